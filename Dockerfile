@@ -1,0 +1,30 @@
+# syntax=docker/dockerfile:1
+# One image with every program of Waybill; the command chooses which one a container is.
+ARG RUST_VERSION=1.95
+
+FROM rust:${RUST_VERSION}-slim-bookworm AS build
+WORKDIR /src
+COPY . .
+RUN --mount=type=cache,target=/usr/local/cargo/registry \
+    --mount=type=cache,target=/src/target \
+    cargo build --release --locked --workspace --bins \
+    && install -D --target-directory=/out \
+        target/release/waybill \
+        target/release/waybill-ingress \
+        target/release/waybill-orders \
+        target/release/waybill-payments \
+        target/release/waybill-privacy
+
+FROM debian:bookworm-slim
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends ca-certificates \
+    && rm -rf /var/lib/apt/lists/* \
+    && useradd --uid 10001 --user-group --no-create-home --home-dir /var/lib/waybill --shell /usr/sbin/nologin waybill \
+    && install -d -o waybill -g waybill /var/lib/waybill /var/lib/waybill/data
+COPY --from=build /out/ /usr/local/bin/
+USER 10001:10001
+# Relative paths of the settings, such as the default database data/waybill.db, are below this folder.
+WORKDIR /var/lib/waybill
+ENV LISTEN_ADDR=0.0.0.0:8000
+EXPOSE 8000
+CMD ["waybill"]

@@ -1,0 +1,172 @@
+//! The doorbell: tells workers which jobs are ready. It never carries data, and nothing is
+//! lost when it is: jobs stay in the database and the sweep rings them again.
+//!
+//! A message is up to [`RING_SIZE`] job ids of one queue and one kind, as a JSON array of
+//! UUIDs. RabbitMQ between processes; a channel within one.
+
+mod local;
+mod rabbitmq;
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use uuid::Uuid;
+
+pub use local::Local;
+pub use rabbitmq::RabbitMq;
+
+use crate::job::{JobId, Queue};
+
+/// The most job ids in one message.
+pub const RING_SIZE: usize = 32;
+
+/// The bus of this process. Clones share it.
+#[derive(Clone)]
+pub enum Bus {
+    RabbitMq(RabbitMq),
+    Local(Local),
+}
+
+impl Bus {
+    /// RabbitMQ at `url` with exchanges and queues named after `prefix`. Connecting goes on
+    /// in the background, now and after every loss.
+    pub fn rabbitmq(url: &str, prefix: &str) -> Result<Self> {
+        Ok(Bus::RabbitMq(RabbitMq::start(url, prefix)?))
+    }
+
+    /// Within this process.
+    pub fn local() -> Self {
+        Bus::Local(Local::new())
+    }
+
+    pub fn is_local(&self) -> bool {
+        matches!(self, Bus::Local(_))
+    }
+
+    /// True when a ring would probably get through. When not, a job is left for the sweep.
+    pub fn is_ready(&self, queue: Queue) -> bool {
+        match self {
+            Bus::RabbitMq(bus) => bus.is_ready(),
+            Bus::Local(bus) => bus.has_room(queue),
+        }
+    }
+
+    /// Tells the queue's workers that jobs of `kind` are ready. `Ok` means that the broker
+    /// has stored the message in a queue. At most [`RING_SIZE`] jobs.
+    pub async fn ring(&self, queue: Queue, kind: &str, jobs: &[JobId]) -> Result<()> {
+        match self {
+            Bus::RabbitMq(bus) => bus.ring(queue, kind, jobs).await,
+            Bus::Local(bus) => bus.ring(queue, jobs, false),
+        }
+    }
+
+    /// As [`Bus::ring`], for jobs that an earlier process may have died running.
+    pub async fn ring_again(&self, queue: Queue, kind: &str, jobs: &[JobId]) -> Result<()> {
+        match self {
+            Bus::RabbitMq(bus) => bus.ring(queue, kind, jobs).await,
+            Bus::Local(bus) => bus.ring(queue, jobs, true),
+        }
+    }
+
+    /// Shows a job that was given up in the broker's dead-letter queue.
+    pub async fn bury(&self, queue: Queue, kind: &str, job: JobId) -> Result<()> {
+        match self {
+            Bus::RabbitMq(bus) => bus.bury(queue, kind, job).await,
+            Bus::Local(_) => Ok(()),
+        }
+    }
+
+    /// Rings for `queue`, at most `prefetch` of them unanswered.
+    pub fn listen(&self, queue: Queue, prefetch: u16) -> Listener {
+        match self {
+            Bus::RabbitMq(bus) => Listener::RabbitMq(bus.listen(queue, prefetch)),
+            Bus::Local(bus) => Listener::Local(bus.listen(queue)),
+        }
+    }
+
+    /// How many messages wait in the queue.
+    pub async fn depth(&self, queue: Queue) -> Result<u32> {
+        match self {
+            Bus::RabbitMq(bus) => bus.depth(queue).await,
+            Bus::Local(bus) => Ok(bus.depth(queue)),
+        }
+    }
+
+    /// Lets go of the broker. Rings that are under way end first.
+    pub async fn close(&self) {
+        match self {
+            Bus::RabbitMq(bus) => bus.close().await,
+            Bus::Local(_) => {}
+        }
+    }
+}
+
+/// A stream of rings. Clones share the stream: each ring goes to one of them.
+#[derive(Clone)]
+pub enum Listener {
+    RabbitMq(rabbitmq::Listener),
+    Local(local::Listener),
+}
+
+impl Listener {
+    /// The next ring; waits through outages of the broker. `None` once closed.
+    pub async fn next(&self) -> Option<Ring> {
+        match self {
+            Listener::RabbitMq(listener) => listener.next().await,
+            Listener::Local(listener) => listener.next().await,
+        }
+    }
+
+    /// Takes no further messages; [`Listener::next`] ends after those already taken.
+    pub fn close(&self) {
+        match self {
+            Listener::RabbitMq(listener) => listener.close(),
+            Listener::Local(_) => {}
+        }
+    }
+}
+
+/// A message: these jobs may be ready. It must be answered with [`Ring::ack`]; dropped
+/// without, the broker delivers it again.
+pub struct Ring {
+    pub jobs: Vec<JobId>,
+    /// It was delivered before and not answered: whoever ran it may have died of it.
+    pub redelivered: bool,
+    answer: Answer,
+}
+
+enum Answer {
+    RabbitMq {
+        delivery: Box<lapin::message::Delivery>,
+        /// Open until the answer is given.
+        _connection: Arc<lapin::Connection>,
+    },
+    Local,
+}
+
+impl Ring {
+    /// Tells the broker that all is committed. A lost answer is harmless.
+    pub async fn ack(self) {
+        if let Answer::RabbitMq { delivery, .. } = &self.answer
+            && let Err(error) = delivery.acker.ack(lapin::options::BasicAckOptions::default()).await
+        {
+            tracing::debug!(%error, "an ack was lost; the message will come again");
+        }
+    }
+}
+
+fn encode(jobs: &[JobId]) -> Result<Vec<u8>> {
+    let ids: Vec<String> = jobs.iter().map(Uuid::to_string).collect();
+    serde_json::to_vec(&ids).context("job ids as JSON")
+}
+
+fn decode(message: &[u8]) -> Result<Vec<JobId>> {
+    let ids: Vec<&str> =
+        serde_json::from_slice(message).context("the message is not a JSON array of job ids")?;
+    if ids.len() > RING_SIZE {
+        bail!("the message has more than {RING_SIZE} job ids");
+    }
+    ids.iter()
+        .map(|id| Uuid::parse_str(id).context("an id in the message is not a UUID"))
+        .collect()
+}

@@ -1,0 +1,426 @@
+//! Settings: read once in `main`, from flags, environment and `NAME_FILE` files.
+//!
+//! [`Settings`] knows where each value came from; [`Config`] is what the program uses,
+//! typed and checked. Every mistake is reported at once, so that a wrong deployment is
+//! mended in one go.
+
+mod settings;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::str::FromStr;
+use std::time::Duration;
+
+use ipnet::IpNet;
+
+pub use settings::{Given, Origin, SETTINGS, Setting, Settings};
+
+use crate::logs::LogFormat;
+use crate::qr::{Level, QrConfig};
+use crate::signature::Secrets;
+
+/// The signing secrets of `waybill` without arguments. They are public: anything that
+/// could be reached from outside refuses them.
+pub const DEVELOPMENT_STOREFRONT_SECRET: &str = "development-storefront-secret";
+pub const DEVELOPMENT_PAYMENT_SECRET: &str = "development-payment-secret";
+
+/// Who runs the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// `waybill` without arguments: missing secrets get public development values.
+    Development,
+    /// Secrets must be given.
+    Production,
+}
+
+/// Every setting, checked.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub listen_addr: SocketAddr,
+    /// Without a slash at its end.
+    pub public_url: String,
+    pub database_url: String,
+    /// `None`: the bus within this process.
+    pub amqp_url: Option<String>,
+    pub amqp_prefix: String,
+    pub storefront_secrets: Secrets,
+    pub payment_secrets: Secrets,
+    pub dedupe: bool,
+    pub dedupe_ttl: Duration,
+    /// The status of a storefront duplicate: 409 or 200.
+    pub duplicate_status: u16,
+    pub redact_logs: bool,
+    pub max_body_bytes: usize,
+    /// A second and shop; 0: no limit.
+    pub storefront_rate: u32,
+    /// A second; 0: no limit.
+    pub payment_rate: u32,
+    /// Zero: signatures do not age.
+    pub payment_tolerance: Duration,
+    pub qr: QrConfig,
+    pub job_retention: Duration,
+    pub trusted_proxies: Vec<IpNet>,
+    pub log_format: LogFormat,
+    pub log_filter: String,
+    /// The signing secrets are the public ones.
+    pub development: bool,
+}
+
+/// All that is wrong with the settings.
+#[derive(Debug, thiserror::Error)]
+pub struct Mistakes(pub Vec<String>);
+
+impl fmt::Display for Mistakes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} wrong with the settings:", count(self.0.len()))?;
+        for mistake in &self.0 {
+            writeln!(f, "  - {mistake}")?;
+        }
+        write!(
+            f,
+            "Every setting, its meaning and its default: `waybill config`."
+        )
+    }
+}
+
+fn count(mistakes: usize) -> String {
+    match mistakes {
+        1 => "One thing is".to_owned(),
+        more => format!("{more} things are"),
+    }
+}
+
+impl Config {
+    /// Checks all settings; an error lists every mistake.
+    pub fn load(settings: &Settings, mode: Mode) -> Result<Self, Mistakes> {
+        let mut reader = Reader::new(settings);
+        let config = reader.config(mode);
+        match config {
+            Some(config) if reader.mistakes.is_empty() => Ok(config),
+            _ => Err(Mistakes(reader.mistakes)),
+        }
+    }
+
+    /// `DATABASE_URL` alone, for a tool that needs nothing else.
+    pub fn database_url(settings: &Settings) -> Result<String, Mistakes> {
+        Reader::one(settings, |reader| reader.database_url())
+    }
+
+    /// `LISTEN_ADDR` alone.
+    pub fn listen_addr(settings: &Settings) -> Result<SocketAddr, Mistakes> {
+        Reader::one(settings, |reader| reader.listen_addr())
+    }
+
+    /// `PUBLIC_URL` alone.
+    pub fn public_url(settings: &Settings) -> Result<String, Mistakes> {
+        Reader::one(settings, |reader| reader.url("PUBLIC_URL"))
+    }
+
+    /// The storefront's secrets, newest first, or the development one.
+    pub fn storefront_secrets(settings: &Settings) -> Result<Vec<String>, Mistakes> {
+        Reader::one(settings, |reader| {
+            let name = "STOREFRONT_WEBHOOK_SECRET";
+            reader.secrets(name, Mode::Development, DEVELOPMENT_STOREFRONT_SECRET)
+        })
+    }
+
+    /// The payment provider's secrets, newest first, or the development one.
+    pub fn payment_secrets(settings: &Settings) -> Result<Vec<String>, Mistakes> {
+        Reader::one(settings, |reader| {
+            let name = "PAYMENT_WEBHOOK_SECRET";
+            reader.secrets(name, Mode::Development, DEVELOPMENT_PAYMENT_SECRET)
+        })
+    }
+}
+
+/// Reads settings one by one and collects what is wrong with them.
+struct Reader<'a> {
+    settings: &'a Settings,
+    mistakes: Vec<String>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(settings: &'a Settings) -> Self {
+        let mistakes = settings.mistakes().to_vec();
+        Reader { settings, mistakes }
+    }
+
+    /// Reads one setting; the mistakes of others do not matter to it.
+    fn one<T>(
+        settings: &Settings,
+        read: impl FnOnce(&mut Reader<'_>) -> Option<T>,
+    ) -> Result<T, Mistakes> {
+        let mut reader = Reader {
+            settings,
+            mistakes: Vec::new(),
+        };
+        read(&mut reader).ok_or(Mistakes(reader.mistakes))
+    }
+
+    fn listen_addr(&mut self) -> Option<SocketAddr> {
+        self.parse("LISTEN_ADDR", "an address and port like 127.0.0.1:8000")
+    }
+
+    fn config(&mut self, mode: Mode) -> Option<Config> {
+        let public_url = self.url("PUBLIC_URL");
+        let storefront = self.secrets("STOREFRONT_WEBHOOK_SECRET", mode, DEVELOPMENT_STOREFRONT_SECRET);
+        let payment = self.secrets("PAYMENT_WEBHOOK_SECRET", mode, DEVELOPMENT_PAYMENT_SECRET);
+        let development = [&storefront, &payment].into_iter().flatten().flatten().any(|secret| {
+            secret == DEVELOPMENT_STOREFRONT_SECRET || secret == DEVELOPMENT_PAYMENT_SECRET
+        });
+        let listen_addr = self.listen_addr();
+        let database_url = self.database_url();
+        let amqp_url = self.amqp_url(database_url.as_deref());
+        if development {
+            self.refuse_exposure(listen_addr, database_url.as_deref(), amqp_url.as_deref());
+        }
+        let dedupe = self.flag("COMMERCE_IDEMPOTENCY_ENABLED");
+        let redact_logs = self.flag("COMMERCE_PII_REDACTION_ENABLED");
+        let dedupe_ttl = self.number("WEBHOOK_DEDUPE_TTL_SECONDS", 1, 31_536_000);
+        let duplicate_status = self.duplicate_status();
+        let max_body = self.number("WEBHOOK_MAX_BODY_BYTES", 1024, 64 * 1024 * 1024);
+        let storefront_rate = self.number("STOREFRONT_RATE_PER_SECOND", 0, 1_000_000);
+        let payment_rate = self.number("PAYMENT_RATE_PER_SECOND", 0, 1_000_000);
+        let tolerance = self.number("PAYMENT_TOLERANCE_SECONDS", 0, 86_400);
+        let qr = self.qr(public_url.as_deref());
+        let retention = self.number("JOB_RETENTION_DAYS", 1, 3650);
+        let trusted_proxies = self.proxies();
+        let log_format = self.log_format();
+        let log_filter = self.log_filter();
+        let amqp_prefix = self.amqp_prefix();
+        Some(Config {
+            listen_addr: listen_addr?,
+            public_url: public_url?,
+            database_url: database_url?,
+            amqp_url,
+            amqp_prefix: amqp_prefix?,
+            storefront_secrets: Secrets::new(storefront?),
+            payment_secrets: Secrets::new(payment?),
+            dedupe: dedupe?,
+            dedupe_ttl: Duration::from_secs(u64::from(dedupe_ttl?)),
+            duplicate_status: duplicate_status?,
+            redact_logs: redact_logs?,
+            max_body_bytes: usize::try_from(max_body?).ok()?,
+            storefront_rate: storefront_rate?,
+            payment_rate: payment_rate?,
+            payment_tolerance: Duration::from_secs(u64::from(tolerance?)),
+            qr: qr?,
+            job_retention: Duration::from_secs(u64::from(retention?) * 86_400),
+            trusted_proxies: trusted_proxies?,
+            log_format: log_format?,
+            log_filter: log_filter?,
+            development,
+        })
+    }
+
+    fn wrong(&mut self, name: &str, what: impl fmt::Display) {
+        self.mistakes.push(format!("{name} {what}"));
+    }
+
+    /// The text of a setting; `None` when it has neither a value nor a default.
+    fn text(&mut self, name: &str) -> Option<String> {
+        let value = self.settings.get(name)?;
+        if value.trim().is_empty() {
+            self.wrong(name, "is empty; give it a value or unset it");
+            return None;
+        }
+        Some(value.to_owned())
+    }
+
+    fn parse<T: FromStr>(&mut self, name: &str, expected: &str) -> Option<T> {
+        let text = self.text(name)?;
+        let parsed = text.trim().parse().ok();
+        if parsed.is_none() {
+            self.wrong(name, format_args!("is {text:?}; it must be {expected}"));
+        }
+        parsed
+    }
+
+    fn number(&mut self, name: &str, least: u32, most: u32) -> Option<u32> {
+        let expected = format!("a whole number from {least} to {most}");
+        let number = self.parse(name, &expected)?;
+        if (least..=most).contains(&number) {
+            return Some(number);
+        }
+        self.wrong(name, format_args!("is {number}; it must be {expected}"));
+        None
+    }
+
+    fn flag(&mut self, name: &str) -> Option<bool> {
+        let text = self.text(name)?;
+        match text.trim().to_ascii_lowercase().as_str() {
+            "true" | "1" | "yes" | "on" => Some(true),
+            "false" | "0" | "no" | "off" => Some(false),
+            _ => {
+                self.wrong(name, format_args!("is {text:?}; it must be true or false"));
+                None
+            }
+        }
+    }
+
+    fn url(&mut self, name: &str) -> Option<String> {
+        let text = self.text(name)?;
+        let text = text.trim().trim_end_matches('/');
+        let host = text
+            .strip_prefix("https://")
+            .or_else(|| text.strip_prefix("http://"));
+        let fits = host.is_some_and(|host| {
+            !host.is_empty() && !host.contains(['?', '#', '@']) && !host.contains(char::is_whitespace)
+        });
+        if fits {
+            return Some(text.to_owned());
+        }
+        self.wrong(name, "must be http:// or https:// and a host, without user, query or fragment");
+        None
+    }
+
+    /// A list for rotation: any of the secrets verifies, the first one is the newest.
+    fn secrets(&mut self, name: &str, mode: Mode, development: &str) -> Option<Vec<String>> {
+        if self.settings.get(name).is_none() && mode == Mode::Development {
+            return Some(vec![development.to_owned()]);
+        }
+        if self.settings.get(name).is_none() {
+            self.wrong(name, format_args!("is missing; set it or {name}_FILE"));
+            return None;
+        }
+        let text = self.text(name)?;
+        let secrets: Vec<String> = text.split(',').map(|part| part.trim().to_owned()).collect();
+        if secrets.iter().any(String::is_empty) {
+            self.wrong(name, "has an empty secret between its commas");
+            return None;
+        }
+        if secrets.iter().any(|secret| secret.len() < 8) {
+            self.wrong(name, "has a secret of less than 8 characters");
+            return None;
+        }
+        if secrets.len() > 4 {
+            self.wrong(name, "lists more than 4 secrets; remove those no longer used");
+            return None;
+        }
+        Some(secrets)
+    }
+
+    fn database_url(&mut self) -> Option<String> {
+        let url = self.text("DATABASE_URL")?;
+        if ["postgres://", "postgresql://", "sqlite://"].iter().any(|scheme| url.starts_with(scheme)) {
+            return Some(url);
+        }
+        self.wrong("DATABASE_URL", "must start with postgres:// or sqlite://");
+        None
+    }
+
+    fn amqp_url(&mut self, database_url: Option<&str>) -> Option<String> {
+        self.settings.get("AMQP_URL")?;
+        let url = self.text("AMQP_URL")?;
+        if !url.starts_with("amqp://") && !url.starts_with("amqps://") {
+            self.wrong("AMQP_URL", "must start with amqp:// or amqps://");
+            return None;
+        }
+        if database_url.is_some_and(|url| url.starts_with("sqlite://")) {
+            self.wrong(
+                "AMQP_URL",
+                "needs PostgreSQL: set DATABASE_URL to postgres://.. or unset AMQP_URL",
+            );
+        }
+        Some(url)
+    }
+
+    fn refuse_exposure(
+        &mut self,
+        listen_addr: Option<SocketAddr>,
+        database_url: Option<&str>,
+        amqp_url: Option<&str>,
+    ) {
+        let exposed = if listen_addr.is_some_and(|addr| !addr.ip().is_loopback()) {
+            "LISTEN_ADDR is not loopback"
+        } else if database_url.is_some_and(|url| !url.starts_with("sqlite://")) {
+            "DATABASE_URL is a server"
+        } else if amqp_url.is_some() {
+            "AMQP_URL is set"
+        } else {
+            return;
+        };
+        self.mistakes.push(format!(
+            "{exposed}, so the public development secrets are refused: set \
+             STOREFRONT_WEBHOOK_SECRET and PAYMENT_WEBHOOK_SECRET"
+        ));
+    }
+
+    fn duplicate_status(&mut self) -> Option<u16> {
+        match self.text("WEBHOOK_DUPLICATE_STATUS")?.trim() {
+            "409" => Some(409),
+            "200" => Some(200),
+            other => {
+                let what = format!("is {other:?}; it must be 409 or 200");
+                self.wrong("WEBHOOK_DUPLICATE_STATUS", what);
+                None
+            }
+        }
+    }
+
+    fn qr(&mut self, public_url: Option<&str>) -> Option<QrConfig> {
+        let base_url = match self.settings.get("QR_BASE_URL") {
+            Some(_) => self.url("QR_BASE_URL"),
+            None => public_url.map(ToOwned::to_owned),
+        };
+        let box_size = self.number("QR_BOX_SIZE", 1, 100);
+        let border = self.number("QR_BORDER", 0, 100);
+        let level: Option<Level> = self.parse("QR_ERROR_CORRECTION", "L, M, Q or H");
+        match QrConfig::new(&base_url?, box_size?, border?, level?) {
+            Ok(qr) => Some(qr),
+            Err(errors) => {
+                let mistakes = errors.iter().map(|error| format!("QR codes: {error}"));
+                self.mistakes.extend(mistakes);
+                None
+            }
+        }
+    }
+
+    fn proxies(&mut self) -> Option<Vec<IpNet>> {
+        if self.settings.get("TRUSTED_PROXIES").is_none() {
+            return Some(Vec::new());
+        }
+        let text = self.text("TRUSTED_PROXIES")?;
+        let mut proxies = Vec::new();
+        for part in text.split(',').map(str::trim) {
+            let network = part
+                .parse::<IpNet>()
+                .or_else(|_| part.parse::<std::net::IpAddr>().map(IpNet::from));
+            match network {
+                Ok(network) => proxies.push(network),
+                Err(_) => self.wrong(
+                    "TRUSTED_PROXIES",
+                    format_args!("has {part:?}; it must be addresses or networks like 10.0.0.0/8"),
+                ),
+            }
+        }
+        Some(proxies)
+    }
+
+    fn log_format(&mut self) -> Option<LogFormat> {
+        if self.settings.get("LOG_FORMAT").is_none() {
+            return Some(LogFormat::for_terminal());
+        }
+        self.parse("LOG_FORMAT", "human or json")
+    }
+
+    fn log_filter(&mut self) -> Option<String> {
+        let filter = self.text("RUST_LOG")?;
+        if filter.parse::<tracing_subscriber::filter::Targets>().is_ok() {
+            return Some(filter);
+        }
+        self.wrong("RUST_LOG", "must be a level or target=level pairs, like info,sqlx=warn");
+        None
+    }
+
+    fn amqp_prefix(&mut self) -> Option<String> {
+        let prefix = self.text("AMQP_PREFIX")?;
+        let fits = prefix.len() <= 100
+            && prefix.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+        if fits {
+            return Some(prefix);
+        }
+        self.wrong("AMQP_PREFIX", "must be letters, digits, '-', '_' and '.'");
+        None
+    }
+}

@@ -1,0 +1,19 @@
+//! What every Waybill process shares.
+
+pub mod bus;
+pub mod clock;
+pub mod config;
+pub mod job;
+pub mod logs;
+pub mod metrics;
+pub mod money;
+pub mod order;
+pub mod process;
+pub mod qr;
+pub mod redact;
+pub mod shutdown;
+pub mod signature;
+pub mod sql;
+pub mod store;
+pub mod task;
+pub mod json;

@@ -1,0 +1,127 @@
+//! Money: a whole number of minor units and the currency they are of.
+//! Amounts are read exactly or refused; nothing here rounds, and nothing is
+//! ever a float.
+
+use std::fmt;
+
+/// An ISO 4217 code: three upper-case ASCII letters. Which letters are in use
+/// is not checked; the currencies one can pay in are a setting, not a type.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Currency([u8; 3]);
+
+impl Currency {
+    /// Takes either case: storefronts write `USD`, payment providers `usd`.
+    pub fn parse(code: &str) -> Option<Self> {
+        let code: [u8; 3] = code.as_bytes().try_into().ok()?;
+        code.iter()
+            .all(u8::is_ascii_alphabetic)
+            .then(|| Self(code.map(|letter| letter.to_ascii_uppercase())))
+    }
+
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).expect("a currency is three ASCII letters")
+    }
+
+    /// How many decimals one unit of the currency has (ISO 4217, list one).
+    pub fn exponent(self) -> u32 {
+        match &self.0 {
+            b"BIF" | b"CLP" | b"DJF" | b"GNF" | b"ISK" | b"JPY" | b"KMF" | b"KRW" | b"PYG"
+            | b"RWF" | b"UGX" | b"UYI" | b"VND" | b"VUV" | b"XAF" | b"XOF" | b"XPF" => 0,
+            b"BHD" | b"IQD" | b"JOD" | b"KWD" | b"LYD" | b"OMR" | b"TND" => 3,
+            b"CLF" | b"UYW" => 4,
+            _ => 2,
+        }
+    }
+}
+
+impl fmt::Display for Currency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for Currency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Displayed as a decimal with the currency's own number of decimals: `403.00`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Money {
+    pub minor: i64,
+    pub currency: Currency,
+}
+
+/// Why a text is not an amount. Never tells the text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AmountError {
+    #[error("is not a decimal amount")]
+    NotADecimal,
+    #[error("has more decimals than its currency")]
+    TooPrecise,
+    #[error("is out of range")]
+    OutOfRange,
+}
+
+impl Money {
+    /// Reads `403.00`, `-5`, `0.5`. Decimals beyond the currency's own must be
+    /// zeros, so `1000.00` is an amount of yen and `1000.50` is not.
+    pub fn parse_decimal(text: &str, currency: Currency) -> Result<Self, AmountError> {
+        let (negative, whole, decimals) = decimal_parts(text).ok_or(AmountError::NotADecimal)?;
+        let exponent = currency.exponent() as usize;
+        let (kept, excess) = decimals.split_at(decimals.len().min(exponent));
+        if excess.bytes().any(|digit| digit != b'0') {
+            return Err(AmountError::TooPrecise);
+        }
+
+        let padding = std::iter::repeat_n(b'0', exponent - kept.len());
+        let mut minor = 0_i64;
+        for digit in whole.bytes().chain(kept.bytes()).chain(padding) {
+            // Downwards for a debt, because i64::MIN has no positive twin.
+            let digit = i64::from(digit - b'0');
+            minor = minor
+                .checked_mul(10)
+                .and_then(|minor| minor.checked_add(if negative { -digit } else { digit }))
+                .ok_or(AmountError::OutOfRange)?;
+        }
+        Ok(Self { minor, currency })
+    }
+}
+
+impl fmt::Display for Money {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.minor < 0 { "-" } else { "" };
+        let minor = self.minor.unsigned_abs();
+        match self.currency.exponent() {
+            0 => write!(f, "{sign}{minor}"),
+            exponent => {
+                let unit = 10_u64.pow(exponent);
+                let width = exponent as usize;
+                write!(f, "{sign}{}.{:0width$}", minor / unit, minor % unit)
+            }
+        }
+    }
+}
+
+/// Whether the text is a plain decimal: digits, perhaps a minus before them and
+/// a point with digits after them. No exponent, no plus, no separators.
+pub fn is_decimal(text: &str) -> bool {
+    decimal_parts(text).is_some()
+}
+
+/// Sign, digits before the point, digits after it.
+fn decimal_parts(text: &str) -> Option<(bool, &str, &str)> {
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let (negative, amount) = match text.strip_prefix('-') {
+        Some(amount) => (true, amount),
+        None => (false, text),
+    };
+    match amount.split_once('.') {
+        Some((whole, decimals)) if digits(whole) && digits(decimals) => {
+            Some((negative, whole, decimals))
+        }
+        None if digits(amount) => Some((negative, amount, "")),
+        _ => None,
+    }
+}

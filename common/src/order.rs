@@ -1,0 +1,549 @@
+//! A storefront order: what the handlers need of it, read from the raw body of
+//! any of the five order topics (they carry the same resource).
+//! What rows are keyed by, counted in, paid in or ordered by must be right, or
+//! the body is unreadable: ids, quantities, money, `updated_at`,
+//! `cancelled_at`. Anything else that is wrong is taken as absent, because an
+//! order without an e-mail is still an order.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use serde::Deserialize;
+
+use crate::json::{self, At, Field, Problem, Unreadable};
+use crate::money::{Currency, Money};
+
+/// All times are Unix milliseconds. Ids are unique within each list.
+/// Debug shows ids, amounts and times, and nothing that a sender can word.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Order {
+    pub id: i64,
+    /// As the shop shows it, such as `#1001`.
+    pub name: Option<String>,
+    pub order_number: Option<i64>,
+    pub email: Option<String>,
+    pub phone: Option<String>,
+    pub customer: Option<Customer>,
+    pub currency: Option<Currency>,
+    /// Amounts are None too when the body has no currency.
+    pub total: Option<Money>,
+    pub subtotal: Option<Money>,
+    pub tax: Option<Money>,
+    pub financial_status: Option<FinancialStatus>,
+    /// None while nothing is fulfilled.
+    pub fulfillment_status: Option<FulfillmentStatus>,
+    pub cancelled_at: Option<i64>,
+    pub cancel_reason: Option<String>,
+    pub created_at: Option<i64>,
+    pub updated_at: Option<i64>,
+    pub lines: Vec<Line>,
+    pub shipping_address: Option<Address>,
+    pub billing_address: Option<Address>,
+    /// May be empty although the order is fulfilled.
+    pub fulfillments: Vec<Fulfillment>,
+    pub refunds: Vec<Refund>,
+}
+
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Customer {
+    pub id: Option<i64>,
+    pub email: Option<String>,
+    pub phone: Option<String>,
+    pub first_name: Option<String>,
+    pub last_name: Option<String>,
+}
+
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Address {
+    pub first_name: Option<String>,
+    pub last_name: Option<String>,
+    pub address1: Option<String>,
+    pub address2: Option<String>,
+    pub city: Option<String>,
+    pub province: Option<String>,
+    pub country: Option<String>,
+    pub zip: Option<String>,
+    pub phone: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    pub id: i64,
+    /// None for custom items and deleted products.
+    pub variant_id: Option<i64>,
+    pub title: Option<String>,
+    pub quantity: i64,
+    /// Decimal text as it was given.
+    pub price: Option<String>,
+    pub sku: Option<String>,
+    pub fulfillment_status: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fulfillment {
+    pub id: i64,
+    pub status: Option<String>,
+    pub tracking_company: Option<String>,
+    /// One entry a parcel; no number occurs twice.
+    pub tracking: Vec<Tracking>,
+    pub updated_at: Option<i64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tracking {
+    pub number: String,
+    pub url: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refund {
+    pub id: i64,
+    pub created_at: Option<i64>,
+    pub transactions: Vec<Transaction>,
+    pub lines: Vec<RefundLine>,
+}
+
+/// Only a `success`ful transaction of kind `refund` moved money.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transaction {
+    pub id: i64,
+    /// The sale or capture that it refunds.
+    pub parent_id: Option<i64>,
+    pub kind: Option<String>,
+    pub status: Option<String>,
+    /// In the transaction's own currency, or the order's when it names none.
+    pub amount: Option<Money>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefundLine {
+    pub id: i64,
+    /// The order's line.
+    pub line_id: i64,
+    pub quantity: i64,
+    /// Such as `no_restock`, `cancel` and `return`.
+    pub restock_type: Option<String>,
+    /// Decimal text as it was given; the provider writes a JSON number here.
+    pub subtotal: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FinancialStatus {
+    Pending,
+    Authorized,
+    PartiallyPaid,
+    Paid,
+    PartiallyRefunded,
+    Refunded,
+    Voided,
+    Expired,
+    /// Whatever the provider comes up with next, kept as it is.
+    Other(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FulfillmentStatus {
+    /// Only in documentation samples up to 2024-01.
+    Pending,
+    Partial,
+    Fulfilled,
+    Restocked,
+    Other(String),
+}
+
+impl Order {
+    /// Reads the body of a delivery. An error is final: the same bytes will
+    /// never be an order.
+    pub fn read(body: &[u8]) -> Result<Self, Unreadable> {
+        let body: Body = json::object(body)?;
+        if !body.order_id.is_nothing() {
+            // Refunds and fulfilments have it; the topic header, which says
+            // that this is an order, is not signed.
+            return Err(Problem::Foreign).at("order_id");
+        }
+
+        let id = required(body.id.id()).at("id")?;
+        let currency = currency(body.currency).at("currency")?;
+        Ok(Self {
+            id,
+            name: text(body.name),
+            order_number: body.order_number.integer().unwrap_or_default(),
+            email: text(body.email),
+            phone: text(body.phone),
+            customer: customer(body.customer)?,
+            currency,
+            total: money(body.total_price, currency).at("total_price")?,
+            subtotal: money(body.subtotal_price, currency).unwrap_or_default(),
+            tax: money(body.total_tax, currency).unwrap_or_default(),
+            financial_status: text(body.financial_status).map(FinancialStatus::from),
+            fulfillment_status: text(body.fulfillment_status).map(FulfillmentStatus::from),
+            cancelled_at: body.cancelled_at.instant().at("cancelled_at")?,
+            cancel_reason: text(body.cancel_reason),
+            created_at: body.created_at.instant().unwrap_or_default(),
+            updated_at: body.updated_at.instant().at("updated_at")?,
+            lines: lines(body.line_items)?,
+            shipping_address: address(body.shipping_address),
+            billing_address: address(body.billing_address),
+            fulfillments: fulfillments(body.fulfillments)?,
+            refunds: refunds(body.refunds, currency)?,
+        })
+    }
+}
+
+impl FinancialStatus {
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Pending => "pending",
+            Self::Authorized => "authorized",
+            Self::PartiallyPaid => "partially_paid",
+            Self::Paid => "paid",
+            Self::PartiallyRefunded => "partially_refunded",
+            Self::Refunded => "refunded",
+            Self::Voided => "voided",
+            Self::Expired => "expired",
+            Self::Other(other) => other,
+        }
+    }
+}
+
+impl From<String> for FinancialStatus {
+    fn from(text: String) -> Self {
+        match text.as_str() {
+            "pending" => Self::Pending,
+            "authorized" => Self::Authorized,
+            "partially_paid" => Self::PartiallyPaid,
+            "paid" => Self::Paid,
+            "partially_refunded" => Self::PartiallyRefunded,
+            "refunded" => Self::Refunded,
+            "voided" => Self::Voided,
+            "expired" => Self::Expired,
+            _ => Self::Other(text),
+        }
+    }
+}
+
+impl FulfillmentStatus {
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Pending => "pending",
+            Self::Partial => "partial",
+            Self::Fulfilled => "fulfilled",
+            Self::Restocked => "restocked",
+            Self::Other(other) => other,
+        }
+    }
+}
+
+impl From<String> for FulfillmentStatus {
+    fn from(text: String) -> Self {
+        match text.as_str() {
+            "pending" => Self::Pending,
+            "partial" => Self::Partial,
+            "fulfilled" => Self::Fulfilled,
+            "restocked" => Self::Restocked,
+            _ => Self::Other(text),
+        }
+    }
+}
+
+impl fmt::Debug for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Order")
+            .field("id", &self.id)
+            .field("total", &self.total)
+            .field("cancelled_at", &self.cancelled_at)
+            .field("updated_at", &self.updated_at)
+            .field("lines", &self.lines.len())
+            .field("fulfillments", &self.fulfillments.len())
+            .field("refunds", &self.refunds.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Customer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Customer")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Address").finish_non_exhaustive()
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Body<'a> {
+    id: Field<'a>,
+    /// No order has it.
+    order_id: Field<'a>,
+    name: Field<'a>,
+    order_number: Field<'a>,
+    email: Field<'a>,
+    phone: Field<'a>,
+    customer: Field<'a>,
+    currency: Field<'a>,
+    total_price: Field<'a>,
+    subtotal_price: Field<'a>,
+    total_tax: Field<'a>,
+    financial_status: Field<'a>,
+    fulfillment_status: Field<'a>,
+    cancelled_at: Field<'a>,
+    cancel_reason: Field<'a>,
+    created_at: Field<'a>,
+    updated_at: Field<'a>,
+    line_items: Field<'a>,
+    shipping_address: Field<'a>,
+    billing_address: Field<'a>,
+    fulfillments: Field<'a>,
+    refunds: Field<'a>,
+}
+
+fn customer(field: Field) -> Result<Option<Customer>, Unreadable> {
+    #[derive(Default, Deserialize)]
+    #[serde(default, bound(deserialize = "'de: 'a"))]
+    struct Fields<'a> {
+        id: Field<'a>,
+        email: Field<'a>,
+        phone: Field<'a>,
+        first_name: Field<'a>,
+        last_name: Field<'a>,
+    }
+
+    let Some(fields) = field.object::<Fields>().at("customer")? else {
+        return Ok(None);
+    };
+    let customer = Customer {
+        id: fields.id.id().at("customer.id")?,
+        email: text(fields.email),
+        phone: text(fields.phone),
+        first_name: text(fields.first_name),
+        last_name: text(fields.last_name),
+    };
+    Ok((customer != Customer::default()).then_some(customer))
+}
+
+fn address(field: Field) -> Option<Address> {
+    #[derive(Default, Deserialize)]
+    #[serde(default, bound(deserialize = "'de: 'a"))]
+    struct Fields<'a> {
+        first_name: Field<'a>,
+        last_name: Field<'a>,
+        address1: Field<'a>,
+        address2: Field<'a>,
+        city: Field<'a>,
+        province: Field<'a>,
+        country: Field<'a>,
+        zip: Field<'a>,
+        phone: Field<'a>,
+    }
+
+    let fields = field.object::<Fields>().unwrap_or_default()?;
+    let address = Address {
+        first_name: text(fields.first_name),
+        last_name: text(fields.last_name),
+        address1: text(fields.address1),
+        address2: text(fields.address2),
+        city: text(fields.city),
+        province: text(fields.province),
+        country: text(fields.country),
+        zip: text(fields.zip),
+        phone: text(fields.phone),
+    };
+    (address != Address::default()).then_some(address)
+}
+
+fn lines(field: Field) -> Result<Vec<Line>, Unreadable> {
+    #[derive(Default, Deserialize)]
+    #[serde(default, bound(deserialize = "'de: 'a"))]
+    struct Fields<'a> {
+        id: Field<'a>,
+        variant_id: Field<'a>,
+        title: Field<'a>,
+        quantity: Field<'a>,
+        price: Field<'a>,
+        sku: Field<'a>,
+        fulfillment_status: Field<'a>,
+    }
+
+    let lines = field.list::<Fields>().at("line_items")?;
+    let lines = lines.into_iter().map(|fields| {
+        Ok(Line {
+            id: required(fields.id.id()).at("line_items[].id")?,
+            variant_id: fields.variant_id.id().unwrap_or_default(),
+            title: text(fields.title),
+            quantity: quantity(fields.quantity).at("line_items[].quantity")?,
+            price: fields.price.decimal().unwrap_or_default(),
+            sku: text(fields.sku),
+            fulfillment_status: text(fields.fulfillment_status),
+        })
+    });
+    unique(lines, |line| line.id, "line_items[].id")
+}
+
+fn fulfillments(field: Field) -> Result<Vec<Fulfillment>, Unreadable> {
+    #[derive(Default, Deserialize)]
+    #[serde(default, bound(deserialize = "'de: 'a"))]
+    struct Fields<'a> {
+        id: Field<'a>,
+        status: Field<'a>,
+        tracking_company: Field<'a>,
+        tracking_number: Field<'a>,
+        tracking_numbers: Field<'a>,
+        tracking_url: Field<'a>,
+        tracking_urls: Field<'a>,
+        updated_at: Field<'a>,
+    }
+
+    let fulfillments = field.list::<Fields>().at("fulfillments")?;
+    let fulfillments = fulfillments.into_iter().map(|fields| {
+        let mut tracking = tracking(
+            fields.tracking_numbers.values().unwrap_or_default(),
+            &fields.tracking_urls.values().unwrap_or_default(),
+        );
+        if tracking.is_empty() {
+            tracking = self::tracking(vec![fields.tracking_number], &[fields.tracking_url]);
+        }
+        Ok(Fulfillment {
+            id: required(fields.id.id()).at("fulfillments[].id")?,
+            status: text(fields.status),
+            tracking_company: text(fields.tracking_company),
+            tracking,
+            updated_at: fields.updated_at.instant().unwrap_or_default(),
+        })
+    });
+    unique(fulfillments, |it| it.id, "fulfillments[].id")
+}
+
+/// Numbers and links belong together by position.
+fn tracking(numbers: Vec<Field>, urls: &[Field]) -> Vec<Tracking> {
+    let mut seen = HashSet::new();
+    let numbers = numbers.into_iter().enumerate();
+    numbers
+        .filter_map(|(at, number)| {
+            let number = text(number)?;
+            let url = urls.get(at).and_then(|url| text(*url));
+            seen.insert(number.clone())
+                .then_some(Tracking { number, url })
+        })
+        .collect()
+}
+
+fn refunds(field: Field, currency: Option<Currency>) -> Result<Vec<Refund>, Unreadable> {
+    #[derive(Default, Deserialize)]
+    #[serde(default, bound(deserialize = "'de: 'a"))]
+    struct Fields<'a> {
+        id: Field<'a>,
+        created_at: Field<'a>,
+        transactions: Field<'a>,
+        refund_line_items: Field<'a>,
+    }
+
+    let refunds = field.list::<Fields>().at("refunds")?;
+    let refunds = refunds.into_iter().map(|fields| {
+        Ok(Refund {
+            id: required(fields.id.id()).at("refunds[].id")?,
+            created_at: fields.created_at.instant().unwrap_or_default(),
+            transactions: transactions(fields.transactions, currency)?,
+            lines: refund_lines(fields.refund_line_items)?,
+        })
+    });
+    unique(refunds, |refund| refund.id, "refunds[].id")
+}
+
+fn transactions(field: Field, orders: Option<Currency>) -> Result<Vec<Transaction>, Unreadable> {
+    #[derive(Default, Deserialize)]
+    #[serde(default, bound(deserialize = "'de: 'a"))]
+    struct Fields<'a> {
+        id: Field<'a>,
+        parent_id: Field<'a>,
+        kind: Field<'a>,
+        status: Field<'a>,
+        amount: Field<'a>,
+        currency: Field<'a>,
+    }
+
+    let transactions = field.list::<Fields>().at("refunds[].transactions")?;
+    let transactions = transactions.into_iter().map(|fields| {
+        let own = currency(fields.currency).at("refunds[].transactions[].currency")?;
+        Ok(Transaction {
+            id: required(fields.id.id()).at("refunds[].transactions[].id")?,
+            parent_id: fields.parent_id.id().unwrap_or_default(),
+            kind: text(fields.kind),
+            status: text(fields.status),
+            amount: money(fields.amount, own.or(orders)).at("refunds[].transactions[].amount")?,
+        })
+    });
+    unique(transactions, |it| it.id, "refunds[].transactions[].id")
+}
+
+fn refund_lines(field: Field) -> Result<Vec<RefundLine>, Unreadable> {
+    #[derive(Default, Deserialize)]
+    #[serde(default, bound(deserialize = "'de: 'a"))]
+    struct Fields<'a> {
+        id: Field<'a>,
+        line_item_id: Field<'a>,
+        quantity: Field<'a>,
+        restock_type: Field<'a>,
+        subtotal: Field<'a>,
+    }
+
+    let lines = field.list::<Fields>().at("refunds[].refund_line_items")?;
+    let lines = lines.into_iter().map(|fields| {
+        Ok(RefundLine {
+            id: required(fields.id.id()).at("refunds[].refund_line_items[].id")?,
+            line_id: required(fields.line_item_id.id())
+                .at("refunds[].refund_line_items[].line_item_id")?,
+            quantity: quantity(fields.quantity).at("refunds[].refund_line_items[].quantity")?,
+            restock_type: text(fields.restock_type),
+            subtotal: fields.subtotal.decimal().unwrap_or_default(),
+        })
+    });
+    unique(lines, |line| line.id, "refunds[].refund_line_items[].id")
+}
+
+fn text(field: Field) -> Option<String> {
+    field.text().unwrap_or_default()
+}
+
+fn required<T>(read: Result<Option<T>, Problem>) -> Result<T, Problem> {
+    read?.ok_or(Problem::Missing)
+}
+
+fn quantity(field: Field) -> Result<i64, Problem> {
+    match required(field.integer())? {
+        ..0 => Err(Problem::OutOfRange),
+        quantity => Ok(quantity),
+    }
+}
+
+fn currency(field: Field) -> Result<Option<Currency>, Problem> {
+    let code = field.text()?;
+    code.map(|code| Currency::parse(&code).ok_or(Problem::NotACurrency))
+        .transpose()
+}
+
+fn money(field: Field, currency: Option<Currency>) -> Result<Option<Money>, Problem> {
+    match (field.decimal()?, currency) {
+        (Some(decimal), Some(currency)) => Ok(Some(Money::parse_decimal(&decimal, currency)?)),
+        _ => Ok(None),
+    }
+}
+
+/// Rows are keyed by these ids, and one statement writes all rows of a list.
+fn unique<T>(
+    items: impl Iterator<Item = Result<T, Unreadable>>,
+    id: fn(&T) -> i64,
+    field: &'static str,
+) -> Result<Vec<T>, Unreadable> {
+    let items = items.collect::<Result<Vec<T>, _>>()?;
+    let mut ids: Vec<i64> = items.iter().map(id).collect();
+    ids.sort_unstable();
+    if ids.windows(2).any(|pair| pair[0] == pair[1]) {
+        return Err(Problem::Repeated).at(field);
+    }
+    Ok(items)
+}

@@ -1,0 +1,85 @@
+//! What each long-running binary does before its own work: settings, logs, metrics,
+//! database, migrations, bus.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+
+use crate::bus::Bus;
+use crate::clock::Clock;
+use crate::config::{Config, Mistakes, Mode, Settings};
+use crate::sql::Db;
+use crate::store::migrations;
+use crate::{logs, metrics};
+
+/// Wrong settings or arguments; nothing was started.
+pub const EXIT_USAGE: u8 = 2;
+
+/// The parts every process is made of.
+#[derive(Clone)]
+pub struct Parts {
+    pub config: Arc<Config>,
+    pub db: Db,
+    pub bus: Bus,
+    pub clock: Clock,
+}
+
+impl Parts {
+    /// Checks the settings, starts logging, opens and migrates the database, starts the bus.
+    pub async fn start(settings: &Settings, mode: Mode, connections: u32) -> Result<Self> {
+        let config = Config::load(settings, mode)?;
+        logs::init(config.log_format, &config.log_filter, config.redact_logs);
+        metrics::install()?;
+        let db = open_database(&config.database_url, connections).await?;
+        let bus = match &config.amqp_url {
+            Some(url) => Bus::rabbitmq(url, &config.amqp_prefix)?,
+            None => Bus::local(),
+        };
+        Ok(Parts {
+            config: Arc::new(config),
+            db,
+            bus,
+            clock: Clock::system(),
+        })
+    }
+
+    /// Closes bus and database after all work has ended.
+    pub async fn close(&self) {
+        self.bus.close().await;
+        self.db.close().await;
+    }
+}
+
+/// Opens the database and applies missing migrations.
+pub async fn open_database(url: &str, connections: u32) -> Result<Db> {
+    let db = Db::open(url, connections)
+        .await
+        .context("DATABASE_URL: cannot open the database")?;
+    migrations::apply(&db)
+        .await
+        .context("the database cannot be brought to this version's schema")?;
+    Ok(db)
+}
+
+/// Runs the `main` of a process and turns its end into an exit code.
+pub fn run(main: impl Future<Output = Result<()>>) -> ExitCode {
+    let runtime = tokio::runtime::Runtime::new().context("cannot start the async runtime");
+    exit(runtime.and_then(|runtime| runtime.block_on(main)))
+}
+
+/// The exit code for what `main` ended with: 2 for wrong settings, 1 for any other failure.
+/// The error is printed for the person who started the program.
+pub fn exit(result: Result<()>) -> ExitCode {
+    let Err(error) = result else {
+        return ExitCode::SUCCESS;
+    };
+    // Line by line: a line break within a value is escaped, those between mistakes are ours.
+    for line in format!("error: {error:#}").lines() {
+        eprintln!("{}", crate::redact::redact(line));
+    }
+    if error.is::<Mistakes>() {
+        return ExitCode::from(EXIT_USAGE);
+    }
+    ExitCode::FAILURE
+}

@@ -1,0 +1,153 @@
+//! Symbols drawn: black on white, with the border, and nothing but the code.
+
+use base64::prelude::{BASE64_STANDARD, Engine};
+use png::{BitDepth, ColorType, Encoder, EncodingError};
+use serde::Serialize;
+
+use super::mask::Line;
+use super::{Format, Symbol, deflate};
+
+/// A picture as it goes over the wire.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct QrResult {
+    /// The file in Base64.
+    pub data: String,
+    pub format: Format,
+    /// What a reader of the code gets.
+    pub url: String,
+}
+
+impl Symbol {
+    pub fn result(&self, format: Format) -> QrResult {
+        let data = match format {
+            Format::Png => BASE64_STANDARD.encode(self.png()),
+            Format::Svg => BASE64_STANDARD.encode(self.svg()),
+        };
+        QrResult {
+            data,
+            format,
+            url: self.url.clone(),
+        }
+    }
+
+    /// Pixels a side: `(4 * version + 17 + 2 * border) * box_size`.
+    pub fn side(&self) -> usize {
+        (self.width() + 2 * self.border) * self.box_size
+    }
+
+    /// Greyscale of one bit a pixel, chunks IHDR, IDAT and IEND alone.
+    pub fn png(&self) -> Vec<u8> {
+        let mut file = Vec::new();
+        self.write_png(&mut file).expect("a Vec takes every byte");
+        file
+    }
+
+    fn write_png(&self, file: &mut Vec<u8>) -> Result<(), EncodingError> {
+        let side = u32::try_from(self.side()).expect("a picture is at most MAX_SIDE wide");
+        let mut encoder = Encoder::new(file, side, side);
+        encoder.set_color(ColorType::Grayscale);
+        encoder.set_depth(BitDepth::One);
+        let mut writer = encoder.write_header()?;
+        writer.write_chunk(png::chunk::IDAT, &self.pixels())?;
+        writer.finish()
+    }
+
+    /// Every row of modules is one line of pixels, `box_size` times.
+    fn pixels(&self) -> Vec<u8> {
+        // One byte more for the filter, which is 0: none.
+        let line_len = 1 + self.side().div_ceil(8);
+        let blank = || std::iter::once(0).chain(std::iter::repeat_n(0xff, line_len - 1));
+        let mut lines: Vec<u8> = Vec::with_capacity(line_len * (self.width() + 2));
+        let mut times = Vec::with_capacity(self.width() + 2);
+        let border = (self.border > 0).then_some(self.border * self.box_size);
+
+        lines.extend(border.iter().flat_map(|_| blank()));
+        times.extend(border);
+        for row in &self.rows {
+            let start = lines.len() + 1;
+            lines.extend(blank());
+            for (x, len) in dark_runs(row) {
+                let from = (self.border + x) * self.box_size;
+                blacken(&mut lines[start..], from, from + len * self.box_size);
+            }
+            times.push(self.box_size);
+        }
+        lines.extend(border.iter().flat_map(|_| blank()));
+        times.extend(border);
+        deflate::zlib(&lines, line_len, &times)
+    }
+
+    /// One path on a white background, measured in modules.
+    pub fn svg(&self) -> String {
+        use std::fmt::Write;
+
+        let boxes = self.width() + 2 * self.border;
+        let side = self.side();
+        let mut path = String::new();
+        for (row, y) in self.rows.iter().zip(self.border..) {
+            for (x, len) in dark_runs(row) {
+                let x = x + self.border;
+                write!(path, "M{x} {y}h{len}v1H{x}z").expect("a String takes every text");
+            }
+        }
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{side}\" height=\"{side}\" \
+             viewBox=\"0 0 {boxes} {boxes}\" shape-rendering=\"crispEdges\">\
+             <rect width=\"{boxes}\" height=\"{boxes}\" fill=\"#fff\"/>\
+             <path fill=\"#000\" d=\"{path}\"/></svg>\n"
+        )
+    }
+
+    /// Two rows of modules a line of text. Light modules are the printed ones,
+    /// so that the code is dark on light in a terminal with a dark background;
+    /// in a light one it is inverted, which most phones read too.
+    pub fn terminal(&self) -> String {
+        let boxes = self.width() + 2 * self.border;
+        let is_light = |x: usize, y: usize| {
+            let inside = |i: usize| (self.border..self.border + self.width()).contains(&i);
+            let in_symbol = inside(x) && inside(y);
+            y < boxes && !(in_symbol && self.is_dark(x - self.border, y - self.border))
+        };
+        let mut text = String::new();
+        for y in (0..boxes).step_by(2) {
+            text.extend(
+                (0..boxes).map(|x| match (is_light(x, y), is_light(x, y + 1)) {
+                    (true, true) => '█',
+                    (true, false) => '▀',
+                    (false, true) => '▄',
+                    (false, false) => ' ',
+                }),
+            );
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// Start and length of each run of dark modules.
+fn dark_runs(row: &Line) -> impl Iterator<Item = (usize, usize)> {
+    let is_dark = |x: &usize| row[x / 64] >> (x % 64) & 1 == 1;
+    let mut modules = 0..64 * row.len();
+    std::iter::from_fn(move || {
+        let start = modules.find(is_dark)?;
+        // A row is narrower than a Line: something light follows.
+        let end = modules.find(|x| !is_dark(x))?;
+        Some((start, end - start))
+    })
+}
+
+/// Clears the bits `from..to`; bit 0 is the highest of the first byte.
+fn blacken(line: &mut [u8], from: usize, to: usize) {
+    let (first, last) = (from / 8, to / 8);
+    let keep_before = !(0xff >> (from % 8));
+    let keep_after = 0xff >> (to % 8);
+    if first == last {
+        line[first] &= keep_before | keep_after;
+        return;
+    }
+    line[first] &= keep_before;
+    line[first + 1..last].fill(0);
+    if let Some(byte) = line.get_mut(last) {
+        *byte &= keep_after;
+    }
+}

@@ -1,0 +1,106 @@
+//! A text as the modules of the smallest symbol that holds it.
+//!
+//! The `qrcode` crate writes the bits, corrects and places them; cutting the
+//! text into segments and choosing the mask are ours.
+
+use qrcode::bits::Bits;
+use qrcode::canvas::Canvas;
+use qrcode::{EcLevel, Version, ec};
+
+use super::mask::{self, Line};
+use super::segments::{self, capacity};
+use super::{Level, QrError};
+
+/// Modules a side of version 40, the largest.
+pub(super) const MAX_WIDTH: u32 = 177;
+
+/// A made QR code, ready to be drawn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Symbol {
+    /// What a reader of the code gets.
+    pub url: String,
+    /// 1 to 40.
+    pub version: u8,
+    pub level: Level,
+    pub(super) rows: Vec<Line>,
+    pub(super) box_size: usize,
+    pub(super) border: usize,
+}
+
+impl Symbol {
+    pub(super) fn new(
+        url: String,
+        level: Level,
+        box_size: u32,
+        border: u32,
+    ) -> Result<Self, QrError> {
+        let too_long = || QrError::Capacity {
+            length: url.len(),
+            capacity: capacity(url.as_bytes(), level),
+            level,
+        };
+        let (version, rows) = encode(url.as_bytes(), level).ok_or_else(too_long)?;
+        Ok(Self {
+            url,
+            version,
+            level,
+            rows,
+            box_size: box_size as usize,
+            border: border as usize,
+        })
+    }
+
+    /// Modules a side, without the border: 21 to 177.
+    pub fn width(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether the module in column `x` of row `y` is dark.
+    pub fn is_dark(&self, x: usize, y: usize) -> bool {
+        self.rows[y][x / 64] >> (x % 64) & 1 == 1
+    }
+}
+
+/// The version and rows of the smallest symbol, None when there is none.
+fn encode(data: &[u8], level: Level) -> Option<(u8, Vec<Line>)> {
+    if data.len() > segments::LONGEST {
+        return None;
+    }
+    let ec_level = EcLevel::from(level);
+    // The length of a segment is written in as many bits throughout a group.
+    for group in [1..=9, 10..=26, 27..=40] {
+        let last = Version::Normal(*group.end());
+        let segments = segments::shortest(data, last);
+        let needed: usize = segments
+            .iter()
+            .map(|segment| segment.encoded_len(last))
+            .sum();
+        for number in group {
+            let version = Version::Normal(number);
+            let mut bits = Bits::new(version);
+            if bits.max_len(ec_level).ok()? < needed {
+                continue;
+            }
+            bits.push_segments(data, segments.iter().copied()).ok()?;
+            bits.push_terminator(ec_level).ok()?;
+            let (codewords, correction) =
+                ec::construct_codewords(&bits.into_bytes(), version, ec_level).ok()?;
+            let mut canvas = Canvas::new(version, ec_level);
+            canvas.draw_all_functional_patterns();
+            canvas.draw_data(&codewords, &correction);
+            return Some((u8::try_from(number).ok()?, mask::best(&canvas)));
+        }
+    }
+    None
+}
+
+impl From<Level> for EcLevel {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::L => Self::L,
+            Level::M => Self::M,
+            Level::Q => Self::Q,
+            Level::H => Self::H,
+        }
+    }
+}

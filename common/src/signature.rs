@@ -1,0 +1,250 @@
+//! Webhook signatures, verified over the raw bytes before anything is parsed.
+//!
+//! Pure: no clock, no I/O. The HMAC key schedule is computed once per secret. Every
+//! secret is tried and every comparison runs to its end, so the time of an answer does
+//! not tell how much of a signature was right.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
+use subtle::{Choice, ConstantTimeEq as _};
+
+/// The `v1` values of one payment header that are compared; later ones are not looked
+/// at. Senders use two while a secret is rolled.
+pub const MAX_V1: usize = 16;
+
+/// An HMAC-SHA256.
+type Digest = [u8; 32];
+
+/// The signing secrets of one provider, newest first; any of them verifies.
+///
+/// A secret's text is the key as it stands: no decoding, no trimming, prefix included.
+#[derive(Clone)]
+pub struct Secrets {
+    keyed: Vec<Hmac<Sha256>>,
+}
+
+impl Secrets {
+    /// # Panics
+    /// When there is no secret or one is empty: an empty key verifies what anyone signs.
+    pub fn new(secrets: impl IntoIterator<Item = String>) -> Self {
+        let keyed: Vec<_> = secrets.into_iter().map(|secret| keyed(&secret)).collect();
+        assert!(!keyed.is_empty(), "at least one signing secret is needed");
+        Secrets { keyed }
+    }
+
+    /// The index of the first secret under which one of the `given` digests is that of
+    /// `message`, whose parts are signed one after the other.
+    fn matching(&self, message: &[&[u8]], given: &[Digest]) -> Result<usize, Refused> {
+        let mut matched = None;
+        for (index, keyed) in self.keyed.iter().enumerate() {
+            let expected = digest(keyed.clone(), message);
+            let hit = given.iter().fold(Choice::from(0), |hit, given| {
+                hit | given.as_slice().ct_eq(expected.as_slice())
+            });
+            matched = matched.or(bool::from(hit).then_some(index));
+        }
+        matched.ok_or(Refused::Mismatch)
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Secrets({} hidden)", self.keyed.len())
+    }
+}
+
+/// Why a signature was refused: for a metric's label, never for the sender, who gets the
+/// same 401 for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// No signature header.
+    Missing,
+    /// Not of the scheme's form.
+    Malformed,
+    /// The header came twice, or named two timestamps, with different values.
+    Conflicting,
+    /// No signature is that of this body under any secret.
+    Mismatch,
+    /// Rightly signed, longer ago than the tolerance.
+    Stale,
+    /// Rightly signed, further in the future than the tolerance: a clock is wrong.
+    Early,
+}
+
+impl Refused {
+    pub fn label(self) -> &'static str {
+        match self {
+            Refused::Missing => "missing",
+            Refused::Malformed => "malformed",
+            Refused::Conflicting => "conflicting",
+            Refused::Mismatch => "mismatch",
+            Refused::Stale => "stale",
+            Refused::Early => "early",
+        }
+    }
+}
+
+/// Verifies `X-Storefront-Hmac-Sha256`: the HMAC of the body in standard base64 with its
+/// padding, 44 characters, nothing else. Returns the index of the secret that matched.
+pub fn storefront<'a>(
+    secrets: &Secrets,
+    header_values: impl IntoIterator<Item = &'a [u8]>,
+    body: &[u8],
+) -> Result<usize, Refused> {
+    let given = base64_digest(sole(header_values)?).ok_or(Refused::Malformed)?;
+    secrets.matching(&[body], &[given])
+}
+
+/// Verifies `Payment-Signature`, `t=<unix seconds>,v1=<hex>[,v1=<hex>]..`: the HMAC of
+/// `<t>.<body>`. Returns the index of the secret that matched.
+///
+/// The age is checked after the signature and both ways; a tolerance of 0 turns it off.
+pub fn payment<'a>(
+    secrets: &Secrets,
+    header_values: impl IntoIterator<Item = &'a [u8]>,
+    body: &[u8],
+    now_unix_seconds: i64,
+    tolerance_seconds: u64,
+) -> Result<usize, Refused> {
+    let header = PaymentHeader::parse(sole(header_values)?)?;
+    let message = [header.timestamp.text, b".", body];
+    let matched = secrets.matching(&message, header.v1())?;
+    let age = i128::from(now_unix_seconds) - i128::from(header.timestamp.seconds);
+    if tolerance_seconds == 0 || age.unsigned_abs() <= u128::from(tolerance_seconds) {
+        Ok(matched)
+    } else if age > 0 {
+        Err(Refused::Stale)
+    } else {
+        Err(Refused::Early)
+    }
+}
+
+/// The value of `X-Storefront-Hmac-Sha256` for a body.
+pub fn sign_storefront(secret: &str, body: &[u8]) -> String {
+    STANDARD.encode(digest(keyed(secret), &[body]))
+}
+
+/// The value of `Payment-Signature` for a body sent at `timestamp`, in unix seconds.
+pub fn sign_payment(secret: &str, timestamp: i64, body: &[u8]) -> String {
+    let seconds = timestamp.to_string();
+    let digest = digest(keyed(secret), &[seconds.as_bytes(), b".", body]);
+    format!("t={seconds},v1={}", hex::encode(digest))
+}
+
+/// The one value of a header. Repeated with another value, it could be read differently
+/// by whatever stands in front of us, so it counts for nothing.
+fn sole<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Result<&'a [u8], Refused> {
+    let mut values = values.into_iter();
+    let first = values.next().ok_or(Refused::Missing)?;
+    if values.all(|value| value == first) {
+        Ok(first)
+    } else {
+        Err(Refused::Conflicting)
+    }
+}
+
+/// The engine refuses other alphabets, missing padding and unused bits that are set.
+fn base64_digest(text: &[u8]) -> Option<Digest> {
+    let mut bytes = [0; 33];
+    if text.len() != 44 {
+        return None;
+    }
+    let length = STANDARD.decode_slice(text, &mut bytes).ok()?;
+    bytes[..length].try_into().ok()
+}
+
+/// 64 hex digits of either case.
+fn hex_digest(text: &[u8]) -> Option<Digest> {
+    let mut digest = Digest::default();
+    hex::decode_to_slice(text, &mut digest).ok()?;
+    Some(digest)
+}
+
+/// What counts of a payment header. Its elements are split at commas and are each one
+/// `key=value`; keys are exact, nothing is trimmed, unknown keys (and `v0`, a decoy) are
+/// passed over, as is a `v1` that cannot be a digest.
+struct PaymentHeader<'a> {
+    timestamp: SignedAt<'a>,
+    digests: [Digest; MAX_V1],
+    count: usize,
+}
+
+impl<'a> PaymentHeader<'a> {
+    fn parse(value: &'a [u8]) -> Result<Self, Refused> {
+        let mut timestamp: Option<SignedAt> = None;
+        let mut digests = [Digest::default(); MAX_V1];
+        let mut count = 0;
+        for element in value.split(|&byte| byte == b',') {
+            match key_and_value(element).ok_or(Refused::Malformed)? {
+                (b"t", text) => match &timestamp {
+                    None => timestamp = Some(SignedAt::parse(text).ok_or(Refused::Malformed)?),
+                    Some(first) if SignedAt::parse(text).as_ref() == Some(first) => {}
+                    Some(_) => return Err(Refused::Conflicting),
+                },
+                (b"v1", text) if count < MAX_V1 => {
+                    if let Some(digest) = hex_digest(text) {
+                        digests[count] = digest;
+                        count += 1;
+                    }
+                }
+                _ => {}
+            }
+        }
+        match timestamp {
+            Some(timestamp) if count > 0 => Ok(PaymentHeader {
+                timestamp,
+                digests,
+                count,
+            }),
+            _ => Err(Refused::Malformed),
+        }
+    }
+
+    fn v1(&self) -> &[Digest] {
+        &self.digests[..self.count]
+    }
+}
+
+/// The `t` of a payment header: its digits are what was signed, its number is what ages.
+#[derive(PartialEq)]
+struct SignedAt<'a> {
+    text: &'a [u8],
+    seconds: u64,
+}
+
+impl<'a> SignedAt<'a> {
+    /// 1 to 19 digits and no zero in front, so that one number has one text. A plus sign is
+    /// allowed, as all of the provider's libraries allow it; the signature is over the digits.
+    fn parse(text: &'a [u8]) -> Option<Self> {
+        let text = text.strip_prefix(b"+").unwrap_or(text);
+        let fits = (1..=19).contains(&text.len())
+            && text.iter().all(u8::is_ascii_digit)
+            && (text[0] != b'0' || text.len() == 1);
+        let seconds = str::from_utf8(text).ok()?.parse().ok()?;
+        fits.then_some(SignedAt { text, seconds })
+    }
+}
+
+fn key_and_value(element: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut parts = element.split(|&byte| byte == b'=');
+    match (parts.next()?, parts.next()?, parts.next()) {
+        (key, value, None) if !key.is_empty() => Some((key, value)),
+        _ => None,
+    }
+}
+
+fn keyed(secret: &str) -> Hmac<Sha256> {
+    assert!(!secret.is_empty(), "a signing secret is empty");
+    Hmac::new_from_slice(secret.as_bytes()).expect("HMAC takes keys of any length")
+}
+
+fn digest(mut keyed: Hmac<Sha256>, message: &[&[u8]]) -> Digest {
+    for part in message {
+        keyed.update(part);
+    }
+    keyed.finalize().into_bytes().into()
+}

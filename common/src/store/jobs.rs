@@ -1,0 +1,390 @@
+//! The `jobs` table. Every change of state is a guarded update: a job leaves `ready`
+//! once, whoever else holds its id.
+
+use bytes::Bytes;
+
+use crate::clock::Timestamp;
+use crate::job::{Job, JobId, Queue, Source, State};
+use crate::sql::{Db, Error, Result, Row, Tx, column};
+
+/// A job to be inserted.
+#[derive(Clone, Debug)]
+pub struct NewJob {
+    pub id: JobId,
+    pub queue: Queue,
+    pub kind: String,
+    pub source: Source,
+    pub shop: Option<String>,
+    /// The provider's id of the delivery.
+    pub external_id: Option<String>,
+    /// The provider's id of the order, payment, .. the body is about.
+    pub object_id: Option<String>,
+    /// The provider's id of the customer whose data the body holds.
+    pub subject: Option<String>,
+    pub body: Bytes,
+    pub state: State,
+    pub rung_at: Option<Timestamp>,
+    pub deadline_at: Option<Timestamp>,
+    pub trace: Option<String>,
+    pub created_at: Timestamp,
+}
+
+pub async fn insert(tx: &mut Tx, jobs: &[&NewJob]) -> Result<()> {
+    let finished = |job: &NewJob| (job.state != State::Ready).then_some(job.created_at.0);
+    let columns = [
+        column("id", jobs.iter().map(|job| job.id)),
+        column("queue", jobs.iter().map(|job| job.queue.as_str())),
+        column("kind", jobs.iter().map(|job| job.kind.as_str())),
+        column("source", jobs.iter().map(|job| job.source.as_str())),
+        column("shop", jobs.iter().map(|job| job.shop.as_deref())),
+        column("external_id", jobs.iter().map(|job| job.external_id.as_deref())),
+        column("object_id", jobs.iter().map(|job| job.object_id.as_deref())),
+        column("subject", jobs.iter().map(|job| job.subject.as_deref())),
+        column("body", jobs.iter().map(|job| job.body.as_ref())),
+        column("state", jobs.iter().map(|job| job.state.as_str())),
+        column("attempts", jobs.iter().map(|_| 0)),
+        column("crashes", jobs.iter().map(|_| 0)),
+        column("run_at", jobs.iter().map(|job| job.created_at.0)),
+        column("rung_at", jobs.iter().map(|job| job.rung_at.map(|at| at.0))),
+        column("deadline_at", jobs.iter().map(|job| job.deadline_at.map(|at| at.0))),
+        column("trace", jobs.iter().map(|job| job.trace.as_deref())),
+        column("created_at", jobs.iter().map(|job| job.created_at.0)),
+        column("finished_at", jobs.iter().map(|job| finished(job))),
+    ];
+    tx.insert("jobs", &columns, "").await?;
+    Ok(())
+}
+
+/// Those of `ids` that are ready and due, with their bodies, in the order of their ids.
+pub async fn ready(db: &Db, ids: &[JobId], now: Timestamp) -> Result<Vec<Job>> {
+    let rows = db
+        .query(
+            "select id, queue, kind, shop, body, attempts, crashes, deadline_at, trace, created_at
+             from jobs
+             where state = 'ready' and run_at <= $1 and id in ($2..)
+             order by id",
+        )
+        .bind(now.0)
+        .bind(ids.to_vec())
+        .fetch_all()
+        .await?;
+    rows.iter().map(read).collect()
+}
+
+fn read(row: &Row) -> Result<Job> {
+    Ok(Job {
+        id: row.get("id")?,
+        queue: parsed(row, "queue")?,
+        kind: row.get("kind")?,
+        shop: row.get("shop")?,
+        body: Bytes::from(row.get::<Option<Vec<u8>>>("body")?.unwrap_or_default()),
+        attempts: row.get("attempts")?,
+        crashes: row.get("crashes")?,
+        deadline_at: row.get::<Option<i64>>("deadline_at")?.map(Timestamp),
+        trace: row.get("trace")?,
+        created_at: Timestamp(row.get("created_at")?),
+    })
+}
+
+fn parsed<T: std::str::FromStr>(row: &Row, name: &str) -> Result<T>
+where
+    T::Err: std::error::Error + Send + Sync + 'static,
+{
+    let text: String = row.get(name)?;
+    text.parse().map_err(|error| Error::Decode(Box::new(error)))
+}
+
+/// Marks jobs done and returns those that were still ready: the caller does their work in
+/// the same transaction, and nobody else will.
+pub async fn finish(tx: &mut Tx, ids: &[JobId], now: Timestamp) -> Result<Vec<JobId>> {
+    let rows = tx
+        .query(
+            "update jobs
+             set state = 'done', finished_at = $1, crashes = 0, last_error = null
+             where state = 'ready' and id in ($2..)
+             returning id",
+        )
+        .bind(now.0)
+        .bind(ids.to_vec())
+        .fetch_all()
+        .await?;
+    rows.iter().map(|row| row.get("id")).collect()
+}
+
+/// Records a failed run and when the next one is due. False: it was no longer ready.
+pub async fn retry(
+    tx: &mut Tx,
+    id: JobId,
+    attempts: i64,
+    run_at: Timestamp,
+    error: &str,
+) -> Result<bool> {
+    let changed = tx
+        .query(
+            "update jobs
+             set attempts = $1, run_at = $2, rung_at = null, crashes = 0, last_error = $3
+             where state = 'ready' and id = $4",
+        )
+        .bind(attempts)
+        .bind(run_at.0)
+        .bind(error)
+        .bind(id)
+        .execute()
+        .await?;
+    Ok(changed == 1)
+}
+
+/// Gives a job up. False: it was no longer ready.
+pub async fn bury(
+    tx: &mut Tx,
+    id: JobId,
+    attempts: i64,
+    now: Timestamp,
+    error: &str,
+) -> Result<bool> {
+    let changed = tx
+        .query(
+            "update jobs
+             set state = 'dead', attempts = $1, finished_at = $2, last_error = $3
+             where state = 'ready' and id = $4",
+        )
+        .bind(attempts)
+        .bind(now.0)
+        .bind(error)
+        .bind(id)
+        .execute()
+        .await?;
+    Ok(changed == 1)
+}
+
+/// Counts a run before it starts, and returns how many in a row have not ended in order.
+/// `None`: it was no longer ready.
+pub async fn count_crash(tx: &mut Tx, id: JobId) -> Result<Option<i64>> {
+    let row = tx
+        .query(
+            "update jobs set crashes = crashes + 1
+             where state = 'ready' and id = $1
+             returning crashes",
+        )
+        .bind(id)
+        .fetch_optional()
+        .await?;
+    row.map(|row| row.get("crashes")).transpose()
+}
+
+/// A job that the sweep rings.
+#[derive(Debug)]
+pub struct Due {
+    pub id: JobId,
+    pub kind: String,
+    /// When it was last rung, before this time.
+    pub rung_at: Option<Timestamp>,
+}
+
+/// True when [`due`] would find something: a read, where that is a write.
+pub async fn any_due(
+    db: &Db,
+    queue: Queue,
+    kinds: &[&str],
+    now: Timestamp,
+    stale: Timestamp,
+) -> Result<bool> {
+    let kinds: Vec<String> = kinds.iter().map(ToString::to_string).collect();
+    let row = db
+        .query(
+            "select id from jobs
+             where queue = $1 and state = 'ready' and run_at <= $2
+               and (rung_at is null or rung_at < $3) and kind in ($4..)
+             limit 1",
+        )
+        .bind(queue.as_str())
+        .bind(now.0)
+        .bind(stale.0)
+        .bind(kinds)
+        .fetch_optional()
+        .await?;
+    Ok(row.is_some())
+}
+
+/// Jobs that are due and were not rung since `stale`, oldest first; they are marked rung.
+pub async fn due(
+    tx: &mut Tx,
+    queue: Queue,
+    kinds: &[&str],
+    now: Timestamp,
+    stale: Timestamp,
+    limit: i64,
+) -> Result<Vec<Due>> {
+    let kinds: Vec<String> = kinds.iter().map(ToString::to_string).collect();
+    let rows = tx
+        .query(
+            "select id, kind, rung_at from jobs
+             where queue = $1 and state = 'ready' and run_at <= $2
+               and (rung_at is null or rung_at < $3) and kind in ($5..)
+             order by run_at, id
+             limit $4
+             for update skip locked",
+        )
+        .bind(queue.as_str())
+        .bind(now.0)
+        .bind(stale.0)
+        .bind(limit)
+        .bind(kinds)
+        .fetch_all()
+        .await?;
+    let due = rows
+        .iter()
+        .map(|row| {
+            Ok(Due {
+                id: row.get("id")?,
+                kind: row.get("kind")?,
+                rung_at: row.get::<Option<i64>>("rung_at")?.map(Timestamp),
+            })
+        })
+        .collect::<Result<Vec<_>>>()?;
+    if !due.is_empty() {
+        tx.query("update jobs set rung_at = $1 where id in ($2..)")
+            .bind(now.0)
+            .bind(due.iter().map(|due| due.id).collect::<Vec<_>>())
+            .execute()
+            .await?;
+    }
+    Ok(due)
+}
+
+/// Takes back the mark of jobs whose ring did not reach the bus: the next sweep rings them.
+pub async fn unring(db: &Db, ids: &[JobId]) -> Result<()> {
+    let mut tx = db.begin().await?;
+    tx.query("update jobs set rung_at = null where state = 'ready' and id in ($1..)")
+        .bind(ids.to_vec())
+        .execute()
+        .await?;
+    tx.commit().await
+}
+
+/// Takes back the marks of a whole queue: its only process stops in order.
+pub async fn unring_all(db: &Db, queue: Queue) -> Result<()> {
+    let mut tx = db.begin().await?;
+    tx.query(
+        "update jobs set rung_at = null
+         where queue = $1 and state = 'ready' and rung_at is not null",
+    )
+    .bind(queue.as_str())
+    .execute()
+    .await?;
+    tx.commit().await
+}
+
+/// Cuts the bodies of jobs that finished before `before`, at most `limit` at a time.
+pub async fn cut_bodies(db: &Db, before: Timestamp, limit: i64) -> Result<u64> {
+    let mut tx = db.begin().await?;
+    let cut = tx
+        .query(
+            "update jobs set body = null
+             where id in (
+                 select id from jobs
+                 where state = 'done' and body is not null and finished_at < $1
+                 order by id limit $2
+             )",
+        )
+        .bind(before.0)
+        .bind(limit)
+        .execute()
+        .await?;
+    tx.commit().await?;
+    Ok(cut)
+}
+
+/// A job as an operator sees it: everything but the body.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Summary {
+    pub id: JobId,
+    pub queue: String,
+    pub kind: String,
+    pub source: String,
+    pub shop: Option<String>,
+    pub external_id: Option<String>,
+    pub object_id: Option<String>,
+    pub state: String,
+    pub attempts: i64,
+    pub run_at: Timestamp,
+    pub last_error: Option<String>,
+    pub trace: Option<String>,
+    pub created_at: Timestamp,
+    pub finished_at: Option<Timestamp>,
+    pub body_bytes: Option<i64>,
+}
+
+fn read_summary(row: &Row) -> Result<Summary> {
+    Ok(Summary {
+        id: row.get("id")?,
+        queue: row.get("queue")?,
+        kind: row.get("kind")?,
+        source: row.get("source")?,
+        shop: row.get("shop")?,
+        external_id: row.get("external_id")?,
+        object_id: row.get("object_id")?,
+        state: row.get("state")?,
+        attempts: row.get("attempts")?,
+        run_at: Timestamp(row.get("run_at")?),
+        last_error: row.get("last_error")?,
+        trace: row.get("trace")?,
+        created_at: Timestamp(row.get("created_at")?),
+        finished_at: row.get::<Option<i64>>("finished_at")?.map(Timestamp),
+        body_bytes: row.get("body_bytes")?,
+    })
+}
+
+/// Which jobs to list; empty texts mean any.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    pub queue: String,
+    pub state: String,
+    pub kind: String,
+}
+
+/// The newest jobs that match, newest first.
+pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Summary>> {
+    let rows = db
+        .query(
+            "select id, queue, kind, source, shop, external_id, object_id, state, attempts,
+                    run_at, last_error, trace, created_at, finished_at,
+                    cast(length(body) as bigint) as body_bytes
+             from jobs
+             where ($1 = '' or queue = $1) and ($2 = '' or state = $2) and ($3 = '' or kind = $3)
+             order by id desc
+             limit $4",
+        )
+        .bind(filter.queue.as_str())
+        .bind(filter.state.as_str())
+        .bind(filter.kind.as_str())
+        .bind(limit)
+        .fetch_all()
+        .await?;
+    rows.iter().map(read_summary).collect()
+}
+
+pub async fn show(db: &Db, id: JobId) -> Result<Option<Summary>> {
+    let row = db
+        .query(
+            "select id, queue, kind, source, shop, external_id, object_id, state, attempts,
+                    run_at, last_error, trace, created_at, finished_at,
+                    cast(length(body) as bigint) as body_bytes
+             from jobs where id = $1",
+        )
+        .bind(id)
+        .fetch_optional()
+        .await?;
+    row.as_ref().map(read_summary).transpose()
+}
+
+/// How many jobs of a queue are in a state.
+pub async fn count(db: &Db, queue: Queue, state: State) -> Result<i64> {
+    let row = db
+        .query("select count(*) as jobs from jobs where queue = $1 and state = $2")
+        .bind(queue.as_str())
+        .bind(state.as_str())
+        .fetch_one()
+        .await?;
+    row.get("jobs")
+}

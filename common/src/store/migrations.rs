@@ -1,0 +1,87 @@
+//! The schema, built into the binary and applied on start, by one process at a time.
+//!
+//! A migration is portable SQL and is never changed once it has landed: its checksum is
+//! kept in the database and compared.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use sqlx::SqlSafeStr;
+use sqlx::migrate::{Migrate, MigrateError, Migration, MigrationType, Migrator};
+use sqlx::sqlite::SqlitePool;
+
+use crate::sql::Db;
+
+const ALL: &[(i64, &str, &str)] = &[(
+    1,
+    "pipeline",
+    include_str!("../../../migrations/0001_pipeline.sql"),
+)];
+
+/// Applies what is missing. Safe to call from several processes at once.
+pub async fn apply(db: &Db) -> Result<(), MigrateError> {
+    match db {
+        Db::Postgres(pool) => migrator().run(pool).await,
+        Db::Sqlite { write, .. } => apply_sqlite(db, write).await,
+    }
+}
+
+/// The library's lock is PostgreSQL's; on SQLite two starts at once may meet. One of them
+/// fails and leaves nothing, and finds the other's work done when it looks again.
+async fn apply_sqlite(db: &Db, write: &SqlitePool) -> Result<(), MigrateError> {
+    let mut last = Ok(());
+    for _ in 0..20 {
+        if list(db).await.is_ok_and(|all| all.iter().all(|one| one.applied)) {
+            return Ok(());
+        }
+        last = migrator().run(write).await;
+        if last.is_ok() {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    last
+}
+
+/// A migration of this binary and whether the database has it.
+pub struct Applied {
+    pub version: i64,
+    pub name: &'static str,
+    pub applied: bool,
+}
+
+/// Every migration this binary knows, in order.
+pub async fn list(db: &Db) -> Result<Vec<Applied>, MigrateError> {
+    const TABLE: &str = "_sqlx_migrations";
+    let applied = match db {
+        Db::Postgres(pool) => {
+            let mut connection = pool.acquire().await?;
+            connection.ensure_migrations_table(TABLE).await?;
+            connection.list_applied_migrations(TABLE).await?
+        }
+        Db::Sqlite { write, .. } => {
+            let mut connection = write.acquire().await?;
+            connection.ensure_migrations_table(TABLE).await?;
+            connection.list_applied_migrations(TABLE).await?
+        }
+    };
+    Ok(ALL
+        .iter()
+        .map(|&(version, name, _)| Applied {
+            version,
+            name,
+            applied: applied.iter().any(|done| done.version == version),
+        })
+        .collect())
+}
+
+fn migrator() -> Migrator {
+    Migrator::with_migrations(
+        ALL.iter()
+            .map(|&(version, name, sql)| {
+                let name = Cow::Borrowed(name);
+                Migration::new(version, name, MigrationType::Simple, sql.into_sql_str(), false)
+            })
+            .collect(),
+    )
+}

@@ -1,0 +1,76 @@
+//! Who is at the other end: the peer of the connection, or, when that is a trusted proxy,
+//! whom it says it speaks for. A forged `X-Forwarded-For` from elsewhere counts for nothing.
+
+use std::net::IpAddr;
+
+use axum::http::HeaderMap;
+use ipnet::IpNet;
+
+const FORWARDED_FOR: &str = "x-forwarded-for";
+
+/// The nearest address that is not a trusted proxy, reading the proxies' own entries from
+/// the right. An entry that is not an address ends the walk: what is left of it was
+/// written by someone unknown.
+pub fn resolve(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
+    let is_trusted = |addr: IpAddr| trusted.iter().any(|network| network.contains(&addr));
+    let mut client = peer.to_canonical();
+    let hops = headers.get_all(FORWARDED_FOR).into_iter().rev();
+    for line in hops {
+        let Ok(line) = line.to_str() else {
+            return client;
+        };
+        for hop in line.rsplit(',').map(str::trim) {
+            if !is_trusted(client) {
+                return client;
+            }
+            let Ok(addr) = hop.parse::<IpAddr>() else {
+                return client;
+            };
+            client = addr.to_canonical();
+        }
+    }
+    client
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(peer: &str, forwarded: &[&str], trusted: &[&str]) -> String {
+        let mut headers = HeaderMap::new();
+        for line in forwarded {
+            headers.append(FORWARDED_FOR, line.parse().unwrap());
+        }
+        let trusted: Vec<IpNet> = trusted.iter().map(|net| net.parse().unwrap()).collect();
+        resolve(peer.parse().unwrap(), &headers, &trusted).to_string()
+    }
+
+    #[test]
+    fn a_forged_header_from_an_untrusted_peer_counts_for_nothing() {
+        assert_eq!(seen("203.0.113.9", &["198.51.100.1"], &[]), "203.0.113.9");
+        let trusted = ["10.0.0.0/8"];
+        assert_eq!(seen("203.0.113.9", &["198.51.100.1"], &trusted), "203.0.113.9");
+    }
+
+    #[test]
+    fn a_trusted_proxy_speaks_for_the_client_it_saw() {
+        let trusted = ["10.0.0.0/8"];
+        assert_eq!(seen("10.0.0.1", &["198.51.100.1"], &trusted), "198.51.100.1");
+    }
+
+    #[test]
+    fn what_the_client_itself_wrote_is_to_the_left_and_is_not_believed() {
+        let trusted = ["10.0.0.0/8"];
+        let forwarded = ["1.2.3.4, 198.51.100.1, 10.0.0.7"];
+        assert_eq!(seen("10.0.0.1", &forwarded, &trusted), "198.51.100.1");
+        let lines = ["1.2.3.4", "198.51.100.1", "10.0.0.7"];
+        assert_eq!(seen("10.0.0.1", &lines, &trusted), "198.51.100.1");
+    }
+
+    #[test]
+    fn an_entry_that_is_no_address_ends_the_walk() {
+        let trusted = ["10.0.0.0/8"];
+        assert_eq!(seen("10.0.0.1", &["1.2.3.4, unknown"], &trusted), "10.0.0.1");
+        assert_eq!(seen("::ffff:10.0.0.1", &["2001:db8::1"], &trusted), "2001:db8::1");
+    }
+}

@@ -1,0 +1,317 @@
+//! Webhook authentication as extractors: a handler that has a [`StorefrontDelivery`] or a
+//! [`PaymentDelivery`] has a body that was limited, verified over its raw bytes, counted
+//! against its limit and found to be JSON, in that order (design, Webhooks).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{FromRequest, Request};
+use axum::http::{HeaderMap, HeaderName, header};
+use bytes::Bytes;
+use common::clock::Timestamp;
+use common::job::{Source, State};
+use common::signature::{self, Refused};
+use common::store::jobs::NewJob;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::time::timeout;
+
+use crate::App;
+use crate::error::Error;
+use crate::request_id::RequestId;
+
+const BODY_DEADLINE: Duration = Duration::from_secs(10);
+/// Privacy work must be done this long after its delivery (spec, Limits).
+const PRIVACY_PERIOD: Duration = Duration::from_hours(30 * 24);
+const LONGEST_ID: usize = 255;
+const LONGEST_TOPIC: usize = 100;
+
+const HMAC: HeaderName = HeaderName::from_static("x-storefront-hmac-sha256");
+const TOPIC: HeaderName = HeaderName::from_static("x-storefront-topic");
+const WEBHOOK_ID: HeaderName = HeaderName::from_static("x-storefront-webhook-id");
+const SHOP: HeaderName = HeaderName::from_static("x-storefront-shop-domain");
+const PAYMENT_SIGNATURE: HeaderName = HeaderName::from_static("payment-signature");
+
+/// A verified delivery of the storefront provider, as the job it will be.
+pub struct StorefrontDelivery(pub NewJob);
+
+/// A verified event of the payment provider, as the job it will be.
+pub struct PaymentDelivery(pub NewJob);
+
+impl FromRequest<Arc<App>> for StorefrontDelivery {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Error> {
+        let (parts, body) = request.into_parts();
+        let body = read_body(&parts.headers, body, app.config.max_body_bytes).await?;
+        let values = header_values(&parts.headers, HMAC);
+        let matched = signature::storefront(&app.config.storefront_secrets, values, &body);
+        count_signature(Source::Storefront, matched).map_err(|_| Error::StorefrontSignature)?;
+        let topic = text(&parts.headers, &TOPIC)
+            .map_err(|()| Error::TopicHeader)?
+            .filter(|topic| is_topic(topic))
+            .ok_or(Error::TopicHeader)?;
+        let shop = shop(&parts.headers)?;
+        let webhook_id = text(&parts.headers, &WEBHOOK_ID)
+            .map_err(|()| Error::WebhookIdHeader)?
+            .filter(|id| !id.is_empty());
+        if webhook_id.as_ref().is_some_and(|id| id.len() > LONGEST_ID) {
+            return Err(Error::WebhookIdHeader);
+        }
+        app.limits.storefront(shop.as_deref().unwrap_or(""))?;
+        let envelope: StorefrontEnvelope = parse(&body)?;
+        let request_id = parts.extensions.get::<RequestId>();
+        let object_id = envelope.id.and_then(digits);
+        let subject = envelope.customer.and_then(|customer| digits(customer.id?));
+        Ok(StorefrontDelivery(NewJob {
+            shop,
+            external_id: webhook_id,
+            object_id,
+            subject,
+            ..new_job(app, request_id, Source::Storefront, topic, body)
+        }))
+    }
+}
+
+impl FromRequest<Arc<App>> for PaymentDelivery {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Error> {
+        let (parts, body) = request.into_parts();
+        let body = read_body(&parts.headers, body, app.config.max_body_bytes).await?;
+        let values = header_values(&parts.headers, PAYMENT_SIGNATURE);
+        let matched = signature::payment(
+            &app.config.payment_secrets,
+            values,
+            &body,
+            app.clock.now().unix_seconds(),
+            app.config.payment_tolerance.as_secs(),
+        );
+        count_signature(Source::Payment, matched).map_err(|_| Error::PaymentSignature)?;
+        app.limits.payment()?;
+        let envelope: PaymentEnvelope = parse(&body)?;
+        let (Some(id), Some(kind)) = (envelope.id, envelope.kind) else {
+            return Err(Error::Envelope);
+        };
+        if !is_visible(&id, LONGEST_ID) || !is_topic(&kind) {
+            return Err(Error::Envelope);
+        }
+        let request_id = parts.extensions.get::<RequestId>();
+        let object = envelope.data.and_then(|data| data.object).unwrap_or_default();
+        let object_id = object.id.and_then(provider_id);
+        let subject = object.customer.and_then(provider_id);
+        Ok(PaymentDelivery(NewJob {
+            external_id: Some(id),
+            object_id,
+            subject,
+            ..new_job(app, request_id, Source::Payment, kind, body)
+        }))
+    }
+}
+
+/// The whole body, at most `limit` bytes of it, as it was sent.
+async fn read_body(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, Error> {
+    let encoding = headers.get(header::CONTENT_ENCODING);
+    if encoding.is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        return Err(Error::ContentEncoding);
+    }
+    let announced = headers
+        .get(header::CONTENT_LENGTH)
+        .and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if announced.is_some_and(|announced| announced > limit as u64) {
+        return Err(Error::BodyTooLarge);
+    }
+    let collected = timeout(BODY_DEADLINE, Limited::new(body, limit).collect())
+        .await
+        .map_err(|_| Error::BodyTooSlow)?;
+    match collected {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(Error::BodyTooLarge),
+        Err(_) => Err(Error::BodyIncomplete),
+    }
+}
+
+fn header_values(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &[u8]> {
+    let values = headers.get_all(name).into_iter();
+    values.map(axum::http::HeaderValue::as_bytes)
+}
+
+/// Which of the secrets matched tells an operator when an old one may be removed.
+fn count_signature(source: Source, matched: Result<usize, Refused>) -> Result<(), Refused> {
+    match matched {
+        Ok(0) => Ok(()),
+        Ok(secret) => {
+            let secret = secret.to_string();
+            metrics::counter!(
+                "waybill_old_secret_matches_total",
+                "source" => source.as_str(), "secret" => secret
+            )
+            .increment(1);
+            Ok(())
+        }
+        Err(refused) => {
+            metrics::counter!(
+                "waybill_signatures_refused_total",
+                "source" => source.as_str(), "reason" => refused.label()
+            )
+            .increment(1);
+            Err(refused)
+        }
+    }
+}
+
+/// A header that may be missing but, when there, is visible text.
+fn text(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, ()> {
+    let Some(value) = headers.get(name) else {
+        return Ok(None);
+    };
+    let text = value.to_str().map_err(|_| ())?;
+    Ok(Some(text.trim().to_owned()))
+}
+
+/// The shop domain in lower case, as the limits, the keys and the privacy checks compare it.
+fn shop(headers: &HeaderMap) -> Result<Option<String>, Error> {
+    let shop = text(headers, &SHOP).map_err(|()| Error::ShopHeader)?;
+    let Some(shop) = shop.filter(|shop| !shop.is_empty()) else {
+        return Ok(None);
+    };
+    let fits = shop.len() <= LONGEST_ID
+        && shop
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b".-_:".contains(&byte));
+    if !fits {
+        return Err(Error::ShopHeader);
+    }
+    Ok(Some(shop.to_ascii_lowercase()))
+}
+
+/// `orders/create`, `payment_intent.succeeded`: what may stand in a routing key and a label.
+fn is_topic(text: &str) -> bool {
+    is_visible(text, LONGEST_TOPIC)
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte))
+}
+
+fn is_visible(text: &str, longest: usize) -> bool {
+    (1..=longest).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// What intake needs of a storefront body. Everything else is left to the worker.
+#[derive(Deserialize)]
+struct StorefrontEnvelope<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "lenient")]
+    customer: Option<Customer<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Customer<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+}
+
+/// What intake needs of a payment event.
+#[derive(Deserialize)]
+struct PaymentEnvelope<'a> {
+    id: Option<String>,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    #[serde(borrow, default, deserialize_with = "lenient")]
+    data: Option<Data<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Data<'a> {
+    #[serde(borrow, default, deserialize_with = "lenient")]
+    object: Option<Object<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+struct Object<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    customer: Option<&'a RawValue>,
+}
+
+/// A part of the body that is not shaped as expected is as good as missing: intake does not
+/// judge what a worker will read with more care.
+fn lenient<'de: 'a, 'a, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Deserialize<'a>,
+{
+    let raw = <&RawValue>::deserialize(deserializer)?;
+    Ok(serde_json::from_str(raw.get()).ok())
+}
+
+fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Error> {
+    let text = std::str::from_utf8(body).map_err(|_| Error::NotJson)?;
+    let is_object = text.trim_ascii_start().starts_with('{');
+    match serde_json::from_str(text) {
+        // serde would also read a struct from an array of its fields.
+        Ok(_) if !is_object => Err(Error::NotAnObject),
+        Ok(envelope) => Ok(envelope),
+        Err(error) if error.is_data() && is_object => Err(Error::Envelope),
+        Err(error) if error.is_data() => Err(Error::NotAnObject),
+        Err(_) => Err(Error::NotJson),
+    }
+}
+
+/// An integer id as text, whether it came as a number or as a string of digits.
+fn digits(raw: &RawValue) -> Option<String> {
+    let digits = raw.get().trim_matches('"');
+    let fits = (1..=20).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
+    fits.then(|| digits.to_owned())
+}
+
+/// A payment provider's id, or the `id` of the object that stands in its place.
+fn provider_id(raw: &RawValue) -> Option<String> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Link {
+        Id(String),
+        Object { id: String },
+    }
+    let (Link::Id(id) | Link::Object { id }) = serde_json::from_str(raw.get()).ok()?;
+    is_visible(&id, LONGEST_ID).then_some(id)
+}
+
+fn new_job(
+    app: &App,
+    request_id: Option<&RequestId>,
+    source: Source,
+    kind: String,
+    body: Bytes,
+) -> NewJob {
+    let created_at = app.clock.now();
+    let queue = source.queue(&kind);
+    NewJob {
+        id: match request_id {
+            Some(RequestId { given: None, own }) => *own,
+            _ => app.clock.id(),
+        },
+        queue: queue.unwrap_or(source.home()),
+        kind,
+        source,
+        shop: None,
+        external_id: None,
+        object_id: None,
+        subject: None,
+        body,
+        // A topic nobody handles is kept, so that no provider retries it for ever.
+        state: if queue.is_some() { State::Ready } else { State::Done },
+        rung_at: None,
+        deadline_at: deadline(queue, created_at),
+        trace: request_id.and_then(|id| id.given.clone()),
+        created_at,
+    }
+}
+
+fn deadline(queue: Option<common::job::Queue>, created_at: Timestamp) -> Option<Timestamp> {
+    (queue == Some(common::job::Queue::Privacy)).then(|| created_at.plus(PRIVACY_PERIOD))
+}

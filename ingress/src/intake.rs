@@ -1,0 +1,376 @@
+//! Deliveries become rows in batches: every request that waits while a commit is under way
+//! is part of the next one.
+//!
+//! There is no timer: an idle service commits a single delivery at once, a busy one commits
+//! hundreds with two statements and one flush to disk. A few lanes, each a task of its own
+//! that no client can cancel, take from one bounded channel; when it is full the answer is
+//! 503 at once.
+//!
+//! Invariants: a delivery is answered accepted or duplicate only after the commit that
+//! holds its job (or the first delivery's). Ids are sorted within a batch, so that two
+//! batches never wait for each other in a circle. The bus is rung after the commit, by a
+//! task of its own; a ring that fails is only a late one.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use common::bus::{Bus, RING_SIZE};
+use common::clock::Clock;
+use common::job::{JobId, Queue, Source, State};
+use common::process::Parts;
+use common::sql::{self, Db, is_connection_error};
+use common::store::jobs::{self, NewJob};
+use common::store::webhook_ids::{self, Claim};
+use common::task;
+use futures_util::stream::{self, StreamExt};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+/// Deliveries that may wait for a lane.
+const WAITING: usize = 4096;
+/// Bytes of bodies that may wait, in KiB: the memory that intake may take.
+const WAITING_KIB: usize = 64 * 1024;
+/// Deliveries in one transaction.
+const BATCH: usize = 256;
+/// A database that takes longer is treated as down: the client has its answer within 1.5 s.
+const STORE_DEADLINE: Duration = Duration::from_millis(1000);
+const ANSWER_DEADLINE: Duration = Duration::from_millis(1300);
+/// Jobs that may wait to be rung; beyond that the sweep finds them.
+const UNRUNG: usize = 65_536;
+/// Rings that may wait for the broker's confirm at a time.
+const RINGS: usize = 32;
+
+/// What became of a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Accepted,
+    /// Its id was accepted before.
+    Duplicate,
+}
+
+/// The delivery was not stored and its id not remembered.
+#[derive(Debug)]
+pub struct Unavailable;
+
+/// The handlers' end. Clones share the lanes.
+#[derive(Clone)]
+pub struct Intake {
+    lanes: Option<mpsc::Sender<Waiting>>,
+    memory: Arc<Semaphore>,
+}
+
+struct Waiting {
+    job: NewJob,
+    answer: oneshot::Sender<Verdict>,
+    _memory: OwnedSemaphorePermit,
+}
+
+impl Intake {
+    /// An intake that stores nothing and accepts everything, to measure the rest by.
+    pub fn verify_only() -> Self {
+        Intake {
+            lanes: None,
+            memory: Arc::new(Semaphore::new(WAITING_KIB)),
+        }
+    }
+
+    /// Stores a delivery; returns when it is committed.
+    pub async fn accept(&self, job: NewJob) -> Result<Verdict, Unavailable> {
+        let Some(lanes) = &self.lanes else {
+            return Ok(Verdict::Accepted);
+        };
+        let kib = u32::try_from(job.body.len() / 1024 + 1).map_err(|_| Unavailable)?;
+        let memory = self.memory.clone().try_acquire_many_owned(kib);
+        let (answer, verdict) = oneshot::channel();
+        let waiting = Waiting {
+            job,
+            answer,
+            _memory: memory.map_err(|_| Unavailable)?,
+        };
+        lanes.try_send(waiting).map_err(|_| Unavailable)?;
+        match timeout(ANSWER_DEADLINE, verdict).await {
+            Ok(Ok(verdict)) => Ok(verdict),
+            Ok(Err(_)) | Err(_) => Err(Unavailable),
+        }
+    }
+}
+
+/// The tasks behind an [`Intake`].
+pub struct Lanes {
+    lanes: Vec<JoinHandle<()>>,
+    ringer: JoinHandle<()>,
+}
+
+impl Lanes {
+    pub fn start(parts: &Parts) -> (Intake, Lanes) {
+        let Parts {
+            config,
+            db,
+            bus,
+            clock,
+        } = parts;
+        let (sender, receiver) = mpsc::channel(WAITING);
+        let (rings, unrung) = mpsc::channel(UNRUNG);
+        let receiver = Arc::new(Mutex::new(receiver));
+        let outage = Arc::new(Outage::default());
+        // SQLite has one writer; a server takes batches side by side while another commits.
+        let count = if db.is_sqlite() { 1 } else { 3 };
+        let lanes = (0..count)
+            .map(|_| {
+                let lane = Lane {
+                    waiting: receiver.clone(),
+                    db: db.clone(),
+                    bus: bus.clone(),
+                    clock: clock.clone(),
+                    dedupe_ttl: config.dedupe.then_some(config.dedupe_ttl),
+                    rings: rings.clone(),
+                    outage: outage.clone(),
+                };
+                task::spawn("intake lane", lane.run())
+            })
+            .collect();
+        let ringer = task::spawn("ringer", ring(bus.clone(), db.clone(), unrung));
+        let intake = Intake {
+            lanes: Some(sender),
+            memory: Arc::new(Semaphore::new(WAITING_KIB)),
+        };
+        (intake, Lanes { lanes, ringer })
+    }
+
+    /// Waits until all that was accepted is committed and rung. Every [`Intake`] must have
+    /// been dropped.
+    pub async fn drained(self) {
+        for lane in self.lanes {
+            let _ = lane.await;
+        }
+        let _ = self.ringer.await;
+    }
+}
+
+struct Lane {
+    waiting: Arc<Mutex<mpsc::Receiver<Waiting>>>,
+    db: Db,
+    bus: Bus,
+    clock: Clock,
+    /// `None`: ids are not remembered.
+    dedupe_ttl: Option<Duration>,
+    rings: mpsc::Sender<Rung>,
+    outage: Arc<Outage>,
+}
+
+/// A committed job to be rung.
+struct Rung {
+    id: JobId,
+    queue: Queue,
+    kind: String,
+}
+
+impl Lane {
+    async fn run(self) {
+        let mut batch = Vec::with_capacity(BATCH);
+        loop {
+            let taken = self.waiting.lock().await.recv_many(&mut batch, BATCH).await;
+            if taken == 0 {
+                return;
+            }
+            // Whoever has gone has had its answer: 503.
+            batch.retain(|waiting| !waiting.answer.is_closed());
+            self.store(std::mem::take(&mut batch)).await;
+        }
+    }
+
+    async fn store(&self, mut batch: Vec<Waiting>) {
+        if batch.is_empty() {
+            return;
+        }
+        let rung_at = self.clock.now();
+        for waiting in &mut batch {
+            let job = &mut waiting.job;
+            let ring = job.state == State::Ready && self.bus.is_ready(job.queue);
+            job.rung_at = ring.then_some(rung_at);
+        }
+        let stored = match timeout(STORE_DEADLINE, self.commit_with_retry(&batch)).await {
+            Ok(stored) => stored.map_err(|error| error.to_string()),
+            Err(_) => Err("it took longer than a second".to_owned()),
+        };
+        match stored {
+            Ok(stored) => {
+                self.outage.over();
+                self.answer(batch, &stored);
+            }
+            // Dropping the batch answers 503 to all of it.
+            Err(error) => self.outage.begun(&error),
+        }
+    }
+
+    /// A connection that turns out to be dead before the commit costs nothing: the batch is
+    /// stored on another one.
+    async fn commit_with_retry(&self, batch: &[Waiting]) -> sql::Result<HashSet<JobId>> {
+        match self.commit(batch).await {
+            Err(Failed::BeforeCommit(error)) if is_connection_error(&error) => {
+                self.commit(batch).await
+            }
+            other => other,
+        }
+        .map_err(Failed::into_inner)
+    }
+
+    /// One transaction: remember the ids, insert the jobs of those that are new.
+    async fn commit(&self, batch: &[Waiting]) -> Result<HashSet<JobId>, Failed> {
+        let first = first_of_each_id(batch, self.dedupe_ttl.is_some());
+        let mut tx = self.db.begin().await.map_err(Failed::BeforeCommit)?;
+        let stored = write(&mut tx, batch, &first, self.dedupe_ttl, &self.clock)
+            .await
+            .map_err(Failed::BeforeCommit)?;
+        tx.commit().await.map_err(Failed::InCommit)?;
+        Ok(stored)
+    }
+
+    fn answer(&self, batch: Vec<Waiting>, stored: &HashSet<JobId>) {
+        metrics::histogram!("waybill_intake_batch_size").record(batch.len() as f64);
+        for Waiting { job, answer, .. } in batch {
+            if !stored.contains(&job.id) {
+                let _ = answer.send(Verdict::Duplicate);
+                continue;
+            }
+            let _ = answer.send(Verdict::Accepted);
+            if job.rung_at.is_some() {
+                let NewJob { id, queue, kind, .. } = job;
+                // A full channel is a bus that has stood still for long: left to the sweep.
+                let _ = self.rings.try_send(Rung { id, queue, kind });
+            }
+        }
+    }
+}
+
+enum Failed {
+    BeforeCommit(sql::Error),
+    /// It may have been committed or not; the sender's retry finds out.
+    InCommit(sql::Error),
+}
+
+impl Failed {
+    fn into_inner(self) -> sql::Error {
+        match self {
+            Failed::BeforeCommit(error) | Failed::InCommit(error) => error,
+        }
+    }
+}
+
+/// The ids of a batch in order, each with the delivery that brought it first.
+fn first_of_each_id(batch: &[Waiting], dedupe: bool) -> BTreeMap<(Source, &str), JobId> {
+    let mut first = BTreeMap::new();
+    if !dedupe {
+        return first;
+    }
+    for Waiting { job, .. } in batch {
+        if let Some(id) = &job.external_id {
+            first
+                .entry((job.source, id.as_str()))
+                .or_insert(job.id);
+        }
+    }
+    first
+}
+
+/// Writes a batch and returns the jobs it inserted.
+async fn write(
+    tx: &mut sql::Tx,
+    batch: &[Waiting],
+    first: &BTreeMap<(Source, &str), JobId>,
+    ttl: Option<Duration>,
+    clock: &Clock,
+) -> sql::Result<HashSet<JobId>> {
+    let claims: Vec<Claim<'_>> = first
+        .iter()
+        .map(|(&(source, id), &job)| Claim { source, id, job })
+        .collect();
+    let fresh = match ttl {
+        Some(ttl) => webhook_ids::remember(tx, &claims, clock.now(), ttl).await?,
+        None => HashSet::new(),
+    };
+    let new: Vec<&NewJob> = batch
+        .iter()
+        .map(|waiting| &waiting.job)
+        .filter(|job| ttl.is_none() || job.external_id.is_none() || fresh.contains(&job.id))
+        .collect();
+    jobs::insert(tx, &new).await?;
+    Ok(new.iter().map(|job| job.id).collect())
+}
+
+/// Up to [`RING_SIZE`] jobs of one queue and kind.
+struct Message {
+    queue: Queue,
+    kind: String,
+    ids: Vec<JobId>,
+}
+
+/// Rings committed jobs, as many as possible with one message, several messages at a time.
+async fn ring(bus: Bus, db: Db, mut unrung: mpsc::Receiver<Rung>) {
+    let mut waiting = Vec::new();
+    while unrung.recv_many(&mut waiting, RING_SIZE * RINGS).await > 0 {
+        let messages = into_messages(waiting.drain(..));
+        let rings = messages.into_iter().map(|message| try_ring(&bus, message));
+        let failed: Vec<JobId> = stream::iter(rings).buffer_unordered(RINGS).concat().await;
+        unring(&db, &failed).await;
+    }
+}
+
+fn into_messages(rung: impl Iterator<Item = Rung>) -> Vec<Message> {
+    let mut kinds: BTreeMap<(Queue, String), Vec<JobId>> = BTreeMap::new();
+    for Rung { id, queue, kind } in rung {
+        kinds.entry((queue, kind)).or_default().push(id);
+    }
+    let mut messages = Vec::new();
+    for ((queue, kind), ids) in kinds {
+        messages.extend(ids.chunks(RING_SIZE).map(|ids| Message {
+            queue,
+            kind: kind.clone(),
+            ids: ids.to_vec(),
+        }));
+    }
+    messages
+}
+
+/// The jobs that could not be rung.
+async fn try_ring(bus: &Bus, message: Message) -> Vec<JobId> {
+    let Message { queue, kind, ids } = message;
+    match bus.ring(queue, &kind, &ids).await {
+        Ok(()) => Vec::new(),
+        Err(_) => ids,
+    }
+}
+
+/// Marks jobs whose ring failed, so that the next sweep rings them without delay. Where that
+/// fails too, the sweep finds them a little later.
+async fn unring(db: &Db, ids: &[JobId]) {
+    for ids in ids.chunks(BATCH) {
+        tracing::debug!(jobs = ids.len(), "the bus did not take a ring; the sweep will ring");
+        if let Err(error) = jobs::unring(db, ids).await {
+            tracing::debug!(%error, "could not mark jobs for the sweep");
+            return;
+        }
+    }
+}
+
+/// Logs the beginning and the end of an outage, not each batch in it.
+#[derive(Default)]
+struct Outage(AtomicBool);
+
+impl Outage {
+    fn begun(&self, error: &str) {
+        metrics::counter!("waybill_intake_failures_total").increment(1);
+        if !self.0.swap(true, Ordering::Relaxed) {
+            tracing::error!(error, "deliveries cannot be stored; answering 503 until they can");
+        }
+    }
+
+    fn over(&self) {
+        if self.0.load(Ordering::Relaxed) && self.0.swap(false, Ordering::Relaxed) {
+            tracing::info!("deliveries are stored again");
+        }
+    }
+}

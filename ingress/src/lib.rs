@@ -1,0 +1,99 @@
+//! The HTTP service: takes webhooks in, answers the commerce API and health checks.
+//!
+//! A delivery is answered from the database alone (`intake`); nothing a handler does
+//! waits for the bus, and no handler of a webhook holds a connection.
+
+pub mod client_address;
+pub mod delivery;
+pub mod error;
+pub mod intake;
+pub mod limit;
+pub mod request_id;
+pub mod routes;
+pub mod server;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use common::bus::Bus;
+use common::clock::Clock;
+use common::config::Config;
+use common::process::Parts;
+use common::sql::Db;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::intake::{Intake, Lanes};
+use crate::limit::Limits;
+
+/// What every handler sees.
+pub struct App {
+    pub config: Arc<Config>,
+    pub db: Db,
+    pub bus: Bus,
+    pub clock: Clock,
+    pub intake: Intake,
+    pub limits: Limits,
+    /// Set once shutdown has begun: load balancers should look elsewhere.
+    stopping: AtomicBool,
+}
+
+impl App {
+    pub fn new(parts: Parts, intake: Intake) -> Self {
+        let limits = Limits::new(&parts.config, &parts.clock);
+        App {
+            config: parts.config,
+            db: parts.db,
+            bus: parts.bus,
+            clock: parts.clock,
+            intake,
+            limits,
+            stopping: AtomicBool::new(false),
+        }
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+}
+
+/// How long connections and batches may take to end after the first signal.
+const DRAIN: Duration = Duration::from_secs(8);
+
+/// Serves until `shutdown`, then answers what is under way, commits what was accepted and
+/// rings it.
+pub async fn serve(
+    listener: TcpListener,
+    parts: Parts,
+    shutdown: CancellationToken,
+) -> Result<()> {
+    let (intake, lanes) = Lanes::start(&parts);
+    let app = Arc::new(App::new(parts, intake));
+    limit::forget_idle_shops(&app, &shutdown);
+    let router = routes::router(app.clone());
+    let stopping = app.clone();
+    let on_shutdown = shutdown.clone();
+    common::task::spawn("ingress shutdown", async move {
+        on_shutdown.cancelled().await;
+        stopping.stopping.store(true, Ordering::Relaxed);
+    });
+    server::serve(listener, router, shutdown, DRAIN).await?;
+    // The last handler is gone, and with the app its end of the intake.
+    drop(app);
+    tokio::time::timeout(DRAIN, lanes.drained())
+        .await
+        .context("accepted deliveries were not all stored and rung before the deadline")
+}
+
+/// Serves with an intake that stores nothing: what signature checks and HTTP cost alone.
+/// For benchmarks.
+pub async fn serve_verify_only(
+    listener: TcpListener,
+    parts: Parts,
+    shutdown: CancellationToken,
+) -> Result<()> {
+    let app = Arc::new(App::new(parts, Intake::verify_only()));
+    server::serve(listener, routes::router(app), shutdown, DRAIN).await
+}

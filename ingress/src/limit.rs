@@ -1,0 +1,96 @@
+//! Rate limits of verified deliveries: GCRA with a burst of one second's rate, counted in
+//! this process.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::clock::Clock;
+use common::config::Config;
+use governor::clock::Clock as _;
+use governor::middleware::NoOpMiddleware;
+use governor::state::{InMemoryState, NotKeyed};
+use governor::{Quota, RateLimiter};
+use tokio_util::sync::CancellationToken;
+
+use crate::App;
+use crate::error::Error;
+
+type Middleware = NoOpMiddleware<Duration>;
+type PerShop = RateLimiter<
+    String,
+    governor::state::keyed::DashMapStateStore<String>,
+    LimitClock,
+    Middleware,
+>;
+type Whole = RateLimiter<NotKeyed, InMemoryState, LimitClock, Middleware>;
+
+/// The limits that are on.
+pub struct Limits {
+    clock: LimitClock,
+    storefront: Option<PerShop>,
+    payment: Option<Whole>,
+}
+
+impl Limits {
+    pub fn new(config: &Config, clock: &Clock) -> Self {
+        let clock = LimitClock(clock.clone());
+        let quota = |rate| NonZeroU32::new(rate).map(Quota::per_second);
+        Limits {
+            storefront: quota(config.storefront_rate)
+                .map(|quota| RateLimiter::new(quota, Default::default(), clock.clone())),
+            payment: quota(config.payment_rate)
+                .map(|quota| RateLimiter::direct_with_clock(quota, clock.clone())),
+            clock,
+        }
+    }
+
+    /// Counts a delivery of a shop; without a shop header they count together.
+    pub fn storefront(&self, shop: &str) -> Result<(), Error> {
+        let Some(limiter) = &self.storefront else {
+            return Ok(());
+        };
+        limiter
+            .check_key(&shop.to_owned())
+            .map_err(|until| Error::RateLimited(until.wait_time_from(self.clock.now())))
+    }
+
+    /// Counts a payment event.
+    pub fn payment(&self) -> Result<(), Error> {
+        let Some(limiter) = &self.payment else {
+            return Ok(());
+        };
+        limiter
+            .check()
+            .map_err(|until| Error::RateLimited(until.wait_time_from(self.clock.now())))
+    }
+}
+
+/// Frees the state of shops that have been quiet, once a minute.
+pub fn forget_idle_shops(app: &Arc<App>, shutdown: &CancellationToken) {
+    let app = Arc::downgrade(app);
+    let shutdown = shutdown.clone();
+    common::task::spawn("idle limits", async move {
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_mins(1)) => {}
+                () = shutdown.cancelled() => return,
+            }
+            let Some(app) = app.upgrade() else { return };
+            if let Some(limiter) = &app.limits.storefront {
+                limiter.retain_recent();
+            }
+        }
+    });
+}
+
+#[derive(Clone)]
+pub struct LimitClock(Clock);
+
+impl governor::clock::Clock for LimitClock {
+    type Instant = Duration;
+
+    fn now(&self) -> Duration {
+        self.0.elapsed()
+    }
+}

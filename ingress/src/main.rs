@@ -1,0 +1,38 @@
+//! The ingress process: takes webhooks in and answers the commerce API.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use common::config::{Mode, Settings};
+use common::process::{self, Parts};
+use common::shutdown;
+use tokio::net::TcpListener;
+
+/// Takes webhooks in and answers the commerce API
+///
+/// Start as many as you like behind a load balancer: the database decides which of two
+/// deliveries with one id is the first. SIGTERM answers what is under way, then ends.
+#[derive(Parser)]
+#[command(name = "waybill-ingress", version, after_help = "--help also lists every setting; each may be given in the environment.")]
+struct Arguments {
+    #[command(flatten)]
+    settings: Settings,
+}
+
+fn main() -> ExitCode {
+    process::run(serve(Arguments::parse()))
+}
+
+async fn serve(arguments: Arguments) -> Result<()> {
+    let shutdown = shutdown::on_signal()?;
+    let parts = Parts::start(&arguments.settings, Mode::Production, 10).await?;
+    let address = parts.config.listen_addr;
+    let listener = TcpListener::bind(address)
+        .await
+        .with_context(|| format!("LISTEN_ADDR: cannot listen on {address}"))?;
+    tracing::info!(%address, "taking webhooks");
+    ingress::serve(listener, parts.clone(), shutdown).await?;
+    parts.close().await;
+    Ok(())
+}

@@ -1,0 +1,111 @@
+//! `POST /api/webhooks/storefront` and `POST /api/webhooks/payment` (spec, Endpoints).
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::extract::{FromRequest, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use common::job::Source;
+use common::store::jobs::NewJob;
+
+use crate::App;
+use crate::client_address;
+use crate::delivery::{PaymentDelivery, StorefrontDelivery};
+use crate::error::Error;
+use crate::intake::{Unavailable, Verdict};
+use crate::server::Peer;
+
+/// A duplicate id is answered with `WEBHOOK_DUPLICATE_STATUS`.
+pub async fn storefront(State(app): State<Arc<App>>, request: Request) -> Response {
+    let sender = Sender::of(&request);
+    let answer = async {
+        let StorefrontDelivery(job) = StorefrontDelivery::from_request(request, &app).await?;
+        match accept(&app, job).await? {
+            Verdict::Duplicate if app.config.duplicate_status == 409 => Err(Error::Duplicate),
+            Verdict::Duplicate | Verdict::Accepted => Ok(ok()),
+        }
+    };
+    answered(&app, Source::Storefront, &sender, answer.await)
+}
+
+/// A duplicate event is answered like a fresh one: the provider wants nothing but 2xx.
+pub async fn payment(State(app): State<Arc<App>>, request: Request) -> Response {
+    let sender = Sender::of(&request);
+    let answer = async {
+        let PaymentDelivery(job) = PaymentDelivery::from_request(request, &app).await?;
+        accept(&app, job).await?;
+        Ok(ok())
+    };
+    answered(&app, Source::Payment, &sender, answer.await)
+}
+
+async fn accept(app: &App, job: NewJob) -> Result<Verdict, Error> {
+    let source = job.source.as_str();
+    let known = if job.source.queue(&job.kind).is_some() { "yes" } else { "no" };
+    tracing::debug!(job = %job.id, kind = job.kind, "a delivery arrived");
+    let verdict = app.intake.accept(job).await;
+    let verdict = verdict.map_err(|Unavailable| Error::Unavailable)?;
+    match verdict {
+        Verdict::Accepted => {
+            metrics::counter!(
+                "waybill_deliveries_accepted_total", "source" => source, "known" => known
+            )
+            .increment(1);
+        }
+        Verdict::Duplicate => {
+            metrics::counter!("waybill_deliveries_duplicate_total", "source" => source).increment(1);
+        }
+    }
+    Ok(verdict)
+}
+
+fn ok() -> Response {
+    let json = HeaderValue::from_static("application/json");
+    (StatusCode::OK, [(header::CONTENT_TYPE, json)], r#"{"status":"ok"}"#).into_response()
+}
+
+/// Who sent a request, for the log line of a refusal.
+struct Sender {
+    peer: Option<SocketAddr>,
+    headers: HeaderMap,
+}
+
+impl Sender {
+    fn of(request: &Request) -> Self {
+        let forwarded = request.headers().get_all("x-forwarded-for");
+        Sender {
+            peer: request.extensions().get().map(|Peer(peer)| *peer),
+            headers: forwarded
+                .into_iter()
+                .map(|value| (axum::http::HeaderName::from_static("x-forwarded-for"), value.clone()))
+                .collect(),
+        }
+    }
+}
+
+fn answered(
+    app: &App,
+    source: Source,
+    sender: &Sender,
+    answer: Result<Response, Error>,
+) -> Response {
+    let error = match answer {
+        Ok(response) => return response,
+        Err(error) => error,
+    };
+    let source = source.as_str();
+    let reason = error.reason();
+    if error != Error::Duplicate {
+        metrics::counter!(
+            "waybill_deliveries_refused_total", "source" => source, "reason" => reason
+        )
+        .increment(1);
+        let client = sender.peer.map(|peer| {
+            let trusted = &app.config.trusted_proxies;
+            client_address::resolve(peer.ip(), &sender.headers, trusted).to_string()
+        });
+        tracing::info!(source, reason, client, "a delivery was refused");
+    }
+    error.into_response()
+}

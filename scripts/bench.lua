@@ -1,0 +1,50 @@
+-- wrk's script for scripts/bench: signed deliveries with ids of their own, every answer
+-- counted. Arguments: file with the request up to the id, file with the rest, status that
+-- is expected, "fresh" or "same" ids.
+local threads = {}
+local number = 0
+
+function setup(thread)
+   number = number + 1
+   thread:set("number", number)
+   table.insert(threads, thread)
+end
+
+local function read(path)
+   local file = assert(io.open(path, "rb"))
+   local text = file:read("*a")
+   file:close()
+   return text
+end
+
+function init(args)
+   head = read(args[1])
+   tail = read(args[2])
+   expected = tonumber(args[3])
+   fresh = args[4] == "fresh"
+   run = args[5]
+   count = 0
+   wrong = 0
+   answers = 0
+end
+
+function request()
+   if fresh then count = count + 1 end
+   return head .. run .. "-" .. number .. "-" .. count .. tail
+end
+
+function response(status)
+   answers = answers + 1
+   if status ~= expected then wrong = wrong + 1 end
+end
+
+function done(summary, latency)
+   local answers, wrong = 0, 0
+   for _, thread in ipairs(threads) do
+      answers = answers + thread:get("answers")
+      wrong = wrong + thread:get("wrong")
+   end
+   local errors = summary.errors.connect + summary.errors.read + summary.errors.write + summary.errors.timeout
+   io.write(string.format("RESULT %d %d %d %d %d %d\n", answers, wrong, errors,
+      summary.duration, latency:percentile(50), latency:percentile(99)))
+end

@@ -1,0 +1,66 @@
+"""Posts N signed orders/create deliveries, each an order of its own, to a running ingress.
+
+Usage: bench_fill.py URL N, with STOREFRONT_WEBHOOK_SECRET set. Every answer must be 200.
+"""
+
+import base64
+import hashlib
+import hmac
+import http.client
+import json
+import multiprocessing
+import os
+import sys
+from urllib.parse import urlsplit
+
+PROCESSES = 2
+
+
+def body(number: int) -> str:
+    lines = [{"id": number * 10 + n, "variant_id": 39072856 + n, "title": "Linen apron, natural, one size",
+              "quantity": 1 + n, "price": "89.99", "sku": f"APRON-{n}", "fulfillment_status": None} for n in range(3)]
+    address = {"first_name": "Bob", "last_name": "Example", "address1": "1 Example Street", "city": "Ottawa",
+               "province": "Ontario", "country": "Canada", "zip": "K2P0V6", "phone": "555-555-0100"}
+    return json.dumps({
+        "id": 5_000_000_000_000 + number, "name": f"#{number}", "email": f"bob{number}@example.com",
+        "created_at": "2027-01-14T10:00:00-05:00", "updated_at": "2027-01-14T10:00:00-05:00",
+        "total_price": "403.00", "subtotal_price": "393.00", "total_tax": "10.00", "currency": "USD",
+        "financial_status": "paid", "fulfillment_status": None,
+        "customer": {"id": 7_000_000_000_000 + number, "email": f"bob{number}@example.com", "first_name": "Bob"},
+        "line_items": lines, "shipping_address": address, "billing_address": address,
+    }, separators=(",", ":"))
+
+
+def post(url: str, first: int, count: int) -> None:
+    secret = os.environ["STOREFRONT_WEBHOOK_SECRET"].encode()
+    lanes = [http.client.HTTPConnection(urlsplit(url).netloc) for _ in range(32)]
+    for start in range(first, first + count, len(lanes)):
+        used = list(zip(lanes, range(start, min(start + len(lanes), first + count))))
+        for lane, number in used:
+            text = body(number).encode()
+            signature = base64.b64encode(hmac.new(secret, text, hashlib.sha256).digest()).decode()
+            lane.request("POST", "/api/webhooks/storefront", text, {
+                "Content-Type": "application/json", "X-Storefront-Topic": "orders/create",
+                "X-Storefront-Shop-Domain": "bench.example", "X-Storefront-Webhook-Id": f"fill-{number}",
+                "X-Storefront-Hmac-Sha256": signature})
+        for lane, number in used:
+            answer = lane.getresponse()
+            answer.read()
+            if answer.status != 200:
+                sys.exit(f"delivery {number} was answered {answer.status}")
+
+
+def main() -> None:
+    url, total = sys.argv[1], int(sys.argv[2])
+    share = -(-total // PROCESSES)
+    workers = [multiprocessing.Process(target=post, args=(url, n * share, min(share, total - n * share)))
+               for n in range(PROCESSES)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    sys.exit(max(worker.exitcode or 0 for worker in workers))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+//! `waybill config`: every setting, its value and where it came from.
+
+use anyhow::Result;
+use common::config::{Config, Mode, SETTINGS, Settings};
+use serde_json::json;
+
+use crate::table::{self, Table};
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Shows the settings; exit code 2 when `waybill serve` would refuse them.
+pub fn run(settings: &Settings, arguments: &Arguments) -> Result<()> {
+    if arguments.json {
+        let rows: Vec<_> = SETTINGS
+            .iter()
+            .map(|setting| {
+                json!({
+                    "name": setting.name,
+                    "value": settings.get(setting.name).map(|_| settings.shown(setting)),
+                    "origin": settings.origin(setting.name).to_string(),
+                    "default": setting.default,
+                    "meaning": setting.meaning,
+                })
+            })
+            .collect();
+        table::print_json(&rows)?;
+    } else {
+        let mut rows = Table::new(["SETTING", "VALUE", "FROM", "MEANING"]);
+        for setting in SETTINGS {
+            rows.row([
+                setting.name.to_owned(),
+                settings.shown(setting),
+                settings.origin(setting.name).to_string(),
+                setting.meaning.to_owned(),
+            ]);
+        }
+        table::print(&rows.render())?;
+    }
+    // `waybill` itself fills missing secrets in, so that only the rest can be wrong for it.
+    Config::load(settings, Mode::Development)?;
+    Ok(())
+}

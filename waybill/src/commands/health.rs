@@ -1,0 +1,32 @@
+//! `waybill health`: asks the service that listens on `LISTEN_ADDR` of this machine.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use common::config::{Config, Settings};
+
+use crate::table;
+
+pub async fn run(settings: &Settings) -> Result<()> {
+    let mut address: SocketAddr = Config::listen_addr(settings)?;
+    if address.ip().is_unspecified() {
+        address.set_ip(Ipv4Addr::LOCALHOST.into());
+    }
+    let url = format!("http://{address}/readyz");
+    let client = reqwest::Client::builder()
+        .timeout(Duration::from_secs(3))
+        .build()?;
+    let answer = client
+        .get(&url)
+        .send()
+        .await
+        .with_context(|| format!("nothing answers on {url}"))?;
+    let status = answer.status();
+    let body = answer.text().await?;
+    table::print(&format!("{body}\n"))?;
+    if !status.is_success() {
+        bail!("the service is not ready ({status})");
+    }
+    Ok(())
+}

@@ -1,0 +1,68 @@
+//! `waybill orders`: an order as the commerce API shows it.
+
+use anyhow::{Result, bail};
+use common::config::{Config, Settings};
+use common::store::orders::{self, Found, StoredOrder};
+
+use crate::commands::database;
+use crate::table::{self, Table};
+
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Show an order: statuses, lines, fulfilment and tracking link
+    Show {
+        /// The storefront's order id
+        #[arg(value_parser = clap::value_parser!(i64).range(1..))]
+        id: i64,
+        /// Its shop, when several have an order with this id
+        #[arg(long)]
+        shop: Option<String>,
+        /// Print the JSON of the commerce API
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+pub async fn run(settings: &Settings, command: Command) -> Result<()> {
+    let Command::Show { id, shop, json } = command;
+    let db = database(settings).await?;
+    let found = orders::find(&db, id, shop.as_deref()).await?;
+    db.close().await;
+    match found {
+        Found::One(order) if json => {
+            table::print_json(&order.view(&Config::public_url(settings)?))
+        }
+        Found::One(order) => table::print(&describe(&order)),
+        Found::None => bail!("there is no order {id} here"),
+        Found::Several => bail!("several shops have an order {id}; add --shop"),
+    }
+}
+
+/// An order in a few lines, without personal data.
+pub fn describe(order: &StoredOrder) -> String {
+    let or_none = |text: Option<&str>| text.unwrap_or("-").to_owned();
+    let total = match (&order.total, order.currency) {
+        (Some(total), Some(currency)) => format!("{total} {currency}"),
+        _ => "-".to_owned(),
+    };
+    let fulfillment = order.fulfillment.as_ref();
+    let mut facts = Table::new(["order", &order.id.to_string()]);
+    facts.row(["name".into(), or_none(order.name.as_deref())]);
+    facts.row(["shop".into(), order.shop.clone()]);
+    facts.row(["total".into(), total]);
+    facts.row(["paid".into(), or_none(order.financial_status.as_deref())]);
+    facts.row(["shipped".into(), or_none(order.fulfillment_status.as_deref())]);
+    let state = fulfillment.map(|fulfillment| fulfillment.state.as_str());
+    facts.row(["fulfilment".into(), or_none(state)]);
+    facts.row(["tracking".into(), or_none(order.tracking_url.as_deref())]);
+    let mut lines = Table::new(["  QUANTITY", "PRICE", "SKU", "TITLE"]);
+    for line in &order.lines {
+        lines.row([
+            format!("  {:>8}", line.quantity),
+            or_none(line.price.as_deref()),
+            or_none(line.sku.as_deref()),
+            or_none(line.title.as_deref()),
+        ]);
+    }
+    format!("{}\n{}", facts.render(), lines.render())
+}

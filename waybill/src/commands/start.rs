@@ -1,0 +1,123 @@
+//! Everything in one process: ingress and the three workers around one database and bus.
+
+use anyhow::{Context, Result};
+use common::clock::Clock;
+use common::config::{
+    DEVELOPMENT_PAYMENT_SECRET, DEVELOPMENT_STOREFRONT_SECRET, Mode, Settings,
+};
+use common::job::Queue;
+use common::process::Parts;
+use common::shutdown;
+use common::sql::Db;
+use common::store::api_keys;
+use common::task;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use workers::Worker;
+
+use crate::table;
+
+/// Messages each worker of the one process works on at a time.
+const CONCURRENCY: u16 = 2;
+/// Enough for the intake's lanes, the workers and the API of one process.
+const CONNECTIONS: u32 = 20;
+const DEVELOPMENT_KEY_LIFE: Duration = Duration::from_hours(24);
+
+/// `waybill`: development secrets where none are set, and a banner with the next step.
+pub async fn development(settings: &Settings) -> Result<()> {
+    let shutdown = shutdown::on_signal()?;
+    let parts = Parts::start(settings, Mode::Development, CONNECTIONS).await?;
+    let listener = listen(&parts).await?;
+    let key = development_key(&parts.db, &parts.clock).await?;
+    table::print(&banner(&parts, settings, &key))?;
+    run(parts, listener, shutdown).await
+}
+
+/// `waybill serve`: the same, without anything made for development.
+pub async fn serve(settings: &Settings) -> Result<()> {
+    let shutdown = shutdown::on_signal()?;
+    let parts = Parts::start(settings, Mode::Production, CONNECTIONS).await?;
+    let listener = listen(&parts).await?;
+    delete_development_key(&parts.db).await?;
+    run(parts, listener, shutdown).await
+}
+
+async fn listen(parts: &Parts) -> Result<TcpListener> {
+    let address = parts.config.listen_addr;
+    TcpListener::bind(address).await.with_context(|| {
+        format!(
+            "cannot listen on {address}; is another one running? \
+             LISTEN_ADDR or --listen-addr names another address"
+        )
+    })
+}
+
+async fn run(parts: Parts, listener: TcpListener, shutdown: CancellationToken) -> Result<()> {
+    let working = TaskTracker::new();
+    for queue in Queue::ALL {
+        let worker = Worker {
+            parts: parts.clone(),
+            queue,
+            concurrency: CONCURRENCY,
+        };
+        let shutdown = shutdown.clone();
+        let work = async move {
+            if let Err(error) = workers::run(worker, shutdown).await {
+                tracing::error!(%queue, error = format!("{error:#}"), "a worker did not stop in order");
+            }
+        };
+        task::spawn("worker", working.track_future(work));
+    }
+    working.close();
+    tracing::info!(address = %parts.config.listen_addr, "taking webhooks");
+    ingress::serve(listener, parts.clone(), shutdown).await?;
+    working.wait().await;
+    parts.close().await;
+    Ok(())
+}
+
+/// A key for the banner. It replaces the one of the last start, and ends after a day.
+async fn development_key(db: &Db, clock: &Clock) -> Result<String> {
+    let mut tx = db.begin().await?;
+    api_keys::delete(&mut tx, api_keys::DEVELOPMENT).await?;
+    let expires_at = clock.now().plus(DEVELOPMENT_KEY_LIFE);
+    let key = api_keys::create(&mut tx, clock, api_keys::DEVELOPMENT, Some(expires_at)).await?;
+    tx.commit().await?;
+    Ok(key)
+}
+
+async fn delete_development_key(db: &Db) -> Result<()> {
+    let mut tx = db.begin().await?;
+    api_keys::delete(&mut tx, api_keys::DEVELOPMENT).await?;
+    Ok(tx.commit().await?)
+}
+
+fn banner(parts: &Parts, settings: &Settings, key: &str) -> String {
+    let url = &parts.config.public_url;
+    let secret = |name: &str, development: &'static str| match settings.get(name) {
+        None => development,
+        Some(_) => "(yours)",
+    };
+    let storefront = secret("STOREFRONT_WEBHOOK_SECRET", DEVELOPMENT_STOREFRONT_SECRET);
+    let payment = secret("PAYMENT_WEBHOOK_SECRET", DEVELOPMENT_PAYMENT_SECRET);
+    let database = common::redact::redact(&parts.config.database_url);
+    format!(
+        "Waybill is ready on {url}
+
+  storefront webhooks  POST {url}/api/webhooks/storefront
+                       signing secret {storefront}
+  payment webhooks     POST {url}/api/webhooks/payment
+                       signing secret {payment}
+  commerce API         GET  {url}/api/commerce/orders/<order_id>
+                       API key {key}
+  data                 {database}
+
+Next, in a second terminal:
+
+  cargo run -- trigger orders/create
+
+"
+    )
+}

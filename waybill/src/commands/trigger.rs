@@ -1,0 +1,269 @@
+//! `waybill trigger`: a signed delivery as a provider would send it, and what became of it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use common::clock::Clock;
+use common::config::{Config, Settings};
+use common::job::{Source, State};
+use common::signature;
+use common::sql::Db;
+use common::store::jobs::{self, Summary};
+use common::store::orders::{self, Found, StoredOrder};
+use common::store::{qr_codes, webhook_ids};
+use reqwest::StatusCode;
+use sandbox::sample;
+use serde_json::{Value, json};
+
+use crate::commands::{database, misused};
+use crate::table;
+
+/// How long to wait for a worker.
+const PATIENCE: Duration = Duration::from_secs(10);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+#[derive(clap::Args)]
+#[command(after_help = "Topics:       orders/create orders/updated orders/paid orders/fulfilled orders/cancelled\n\
+    \x20             customers/data_request customers/redact shop/redact\n\
+    Event types:  payment_intent.succeeded payment_intent.payment_failed payment_intent.canceled\n\
+    \x20             charge.refunded checkout.session.completed invoice.payment_succeeded")]
+pub struct Arguments {
+    /// A storefront topic or a payment event type
+    topic: String,
+    /// Send this file instead of a sample
+    #[arg(long, value_name = "FILE")]
+    body: Option<PathBuf>,
+    /// The delivery's id; the same one again is a duplicate
+    #[arg(long, value_name = "ID")]
+    id: Option<String>,
+    /// Which sample: one number, one order
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// The shop that sends it
+    #[arg(long, default_value = sample::shop())]
+    shop: String,
+    /// Where to write the order's QR code
+    #[arg(long, value_name = "FILE")]
+    png: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A delivery ready to be posted.
+struct Delivery {
+    source: Source,
+    path: &'static str,
+    id: String,
+    body: String,
+    headers: Vec<(&'static str, String)>,
+}
+
+pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
+    let clock = Clock::system();
+    let delivery = build(settings, &arguments, &clock)?;
+    let url = format!("{}{}", Config::public_url(settings)?, delivery.path);
+    let (status, answer) = post(&url, &delivery).await?;
+    if !arguments.json {
+        table::print(&format!(
+            "POST {url}\n  {}\n  delivery id {}\n\n{} {answer}\n",
+            arguments.topic,
+            delivery.id,
+            status.as_u16(),
+        ))?;
+    }
+    let db = database(settings).await?;
+    let outcome = follow(&db, &delivery).await;
+    let outcome = outcome.context("DATABASE_URL: cannot look what became of it")?;
+    let png = match &outcome {
+        Outcome { order: Some(order), .. } => write_png(&db, order, &arguments).await?,
+        _ => None,
+    };
+    db.close().await;
+    report(settings, &arguments, &delivery, status, &outcome, png.as_deref())?;
+    if status.is_success() {
+        return Ok(());
+    }
+    bail!("the service answered {status}");
+}
+
+fn build(settings: &Settings, arguments: &Arguments, clock: &Clock) -> Result<Delivery> {
+    let topic = arguments.topic.as_str();
+    let now = clock.now();
+    let seed = arguments.seed.unwrap_or(now.0.unsigned_abs());
+    let given = match &arguments.body {
+        Some(path) => Some(
+            std::fs::read_to_string(path)
+                .with_context(|| format!("--body: cannot read {}", path.display()))?,
+        ),
+        None => None,
+    };
+    if sample::STOREFRONT_TOPICS.contains(&topic) || (given.is_some() && topic.contains('/')) {
+        let body = given.or_else(|| sample::storefront(topic, seed, now.0));
+        let body = body.ok_or_else(|| unknown(topic))?;
+        let id = arguments.id.clone().unwrap_or_else(|| clock.id().to_string());
+        let secret = &Config::storefront_secrets(settings)?[0];
+        return Ok(Delivery {
+            source: Source::Storefront,
+            path: "/api/webhooks/storefront",
+            headers: vec![
+                ("X-Storefront-Topic", topic.to_owned()),
+                ("X-Storefront-Webhook-Id", id.clone()),
+                ("X-Storefront-Shop-Domain", arguments.shop.clone()),
+                ("X-Storefront-API-Version", "2026-07".to_owned()),
+                ("X-Storefront-Hmac-Sha256", signature::sign_storefront(secret, body.as_bytes())),
+            ],
+            id,
+            body,
+        });
+    }
+    let body = given.or_else(|| sample::payment(topic, seed, now.0));
+    let mut body = body.ok_or_else(|| unknown(topic))?;
+    let mut event: Value = serde_json::from_str(&body).context("the body is not JSON")?;
+    if let Some(id) = &arguments.id {
+        event["id"] = json!(id);
+        body = serde_json::to_string_pretty(&event)?;
+    }
+    let secret = &Config::payment_secrets(settings)?[0];
+    let signature = signature::sign_payment(secret, now.unix_seconds(), body.as_bytes());
+    Ok(Delivery {
+        source: Source::Payment,
+        path: "/api/webhooks/payment",
+        id: event["id"].as_str().unwrap_or_default().to_owned(),
+        headers: vec![("Payment-Signature", signature)],
+        body,
+    })
+}
+
+fn unknown(topic: &str) -> anyhow::Error {
+    misused(format!(
+        "there is no sample of {topic:?}; `waybill trigger --help` lists them, --body sends your own"
+    ))
+}
+
+async fn post(url: &str, delivery: &Delivery) -> Result<(StatusCode, String)> {
+    let client = reqwest::Client::builder()
+        .timeout(Duration::from_secs(10))
+        .build()?;
+    let mut request = client
+        .post(url)
+        .header("Content-Type", "application/json")
+        .body(delivery.body.clone());
+    for (name, value) in &delivery.headers {
+        request = request.header(*name, value);
+    }
+    let answer = request
+        .send()
+        .await
+        .with_context(|| format!("cannot reach {url}; is `waybill` running?"))?;
+    Ok((answer.status(), answer.text().await?))
+}
+
+/// What became of a delivery.
+struct Outcome {
+    job: Option<Summary>,
+    order: Option<StoredOrder>,
+}
+
+/// Waits until the delivery's job has run, and finds its order.
+async fn follow(db: &Db, delivery: &Delivery) -> Result<Outcome> {
+    let clock = Clock::system();
+    let until = clock.now().plus(PATIENCE);
+    let job = loop {
+        let Some(id) = webhook_ids::job(db, delivery.source, &delivery.id).await? else {
+            break None;
+        };
+        let Some(job) = jobs::show(db, id).await? else {
+            break None;
+        };
+        let queue = delivery.source.queue(&job.kind);
+        let handled = queue.is_some_and(|queue| workers::kinds(queue).contains(&job.kind.as_str()));
+        let waiting = job.state == State::Ready.as_str() && job.attempts == 0 && handled;
+        if !waiting || clock.now() > until {
+            break Some(job);
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    };
+    let order = match &job {
+        Some(job) if job.kind.starts_with("orders/") => find_order(db, job).await?,
+        _ => None,
+    };
+    Ok(Outcome { job, order })
+}
+
+async fn find_order(db: &Db, job: &Summary) -> Result<Option<StoredOrder>> {
+    let Some(id) = job.object_id.as_ref().and_then(|id| id.parse().ok()) else {
+        return Ok(None);
+    };
+    match orders::find(db, id, job.shop.as_deref()).await? {
+        Found::One(order) => Ok(Some(*order)),
+        Found::None | Found::Several => Ok(None),
+    }
+}
+
+async fn write_png(
+    db: &Db,
+    order: &StoredOrder,
+    arguments: &Arguments,
+) -> Result<Option<PathBuf>> {
+    let code = qr_codes::find(db, &order.shop, order.id, qr_codes::TRACKING).await?;
+    let Some((_, png)) = code else {
+        return Ok(None);
+    };
+    let path = arguments
+        .png
+        .clone()
+        .unwrap_or_else(|| Path::new("data/qr").join(format!("order-{}.png", order.id)));
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    std::fs::write(&path, png).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(Some(path))
+}
+
+fn report(
+    settings: &Settings,
+    arguments: &Arguments,
+    delivery: &Delivery,
+    status: StatusCode,
+    outcome: &Outcome,
+    png: Option<&Path>,
+) -> Result<()> {
+    let Outcome { job, order } = outcome;
+    if arguments.json {
+        let public_url = Config::public_url(settings)?;
+        return table::print_json(&json!({
+            "status": status.as_u16(),
+            "delivery_id": delivery.id,
+            "job": job,
+            "order": order.as_ref().map(|order| order.view(&public_url)),
+            "png": png,
+        }));
+    }
+    let Some(job) = job else {
+        if status.is_success() {
+            table::print("The database that DATABASE_URL names here does not have it.\n")?;
+        }
+        return Ok(());
+    };
+    table::print(&format!("\n{}", crate::commands::jobs::describe(job)))?;
+    if job.state == State::Ready.as_str() {
+        table::print("\nIt waits: no worker of this version has run it yet.\n")?;
+    }
+    if let Some(order) = order {
+        table::print(&format!("\n{}", crate::commands::orders::describe(order)))?;
+    }
+    if let Some(png) = png {
+        table::print(&format!("\nQR code written to {}\n", png.display()))?;
+    }
+    let topic = &arguments.topic;
+    let again = match arguments.seed {
+        Some(seed) => format!("{topic} --seed {seed}"),
+        None => topic.clone(),
+    };
+    table::print(&format!(
+        "\nThe same delivery again: waybill trigger {again} --id {}\n",
+        delivery.id
+    ))
+}

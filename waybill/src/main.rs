@@ -1,0 +1,70 @@
+//! The `waybill` command: the whole product in one process, and the operator's tools.
+
+mod commands;
+mod table;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use common::config::Settings;
+use common::process;
+
+use crate::commands::{config, health, jobs, keys, migrate, orders, start, trigger};
+
+/// Takes signed webhooks from a storefront and a payment provider, keeps every one of them,
+/// and acts on each exactly once
+///
+/// Without a command: everything in one process on SQLite in data/, with development secrets.
+#[derive(Parser)]
+#[command(name = "waybill", version, max_term_width = 100)]
+#[command(after_help = "Try it: `waybill`, then in a second terminal `waybill trigger orders/create`.\n\
+    --help also lists every setting; each may be given in the environment.")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run everything in one process, with your own secrets
+    Serve,
+    /// Build, sign and post a webhook, and show what became of it
+    Trigger(trigger::Arguments),
+    /// Look at deliveries and other work
+    #[command(subcommand)]
+    Jobs(jobs::Command),
+    /// Look at orders
+    #[command(subcommand)]
+    Orders(orders::Command),
+    /// API keys for the commerce API
+    #[command(subcommand)]
+    Keys(keys::Command),
+    /// Show every setting, its value and where it came from
+    Config(config::Arguments),
+    /// Bring the database to this version's schema
+    Migrate,
+    /// Ask a running service whether it is ready; exit code 1 when not
+    Health,
+}
+
+fn main() -> ExitCode {
+    process::run(dispatch(Arguments::parse()))
+}
+
+async fn dispatch(arguments: Arguments) -> Result<()> {
+    let settings = &arguments.settings;
+    match arguments.command {
+        None => start::development(settings).await,
+        Some(Command::Serve) => start::serve(settings).await,
+        Some(Command::Trigger(trigger)) => trigger::run(settings, trigger).await,
+        Some(Command::Jobs(command)) => jobs::run(settings, command).await,
+        Some(Command::Orders(command)) => orders::run(settings, command).await,
+        Some(Command::Keys(command)) => keys::run(settings, command).await,
+        Some(Command::Config(arguments)) => config::run(settings, &arguments),
+        Some(Command::Migrate) => migrate::run(settings).await,
+        Some(Command::Health) => health::run(settings).await,
+    }
+}

@@ -1,0 +1,277 @@
+//! The `waybill` command as a person uses it.
+
+use std::process::Output;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::process::{Process, command, free_port, is_ready, output};
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// A folder to run in, with the settings of a development start there.
+struct Shop {
+    folder: TempDir,
+    port: u16,
+}
+
+impl Shop {
+    fn new() -> Self {
+        Shop {
+            folder: tempfile::tempdir().unwrap(),
+            port: free_port(),
+        }
+    }
+
+    fn settings(&self) -> Vec<(String, String)> {
+        let database = self.folder.path().join("shop.db");
+        vec![
+            ("LISTEN_ADDR".into(), format!("127.0.0.1:{}", self.port)),
+            ("PUBLIC_URL".into(), format!("http://127.0.0.1:{}", self.port)),
+            ("DATABASE_URL".into(), format!("sqlite://{}", database.display())),
+            ("RUST_LOG".into(), "warn".into()),
+        ]
+    }
+
+    async fn start(&self) -> Process {
+        let process = Process::start("waybill", &[], &self.settings());
+        is_ready(self.port).await;
+        process
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = command("waybill", &[]);
+        let settings = self.settings();
+        command.envs(settings.iter().map(|(name, value)| (name, value)));
+        command.current_dir(self.folder.path()).args(arguments);
+        output(command)
+    }
+}
+
+#[tokio::test]
+async fn trigger_ends_with_an_order_and_a_qr_code_and_prints_409_the_second_time() {
+    let shop = Shop::new();
+    let _process = shop.start().await;
+    let first = shop.run(&["trigger", "orders/create", "--id", "w-1", "--seed", "7"]);
+    let said = text(&first.stdout);
+    assert!(first.status.success(), "{said}{}", text(&first.stderr));
+    for part in [r#"200 {"status":"ok"}"#, "state        done", "fulfilment  initiated", "QR code written to data/qr/"] {
+        assert!(said.contains(part), "{part} in\n{said}");
+    }
+    assert!(!said.contains('\x1b'), "no colour when piped");
+    let mut pictures = std::fs::read_dir(shop.folder.path().join("data/qr")).unwrap();
+    let picture = std::fs::read(pictures.next().unwrap().unwrap().path()).unwrap();
+    assert!(picture.starts_with(b"\x89PNG"));
+    let second = shop.run(&["trigger", "orders/create", "--id", "w-1", "--seed", "7"]);
+    assert_eq!(second.status.code(), Some(1));
+    assert!(text(&second.stdout).contains(r#"409 {"detail":"Duplicate webhook"}"#));
+    assert!(text(&second.stderr).contains("409"));
+}
+
+#[tokio::test]
+async fn every_topic_and_event_type_can_be_triggered() {
+    let shop = Shop::new();
+    let _process = shop.start().await;
+    let topics = sandbox::sample::STOREFRONT_TOPICS.iter().zip(0..);
+    for (topic, n) in topics {
+        // One shop each: two deliveries a second are the limit.
+        let from = format!("shop-{n}.example");
+        let done = shop.run(&["trigger", topic, "--shop", &from, "--json"]);
+        assert!(done.status.success(), "{topic}: {}", text(&done.stderr));
+        let json: Value = serde_json::from_slice(&done.stdout).unwrap();
+        assert_eq!((&json["status"], &json["job"]["kind"]), (&200.into(), &(*topic).into()));
+    }
+    for kind in sandbox::sample::PAYMENT_TYPES {
+        let done = shop.run(&["trigger", kind, "--json"]);
+        assert!(done.status.success(), "{kind}: {}", text(&done.stderr));
+        let json: Value = serde_json::from_slice(&done.stdout).unwrap();
+        assert_eq!((&json["status"], &json["job"]["kind"]), (&200.into(), &kind.into()));
+    }
+    let unknown = shop.run(&["trigger", "orders/eaten"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    let body = shop.folder.path().join("body.json");
+    std::fs::write(&body, r#"{"id":77,"updated_at":"2027-01-01T00:00:00Z"}"#).unwrap();
+    let own = shop.run(&["trigger", "orders/create", "--body", body.to_str().unwrap(), "--json"]);
+    let json: Value = serde_json::from_slice(&own.stdout).unwrap();
+    assert_eq!(json["order"]["order_id"], "77");
+}
+
+#[tokio::test]
+async fn jobs_and_orders_are_listed_and_shown_for_people_and_machines() {
+    let shop = Shop::new();
+    let _process = shop.start().await;
+    let json = |output: Output| -> Value { serde_json::from_slice(&output.stdout).unwrap() };
+    assert_eq!(text(&shop.run(&["jobs", "list"]).stdout), "No jobs.\n");
+    let triggered = json(shop.run(&["trigger", "orders/create", "--json"]));
+    let jobs = json(shop.run(&["jobs", "list", "--json"]));
+    assert_eq!((&jobs[0]["kind"], &jobs[0]["state"]), (&"orders/create".into(), &"done".into()));
+    let id = jobs[0]["id"].as_str().unwrap();
+    let table = text(&shop.run(&["jobs", "list", "--state", "done", "--queue", "orders"]).stdout);
+    assert!(table.starts_with("JOB ") && table.contains(id), "{table}");
+    assert_eq!(text(&shop.run(&["jobs", "list", "--state", "dead"]).stdout), "No jobs.\n");
+    assert!(text(&shop.run(&["jobs", "show", id]).stdout).contains("orders/create"));
+    let order = triggered["order"]["order_id"].as_str().unwrap();
+    let shown = json(shop.run(&["orders", "show", order, "--json"]));
+    assert_eq!(shown["order_id"], order);
+    assert!(text(&shop.run(&["orders", "show", order]).stdout).contains("initiated"));
+    let missing = shop.run(&["orders", "show", "404"]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(text(&missing.stderr).contains("no order 404"));
+    assert_eq!(shop.run(&["jobs", "list", "--state", "asleep"]).status.code(), Some(2));
+}
+
+#[tokio::test]
+async fn a_key_is_shown_once_and_opens_the_api() {
+    let shop = Shop::new();
+    let _process = shop.start().await;
+    let key = text(&shop.run(&["keys", "create", "till"]).stdout).trim().to_owned();
+    assert!(key.starts_with("wb_") && key.len() == 67, "{key}");
+    let url = format!("http://127.0.0.1:{}/api/commerce/orders/1", shop.port);
+    let answer = reqwest::Client::new().get(url).bearer_auth(&key).send().await.unwrap();
+    assert_eq!(answer.status(), 404, "the key is good, the order is not there");
+    let database = std::fs::read(shop.folder.path().join("shop.db")).unwrap();
+    let holds = |needle: &str| database.windows(needle.len()).any(|window| window == needle.as_bytes());
+    assert!(!holds(&key), "only a hash is kept");
+}
+
+#[tokio::test]
+async fn the_banner_names_the_next_command_and_a_key_that_works() {
+    let shop = Shop::new();
+    let mut starting = command("waybill", &[]);
+    let settings = shop.settings();
+    starting.envs(settings.iter().map(|(name, value)| (name, value)));
+    starting.stdout(std::process::Stdio::piped());
+    let mut child = starting.spawn().unwrap();
+    is_ready(shop.port).await;
+    child.kill().unwrap();
+    let banner = text(&child.wait_with_output().unwrap().stdout);
+    assert!(banner.contains("trigger orders/create"), "{banner}");
+    assert!(banner.contains("development-storefront-secret"), "{banner}");
+    assert!(banner.lines().any(|line| line.contains("API key wb_")), "{banner}");
+}
+
+#[test]
+fn every_mistake_in_the_settings_is_listed_at_once_with_exit_code_2() {
+    let mut wrong = command(
+        "waybill",
+        &[
+            ("LISTEN_ADDR", "somewhere"),
+            ("DATABASE_URL", "mysql://x"),
+            ("PAYMENT_WEBHOOK_SECRET", ""),
+            ("WEBHOOK_MAX_BODY_BYTES", "99999999999"),
+            ("WEBHOOK_DUPLICATE_STATUS", "404"),
+            ("STOREFRONT_WEBHOK_SECRET", "secret-with-a-typo"),
+            ("TRUSTED_PROXIES", "10.0.0.0/99"),
+            ("QR_BOX_SIZE", "0"),
+            ("COMMERCE_IDEMPOTENCY_ENABLED", "maybe"),
+        ],
+    );
+    wrong.arg("serve");
+    let output = output(wrong);
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    for part in [
+        "LISTEN_ADDR is \"somewhere\"",
+        "DATABASE_URL must start with",
+        "STOREFRONT_WEBHOOK_SECRET is missing",
+        "PAYMENT_WEBHOOK_SECRET is empty",
+        "WEBHOOK_MAX_BODY_BYTES is",
+        "WEBHOOK_DUPLICATE_STATUS is",
+        "STOREFRONT_WEBHOK_SECRET is not a setting; did you mean STOREFRONT_WEBHOOK_SECRET?",
+        "TRUSTED_PROXIES has",
+        "QR_BOX_SIZE",
+        "COMMERCE_IDEMPOTENCY_ENABLED",
+    ] {
+        assert!(said.contains(part), "{part} in\n{said}");
+    }
+    assert!(!said.contains("secret-with-a-typo"), "values of secrets are not printed");
+}
+
+#[test]
+fn development_secrets_are_refused_as_soon_as_anyone_else_could_reach_them() {
+    for exposure in [
+        ("LISTEN_ADDR", "0.0.0.0:8000"),
+        ("DATABASE_URL", "postgres://localhost/waybill"),
+    ] {
+        let output = output(command("waybill", &[exposure]));
+        assert_eq!(output.status.code(), Some(2), "{exposure:?}");
+        assert!(text(&output.stderr).contains("development secrets are refused"));
+    }
+    let named = [
+        ("STOREFRONT_WEBHOOK_SECRET", "development-storefront-secret"),
+        ("PAYMENT_WEBHOOK_SECRET", "development-payment-secret"),
+        ("LISTEN_ADDR", "0.0.0.0:8000"),
+    ];
+    let mut serve = command("waybill", &named);
+    serve.arg("serve");
+    assert_eq!(output(serve).status.code(), Some(2));
+}
+
+#[test]
+fn config_shows_every_setting_its_origin_and_no_secret() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("secret");
+    std::fs::write(&file, "from-a-file-1,from-a-file-2\n").unwrap();
+    let mut config = command(
+        "waybill",
+        &[
+            ("PAYMENT_WEBHOOK_SECRET_FILE", file.to_str().unwrap()),
+            ("STOREFRONT_WEBHOOK_SECRET", "from-the-environment"),
+            ("DATABASE_URL", "postgres://waybill:hunter2hunter2@db.example/waybill"),
+        ],
+    );
+    config.args(["config", "--qr-box-size", "5", "--json"]);
+    let output = output(config);
+    let said = text(&output.stdout);
+    for secret in ["from-a-file", "from-the-environment", "hunter2"] {
+        assert!(!said.contains(secret), "{said}");
+    }
+    let rows: Value = serde_json::from_str(&said).unwrap();
+    let row = |name: &str| {
+        let row = rows.as_array().unwrap().iter().find(|row| row["name"] == name);
+        let row = row.unwrap();
+        (row["value"].as_str().unwrap_or("").to_owned(), row["origin"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(row("QR_BOX_SIZE"), ("5".into(), "flag".into()));
+    assert_eq!(row("PAYMENT_WEBHOOK_SECRET"), ("*** (2 secrets)".into(), "file".into()));
+    assert_eq!(row("STOREFRONT_WEBHOOK_SECRET"), ("***".into(), "environment".into()));
+    assert_eq!(row("LISTEN_ADDR"), ("127.0.0.1:8000".into(), "default".into()));
+    assert_eq!(row("AMQP_URL").1, "unset");
+}
+
+#[test]
+fn migrate_brings_a_new_database_to_this_version() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite://{}/new/waybill.db", folder.path().display());
+    for _ in 0..2 {
+        let mut migrate = command("waybill", &[("DATABASE_URL", url.as_str())]);
+        migrate.arg("migrate");
+        let output = output(migrate);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert!(text(&output.stdout).contains("applied"));
+    }
+}
+
+#[test]
+fn help_teaches_and_the_worker_binaries_have_it_too() {
+    for name in ["waybill", "waybill-ingress", "waybill-orders", "waybill-payments", "waybill-privacy"] {
+        let mut help = command(name, &[]);
+        help.arg("--help");
+        let said = text(&output(help).stdout);
+        assert!(said.contains("--database-url") && said.contains("[env: DATABASE_URL"), "{name}: {said}");
+        assert!(name == "waybill" || name == "waybill-ingress" || said.contains("--concurrency"), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn health_says_whether_the_service_is_ready() {
+    let shop = Shop::new();
+    let down = shop.run(&["health"]);
+    assert_eq!(down.status.code(), Some(1));
+    assert!(text(&down.stderr).contains("nothing answers"));
+    let _process = shop.start().await;
+    let up = shop.run(&["health"]);
+    assert!(up.status.success() && text(&up.stdout).contains("ready"));
+}

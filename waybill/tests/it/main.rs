@@ -1,0 +1,14 @@
+//! The product as its users meet it: a real router on a real port, a real database, a real
+//! bus. `TEST_BACKEND=embedded` (the default) is SQLite and the bus within the process;
+//! `distributed` is PostgreSQL and RabbitMQ, named by `TEST_DATABASE_URL` and
+//! `TEST_AMQP_URL` (`scripts/test` brings them up).
+
+mod support;
+
+mod command;
+mod health;
+mod orders;
+mod outages;
+mod processes;
+mod retries;
+mod webhooks;

@@ -1,0 +1,213 @@
+//! The database or the broker is gone, slow or silent: what was answered 200 is kept, what
+//! could not be kept was answered 503, and all is done once things are back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::job::{Queue, State};
+use common::sql::Db;
+
+use crate::support::backend::{Backend, is_distributed};
+use crate::support::delivery::order;
+use crate::support::proxy::Proxy;
+use crate::support::{Service, eventually, pause, service};
+
+/// Posts a delivery that must be answered 503, and quickly.
+async fn is_unavailable(service: &Service, seed: u64) {
+    let delivery = order("orders/create", seed).id(&format!("w-{seed}"));
+    let answered = tokio::time::timeout(Duration::from_millis(1500), service.post(&delivery));
+    let response = answered.await.expect("an answer within 1.5 s");
+    assert_eq!(response.status(), 503);
+    assert_eq!(response.headers()["x-error-code"], "COMMERCE_009");
+    assert!(response.headers().contains_key("retry-after"));
+}
+
+async fn is_accepted(service: &Service, seed: u64) -> bool {
+    let delivery = order("orders/create", seed).id(&format!("w-{seed}"));
+    service.answer(&delivery).await.0 == 200
+}
+
+#[tokio::test]
+async fn a_database_that_stands_still_means_503_and_nothing_remembered() {
+    let service = service().without_workers().start().await;
+    assert!(is_accepted(&service, 1).await);
+    // Another client holds what intake needs.
+    let other = Db::open(&service.parts.config.database_url, 1).await.unwrap();
+    let mut tx = other.begin().await.unwrap();
+    if is_distributed() {
+        tx.query("lock table webhook_ids in access exclusive mode").execute().await.unwrap();
+    }
+    for seed in 2..5 {
+        is_unavailable(&service, seed).await;
+    }
+    tx.rollback().await.unwrap();
+    other.close().await;
+    eventually("it accepts again", async || is_accepted(&service, 9).await || {
+        let (status, _) = service.answer(&order("orders/create", 9).id("w-9")).await;
+        status == 409
+    })
+    .await;
+    for seed in 2..5 {
+        assert!(is_accepted(&service, seed).await, "delivery {seed} was not remembered");
+    }
+    assert_eq!(service.jobs(State::Ready).await, 5);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_database_that_is_gone_or_swallows_everything_means_503_until_it_is_back() {
+    if !is_distributed() {
+        return;
+    }
+    let backend = Arc::new(Backend::create().await);
+    let database = Proxy::to(&backend.database_url).await;
+    let service = service().database_url(database.url.clone()).start_on(backend).await;
+    assert!(is_accepted(&service, 1).await);
+    service.drained().await;
+    database.kill();
+    is_unavailable(&service, 2).await;
+    let ready = service.get("/readyz").send().await.unwrap();
+    assert_eq!(ready.status(), 503);
+    database.restore();
+    eventually("it accepts again", async || is_accepted(&service, 2).await).await;
+    database.swallow();
+    is_unavailable(&service, 3).await;
+    is_unavailable(&service, 4).await;
+    database.interrupt();
+    database.restore();
+    eventually("it accepts again", async || is_accepted(&service, 3).await).await;
+    eventually("all is done", async || service.jobs(State::Ready).await == 0).await;
+    assert_eq!(service.count("select count(*) as n from orders").await, 3);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_connection_lost_between_deliveries_costs_nobody_an_error() {
+    if !is_distributed() {
+        return;
+    }
+    let backend = Arc::new(Backend::create().await);
+    let database = Proxy::to(&backend.database_url).await;
+    let service = service().database_url(database.url.clone()).without_workers().start_on(backend).await;
+    for seed in 0..10 {
+        database.interrupt();
+        pause(Duration::from_millis(20)).await;
+        assert!(is_accepted(&service, seed).await, "delivery {seed}");
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn while_the_broker_is_gone_deliveries_are_accepted_and_done_once_it_is_back() {
+    if !is_distributed() {
+        return;
+    }
+    let backend = Arc::new(Backend::create().await);
+    let broker = Proxy::to(backend.amqp_url.as_ref().unwrap()).await;
+    let service = service().amqp_url(broker.url.clone()).start_on(backend).await;
+    for seed in 0..50 {
+        assert!(is_accepted(&service, seed).await);
+        if seed == 10 {
+            broker.kill();
+        }
+    }
+    assert!(service.jobs(State::Ready).await > 0);
+    broker.restore();
+    eventually("all are done", async || service.jobs(State::Done).await == 50).await;
+    assert_eq!(service.count("select count(*) as n from events").await, 50);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_broker_that_takes_messages_and_never_confirms_does_not_hold_up_deliveries() {
+    if !is_distributed() {
+        return;
+    }
+    let backend = Arc::new(Backend::create().await);
+    let broker = Proxy::to(backend.amqp_url.as_ref().unwrap()).await;
+    let service = service().amqp_url(broker.url.clone()).start_on(backend).await;
+    broker.swallow();
+    for seed in 0..20 {
+        assert!(is_accepted(&service, seed).await);
+    }
+    broker.interrupt();
+    broker.restore();
+    eventually("all are done", async || service.jobs(State::Done).await == 20).await;
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn connections_to_the_broker_that_break_under_load_lose_and_repeat_nothing() {
+    if !is_distributed() {
+        return;
+    }
+    let backend = Arc::new(Backend::create().await);
+    let broker = Proxy::to(backend.amqp_url.as_ref().unwrap()).await;
+    let service = service().amqp_url(broker.url.clone()).start_on(backend).await;
+    for seed in 0..300 {
+        assert!(is_accepted(&service, seed).await);
+        if seed % 50 == 49 {
+            broker.interrupt();
+        }
+    }
+    eventually("all are done", async || service.jobs(State::Done).await == 300).await;
+    assert_eq!(service.count("select count(*) as n from orders").await, 300);
+    assert_eq!(service.count("select count(*) as n from events").await, 300);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_deleted_queue_and_exchange_are_declared_again() {
+    if !is_distributed() {
+        return;
+    }
+    let service = service().start().await;
+    assert!(is_accepted(&service, 1).await);
+    service.drained().await;
+    let url = service.parts.config.amqp_url.clone().unwrap();
+    let prefix = service.parts.config.amqp_prefix.clone();
+    let connection = lapin::Connection::connect(&url, lapin::ConnectionProperties::default()).await.unwrap();
+    let channel = connection.create_channel().await.unwrap();
+    let name = format!("{prefix}.orders");
+    let options = lapin::options::QueueDeleteOptions::default();
+    channel.queue_delete(name.as_str().into(), options).await.unwrap();
+    for seed in 2..10 {
+        assert!(is_accepted(&service, seed).await);
+    }
+    eventually("all are done", async || service.jobs(State::Done).await == 9).await;
+    let options = lapin::options::ExchangeDeleteOptions::default();
+    channel.exchange_delete(name.as_str().into(), options).await.unwrap();
+    for seed in 10..20 {
+        assert!(is_accepted(&service, seed).await);
+    }
+    eventually("all are done", async || service.jobs(State::Done).await == 19).await;
+    eventually("the bus is ready", async || service.parts.bus.is_ready(Queue::Orders)).await;
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_dead_job_shows_in_the_dead_letter_queue() {
+    if !is_distributed() {
+        return;
+    }
+    let service = service().start().await;
+    let hopeless = crate::support::delivery::storefront("orders/create", r#"{"id":"none"}"#);
+    assert_eq!(service.answer(&hopeless).await.0, 200);
+    eventually("it is dead", async || service.jobs(State::Dead).await == 1).await;
+    let job = service.db().query("select id from jobs").fetch_one().await.unwrap();
+    let job: uuid::Uuid = job.get("id").unwrap();
+    let url = service.parts.config.amqp_url.clone().unwrap();
+    let connection = lapin::Connection::connect(&url, lapin::ConnectionProperties::default()).await.unwrap();
+    let channel = connection.create_channel().await.unwrap();
+    let queue = format!("{}.dead", service.parts.config.amqp_prefix);
+    eventually("the broker shows it", async || {
+        let options = lapin::options::BasicGetOptions { no_ack: true };
+        let message = channel.basic_get(queue.as_str().into(), options).await.unwrap();
+        message.is_some_and(|message| {
+            assert_eq!(message.delivery.routing_key.as_str(), "orders.orders.create");
+            String::from_utf8_lossy(&message.delivery.data).contains(&job.to_string())
+        })
+    })
+    .await;
+    service.stop().await;
+}

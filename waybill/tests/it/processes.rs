@@ -1,0 +1,222 @@
+//! Processes that are killed and started again while deliveries arrive.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use common::job::{Queue, State};
+use common::sql::Db;
+use common::store::jobs;
+
+use crate::support::backend::{Backend, is_distributed};
+use crate::support::delivery::{Delivery, order};
+use crate::support::process::{Process, free_port, is_ready, settings};
+use crate::support::{eventually, pause};
+
+/// Posts a delivery as a provider does: again until it is answered 200 or 409. Returns the
+/// statuses it got.
+async fn insist(client: &reqwest::Client, port: u16, delivery: &Delivery) -> Vec<u16> {
+    let mut statuses = Vec::new();
+    loop {
+        let mut request = client
+            .post(format!("http://127.0.0.1:{port}{}", delivery.path))
+            .timeout(Duration::from_secs(5))
+            .body(delivery.body.clone());
+        for (name, value) in &delivery.headers {
+            request = request.header(*name, value.as_slice());
+        }
+        if let Ok(answer) = request.send().await {
+            statuses.push(answer.status().as_u16());
+            if [200, 409].contains(&answer.status().as_u16()) {
+                return statuses;
+            }
+        }
+        pause(Duration::from_millis(50)).await;
+    }
+}
+
+async fn count(db: &Db, sql: &'static str) -> i64 {
+    db.query(sql).fetch_one().await.unwrap().get("n").unwrap()
+}
+
+/// Every order has exactly one of everything, and no job is left (faults, I2 and I3).
+async fn one_effect_each(db: &Db, orders: i64) {
+    eventually("no job is left", async || {
+        jobs::count(db, Queue::Orders, State::Ready).await.unwrap() == 0
+    })
+    .await;
+    assert_eq!(jobs::count(db, Queue::Orders, State::Dead).await.unwrap(), 0);
+    assert_eq!(jobs::count(db, Queue::Orders, State::Done).await.unwrap(), orders);
+    for counted in [
+        "select count(*) as n from orders",
+        "select count(*) as n from fulfillments",
+        "select count(*) as n from qr_codes",
+        "select count(*) as n from events",
+        "select count(*) as n from webhook_ids",
+    ] {
+        assert_eq!(count(db, counted).await, orders, "{counted}");
+    }
+}
+
+fn start_all(backend: &Backend, port: u16) -> Vec<Process> {
+    let settings = settings(backend, port);
+    if is_distributed() {
+        vec![
+            Process::start("waybill-ingress", &[], &settings),
+            Process::start("waybill-orders", &["--concurrency", "2"], &settings),
+            Process::start("waybill-orders", &["--concurrency", "2"], &settings),
+        ]
+    } else {
+        vec![Process::start("waybill", &["serve"], &settings)]
+    }
+}
+
+fn start_again(backend: &Backend, port: u16, index: usize) -> Process {
+    let settings = settings(backend, port);
+    match index {
+        _ if !is_distributed() => Process::start("waybill", &["serve"], &settings),
+        0 => Process::start("waybill-ingress", &[], &settings),
+        _ => Process::start("waybill-orders", &["--concurrency", "2"], &settings),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heavy_processes_killed_under_load_lose_nothing_and_do_nothing_twice() {
+    const ORDERS: u64 = 600;
+    let backend = Backend::create().await;
+    let port = free_port();
+    let mut processes = start_all(&backend, port);
+    is_ready(port).await;
+    let finished = Arc::new(AtomicBool::new(false));
+    let posting = post_all(port, ORDERS, finished.clone());
+    let killing = async {
+        let mut turn = 0;
+        while !finished.load(Ordering::SeqCst) {
+            pause(Duration::from_millis(700)).await;
+            let index = turn % processes.len();
+            processes[index].kill();
+            processes[index] = start_again(&backend, port, index);
+            turn += 1;
+        }
+        turn
+    };
+    let (statuses, kills) = tokio::join!(posting, killing);
+    assert!(kills >= 2, "something was killed");
+    let accepted: BTreeSet<u64> = statuses.iter().map(|(seed, _)| *seed).collect();
+    assert_eq!(accepted.len() as u64, ORDERS);
+    let db = Db::open(&backend.database_url, 2).await.unwrap();
+    one_effect_each(&db, ORDERS.cast_signed()).await;
+    db.close().await;
+}
+
+/// Posts every order, sixteen at a time, and a tenth of them a second time.
+async fn post_all(port: u16, orders: u64, finished: Arc<AtomicBool>) -> Vec<(u64, Vec<u16>)> {
+    use futures_util::StreamExt;
+    let client = reqwest::Client::new();
+    let deliveries = (0..orders).map(|seed| {
+        let client = client.clone();
+        async move {
+            let delivery = order("orders/create", seed).id(&format!("w-{seed}"));
+            let statuses = insist(&client, port, &delivery).await;
+            if seed % 10 == 0 {
+                assert_eq!(insist(&client, port, &delivery).await.last(), Some(&409));
+            }
+            (seed, statuses)
+        }
+    });
+    let statuses = futures_util::stream::iter(deliveries).buffer_unordered(16).collect().await;
+    finished.store(true, Ordering::SeqCst);
+    statuses
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heavy_sigterm_under_load_answers_what_is_under_way_and_exits_0() {
+    let backend = Backend::create().await;
+    let port = free_port();
+    let mut processes = start_all(&backend, port);
+    is_ready(port).await;
+    let client = reqwest::Client::new();
+    let mut accepted = 0;
+    for seed in 0..100 {
+        let delivery = order("orders/create", seed).id(&format!("w-{seed}"));
+        insist(&client, port, &delivery).await;
+        accepted += 1;
+    }
+    for process in &mut processes {
+        let status = process.terminate().await;
+        assert_eq!(status.code(), Some(0), "in order");
+    }
+    let db = Db::open(&backend.database_url, 2).await.unwrap();
+    assert_eq!(count(&db, "select count(*) as n from jobs").await, accepted);
+    assert_eq!(count(&db, "select count(*) as n from jobs where crashes > 0").await, 0);
+    let _processes = start_all(&backend, port);
+    one_effect_each(&db, accepted).await;
+    db.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heavy_a_job_that_ends_its_worker_each_time_is_buried_and_its_neighbours_succeed() {
+    if !is_distributed() {
+        return;
+    }
+    let backend = Backend::create().await;
+    let port = free_port();
+    let settings = settings(&backend, port);
+    let _ingress = Process::start("waybill-ingress", &[], &settings);
+    is_ready(port).await;
+    let client = reqwest::Client::new();
+    for seed in 1..=9 {
+        let delivery = order("orders/create", seed).id(&format!("w-{seed}"));
+        assert_eq!(insist(&client, port, &delivery).await, [200]);
+    }
+    // Whoever works on order 5 stops there: its row is held. Then the worker is killed, as if
+    // the job had ended it.
+    let db = Db::open(&backend.database_url, 3).await.unwrap();
+    let poison = "select cast(object_id as bigint) as n from jobs where external_id = 'w-5'";
+    let poison = count(&db, poison).await;
+    let mut held = db.begin().await.unwrap();
+    held.query(
+        "insert into orders (shop, id, version_at, created_at, updated_at)
+         values ('shop.example', $1, 0, 0, 0)",
+    )
+    .bind(poison)
+    .execute()
+    .await
+    .unwrap();
+    let crashes = "select crashes as n from jobs where external_id = 'w-5'";
+    for run in 0..=5 {
+        let mut worker = Process::start("waybill-orders", &["--concurrency", "1"], &settings);
+        if run == 0 {
+            let waiting = "select count(*) as n from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
+            eventually("the worker is stuck", async || count(&db, waiting).await > 0).await;
+        } else {
+            eventually("the run is counted", async || count(&db, crashes).await == run).await;
+            pause(Duration::from_millis(200)).await;
+        }
+        worker.kill();
+    }
+    let _worker = Process::start("waybill-orders", &["--concurrency", "1"], &settings);
+    eventually("the job is buried and the others are done", async || {
+        jobs::count(&db, Queue::Orders, State::Dead).await.unwrap() == 1
+            && jobs::count(&db, Queue::Orders, State::Done).await.unwrap() == 8
+    })
+    .await;
+    held.rollback().await.unwrap();
+    db.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_is_ready_within_a_second() {
+    let backend = Backend::create().await;
+    let port = free_port();
+    // The first start migrates.
+    let mut first = start_all(&backend, port);
+    is_ready(port).await;
+    for process in &mut first {
+        process.terminate().await;
+    }
+    let _again = start_all(&backend, port);
+    let ready = tokio::time::timeout(Duration::from_secs(2), is_ready(port)).await;
+    assert!(ready.is_ok(), "a debug build under test load may take two");
+}

@@ -1,0 +1,289 @@
+//! Starting the product for a test, talking to it, and looking at what it did.
+
+pub mod backend;
+pub mod delivery;
+pub mod process;
+pub mod proxy;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::bus::Bus;
+use common::clock::{Clock, Timestamp};
+use common::config::{Config, Mode, Settings};
+use common::job::{Queue, State};
+use common::process::{Parts, open_database};
+use common::sql::Db;
+use common::store::{api_keys, jobs};
+use reqwest::{RequestBuilder, Response};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use workers::Worker;
+
+use self::backend::Backend;
+use self::delivery::Delivery;
+
+pub const STOREFRONT_SECRET: &str = "storefront-test-secret";
+pub const PAYMENT_SECRET: &str = "payment-test-secret";
+
+/// 2027-01-15, a whole second.
+pub const START: Timestamp = Timestamp(1_800_000_000_000);
+
+/// What a test may choose about its service.
+pub struct Options {
+    settings: Vec<(&'static str, String)>,
+    workers: bool,
+    clock: Clock,
+    database_url: Option<String>,
+    amqp_url: Option<String>,
+}
+
+/// A running product with a database and a bus of its own.
+pub struct Service {
+    pub parts: Parts,
+    pub url: String,
+    client: reqwest::Client,
+    shutdown: CancellationToken,
+    tasks: Vec<JoinHandle<()>>,
+    backend: Arc<Backend>,
+}
+
+/// A service without limits, its clock the system's, ingress and workers running.
+pub fn service() -> Options {
+    Options {
+        settings: vec![
+            ("STOREFRONT_RATE_PER_SECOND", "0".into()),
+            ("PAYMENT_RATE_PER_SECOND", "0".into()),
+        ],
+        workers: true,
+        clock: Clock::system(),
+        database_url: None,
+        amqp_url: None,
+    }
+}
+
+impl Options {
+    pub fn setting(mut self, name: &'static str, value: &str) -> Self {
+        self.settings.push((name, value.to_owned()));
+        self
+    }
+
+    /// Ingress alone: jobs stay as they were accepted.
+    pub fn without_workers(mut self) -> Self {
+        self.workers = false;
+        self
+    }
+
+    /// A clock that stands at [`START`] until the test moves it.
+    pub fn manual_clock(mut self) -> Self {
+        self.clock = Clock::manual(START);
+        self
+    }
+
+    /// Another way to the database, a proxy for example.
+    pub fn database_url(mut self, url: String) -> Self {
+        self.database_url = Some(url);
+        self
+    }
+
+    pub fn amqp_url(mut self, url: String) -> Self {
+        self.amqp_url = Some(url);
+        self
+    }
+
+    pub async fn start(self) -> Service {
+        let backend = Arc::new(Backend::create().await);
+        self.start_on(backend).await
+    }
+
+    /// A further replica of a service: the same database and bus, a port of its own.
+    pub async fn start_beside(self, other: &Service) -> Service {
+        self.start_on(other.backend.clone()).await
+    }
+
+    pub async fn start_on(self, backend: Arc<Backend>) -> Service {
+        let mut settings = Settings::defaults();
+        settings.set("STOREFRONT_WEBHOOK_SECRET", STOREFRONT_SECRET);
+        settings.set("PAYMENT_WEBHOOK_SECRET", PAYMENT_SECRET);
+        let database_url = self.database_url.unwrap_or(backend.database_url.clone());
+        settings.set("DATABASE_URL", database_url);
+        if let Some(url) = self.amqp_url.or(backend.amqp_url.clone()) {
+            settings.set("AMQP_URL", url);
+            settings.set("AMQP_PREFIX", backend.name.clone());
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        settings.set("PUBLIC_URL", url.clone());
+        for (name, value) in self.settings {
+            settings.set(name, value);
+        }
+        let config = Config::load(&settings, Mode::Production).unwrap_or_else(|wrong| panic!("{wrong}"));
+        let _ = common::metrics::install();
+        let parts = Parts {
+            db: open_database(&config.database_url, 12).await.unwrap(),
+            bus: match &config.amqp_url {
+                Some(url) => Bus::rabbitmq(url, &config.amqp_prefix).unwrap(),
+                None => Bus::local(),
+            },
+            config: Arc::new(config),
+            clock: self.clock,
+        };
+        let mut service = Service {
+            parts,
+            url,
+            client: reqwest::Client::new(),
+            shutdown: CancellationToken::new(),
+            tasks: Vec::new(),
+            backend,
+        };
+        service.wait_for_bus().await;
+        let (parts, shutdown) = (service.parts.clone(), service.shutdown.clone());
+        service.spawn(async move { ingress::serve(listener, parts, shutdown).await.unwrap() });
+        if self.workers {
+            service.start_workers();
+        }
+        service
+    }
+}
+
+impl Service {
+    fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.push(common::task::spawn("test service", task));
+    }
+
+    pub fn start_workers(&mut self) {
+        for queue in Queue::ALL {
+            let worker = Worker {
+                parts: self.parts.clone(),
+                queue,
+                concurrency: 2,
+            };
+            let shutdown = self.shutdown.clone();
+            self.spawn(async move { workers::run(worker, shutdown).await.unwrap() });
+        }
+    }
+
+    async fn wait_for_bus(&self) {
+        eventually("the bus is connected", async || self.parts.bus.is_ready(Queue::Orders)).await;
+    }
+
+    pub fn db(&self) -> &Db {
+        &self.parts.db
+    }
+
+    pub fn clock(&self) -> &Clock {
+        &self.parts.clock
+    }
+
+    /// Posts a delivery.
+    pub async fn post(&self, delivery: &Delivery) -> Response {
+        self.request(delivery).send().await.unwrap()
+    }
+
+    /// Posts a delivery; its status and body.
+    pub async fn answer(&self, delivery: &Delivery) -> (u16, String) {
+        let response = self.post(delivery).await;
+        (response.status().as_u16(), response.text().await.unwrap())
+    }
+
+    pub fn request(&self, delivery: &Delivery) -> RequestBuilder {
+        let mut request = self
+            .client
+            .post(format!("{}{}", self.url, delivery.path))
+            .body(delivery.body.clone());
+        for (name, value) in &delivery.headers {
+            request = request.header(*name, value.as_slice());
+        }
+        request
+    }
+
+    pub fn get(&self, path: &str) -> RequestBuilder {
+        self.client.get(format!("{}{path}", self.url))
+    }
+
+    /// A new API key.
+    pub async fn api_key(&self) -> String {
+        let mut tx = self.db().begin().await.unwrap();
+        let key = api_keys::create(&mut tx, self.clock(), "test", None).await.unwrap();
+        tx.commit().await.unwrap();
+        key
+    }
+
+    /// The one number that a query selects as `n`.
+    pub async fn count(&self, sql: &'static str) -> i64 {
+        self.db().query(sql).fetch_one().await.unwrap().get("n").unwrap()
+    }
+
+    /// Runs a statement that changes something.
+    pub async fn execute(&self, sql: &'static str) {
+        let mut tx = self.db().begin().await.unwrap();
+        tx.query(sql).execute().await.unwrap();
+        tx.commit().await.unwrap();
+    }
+
+    /// Every job of every queue, by state.
+    pub async fn jobs(&self, state: State) -> i64 {
+        let mut jobs = 0;
+        for queue in Queue::ALL {
+            jobs += jobs::count(self.db(), queue, state).await.unwrap();
+        }
+        jobs
+    }
+
+    /// Waits until no order job is ready.
+    pub async fn drained(&self) {
+        eventually("the orders queue is drained", async || {
+            jobs::count(self.db(), Queue::Orders, State::Ready).await.unwrap() == 0
+        })
+        .await;
+    }
+
+    /// Stops in order and checks what must hold of every service (faults, I3): what was
+    /// accepted is done, dead or ready, and nothing is anywhere else.
+    pub async fn stop(mut self) {
+        self.check().await;
+        self.halt().await;
+    }
+
+    async fn check(&self) {
+        let jobs = self.count("select count(*) as n from jobs").await;
+        let mut known = 0;
+        for state in [State::Ready, State::Done, State::Dead] {
+            known += self.jobs(state).await;
+        }
+        assert_eq!(jobs, known, "every job is in a known state");
+        let orphans = self
+            .count(
+                "select count(*) as n from webhook_ids
+                 where not exists (select 1 from jobs where jobs.id = webhook_ids.job_id)",
+            )
+            .await;
+        assert_eq!(orphans, 0, "an id is remembered together with its job");
+    }
+
+    /// Stops in order.
+    pub async fn halt(&mut self) {
+        self.shutdown.cancel();
+        for task in self.tasks.drain(..) {
+            let ended = tokio::time::timeout(Duration::from_secs(20), task).await;
+            ended.expect("the service stops in time").unwrap();
+        }
+        self.parts.close().await;
+    }
+}
+
+/// Looks until `condition` holds; fails with its name after half a minute.
+pub async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
+    let looked = tokio::time::timeout(Duration::from_secs(30), async {
+        while !condition().await {
+            pause(Duration::from_millis(20)).await;
+        }
+    });
+    assert!(looked.await.is_ok(), "within 30 s: {what}");
+}
+
+/// Lets real time pass: for looking again, and where real time is what is tested.
+pub async fn pause(duration: Duration) {
+    tokio::time::sleep(duration).await;
+}

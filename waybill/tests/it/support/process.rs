@@ -1,0 +1,110 @@
+//! The real binaries, started and killed as an operator or the kernel would.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::Duration;
+
+use super::backend::Backend;
+use super::{PAYMENT_SECRET, STOREFRONT_SECRET, eventually, pause};
+
+/// The path of a binary of the workspace.
+pub fn binary(name: &str) -> PathBuf {
+    let waybill = PathBuf::from(env!("CARGO_BIN_EXE_waybill"));
+    let path = waybill.with_file_name(name);
+    assert!(
+        path.exists(),
+        "{name} is not built; run scripts/test, or cargo build --workspace first"
+    );
+    path
+}
+
+/// A command with settings of its own: nothing of the test's environment but what it needs.
+pub fn command(name: &str, settings: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(binary(name));
+    command.env_clear().stdin(Stdio::null());
+    command.envs(settings.iter().copied());
+    command
+}
+
+/// The settings of a distributed process on a test's backend.
+pub fn settings(backend: &Backend, port: u16) -> Vec<(String, String)> {
+    let mut settings = vec![
+        ("LISTEN_ADDR".into(), format!("127.0.0.1:{port}")),
+        ("PUBLIC_URL".into(), format!("http://127.0.0.1:{port}")),
+        ("DATABASE_URL".into(), backend.database_url.clone()),
+        ("STOREFRONT_WEBHOOK_SECRET".into(), STOREFRONT_SECRET.into()),
+        ("PAYMENT_WEBHOOK_SECRET".into(), PAYMENT_SECRET.into()),
+        ("STOREFRONT_RATE_PER_SECOND".into(), "0".into()),
+        ("RUST_LOG".into(), "warn".into()),
+    ];
+    if let Some(url) = &backend.amqp_url {
+        settings.push(("AMQP_URL".into(), url.clone()));
+        settings.push(("AMQP_PREFIX".into(), backend.name.clone()));
+    }
+    settings
+}
+
+/// A port that was free a moment ago.
+pub fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+/// A process of ours; killed when dropped.
+pub struct Process {
+    child: Child,
+}
+
+impl Process {
+    pub fn start(name: &str, arguments: &[&str], settings: &[(String, String)]) -> Self {
+        let child = Command::new(binary(name))
+            .args(arguments)
+            .env_clear()
+            .envs(settings.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        Process { child }
+    }
+
+    /// SIGKILL: no goodbye.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// SIGTERM, and how it ended.
+    pub async fn terminate(&mut self) -> ExitStatus {
+        let pid = self.child.id().to_string();
+        Command::new("kill").args(["-TERM", &pid]).status().unwrap();
+        for _ in 0..1000 {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            pause(Duration::from_millis(20)).await;
+        }
+        panic!("the process did not end within 20 s of SIGTERM");
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits until a service answers `/readyz` with 200.
+pub async fn is_ready(port: u16) {
+    eventually("the service is ready", async || {
+        let answer = reqwest::get(format!("http://127.0.0.1:{port}/readyz")).await;
+        answer.is_ok_and(|answer| answer.status() == 200)
+    })
+    .await;
+}
+
+/// Runs a command to its end.
+pub fn output(mut command: Command) -> Output {
+    command.output().unwrap()
+}

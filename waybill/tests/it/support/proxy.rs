@@ -1,0 +1,97 @@
+//! A TCP proxy that fails as networks and servers do.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+const PASS: u8 = 0;
+const REFUSE: u8 = 1;
+const SWALLOW: u8 = 2;
+
+/// Stands between the service and a server named by a URL.
+pub struct Proxy {
+    pub url: String,
+    mode: Arc<AtomicU8>,
+    cut: watch::Sender<u64>,
+}
+
+impl Proxy {
+    /// A proxy to the host of `url`; its own `url` differs in host and port only.
+    pub async fn to(url: &str) -> Self {
+        let (scheme, rest) = url.split_once("://").unwrap();
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        let (user, host) = match authority.rsplit_once('@') {
+            Some((user, host)) => (format!("{user}@"), host),
+            None => (String::new(), authority),
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let proxy = Proxy {
+            url: format!("{scheme}://{user}{address}{path}"),
+            mode: Arc::new(AtomicU8::new(PASS)),
+            cut: watch::Sender::new(0),
+        };
+        let (mode, cut, host) = (proxy.mode.clone(), proxy.cut.clone(), host.to_owned());
+        common::task::spawn("proxy", async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let pass = pass(client, host.clone(), mode.clone(), cut.subscribe());
+                common::task::spawn("proxied connection", pass);
+            }
+        });
+        proxy
+    }
+
+    /// Breaks every connection and refuses new ones: a server that was killed.
+    pub fn kill(&self) {
+        self.mode.store(REFUSE, Ordering::SeqCst);
+        self.cut.send_modify(|cuts| *cuts += 1);
+    }
+
+    /// Breaks every connection; new ones are taken and never answered: a black hole.
+    pub fn swallow(&self) {
+        self.mode.store(SWALLOW, Ordering::SeqCst);
+        self.cut.send_modify(|cuts| *cuts += 1);
+    }
+
+    /// Breaks every connection once; new ones pass.
+    pub fn interrupt(&self) {
+        self.cut.send_modify(|cuts| *cuts += 1);
+    }
+
+    pub fn restore(&self) {
+        self.mode.store(PASS, Ordering::SeqCst);
+    }
+}
+
+async fn pass(
+    mut client: TcpStream,
+    host: String,
+    mode: Arc<AtomicU8>,
+    mut cut: watch::Receiver<u64>,
+) {
+    cut.mark_unchanged();
+    match mode.load(Ordering::SeqCst) {
+        REFUSE => {}
+        SWALLOW => {
+            let mut void = [0; 1024];
+            tokio::select! {
+                () = async { while client.read(&mut void).await.is_ok_and(|read| read > 0) {} } => {}
+                _ = cut.changed() => {}
+            }
+        }
+        _ => {
+            let Ok(mut server) = TcpStream::connect(host).await else {
+                let _ = client.shutdown().await;
+                return;
+            };
+            tokio::select! {
+                _ = copy_bidirectional(&mut client, &mut server) => {}
+                _ = cut.changed() => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The command line of the three worker binaries: they differ in their queue alone.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{CommandFactory, FromArgMatches, Parser};
+use common::config::{Mode, Settings};
+use common::job::Queue;
+use common::process::{self, Parts};
+use common::shutdown;
+
+use crate::Worker;
+
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    /// Messages (of up to 32 jobs) worked on at a time by this process
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    concurrency: u16,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+/// Runs a worker binary for a queue until it is told to stop.
+pub fn main(queue: Queue) -> ExitCode {
+    let command = Arguments::command()
+        .name(format!("waybill-{queue}"))
+        .about(format!("Works on Waybill's {queue} queue"))
+        .after_help(
+            "Start as many as you like, on as many machines: a job is done once. \
+             SIGTERM lets the jobs under way finish.\n\
+             --help also lists every setting; each may be given in the environment.",
+        );
+    let matches = command.get_matches();
+    match Arguments::from_arg_matches(&matches) {
+        Ok(arguments) => process::run(work(queue, arguments)),
+        Err(error) => error.exit(),
+    }
+}
+
+async fn work(queue: Queue, arguments: Arguments) -> Result<()> {
+    let shutdown = shutdown::on_signal()?;
+    let connections = u32::from(arguments.concurrency) + 3;
+    let parts = Parts::start(&arguments.settings, Mode::Production, connections).await?;
+    let worker = Worker {
+        parts: parts.clone(),
+        queue,
+        concurrency: arguments.concurrency,
+    };
+    crate::run(worker, shutdown).await?;
+    parts.close().await;
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! How a run fails: for now (`?`), or for good (`.permanent()`).
+
+use std::fmt;
+
+use common::redact::redact;
+use common::sql::{self, is_connection_error};
+
+/// What is kept of an error's text.
+const LONGEST_TEXT: usize = 500;
+
+/// Marks an error that no retry can mend: the job is dead at once.
+#[derive(Debug)]
+pub struct Permanent(anyhow::Error);
+
+impl fmt::Display for Permanent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#}", self.0)
+    }
+}
+
+impl std::error::Error for Permanent {}
+
+/// A permanent error.
+pub fn permanent(error: impl Into<anyhow::Error>) -> anyhow::Error {
+    anyhow::Error::new(Permanent(error.into()))
+}
+
+/// Why a job's run failed, fit to be stored: no personal data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub text: String,
+    pub permanent: bool,
+}
+
+impl Failure {
+    pub fn retry(text: impl Into<String>) -> Self {
+        Failure {
+            text: text.into(),
+            permanent: false,
+        }
+    }
+
+    pub fn new(error: &anyhow::Error) -> Self {
+        let mut text = redact(&format!("{error:#}")).into_owned();
+        if let Some((end, _)) = text.char_indices().nth(LONGEST_TEXT) {
+            text.truncate(end);
+        }
+        Failure {
+            text,
+            permanent: error.is::<Permanent>(),
+        }
+    }
+}
+
+/// The outage behind an error: not the job's fault, and not counted as its failure.
+pub fn outage(error: anyhow::Error) -> Result<anyhow::Error, sql::Error> {
+    match error.downcast::<sql::Error>() {
+        Ok(error) if is_connection_error(&error) => Err(error),
+        Ok(error) => Ok(error.into()),
+        Err(error) => Ok(error),
+    }
+}

@@ -1,0 +1,129 @@
+//! The worker loop: a ring of the bus becomes work done once.
+//!
+//! One transaction a message marks its jobs done and does their work, so a job is done
+//! exactly when its work is. Three ways to run the jobs of a message, each slower and
+//! safer than the one before:
+//!
+//! 1. **together**: all in one go, with multi-row statements. If any fails, nothing of it
+//!    stays and
+//! 2. **in turn**: one transaction with a savepoint a job, so that the failed ones are
+//!    recorded and their neighbours succeed. If a run panics or takes too long, or the
+//!    message was delivered before and not answered,
+//! 3. **apart**: a transaction a job, each run counted in a commit of its own before it
+//!    starts. A job that keeps ending its process is buried after [`MAX_CRASHES`] runs.
+//!
+//! What is to be computed of a body is prepared before the transaction opens: SQLite has
+//! one writer, and no row lock should wait for a QR code to be drawn.
+
+mod command;
+mod failure;
+mod handlers;
+mod housekeeping;
+mod run;
+mod sweep;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use common::bus::{Listener, Ring};
+use common::job::Queue;
+use common::process::Parts;
+use common::sql::is_connection_error;
+use common::store::jobs;
+use common::task;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use command::main;
+pub use handlers::kinds;
+
+/// A process' share of a queue.
+pub struct Worker {
+    pub parts: Parts,
+    pub queue: Queue,
+    /// Messages worked on at a time.
+    pub concurrency: u16,
+}
+
+/// Works until `shutdown`, then finishes the messages under way.
+pub async fn run(worker: Worker, shutdown: CancellationToken) -> Result<()> {
+    let worker = Arc::new(worker);
+    let bus = &worker.parts.bus;
+    // One message in work and one in hand for each task.
+    let prefetch = worker.concurrency.saturating_mul(2);
+    let listener = bus.listen(worker.queue, prefetch);
+    let tasks = TaskTracker::new();
+    for _ in 0..worker.concurrency {
+        let work = work(worker.clone(), listener.clone(), shutdown.clone());
+        task::spawn("worker", tasks.track_future(work));
+    }
+    let sweep = sweep::run(worker.clone(), shutdown.clone());
+    task::spawn("sweep", tasks.track_future(sweep));
+    let housekeeping = housekeeping::run(worker.clone(), shutdown.clone());
+    task::spawn("housekeeping", tasks.track_future(housekeeping));
+    tracing::info!(queue = %worker.queue, concurrency = worker.concurrency, "working");
+    shutdown.cancelled().await;
+    listener.close();
+    tasks.close();
+    tasks.wait().await;
+    if bus.is_local() {
+        // Nothing is running: the next start need not suspect these of killing it.
+        jobs::unring_all(&worker.parts.db, worker.queue).await?;
+    }
+    Ok(())
+}
+
+async fn work(worker: Arc<Worker>, listener: Listener, shutdown: CancellationToken) {
+    while let Some(ring) = next(&worker, &listener, &shutdown).await {
+        worker.answer(ring, &shutdown).await;
+    }
+}
+
+/// After shutdown a local channel is left as it is: its jobs are in the database.
+async fn next(
+    worker: &Worker,
+    listener: &Listener,
+    shutdown: &CancellationToken,
+) -> Option<Ring> {
+    if !worker.parts.bus.is_local() {
+        return listener.next().await;
+    }
+    tokio::select! {
+        biased;
+        () = shutdown.cancelled() => None,
+        ring = listener.next() => ring,
+    }
+}
+
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+impl Worker {
+    /// Runs the jobs of a ring and acknowledges it. While the database is away the message
+    /// is kept and tried again; unanswered at the end, it is delivered to someone else.
+    async fn answer(&self, ring: Ring, shutdown: &CancellationToken) {
+        let mut pause = FIRST_PAUSE;
+        let mut logged = false;
+        loop {
+            let error = match self.process(&ring).await {
+                Ok(()) => break,
+                Err(error) => error,
+            };
+            let outage = is_connection_error(&error);
+            if !logged {
+                tracing::error!(%error, outage, "a message could not be worked on; trying again");
+                logged = true;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = shutdown.cancelled() => return,
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+        if logged {
+            tracing::info!("the message was worked on after all");
+        }
+        ring.ack().await;
+    }
+}

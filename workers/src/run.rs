@@ -1,0 +1,337 @@
+//! Running the jobs of one message: together, in turn, or apart (see the crate's docs).
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use common::bus::Ring;
+use common::job::{self, Job, JobId, MAX_CRASHES, Next};
+use common::sql::{self, Tx};
+use common::store::jobs;
+use common::task;
+use futures_util::FutureExt;
+use tokio::time::timeout;
+
+use crate::Worker;
+use crate::failure::{Failure, outage};
+use crate::handlers::{self, Prepared};
+
+/// How long a job may run. Longer, and its connection is closed and it has failed.
+const JOB_DEADLINE: Duration = Duration::from_secs(30);
+
+/// The panic itself is logged where it happens.
+const PANICKED: &str = "it panicked";
+
+/// What running a list of jobs in one transaction came to.
+enum Outcome {
+    /// Committed.
+    Done,
+    /// A handler refused; nothing stays.
+    Refused,
+    /// A panic, or no end in sight; nothing stays.
+    Lost(&'static str),
+}
+
+impl Worker {
+    /// Runs those jobs of a ring that are still ready and that this version can run. An
+    /// error is the database's: the message stays unanswered.
+    pub(crate) async fn process(&self, ring: &Ring) -> sql::Result<()> {
+        let now = self.parts.clock.now();
+        let mut jobs = jobs::ready(&self.parts.db, &ring.jobs, now).await?;
+        // A kind without a handler waits for a version that has one.
+        jobs.retain(|job| handlers::kinds(self.queue).contains(&job.kind.as_str()));
+        if jobs.is_empty() {
+            return Ok(());
+        }
+        if ring.redelivered || jobs.iter().any(|job| job.crashes > 0) {
+            return self.apart(jobs).await;
+        }
+        let (prepared, failed) = self.prepare(jobs).await;
+        for (job, failure) in &failed {
+            self.record(job, failure).await?;
+        }
+        self.together(prepared).await
+    }
+
+    /// Reads the bodies and computes what can be without the database, off the async threads.
+    async fn prepare(&self, jobs: Vec<Job>) -> (Vec<Prepared>, Vec<(Job, Failure)>) {
+        let config = self.parts.config.clone();
+        let each = move || {
+            let mut prepared = Vec::with_capacity(jobs.len());
+            let mut failed = Vec::new();
+            for job in jobs {
+                let run = AssertUnwindSafe(|| handlers::prepare(&config, &job));
+                match std::panic::catch_unwind(run) {
+                    Ok(Ok(task)) => prepared.push(Prepared { job, task }),
+                    Ok(Err(error)) => failed.push((job, Failure::new(&error))),
+                    Err(_) => failed.push((job, Failure::retry(PANICKED))),
+                }
+            }
+            (prepared, failed)
+        };
+        match tokio::task::spawn_blocking(each).await {
+            Ok(answer) => answer,
+            // Only a runtime that is being torn down ends here; the message stays unanswered.
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// All jobs in one go; the usual way.
+    async fn together(&self, prepared: Vec<Prepared>) -> sql::Result<()> {
+        if prepared.is_empty() {
+            return Ok(());
+        }
+        match self.guarded(self.commit_together(&prepared)).await? {
+            Outcome::Done => {
+                finished(prepared.iter().map(|prepared| &prepared.job));
+                Ok(())
+            }
+            Outcome::Refused => self.in_turn(prepared).await,
+            Outcome::Lost(_) => self.apart(jobs_of(prepared)).await,
+        }
+    }
+
+    async fn commit_together(&self, prepared: &[Prepared]) -> sql::Result<Outcome> {
+        let mut tx = self.parts.db.begin().await?;
+        let ids: Vec<JobId> = prepared.iter().map(|prepared| prepared.job.id).collect();
+        let ours = jobs::finish(&mut tx, &ids, self.parts.clock.now()).await?;
+        let ours: Vec<&Prepared> = prepared
+            .iter()
+            .filter(|prepared| ours.contains(&prepared.job.id))
+            .collect();
+        match handlers::apply(&self.parts.clock, &mut tx, &ours).await {
+            Ok(()) => {
+                tx.commit().await?;
+                Ok(Outcome::Done)
+            }
+            Err(error) => {
+                let error = outage(error)?;
+                tracing::debug!(error = format!("{error:#}"), "running the jobs in turn");
+                tx.rollback().await?;
+                Ok(Outcome::Refused)
+            }
+        }
+    }
+
+    /// A savepoint a job: those that fail are recorded, the others succeed.
+    async fn in_turn(&self, prepared: Vec<Prepared>) -> sql::Result<()> {
+        let mut failed = Vec::new();
+        let outcome = self.guarded(self.commit_in_turn(&prepared, &mut failed)).await?;
+        if let Outcome::Lost(_) = outcome {
+            return self.apart(jobs_of(prepared)).await;
+        }
+        let has_failed = |job: &Job| failed.iter().any(|(id, _)| *id == job.id);
+        finished(
+            prepared
+                .iter()
+                .map(|prepared| &prepared.job)
+                .filter(|job| !has_failed(job)),
+        );
+        for Prepared { job, .. } in &prepared {
+            if let Some((_, (next, failure))) = failed.iter().find(|(id, _)| *id == job.id) {
+                self.announce(job, *next, failure);
+            }
+        }
+        Ok(())
+    }
+
+    async fn commit_in_turn(
+        &self,
+        prepared: &[Prepared],
+        failed: &mut Vec<(JobId, (Next, Failure))>,
+    ) -> sql::Result<Outcome> {
+        let mut tx = self.parts.db.begin().await?;
+        for prepared in prepared {
+            tx.savepoint().await?;
+            match self.run_one(&mut tx, prepared).await? {
+                Ok(()) => tx.release_savepoint().await?,
+                Err(failure) => {
+                    tx.undo_to_savepoint().await?;
+                    if let Some(next) = self.write_failure(&mut tx, &prepared.job, &failure).await? {
+                        failed.push((prepared.job.id, (next, failure)));
+                    }
+                }
+            }
+        }
+        tx.commit().await?;
+        Ok(Outcome::Done)
+    }
+
+    /// Marks one job done and does its work, unless it is done already.
+    async fn run_one(
+        &self,
+        tx: &mut Tx,
+        prepared: &Prepared,
+    ) -> sql::Result<Result<(), Failure>> {
+        let now = self.parts.clock.now();
+        if jobs::finish(tx, &[prepared.job.id], now).await?.is_empty() {
+            return Ok(Ok(()));
+        }
+        match handlers::apply(&self.parts.clock, tx, &[prepared]).await {
+            Ok(()) => Ok(Ok(())),
+            Err(error) => Ok(Err(Failure::new(&outage(error)?))),
+        }
+    }
+
+    /// Each job by itself, counted before it runs.
+    async fn apart(&self, jobs: Vec<Job>) -> sql::Result<()> {
+        for job in jobs {
+            let Some(crashes) = self.count_crash(&job).await? else {
+                continue;
+            };
+            if crashes > MAX_CRASHES {
+                let text = format!("its process ended while running it, {MAX_CRASHES} times in a row");
+                let failure = Failure {
+                    text,
+                    permanent: true,
+                };
+                self.record(&job, &failure).await?;
+                continue;
+            }
+            self.run_apart(job).await?;
+        }
+        Ok(())
+    }
+
+    async fn count_crash(&self, job: &Job) -> sql::Result<Option<i64>> {
+        let mut tx = self.parts.db.begin().await?;
+        let crashes = jobs::count_crash(&mut tx, job.id).await?;
+        tx.commit().await?;
+        Ok(crashes)
+    }
+
+    async fn run_apart(&self, job: Job) -> sql::Result<()> {
+        let (prepared, failed) = self.prepare(vec![job]).await;
+        for (job, failure) in &failed {
+            self.record(job, failure).await?;
+        }
+        let Some(prepared) = prepared.into_iter().next() else {
+            return Ok(());
+        };
+        let mut failure = None;
+        let run = async {
+            let mut tx = self.parts.db.begin().await?;
+            match self.run_one(&mut tx, &prepared).await? {
+                Ok(()) => {
+                    tx.commit().await?;
+                    Ok(Outcome::Done)
+                }
+                Err(error) => {
+                    failure = Some(error);
+                    tx.rollback().await?;
+                    Ok(Outcome::Refused)
+                }
+            }
+        };
+        match self.guarded(run).await? {
+            Outcome::Done => {
+                finished([&prepared.job]);
+                Ok(())
+            }
+            Outcome::Refused => {
+                let failure = failure.unwrap_or_else(|| Failure::retry("it failed"));
+                self.record(&prepared.job, &failure).await
+            }
+            Outcome::Lost(why) => self.record(&prepared.job, &Failure::retry(why)).await,
+        }
+    }
+
+    /// Bounds a run in time and catches its panic. Its transaction is dropped with it, which
+    /// closes the connection and so rolls back.
+    async fn guarded(
+        &self,
+        run: impl Future<Output = sql::Result<Outcome>>,
+    ) -> sql::Result<Outcome> {
+        match timeout(JOB_DEADLINE, AssertUnwindSafe(run).catch_unwind()).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => Ok(Outcome::Lost(PANICKED)),
+            Err(_) => Ok(Outcome::Lost("it took too long")),
+        }
+    }
+
+    /// Records a failed run in a transaction of its own.
+    async fn record(&self, job: &Job, failure: &Failure) -> sql::Result<()> {
+        let mut tx = self.parts.db.begin().await?;
+        let next = self.write_failure(&mut tx, job, failure).await?;
+        tx.commit().await?;
+        if let Some(next) = next {
+            self.announce(job, next, failure);
+        }
+        Ok(())
+    }
+
+    /// Decides when a failed job runs again, if it does. `None`: it was no longer ready.
+    async fn write_failure(
+        &self,
+        tx: &mut Tx,
+        job: &Job,
+        failure: &Failure,
+    ) -> sql::Result<Option<Next>> {
+        let clock = &self.parts.clock;
+        let now = clock.now();
+        let attempts = job.attempts + 1;
+        let next = if failure.permanent {
+            Next::Dead
+        } else {
+            job::next(job.queue, attempts, now, job.deadline_at, clock.jitter())
+        };
+        let written = match next {
+            Next::RetryAt(run_at) => {
+                jobs::retry(tx, job.id, attempts, run_at, &failure.text).await?
+            }
+            Next::Dead => jobs::bury(tx, job.id, attempts, now, &failure.text).await?,
+        };
+        Ok(written.then_some(next))
+    }
+
+    /// Tells of a failure that is recorded: the log, the metric, the dead-letter queue.
+    fn announce(&self, job: &Job, next: Next, failure: &Failure) {
+        let queue = self.queue.as_str();
+        let id = job.id;
+        let attempts = job.attempts + 1;
+        let (kind, request_id) = (job.kind.clone(), job.trace.as_deref());
+        let error = failure.text.as_str();
+        match next {
+            Next::RetryAt(run_at) => {
+                count(queue, &kind, "retry");
+                tracing::warn!(
+                    job = %id, kind, request_id, attempts, error, %run_at,
+                    "a job failed and will be tried again"
+                );
+            }
+            Next::Dead => {
+                count(queue, &kind, "dead");
+                tracing::error!(
+                    job = %id, kind, request_id, attempts, error,
+                    "a job is dead; see `waybill jobs show`"
+                );
+                let (bus, queue) = (self.parts.bus.clone(), self.queue);
+                task::spawn("dead letter", async move {
+                    if let Err(error) = bus.bury(queue, &kind, id).await {
+                        tracing::debug!(%error, "the broker does not show a dead letter");
+                    }
+                });
+            }
+        }
+    }
+}
+
+fn jobs_of(prepared: Vec<Prepared>) -> Vec<Job> {
+    prepared.into_iter().map(|prepared| prepared.job).collect()
+}
+
+fn finished<'a>(jobs: impl IntoIterator<Item = &'a Job>) {
+    for job in jobs {
+        count(job.queue.as_str(), &job.kind, "done");
+        tracing::debug!(
+            job = %job.id, kind = job.kind, request_id = job.trace.as_deref(), "a job is done"
+        );
+    }
+}
+
+fn count(queue: &'static str, kind: &str, outcome: &'static str) {
+    metrics::counter!(
+        "waybill_jobs_run_total",
+        "queue" => queue, "kind" => kind.to_owned(), "outcome" => outcome
+    )
+    .increment(1);
+}
