@@ -13,8 +13,8 @@ create table jobs (
     subject text,
     body bytea,
     state text not null,
-    attempts bigint not null,
-    crashes bigint not null,
+    attempts bigint not null default 0,
+    crashes bigint not null default 0,
     run_at bigint not null,
     rung_at bigint,
     deadline_at bigint,
@@ -24,8 +24,12 @@ create table jobs (
     finished_at bigint
 );
 
-create index jobs_ready on jobs (queue, run_at) where state = 'ready';
+-- The sweep looks for the few that were never rung, and for the oldest that were.
+create index jobs_ready on jobs (queue, kind, run_at) where state = 'ready';
+create index jobs_unrung on jobs (queue, kind, run_at) where state = 'ready' and rung_at is null;
 create index jobs_dead on jobs (queue, finished_at) where state = 'dead';
+-- Housekeeping cuts the bodies that have been kept long enough.
+create index jobs_kept on jobs (finished_at) where state = 'done' and body is not null;
 
 -- Webhook ids already accepted. An expired id is taken over by the next delivery with it.
 create table webhook_ids (
@@ -37,6 +41,8 @@ create table webhook_ids (
     primary key (source, id)
 );
 
+create index webhook_ids_expiry on webhook_ids (expires_at);
+
 create table customers (
     shop text not null,
     id bigint not null,
@@ -44,6 +50,7 @@ create table customers (
     phone text,
     first_name text,
     last_name text,
+    version_at bigint not null,
     updated_at bigint not null,
     primary key (shop, id)
 );

@@ -17,6 +17,7 @@ PROCESSES = 2
 
 
 def body(number: int) -> str:
+    number += 1
     lines = [{"id": number * 10 + n, "variant_id": 39072856 + n, "title": "Linen apron, natural, one size",
               "quantity": 1 + n, "price": "89.99", "sku": f"APRON-{n}", "fulfillment_status": None} for n in range(3)]
     address = {"first_name": "Bob", "last_name": "Example", "address1": "1 Example Street", "city": "Ottawa",

@@ -56,10 +56,9 @@ impl Source {
                 "orders/create" | "orders/updated" | "orders/paid" | "orders/fulfilled"
                 | "orders/cancelled",
             ) => Some(Queue::Orders),
-            (
-                Source::Storefront,
-                "customers/data_request" | "customers/redact" | "shop/redact",
-            ) => Some(Queue::Privacy),
+            (Source::Storefront, "customers/data_request" | "customers/redact" | "shop/redact") => {
+                Some(Queue::Privacy)
+            }
             (
                 Source::Payment,
                 "payment_intent.succeeded"
@@ -200,7 +199,9 @@ pub fn delay(queue: Queue, attempt: i64, jitter: f64) -> Duration {
     let policy = policy(queue);
     let doublings = u32::try_from(attempt.saturating_sub(1).clamp(0, 31)).unwrap_or(31);
     let pause = policy.first.saturating_mul(1 << doublings).min(policy.cap);
-    pause.mul_f64(0.8 + 0.4 * jitter.clamp(0.0, 1.0)).min(policy.cap)
+    pause
+        .mul_f64(0.8 + 0.4 * jitter.clamp(0.0, 1.0))
+        .min(policy.cap)
 }
 
 /// What becomes of a job after its `attempts`-th failure.
@@ -241,7 +242,10 @@ mod tests {
             [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 3600]
         );
         let eleventh = next(Queue::Orders, 11, START, None, 0.5);
-        assert_eq!(eleventh, Next::RetryAt(START.plus(Duration::from_secs(1024))));
+        assert_eq!(
+            eleventh,
+            Next::RetryAt(START.plus(Duration::from_secs(1024)))
+        );
         assert_eq!(next(Queue::Orders, 12, START, None, 0.5), Next::Dead);
     }
 

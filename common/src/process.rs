@@ -44,6 +44,16 @@ impl Parts {
         })
     }
 
+    /// Says what separate processes lack without a broker: they find work by the sweep alone.
+    pub fn warn_without_broker(&self) {
+        if self.bus.is_local() {
+            tracing::warn!(
+                "AMQP_URL is not set: other processes learn of new work seconds late; set it, \
+                 or run everything in one process with `waybill serve`"
+            );
+        }
+    }
+
     /// Closes bus and database after all work has ended.
     pub async fn close(&self) {
         self.bus.close().await;
@@ -64,8 +74,14 @@ pub async fn open_database(url: &str, connections: u32) -> Result<Db> {
 
 /// Runs the `main` of a process and turns its end into an exit code.
 pub fn run(main: impl Future<Output = Result<()>>) -> ExitCode {
-    let runtime = tokio::runtime::Runtime::new().context("cannot start the async runtime");
-    exit(runtime.and_then(|runtime| runtime.block_on(main)))
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return exit(Err(error).context("cannot start the async runtime")),
+    };
+    let code = exit(runtime.block_on(main));
+    // A look-up of a name that hangs must not keep the process.
+    runtime.shutdown_background();
+    code
 }
 
 /// The exit code for what `main` ended with: 2 for wrong settings, 1 for any other failure.

@@ -1,4 +1,5 @@
-//! PostgreSQL and SQLite behind one SQL text: the only file that knows there are two.
+//! PostgreSQL and SQLite behind one SQL text: with `store::migrations`, the only file that
+//! knows there are two.
 //!
 //! A statement is written once, with `$n` placeholders and nothing that only one of
 //! the two understands. What differs is handled here: `in ($n..)` lists, `for update
@@ -11,6 +12,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::io;
 use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
@@ -21,8 +23,10 @@ use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow,
     SqliteSynchronous,
 };
-use sqlx::{AssertSqlSafe, Postgres, Sqlite};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Postgres, Sqlite};
 use uuid::Uuid;
+
+use crate::task;
 
 pub use sqlx::Error;
 
@@ -32,6 +36,14 @@ pub type Result<T> = std::result::Result<T, Error>;
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The most placeholders in one SQLite statement (its compiled-in limit is 32,766).
 const SQLITE_PLACEHOLDERS: usize = 30_000;
+
+/// A server that has not answered a statement by then never will: its own limit is a minute.
+const STATEMENT_DEADLINE: Duration = Duration::from_secs(65);
+/// Idle connections are closed before the networks in between forget them silently.
+const IDLE_TIMEOUT: Duration = Duration::from_mins(2);
+const CHECKPOINT_PAUSE: Duration = Duration::from_millis(100);
+/// 128 MiB: a log that has grown so long is folded in by the writer itself.
+const WAL_BACKSTOP_PAGES: &str = "32768";
 
 /// A database: a pool of connections. Clones share the pool.
 #[derive(Clone, Debug)]
@@ -54,8 +66,12 @@ impl Db {
         open_sqlite(url).await
     }
 
-    pub fn is_sqlite(&self) -> bool {
-        matches!(self, Db::Sqlite { .. })
+    /// How many transactions may write at a time, of the `wanted` ones.
+    pub fn writers(&self, wanted: usize) -> usize {
+        match self {
+            Db::Postgres(_) => wanted,
+            Db::Sqlite { .. } => 1,
+        }
     }
 
     /// A statement on its own. It must not write: SQLite's writer is taken with [`Db::begin`].
@@ -97,16 +113,35 @@ impl Db {
     }
 }
 
+/// Whether a URL names a database, without asking it; what is wrong otherwise.
+pub fn check_url(url: &str) -> std::result::Result<(), &'static str> {
+    let fits = if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+        PgConnectOptions::from_str(url).is_ok()
+    } else if url.starts_with("sqlite://") {
+        SqliteConnectOptions::from_str(url).is_ok()
+    } else {
+        return Err("must start with postgres:// or sqlite://");
+    };
+    if fits {
+        Ok(())
+    } else {
+        Err("is not a URL that can be read")
+    }
+}
+
 fn open_postgres(url: &str, connections: u32) -> Result<Db> {
     // A statement that outlives these has lost its client, or waits for one that has.
     let options = PgConnectOptions::from_str(url)?.options([
         ("statement_timeout", "60s"),
         ("lock_timeout", "30s"),
         ("idle_in_transaction_session_timeout", "120s"),
+        // A killed client's locks are not kept while its last statement waits for others.
+        ("client_connection_check_interval", "2s"),
     ]);
     let pool = PgPoolOptions::new()
         .max_connections(connections)
         .acquire_timeout(ACQUIRE_TIMEOUT)
+        .idle_timeout(IDLE_TIMEOUT)
         .test_before_acquire(false)
         .connect_lazy_with(options);
     Ok(Db::Postgres(pool))
@@ -119,8 +154,7 @@ async fn open_sqlite(url: &str) -> Result<Db> {
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
         .busy_timeout(Duration::from_secs(5))
-        .pragma("wal_autocheckpoint", "8000")
-        .pragma("journal_size_limit", "67108864")
+        .pragma("wal_autocheckpoint", WAL_BACKSTOP_PAGES)
         .pragma("cache_size", "-8192");
     if let Some(folder) = options.get_filename().parent()
         && folder != Path::new("")
@@ -142,8 +176,24 @@ async fn open_sqlite(url: &str) -> Result<Db> {
         .test_before_acquire(false)
         .idle_timeout(None)
         .max_lifetime(None)
-        .connect_lazy_with(options.pragma("query_only", "on"));
+        .connect_lazy_with(options.clone().pragma("query_only", "on"));
+    task::spawn("checkpoints", checkpoint(options, write.clone()));
     Ok(Db::Sqlite { write, read })
+}
+
+/// Folds the log into the database file beside the writer, which would otherwise stand still
+/// for it in the middle of a commit. Ends with the writer's pool.
+#[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
+async fn checkpoint(options: SqliteConnectOptions, write: SqlitePool) {
+    let Ok(mut connection) = options.connect().await else {
+        return;
+    };
+    while !write.is_closed() {
+        // Not done because a reader is in the way, or failed: the backstop remains.
+        let folded = sqlx::raw_sql("pragma wal_checkpoint(passive)").execute(&mut connection);
+        let _ = folded.await;
+        tokio::time::sleep(CHECKPOINT_PAUSE).await;
+    }
 }
 
 /// True when the connection is lost or could not be had: the statement may be tried
@@ -162,6 +212,22 @@ pub fn is_connection_error(error: &Error) -> bool {
             .is_some_and(|code| code.starts_with("08") || code.starts_with("57P")),
         _ => false,
     }
+}
+
+/// True when the statement may succeed later as it is: the connection was lost, the server
+/// is out of room or of memory, or another transaction was in the way.
+pub fn is_outage(error: &Error) -> bool {
+    let Error::Database(database) = error else {
+        return is_connection_error(error);
+    };
+    let code = database.code().unwrap_or_default();
+    // PostgreSQL: insufficient resources, read-only (a failover), serialization, deadlock,
+    // lock timeout. SQLite: BUSY, LOCKED, READONLY, IOERR, FULL, CANTOPEN in the low byte.
+    let sqlite = code.parse::<u32>().ok().filter(|_| code.len() < 5);
+    is_connection_error(error)
+        || code.starts_with("53")
+        || ["25006", "40001", "40P01", "55P03"].contains(&code.as_ref())
+        || sqlite.is_some_and(|code| [5, 6, 8, 10, 13, 14].contains(&(code & 0xff)))
 }
 
 /// A transaction. Dropping it without [`Tx::commit`] or [`Tx::rollback`] closes the
@@ -238,7 +304,7 @@ impl Tx {
         let head = format!("insert into {table} ({})", names.join(", "));
         let result = match &mut self.connection {
             Connection::Postgres(connection) => {
-                insert_postgres(open(connection)?, &head, columns, rest).await
+                in_time(insert_postgres(open(connection)?, &head, columns, rest)).await
             }
             Connection::Sqlite(connection) => {
                 insert_sqlite(open(connection)?, &head, columns, rest, rows).await
@@ -253,7 +319,9 @@ impl Tx {
         let result = match &mut self.connection {
             Connection::Postgres(connection) => {
                 let connection = &mut **open(connection)?;
-                sqlx::raw_sql(sql).execute(connection).await.map(|_| ())
+                in_time(sqlx::raw_sql(sql).execute(connection))
+                    .await
+                    .map(|_| ())
             }
             Connection::Sqlite(connection) => {
                 let connection = &mut **open(connection)?;
@@ -284,6 +352,20 @@ impl Drop for Tx {
             }
         }
     }
+}
+
+/// A connection in the middle of a statement; dropped so, it does not go back to its pool.
+struct Undetermined(Option<PoolConnection<Postgres>>);
+
+impl Drop for Undetermined {
+    fn drop(&mut self) {
+        drop(self.0.take().map(PoolConnection::detach));
+    }
+}
+
+async fn in_time<T>(statement: impl Future<Output = Result<T>>) -> Result<T> {
+    let answered = tokio::time::timeout(STATEMENT_DEADLINE, statement).await;
+    answered.unwrap_or_else(|_| Err(Error::Io(io::ErrorKind::TimedOut.into())))
 }
 
 fn open<Database: sqlx::Database>(
@@ -446,6 +528,8 @@ pub enum Value<'a> {
     Uuids(Vec<Uuid>),
     /// For `in ($n..)`.
     Texts(Vec<String>),
+    /// For `in ($n..)`.
+    Ints(Vec<i64>),
 }
 
 macro_rules! value {
@@ -474,6 +558,12 @@ value!(Uuid, Uuid, std::convert::identity);
 impl From<Vec<Uuid>> for Value<'_> {
     fn from(values: Vec<Uuid>) -> Self {
         Value::Uuids(values)
+    }
+}
+
+impl From<Vec<i64>> for Value<'_> {
+    fn from(values: Vec<i64>) -> Self {
+        Value::Ints(values)
     }
 }
 
@@ -545,7 +635,14 @@ impl<'t, 'v> Query<'t, 'v> {
         } = self;
         match target {
             Target::Db(Db::Postgres(pool)) => {
-                postgres(&mut *pool.acquire().await?, sql, values, execute).await
+                // Dropped half way, it is closed: the pool would wait for it without end.
+                let mut connection = Undetermined(Some(pool.acquire().await?));
+                let answer =
+                    in_time(postgres(open(&mut connection.0)?, sql, values, execute)).await;
+                if !answer.as_ref().is_err_and(is_connection_error) {
+                    drop(connection.0.take());
+                }
+                answer
             }
             Target::Db(Db::Sqlite { read, .. }) => {
                 sqlite(&mut *read.acquire().await?, sql, values, execute).await
@@ -553,7 +650,7 @@ impl<'t, 'v> Query<'t, 'v> {
             Target::Tx(tx) => {
                 let result = match &mut tx.connection {
                     Connection::Postgres(connection) => {
-                        postgres(open(connection)?, sql, values, execute).await
+                        in_time(postgres(open(connection)?, sql, values, execute)).await
                     }
                     Connection::Sqlite(connection) => {
                         sqlite(open(connection)?, sql, values, execute).await
@@ -579,7 +676,7 @@ async fn postgres(
     execute: bool,
 ) -> Result<Answer> {
     let sql = match values.last() {
-        Some(Value::Uuids(_) | Value::Texts(_)) => {
+        Some(Value::Uuids(_) | Value::Texts(_) | Value::Ints(_)) => {
             let n = values.len();
             Cow::Owned(sql.replace(&format!("in (${n}..)"), &format!("= any(${n})")))
         }
@@ -594,6 +691,7 @@ async fn postgres(
             Value::Uuid(value) => query.bind(value),
             Value::Uuids(values) => query.bind(values),
             Value::Texts(values) => query.bind(values),
+            Value::Ints(values) => query.bind(values),
         };
     }
     if execute {
@@ -615,6 +713,7 @@ async fn sqlite(
     let listed = match values.last() {
         Some(Value::Uuids(list)) => Some(list.len()),
         Some(Value::Texts(list)) => Some(list.len()),
+        Some(Value::Ints(list)) => Some(list.len()),
         _ => None,
     };
     if let Some(listed) = listed {
@@ -637,6 +736,7 @@ async fn sqlite(
             Value::Texts(values) => values
                 .into_iter()
                 .fold(query, |query, text| query.bind(text)),
+            Value::Ints(values) => values.into_iter().fold(query, |query, n| query.bind(n)),
         };
     }
     if execute {

@@ -49,13 +49,19 @@ mod tests {
     fn a_forged_header_from_an_untrusted_peer_counts_for_nothing() {
         assert_eq!(seen("203.0.113.9", &["198.51.100.1"], &[]), "203.0.113.9");
         let trusted = ["10.0.0.0/8"];
-        assert_eq!(seen("203.0.113.9", &["198.51.100.1"], &trusted), "203.0.113.9");
+        assert_eq!(
+            seen("203.0.113.9", &["198.51.100.1"], &trusted),
+            "203.0.113.9"
+        );
     }
 
     #[test]
     fn a_trusted_proxy_speaks_for_the_client_it_saw() {
         let trusted = ["10.0.0.0/8"];
-        assert_eq!(seen("10.0.0.1", &["198.51.100.1"], &trusted), "198.51.100.1");
+        assert_eq!(
+            seen("10.0.0.1", &["198.51.100.1"], &trusted),
+            "198.51.100.1"
+        );
     }
 
     #[test]
@@ -70,7 +76,13 @@ mod tests {
     #[test]
     fn an_entry_that_is_no_address_ends_the_walk() {
         let trusted = ["10.0.0.0/8"];
-        assert_eq!(seen("10.0.0.1", &["1.2.3.4, unknown"], &trusted), "10.0.0.1");
-        assert_eq!(seen("::ffff:10.0.0.1", &["2001:db8::1"], &trusted), "2001:db8::1");
+        assert_eq!(
+            seen("10.0.0.1", &["1.2.3.4, unknown"], &trusted),
+            "10.0.0.1"
+        );
+        assert_eq!(
+            seen("::ffff:10.0.0.1", &["2001:db8::1"], &trusted),
+            "2001:db8::1"
+        );
     }
 }

@@ -8,18 +8,19 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, HeaderName, header};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use common::clock::Timestamp;
 use common::job::{Source, State};
 use common::signature::{self, Refused};
 use common::store::jobs::NewJob;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::time::timeout;
 
 use crate::App;
 use crate::error::Error;
+use crate::intake::Memory;
 use crate::request_id::RequestId;
 
 const BODY_DEADLINE: Duration = Duration::from_secs(10);
@@ -35,17 +36,17 @@ const SHOP: HeaderName = HeaderName::from_static("x-storefront-shop-domain");
 const PAYMENT_SIGNATURE: HeaderName = HeaderName::from_static("payment-signature");
 
 /// A verified delivery of the storefront provider, as the job it will be.
-pub struct StorefrontDelivery(pub NewJob);
+pub struct StorefrontDelivery(pub NewJob, pub Memory);
 
 /// A verified event of the payment provider, as the job it will be.
-pub struct PaymentDelivery(pub NewJob);
+pub struct PaymentDelivery(pub NewJob, pub Memory);
 
 impl FromRequest<Arc<App>> for StorefrontDelivery {
     type Rejection = Error;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Error> {
         let (parts, body) = request.into_parts();
-        let body = read_body(&parts.headers, body, app.config.max_body_bytes).await?;
+        let (body, memory) = read_body(app, &parts.headers, body).await?;
         let values = header_values(&parts.headers, HMAC);
         let matched = signature::storefront(&app.config.storefront_secrets, values, &body);
         count_signature(Source::Storefront, matched).map_err(|_| Error::StorefrontSignature)?;
@@ -65,13 +66,14 @@ impl FromRequest<Arc<App>> for StorefrontDelivery {
         let request_id = parts.extensions.get::<RequestId>();
         let object_id = envelope.id.and_then(digits);
         let subject = envelope.customer.and_then(|customer| digits(customer.id?));
-        Ok(StorefrontDelivery(NewJob {
+        let job = NewJob {
             shop,
             external_id: webhook_id,
             object_id,
             subject,
             ..new_job(app, request_id, Source::Storefront, topic, body)
-        }))
+        };
+        Ok(StorefrontDelivery(job, memory))
     }
 }
 
@@ -80,7 +82,7 @@ impl FromRequest<Arc<App>> for PaymentDelivery {
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Error> {
         let (parts, body) = request.into_parts();
-        let body = read_body(&parts.headers, body, app.config.max_body_bytes).await?;
+        let (body, memory) = read_body(app, &parts.headers, body).await?;
         let values = header_values(&parts.headers, PAYMENT_SIGNATURE);
         let matched = signature::payment(
             &app.config.payment_secrets,
@@ -99,20 +101,24 @@ impl FromRequest<Arc<App>> for PaymentDelivery {
             return Err(Error::Envelope);
         }
         let request_id = parts.extensions.get::<RequestId>();
-        let object = envelope.data.and_then(|data| data.object).unwrap_or_default();
+        let object = envelope
+            .data
+            .and_then(|data| data.object)
+            .unwrap_or_default();
         let object_id = object.id.and_then(provider_id);
         let subject = object.customer.and_then(provider_id);
-        Ok(PaymentDelivery(NewJob {
+        let job = NewJob {
             external_id: Some(id),
             object_id,
             subject,
             ..new_job(app, request_id, Source::Payment, kind, body)
-        }))
+        };
+        Ok(PaymentDelivery(job, memory))
     }
 }
 
-/// The whole body, at most `limit` bytes of it, as it was sent.
-async fn read_body(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, Error> {
+/// The whole body as it was sent, at most the limit of it, and the memory it counts for.
+async fn read_body(app: &App, headers: &HeaderMap, body: Body) -> Result<(Bytes, Memory), Error> {
     let encoding = headers.get(header::CONTENT_ENCODING);
     if encoding.is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
         return Err(Error::ContentEncoding);
@@ -120,17 +126,40 @@ async fn read_body(headers: &HeaderMap, body: Body, limit: usize) -> Result<Byte
     let announced = headers
         .get(header::CONTENT_LENGTH)
         .and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    if announced.is_some_and(|announced| announced > limit as u64) {
+    if announced.is_some_and(|announced| announced > app.config.max_body_bytes as u64) {
         return Err(Error::BodyTooLarge);
     }
-    let collected = timeout(BODY_DEADLINE, Limited::new(body, limit).collect())
+    timeout(BODY_DEADLINE, collect(app, body))
         .await
-        .map_err(|_| Error::BodyTooSlow)?;
-    match collected {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(Error::BodyTooLarge),
-        Err(_) => Err(Error::BodyIncomplete),
+        .map_err(|_| Error::BodyTooSlow)?
+}
+
+/// Reads frame by frame, so that no sender takes more memory than it has sent bytes for. A
+/// body of one frame, as nearly all are, is not copied.
+async fn collect(app: &App, mut body: Body) -> Result<(Bytes, Memory), Error> {
+    let mut memory = app.intake.reserve()?;
+    let mut first = Bytes::new();
+    let mut rest = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| Error::BodyIncomplete)?;
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        let size = first.len() + rest.len() + data.len();
+        if size > app.config.max_body_bytes {
+            return Err(Error::BodyTooLarge);
+        }
+        memory.grow(&app.intake, size)?;
+        if first.is_empty() {
+            first = data;
+        } else {
+            rest.extend_from_slice(&data);
+        }
     }
+    if rest.is_empty() {
+        return Ok((first, memory));
+    }
+    Ok(([first, rest.freeze()].concat().into(), memory))
 }
 
 fn header_values(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &[u8]> {
@@ -304,7 +333,11 @@ fn new_job(
         subject: None,
         body,
         // A topic nobody handles is kept, so that no provider retries it for ever.
-        state: if queue.is_some() { State::Ready } else { State::Done },
+        state: if queue.is_some() {
+            State::Ready
+        } else {
+            State::Done
+        },
         rung_at: None,
         deadline_at: deadline(queue, created_at),
         trace: request_id.and_then(|id| id.given.clone()),

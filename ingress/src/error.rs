@@ -9,6 +9,8 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
+use crate::intake::Unavailable;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Error {
     StorefrontSignature,
@@ -29,6 +31,7 @@ pub enum Error {
     Unavailable,
     ApiKey,
     OrderId,
+    ShopQuery,
     OrderNotFound,
     OrderAmbiguous,
     QrNotFound,
@@ -43,7 +46,6 @@ mod code {
     pub const AUTH_RATE: &str = "AUTH_006";
     pub const SIGNATURE: &str = "COMMERCE_004";
     pub const ORDER_NOT_FOUND: &str = "COMMERCE_006";
-    pub const QR: &str = "COMMERCE_008";
     pub const DEDUPLICATION: &str = "COMMERCE_009";
 }
 
@@ -52,12 +54,16 @@ impl Error {
     fn answer(self) -> (StatusCode, Option<&'static str>, &'static str) {
         use StatusCode as S;
         match self {
-            Error::StorefrontSignature => {
-                (S::UNAUTHORIZED, Some(code::SIGNATURE), "Invalid HMAC signature")
-            }
-            Error::PaymentSignature => {
-                (S::UNAUTHORIZED, Some(code::SIGNATURE), "Invalid payment signature")
-            }
+            Error::StorefrontSignature => (
+                S::UNAUTHORIZED,
+                Some(code::SIGNATURE),
+                "Invalid HMAC signature",
+            ),
+            Error::PaymentSignature => (
+                S::UNAUTHORIZED,
+                Some(code::SIGNATURE),
+                "Invalid payment signature",
+            ),
             Error::Duplicate => (S::CONFLICT, None, "Duplicate webhook"),
             Error::BodyTooLarge => (S::PAYLOAD_TOO_LARGE, None, "Request body too large"),
             Error::BodyIncomplete => (S::BAD_REQUEST, None, "Request body ended early"),
@@ -83,17 +89,21 @@ impl Error {
                 "X-Storefront-Webhook-Id is not an id of at most 255 visible characters",
             ),
             Error::NotJson => (S::UNPROCESSABLE_ENTITY, None, "Request body is not JSON"),
-            Error::NotAnObject => {
-                (S::UNPROCESSABLE_ENTITY, None, "Request body is not a JSON object")
-            }
+            Error::NotAnObject => (
+                S::UNPROCESSABLE_ENTITY,
+                None,
+                "Request body is not a JSON object",
+            ),
             Error::Envelope => (
                 S::UNPROCESSABLE_ENTITY,
                 None,
                 "Request body lacks an id or type, or repeats a key",
             ),
-            Error::RateLimited(_) => {
-                (S::TOO_MANY_REQUESTS, Some(code::AUTH_RATE), "Rate limit exceeded")
-            }
+            Error::RateLimited(_) => (
+                S::TOO_MANY_REQUESTS,
+                Some(code::AUTH_RATE),
+                "Rate limit exceeded",
+            ),
             Error::Unavailable => (
                 S::SERVICE_UNAVAILABLE,
                 Some(code::DEDUPLICATION),
@@ -105,17 +115,14 @@ impl Error {
                 None,
                 "The order id is a positive integer",
             ),
+            Error::ShopQuery => (S::UNPROCESSABLE_ENTITY, None, "Give ?shop= at most once"),
             Error::OrderNotFound => (S::NOT_FOUND, Some(code::ORDER_NOT_FOUND), "Order not found"),
             Error::OrderAmbiguous => (
                 S::CONFLICT,
                 None,
                 "Several shops have an order with this id; add ?shop=<shop domain>",
             ),
-            Error::QrNotFound => (
-                S::NOT_FOUND,
-                Some(code::QR),
-                "The order has no QR code yet",
-            ),
+            Error::QrNotFound => (S::NOT_FOUND, None, "The order has no QR code yet"),
             Error::RouteNotFound => (S::NOT_FOUND, None, "Not found"),
             Error::Method => (S::METHOD_NOT_ALLOWED, None, "Method not allowed"),
             Error::Internal => (S::INTERNAL_SERVER_ERROR, None, "Internal error"),
@@ -143,7 +150,7 @@ impl Error {
             Error::RateLimited(_) => "rate",
             Error::Unavailable => "unavailable",
             Error::ApiKey => "api_key",
-            Error::OrderId | Error::OrderAmbiguous => "request",
+            Error::OrderId | Error::ShopQuery | Error::OrderAmbiguous => "request",
             Error::OrderNotFound | Error::QrNotFound | Error::RouteNotFound => "not_found",
             Error::Method => "method",
             Error::Internal => "internal",
@@ -163,6 +170,12 @@ impl IntoResponse for Error {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
+    }
+}
+
+impl From<Unavailable> for Error {
+    fn from(_: Unavailable) -> Self {
+        Error::Unavailable
     }
 }
 

@@ -2,9 +2,9 @@
 //! is part of the next one.
 //!
 //! There is no timer: an idle service commits a single delivery at once, a busy one commits
-//! hundreds with two statements and one flush to disk. A few lanes, each a task of its own
-//! that no client can cancel, take from one bounded channel; when it is full the answer is
-//! 503 at once.
+//! hundreds with two statements and one flush to disk. Batches are stored by tasks of their
+//! own that no client can cancel, up to two at a time; what waits for them is bounded in
+//! number and bytes, and beyond that the answer is 503 at once.
 //!
 //! Invariants: a delivery is answered accepted or duplicate only after the commit that
 //! holds its job (or the first delivery's). Ids are sorted within a batch, so that two
@@ -25,16 +25,18 @@ use common::store::jobs::{self, NewJob};
 use common::store::webhook_ids::{self, Claim};
 use common::task;
 use futures_util::stream::{self, StreamExt};
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
-use tokio::task::JoinHandle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
 /// Deliveries that may wait for a lane.
 const WAITING: usize = 4096;
-/// Bytes of bodies that may wait, in KiB: the memory that intake may take.
+/// Bytes of bodies that may be read or wait, in KiB: the memory that deliveries may take.
 const WAITING_KIB: usize = 64 * 1024;
 /// Deliveries in one transaction.
 const BATCH: usize = 256;
+/// A batch of this size need not wait for the one under way.
+const ENOUGH: usize = 32;
 /// A database that takes longer is treated as down: the client has its answer within 1.5 s.
 const STORE_DEADLINE: Duration = Duration::from_millis(1000);
 const ANSWER_DEADLINE: Duration = Duration::from_millis(1300);
@@ -65,7 +67,23 @@ pub struct Intake {
 struct Waiting {
     job: NewJob,
     answer: oneshot::Sender<Verdict>,
-    _memory: OwnedSemaphorePermit,
+    _memory: Memory,
+}
+
+/// A delivery's share of the memory that bodies may take, held until it is stored.
+#[derive(Debug)]
+pub struct Memory(OwnedSemaphorePermit);
+
+impl Memory {
+    /// Makes the share large enough for `bytes`.
+    pub fn grow(&mut self, intake: &Intake, bytes: usize) -> Result<(), Unavailable> {
+        let held = self.0.num_permits();
+        let wanted = bytes / 1024 + 1;
+        if wanted > held {
+            self.0.merge(intake.memory(wanted - held)?.0);
+        }
+        Ok(())
+    }
 }
 
 impl Intake {
@@ -77,18 +95,27 @@ impl Intake {
         }
     }
 
+    /// Memory for a body of which one byte is known.
+    pub fn reserve(&self) -> Result<Memory, Unavailable> {
+        self.memory(1)
+    }
+
+    fn memory(&self, kib: usize) -> Result<Memory, Unavailable> {
+        let kib = u32::try_from(kib).map_err(|_| Unavailable)?;
+        let permit = self.memory.clone().try_acquire_many_owned(kib);
+        permit.map(Memory).map_err(|_| Unavailable)
+    }
+
     /// Stores a delivery; returns when it is committed.
-    pub async fn accept(&self, job: NewJob) -> Result<Verdict, Unavailable> {
+    pub async fn accept(&self, job: NewJob, memory: Memory) -> Result<Verdict, Unavailable> {
         let Some(lanes) = &self.lanes else {
             return Ok(Verdict::Accepted);
         };
-        let kib = u32::try_from(job.body.len() / 1024 + 1).map_err(|_| Unavailable)?;
-        let memory = self.memory.clone().try_acquire_many_owned(kib);
         let (answer, verdict) = oneshot::channel();
         let waiting = Waiting {
             job,
             answer,
-            _memory: memory.map_err(|_| Unavailable)?,
+            _memory: memory,
         };
         lanes.try_send(waiting).map_err(|_| Unavailable)?;
         match timeout(ANSWER_DEADLINE, verdict).await {
@@ -100,7 +127,7 @@ impl Intake {
 
 /// The tasks behind an [`Intake`].
 pub struct Lanes {
-    lanes: Vec<JoinHandle<()>>,
+    collector: JoinHandle<()>,
     ringer: JoinHandle<()>,
 }
 
@@ -112,53 +139,78 @@ impl Lanes {
             bus,
             clock,
         } = parts;
-        let (sender, receiver) = mpsc::channel(WAITING);
+        let (sender, waiting) = mpsc::channel(WAITING);
         let (rings, unrung) = mpsc::channel(UNRUNG);
-        let receiver = Arc::new(Mutex::new(receiver));
-        let outage = Arc::new(Outage::default());
-        // SQLite has one writer; a server takes batches side by side while another commits.
-        let count = if db.is_sqlite() { 1 } else { 3 };
-        let lanes = (0..count)
-            .map(|_| {
-                let lane = Lane {
-                    waiting: receiver.clone(),
-                    db: db.clone(),
-                    bus: bus.clone(),
-                    clock: clock.clone(),
-                    dedupe_ttl: config.dedupe.then_some(config.dedupe_ttl),
-                    rings: rings.clone(),
-                    outage: outage.clone(),
-                };
-                task::spawn("intake lane", lane.run())
-            })
-            .collect();
+        let lane = Lane {
+            db: db.clone(),
+            bus: bus.clone(),
+            clock: clock.clone(),
+            most: db.writers(2),
+            dedupe_ttl: config.dedupe.then_some(config.dedupe_ttl),
+            rings,
+            outage: Outage::default(),
+        };
+        let collector = task::spawn("intake", collect(waiting, Arc::new(lane)));
         let ringer = task::spawn("ringer", ring(bus.clone(), db.clone(), unrung));
         let intake = Intake {
             lanes: Some(sender),
             memory: Arc::new(Semaphore::new(WAITING_KIB)),
         };
-        (intake, Lanes { lanes, ringer })
+        (intake, Lanes { collector, ringer })
     }
 
     /// Waits until all that was accepted is committed and rung. Every [`Intake`] must have
     /// been dropped.
     pub async fn drained(self) {
-        for lane in self.lanes {
-            let _ = lane.await;
-        }
+        let _ = self.collector.await;
         let _ = self.ringer.await;
     }
 }
 
+/// Puts what waits into batches and sees to it that they are stored.
+///
+/// A batch leaves when none is under way, or when it is large enough to be worth a commit
+/// beside the others. So under light load there is one fsync for all that came meanwhile,
+/// and under heavy load several batches share the database's time.
+async fn collect(mut waiting: mpsc::Receiver<Waiting>, lane: Arc<Lane>) {
+    let mut batch = Vec::with_capacity(BATCH);
+    let mut under_way = JoinSet::new();
+    let mut is_open = true;
+    while is_open || !batch.is_empty() || !under_way.is_empty() {
+        let room = BATCH - batch.len();
+        tokio::select! {
+            _ = under_way.join_next(), if !under_way.is_empty() => {}
+            taken = waiting.recv_many(&mut batch, room), if is_open && room > 0 => {
+                is_open = taken > 0;
+            }
+        }
+        if under_way.is_empty() && !batch.is_empty() {
+            // Requests that are ready to run come along. No timer: alone, one leaves at once.
+            tokio::task::yield_now().await;
+            while batch.len() < BATCH
+                && let Ok(more) = waiting.try_recv()
+            {
+                batch.push(more);
+            }
+        }
+        let leaves = under_way.is_empty() || (batch.len() >= ENOUGH && under_way.len() < lane.most);
+        if leaves && !batch.is_empty() {
+            let full = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
+            under_way.spawn(lane.clone().store(full));
+        }
+    }
+}
+
 struct Lane {
-    waiting: Arc<Mutex<mpsc::Receiver<Waiting>>>,
     db: Db,
     bus: Bus,
     clock: Clock,
+    /// Batches under way at a time: SQLite has one writer.
+    most: usize,
     /// `None`: ids are not remembered.
     dedupe_ttl: Option<Duration>,
     rings: mpsc::Sender<Rung>,
-    outage: Arc<Outage>,
+    outage: Outage,
 }
 
 /// A committed job to be rung.
@@ -169,20 +221,9 @@ struct Rung {
 }
 
 impl Lane {
-    async fn run(self) {
-        let mut batch = Vec::with_capacity(BATCH);
-        loop {
-            let taken = self.waiting.lock().await.recv_many(&mut batch, BATCH).await;
-            if taken == 0 {
-                return;
-            }
-            // Whoever has gone has had its answer: 503.
-            batch.retain(|waiting| !waiting.answer.is_closed());
-            self.store(std::mem::take(&mut batch)).await;
-        }
-    }
-
-    async fn store(&self, mut batch: Vec<Waiting>) {
+    async fn store(self: Arc<Self>, mut batch: Vec<Waiting>) {
+        // Whoever has gone has had its answer: 503.
+        batch.retain(|waiting| !waiting.answer.is_closed());
         if batch.is_empty() {
             return;
         }
@@ -238,7 +279,9 @@ impl Lane {
             }
             let _ = answer.send(Verdict::Accepted);
             if job.rung_at.is_some() {
-                let NewJob { id, queue, kind, .. } = job;
+                let NewJob {
+                    id, queue, kind, ..
+                } = job;
                 // A full channel is a bus that has stood still for long: left to the sweep.
                 let _ = self.rings.try_send(Rung { id, queue, kind });
             }
@@ -268,9 +311,7 @@ fn first_of_each_id(batch: &[Waiting], dedupe: bool) -> BTreeMap<(Source, &str),
     }
     for Waiting { job, .. } in batch {
         if let Some(id) = &job.external_id {
-            first
-                .entry((job.source, id.as_str()))
-                .or_insert(job.id);
+            first.entry((job.source, id.as_str())).or_insert(job.id);
         }
     }
     first
@@ -338,6 +379,9 @@ fn into_messages(rung: impl Iterator<Item = Rung>) -> Vec<Message> {
 /// The jobs that could not be rung.
 async fn try_ring(bus: &Bus, message: Message) -> Vec<JobId> {
     let Message { queue, kind, ids } = message;
+    if !bus.is_ready(queue) {
+        return ids;
+    }
     match bus.ring(queue, &kind, &ids).await {
         Ok(()) => Vec::new(),
         Err(_) => ids,
@@ -348,7 +392,10 @@ async fn try_ring(bus: &Bus, message: Message) -> Vec<JobId> {
 /// fails too, the sweep finds them a little later.
 async fn unring(db: &Db, ids: &[JobId]) {
     for ids in ids.chunks(BATCH) {
-        tracing::debug!(jobs = ids.len(), "the bus did not take a ring; the sweep will ring");
+        tracing::debug!(
+            jobs = ids.len(),
+            "the bus did not take a ring; the sweep will ring"
+        );
         if let Err(error) = jobs::unring(db, ids).await {
             tracing::debug!(%error, "could not mark jobs for the sweep");
             return;
@@ -364,7 +411,10 @@ impl Outage {
     fn begun(&self, error: &str) {
         metrics::counter!("waybill_intake_failures_total").increment(1);
         if !self.0.swap(true, Ordering::Relaxed) {
-            tracing::error!(error, "deliveries cannot be stored; answering 503 until they can");
+            tracing::error!(
+                error,
+                "deliveries cannot be stored; answering 503 until they can"
+            );
         }
     }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use common::bus::Bus;
 use common::clock::Clock;
 use common::config::Config;
@@ -59,16 +59,13 @@ impl App {
     }
 }
 
-/// How long connections and batches may take to end after the first signal.
-const DRAIN: Duration = Duration::from_secs(8);
+/// How long connections, and after them batches, may take to end after the first signal:
+/// together less than the ten seconds of `common::shutdown`.
+const DRAIN: Duration = Duration::from_secs(4);
 
 /// Serves until `shutdown`, then answers what is under way, commits what was accepted and
 /// rings it.
-pub async fn serve(
-    listener: TcpListener,
-    parts: Parts,
-    shutdown: CancellationToken,
-) -> Result<()> {
+pub async fn serve(listener: TcpListener, parts: Parts, shutdown: CancellationToken) -> Result<()> {
     let (intake, lanes) = Lanes::start(&parts);
     let app = Arc::new(App::new(parts, intake));
     limit::forget_idle_shops(&app, &shutdown);
@@ -82,9 +79,10 @@ pub async fn serve(
     server::serve(listener, router, shutdown, DRAIN).await?;
     // The last handler is gone, and with the app its end of the intake.
     drop(app);
-    tokio::time::timeout(DRAIN, lanes.drained())
-        .await
-        .context("accepted deliveries were not all stored and rung before the deadline")
+    if tokio::time::timeout(DRAIN, lanes.drained()).await.is_err() {
+        tracing::warn!("not all jobs were rung before the end; the sweep will ring them");
+    }
+    Ok(())
 }
 
 /// Serves with an intake that stores nothing: what signature checks and HTTP cost alone.

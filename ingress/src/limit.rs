@@ -17,12 +17,8 @@ use crate::App;
 use crate::error::Error;
 
 type Middleware = NoOpMiddleware<Duration>;
-type PerShop = RateLimiter<
-    String,
-    governor::state::keyed::DashMapStateStore<String>,
-    LimitClock,
-    Middleware,
->;
+type PerShop =
+    RateLimiter<String, governor::state::keyed::DashMapStateStore<String>, LimitClock, Middleware>;
 type Whole = RateLimiter<NotKeyed, InMemoryState, LimitClock, Middleware>;
 
 /// The limits that are on.

@@ -14,7 +14,11 @@ use tokio::net::TcpListener;
 /// Start as many as you like behind a load balancer: the database decides which of two
 /// deliveries with one id is the first. SIGTERM answers what is under way, then ends.
 #[derive(Parser)]
-#[command(name = "waybill-ingress", version, after_help = "--help also lists every setting; each may be given in the environment.")]
+#[command(
+    name = "waybill-ingress",
+    version,
+    after_help = "--help also lists every setting; each may be given in the environment."
+)]
 struct Arguments {
     #[command(flatten)]
     settings: Settings,
@@ -27,6 +31,7 @@ fn main() -> ExitCode {
 async fn serve(arguments: Arguments) -> Result<()> {
     let shutdown = shutdown::on_signal()?;
     let parts = Parts::start(&arguments.settings, Mode::Production, 10).await?;
+    parts.warn_without_broker();
     let address = parts.config.listen_addr;
     let listener = TcpListener::bind(address)
         .await

@@ -29,7 +29,9 @@ pub async fn attach(State(app): State<Arc<App>>, mut request: Request, next: Nex
     let own = app.clock.id();
     let header = match &given {
         Some(given) => HeaderValue::from_str(given).ok(),
-        None => HeaderValue::from_str(own.as_hyphenated().encode_lower(&mut Uuid::encode_buffer())).ok(),
+        None => {
+            HeaderValue::from_str(own.as_hyphenated().encode_lower(&mut Uuid::encode_buffer())).ok()
+        }
     };
     request.extensions_mut().insert(RequestId { given, own });
     let mut response = next.run(request).await;
@@ -42,6 +44,8 @@ pub async fn attach(State(app): State<Arc<App>>, mut request: Request, next: Nex
 fn accept(header: &HeaderValue) -> Option<String> {
     let text = header.to_str().ok()?;
     let fits = (1..=LONGEST).contains(&text.len())
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:/+=".contains(&byte));
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.:/+=".contains(&byte));
     fits.then(|| text.to_owned())
 }

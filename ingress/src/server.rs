@@ -24,6 +24,9 @@ const HEADER_DEADLINE: Duration = Duration::from_secs(10);
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub SocketAddr);
 
+/// Bytes of a request's headers.
+const LARGEST_HEAD: usize = 128 * 1024;
+
 /// Serves until `shutdown`, then waits up to `drain` for the requests under way.
 pub async fn serve(
     listener: TcpListener,
@@ -32,6 +35,7 @@ pub async fn serve(
     drain: Duration,
 ) -> Result<()> {
     let connections = TaskTracker::new();
+    let overdue = CancellationToken::new();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -40,6 +44,13 @@ pub async fn serve(
         match accepted {
             Ok((stream, peer)) => {
                 let connection = serve_connection(stream, peer, router.clone(), shutdown.clone());
+                let overdue = overdue.clone();
+                let connection = async move {
+                    tokio::select! {
+                        () = connection => {}
+                        () = overdue.cancelled() => {}
+                    }
+                };
                 common::task::spawn("connection", connections.track_future(connection));
             }
             Err(error) => {
@@ -52,8 +63,16 @@ pub async fn serve(
     drop(listener);
     drop(router);
     connections.close();
-    if tokio::time::timeout(drain, connections.wait()).await.is_err() {
-        tracing::warn!(connections = connections.len(), "connections did not end in time");
+    if tokio::time::timeout(drain, connections.wait())
+        .await
+        .is_err()
+    {
+        tracing::warn!(
+            connections = connections.len(),
+            "connections did not end in time"
+        );
+        overdue.cancel();
+        connections.wait().await;
     }
     Ok(())
 }
@@ -80,6 +99,7 @@ async fn serve_connection(
         // A sender that ends its side after the request, or in the middle of it, still gets
         // its answer.
         .half_close(true)
+        .max_buf_size(LARGEST_HEAD)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {

@@ -18,8 +18,10 @@ use crate::commands::{config, health, jobs, keys, migrate, orders, start, trigge
 /// Without a command: everything in one process on SQLite in data/, with development secrets.
 #[derive(Parser)]
 #[command(name = "waybill", version, max_term_width = 100)]
-#[command(after_help = "Try it: `waybill`, then in a second terminal `waybill trigger orders/create`.\n\
-    --help also lists every setting; each may be given in the environment.")]
+#[command(
+    after_help = "Try it: `waybill`, then in a second terminal `waybill trigger orders/create`.\n\
+    --help also lists every setting; each may be given in the environment."
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,

@@ -42,11 +42,8 @@ async fn work(queue: Queue, arguments: Arguments) -> Result<()> {
     let shutdown = shutdown::on_signal()?;
     let connections = u32::from(arguments.concurrency) + 3;
     let parts = Parts::start(&arguments.settings, Mode::Production, connections).await?;
-    let worker = Worker {
-        parts: parts.clone(),
-        queue,
-        concurrency: arguments.concurrency,
-    };
+    parts.warn_without_broker();
+    let worker = Worker::new(parts.clone(), queue, arguments.concurrency);
     crate::run(worker, shutdown).await?;
     parts.close().await;
     Ok(())

@@ -1,9 +1,9 @@
-//! How a run fails: for now (`?`), or for good (`.permanent()`).
+//! How a run fails: for now (`?`), or for good ([`permanent`]).
 
 use std::fmt;
 
 use common::redact::redact;
-use common::sql::{self, is_connection_error};
+use common::sql::{self, is_outage};
 
 /// What is kept of an error's text.
 const LONGEST_TEXT: usize = 500;
@@ -55,7 +55,7 @@ impl Failure {
 /// The outage behind an error: not the job's fault, and not counted as its failure.
 pub fn outage(error: anyhow::Error) -> Result<anyhow::Error, sql::Error> {
     match error.downcast::<sql::Error>() {
-        Ok(error) if is_connection_error(&error) => Err(error),
+        Ok(error) if is_outage(&error) => Err(error),
         Ok(error) => Ok(error.into()),
         Err(error) => Ok(error),
     }

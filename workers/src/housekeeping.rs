@@ -15,7 +15,7 @@ const CHUNK: u64 = 2000;
 
 pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
     loop {
-        if let Err(error) = worker.tidy().await {
+        if let Err(error) = worker.tidy(&shutdown).await {
             tracing::warn!(%error, "housekeeping failed; trying again later");
         }
         tokio::select! {
@@ -26,13 +26,15 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
 }
 
 impl Worker {
-    async fn tidy(&self) -> sql::Result<()> {
+    async fn tidy(&self, shutdown: &CancellationToken) -> sql::Result<()> {
         let db = &self.parts.db;
         let now = self.parts.clock.now();
         let limit = CHUNK.cast_signed();
-        while webhook_ids::forget_expired(db, now, limit).await? >= CHUNK {}
+        while !shutdown.is_cancelled()
+            && webhook_ids::forget_expired(db, now, limit).await? >= CHUNK
+        {}
         let old = now.minus(self.parts.config.job_retention);
-        while jobs::cut_bodies(db, old, limit).await? >= CHUNK {}
+        while !shutdown.is_cancelled() && jobs::cut_bodies(db, old, limit).await? >= CHUNK {}
         Ok(())
     }
 }

@@ -22,14 +22,15 @@ mod housekeeping;
 mod run;
 mod sweep;
 
+use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
 use anyhow::Result;
 use common::bus::{Listener, Ring};
 use common::job::Queue;
 use common::process::Parts;
-use common::sql::is_connection_error;
 use common::store::jobs;
 use common::task;
 use tokio_util::sync::CancellationToken;
@@ -44,6 +45,20 @@ pub struct Worker {
     pub queue: Queue,
     /// Messages worked on at a time.
     pub concurrency: u16,
+    /// When the newest job arrived whose message has come, in milliseconds: the sweep's
+    /// measure of whose turn it has been.
+    newest: AtomicI64,
+}
+
+impl Worker {
+    pub fn new(parts: Parts, queue: Queue, concurrency: u16) -> Self {
+        Worker {
+            parts,
+            queue,
+            concurrency,
+            newest: AtomicI64::new(0),
+        }
+    }
 }
 
 /// Works until `shutdown`, then finishes the messages under way.
@@ -81,11 +96,7 @@ async fn work(worker: Arc<Worker>, listener: Listener, shutdown: CancellationTok
 }
 
 /// After shutdown a local channel is left as it is: its jobs are in the database.
-async fn next(
-    worker: &Worker,
-    listener: &Listener,
-    shutdown: &CancellationToken,
-) -> Option<Ring> {
+async fn next(worker: &Worker, listener: &Listener, shutdown: &CancellationToken) -> Option<Ring> {
     if !worker.parts.bus.is_local() {
         return listener.next().await;
     }
@@ -105,14 +116,14 @@ impl Worker {
     async fn answer(&self, ring: Ring, shutdown: &CancellationToken) {
         let mut pause = FIRST_PAUSE;
         let mut logged = false;
+        let mut counted = HashSet::new();
         loop {
-            let error = match self.process(&ring).await {
+            let error = match self.process(&ring, &mut counted).await {
                 Ok(()) => break,
                 Err(error) => error,
             };
-            let outage = is_connection_error(&error);
             if !logged {
-                tracing::error!(%error, outage, "a message could not be worked on; trying again");
+                tracing::error!(%error, "the database did not take a message's work; trying again");
                 logged = true;
             }
             tokio::select! {

@@ -1,6 +1,8 @@
 //! Running the jobs of one message: together, in turn, or apart (see the crate's docs).
 
+use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use common::bus::Ring;
@@ -34,26 +36,36 @@ enum Outcome {
 impl Worker {
     /// Runs those jobs of a ring that are still ready and that this version can run. An
     /// error is the database's: the message stays unanswered.
-    pub(crate) async fn process(&self, ring: &Ring) -> sql::Result<()> {
+    ///
+    /// `counted` holds the jobs whose run was counted for this ring already: a database that
+    /// goes away in the middle is not the job's doing.
+    pub(crate) async fn process(
+        &self,
+        ring: &Ring,
+        counted: &mut HashSet<JobId>,
+    ) -> sql::Result<()> {
         let now = self.parts.clock.now();
         let mut jobs = jobs::ready(&self.parts.db, &ring.jobs, now).await?;
+        if let Some(newest) = jobs.iter().map(|job| job.created_at.0).max() {
+            self.newest.fetch_max(newest, Ordering::Relaxed);
+        }
         // A kind without a handler waits for a version that has one.
         jobs.retain(|job| handlers::kinds(self.queue).contains(&job.kind.as_str()));
         if jobs.is_empty() {
             return Ok(());
         }
         if ring.redelivered || jobs.iter().any(|job| job.crashes > 0) {
-            return self.apart(jobs).await;
+            return self.apart(jobs, counted).await;
         }
-        let (prepared, failed) = self.prepare(jobs).await;
+        let (prepared, failed) = self.prepare(jobs).await?;
         for (job, failure) in &failed {
             self.record(job, failure).await?;
         }
-        self.together(prepared).await
+        self.together(prepared, counted).await
     }
 
     /// Reads the bodies and computes what can be without the database, off the async threads.
-    async fn prepare(&self, jobs: Vec<Job>) -> (Vec<Prepared>, Vec<(Job, Failure)>) {
+    async fn prepare(&self, jobs: Vec<Job>) -> sql::Result<(Vec<Prepared>, Vec<(Job, Failure)>)> {
         let config = self.parts.config.clone();
         let each = move || {
             let mut prepared = Vec::with_capacity(jobs.len());
@@ -68,15 +80,17 @@ impl Worker {
             }
             (prepared, failed)
         };
-        match tokio::task::spawn_blocking(each).await {
-            Ok(answer) => answer,
-            // Only a runtime that is being torn down ends here; the message stays unanswered.
-            Err(_) => std::future::pending().await,
-        }
+        // Only a runtime that is being torn down ends here; the message stays unanswered.
+        let prepared = tokio::task::spawn_blocking(each).await;
+        prepared.map_err(|_| sql::Error::WorkerCrashed)
     }
 
     /// All jobs in one go; the usual way.
-    async fn together(&self, prepared: Vec<Prepared>) -> sql::Result<()> {
+    async fn together(
+        &self,
+        prepared: Vec<Prepared>,
+        counted: &mut HashSet<JobId>,
+    ) -> sql::Result<()> {
         if prepared.is_empty() {
             return Ok(());
         }
@@ -85,8 +99,8 @@ impl Worker {
                 finished(prepared.iter().map(|prepared| &prepared.job));
                 Ok(())
             }
-            Outcome::Refused => self.in_turn(prepared).await,
-            Outcome::Lost(_) => self.apart(jobs_of(prepared)).await,
+            Outcome::Refused => self.in_turn(prepared, counted).await,
+            Outcome::Lost(_) => self.apart(jobs_of(prepared), counted).await,
         }
     }
 
@@ -113,11 +127,17 @@ impl Worker {
     }
 
     /// A savepoint a job: those that fail are recorded, the others succeed.
-    async fn in_turn(&self, prepared: Vec<Prepared>) -> sql::Result<()> {
+    async fn in_turn(
+        &self,
+        prepared: Vec<Prepared>,
+        counted: &mut HashSet<JobId>,
+    ) -> sql::Result<()> {
         let mut failed = Vec::new();
-        let outcome = self.guarded(self.commit_in_turn(&prepared, &mut failed)).await?;
+        let outcome = self
+            .guarded(self.commit_in_turn(&prepared, &mut failed))
+            .await?;
         if let Outcome::Lost(_) = outcome {
-            return self.apart(jobs_of(prepared)).await;
+            return self.apart(jobs_of(prepared), counted).await;
         }
         let has_failed = |job: &Job| failed.iter().any(|(id, _)| *id == job.id);
         finished(
@@ -146,7 +166,8 @@ impl Worker {
                 Ok(()) => tx.release_savepoint().await?,
                 Err(failure) => {
                     tx.undo_to_savepoint().await?;
-                    if let Some(next) = self.write_failure(&mut tx, &prepared.job, &failure).await? {
+                    if let Some(next) = self.write_failure(&mut tx, &prepared.job, &failure).await?
+                    {
                         failed.push((prepared.job.id, (next, failure)));
                     }
                 }
@@ -157,11 +178,7 @@ impl Worker {
     }
 
     /// Marks one job done and does its work, unless it is done already.
-    async fn run_one(
-        &self,
-        tx: &mut Tx,
-        prepared: &Prepared,
-    ) -> sql::Result<Result<(), Failure>> {
+    async fn run_one(&self, tx: &mut Tx, prepared: &Prepared) -> sql::Result<Result<(), Failure>> {
         let now = self.parts.clock.now();
         if jobs::finish(tx, &[prepared.job.id], now).await?.is_empty() {
             return Ok(Ok(()));
@@ -173,13 +190,20 @@ impl Worker {
     }
 
     /// Each job by itself, counted before it runs.
-    async fn apart(&self, jobs: Vec<Job>) -> sql::Result<()> {
+    async fn apart(&self, jobs: Vec<Job>, counted: &mut HashSet<JobId>) -> sql::Result<()> {
         for job in jobs {
-            let Some(crashes) = self.count_crash(&job).await? else {
-                continue;
+            let crashes = if counted.contains(&job.id) {
+                job.crashes
+            } else {
+                let Some(crashes) = self.count_crash(&job).await? else {
+                    continue;
+                };
+                counted.insert(job.id);
+                crashes
             };
             if crashes > MAX_CRASHES {
-                let text = format!("its process ended while running it, {MAX_CRASHES} times in a row");
+                let text =
+                    format!("its process ended while running it, {MAX_CRASHES} times in a row");
                 let failure = Failure {
                     text,
                     permanent: true,
@@ -200,7 +224,7 @@ impl Worker {
     }
 
     async fn run_apart(&self, job: Job) -> sql::Result<()> {
-        let (prepared, failed) = self.prepare(vec![job]).await;
+        let (prepared, failed) = self.prepare(vec![job]).await?;
         for (job, failure) in &failed {
             self.record(job, failure).await?;
         }

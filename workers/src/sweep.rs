@@ -1,15 +1,19 @@
-//! The sweep rings what is due and was not rung lately: retries, rings that were lost with
-//! their process, all that waited while the broker was down. Each worker sweeps its own
-//! queue; ringing a job twice is harmless.
+//! The sweep rings what nobody has heard of: retries, rings that were lost with their process,
+//! all that waited while the broker was down. Each worker sweeps its own queue, a kind at a
+//! time; ringing a job twice is harmless.
+//!
+//! Its cost must not grow with what waits: jobs that were never rung have an index of their
+//! own, and of those that were rung only the ones are looked at that others have overtaken.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use common::bus::RING_SIZE;
 use common::clock::Timestamp;
 use common::job::JobId;
-use common::store::jobs::{self, Due};
+use common::store::jobs::{self, Due, Unheard};
 use tokio_util::sync::CancellationToken;
 
 use crate::Worker;
@@ -18,23 +22,25 @@ use crate::handlers;
 const PAUSE: Duration = Duration::from_secs(1);
 /// Jobs rung by one transaction.
 const CHUNK: i64 = 16 * RING_SIZE as i64;
-/// A rung job that is still ready after this, while nothing waits in the queue, was lost.
+/// A rung job that is still ready this long after its turn was lost.
 const LOST_AFTER: Duration = Duration::from_secs(3);
-/// While messages wait, a job may just be standing in line.
-const LOST_AFTER_IN_LINE: Duration = Duration::from_mins(2);
+/// A ring this far ahead was marked by a clock that was wrong.
+const AHEAD: Duration = Duration::from_mins(1);
+/// Messages that may wait in the queue before the sweep adds to them.
+const ENOUGH_IN_LINE: u32 = 1000;
 
 pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
-    if handlers::kinds(worker.queue).is_empty() {
-        return;
-    }
     let started_at = worker.parts.clock.now();
     let mut down = false;
     loop {
-        match worker.sweep(started_at).await {
+        match worker.sweep(started_at, &shutdown).await {
             Ok(()) => down = false,
             Err(error) if !down => {
                 down = true;
-                tracing::warn!(error = format!("{error:#}"), "the sweep failed; trying again");
+                tracing::warn!(
+                    error = format!("{error:#}"),
+                    "the sweep failed; trying again"
+                );
             }
             Err(_) => {}
         }
@@ -46,65 +52,89 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
 }
 
 impl Worker {
-    /// Rings all that is due, as long as the bus takes it.
-    pub(crate) async fn sweep(&self, started_at: Timestamp) -> Result<()> {
-        let (bus, db) = (&self.parts.bus, &self.parts.db);
-        let kinds = handlers::kinds(self.queue);
-        while bus.is_ready(self.queue) {
-            let now = self.parts.clock.now();
-            let stale = self.not_since(started_at, now, LOST_AFTER);
-            if !jobs::any_due(db, self.queue, kinds, now, stale).await? {
-                return Ok(());
-            }
-            let in_line = bus.depth(self.queue).await? > 0;
-            let patience = if in_line { LOST_AFTER_IN_LINE } else { LOST_AFTER };
-            let stale = self.not_since(started_at, now, patience);
-            let mut tx = db.begin().await?;
-            let due = jobs::due(&mut tx, self.queue, kinds, now, stale, CHUNK).await?;
-            tx.commit().await?;
-            let swept = due.len();
-            self.ring(&due, started_at).await?;
-            if i64::try_from(swept)? < CHUNK {
-                return Ok(());
+    /// Rings all that is unheard, as long as the bus takes it.
+    async fn sweep(&self, started_at: Timestamp, shutdown: &CancellationToken) -> Result<()> {
+        for kind in handlers::kinds(self.queue) {
+            while self.parts.bus.is_ready(self.queue) && !shutdown.is_cancelled() {
+                let now = self.parts.clock.now();
+                let unrung = self
+                    .ring_unheard(kind, Unheard::Unrung { now }, started_at)
+                    .await?;
+                let lost = self.lost(now, started_at).await?;
+                let lost = self.ring_unheard(kind, lost, started_at).await?;
+                if unrung.max(lost) < CHUNK {
+                    break;
+                }
             }
         }
         Ok(())
     }
 
-    /// Jobs rung before this moment are rung again. A bus within the process has forgotten
-    /// all that an earlier process rang.
-    fn not_since(&self, started_at: Timestamp, now: Timestamp, patience: Duration) -> Timestamp {
-        let moment = now.minus(patience);
+    /// What was rung before this and is still ready has been lost.
+    ///
+    /// Messages come in the order in which they were sent: what was sent before a job that
+    /// has come has had its turn. When none waits, all have. A bus within the process has
+    /// forgotten all that an earlier process rang.
+    async fn lost(&self, now: Timestamp, started_at: Timestamp) -> Result<Unheard> {
+        let turn = if self.parts.bus.depth(self.queue).await? == 0 {
+            now
+        } else {
+            Timestamp(self.newest.load(Ordering::Relaxed)).min(now)
+        };
+        let mut before = turn.minus(LOST_AFTER);
         if self.parts.bus.is_local() {
-            return moment.max(started_at);
+            before = before.max(started_at);
         }
-        moment
+        let future = now.plus(AHEAD);
+        Ok(Unheard::Lost { before, future })
     }
 
-    /// Rings jobs in messages of one kind each; those the bus does not take are marked again.
-    async fn ring(&self, due: &[Due], started_at: Timestamp) -> Result<()> {
+    /// Rings one chunk; how many jobs it held.
+    async fn ring_unheard(
+        &self,
+        kind: &str,
+        unheard: Unheard,
+        started_at: Timestamp,
+    ) -> Result<i64> {
+        let (bus, db) = (&self.parts.bus, &self.parts.db);
+        if !jobs::any_unheard(db, self.queue, kind, unheard).await? {
+            return Ok(0);
+        }
+        if bus.depth(self.queue).await? > ENOUGH_IN_LINE {
+            return Ok(0);
+        }
+        let now = self.parts.clock.now();
+        let mut tx = db.begin().await?;
+        let due = jobs::take_unheard(&mut tx, self.queue, kind, unheard, now, CHUNK).await?;
+        tx.commit().await?;
+        self.ring(kind, &due, started_at).await?;
+        Ok(i64::try_from(due.len())?)
+    }
+
+    /// Rings jobs of one kind; those the bus does not take are unheard again.
+    async fn ring(&self, kind: &str, due: &[Due], started_at: Timestamp) -> Result<()> {
         let (bus, db) = (&self.parts.bus, &self.parts.db);
         // A bus within the process cannot know what an earlier process died running.
-        let suspect = |due: &Due| {
-            bus.is_local() && due.rung_at.is_some_and(|rung_at| rung_at < started_at)
-        };
-        let mut due: Vec<&Due> = due.iter().collect();
-        due.sort_by_key(|due| (suspect(due), due.kind.as_str(), due.id));
-        let same = |a: &&Due, b: &&Due| a.kind == b.kind && suspect(a) == suspect(b);
-        for group in due.chunk_by(same) {
-            for message in group.chunks(RING_SIZE) {
-                let ids: Vec<JobId> = message.iter().map(|due| due.id).collect();
-                let kind = &message[0].kind;
-                let rung = if suspect(message[0]) {
-                    bus.ring_again(self.queue, kind, &ids).await
-                } else {
-                    bus.ring(self.queue, kind, &ids).await
-                };
-                if let Err(error) = rung {
-                    jobs::unring(db, &ids).await?;
-                    return Err(error).context("the bus does not take rings");
-                }
+        let suspect =
+            |due: &Due| bus.is_local() && due.rung_at.is_some_and(|rung_at| rung_at < started_at);
+        let (suspects, others): (Vec<&Due>, Vec<&Due>) = due.iter().partition(|due| suspect(due));
+        let messages = suspects
+            .chunks(RING_SIZE)
+            .map(|message| (true, message))
+            .chain(others.chunks(RING_SIZE).map(|message| (false, message)));
+        let mut unheard: Vec<JobId> = due.iter().map(|due| due.id).collect();
+        for (suspect, message) in messages {
+            let ids: Vec<JobId> = message.iter().map(|due| due.id).collect();
+            let rung = if suspect {
+                bus.ring_again(self.queue, kind, &ids).await
+            } else {
+                bus.ring(self.queue, kind, &ids).await
+            };
+            if let Err(error) = rung {
+                jobs::unring(db, &unheard).await?;
+                return Err(error).context("the bus does not take rings");
             }
+            unheard.retain(|id| !ids.contains(id));
         }
         Ok(())
     }

@@ -52,7 +52,10 @@ impl Local {
 
     pub fn ring(&self, queue: Queue, jobs: &[JobId], redelivered: bool) -> Result<()> {
         let jobs = jobs.to_vec();
-        let sent = self.channel(queue).sender.try_send(Message { jobs, redelivered });
+        let sent = self
+            .channel(queue)
+            .sender
+            .try_send(Message { jobs, redelivered });
         if sent.is_err() {
             bail!("the channel is full");
         }

@@ -8,8 +8,11 @@ mod local;
 mod rabbitmq;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use lapin::options::BasicAckOptions;
+use tokio::time::timeout;
 use uuid::Uuid;
 
 pub use local::Local;
@@ -17,8 +20,15 @@ pub use rabbitmq::RabbitMq;
 
 use crate::job::{JobId, Queue};
 
+const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
+
 /// The most job ids in one message.
 pub const RING_SIZE: usize = 32;
+
+/// Whether a URL names a broker, without asking it.
+pub fn is_url(url: &str) -> bool {
+    url.parse::<lapin::uri::AMQPUri>().is_ok()
+}
 
 /// The bus of this process. Clones share it.
 #[derive(Clone)]
@@ -48,6 +58,14 @@ impl Bus {
         match self {
             Bus::RabbitMq(bus) => bus.is_ready(),
             Bus::Local(bus) => bus.has_room(queue),
+        }
+    }
+
+    /// True unless there is a broker and it cannot be reached.
+    pub fn is_up(&self) -> bool {
+        match self {
+            Bus::RabbitMq(bus) => bus.is_ready(),
+            Bus::Local(_) => true,
         }
     }
 
@@ -139,6 +157,7 @@ enum Answer {
     RabbitMq {
         delivery: Box<lapin::message::Delivery>,
         /// Open until the answer is given.
+        _channel: lapin::Channel,
         _connection: Arc<lapin::Connection>,
     },
     Local,
@@ -147,10 +166,13 @@ enum Answer {
 impl Ring {
     /// Tells the broker that all is committed. A lost answer is harmless.
     pub async fn ack(self) {
-        if let Answer::RabbitMq { delivery, .. } = &self.answer
-            && let Err(error) = delivery.acker.ack(lapin::options::BasicAckOptions::default()).await
-        {
-            tracing::debug!(%error, "an ack was lost; the message will come again");
+        let Answer::RabbitMq { delivery, .. } = &self.answer else {
+            return;
+        };
+        let ack = delivery.acker.ack(BasicAckOptions::default());
+        // A connection that ends meanwhile may leave it unanswered for ever.
+        if !matches!(timeout(ANSWER_DEADLINE, ack).await, Ok(Ok(_))) {
+            tracing::debug!("an ack was lost; the message will come again");
         }
     }
 }

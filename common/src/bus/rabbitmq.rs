@@ -8,11 +8,10 @@
 //! connection. A new one is made with backoff and declares the topology again. That one
 //! path heals a restarted broker as well as a deleted queue.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use futures_util::StreamExt;
 use lapin::message::Delivery;
 use lapin::options::{
@@ -22,19 +21,24 @@ use lapin::options::{
 };
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{
-    BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, ExchangeKind,
+    BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, Consumer,
+    ExchangeKind,
 };
 use tokio::sync::{Mutex, Notify, mpsc, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{Answer, Ring, decode, encode};
+use super::{ANSWER_DEADLINE, Answer, Ring, decode, encode};
 use crate::job::{JobId, Queue};
 use crate::task;
 
 /// A broker in alarm accepts a publish and never confirms it.
 const CONFIRM_DEADLINE: Duration = Duration::from_secs(5);
+/// How long a broker that does not confirm is left alone.
+const STALL_PAUSE: Duration = Duration::from_secs(5);
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
+/// Connecting, declaring and opening a channel.
+const SETUP_DEADLINE: Duration = Duration::from_secs(12);
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// A message that came back this often goes to the dead-letter exchange; its jobs stay
@@ -52,10 +56,9 @@ struct Shared {
     url: String,
     prefix: String,
     link: watch::Sender<Option<Link>>,
-    /// The publishing connection is to be replaced.
-    broken: Notify,
-    /// Confirms are late: an alarm. Cleared by the next one that comes.
-    stalled: AtomicBool,
+    /// Until when nothing is published, because confirms are late: an alarm. Then it is
+    /// tried again.
+    stalled_until: StdMutex<Option<Instant>>,
     closed: CancellationToken,
 }
 
@@ -64,19 +67,20 @@ struct Shared {
 struct Link {
     connection: Arc<Connection>,
     channel: Channel,
+    /// It is to be replaced.
+    broken: Arc<Notify>,
 }
 
 impl RabbitMq {
     pub fn start(url: &str, prefix: &str) -> Result<Self> {
         let url = with_heartbeat(url);
         url.parse::<lapin::uri::AMQPUri>()
-            .map_err(|problem| anyhow::anyhow!("AMQP_URL: {problem}"))?;
+            .map_err(|problem| anyhow!("AMQP_URL: {problem}"))?;
         let shared = Arc::new(Shared {
             url,
             prefix: prefix.to_owned(),
             link: watch::Sender::new(None),
-            broken: Notify::new(),
-            stalled: AtomicBool::new(false),
+            stalled_until: StdMutex::new(None),
             closed: CancellationToken::new(),
         });
         task::spawn("bus publisher", keep_publishing(shared.clone()));
@@ -84,7 +88,7 @@ impl RabbitMq {
     }
 
     pub fn is_ready(&self) -> bool {
-        !self.shared.stalled.load(Ordering::Relaxed) && self.shared.link.borrow().is_some()
+        self.shared.link.borrow().is_some() && !self.shared.is_stalled()
     }
 
     pub async fn ring(&self, queue: Queue, kind: &str, jobs: &[JobId]) -> Result<()> {
@@ -102,23 +106,21 @@ impl RabbitMq {
         let Some(link) = self.shared.link.borrow().clone() else {
             bail!("the broker is not connected");
         };
-        let published = timeout(CONFIRM_DEADLINE, publish(&link.channel, exchange, kind, jobs));
+        let published = timeout(
+            CONFIRM_DEADLINE,
+            publish(&link.channel, exchange, kind, jobs),
+        );
         match published.await {
             Ok(Ok(())) => {
-                self.shared.stalled.store(false, Ordering::Relaxed);
+                self.shared.confirmed();
                 Ok(())
             }
             Ok(Err(error)) => {
-                self.shared.broken.notify_one();
+                link.broken.notify_one();
                 Err(error)
             }
             Err(_) => {
-                if !self.shared.stalled.swap(true, Ordering::Relaxed) {
-                    tracing::warn!(
-                        "the broker accepts messages but does not confirm them, probably a \
-                         memory or disk alarm; jobs wait in the database"
-                    );
-                }
+                self.shared.stall();
                 bail!("the broker did not confirm in time")
             }
         }
@@ -145,7 +147,7 @@ impl RabbitMq {
         match timeout(CONFIRM_DEADLINE, asked).await {
             Ok(Ok(messages)) => Ok(messages),
             Ok(Err(error)) => {
-                self.shared.broken.notify_one();
+                link.broken.notify_one();
                 Err(error)
             }
             Err(_) => bail!("the broker did not answer in time"),
@@ -156,13 +158,8 @@ impl RabbitMq {
         // Messages beyond the prefetch never come, so the channel is never full.
         let (sender, receiver) = mpsc::channel(usize::from(prefetch).max(1));
         let closed = CancellationToken::new();
-        let consuming = keep_consuming(
-            self.shared.clone(),
-            queue,
-            prefetch,
-            sender,
-            closed.clone(),
-        );
+        let consuming =
+            keep_consuming(self.shared.clone(), queue, prefetch, sender, closed.clone());
         task::spawn("bus consumer", consuming);
         Listener {
             receiver: Arc::new(Mutex::new(receiver)),
@@ -183,6 +180,33 @@ impl RabbitMq {
 impl Shared {
     fn name(&self, what: &str) -> String {
         format!("{}.{what}", self.prefix)
+    }
+
+    fn is_stalled(&self) -> bool {
+        let until = *self.stalled_until();
+        until.is_some_and(|until| Instant::now() < until)
+    }
+
+    fn stall(&self) {
+        let until = Instant::now() + STALL_PAUSE;
+        if self.stalled_until().replace(until).is_none() {
+            tracing::warn!(
+                "the broker accepts messages but does not confirm them, probably a memory or \
+                 disk alarm; jobs wait in the database"
+            );
+        }
+    }
+
+    fn confirmed(&self) {
+        if self.stalled_until().take().is_some() {
+            tracing::info!("the broker confirms messages again");
+        }
+    }
+
+    fn stalled_until(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.stalled_until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -324,6 +348,7 @@ async fn open_publisher(shared: &Shared) -> Result<Link> {
     Ok(Link {
         connection: Arc::new(connection),
         channel,
+        broken: Arc::default(),
     })
 }
 
@@ -333,17 +358,19 @@ async fn keep_publishing(shared: Arc<Shared>) {
     let mut backoff = Backoff::new();
     loop {
         let opened = tokio::select! {
-            opened = open_publisher(&shared) => opened,
+            opened = timeout(SETUP_DEADLINE, open_publisher(&shared)) => {
+                opened.unwrap_or_else(|_| Err(anyhow!("the broker did not answer in time")))
+            }
             () = closed.cancelled() => return,
         };
         match opened {
             Ok(link) => {
                 backoff.recovered("publisher");
-                shared.stalled.store(false, Ordering::Relaxed);
+                shared.confirmed();
                 shared.link.send_replace(Some(link.clone()));
                 tokio::select! {
                     () = lost(&link) => {}
-                    () = shared.broken.notified() => {}
+                    () = link.broken.notified() => {}
                     () = closed.cancelled() => return,
                 }
                 shared.link.send_replace(None);
@@ -433,15 +460,7 @@ async fn keep_consuming(
 ) {
     let mut backoff = Backoff::new();
     loop {
-        let consumed = consume(
-            &shared,
-            queue,
-            prefetch,
-            &rings,
-            &closed,
-            &mut backoff,
-        )
-        .await;
+        let consumed = consume(&shared, queue, prefetch, &rings, &closed, &mut backoff).await;
         match consumed {
             Ok(()) => return,
             Err(error) => backoff.failed("consumer", &error),
@@ -462,22 +481,12 @@ async fn consume(
     closed: &CancellationToken,
     backoff: &mut Backoff,
 ) -> Result<()> {
-    let connection = Arc::new(connect(shared, queue.as_str()).await?);
-    let channel = connection.create_channel().await?;
-    channel
-        .basic_qos(prefetch, BasicQosOptions::default())
-        .await
-        .context("setting the prefetch")?;
-    let name = shared.name(queue.as_str());
-    let mut consumer = channel
-        .basic_consume(
-            name.as_str().into(),
-            "".into(),
-            BasicConsumeOptions::default(),
-            FieldTable::default(),
-        )
-        .await
-        .context("consuming")?;
+    let opened = tokio::select! {
+        opened = timeout(SETUP_DEADLINE, open_consumer(shared, queue, prefetch)) => opened,
+        () = closed.cancelled() => return Ok(()),
+    };
+    let (connection, channel, mut consumer) =
+        opened.context("the broker did not answer in time")??;
     backoff.recovered(queue.as_str());
     loop {
         let delivery = tokio::select! {
@@ -493,11 +502,40 @@ async fn consume(
         let Some(delivery) = delivery else {
             bail!("the broker ended the consumer");
         };
-        hand_out(delivery.context("receiving")?, &connection, rings).await;
+        hand_out(delivery.context("receiving")?, &connection, &channel, rings).await;
     }
 }
 
-async fn hand_out(delivery: Delivery, connection: &Arc<Connection>, rings: &mpsc::Sender<Ring>) {
+async fn open_consumer(
+    shared: &Shared,
+    queue: Queue,
+    prefetch: u16,
+) -> Result<(Arc<Connection>, Channel, Consumer)> {
+    let connection = Arc::new(connect(shared, queue.as_str()).await?);
+    let channel = connection.create_channel().await?;
+    channel
+        .basic_qos(prefetch, BasicQosOptions::default())
+        .await
+        .context("setting the prefetch")?;
+    let name = shared.name(queue.as_str());
+    let consumer = channel
+        .basic_consume(
+            name.as_str().into(),
+            "".into(),
+            BasicConsumeOptions::default(),
+            FieldTable::default(),
+        )
+        .await
+        .context("consuming")?;
+    Ok((connection, channel, consumer))
+}
+
+async fn hand_out(
+    delivery: Delivery,
+    connection: &Arc<Connection>,
+    channel: &Channel,
+    rings: &mpsc::Sender<Ring>,
+) {
     match decode(&delivery.data) {
         Ok(jobs) => {
             let ring = Ring {
@@ -505,6 +543,7 @@ async fn hand_out(delivery: Delivery, connection: &Arc<Connection>, rings: &mpsc
                 redelivered: delivery.redelivered,
                 answer: Answer::RabbitMq {
                     delivery: Box::new(delivery),
+                    _channel: channel.clone(),
                     _connection: connection.clone(),
                 },
             };
@@ -512,10 +551,14 @@ async fn hand_out(delivery: Delivery, connection: &Arc<Connection>, rings: &mpsc
             let _ = rings.send(ring).await;
         }
         Err(error) => {
-            tracing::warn!(error = format!("{error:#}"), "a foreign message was dead-lettered");
+            tracing::warn!(
+                error = format!("{error:#}"),
+                "a foreign message was dead-lettered"
+            );
             let reject = BasicRejectOptions { requeue: false };
-            if let Err(error) = delivery.acker.reject(reject).await {
-                tracing::debug!(%error, "a reject was lost; the message will come again");
+            let rejected = timeout(ANSWER_DEADLINE, delivery.acker.reject(reject)).await;
+            if !matches!(rejected, Ok(Ok(_))) {
+                tracing::debug!("a reject was lost; the message will come again");
             }
         }
     }

@@ -15,9 +15,11 @@ use ipnet::IpNet;
 
 pub use settings::{Given, Origin, SETTINGS, Setting, Settings};
 
+use crate::bus;
 use crate::logs::LogFormat;
 use crate::qr::{Level, QrConfig};
 use crate::signature::Secrets;
+use crate::sql;
 
 /// The signing secrets of `waybill` without arguments. They are public: anything that
 /// could be reached from outside refuses them.
@@ -163,11 +165,19 @@ impl<'a> Reader<'a> {
 
     fn config(&mut self, mode: Mode) -> Option<Config> {
         let public_url = self.url("PUBLIC_URL");
-        let storefront = self.secrets("STOREFRONT_WEBHOOK_SECRET", mode, DEVELOPMENT_STOREFRONT_SECRET);
+        let storefront = self.secrets(
+            "STOREFRONT_WEBHOOK_SECRET",
+            mode,
+            DEVELOPMENT_STOREFRONT_SECRET,
+        );
         let payment = self.secrets("PAYMENT_WEBHOOK_SECRET", mode, DEVELOPMENT_PAYMENT_SECRET);
-        let development = [&storefront, &payment].into_iter().flatten().flatten().any(|secret| {
-            secret == DEVELOPMENT_STOREFRONT_SECRET || secret == DEVELOPMENT_PAYMENT_SECRET
-        });
+        let development = [&storefront, &payment]
+            .into_iter()
+            .flatten()
+            .flatten()
+            .any(|secret| {
+                secret == DEVELOPMENT_STOREFRONT_SECRET || secret == DEVELOPMENT_PAYMENT_SECRET
+            });
         let listen_addr = self.listen_addr();
         let database_url = self.database_url();
         let amqp_url = self.amqp_url(database_url.as_deref());
@@ -178,7 +188,7 @@ impl<'a> Reader<'a> {
         let redact_logs = self.flag("COMMERCE_PII_REDACTION_ENABLED");
         let dedupe_ttl = self.number("WEBHOOK_DEDUPE_TTL_SECONDS", 1, 31_536_000);
         let duplicate_status = self.duplicate_status();
-        let max_body = self.number("WEBHOOK_MAX_BODY_BYTES", 1024, 64 * 1024 * 1024);
+        let max_body = self.number("WEBHOOK_MAX_BODY_BYTES", 1024, 32 * 1024 * 1024);
         let storefront_rate = self.number("STOREFRONT_RATE_PER_SECOND", 0, 1_000_000);
         let payment_rate = self.number("PAYMENT_RATE_PER_SECOND", 0, 1_000_000);
         let tolerance = self.number("PAYMENT_TOLERANCE_SECONDS", 0, 86_400);
@@ -265,12 +275,17 @@ impl<'a> Reader<'a> {
             .strip_prefix("https://")
             .or_else(|| text.strip_prefix("http://"));
         let fits = host.is_some_and(|host| {
-            !host.is_empty() && !host.contains(['?', '#', '@']) && !host.contains(char::is_whitespace)
+            !host.is_empty()
+                && !host.contains(['?', '#', '@'])
+                && !host.contains(char::is_whitespace)
         });
         if fits {
             return Some(text.to_owned());
         }
-        self.wrong(name, "must be http:// or https:// and a host, without user, query or fragment");
+        self.wrong(
+            name,
+            "must be http:// or https:// and a host, without user, query or fragment",
+        );
         None
     }
 
@@ -294,7 +309,10 @@ impl<'a> Reader<'a> {
             return None;
         }
         if secrets.len() > 4 {
-            self.wrong(name, "lists more than 4 secrets; remove those no longer used");
+            self.wrong(
+                name,
+                "lists more than 4 secrets; remove those no longer used",
+            );
             return None;
         }
         Some(secrets)
@@ -302,18 +320,23 @@ impl<'a> Reader<'a> {
 
     fn database_url(&mut self) -> Option<String> {
         let url = self.text("DATABASE_URL")?;
-        if ["postgres://", "postgresql://", "sqlite://"].iter().any(|scheme| url.starts_with(scheme)) {
-            return Some(url);
+        match sql::check_url(&url) {
+            Ok(()) => Some(url),
+            Err(problem) => {
+                self.wrong("DATABASE_URL", problem);
+                None
+            }
         }
-        self.wrong("DATABASE_URL", "must start with postgres:// or sqlite://");
-        None
     }
 
     fn amqp_url(&mut self, database_url: Option<&str>) -> Option<String> {
         self.settings.get("AMQP_URL")?;
         let url = self.text("AMQP_URL")?;
-        if !url.starts_with("amqp://") && !url.starts_with("amqps://") {
-            self.wrong("AMQP_URL", "must start with amqp:// or amqps://");
+        if !bus::is_url(&url) {
+            self.wrong(
+                "AMQP_URL",
+                "must be amqp:// or amqps:// and user:password@host/vhost",
+            );
             return None;
         }
         if database_url.is_some_and(|url| url.starts_with("sqlite://")) {
@@ -406,17 +429,25 @@ impl<'a> Reader<'a> {
 
     fn log_filter(&mut self) -> Option<String> {
         let filter = self.text("RUST_LOG")?;
-        if filter.parse::<tracing_subscriber::filter::Targets>().is_ok() {
+        if filter
+            .parse::<tracing_subscriber::filter::Targets>()
+            .is_ok()
+        {
             return Some(filter);
         }
-        self.wrong("RUST_LOG", "must be a level or target=level pairs, like info,sqlx=warn");
+        self.wrong(
+            "RUST_LOG",
+            "must be a level or target=level pairs, like info,sqlx=warn",
+        );
         None
     }
 
     fn amqp_prefix(&mut self) -> Option<String> {
         let prefix = self.text("AMQP_PREFIX")?;
         let fits = prefix.len() <= 100
-            && prefix.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+            && prefix
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
         if fits {
             return Some(prefix);
         }

@@ -41,16 +41,31 @@ const fn secret(name: &'static str, meaning: &'static str) -> Setting {
 
 /// Every setting there is, in the order in which `waybill config` shows them.
 pub const SETTINGS: &[Setting] = &[
-    setting("LISTEN_ADDR", Some("127.0.0.1:8000"), "Where ingress listens"),
-    setting("PUBLIC_URL", Some("http://127.0.0.1:8000"), "How clients reach it"),
+    setting(
+        "LISTEN_ADDR",
+        Some("127.0.0.1:8000"),
+        "Where ingress listens",
+    ),
+    setting(
+        "PUBLIC_URL",
+        Some("http://127.0.0.1:8000"),
+        "How clients reach it",
+    ),
     Setting {
         name: "DATABASE_URL",
         default: Some("sqlite://data/waybill.db"),
         meaning: "postgres://.. for more than one process, or sqlite://PATH",
         secret: true,
     },
-    secret("AMQP_URL", "RabbitMQ, amqp://..; needs PostgreSQL. Unset: a bus within the process"),
-    setting("AMQP_PREFIX", Some("waybill"), "Names of exchanges and queues start with it"),
+    secret(
+        "AMQP_URL",
+        "RabbitMQ, amqp://..; needs PostgreSQL. Unset: a bus within the process",
+    ),
+    setting(
+        "AMQP_PREFIX",
+        Some("waybill"),
+        "Names of exchanges and queues start with it",
+    ),
     secret(
         "STOREFRONT_WEBHOOK_SECRET",
         "Signing secret of the storefront; a comma-separated list for rotation, newest first",
@@ -79,29 +94,53 @@ pub const SETTINGS: &[Setting] = &[
         Some("409"),
         "Answer to a storefront duplicate: 409 or 200",
     ),
-    setting("WEBHOOK_MAX_BODY_BYTES", Some("2097152"), "Larger bodies are refused with 413"),
+    setting(
+        "WEBHOOK_MAX_BODY_BYTES",
+        Some("2097152"),
+        "Larger bodies are refused with 413",
+    ),
     setting(
         "STOREFRONT_RATE_PER_SECOND",
         Some("2"),
         "Deliveries a second per shop; 0: no limit",
     ),
-    setting("PAYMENT_RATE_PER_SECOND", Some("100"), "Payment events a second; 0: no limit"),
+    setting(
+        "PAYMENT_RATE_PER_SECOND",
+        Some("100"),
+        "Payment events a second; 0: no limit",
+    ),
     setting(
         "PAYMENT_TOLERANCE_SECONDS",
         Some("300"),
         "Age at which a payment signature is refused; 0: never",
     ),
-    setting("QR_BASE_URL", None, "Base of the links in QR codes. Unset: PUBLIC_URL"),
+    setting(
+        "QR_BASE_URL",
+        None,
+        "Base of the links in QR codes. Unset: PUBLIC_URL",
+    ),
     setting("QR_BOX_SIZE", Some("10"), "Pixels per box of a QR code"),
     setting("QR_BORDER", Some("4"), "Quiet zone of a QR code in boxes"),
-    setting("QR_ERROR_CORRECTION", Some("H"), "L, M, Q or H: 7, 15, 25 or 30 % damage"),
-    setting("JOB_RETENTION_DAYS", Some("7"), "How long bodies of finished jobs are kept"),
+    setting(
+        "QR_ERROR_CORRECTION",
+        Some("H"),
+        "L, M, Q or H: 7, 15, 25 or 30 % damage",
+    ),
+    setting(
+        "JOB_RETENTION_DAYS",
+        Some("7"),
+        "How long bodies of finished jobs are kept",
+    ),
     setting(
         "TRUSTED_PROXIES",
         None,
         "Addresses or networks whose X-Forwarded-For counts, separated by commas",
     ),
-    setting("LOG_FORMAT", None, "human or json. Unset: human on a terminal, json elsewhere"),
+    setting(
+        "LOG_FORMAT",
+        None,
+        "human or json. Unset: human on a terminal, json elsewhere",
+    ),
     setting(
         "RUST_LOG",
         Some("info"),
@@ -180,7 +219,9 @@ impl Settings {
         for setting in SETTINGS {
             let origin = setting.default.map_or(Origin::Unset, |_| Origin::Default);
             let value = setting.default.map(ToOwned::to_owned);
-            settings.values.insert(setting.name, Given { value, origin });
+            settings
+                .values
+                .insert(setting.name, Given { value, origin });
         }
         settings
     }
@@ -235,7 +276,8 @@ impl Settings {
             }
             Err(error) => {
                 let path = path.display();
-                self.mistakes.push(format!("{file}: cannot read {path}: {error}"));
+                self.mistakes
+                    .push(format!("{file}: cannot read {path}: {error}"));
             }
         }
     }
@@ -282,7 +324,10 @@ impl Args for Settings {
             let flag = setting.name.to_ascii_lowercase().replace('_', "-");
             let mut meaning = setting.meaning.to_owned();
             if setting.secret {
-                meaning = format!("{meaning}. Also {}_FILE, a file that holds it", setting.name);
+                meaning = format!(
+                    "{meaning}. Also {}_FILE, a file that holds it",
+                    setting.name
+                );
             }
             let mut arg = Arg::new(setting.name)
                 .long(flag)
@@ -307,7 +352,10 @@ impl Args for Settings {
 }
 
 impl FromArgMatches for Settings {
-    #[expect(clippy::disallowed_methods, reason = "this is the environment's one home")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the environment's one home"
+    )]
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let environment = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))

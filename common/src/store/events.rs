@@ -23,7 +23,10 @@ pub async fn insert(tx: &mut Tx, events: &[Event], now: Timestamp) -> Result<()>
         column("id", events.iter().map(|event| event.id)),
         column("kind", events.iter().map(|event| event.kind)),
         column("shop", events.iter().map(|event| event.shop.as_str())),
-        column("object_id", events.iter().map(|event| event.object_id.as_str())),
+        column(
+            "object_id",
+            events.iter().map(|event| event.object_id.as_str()),
+        ),
         column("body", bodies.iter().map(String::as_str)),
         column("created_at", events.iter().map(|_| now.0)),
     ];

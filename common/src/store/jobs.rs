@@ -37,16 +37,20 @@ pub async fn insert(tx: &mut Tx, jobs: &[&NewJob]) -> Result<()> {
         column("kind", jobs.iter().map(|job| job.kind.as_str())),
         column("source", jobs.iter().map(|job| job.source.as_str())),
         column("shop", jobs.iter().map(|job| job.shop.as_deref())),
-        column("external_id", jobs.iter().map(|job| job.external_id.as_deref())),
+        column(
+            "external_id",
+            jobs.iter().map(|job| job.external_id.as_deref()),
+        ),
         column("object_id", jobs.iter().map(|job| job.object_id.as_deref())),
         column("subject", jobs.iter().map(|job| job.subject.as_deref())),
         column("body", jobs.iter().map(|job| job.body.as_ref())),
         column("state", jobs.iter().map(|job| job.state.as_str())),
-        column("attempts", jobs.iter().map(|_| 0)),
-        column("crashes", jobs.iter().map(|_| 0)),
         column("run_at", jobs.iter().map(|job| job.created_at.0)),
         column("rung_at", jobs.iter().map(|job| job.rung_at.map(|at| at.0))),
-        column("deadline_at", jobs.iter().map(|job| job.deadline_at.map(|at| at.0))),
+        column(
+            "deadline_at",
+            jobs.iter().map(|job| job.deadline_at.map(|at| at.0)),
+        ),
         column("trace", jobs.iter().map(|job| job.trace.as_deref())),
         column("created_at", jobs.iter().map(|job| job.created_at.0)),
         column("finished_at", jobs.iter().map(|job| finished(job))),
@@ -56,12 +60,17 @@ pub async fn insert(tx: &mut Tx, jobs: &[&NewJob]) -> Result<()> {
 }
 
 /// Those of `ids` that are ready and due, with their bodies, in the order of their ids.
+///
+/// A job that has never run is due whatever the clocks of two hosts make of its time.
+/// By-id statements say `not in ('done', 'dead')`: `= 'ready'` would let PostgreSQL walk the
+/// index of all ready jobs instead of looking a few up.
 pub async fn ready(db: &Db, ids: &[JobId], now: Timestamp) -> Result<Vec<Job>> {
     let rows = db
         .query(
             "select id, queue, kind, shop, body, attempts, crashes, deadline_at, trace, created_at
              from jobs
-             where state = 'ready' and run_at <= $1 and id in ($2..)
+             where state not in ('done', 'dead') and (run_at <= $1 or run_at = created_at)
+               and id in ($2..)
              order by id",
         )
         .bind(now.0)
@@ -95,13 +104,19 @@ where
 }
 
 /// Marks jobs done and returns those that were still ready: the caller does their work in
-/// the same transaction, and nobody else will.
+/// the same transaction, and nobody else will. One that someone else is running is passed
+/// over; should that run come to nothing, the sweep rings the job again.
 pub async fn finish(tx: &mut Tx, ids: &[JobId], now: Timestamp) -> Result<Vec<JobId>> {
     let rows = tx
         .query(
             "update jobs
              set state = 'done', finished_at = $1, crashes = 0, last_error = null
-             where state = 'ready' and id in ($2..)
+             where id in (
+                 select id from jobs
+                 where state not in ('done', 'dead') and id in ($2..)
+                 order by id
+                 for update skip locked
+             )
              returning id",
         )
         .bind(now.0)
@@ -123,7 +138,7 @@ pub async fn retry(
         .query(
             "update jobs
              set attempts = $1, run_at = $2, rung_at = null, crashes = 0, last_error = $3
-             where state = 'ready' and id = $4",
+             where state not in ('done', 'dead') and id = $4",
         )
         .bind(attempts)
         .bind(run_at.0)
@@ -145,8 +160,8 @@ pub async fn bury(
     let changed = tx
         .query(
             "update jobs
-             set state = 'dead', attempts = $1, finished_at = $2, last_error = $3
-             where state = 'ready' and id = $4",
+             set state = 'dead', attempts = $1, finished_at = $2, crashes = 0, last_error = $3
+             where state not in ('done', 'dead') and id = $4",
         )
         .bind(attempts)
         .bind(now.0)
@@ -163,7 +178,7 @@ pub async fn count_crash(tx: &mut Tx, id: JobId) -> Result<Option<i64>> {
     let row = tx
         .query(
             "update jobs set crashes = crashes + 1
-             where state = 'ready' and id = $1
+             where state not in ('done', 'dead') and id = $1
              returning crashes",
         )
         .bind(id)
@@ -176,68 +191,66 @@ pub async fn count_crash(tx: &mut Tx, id: JobId) -> Result<Option<i64>> {
 #[derive(Debug)]
 pub struct Due {
     pub id: JobId,
-    pub kind: String,
     /// When it was last rung, before this time.
     pub rung_at: Option<Timestamp>,
 }
 
-/// True when [`due`] would find something: a read, where that is a write.
-pub async fn any_due(
-    db: &Db,
-    queue: Queue,
-    kinds: &[&str],
-    now: Timestamp,
-    stale: Timestamp,
-) -> Result<bool> {
-    let kinds: Vec<String> = kinds.iter().map(ToString::to_string).collect();
-    let row = db
-        .query(
-            "select id from jobs
-             where queue = $1 and state = 'ready' and run_at <= $2
-               and (rung_at is null or rung_at < $3) and kind in ($4..)
-             limit 1",
-        )
-        .bind(queue.as_str())
-        .bind(now.0)
-        .bind(stale.0)
-        .bind(kinds)
-        .fetch_optional()
-        .await?;
-    Ok(row.is_some())
+/// Which of a queue's ready jobs the sweep looks for.
+#[derive(Clone, Copy, Debug)]
+pub enum Unheard {
+    /// Never rung, or to be rung again, and due at this time.
+    Unrung { now: Timestamp },
+    /// Rung before this moment, and due then; or rung after `future` by a clock that was wrong.
+    Lost {
+        before: Timestamp,
+        future: Timestamp,
+    },
 }
 
-/// Jobs that are due and were not rung since `stale`, oldest first; they are marked rung.
-pub async fn due(
+/// The oldest unheard jobs of a kind; they are marked rung at `now`.
+pub async fn take_unheard(
     tx: &mut Tx,
     queue: Queue,
-    kinds: &[&str],
+    kind: &str,
+    unheard: Unheard,
     now: Timestamp,
-    stale: Timestamp,
     limit: i64,
 ) -> Result<Vec<Due>> {
-    let kinds: Vec<String> = kinds.iter().map(ToString::to_string).collect();
-    let rows = tx
-        .query(
-            "select id, kind, rung_at from jobs
-             where queue = $1 and state = 'ready' and run_at <= $2
-               and (rung_at is null or rung_at < $3) and kind in ($5..)
-             order by run_at, id
-             limit $4
-             for update skip locked",
-        )
-        .bind(queue.as_str())
-        .bind(now.0)
-        .bind(stale.0)
-        .bind(limit)
-        .bind(kinds)
-        .fetch_all()
-        .await?;
+    let query = match unheard {
+        Unheard::Unrung { now } => tx
+            .query(
+                "select id, rung_at from jobs
+                 where queue = $1 and kind = $2 and state = 'ready' and rung_at is null
+                   and (run_at <= $3 or run_at = created_at)
+                 order by run_at
+                 limit $4
+                 for update skip locked",
+            )
+            .bind(queue.as_str())
+            .bind(kind)
+            .bind(now.0)
+            .bind(limit),
+        Unheard::Lost { before, future } => tx
+            .query(
+                "select id, rung_at from jobs
+                 where queue = $1 and kind = $2 and state = 'ready' and run_at <= $3
+                   and (rung_at < $3 or rung_at > $4)
+                 order by run_at
+                 limit $5
+                 for update skip locked",
+            )
+            .bind(queue.as_str())
+            .bind(kind)
+            .bind(before.0)
+            .bind(future.0)
+            .bind(limit),
+    };
+    let rows = query.fetch_all().await?;
     let due = rows
         .iter()
         .map(|row| {
             Ok(Due {
                 id: row.get("id")?,
-                kind: row.get("kind")?,
                 rung_at: row.get::<Option<i64>>("rung_at")?.map(Timestamp),
             })
         })
@@ -252,10 +265,38 @@ pub async fn due(
     Ok(due)
 }
 
+/// True when [`take_unheard`] would find something: a read, where that is a write.
+pub async fn any_unheard(db: &Db, queue: Queue, kind: &str, unheard: Unheard) -> Result<bool> {
+    let query = match unheard {
+        Unheard::Unrung { now } => db
+            .query(
+                "select id from jobs
+                 where queue = $1 and kind = $2 and state = 'ready' and rung_at is null
+                   and (run_at <= $3 or run_at = created_at)
+                 limit 1",
+            )
+            .bind(queue.as_str())
+            .bind(kind)
+            .bind(now.0),
+        Unheard::Lost { before, future } => db
+            .query(
+                "select id from jobs
+                 where queue = $1 and kind = $2 and state = 'ready' and run_at <= $3
+                   and (rung_at < $3 or rung_at > $4)
+                 limit 1",
+            )
+            .bind(queue.as_str())
+            .bind(kind)
+            .bind(before.0)
+            .bind(future.0),
+    };
+    Ok(query.fetch_optional().await?.is_some())
+}
+
 /// Takes back the mark of jobs whose ring did not reach the bus: the next sweep rings them.
 pub async fn unring(db: &Db, ids: &[JobId]) -> Result<()> {
     let mut tx = db.begin().await?;
-    tx.query("update jobs set rung_at = null where state = 'ready' and id in ($1..)")
+    tx.query("update jobs set rung_at = null where state not in ('done', 'dead') and id in ($1..)")
         .bind(ids.to_vec())
         .execute()
         .await?;
@@ -284,7 +325,9 @@ pub async fn cut_bodies(db: &Db, before: Timestamp, limit: i64) -> Result<u64> {
              where id in (
                  select id from jobs
                  where state = 'done' and body is not null and finished_at < $1
-                 order by id limit $2
+                 order by finished_at
+                 limit $2
+                 for update skip locked
              )",
         )
         .bind(before.0)

@@ -31,7 +31,10 @@ pub async fn apply(db: &Db) -> Result<(), MigrateError> {
 async fn apply_sqlite(db: &Db, write: &SqlitePool) -> Result<(), MigrateError> {
     let mut last = Ok(());
     for _ in 0..20 {
-        if list(db).await.is_ok_and(|all| all.iter().all(|one| one.applied)) {
+        if list(db)
+            .await
+            .is_ok_and(|all| all.iter().all(|one| one.applied))
+        {
             return Ok(());
         }
         last = migrator().run(write).await;
@@ -75,13 +78,23 @@ pub async fn list(db: &Db) -> Result<Vec<Applied>, MigrateError> {
         .collect())
 }
 
+/// A database that already has a newer version's migrations is used as it is: during a
+/// rolling restart both versions run, so a migration must leave the older one working.
 fn migrator() -> Migrator {
-    Migrator::with_migrations(
+    let mut migrator = Migrator::with_migrations(
         ALL.iter()
             .map(|&(version, name, sql)| {
                 let name = Cow::Borrowed(name);
-                Migration::new(version, name, MigrationType::Simple, sql.into_sql_str(), false)
+                Migration::new(
+                    version,
+                    name,
+                    MigrationType::Simple,
+                    sql.into_sql_str(),
+                    false,
+                )
             })
             .collect(),
-    )
+    );
+    migrator.set_ignore_missing(true);
+    migrator
 }

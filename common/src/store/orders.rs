@@ -1,7 +1,8 @@
 //! The `orders`, `order_lines` and `customers` tables. The key of an order is its shop and
 //! the provider's id; the newest `updated_at` wins, whatever order deliveries come in.
 
-use std::collections::{HashMap, HashSet};
+use std::cmp::Reverse;
+use std::collections::HashSet;
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -22,7 +23,8 @@ pub struct Received<'a> {
 impl Received<'_> {
     /// The provider's time of this version; equal versions replace each other.
     fn version_at(&self) -> i64 {
-        self.order.updated_at.or(self.order.created_at).unwrap_or(0)
+        let order = self.order;
+        order.updated_at.or(order.created_at).unwrap_or(0)
     }
 }
 
@@ -31,26 +33,19 @@ impl Received<'_> {
 pub async fn upsert(tx: &mut Tx, orders: &[Received<'_>], now: Timestamp) -> Result<()> {
     upsert_customers(tx, orders, now).await?;
     let written = upsert_orders(tx, orders, now).await?;
-    let mut replaced = Vec::new();
-    for received in orders {
-        let key = (received.shop.to_owned(), received.order.id);
-        let Some(first_stored_at) = written.get(&key) else {
-            continue;
-        };
-        if *first_stored_at != now.0 {
-            cut_lines(tx, received).await?;
-        }
-        replaced.push(received);
-    }
-    write_lines(tx, &replaced).await
+    let written: Vec<&Received<'_>> = orders
+        .iter()
+        .filter(|received| written.contains(&(received.shop.to_owned(), received.order.id)))
+        .collect();
+    replace_lines(tx, &written).await
 }
 
-/// Returns the orders that were written, each with the time at which it was first stored.
+/// Returns the orders that were written.
 async fn upsert_orders(
     tx: &mut Tx,
     orders: &[Received<'_>],
     now: Timestamp,
-) -> Result<HashMap<(String, i64), i64>> {
+) -> Result<HashSet<(String, i64)>> {
     let minor = |money: Option<Money>| money.map(|money| money.minor);
     let currencies: Vec<Option<String>> = texts(orders, |order| {
         order.currency.map(|currency| currency.to_string())
@@ -85,7 +80,10 @@ async fn upsert_orders(
         column("subtotal_minor", each().map(|order| minor(order.subtotal))),
         column("tax_minor", each().map(|order| minor(order.tax))),
         column("financial_status", financial.iter().map(Option::as_deref)),
-        column("fulfillment_status", fulfillment.iter().map(Option::as_deref)),
+        column(
+            "fulfillment_status",
+            fulfillment.iter().map(Option::as_deref),
+        ),
         column("shipping_address", shipping.iter().map(Option::as_deref)),
         column("billing_address", billing.iter().map(Option::as_deref)),
         column("ordered_at", each().map(|order| order.created_at)),
@@ -116,18 +114,15 @@ async fn upsert_orders(
                  version_at = excluded.version_at,
                  updated_at = excluded.updated_at
              where orders.version_at <= excluded.version_at
-             returning shop, id, created_at",
+             returning shop, id",
         )
         .await?;
     rows.iter()
-        .map(|row| Ok(((row.get("shop")?, row.get("id")?), row.get("created_at")?)))
+        .map(|row| Ok((row.get("shop")?, row.get("id")?)))
         .collect()
 }
 
-fn texts(
-    orders: &[Received<'_>],
-    text: impl Fn(&Order) -> Option<String>,
-) -> Vec<Option<String>> {
+fn texts(orders: &[Received<'_>], text: impl Fn(&Order) -> Option<String>) -> Vec<Option<String>> {
     orders.iter().map(|received| text(received.order)).collect()
 }
 
@@ -149,25 +144,36 @@ fn address(address: &Address) -> String {
 async fn upsert_customers(tx: &mut Tx, orders: &[Received<'_>], now: Timestamp) -> Result<()> {
     let mut seen = HashSet::new();
     let mut customers = Vec::new();
-    // The last order of a customer in a message is the newest of them, more often than not.
-    for received in orders.iter().rev() {
+    let mut newest_first: Vec<&Received<'_>> = orders.iter().collect();
+    newest_first.sort_by_key(|received| Reverse(received.version_at()));
+    for received in newest_first {
         let Some(customer) = &received.order.customer else {
             continue;
         };
         let Some(id) = customer.id else { continue };
         if seen.insert((received.shop, id)) {
-            customers.push((received.shop, id, customer));
+            customers.push((received.shop, id, customer, received.version_at()));
         }
     }
-    customers.sort_by_key(|(shop, id, _)| (*shop, *id));
-    let each = || customers.iter().map(|(_, _, customer)| *customer);
+    customers.sort_by_key(|(shop, id, ..)| (*shop, *id));
+    let each = || customers.iter().map(|(_, _, customer, _)| *customer);
     let columns = [
-        column("shop", customers.iter().map(|(shop, _, _)| *shop)),
-        column("id", customers.iter().map(|(_, id, _)| *id)),
+        column("shop", customers.iter().map(|(shop, ..)| *shop)),
+        column("id", customers.iter().map(|(_, id, ..)| *id)),
         column("email", each().map(|customer| customer.email.as_deref())),
         column("phone", each().map(|customer| customer.phone.as_deref())),
-        column("first_name", each().map(|customer| customer.first_name.as_deref())),
-        column("last_name", each().map(|customer| customer.last_name.as_deref())),
+        column(
+            "first_name",
+            each().map(|customer| customer.first_name.as_deref()),
+        ),
+        column(
+            "last_name",
+            each().map(|customer| customer.last_name.as_deref()),
+        ),
+        column(
+            "version_at",
+            customers.iter().map(|(.., version_at)| *version_at),
+        ),
         column("updated_at", customers.iter().map(|_| now.0)),
     ];
     tx.insert(
@@ -178,26 +184,24 @@ async fn upsert_customers(tx: &mut Tx, orders: &[Received<'_>], now: Timestamp) 
              phone = coalesce(excluded.phone, customers.phone),
              first_name = coalesce(excluded.first_name, customers.first_name),
              last_name = coalesce(excluded.last_name, customers.last_name),
-             updated_at = excluded.updated_at",
+             version_at = excluded.version_at,
+             updated_at = excluded.updated_at
+         where customers.version_at <= excluded.version_at",
     )
     .await?;
     Ok(())
 }
 
-/// Removes the lines that a newer version of an order no longer has.
-async fn cut_lines(tx: &mut Tx, received: &Received<'_>) -> Result<()> {
-    let lines = i64::try_from(received.order.lines.len()).unwrap_or(i64::MAX);
-    tx.query("delete from order_lines where shop = $1 and order_id = $2 and position >= $3")
-        .bind(received.shop)
-        .bind(received.order.id)
-        .bind(lines)
-        .execute()
-        .await?;
-    Ok(())
-}
-
-/// Writes the lines of orders by their position.
-async fn write_lines(tx: &mut Tx, orders: &[&Received<'_>]) -> Result<()> {
+/// Puts the lines of these versions in the place of whatever lines the orders had.
+async fn replace_lines(tx: &mut Tx, orders: &[&Received<'_>]) -> Result<()> {
+    for shop in orders.chunk_by(|a, b| a.shop == b.shop) {
+        let ids: Vec<i64> = shop.iter().map(|received| received.order.id).collect();
+        tx.query("delete from order_lines where shop = $1 and order_id in ($2..)")
+            .bind(shop[0].shop)
+            .bind(ids)
+            .execute()
+            .await?;
+    }
     let mut lines: Vec<(&str, i64, i64, &Line)> = Vec::new();
     for received in orders {
         let order = received.order;
@@ -209,28 +213,22 @@ async fn write_lines(tx: &mut Tx, orders: &[&Received<'_>]) -> Result<()> {
     let columns = [
         column("shop", lines.iter().map(|(shop, ..)| *shop)),
         column("order_id", lines.iter().map(|(_, order, ..)| *order)),
-        column("position", lines.iter().map(|(_, _, position, _)| *position)),
+        column(
+            "position",
+            lines.iter().map(|(_, _, position, _)| *position),
+        ),
         column("id", each().map(|line| line.id)),
         column("variant_id", each().map(|line| line.variant_id)),
         column("title", each().map(|line| line.title.as_deref())),
         column("quantity", each().map(|line| line.quantity)),
         column("price", each().map(|line| line.price.as_deref())),
         column("sku", each().map(|line| line.sku.as_deref())),
-        column("fulfillment_status", each().map(|line| line.fulfillment_status.as_deref())),
+        column(
+            "fulfillment_status",
+            each().map(|line| line.fulfillment_status.as_deref()),
+        ),
     ];
-    tx.insert(
-        "order_lines",
-        &columns,
-        "on conflict (shop, order_id, position) do update
-         set id = excluded.id,
-             variant_id = excluded.variant_id,
-             title = excluded.title,
-             quantity = excluded.quantity,
-             price = excluded.price,
-             sku = excluded.sku,
-             fulfillment_status = excluded.fulfillment_status",
-    )
-    .await?;
+    tx.insert("order_lines", &columns, "").await?;
     Ok(())
 }
 
@@ -368,11 +366,18 @@ fn read(row: &Row) -> Result<StoredOrder> {
         .and_then(|code| Currency::parse(&code));
     let money = |name| -> Result<Option<Money>> {
         let minor: Option<i64> = row.get(name)?;
-        Ok(minor.zip(currency).map(|(minor, currency)| Money { minor, currency }))
+        Ok(minor
+            .zip(currency)
+            .map(|(minor, currency)| Money { minor, currency }))
     };
-    let time = |name| -> Result<Option<Timestamp>> { Ok(row.get::<Option<i64>>(name)?.map(Timestamp)) };
+    let time =
+        |name| -> Result<Option<Timestamp>> { Ok(row.get::<Option<i64>>(name)?.map(Timestamp)) };
     let state: Option<String> = row.get("state")?;
-    let fulfillment = match (state, time("initiated_at")?, time("fulfillment_updated_at")?) {
+    let fulfillment = match (
+        state,
+        time("initiated_at")?,
+        time("fulfillment_updated_at")?,
+    ) {
         (Some(state), Some(initiated_at), Some(updated_at)) => Some(Fulfillment {
             state,
             initiated_at,

@@ -67,7 +67,11 @@ pub async fn forget_expired(db: &Db, now: Timestamp, limit: i64) -> Result<u64> 
         .query(
             "delete from webhook_ids
              where (source, id) in (
-                 select source, id from webhook_ids where expires_at <= $1 limit $2
+                 select source, id from webhook_ids
+                 where expires_at <= $1
+                 order by expires_at
+                 limit $2
+                 for update skip locked
              )",
         )
         .bind(now.0)

@@ -15,7 +15,10 @@ struct Scratch {
     _folder: TempDir,
 }
 
-#[expect(clippy::disallowed_methods, reason = "tests choose their backend by environment")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "tests choose their backend by environment"
+)]
 fn postgres() -> Option<String> {
     let distributed = std::env::var("TEST_BACKEND").is_ok_and(|backend| backend == "distributed");
     distributed.then(|| std::env::var("TEST_DATABASE_URL").expect("TEST_DATABASE_URL is set"))
@@ -31,7 +34,8 @@ async fn scratch(connections: u32) -> Scratch {
     let db = Db::open(&url, connections).await.unwrap();
     let table = leak(format!("things_{}", Uuid::now_v7().simple()));
     let mut tx = db.begin().await.unwrap();
-    let create = format!("create table {table} (id bigint primary key, name text, data bytea, key uuid)");
+    let create =
+        format!("create table {table} (id bigint primary key, name text, data bytea, key uuid)");
     tx.query(leak(create)).execute().await.unwrap();
     tx.commit().await.unwrap();
     Scratch {
@@ -49,12 +53,21 @@ impl Scratch {
 
     async fn count(&self) -> i64 {
         let sql = self.sql("select count(*) as n from things");
-        self.db.query(sql).fetch_one().await.unwrap().get("n").unwrap()
+        self.db
+            .query(sql)
+            .fetch_one()
+            .await
+            .unwrap()
+            .get("n")
+            .unwrap()
     }
 
     async fn end(self) {
         let mut tx = self.db.begin().await.unwrap();
-        tx.query(self.sql("drop table things")).execute().await.unwrap();
+        tx.query(self.sql("drop table things"))
+            .execute()
+            .await
+            .unwrap();
         tx.commit().await.unwrap();
         self.db.close().await;
     }
@@ -67,10 +80,29 @@ async fn values_of_every_type_come_back_as_they_went_in() {
     let mut tx = scratch.db.begin().await.unwrap();
     let insert = scratch.sql("insert into things (id, name, data, key) values ($1, $2, $3, $4)");
     let bytes: Vec<u8> = (0..=255).collect();
-    tx.query(insert).bind(i64::MAX).bind("Zoë 🙂").bind(bytes.as_slice()).bind(key).execute().await.unwrap();
-    tx.query(insert).bind(i64::MIN).bind(None::<&str>).bind(None::<&[u8]>).bind(None::<Uuid>).execute().await.unwrap();
+    tx.query(insert)
+        .bind(i64::MAX)
+        .bind("Zoë 🙂")
+        .bind(bytes.as_slice())
+        .bind(key)
+        .execute()
+        .await
+        .unwrap();
+    tx.query(insert)
+        .bind(i64::MIN)
+        .bind(None::<&str>)
+        .bind(None::<&[u8]>)
+        .bind(None::<Uuid>)
+        .execute()
+        .await
+        .unwrap();
     tx.commit().await.unwrap();
-    let rows = scratch.db.query(scratch.sql("select * from things order by id desc")).fetch_all().await.unwrap();
+    let rows = scratch
+        .db
+        .query(scratch.sql("select * from things order by id desc"))
+        .fetch_all()
+        .await
+        .unwrap();
     assert_eq!(rows[0].get::<i64>("id").unwrap(), i64::MAX);
     assert_eq!(rows[0].get::<String>("name").unwrap(), "Zoë 🙂");
     assert_eq!(rows[0].get::<Vec<u8>>("data").unwrap(), bytes);
@@ -97,13 +129,39 @@ async fn a_list_is_bound_as_one_value() {
     tx.commit().await.unwrap();
     let some = keys[10..20].to_vec();
     let by_key = scratch.sql("select id from things where id > $1 and key in ($2..) order by id");
-    let rows = scratch.db.query(by_key).bind(12).bind(some).fetch_all().await.unwrap();
+    let rows = scratch
+        .db
+        .query(by_key)
+        .bind(12)
+        .bind(some)
+        .fetch_all()
+        .await
+        .unwrap();
     let ids: Vec<i64> = rows.iter().map(|row| row.get("id").unwrap()).collect();
     assert_eq!(ids, (13..20).collect::<Vec<_>>());
     let by_name = scratch.sql("select id from things where name in ($1..) order by id");
     let two = vec!["n3".to_owned(), "n4".to_owned(), "nobody".to_owned()];
-    assert_eq!(scratch.db.query(by_name).bind(two).fetch_all().await.unwrap().len(), 2);
-    assert!(scratch.db.query(by_name).bind(Vec::<String>::new()).fetch_all().await.unwrap().is_empty());
+    assert_eq!(
+        scratch
+            .db
+            .query(by_name)
+            .bind(two)
+            .fetch_all()
+            .await
+            .unwrap()
+            .len(),
+        2
+    );
+    assert!(
+        scratch
+            .db
+            .query(by_name)
+            .bind(Vec::<String>::new())
+            .fetch_all()
+            .await
+            .unwrap()
+            .is_empty()
+    );
     scratch.end().await;
 }
 
@@ -112,16 +170,38 @@ async fn many_rows_are_inserted_at_once_and_conflicts_are_told() {
     let scratch = scratch(2).await;
     for rows in [1, 2, 63, 64, 65, 1000] {
         let mut tx = scratch.db.begin().await.unwrap();
-        let columns = [column("id", 0..rows), column("name", (0..rows).map(|_| None::<&str>))];
-        let returned = tx.insert(scratch.table, &columns, "on conflict (id) do nothing returning id").await.unwrap();
+        let columns = [
+            column("id", 0..rows),
+            column("name", (0..rows).map(|_| None::<&str>)),
+        ];
+        let returned = tx
+            .insert(
+                scratch.table,
+                &columns,
+                "on conflict (id) do nothing returning id",
+            )
+            .await
+            .unwrap();
         assert_eq!(returned.len() as i64, rows, "all are new");
-        let again = tx.insert(scratch.table, &columns, "on conflict (id) do nothing returning id").await.unwrap();
+        let again = tx
+            .insert(
+                scratch.table,
+                &columns,
+                "on conflict (id) do nothing returning id",
+            )
+            .await
+            .unwrap();
         assert!(again.is_empty(), "none is new");
         tx.rollback().await.unwrap();
     }
     let mut tx = scratch.db.begin().await.unwrap();
     let none = [column("id", 0..0_i64)];
-    assert!(tx.insert(scratch.table, &none, "").await.unwrap().is_empty());
+    assert!(
+        tx.insert(scratch.table, &none, "")
+            .await
+            .unwrap()
+            .is_empty()
+    );
     tx.rollback().await.unwrap();
     scratch.end().await;
 }
@@ -154,7 +234,11 @@ async fn a_begin_that_is_cancelled_never_swallows_a_later_write() {
         cancelled += u32::from(begun.is_err());
         drop(begun);
         let mut tx = scratch.db.begin().await.unwrap();
-        tx.query(insert).bind(attempt.cast_signed()).execute().await.unwrap();
+        tx.query(insert)
+            .bind(attempt.cast_signed())
+            .execute()
+            .await
+            .unwrap();
         tx.commit().await.unwrap();
     }
     assert!(cancelled > 0, "some were cancelled half way");
@@ -190,7 +274,10 @@ async fn a_transaction_with_a_failed_statement_cannot_be_committed() {
     let mut tx = scratch.db.begin().await.unwrap();
     tx.query(insert).bind(1).execute().await.unwrap();
     assert!(tx.query(insert).bind(1).execute().await.is_err());
-    assert!(tx.commit().await.is_err(), "PostgreSQL itself would say ok and roll back");
+    assert!(
+        tx.commit().await.is_err(),
+        "PostgreSQL itself would say ok and roll back"
+    );
     assert_eq!(scratch.count().await, 0);
     scratch.end().await;
 }
@@ -209,7 +296,12 @@ async fn a_savepoint_undoes_a_failed_statement_and_keeps_what_was_before() {
     tx.query(insert).bind(3).execute().await.unwrap();
     tx.release_savepoint().await.unwrap();
     tx.commit().await.unwrap();
-    let rows = scratch.db.query(scratch.sql("select id from things order by id")).fetch_all().await.unwrap();
+    let rows = scratch
+        .db
+        .query(scratch.sql("select id from things order by id"))
+        .fetch_all()
+        .await
+        .unwrap();
     let ids: Vec<i64> = rows.iter().map(|row| row.get("id").unwrap()).collect();
     assert_eq!(ids, [1, 3]);
     scratch.end().await;
@@ -231,7 +323,11 @@ async fn writers_take_turns_and_readers_do_not_wait_for_them() {
     assert_eq!(scratch.count().await, 20);
     let mut tx = scratch.db.begin().await.unwrap();
     tx.query(insert).bind(99).execute().await.unwrap();
-    assert_eq!(scratch.count().await, 20, "what is not committed is not seen");
+    assert_eq!(
+        scratch.count().await,
+        20,
+        "what is not committed is not seen"
+    );
     tx.rollback().await.unwrap();
     scratch.end().await;
 }
@@ -244,10 +340,17 @@ async fn migrations_can_be_applied_by_several_processes_at_once() {
         Some(server) => {
             let name = format!("waybill_test_{}", Uuid::now_v7().simple());
             let admin = Db::open(&server, 1).await.unwrap();
-            admin.query(leak(format!("create database {name}"))).execute().await.unwrap();
+            admin
+                .query(leak(format!("create database {name}")))
+                .execute()
+                .await
+                .unwrap();
             let end = server.find('?').unwrap_or(server.len());
             let base = server[..end].rfind('/').unwrap();
-            (format!("{}/{name}{}", &server[..base], &server[end..]), Some((admin, name)))
+            (
+                format!("{}/{name}{}", &server[..base], &server[end..]),
+                Some((admin, name)),
+            )
         }
     };
     let first = Db::open(&url, 2).await.unwrap();
@@ -260,7 +363,11 @@ async fn migrations_can_be_applied_by_several_processes_at_once() {
     first.close().await;
     second.close().await;
     if let Some((admin, name)) = admin {
-        admin.query(leak(format!("drop database {name}"))).execute().await.unwrap();
+        admin
+            .query(leak(format!("drop database {name}")))
+            .execute()
+            .await
+            .unwrap();
         admin.close().await;
     }
 }

@@ -7,7 +7,6 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use common::job::Queue;
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -24,7 +23,7 @@ pub async fn live() -> Response {
 /// wait in the database. 503 when they cannot, or when the process is about to stop.
 pub async fn ready(State(app): State<Arc<App>>) -> Response {
     let database = matches!(timeout(PING_DEADLINE, app.db.ping()).await, Ok(Ok(())));
-    let bus = app.bus.is_ready(Queue::Orders);
+    let bus = app.bus.is_up();
     let (code, status) = if app.is_stopping() {
         (StatusCode::SERVICE_UNAVAILABLE, "stopping")
     } else if !database {

@@ -5,9 +5,12 @@ mod orders;
 mod webhooks;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
-use axum::middleware;
+use axum::extract::Request;
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 
 use crate::App;
@@ -16,16 +19,37 @@ use crate::request_id;
 
 pub fn router(app: Arc<App>) -> Router {
     Router::new()
+        .route("/api/commerce/orders/{order_id}", get(orders::show))
+        .route(
+            "/api/commerce/orders/{order_id}/qr.png",
+            get(orders::qr_png),
+        )
+        .route(
+            "/api/commerce/orders/{order_id}/qr.svg",
+            get(orders::qr_svg),
+        )
+        .route_layer(middleware::from_fn(deadline))
         .route("/api/webhooks/storefront", post(webhooks::storefront))
         .route("/api/webhooks/payment", post(webhooks::payment))
-        .route("/api/commerce/orders/{order_id}", get(orders::show))
-        .route("/api/commerce/orders/{order_id}/qr.png", get(orders::qr_png))
-        .route("/api/commerce/orders/{order_id}/qr.svg", get(orders::qr_svg))
         .route("/livez", get(health::live))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))
         .fallback(async || Error::RouteNotFound)
         .method_not_allowed_fallback(async || Error::Method)
-        .layer(middleware::from_fn_with_state(app.clone(), request_id::attach))
+        .layer(middleware::from_fn_with_state(
+            app.clone(),
+            request_id::attach,
+        ))
         .with_state(app)
+}
+
+/// What reads the database has an answer in this time, or none: a database that swallows
+/// everything must not hold its clients.
+const READ_DEADLINE: Duration = Duration::from_millis(1300);
+
+async fn deadline(request: Request, next: Next) -> Response {
+    match tokio::time::timeout(READ_DEADLINE, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => Error::Unavailable.into_response(),
+    }
 }

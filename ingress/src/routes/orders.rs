@@ -33,29 +33,44 @@ impl FromRequestParts<Arc<App>> for ApiKey {
     }
 }
 
-#[derive(Deserialize)]
-pub struct Shop {
+/// The order that a request names by its path and, where needed, `?shop=`.
+pub struct Wanted {
+    id: i64,
     shop: Option<String>,
+}
+
+impl FromRequestParts<Arc<App>> for Wanted {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Error> {
+        #[derive(Deserialize)]
+        struct Shop {
+            shop: Option<String>,
+        }
+        let id = Path::<i64>::from_request_parts(parts, app).await;
+        let id = id.ok().filter(|Path(id)| *id > 0).ok_or(Error::OrderId)?;
+        let shop = Query::<Shop>::from_request_parts(parts, app).await;
+        let Query(Shop { shop }) = shop.map_err(|_| Error::ShopQuery)?;
+        Ok(Wanted { id: id.0, shop })
+    }
 }
 
 /// The order's state. `?shop=` is needed when several shops have an order with this id.
 pub async fn show(
     _key: ApiKey,
     State(app): State<Arc<App>>,
-    Path(order_id): Path<String>,
-    Query(shop): Query<Shop>,
+    wanted: Wanted,
 ) -> Result<Response, Error> {
-    let order = find(&app, &order_id, shop).await?;
+    let order = find(&app, wanted).await?;
     Ok(Json(order.view(&app.config.public_url)).into_response())
 }
 
 pub async fn qr_png(
     _key: ApiKey,
     State(app): State<Arc<App>>,
-    Path(order_id): Path<String>,
-    Query(shop): Query<Shop>,
+    wanted: Wanted,
 ) -> Result<Response, Error> {
-    let (_, png) = code(&app, &order_id, shop).await?;
+    let (_, png) = code(&app, wanted).await?;
     Ok(([(header::CONTENT_TYPE, "image/png")], png).into_response())
 }
 
@@ -63,28 +78,22 @@ pub async fn qr_png(
 pub async fn qr_svg(
     _key: ApiKey,
     State(app): State<Arc<App>>,
-    Path(order_id): Path<String>,
-    Query(shop): Query<Shop>,
+    wanted: Wanted,
 ) -> Result<Response, Error> {
-    let (url, _) = code(&app, &order_id, shop).await?;
+    let (url, _) = code(&app, wanted).await?;
     let symbol = app.config.qr.custom(&url).map_err(|_| Error::QrNotFound)?;
     Ok(([(header::CONTENT_TYPE, "image/svg+xml")], symbol.svg()).into_response())
 }
 
-async fn code(app: &App, order_id: &str, shop: Shop) -> Result<(String, Vec<u8>), Error> {
-    let order = find(app, order_id, shop).await?;
+async fn code(app: &App, wanted: Wanted) -> Result<(String, Vec<u8>), Error> {
+    let order = find(app, wanted).await?;
     qr_codes::find(&app.db, &order.shop, order.id, qr_codes::TRACKING)
         .await?
         .ok_or(Error::QrNotFound)
 }
 
-async fn find(app: &App, order_id: &str, Shop { shop }: Shop) -> Result<orders::StoredOrder, Error> {
-    let id = order_id
-        .parse::<i64>()
-        .ok()
-        .filter(|id| *id > 0)
-        .ok_or(Error::OrderId)?;
-    match orders::find(&app.db, id, shop.as_deref()).await? {
+async fn find(app: &App, wanted: Wanted) -> Result<orders::StoredOrder, Error> {
+    match orders::find(&app.db, wanted.id, wanted.shop.as_deref()).await? {
         Found::One(order) => Ok(*order),
         Found::None => Err(Error::OrderNotFound),
         Found::Several => Err(Error::OrderAmbiguous),

@@ -13,15 +13,16 @@ use crate::App;
 use crate::client_address;
 use crate::delivery::{PaymentDelivery, StorefrontDelivery};
 use crate::error::Error;
-use crate::intake::{Unavailable, Verdict};
+use crate::intake::{Memory, Verdict};
 use crate::server::Peer;
 
 /// A duplicate id is answered with `WEBHOOK_DUPLICATE_STATUS`.
 pub async fn storefront(State(app): State<Arc<App>>, request: Request) -> Response {
     let sender = Sender::of(&request);
     let answer = async {
-        let StorefrontDelivery(job) = StorefrontDelivery::from_request(request, &app).await?;
-        match accept(&app, job).await? {
+        let StorefrontDelivery(job, memory) =
+            StorefrontDelivery::from_request(request, &app).await?;
+        match accept(&app, job, memory).await? {
             Verdict::Duplicate if app.config.duplicate_status == 409 => Err(Error::Duplicate),
             Verdict::Duplicate | Verdict::Accepted => Ok(ok()),
         }
@@ -33,19 +34,22 @@ pub async fn storefront(State(app): State<Arc<App>>, request: Request) -> Respon
 pub async fn payment(State(app): State<Arc<App>>, request: Request) -> Response {
     let sender = Sender::of(&request);
     let answer = async {
-        let PaymentDelivery(job) = PaymentDelivery::from_request(request, &app).await?;
-        accept(&app, job).await?;
+        let PaymentDelivery(job, memory) = PaymentDelivery::from_request(request, &app).await?;
+        accept(&app, job, memory).await?;
         Ok(ok())
     };
     answered(&app, Source::Payment, &sender, answer.await)
 }
 
-async fn accept(app: &App, job: NewJob) -> Result<Verdict, Error> {
+async fn accept(app: &App, job: NewJob, memory: Memory) -> Result<Verdict, Error> {
     let source = job.source.as_str();
-    let known = if job.source.queue(&job.kind).is_some() { "yes" } else { "no" };
+    let known = if job.source.queue(&job.kind).is_some() {
+        "yes"
+    } else {
+        "no"
+    };
     tracing::debug!(job = %job.id, kind = job.kind, "a delivery arrived");
-    let verdict = app.intake.accept(job).await;
-    let verdict = verdict.map_err(|Unavailable| Error::Unavailable)?;
+    let verdict = app.intake.accept(job, memory).await?;
     match verdict {
         Verdict::Accepted => {
             metrics::counter!(
@@ -54,7 +58,8 @@ async fn accept(app: &App, job: NewJob) -> Result<Verdict, Error> {
             .increment(1);
         }
         Verdict::Duplicate => {
-            metrics::counter!("waybill_deliveries_duplicate_total", "source" => source).increment(1);
+            metrics::counter!("waybill_deliveries_duplicate_total", "source" => source)
+                .increment(1);
         }
     }
     Ok(verdict)
@@ -62,7 +67,12 @@ async fn accept(app: &App, job: NewJob) -> Result<Verdict, Error> {
 
 fn ok() -> Response {
     let json = HeaderValue::from_static("application/json");
-    (StatusCode::OK, [(header::CONTENT_TYPE, json)], r#"{"status":"ok"}"#).into_response()
+    (
+        StatusCode::OK,
+        [(header::CONTENT_TYPE, json)],
+        r#"{"status":"ok"}"#,
+    )
+        .into_response()
 }
 
 /// Who sent a request, for the log line of a refusal.
@@ -78,7 +88,12 @@ impl Sender {
             peer: request.extensions().get().map(|Peer(peer)| *peer),
             headers: forwarded
                 .into_iter()
-                .map(|value| (axum::http::HeaderName::from_static("x-forwarded-for"), value.clone()))
+                .map(|value| {
+                    (
+                        axum::http::HeaderName::from_static("x-forwarded-for"),
+                        value.clone(),
+                    )
+                })
                 .collect(),
         }
     }

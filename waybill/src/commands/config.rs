@@ -13,7 +13,8 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Shows the settings; exit code 2 when `waybill serve` would refuse them.
+/// Shows the settings, then what is wrong with them, with exit code 2. Secrets that are not
+/// set are not counted as wrong: `waybill` without arguments has its own.
 pub fn run(settings: &Settings, arguments: &Arguments) -> Result<()> {
     if arguments.json {
         let rows: Vec<_> = SETTINGS
@@ -41,7 +42,6 @@ pub fn run(settings: &Settings, arguments: &Arguments) -> Result<()> {
         }
         table::print(&rows.render())?;
     }
-    // `waybill` itself fills missing secrets in, so that only the rest can be wrong for it.
     Config::load(settings, Mode::Development)?;
     Ok(())
 }

@@ -76,7 +76,16 @@ fn list(jobs: &[Summary], now: Timestamp) -> String {
     if jobs.is_empty() {
         return "No jobs.\n".to_owned();
     }
-    let mut rows = Table::new(["JOB", "AGE", "QUEUE", "KIND", "STATE", "FAILED", "SHOP", "LAST ERROR"]);
+    let mut rows = Table::new([
+        "JOB",
+        "AGE",
+        "QUEUE",
+        "KIND",
+        "STATE",
+        "FAILED",
+        "SHOP",
+        "LAST ERROR",
+    ]);
     for job in jobs {
         rows.row([
             job.id.to_string(),
@@ -115,9 +124,15 @@ pub fn describe(job: &Summary) -> String {
     facts.row(["about".into(), or_none(job.object_id.clone())]);
     facts.row(["request id".into(), or_none(job.trace.clone())]);
     facts.row(["arrived".into(), job.created_at.to_string()]);
-    facts.row(["finished".into(), or_none(job.finished_at.map(|at| at.to_string()))]);
+    facts.row([
+        "finished".into(),
+        or_none(job.finished_at.map(|at| at.to_string())),
+    ]);
     facts.row(["failed runs".into(), job.attempts.to_string()]);
     facts.row(["last error".into(), or_none(job.last_error.clone())]);
-    facts.row(["body".into(), or_none(job.body_bytes.map(|bytes| format!("{bytes} bytes")))]);
+    facts.row([
+        "body".into(),
+        or_none(job.body_bytes.map(|bytes| format!("{bytes} bytes"))),
+    ]);
     facts.render()
 }

@@ -33,11 +33,13 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
         json,
     } = command;
     if name.trim().is_empty() || name == api_keys::DEVELOPMENT {
-        return Err(misused(format!("{name:?} cannot be the name of a key; choose another")));
+        return Err(misused(format!(
+            "{name:?} cannot be the name of a key; choose another"
+        )));
     }
     let clock = Clock::system();
-    let expires_at = expires_in_days
-        .map(|days| clock.now().plus(Duration::from_hours(u64::from(days) * 24)));
+    let expires_at =
+        expires_in_days.map(|days| clock.now().plus(Duration::from_hours(u64::from(days) * 24)));
     let db = database(settings).await?;
     let mut tx = db.begin().await?;
     let key = api_keys::create(&mut tx, &clock, &name, expires_at).await?;
@@ -47,6 +49,9 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
         return table::print_json(&json!({ "name": name, "key": key, "expires_at": expires_at }));
     }
     table::print(&format!("{key}\n"))?;
-    eprintln!("Keep it now: it cannot be shown again. Send it as `Authorization: Bearer {}..`", &key[..6]);
+    eprintln!(
+        "Keep it now: it cannot be shown again. Send it as `Authorization: Bearer {}..`",
+        &key[..6]
+    );
     Ok(())
 }

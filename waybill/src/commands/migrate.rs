@@ -12,7 +12,11 @@ pub async fn run(settings: &Settings) -> Result<()> {
     let db = database(settings).await?;
     let mut rows = Table::new(["VERSION", "NAME", "STATE"]);
     for migration in migrations::list(&db).await? {
-        let state = if migration.applied { "applied" } else { "missing" };
+        let state = if migration.applied {
+            "applied"
+        } else {
+            "missing"
+        };
         rows.row([
             migration.version.to_string(),
             migration.name.to_owned(),

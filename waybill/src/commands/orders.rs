@@ -29,9 +29,7 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     let found = orders::find(&db, id, shop.as_deref()).await?;
     db.close().await;
     match found {
-        Found::One(order) if json => {
-            table::print_json(&order.view(&Config::public_url(settings)?))
-        }
+        Found::One(order) if json => table::print_json(&order.view(&Config::public_url(settings)?)),
         Found::One(order) => table::print(&describe(&order)),
         Found::None => bail!("there is no order {id} here"),
         Found::Several => bail!("several shops have an order {id}; add --shop"),
@@ -51,7 +49,10 @@ pub fn describe(order: &StoredOrder) -> String {
     facts.row(["shop".into(), order.shop.clone()]);
     facts.row(["total".into(), total]);
     facts.row(["paid".into(), or_none(order.financial_status.as_deref())]);
-    facts.row(["shipped".into(), or_none(order.fulfillment_status.as_deref())]);
+    facts.row([
+        "shipped".into(),
+        or_none(order.fulfillment_status.as_deref()),
+    ]);
     let state = fulfillment.map(|fulfillment| fulfillment.state.as_str());
     facts.row(["fulfilment".into(), or_none(state)]);
     facts.row(["tracking".into(), or_none(order.tracking_url.as_deref())]);

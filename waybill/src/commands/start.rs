@@ -2,9 +2,7 @@
 
 use anyhow::{Context, Result};
 use common::clock::Clock;
-use common::config::{
-    DEVELOPMENT_PAYMENT_SECRET, DEVELOPMENT_STOREFRONT_SECRET, Mode, Settings,
-};
+use common::config::{DEVELOPMENT_PAYMENT_SECRET, DEVELOPMENT_STOREFRONT_SECRET, Mode, Settings};
 use common::job::Queue;
 use common::process::Parts;
 use common::shutdown;
@@ -57,11 +55,7 @@ async fn listen(parts: &Parts) -> Result<TcpListener> {
 async fn run(parts: Parts, listener: TcpListener, shutdown: CancellationToken) -> Result<()> {
     let working = TaskTracker::new();
     for queue in Queue::ALL {
-        let worker = Worker {
-            parts: parts.clone(),
-            queue,
-            concurrency: CONCURRENCY,
-        };
+        let worker = Worker::new(parts.clone(), queue, CONCURRENCY);
         let shutdown = shutdown.clone();
         let work = async move {
             if let Err(error) = workers::run(worker, shutdown).await {

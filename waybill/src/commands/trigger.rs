@@ -24,10 +24,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 #[derive(clap::Args)]
-#[command(after_help = "Topics:       orders/create orders/updated orders/paid orders/fulfilled orders/cancelled\n\
+#[command(
+    after_help = "Topics:       orders/create orders/updated orders/paid orders/fulfilled orders/cancelled\n\
     \x20             customers/data_request customers/redact shop/redact\n\
     Event types:  payment_intent.succeeded payment_intent.payment_failed payment_intent.canceled\n\
-    \x20             charge.refunded checkout.session.completed invoice.payment_succeeded")]
+    \x20             charge.refunded checkout.session.completed invoice.payment_succeeded"
+)]
 pub struct Arguments {
     /// A storefront topic or a payment event type
     topic: String,
@@ -77,11 +79,20 @@ pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
     let outcome = follow(&db, &delivery).await;
     let outcome = outcome.context("DATABASE_URL: cannot look what became of it")?;
     let png = match &outcome {
-        Outcome { order: Some(order), .. } => write_png(&db, order, &arguments).await?,
+        Outcome {
+            order: Some(order), ..
+        } => write_png(&db, order, &arguments).await?,
         _ => None,
     };
     db.close().await;
-    report(settings, &arguments, &delivery, status, &outcome, png.as_deref())?;
+    report(
+        settings,
+        &arguments,
+        &delivery,
+        status,
+        &outcome,
+        png.as_deref(),
+    )?;
     if status.is_success() {
         return Ok(());
     }
@@ -102,7 +113,10 @@ fn build(settings: &Settings, arguments: &Arguments, clock: &Clock) -> Result<De
     if sample::STOREFRONT_TOPICS.contains(&topic) || (given.is_some() && topic.contains('/')) {
         let body = given.or_else(|| sample::storefront(topic, seed, now.0));
         let body = body.ok_or_else(|| unknown(topic))?;
-        let id = arguments.id.clone().unwrap_or_else(|| clock.id().to_string());
+        let id = arguments
+            .id
+            .clone()
+            .unwrap_or_else(|| clock.id().to_string());
         let secret = &Config::storefront_secrets(settings)?[0];
         return Ok(Delivery {
             source: Source::Storefront,
@@ -112,7 +126,10 @@ fn build(settings: &Settings, arguments: &Arguments, clock: &Clock) -> Result<De
                 ("X-Storefront-Webhook-Id", id.clone()),
                 ("X-Storefront-Shop-Domain", arguments.shop.clone()),
                 ("X-Storefront-API-Version", "2026-07".to_owned()),
-                ("X-Storefront-Hmac-Sha256", signature::sign_storefront(secret, body.as_bytes())),
+                (
+                    "X-Storefront-Hmac-Sha256",
+                    signature::sign_storefront(secret, body.as_bytes()),
+                ),
             ],
             id,
             body,
@@ -202,11 +219,7 @@ async fn find_order(db: &Db, job: &Summary) -> Result<Option<StoredOrder>> {
     }
 }
 
-async fn write_png(
-    db: &Db,
-    order: &StoredOrder,
-    arguments: &Arguments,
-) -> Result<Option<PathBuf>> {
+async fn write_png(db: &Db, order: &StoredOrder, arguments: &Arguments) -> Result<Option<PathBuf>> {
     let code = qr_codes::find(db, &order.shop, order.id, qr_codes::TRACKING).await?;
     let Some((_, png)) = code else {
         return Ok(None);

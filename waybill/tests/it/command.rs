@@ -29,8 +29,14 @@ impl Shop {
         let database = self.folder.path().join("shop.db");
         vec![
             ("LISTEN_ADDR".into(), format!("127.0.0.1:{}", self.port)),
-            ("PUBLIC_URL".into(), format!("http://127.0.0.1:{}", self.port)),
-            ("DATABASE_URL".into(), format!("sqlite://{}", database.display())),
+            (
+                "PUBLIC_URL".into(),
+                format!("http://127.0.0.1:{}", self.port),
+            ),
+            (
+                "DATABASE_URL".into(),
+                format!("sqlite://{}", database.display()),
+            ),
             ("RUST_LOG".into(), "warn".into()),
         ]
     }
@@ -57,7 +63,12 @@ async fn trigger_ends_with_an_order_and_a_qr_code_and_prints_409_the_second_time
     let first = shop.run(&["trigger", "orders/create", "--id", "w-1", "--seed", "7"]);
     let said = text(&first.stdout);
     assert!(first.status.success(), "{said}{}", text(&first.stderr));
-    for part in [r#"200 {"status":"ok"}"#, "state        done", "fulfilment  initiated", "QR code written to data/qr/"] {
+    for part in [
+        r#"200 {"status":"ok"}"#,
+        "state        done",
+        "fulfilment  initiated",
+        "QR code written to data/qr/",
+    ] {
         assert!(said.contains(part), "{part} in\n{said}");
     }
     assert!(!said.contains('\x1b'), "no colour when piped");
@@ -81,19 +92,31 @@ async fn every_topic_and_event_type_can_be_triggered() {
         let done = shop.run(&["trigger", topic, "--shop", &from, "--json"]);
         assert!(done.status.success(), "{topic}: {}", text(&done.stderr));
         let json: Value = serde_json::from_slice(&done.stdout).unwrap();
-        assert_eq!((&json["status"], &json["job"]["kind"]), (&200.into(), &(*topic).into()));
+        assert_eq!(
+            (&json["status"], &json["job"]["kind"]),
+            (&200.into(), &(*topic).into())
+        );
     }
     for kind in sandbox::sample::PAYMENT_TYPES {
         let done = shop.run(&["trigger", kind, "--json"]);
         assert!(done.status.success(), "{kind}: {}", text(&done.stderr));
         let json: Value = serde_json::from_slice(&done.stdout).unwrap();
-        assert_eq!((&json["status"], &json["job"]["kind"]), (&200.into(), &kind.into()));
+        assert_eq!(
+            (&json["status"], &json["job"]["kind"]),
+            (&200.into(), &kind.into())
+        );
     }
     let unknown = shop.run(&["trigger", "orders/eaten"]);
     assert_eq!(unknown.status.code(), Some(2));
     let body = shop.folder.path().join("body.json");
     std::fs::write(&body, r#"{"id":77,"updated_at":"2027-01-01T00:00:00Z"}"#).unwrap();
-    let own = shop.run(&["trigger", "orders/create", "--body", body.to_str().unwrap(), "--json"]);
+    let own = shop.run(&[
+        "trigger",
+        "orders/create",
+        "--body",
+        body.to_str().unwrap(),
+        "--json",
+    ]);
     let json: Value = serde_json::from_slice(&own.stdout).unwrap();
     assert_eq!(json["order"]["order_id"], "77");
 }
@@ -106,11 +129,21 @@ async fn jobs_and_orders_are_listed_and_shown_for_people_and_machines() {
     assert_eq!(text(&shop.run(&["jobs", "list"]).stdout), "No jobs.\n");
     let triggered = json(shop.run(&["trigger", "orders/create", "--json"]));
     let jobs = json(shop.run(&["jobs", "list", "--json"]));
-    assert_eq!((&jobs[0]["kind"], &jobs[0]["state"]), (&"orders/create".into(), &"done".into()));
+    assert_eq!(
+        (&jobs[0]["kind"], &jobs[0]["state"]),
+        (&"orders/create".into(), &"done".into())
+    );
     let id = jobs[0]["id"].as_str().unwrap();
-    let table = text(&shop.run(&["jobs", "list", "--state", "done", "--queue", "orders"]).stdout);
+    let table = text(
+        &shop
+            .run(&["jobs", "list", "--state", "done", "--queue", "orders"])
+            .stdout,
+    );
     assert!(table.starts_with("JOB ") && table.contains(id), "{table}");
-    assert_eq!(text(&shop.run(&["jobs", "list", "--state", "dead"]).stdout), "No jobs.\n");
+    assert_eq!(
+        text(&shop.run(&["jobs", "list", "--state", "dead"]).stdout),
+        "No jobs.\n"
+    );
     assert!(text(&shop.run(&["jobs", "show", id]).stdout).contains("orders/create"));
     let order = triggered["order"]["order_id"].as_str().unwrap();
     let shown = json(shop.run(&["orders", "show", order, "--json"]));
@@ -119,20 +152,40 @@ async fn jobs_and_orders_are_listed_and_shown_for_people_and_machines() {
     let missing = shop.run(&["orders", "show", "404"]);
     assert_eq!(missing.status.code(), Some(1));
     assert!(text(&missing.stderr).contains("no order 404"));
-    assert_eq!(shop.run(&["jobs", "list", "--state", "asleep"]).status.code(), Some(2));
+    assert_eq!(
+        shop.run(&["jobs", "list", "--state", "asleep"])
+            .status
+            .code(),
+        Some(2)
+    );
 }
 
 #[tokio::test]
 async fn a_key_is_shown_once_and_opens_the_api() {
     let shop = Shop::new();
     let _process = shop.start().await;
-    let key = text(&shop.run(&["keys", "create", "till"]).stdout).trim().to_owned();
+    let key = text(&shop.run(&["keys", "create", "till"]).stdout)
+        .trim()
+        .to_owned();
     assert!(key.starts_with("wb_") && key.len() == 67, "{key}");
     let url = format!("http://127.0.0.1:{}/api/commerce/orders/1", shop.port);
-    let answer = reqwest::Client::new().get(url).bearer_auth(&key).send().await.unwrap();
-    assert_eq!(answer.status(), 404, "the key is good, the order is not there");
+    let answer = reqwest::Client::new()
+        .get(url)
+        .bearer_auth(&key)
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(
+        answer.status(),
+        404,
+        "the key is good, the order is not there"
+    );
     let database = std::fs::read(shop.folder.path().join("shop.db")).unwrap();
-    let holds = |needle: &str| database.windows(needle.len()).any(|window| window == needle.as_bytes());
+    let holds = |needle: &str| {
+        database
+            .windows(needle.len())
+            .any(|window| window == needle.as_bytes())
+    };
     assert!(!holds(&key), "only a hash is kept");
 }
 
@@ -149,7 +202,10 @@ async fn the_banner_names_the_next_command_and_a_key_that_works() {
     let banner = text(&child.wait_with_output().unwrap().stdout);
     assert!(banner.contains("trigger orders/create"), "{banner}");
     assert!(banner.contains("development-storefront-secret"), "{banner}");
-    assert!(banner.lines().any(|line| line.contains("API key wb_")), "{banner}");
+    assert!(
+        banner.lines().any(|line| line.contains("API key wb_")),
+        "{banner}"
+    );
 }
 
 #[test]
@@ -186,7 +242,10 @@ fn every_mistake_in_the_settings_is_listed_at_once_with_exit_code_2() {
     ] {
         assert!(said.contains(part), "{part} in\n{said}");
     }
-    assert!(!said.contains("secret-with-a-typo"), "values of secrets are not printed");
+    assert!(
+        !said.contains("secret-with-a-typo"),
+        "values of secrets are not printed"
+    );
 }
 
 #[test]
@@ -219,7 +278,10 @@ fn config_shows_every_setting_its_origin_and_no_secret() {
         &[
             ("PAYMENT_WEBHOOK_SECRET_FILE", file.to_str().unwrap()),
             ("STOREFRONT_WEBHOOK_SECRET", "from-the-environment"),
-            ("DATABASE_URL", "postgres://waybill:hunter2hunter2@db.example/waybill"),
+            (
+                "DATABASE_URL",
+                "postgres://waybill:hunter2hunter2@db.example/waybill",
+            ),
         ],
     );
     config.args(["config", "--qr-box-size", "5", "--json"]);
@@ -230,14 +292,30 @@ fn config_shows_every_setting_its_origin_and_no_secret() {
     }
     let rows: Value = serde_json::from_str(&said).unwrap();
     let row = |name: &str| {
-        let row = rows.as_array().unwrap().iter().find(|row| row["name"] == name);
+        let row = rows
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|row| row["name"] == name);
         let row = row.unwrap();
-        (row["value"].as_str().unwrap_or("").to_owned(), row["origin"].as_str().unwrap().to_owned())
+        (
+            row["value"].as_str().unwrap_or("").to_owned(),
+            row["origin"].as_str().unwrap().to_owned(),
+        )
     };
     assert_eq!(row("QR_BOX_SIZE"), ("5".into(), "flag".into()));
-    assert_eq!(row("PAYMENT_WEBHOOK_SECRET"), ("*** (2 secrets)".into(), "file".into()));
-    assert_eq!(row("STOREFRONT_WEBHOOK_SECRET"), ("***".into(), "environment".into()));
-    assert_eq!(row("LISTEN_ADDR"), ("127.0.0.1:8000".into(), "default".into()));
+    assert_eq!(
+        row("PAYMENT_WEBHOOK_SECRET"),
+        ("*** (2 secrets)".into(), "file".into())
+    );
+    assert_eq!(
+        row("STOREFRONT_WEBHOOK_SECRET"),
+        ("***".into(), "environment".into())
+    );
+    assert_eq!(
+        row("LISTEN_ADDR"),
+        ("127.0.0.1:8000".into(), "default".into())
+    );
     assert_eq!(row("AMQP_URL").1, "unset");
 }
 
@@ -256,12 +334,24 @@ fn migrate_brings_a_new_database_to_this_version() {
 
 #[test]
 fn help_teaches_and_the_worker_binaries_have_it_too() {
-    for name in ["waybill", "waybill-ingress", "waybill-orders", "waybill-payments", "waybill-privacy"] {
+    for name in [
+        "waybill",
+        "waybill-ingress",
+        "waybill-orders",
+        "waybill-payments",
+        "waybill-privacy",
+    ] {
         let mut help = command(name, &[]);
         help.arg("--help");
         let said = text(&output(help).stdout);
-        assert!(said.contains("--database-url") && said.contains("[env: DATABASE_URL"), "{name}: {said}");
-        assert!(name == "waybill" || name == "waybill-ingress" || said.contains("--concurrency"), "{said}");
+        assert!(
+            said.contains("--database-url") && said.contains("[env: DATABASE_URL"),
+            "{name}: {said}"
+        );
+        assert!(
+            name == "waybill" || name == "waybill-ingress" || said.contains("--concurrency"),
+            "{said}"
+        );
     }
 }
 

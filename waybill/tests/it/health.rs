@@ -10,11 +10,17 @@ use std::sync::Arc;
 async fn a_running_service_is_alive_and_ready() {
     let service = service().start().await;
     let live = service.get("/livez").send().await.unwrap();
-    assert_eq!((live.status().as_u16(), live.text().await.unwrap().as_str()), (200, r#"{"status":"ok"}"#));
+    assert_eq!(
+        (live.status().as_u16(), live.text().await.unwrap().as_str()),
+        (200, r#"{"status":"ok"}"#)
+    );
     let ready = service.get("/readyz").send().await.unwrap();
     assert_eq!(ready.status(), 200);
     let body: serde_json::Value = ready.json().await.unwrap();
-    assert_eq!(body, serde_json::json!({"status": "ready", "database": "up", "bus": "up"}));
+    assert_eq!(
+        body,
+        serde_json::json!({"status": "ready", "database": "up", "bus": "up"})
+    );
     service.stop().await;
 }
 
@@ -25,7 +31,11 @@ async fn without_the_broker_it_is_degraded_and_goes_on_accepting() {
     }
     let backend = Arc::new(Backend::create().await);
     let broker = Proxy::to(backend.amqp_url.as_ref().unwrap()).await;
-    let service = service().amqp_url(broker.url.clone()).without_workers().start_on(backend).await;
+    let service = service()
+        .amqp_url(broker.url.clone())
+        .without_workers()
+        .start_on(backend)
+        .await;
     broker.kill();
     eventually("readyz says degraded", async || {
         let ready = service.get("/readyz").send().await.unwrap();
@@ -35,7 +45,15 @@ async fn without_the_broker_it_is_degraded_and_goes_on_accepting() {
     assert_eq!(service.answer(&order("orders/create", 1)).await.0, 200);
     broker.restore();
     eventually("readyz says ready", async || {
-        service.get("/readyz").send().await.unwrap().text().await.unwrap().contains("\"ready\"")
+        service
+            .get("/readyz")
+            .send()
+            .await
+            .unwrap()
+            .text()
+            .await
+            .unwrap()
+            .contains("\"ready\"")
     })
     .await;
     service.stop().await;
@@ -46,8 +64,17 @@ async fn deliveries_and_refusals_are_counted() {
     let service = service().without_workers().start().await;
     service.answer(&order("orders/create", 1).id("w-1")).await;
     service.answer(&order("orders/create", 1).id("w-1")).await;
-    service.answer(&order("orders/create", 1).header("X-Storefront-Hmac-Sha256", "x")).await;
-    let metrics = service.get("/metrics").send().await.unwrap().text().await.unwrap();
+    service
+        .answer(&order("orders/create", 1).header("X-Storefront-Hmac-Sha256", "x"))
+        .await;
+    let metrics = service
+        .get("/metrics")
+        .send()
+        .await
+        .unwrap()
+        .text()
+        .await
+        .unwrap();
     for line in [
         r#"waybill_deliveries_accepted_total{source="storefront",known="yes"} 1"#,
         r#"waybill_deliveries_duplicate_total{source="storefront"} 1"#,

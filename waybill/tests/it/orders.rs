@@ -21,7 +21,10 @@ async fn shown(service: &Service, key: &str, path: &str) -> (u16, Value) {
 
 #[tokio::test]
 async fn a_signed_webhook_becomes_an_order_with_a_qr_code() {
-    let service = service().setting("QR_BASE_URL", "https://track.example").start().await;
+    let service = service()
+        .setting("QR_BASE_URL", "https://track.example")
+        .start()
+        .await;
     let key = service.api_key().await;
     let body = json!({
         "id": 820_982_911_946_154_508_i64,
@@ -42,10 +45,19 @@ async fn a_signed_webhook_becomes_an_order_with_a_qr_code() {
         ],
         "shipping_address": {"first_name": "Canary", "city": "Ottawa"},
     });
-    deliver(&service, &storefront("orders/create", body.to_string()).id("w-1")).await;
-    let (status, mut order) = shown(&service, &key, "/api/commerce/orders/820982911946154508").await;
+    deliver(
+        &service,
+        &storefront("orders/create", body.to_string()).id("w-1"),
+    )
+    .await;
+    let (status, mut order) =
+        shown(&service, &key, "/api/commerce/orders/820982911946154508").await;
     assert_eq!(status, 200);
-    for volatile in ["/updated_at", "/fulfillment/initiated_at", "/fulfillment/updated_at"] {
+    for volatile in [
+        "/updated_at",
+        "/fulfillment/initiated_at",
+        "/fulfillment/updated_at",
+    ] {
         let time = order.pointer_mut(volatile).unwrap();
         assert!(time.as_str().unwrap().ends_with('Z'), "{volatile}");
         *time = json!("(time)");
@@ -79,18 +91,32 @@ async fn a_signed_webhook_becomes_an_order_with_a_qr_code() {
             "updated_at": "(time)",
         })
     );
-    let qr = service.get("/api/commerce/orders/820982911946154508/qr.png").bearer_auth(&key);
+    let qr = service
+        .get("/api/commerce/orders/820982911946154508/qr.png")
+        .bearer_auth(&key);
     let png = qr.send().await.unwrap();
     assert_eq!(png.headers()["content-type"], "image/png");
     let read = zbar(&png.bytes().await.unwrap());
-    assert_eq!(read, b"https://track.example/orders/820982911946154508/track");
-    let svg = service.get("/api/commerce/orders/820982911946154508/qr.svg").bearer_auth(&key);
+    assert_eq!(
+        read,
+        b"https://track.example/orders/820982911946154508/track"
+    );
+    let svg = service
+        .get("/api/commerce/orders/820982911946154508/qr.svg")
+        .bearer_auth(&key);
     let svg = svg.send().await.unwrap();
     assert_eq!(svg.headers()["content-type"], "image/svg+xml");
     assert!(svg.text().await.unwrap().contains("<svg"));
-    let happened = events::kinds(service.db(), SHOP, "820982911946154508").await.unwrap();
+    let happened = events::kinds(service.db(), SHOP, "820982911946154508")
+        .await
+        .unwrap();
     assert_eq!(happened, ["order.created"]);
-    let event = service.db().query("select body from events").fetch_one().await.unwrap();
+    let event = service
+        .db()
+        .query("select body from events")
+        .fetch_one()
+        .await
+        .unwrap();
     let event: String = event.get("body").unwrap();
     assert!(!event.contains("anary"), "no personal data in {event}");
     service.stop().await;
@@ -133,39 +159,65 @@ async fn the_newest_version_of_an_order_stays_whatever_comes_later() {
     let service = service().start().await;
     let key = service.api_key().await;
     let version = |updated_at: &str, name: &str, lines: usize| {
-        let lines: Vec<Value> = (1..=lines).map(|id| json!({"id": id, "quantity": 1, "title": "x"})).collect();
+        let lines: Vec<Value> = (1..=lines)
+            .map(|id| json!({"id": id, "quantity": 1, "title": "x"}))
+            .collect();
         let body = json!({"id": 7, "updated_at": updated_at, "name": name, "line_items": lines});
         storefront("orders/create", body.to_string())
     };
     deliver(&service, &version("2027-01-02T00:00:00Z", "second", 3)).await;
     deliver(&service, &version("2027-01-01T00:00:00Z", "first", 5)).await;
     let (_, order) = shown(&service, &key, "/api/commerce/orders/7").await;
-    assert_eq!((&order["name"], order["line_items"].as_array().unwrap().len()), (&json!("second"), 3));
+    assert_eq!(
+        (
+            &order["name"],
+            order["line_items"].as_array().unwrap().len()
+        ),
+        (&json!("second"), 3)
+    );
     deliver(&service, &version("2027-01-02T01:00:00+00:30", "third", 1)).await;
     let (_, order) = shown(&service, &key, "/api/commerce/orders/7").await;
-    assert_eq!((&order["name"], order["line_items"].as_array().unwrap().len()), (&json!("third"), 1));
+    assert_eq!(
+        (
+            &order["name"],
+            order["line_items"].as_array().unwrap().len()
+        ),
+        (&json!("third"), 1)
+    );
     service.stop().await;
 }
 
 #[tokio::test]
 async fn every_sample_order_of_the_provider_goes_through_without_a_dead_job() {
     let service = service().start().await;
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../common/tests/fixtures/storefront");
+    let folder = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../common/tests/fixtures/storefront"
+    );
     let mut orders = 0;
     for entry in walk(folder.as_ref()) {
         let name = entry.file_name().unwrap().to_string_lossy().into_owned();
         if name.starts_with("orders_") && name.ends_with(".json") && !name.contains("edited") {
             let body = std::fs::read(&entry).unwrap();
             let shop = format!("sample-{orders}.example");
-            let delivery = storefront("orders/create", body).header("X-Storefront-Shop-Domain", shop);
+            let delivery =
+                storefront("orders/create", body).header("X-Storefront-Shop-Domain", shop);
             deliver(&service, &delivery).await;
             orders += 1;
         }
     }
     assert!(orders >= 6, "the samples are there");
     assert_eq!(service.jobs(State::Dead).await, 0);
-    assert_eq!(service.count("select count(*) as n from orders").await, orders);
-    assert_eq!(service.count("select count(*) as n from fulfillments").await, orders);
+    assert_eq!(
+        service.count("select count(*) as n from orders").await,
+        orders
+    );
+    assert_eq!(
+        service
+            .count("select count(*) as n from fulfillments")
+            .await,
+        orders
+    );
     service.stop().await;
 }
 
@@ -188,11 +240,19 @@ async fn a_body_that_is_no_order_is_a_dead_job_that_says_why_and_not_whose() {
     let service = service().start().await;
     let body = json!({"email": "canary@example.com", "id": "canary@example.com"});
     deliver(&service, &storefront("orders/create", body.to_string())).await;
-    let job = service.db().query("select state, last_error, body from jobs").fetch_one().await.unwrap();
+    let job = service
+        .db()
+        .query("select state, last_error, body from jobs")
+        .fetch_one()
+        .await
+        .unwrap();
     assert_eq!(job.get::<String>("state").unwrap(), "dead");
     let error: String = job.get("last_error").unwrap();
     assert!(error.contains("id") && !error.contains("canary"), "{error}");
-    assert!(job.get::<Option<Vec<u8>>>("body").unwrap().is_some(), "nothing is lost");
+    assert!(
+        job.get::<Option<Vec<u8>>>("body").unwrap().is_some(),
+        "nothing is lost"
+    );
     service.stop().await;
 }
 
@@ -207,9 +267,20 @@ async fn two_shops_with_one_order_id_never_mix() {
     deliver(&service, &from("a.example", "A")).await;
     deliver(&service, &from("b.example", "B")).await;
     let (status, answer) = shown(&service, &key, "/api/commerce/orders/7").await;
-    assert_eq!((status, answer["detail"].as_str().unwrap().contains("?shop=")), (409, true));
+    assert_eq!(
+        (
+            status,
+            answer["detail"].as_str().unwrap().contains("?shop=")
+        ),
+        (409, true)
+    );
     for (shop, name) in [("a.example", "A"), ("b.example", "B")] {
-        let (status, order) = shown(&service, &key, &format!("/api/commerce/orders/7?shop={shop}")).await;
+        let (status, order) = shown(
+            &service,
+            &key,
+            &format!("/api/commerce/orders/7?shop={shop}"),
+        )
+        .await;
         assert_eq!((status, order["name"].as_str().unwrap()), (200, name));
     }
     service.stop().await;
@@ -223,11 +294,31 @@ async fn a_delivery_without_a_shop_belongs_to_the_one_shop_that_has_the_order() 
         storefront("orders/create", body.to_string())
     };
     deliver(&service, &named("first")).await;
-    deliver(&service, &named("second").without("X-Storefront-Shop-Domain")).await;
-    assert_eq!(service.count("select count(*) as n from orders where name = 'second' and shop = 'shop.example'").await, 1);
+    deliver(
+        &service,
+        &named("second").without("X-Storefront-Shop-Domain"),
+    )
+    .await;
+    assert_eq!(
+        service
+            .count(
+                "select count(*) as n from orders where name = 'second' and shop = 'shop.example'"
+            )
+            .await,
+        1
+    );
     let other = json!({"id": 8, "updated_at": "2027-01-01T00:00:00Z"}).to_string();
-    deliver(&service, &storefront("orders/create", other).without("X-Storefront-Shop-Domain")).await;
-    assert_eq!(service.count("select count(*) as n from orders where id = 8 and shop = ''").await, 1);
+    deliver(
+        &service,
+        &storefront("orders/create", other).without("X-Storefront-Shop-Domain"),
+    )
+    .await;
+    assert_eq!(
+        service
+            .count("select count(*) as n from orders where id = 8 and shop = ''")
+            .await,
+        1
+    );
     service.stop().await;
 }
 
@@ -236,7 +327,12 @@ async fn an_order_that_arrives_cancelled_is_never_fulfilled() {
     let service = service().start().await;
     let body = json!({"id": 7, "cancelled_at": "2027-01-01T00:00:00Z", "updated_at": "2027-01-01T00:00:00Z"});
     deliver(&service, &storefront("orders/create", body.to_string())).await;
-    assert_eq!(service.count("select count(*) as n from fulfillments where state = 'cancelled'").await, 1);
+    assert_eq!(
+        service
+            .count("select count(*) as n from fulfillments where state = 'cancelled'")
+            .await,
+        1
+    );
     service.stop().await;
 }
 
@@ -249,7 +345,14 @@ async fn the_orders_api_wants_a_key_and_an_order() {
     let path = format!("/api/commerce/orders/{id}");
     let invalid = r#"{"detail":"Invalid API key"}"#;
     let wrong = format!("{}0", &key[..key.len() - 1]);
-    for header in [None, Some("Bearer"), Some("Bearer "), Some("Basic abc"), Some("Bearer wb_"), Some(&format!("Bearer {wrong}"))] {
+    for header in [
+        None,
+        Some("Bearer"),
+        Some("Bearer "),
+        Some("Basic abc"),
+        Some("Bearer wb_"),
+        Some(&format!("Bearer {wrong}")),
+    ] {
         let mut request = service.get(&path);
         if let Some(header) = header {
             request = request.header("Authorization", header);
@@ -265,7 +368,9 @@ async fn the_orders_api_wants_a_key_and_an_order() {
     assert_eq!(shown(&service, &key, "/api/commerce/orders/x").await.0, 422);
     service.execute("update api_keys set expires_at = 1").await;
     assert_eq!(shown(&service, &key, &path).await.0, 401, "an expired key");
-    service.execute("update api_keys set expires_at = null, revoked_at = 1").await;
+    service
+        .execute("update api_keys set expires_at = null, revoked_at = 1")
+        .await;
     assert_eq!(shown(&service, &key, &path).await.0, 401, "a revoked key");
     service.stop().await;
 }
@@ -280,7 +385,10 @@ async fn a_thousand_orders_that_arrive_together_are_a_thousand_orders() {
     });
     let answers = futures_util::future::join_all(deliveries).await;
     assert!(answers.iter().all(|status| *status == 200));
-    eventually("all are done", async || service.jobs(State::Ready).await == 0).await;
+    eventually("all are done", async || {
+        service.jobs(State::Ready).await == 0
+    })
+    .await;
     for counted in [
         "select count(*) as n from orders",
         "select count(*) as n from fulfillments where state = 'initiated'",

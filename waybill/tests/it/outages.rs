@@ -32,23 +32,33 @@ async fn a_database_that_stands_still_means_503_and_nothing_remembered() {
     let service = service().without_workers().start().await;
     assert!(is_accepted(&service, 1).await);
     // Another client holds what intake needs.
-    let other = Db::open(&service.parts.config.database_url, 1).await.unwrap();
+    let other = Db::open(&service.parts.config.database_url, 1)
+        .await
+        .unwrap();
     let mut tx = other.begin().await.unwrap();
     if is_distributed() {
-        tx.query("lock table webhook_ids in access exclusive mode").execute().await.unwrap();
+        tx.query("lock table webhook_ids in access exclusive mode")
+            .execute()
+            .await
+            .unwrap();
     }
     for seed in 2..5 {
         is_unavailable(&service, seed).await;
     }
     tx.rollback().await.unwrap();
     other.close().await;
-    eventually("it accepts again", async || is_accepted(&service, 9).await || {
-        let (status, _) = service.answer(&order("orders/create", 9).id("w-9")).await;
-        status == 409
+    eventually("it accepts again", async || {
+        is_accepted(&service, 9).await || {
+            let (status, _) = service.answer(&order("orders/create", 9).id("w-9")).await;
+            status == 409
+        }
     })
     .await;
     for seed in 2..5 {
-        assert!(is_accepted(&service, seed).await, "delivery {seed} was not remembered");
+        assert!(
+            is_accepted(&service, seed).await,
+            "delivery {seed} was not remembered"
+        );
     }
     assert_eq!(service.jobs(State::Ready).await, 5);
     service.stop().await;
@@ -61,7 +71,10 @@ async fn a_database_that_is_gone_or_swallows_everything_means_503_until_it_is_ba
     }
     let backend = Arc::new(Backend::create().await);
     let database = Proxy::to(&backend.database_url).await;
-    let service = service().database_url(database.url.clone()).start_on(backend).await;
+    let service = service()
+        .database_url(database.url.clone())
+        .start_on(backend)
+        .await;
     assert!(is_accepted(&service, 1).await);
     service.drained().await;
     database.kill();
@@ -76,7 +89,10 @@ async fn a_database_that_is_gone_or_swallows_everything_means_503_until_it_is_ba
     database.interrupt();
     database.restore();
     eventually("it accepts again", async || is_accepted(&service, 3).await).await;
-    eventually("all is done", async || service.jobs(State::Ready).await == 0).await;
+    eventually("all is done", async || {
+        service.jobs(State::Ready).await == 0
+    })
+    .await;
     assert_eq!(service.count("select count(*) as n from orders").await, 3);
     service.stop().await;
 }
@@ -88,7 +104,11 @@ async fn a_connection_lost_between_deliveries_costs_nobody_an_error() {
     }
     let backend = Arc::new(Backend::create().await);
     let database = Proxy::to(&backend.database_url).await;
-    let service = service().database_url(database.url.clone()).without_workers().start_on(backend).await;
+    let service = service()
+        .database_url(database.url.clone())
+        .without_workers()
+        .start_on(backend)
+        .await;
     for seed in 0..10 {
         database.interrupt();
         pause(Duration::from_millis(20)).await;
@@ -104,7 +124,10 @@ async fn while_the_broker_is_gone_deliveries_are_accepted_and_done_once_it_is_ba
     }
     let backend = Arc::new(Backend::create().await);
     let broker = Proxy::to(backend.amqp_url.as_ref().unwrap()).await;
-    let service = service().amqp_url(broker.url.clone()).start_on(backend).await;
+    let service = service()
+        .amqp_url(broker.url.clone())
+        .start_on(backend)
+        .await;
     for seed in 0..50 {
         assert!(is_accepted(&service, seed).await);
         if seed == 10 {
@@ -113,7 +136,10 @@ async fn while_the_broker_is_gone_deliveries_are_accepted_and_done_once_it_is_ba
     }
     assert!(service.jobs(State::Ready).await > 0);
     broker.restore();
-    eventually("all are done", async || service.jobs(State::Done).await == 50).await;
+    eventually("all are done", async || {
+        service.jobs(State::Done).await == 50
+    })
+    .await;
     assert_eq!(service.count("select count(*) as n from events").await, 50);
     service.stop().await;
 }
@@ -125,14 +151,20 @@ async fn a_broker_that_takes_messages_and_never_confirms_does_not_hold_up_delive
     }
     let backend = Arc::new(Backend::create().await);
     let broker = Proxy::to(backend.amqp_url.as_ref().unwrap()).await;
-    let service = service().amqp_url(broker.url.clone()).start_on(backend).await;
+    let service = service()
+        .amqp_url(broker.url.clone())
+        .start_on(backend)
+        .await;
     broker.swallow();
     for seed in 0..20 {
         assert!(is_accepted(&service, seed).await);
     }
     broker.interrupt();
     broker.restore();
-    eventually("all are done", async || service.jobs(State::Done).await == 20).await;
+    eventually("all are done", async || {
+        service.jobs(State::Done).await == 20
+    })
+    .await;
     service.stop().await;
 }
 
@@ -143,14 +175,20 @@ async fn connections_to_the_broker_that_break_under_load_lose_and_repeat_nothing
     }
     let backend = Arc::new(Backend::create().await);
     let broker = Proxy::to(backend.amqp_url.as_ref().unwrap()).await;
-    let service = service().amqp_url(broker.url.clone()).start_on(backend).await;
+    let service = service()
+        .amqp_url(broker.url.clone())
+        .start_on(backend)
+        .await;
     for seed in 0..300 {
         assert!(is_accepted(&service, seed).await);
         if seed % 50 == 49 {
             broker.interrupt();
         }
     }
-    eventually("all are done", async || service.jobs(State::Done).await == 300).await;
+    eventually("all are done", async || {
+        service.jobs(State::Done).await == 300
+    })
+    .await;
     assert_eq!(service.count("select count(*) as n from orders").await, 300);
     assert_eq!(service.count("select count(*) as n from events").await, 300);
     service.stop().await;
@@ -166,22 +204,39 @@ async fn a_deleted_queue_and_exchange_are_declared_again() {
     service.drained().await;
     let url = service.parts.config.amqp_url.clone().unwrap();
     let prefix = service.parts.config.amqp_prefix.clone();
-    let connection = lapin::Connection::connect(&url, lapin::ConnectionProperties::default()).await.unwrap();
+    let connection = lapin::Connection::connect(&url, lapin::ConnectionProperties::default())
+        .await
+        .unwrap();
     let channel = connection.create_channel().await.unwrap();
     let name = format!("{prefix}.orders");
     let options = lapin::options::QueueDeleteOptions::default();
-    channel.queue_delete(name.as_str().into(), options).await.unwrap();
+    channel
+        .queue_delete(name.as_str().into(), options)
+        .await
+        .unwrap();
     for seed in 2..10 {
         assert!(is_accepted(&service, seed).await);
     }
-    eventually("all are done", async || service.jobs(State::Done).await == 9).await;
+    eventually("all are done", async || {
+        service.jobs(State::Done).await == 9
+    })
+    .await;
     let options = lapin::options::ExchangeDeleteOptions::default();
-    channel.exchange_delete(name.as_str().into(), options).await.unwrap();
+    channel
+        .exchange_delete(name.as_str().into(), options)
+        .await
+        .unwrap();
     for seed in 10..20 {
         assert!(is_accepted(&service, seed).await);
     }
-    eventually("all are done", async || service.jobs(State::Done).await == 19).await;
-    eventually("the bus is ready", async || service.parts.bus.is_ready(Queue::Orders)).await;
+    eventually("all are done", async || {
+        service.jobs(State::Done).await == 19
+    })
+    .await;
+    eventually("the bus is ready", async || {
+        service.parts.bus.is_ready(Queue::Orders)
+    })
+    .await;
     service.stop().await;
 }
 
@@ -194,17 +249,30 @@ async fn a_dead_job_shows_in_the_dead_letter_queue() {
     let hopeless = crate::support::delivery::storefront("orders/create", r#"{"id":"none"}"#);
     assert_eq!(service.answer(&hopeless).await.0, 200);
     eventually("it is dead", async || service.jobs(State::Dead).await == 1).await;
-    let job = service.db().query("select id from jobs").fetch_one().await.unwrap();
+    let job = service
+        .db()
+        .query("select id from jobs")
+        .fetch_one()
+        .await
+        .unwrap();
     let job: uuid::Uuid = job.get("id").unwrap();
     let url = service.parts.config.amqp_url.clone().unwrap();
-    let connection = lapin::Connection::connect(&url, lapin::ConnectionProperties::default()).await.unwrap();
+    let connection = lapin::Connection::connect(&url, lapin::ConnectionProperties::default())
+        .await
+        .unwrap();
     let channel = connection.create_channel().await.unwrap();
     let queue = format!("{}.dead", service.parts.config.amqp_prefix);
     eventually("the broker shows it", async || {
         let options = lapin::options::BasicGetOptions { no_ack: true };
-        let message = channel.basic_get(queue.as_str().into(), options).await.unwrap();
+        let message = channel
+            .basic_get(queue.as_str().into(), options)
+            .await
+            .unwrap();
         message.is_some_and(|message| {
-            assert_eq!(message.delivery.routing_key.as_str(), "orders.orders.create");
+            assert_eq!(
+                message.delivery.routing_key.as_str(),
+                "orders.orders.create"
+            );
             String::from_utf8_lossy(&message.delivery.data).contains(&job.to_string())
         })
     })

@@ -46,8 +46,14 @@ async fn one_effect_each(db: &Db, orders: i64) {
         jobs::count(db, Queue::Orders, State::Ready).await.unwrap() == 0
     })
     .await;
-    assert_eq!(jobs::count(db, Queue::Orders, State::Dead).await.unwrap(), 0);
-    assert_eq!(jobs::count(db, Queue::Orders, State::Done).await.unwrap(), orders);
+    assert_eq!(
+        jobs::count(db, Queue::Orders, State::Dead).await.unwrap(),
+        0
+    );
+    assert_eq!(
+        jobs::count(db, Queue::Orders, State::Done).await.unwrap(),
+        orders
+    );
     for counted in [
         "select count(*) as n from orders",
         "select count(*) as n from fulfillments",
@@ -125,7 +131,10 @@ async fn post_all(port: u16, orders: u64, finished: Arc<AtomicBool>) -> Vec<(u64
             (seed, statuses)
         }
     });
-    let statuses = futures_util::stream::iter(deliveries).buffer_unordered(16).collect().await;
+    let statuses = futures_util::stream::iter(deliveries)
+        .buffer_unordered(16)
+        .collect()
+        .await;
     finished.store(true, Ordering::SeqCst);
     statuses
 }
@@ -149,7 +158,10 @@ async fn heavy_sigterm_under_load_answers_what_is_under_way_and_exits_0() {
     }
     let db = Db::open(&backend.database_url, 2).await.unwrap();
     assert_eq!(count(&db, "select count(*) as n from jobs").await, accepted);
-    assert_eq!(count(&db, "select count(*) as n from jobs where crashes > 0").await, 0);
+    assert_eq!(
+        count(&db, "select count(*) as n from jobs where crashes > 0").await,
+        0
+    );
     let _processes = start_all(&backend, port);
     one_effect_each(&db, accepted).await;
     db.close().await;
@@ -189,9 +201,15 @@ async fn heavy_a_job_that_ends_its_worker_each_time_is_buried_and_its_neighbours
         let mut worker = Process::start("waybill-orders", &["--concurrency", "1"], &settings);
         if run == 0 {
             let waiting = "select count(*) as n from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
-            eventually("the worker is stuck", async || count(&db, waiting).await > 0).await;
+            eventually("the worker is stuck", async || {
+                count(&db, waiting).await > 0
+            })
+            .await;
         } else {
-            eventually("the run is counted", async || count(&db, crashes).await == run).await;
+            eventually("the run is counted", async || {
+                count(&db, crashes).await == run
+            })
+            .await;
             pause(Duration::from_millis(200)).await;
         }
         worker.kill();

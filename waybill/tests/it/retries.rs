@@ -11,15 +11,21 @@ use crate::support::{Service, eventually, service};
 
 /// Makes every write of an order fail, as a bug or a full table space would.
 async fn break_orders(service: &Service) {
-    service.execute("alter table orders rename to orders_elsewhere").await;
+    service
+        .execute("alter table orders rename to orders_elsewhere")
+        .await;
 }
 
 async fn mend_orders(service: &Service) {
-    service.execute("alter table orders_elsewhere rename to orders").await;
+    service
+        .execute("alter table orders_elsewhere rename to orders")
+        .await;
 }
 
 async fn attempts(service: &Service) -> i64 {
-    service.count("select coalesce(max(attempts), 0) as n from jobs").await
+    service
+        .count("select coalesce(max(attempts), 0) as n from jobs")
+        .await
 }
 
 fn named(id: i64, name: &str) -> Delivery {
@@ -34,17 +40,30 @@ async fn a_failed_job_is_tried_again_with_growing_pauses_until_it_succeeds() {
     assert_eq!(service.answer(&order("orders/create", 1)).await.0, 200);
     // On a manual clock the jitter is none: 1 s, 2 s, 4 s.
     for (attempt, pause) in [(1, 1), (2, 2), (3, 4)] {
-        eventually("the attempt is counted", async || attempts(&service).await == attempt).await;
+        eventually("the attempt is counted", async || {
+            attempts(&service).await == attempt
+        })
+        .await;
         let due = service.count("select run_at as n from jobs").await - service.clock().now().0;
         assert_eq!(due, pause * 1000, "after attempt {attempt}");
-        service.clock().advance(Duration::from_secs(pause.unsigned_abs()));
+        service
+            .clock()
+            .advance(Duration::from_secs(pause.unsigned_abs()));
     }
-    eventually("the fourth attempt is counted", async || attempts(&service).await == 4).await;
+    eventually("the fourth attempt is counted", async || {
+        attempts(&service).await == 4
+    })
+    .await;
     mend_orders(&service).await;
     service.clock().advance(Duration::from_secs(8));
     eventually("it is done", async || service.jobs(State::Done).await == 1).await;
     assert_eq!(service.count("select count(*) as n from orders").await, 1);
-    assert_eq!(service.count("select count(*) as n from jobs where last_error is null").await, 1);
+    assert_eq!(
+        service
+            .count("select count(*) as n from jobs where last_error is null")
+            .await,
+        1
+    );
     service.stop().await;
 }
 
@@ -54,7 +73,10 @@ async fn after_twelve_failures_a_job_is_dead_and_keeps_its_body() {
     break_orders(&service).await;
     assert_eq!(service.answer(&order("orders/create", 1)).await.0, 200);
     for attempt in 1..=12 {
-        eventually("the attempt is counted", async || attempts(&service).await == attempt).await;
+        eventually("the attempt is counted", async || {
+            attempts(&service).await == attempt
+        })
+        .await;
         service.clock().advance(Duration::from_hours(1));
     }
     assert_eq!(service.jobs(State::Dead).await, 1);
@@ -69,19 +91,31 @@ async fn after_twelve_failures_a_job_is_dead_and_keeps_its_body() {
 #[tokio::test]
 async fn a_job_that_fails_does_not_take_its_neighbours_with_it() {
     let service = service().without_workers().manual_clock().start().await;
-    service.execute("create unique index one_name on orders (name)").await;
+    service
+        .execute("create unique index one_name on orders (name)")
+        .await;
     for id in 1..=20 {
-        let name = if id == 7 || id == 13 { "the same".to_owned() } else { format!("#{id}") };
+        let name = if id == 7 || id == 13 {
+            "the same".to_owned()
+        } else {
+            format!("#{id}")
+        };
         assert_eq!(service.answer(&named(id, &name)).await.0, 200);
     }
     let unreadable = storefront("orders/create", r#"{"id":"none"}"#).id("w-99");
     assert_eq!(service.answer(&unreadable).await.0, 200);
     let mut service = service;
     service.start_workers();
-    eventually("all but two are done", async || service.jobs(State::Done).await == 19).await;
+    eventually("all but two are done", async || {
+        service.jobs(State::Done).await == 19
+    })
+    .await;
     eventually("one is dead", async || service.jobs(State::Dead).await == 1).await;
     let failed = "select count(*) as n from jobs where state = 'ready' and attempts = 1";
-    eventually("one will be tried again", async || service.count(failed).await == 1).await;
+    eventually("one will be tried again", async || {
+        service.count(failed).await == 1
+    })
+    .await;
     assert_eq!(service.count("select count(*) as n from orders").await, 19);
     assert_eq!(service.count("select count(*) as n from events").await, 19);
     service.stop().await;
@@ -93,15 +127,28 @@ async fn a_job_whose_runs_ended_their_process_five_times_is_buried_and_its_neigh
     for id in 1..=5 {
         assert_eq!(service.answer(&named(id, &id.to_string())).await.0, 200);
     }
-    service.execute("update jobs set crashes = 5 where external_id = 'w-3'").await;
+    service
+        .execute("update jobs set crashes = 5 where external_id = 'w-3'")
+        .await;
     assert_eq!(MAX_CRASHES, 5);
     let mut service = service;
     service.start_workers();
-    eventually("it is buried", async || service.jobs(State::Dead).await == 1).await;
-    eventually("the others are done", async || service.jobs(State::Done).await == 4).await;
+    eventually("it is buried", async || {
+        service.jobs(State::Dead).await == 1
+    })
+    .await;
+    eventually("the others are done", async || {
+        service.jobs(State::Done).await == 4
+    })
+    .await;
     let buried = "select count(*) as n from jobs where external_id = 'w-3' and state = 'dead' and last_error like '%process ended%'";
     assert_eq!(service.count(buried).await, 1);
-    assert_eq!(service.count("select count(*) as n from jobs where crashes > 0 and state = 'done'").await, 0);
+    assert_eq!(
+        service
+            .count("select count(*) as n from jobs where crashes > 0 and state = 'done'")
+            .await,
+        0
+    );
     service.stop().await;
 }
 
@@ -109,14 +156,20 @@ async fn a_job_whose_runs_ended_their_process_five_times_is_buried_and_its_neigh
 async fn jobs_that_were_never_rung_are_found_by_the_sweep() {
     let service = service().start().await;
     // As after a crash between the commit and the ring: nobody knows but the database.
-    let quiet = crate::support::service().without_workers().start_beside(&service).await;
+    let quiet = crate::support::service()
+        .without_workers()
+        .start_beside(&service)
+        .await;
     if !is_distributed() {
         // Another process' local bus rings nobody here.
         assert_eq!(quiet.answer(&named(1, "a")).await.0, 200);
     } else {
         service.execute("update jobs set rung_at = null").await;
         quiet.parts.bus.close().await;
-        eventually("the bus is gone", async || !quiet.parts.bus.is_ready(common::job::Queue::Orders)).await;
+        eventually("the bus is gone", async || {
+            !quiet.parts.bus.is_ready(common::job::Queue::Orders)
+        })
+        .await;
         assert_eq!(quiet.answer(&named(1, "a")).await.0, 200);
     }
     let swept = tokio::time::timeout(Duration::from_secs(5), service.drained()).await;
@@ -133,18 +186,38 @@ async fn a_ring_that_comes_twice_does_the_work_once() {
         assert_eq!(service.answer(&named(id, &id.to_string())).await.0, 200);
     }
     service.drained().await;
-    let rows = service.db().query("select id from jobs order by id").fetch_all().await.unwrap();
+    let rows = service
+        .db()
+        .query("select id from jobs order by id")
+        .fetch_all()
+        .await
+        .unwrap();
     let ids: Vec<uuid::Uuid> = rows.iter().map(|row| row.get("id").unwrap()).collect();
     let queue = common::job::Queue::Orders;
     for _ in 0..5 {
-        service.parts.bus.ring(queue, "orders/create", &ids).await.unwrap();
-        service.parts.bus.ring_again(queue, "orders/create", &ids).await.unwrap();
+        service
+            .parts
+            .bus
+            .ring(queue, "orders/create", &ids)
+            .await
+            .unwrap();
+        service
+            .parts
+            .bus
+            .ring_again(queue, "orders/create", &ids)
+            .await
+            .unwrap();
     }
     // The rings before this one have been worked on when it has.
     assert_eq!(service.answer(&named(4, "4")).await.0, 200);
     service.drained().await;
     assert_eq!(service.count("select count(*) as n from events").await, 4);
-    assert_eq!(service.count("select cast(sum(attempts) + sum(crashes) as bigint) as n from jobs").await, 0);
+    assert_eq!(
+        service
+            .count("select cast(sum(attempts) + sum(crashes) as bigint) as n from jobs")
+            .await,
+        0
+    );
     service.stop().await;
 }
 
@@ -156,9 +229,22 @@ async fn expired_ids_and_old_bodies_are_cut() {
     service.clock().advance(Duration::from_hours(8 * 24));
     let now = service.clock().now();
     let db = service.db();
-    assert_eq!(common::store::webhook_ids::forget_expired(db, now, 10).await.unwrap(), 1);
+    assert_eq!(
+        common::store::webhook_ids::forget_expired(db, now, 10)
+            .await
+            .unwrap(),
+        1
+    );
     let old = now.minus(service.parts.config.job_retention);
-    assert_eq!(common::store::jobs::cut_bodies(db, old, 10).await.unwrap(), 1);
-    assert_eq!(service.count("select count(*) as n from jobs where body is null").await, 1);
+    assert_eq!(
+        common::store::jobs::cut_bodies(db, old, 10).await.unwrap(),
+        1
+    );
+    assert_eq!(
+        service
+            .count("select count(*) as n from jobs where body is null")
+            .await,
+        1
+    );
     service.stop().await;
 }

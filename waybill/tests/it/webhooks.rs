@@ -15,7 +15,9 @@ const BAD_HMAC: &str = r#"{"detail":"Invalid HMAC signature"}"#;
 const BAD_PAYMENT: &str = r#"{"detail":"Invalid payment signature"}"#;
 
 fn event(id: &str) -> Delivery {
-    payment(format!(r#"{{"id":"{id}","object":"event","type":"charge.refunded","data":{{"object":{{"id":"ch_1","customer":"cus_1"}}}}}}"#))
+    payment(format!(
+        r#"{{"id":"{id}","object":"event","type":"charge.refunded","data":{{"object":{{"id":"ch_1","customer":"cus_1"}}}}}}"#
+    ))
 }
 
 async fn is(service: &Service, delivery: &Delivery, status: u16, body: &str) {
@@ -60,7 +62,11 @@ async fn the_same_id_again_is_a_duplicate_and_makes_no_second_job() {
 
 #[tokio::test]
 async fn a_duplicate_may_be_answered_200_instead() {
-    let service = service().setting("WEBHOOK_DUPLICATE_STATUS", "200").without_workers().start().await;
+    let service = service()
+        .setting("WEBHOOK_DUPLICATE_STATUS", "200")
+        .without_workers()
+        .start()
+        .await;
     let delivery = order("orders/create", 1).id("w-1");
     is(&service, &delivery, 200, OK).await;
     is(&service, &delivery, 200, OK).await;
@@ -129,9 +135,15 @@ async fn a_signature_that_is_missing_malformed_or_wrong_gets_the_same_401() {
         good.clone().also(hmac, flipped),
         changed_body,
         // Signed for another secret.
-        good.clone().header(hmac, common::signature::sign_storefront("another secret", &good.body)),
+        good.clone().header(
+            hmac,
+            common::signature::sign_storefront("another secret", &good.body),
+        ),
         // All checks below the signature would fail too: the signature is first.
-        Delivery { body: b"not json".to_vec(), ..good.clone().without("X-Storefront-Topic") },
+        Delivery {
+            body: b"not json".to_vec(),
+            ..good.clone().without("X-Storefront-Topic")
+        },
     ];
     for delivery in &spoilt {
         let response = service.post(delivery).await;
@@ -140,14 +152,21 @@ async fn a_signature_that_is_missing_malformed_or_wrong_gets_the_same_401() {
         assert_eq!(response.text().await.unwrap(), BAD_HMAC);
     }
     is(&service, &good.clone().also(hmac, signature), 200, OK).await;
-    assert_eq!(service.jobs(State::Ready).await, 1, "nothing refused was stored or remembered");
+    assert_eq!(
+        service.jobs(State::Ready).await,
+        1,
+        "nothing refused was stored or remembered"
+    );
     service.stop().await;
 }
 
 #[tokio::test]
 async fn a_payment_signature_is_checked_by_scheme_time_and_every_secret() {
     let service = service()
-        .setting("PAYMENT_WEBHOOK_SECRET", "newest-secret,payment-test-secret")
+        .setting(
+            "PAYMENT_WEBHOOK_SECRET",
+            "newest-secret,payment-test-secret",
+        )
         .manual_clock()
         .without_workers()
         .start()
@@ -171,11 +190,29 @@ async fn a_payment_signature_is_checked_by_scheme_time_and_every_secret() {
         String::new(),
     ];
     for header in refused {
-        is(&service, &event("evt_1").header(name, header), 401, BAD_PAYMENT).await;
+        is(
+            &service,
+            &event("evt_1").header(name, header),
+            401,
+            BAD_PAYMENT,
+        )
+        .await;
     }
     is(&service, &event("evt_1").without(name), 401, BAD_PAYMENT).await;
-    is(&service, &event("evt_1").also(name, "t=1,v1=00"), 401, BAD_PAYMENT).await;
-    is(&service, &event("evt_1").header(name, format!("{good},v1={v1}")), 200, OK).await;
+    is(
+        &service,
+        &event("evt_1").also(name, "t=1,v1=00"),
+        401,
+        BAD_PAYMENT,
+    )
+    .await;
+    is(
+        &service,
+        &event("evt_1").header(name, format!("{good},v1={v1}")),
+        200,
+        OK,
+    )
+    .await;
     assert_eq!(service.jobs(State::Ready).await, 1);
     service.stop().await;
 }
@@ -203,8 +240,14 @@ async fn every_topic_and_event_type_becomes_a_job_of_its_queue() {
         is(&service, &payment(body), 200, OK).await;
     }
     let queued = async |sql| service.count(sql).await;
-    assert_eq!(queued("select count(*) as n from jobs where queue = 'orders' and state = 'ready'").await, 5);
-    assert_eq!(queued("select count(*) as n from jobs where queue = 'payments' and state = 'ready'").await, 6);
+    assert_eq!(
+        queued("select count(*) as n from jobs where queue = 'orders' and state = 'ready'").await,
+        5
+    );
+    assert_eq!(
+        queued("select count(*) as n from jobs where queue = 'payments' and state = 'ready'").await,
+        6
+    );
     let privacy = "select count(*) as n from jobs where queue = 'privacy' and state = 'ready' and deadline_at = 1802592000000";
     assert_eq!(queued(privacy).await, 3, "due in thirty days");
     service.stop().await;
@@ -213,8 +256,20 @@ async fn every_topic_and_event_type_becomes_a_job_of_its_queue() {
 #[tokio::test]
 async fn an_unknown_topic_or_type_is_kept_as_done_so_that_nobody_retries_it() {
     let service = service().manual_clock().without_workers().start().await;
-    is(&service, &storefront("products/update", "{}").id("w-1"), 200, OK).await;
-    is(&service, &payment(r#"{"id":"evt_1","type":"plan.created"}"#), 200, OK).await;
+    is(
+        &service,
+        &storefront("products/update", "{}").id("w-1"),
+        200,
+        OK,
+    )
+    .await;
+    is(
+        &service,
+        &payment(r#"{"id":"evt_1","type":"plan.created"}"#),
+        200,
+        OK,
+    )
+    .await;
     assert_eq!(service.jobs(State::Done).await, 2);
     assert_eq!(service.jobs(State::Ready).await, 0);
     service.stop().await;
@@ -230,7 +285,8 @@ async fn kinds_without_a_handler_wait_untouched() {
     // A worker has had its chance once it has done something that came later.
     is(&service, &order("orders/create", 1), 200, OK).await;
     service.drained().await;
-    let untouched = "select count(*) as n from jobs where state = 'ready' and attempts = 0 and crashes = 0";
+    let untouched =
+        "select count(*) as n from jobs where state = 'ready' and attempts = 0 and crashes = 0";
     assert_eq!(service.count(untouched).await, 2);
     service.stop().await;
 }
@@ -247,10 +303,28 @@ async fn headers_that_cannot_be_used_are_named_in_a_422() {
     }
     assert_eq!(service.answer(&good.clone().without(topic)).await.0, 422);
     let shop = "X-Storefront-Shop-Domain";
-    assert_eq!(service.answer(&good.clone().header(shop, "a shop?")).await.0, 422);
-    assert_eq!(service.answer(&good.clone().id(&"x".repeat(256))).await.0, 422);
+    assert_eq!(
+        service
+            .answer(&good.clone().header(shop, "a shop?"))
+            .await
+            .0,
+        422
+    );
+    assert_eq!(
+        service.answer(&good.clone().id(&"x".repeat(256))).await.0,
+        422
+    );
     is(&service, &good.clone().id(&"x".repeat(255)), 200, OK).await;
-    is(&service, &good.clone().without(shop).without("X-Storefront-Webhook-Id"), 200, OK).await;
+    is(
+        &service,
+        &good
+            .clone()
+            .without(shop)
+            .without("X-Storefront-Webhook-Id"),
+        200,
+        OK,
+    )
+    .await;
     service.stop().await;
 }
 
@@ -268,10 +342,19 @@ async fn a_signed_body_that_is_not_a_json_object_is_a_422() {
         b"\"text\"",
     ];
     for body in not_json {
-        assert_eq!(service.answer(&storefront("orders/create", body)).await.0, 422);
+        assert_eq!(
+            service.answer(&storefront("orders/create", body)).await.0,
+            422
+        );
         assert_eq!(service.answer(&payment(body)).await.0, 422);
     }
-    for body in [r"{}", r#"{"id":"evt_1"}"#, r#"{"type":"x"}"#, r#"{"id":1,"type":"x"}"#, r#"{"id":"e\n1","type":"x"}"#] {
+    for body in [
+        r"{}",
+        r#"{"id":"evt_1"}"#,
+        r#"{"type":"x"}"#,
+        r#"{"id":1,"type":"x"}"#,
+        r#"{"id":"e\n1","type":"x"}"#,
+    ] {
         assert_eq!(service.answer(&payment(body)).await.0, 422, "{body}");
     }
     assert_eq!(service.jobs(State::Ready).await, 0);
@@ -281,7 +364,11 @@ async fn a_signed_body_that_is_not_a_json_object_is_a_422() {
 #[tokio::test]
 async fn hostile_json_is_accepted_or_refused_but_harms_nobody() {
     let service = service().start().await;
-    let deep = format!("{{\"id\":1,\"note\":{}{}}}", "[".repeat(100_000), "]".repeat(100_000));
+    let deep = format!(
+        "{{\"id\":1,\"note\":{}{}}}",
+        "[".repeat(100_000),
+        "]".repeat(100_000)
+    );
     let bodies = [
         deep.as_str(),
         r#"{"id":2,"id":3}"#,
@@ -295,7 +382,11 @@ async fn hostile_json_is_accepted_or_refused_but_harms_nobody() {
     ];
     for body in bodies {
         let (status, _) = service.answer(&storefront("orders/create", body)).await;
-        assert!(status == 200 || status == 422, "{status} for {}", &body[..body.len().min(60)]);
+        assert!(
+            status == 200 || status == 422,
+            "{status} for {}",
+            &body[..body.len().min(60)]
+        );
     }
     service.drained().await;
     let exact = "select count(*) as n from orders where id = 9007199254740993";
@@ -318,7 +409,10 @@ async fn a_shop_has_two_deliveries_a_second_and_is_told_when_to_come_back() {
     assert_eq!(limited.status(), 429);
     assert_eq!(limited.headers()["retry-after"], "1");
     assert_eq!(limited.headers()["x-error-code"], "AUTH_006");
-    assert_eq!(limited.text().await.unwrap(), r#"{"detail":"Rate limit exceeded"}"#);
+    assert_eq!(
+        limited.text().await.unwrap(),
+        r#"{"detail":"Rate limit exceeded"}"#
+    );
     is(&service, &from("b.example"), 200, OK).await;
     // A delivery that is not verified does not use up the shop's share.
     let forged = from("c.example").header("X-Storefront-Hmac-Sha256", "x");
@@ -348,30 +442,57 @@ async fn payment_events_are_limited_together() {
 
 #[tokio::test]
 async fn a_body_of_the_limit_is_taken_and_one_byte_more_is_not() {
-    let service = service().setting("WEBHOOK_MAX_BODY_BYTES", "2048").without_workers().start().await;
+    let service = service()
+        .setting("WEBHOOK_MAX_BODY_BYTES", "2048")
+        .without_workers()
+        .start()
+        .await;
     let sized = |size: usize| {
         let padding = " ".repeat(size - r#"{"id":1}"#.len());
         storefront("orders/create", format!(r#"{{"id":1}}{padding}"#))
     };
     is(&service, &sized(2048), 200, OK).await;
-    is(&service, &sized(2049), 413, r#"{"detail":"Request body too large"}"#).await;
+    is(
+        &service,
+        &sized(2049),
+        413,
+        r#"{"detail":"Request body too large"}"#,
+    )
+    .await;
     for (size, status) in [(2048, "200"), (2049, "413")] {
         let delivery = sized(size);
-        let chunked = format!("{size:x}\r\n{}\r\n0\r\n\r\n", String::from_utf8(delivery.body.clone()).unwrap());
-        let answer = raw(&service, &head(&delivery, "Transfer-Encoding: chunked"), &chunked).await;
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
+        let chunked = format!(
+            "{size:x}\r\n{}\r\n0\r\n\r\n",
+            String::from_utf8(delivery.body.clone()).unwrap()
+        );
+        let answer = raw(
+            &service,
+            &head(&delivery, "Transfer-Encoding: chunked"),
+            &chunked,
+        )
+        .await;
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}")),
+            "{answer}"
+        );
     }
     // The length is a lie: the sender stops early.
     let delivery = sized(1000);
     let body = String::from_utf8(delivery.body.clone()).unwrap();
     let answer = raw(&service, &head(&delivery, "Content-Length: 1500"), &body).await;
-    assert!(answer.starts_with("HTTP/1.1 400") || answer.is_empty(), "{answer}");
+    assert!(
+        answer.starts_with("HTTP/1.1 400") || answer.is_empty(),
+        "{answer}"
+    );
     assert_eq!(service.jobs(State::Ready).await, 2);
     service.stop().await;
 }
 
 fn head(delivery: &Delivery, length: &str) -> String {
-    let mut head = format!("POST {} HTTP/1.1\r\nHost: waybill\r\n{length}\r\n", delivery.path);
+    let mut head = format!(
+        "POST {} HTTP/1.1\r\nHost: waybill\r\n{length}\r\n",
+        delivery.path
+    );
     for (name, value) in &delivery.headers {
         head += &format!("{name}: {}\r\n", String::from_utf8(value.clone()).unwrap());
     }
@@ -399,10 +520,18 @@ async fn an_encoded_body_is_never_inflated() {
     let service = service().without_workers().start().await;
     let good = order("orders/create", 1);
     for encoding in ["gzip", "br", "deflate, identity", ""] {
-        let answer = service.answer(&good.clone().header("Content-Encoding", encoding)).await;
+        let answer = service
+            .answer(&good.clone().header("Content-Encoding", encoding))
+            .await;
         assert_eq!(answer.0, 415, "{encoding:?}");
     }
-    is(&service, &good.clone().header("Content-Encoding", "identity"), 200, OK).await;
+    is(
+        &service,
+        &good.clone().header("Content-Encoding", "identity"),
+        200,
+        OK,
+    )
+    .await;
     service.stop().await;
 }
 
@@ -410,7 +539,10 @@ async fn an_encoded_body_is_never_inflated() {
 async fn slow_headers_slow_bodies_and_idle_sockets_are_closed_after_ten_seconds() {
     let service = service().without_workers().start().await;
     let delivery = order("orders/create", 1);
-    let whole = head(&delivery, &format!("Content-Length: {}", delivery.body.len()));
+    let whole = head(
+        &delivery,
+        &format!("Content-Length: {}", delivery.body.len()),
+    );
     let started = tokio::time::Instant::from_std(std_now());
     let mut idle = Vec::new();
     for _ in 0..500 {
@@ -433,7 +565,10 @@ async fn slow_headers_slow_bodies_and_idle_sockets_are_closed_after_ten_seconds(
         let _ = socket.read_to_end(&mut rest).await;
     }
     let taken = started.elapsed();
-    assert!(taken > Duration::from_secs(9) && taken < Duration::from_secs(14), "{taken:?}");
+    assert!(
+        taken > Duration::from_secs(9) && taken < Duration::from_secs(14),
+        "{taken:?}"
+    );
     service.stop().await;
 }
 
@@ -446,19 +581,35 @@ fn std_now() -> std::time::Instant {
 async fn a_request_id_is_taken_kept_with_the_job_and_given_out() {
     let service = service().without_workers().start().await;
     let good = order("orders/create", 1);
-    let answered = service.post(&good.clone().header("X-Request-Id", "trace-7")).await;
+    let answered = service
+        .post(&good.clone().header("X-Request-Id", "trace-7"))
+        .await;
     assert_eq!(answered.headers()["x-request-id"], "trace-7");
-    assert_eq!(service.count("select count(*) as n from jobs where trace = 'trace-7'").await, 1);
+    assert_eq!(
+        service
+            .count("select count(*) as n from jobs where trace = 'trace-7'")
+            .await,
+        1
+    );
     // One that could forge a log line is replaced.
-    let answered = service.post(&good.clone().header("X-Request-Id", "a b\tc")).await;
-    let own = answered.headers()["x-request-id"].to_str().unwrap().to_owned();
+    let answered = service
+        .post(&good.clone().header("X-Request-Id", "a b\tc"))
+        .await;
+    let own = answered.headers()["x-request-id"]
+        .to_str()
+        .unwrap()
+        .to_owned();
     let job = service
         .db()
         .query("select id, trace from jobs order by id desc limit 1")
         .fetch_one()
         .await
         .unwrap();
-    assert_eq!(job.get::<uuid::Uuid>("id").unwrap().to_string(), own, "it is the job's id");
+    assert_eq!(
+        job.get::<uuid::Uuid>("id").unwrap().to_string(),
+        own,
+        "it is the job's id"
+    );
     assert_eq!(job.get::<Option<String>>("trace").unwrap(), None);
     service.stop().await;
 }
@@ -466,7 +617,10 @@ async fn a_request_id_is_taken_kept_with_the_job_and_given_out() {
 #[tokio::test]
 async fn one_id_at_two_replicas_from_sixty_four_clients_at_once_is_accepted_once() {
     let service = service().without_workers().start().await;
-    let replica = crate::support::service().without_workers().start_beside(&service).await;
+    let replica = crate::support::service()
+        .without_workers()
+        .start_beside(&service)
+        .await;
     for round in 0..5 {
         let delivery = order("orders/create", 1).id(&format!("round-{round}"));
         let answers = (0..64).map(|client| {
@@ -485,8 +639,13 @@ async fn one_id_at_two_replicas_from_sixty_four_clients_at_once_is_accepted_once
 #[tokio::test]
 async fn batches_with_the_same_ids_in_other_orders_do_not_block_each_other() {
     let service = service().without_workers().start().await;
-    let replica = crate::support::service().without_workers().start_beside(&service).await;
-    let ids: Vec<String> = (0..200).map(|n| format!("w-{:03}", (n * 37) % 200)).collect();
+    let replica = crate::support::service()
+        .without_workers()
+        .start_beside(&service)
+        .await;
+    let ids: Vec<String> = (0..200)
+        .map(|n| format!("w-{:03}", (n * 37) % 200))
+        .collect();
     let forth = ids.iter().map(|id| (&service, id));
     let back = ids.iter().rev().map(|id| (&replica, id));
     let answers = forth.chain(back).map(|(service, id)| async move {
@@ -502,9 +661,16 @@ async fn batches_with_the_same_ids_in_other_orders_do_not_block_each_other() {
 #[tokio::test]
 async fn other_methods_and_paths_are_answered_in_json() {
     let service = service().without_workers().start().await;
-    let wrong_method = service.get("/api/webhooks/storefront").send().await.unwrap();
+    let wrong_method = service
+        .get("/api/webhooks/storefront")
+        .send()
+        .await
+        .unwrap();
     assert_eq!(wrong_method.status(), 405);
-    assert_eq!(wrong_method.text().await.unwrap(), r#"{"detail":"Method not allowed"}"#);
+    assert_eq!(
+        wrong_method.text().await.unwrap(),
+        r#"{"detail":"Method not allowed"}"#
+    );
     let nowhere = service.get("/api/nowhere").send().await.unwrap();
     assert_eq!(nowhere.status(), 404);
     assert_eq!(nowhere.text().await.unwrap(), r#"{"detail":"Not found"}"#);
@@ -516,6 +682,11 @@ async fn a_shop_in_capitals_is_the_same_shop() {
     let service = service().without_workers().start().await;
     let delivery = order("orders/create", 1).header("X-Storefront-Shop-Domain", "SHOP.Example");
     is(&service, &delivery, 200, OK).await;
-    assert_eq!(service.count("select count(*) as n from jobs where shop = 'shop.example'").await, 1);
+    assert_eq!(
+        service
+            .count("select count(*) as n from jobs where shop = 'shop.example'")
+            .await,
+        1
+    );
     service.stop().await;
 }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use common::clock::{Clock, Timestamp};
 use common::config::Config;
 use common::job::Job;
@@ -36,16 +36,16 @@ pub fn prepare(config: &Config, job: &Job) -> Result<Task> {
 
 pub async fn apply(clock: &Clock, tx: &mut Tx, tasks: &[(&Job, &Task)]) -> Result<()> {
     let now = clock.now();
-    let mut newest: BTreeMap<(String, i64), &Task> = BTreeMap::new();
+    // Sorted by key, as every writer of these rows does: no two of them wait in a circle.
+    let mut orders: BTreeMap<(String, i64), &Task> = BTreeMap::new();
     for (job, task) in tasks {
         let shop = shop_of(tx, job, task).await?;
-        let kept = newest.entry((shop, task.order.id)).or_insert(task);
-        if task.order.updated_at >= kept.order.updated_at {
-            *kept = task;
+        if orders.insert((shop, task.order.id), task).is_some() {
+            // What the later one takes from the earlier is for the database to say.
+            bail!("two versions of one order; they are run in turn");
         }
     }
-    // Sorted by key, as every writer of these rows does: no two of them wait in a circle.
-    let received: Vec<Received<'_>> = newest
+    let received: Vec<Received<'_>> = orders
         .iter()
         .map(|((shop, _), task)| Received {
             shop,
@@ -53,7 +53,7 @@ pub async fn apply(clock: &Clock, tx: &mut Tx, tasks: &[(&Job, &Task)]) -> Resul
         })
         .collect();
     orders::upsert(tx, &received, now).await?;
-    initiate(clock, tx, &newest, now).await
+    initiate(clock, tx, &orders, now).await
 }
 
 /// A delivery without the shop's header belongs to the shop of the order with that id, when

@@ -32,7 +32,9 @@ pub fn kinds(queue: Queue) -> &'static [&'static str] {
 /// The pure half of the handler of the job's kind.
 pub fn prepare(config: &Config, job: &Job) -> Result<Task> {
     match job.kind.as_str() {
-        "orders/create" => Ok(Task::CreateOrder(Box::new(create_order::prepare(config, job)?))),
+        "orders/create" => Ok(Task::CreateOrder(Box::new(create_order::prepare(
+            config, job,
+        )?))),
         kind => bail!("there is no handler for {kind}"),
     }
 }

@@ -16,7 +16,10 @@ pub struct Backend {
     _folder: TempDir,
 }
 
-#[expect(clippy::disallowed_methods, reason = "tests choose their backend by environment")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "tests choose their backend by environment"
+)]
 fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
@@ -52,7 +55,11 @@ impl Backend {
         }
         let server = required("TEST_DATABASE_URL");
         let admin = Db::open(&server, 1).await.unwrap();
-        admin.query(statement(format!("create database {name}"))).execute().await.unwrap();
+        admin
+            .query(statement(format!("create database {name}")))
+            .execute()
+            .await
+            .unwrap();
         admin.close().await;
         Backend {
             database_url: with_database(&server, &name),
@@ -73,7 +80,11 @@ fn with_database(server: &str, name: &str) -> String {
     let (server, query) = server.split_once('?').unwrap_or((server, ""));
     let (scheme, rest) = server.split_once("://").expect("a URL has a scheme");
     let authority = rest.split('/').next().unwrap_or(rest);
-    let query = if query.is_empty() { String::new() } else { format!("?{query}") };
+    let query = if query.is_empty() {
+        String::new()
+    } else {
+        format!("?{query}")
+    };
     format!("{scheme}://{authority}/{name}{query}")
 }
 

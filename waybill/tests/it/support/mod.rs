@@ -118,7 +118,8 @@ impl Options {
         for (name, value) in self.settings {
             settings.set(name, value);
         }
-        let config = Config::load(&settings, Mode::Production).unwrap_or_else(|wrong| panic!("{wrong}"));
+        let config =
+            Config::load(&settings, Mode::Production).unwrap_or_else(|wrong| panic!("{wrong}"));
         let _ = common::metrics::install();
         let parts = Parts {
             db: open_database(&config.database_url, 12).await.unwrap(),
@@ -154,18 +155,17 @@ impl Service {
 
     pub fn start_workers(&mut self) {
         for queue in Queue::ALL {
-            let worker = Worker {
-                parts: self.parts.clone(),
-                queue,
-                concurrency: 2,
-            };
+            let worker = Worker::new(self.parts.clone(), queue, 2);
             let shutdown = self.shutdown.clone();
             self.spawn(async move { workers::run(worker, shutdown).await.unwrap() });
         }
     }
 
     async fn wait_for_bus(&self) {
-        eventually("the bus is connected", async || self.parts.bus.is_ready(Queue::Orders)).await;
+        eventually("the bus is connected", async || {
+            self.parts.bus.is_ready(Queue::Orders)
+        })
+        .await;
     }
 
     pub fn db(&self) -> &Db {
@@ -205,14 +205,22 @@ impl Service {
     /// A new API key.
     pub async fn api_key(&self) -> String {
         let mut tx = self.db().begin().await.unwrap();
-        let key = api_keys::create(&mut tx, self.clock(), "test", None).await.unwrap();
+        let key = api_keys::create(&mut tx, self.clock(), "test", None)
+            .await
+            .unwrap();
         tx.commit().await.unwrap();
         key
     }
 
     /// The one number that a query selects as `n`.
     pub async fn count(&self, sql: &'static str) -> i64 {
-        self.db().query(sql).fetch_one().await.unwrap().get("n").unwrap()
+        self.db()
+            .query(sql)
+            .fetch_one()
+            .await
+            .unwrap()
+            .get("n")
+            .unwrap()
     }
 
     /// Runs a statement that changes something.
@@ -234,7 +242,10 @@ impl Service {
     /// Waits until no order job is ready.
     pub async fn drained(&self) {
         eventually("the orders queue is drained", async || {
-            jobs::count(self.db(), Queue::Orders, State::Ready).await.unwrap() == 0
+            jobs::count(self.db(), Queue::Orders, State::Ready)
+                .await
+                .unwrap()
+                == 0
         })
         .await;
     }
