@@ -22,11 +22,13 @@ impl Timestamp {
         self.0.div_euclid(1000)
     }
 
+    #[must_use]
     pub fn plus(self, duration: Duration) -> Self {
         let millis = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
         Timestamp(self.0.saturating_add(millis))
     }
 
+    #[must_use]
     pub fn minus(self, duration: Duration) -> Self {
         let millis = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
         Timestamp(self.0.saturating_sub(millis))

@@ -732,11 +732,9 @@ async fn sqlite(
             Value::Int(value) => query.bind(value),
             Value::Bytes(value) => query.bind(value.map(Cow::into_owned)),
             Value::Uuid(value) => query.bind(value),
-            Value::Uuids(values) => values.into_iter().fold(query, |query, id| query.bind(id)),
-            Value::Texts(values) => values
-                .into_iter()
-                .fold(query, |query, text| query.bind(text)),
-            Value::Ints(values) => values.into_iter().fold(query, |query, n| query.bind(n)),
+            Value::Uuids(values) => values.into_iter().fold(query, sqlx::query::Query::bind),
+            Value::Texts(values) => values.into_iter().fold(query, sqlx::query::Query::bind),
+            Value::Ints(values) => values.into_iter().fold(query, sqlx::query::Query::bind),
         };
     }
     if execute {

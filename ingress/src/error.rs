@@ -131,7 +131,10 @@ impl Error {
 
     fn retry_after(self) -> Option<u64> {
         match self {
-            Error::RateLimited(wait) => Some(wait.as_secs_f64().ceil().max(1.0) as u64),
+            Error::RateLimited(wait) => {
+                let begun = u64::from(wait.subsec_nanos() > 0);
+                Some((wait.as_secs() + begun).max(1))
+            }
             Error::Unavailable => Some(2),
             _ => None,
         }

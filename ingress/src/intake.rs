@@ -38,7 +38,7 @@ const BATCH: usize = 256;
 /// A batch of this size need not wait for the one under way.
 const ENOUGH: usize = 32;
 /// A database that takes longer is treated as down: the client has its answer within 1.5 s.
-const STORE_DEADLINE: Duration = Duration::from_millis(1000);
+const STORE_DEADLINE: Duration = Duration::from_secs(1);
 const ANSWER_DEADLINE: Duration = Duration::from_millis(1300);
 /// Jobs that may wait to be rung; beyond that the sweep finds them.
 const UNRUNG: usize = 65_536;
@@ -271,7 +271,8 @@ impl Lane {
     }
 
     fn answer(&self, batch: Vec<Waiting>, stored: &HashSet<JobId>) {
-        metrics::histogram!("waybill_intake_batch_size").record(batch.len() as f64);
+        metrics::histogram!("waybill_intake_batch_size")
+            .record(f64::from(u32::try_from(batch.len()).unwrap_or(u32::MAX)));
         for Waiting { job, answer, .. } in batch {
             if !stored.contains(&job.id) {
                 let _ = answer.send(Verdict::Duplicate);

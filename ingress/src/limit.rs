@@ -9,6 +9,7 @@ use common::clock::Clock;
 use common::config::Config;
 use governor::clock::Clock as _;
 use governor::middleware::NoOpMiddleware;
+use governor::state::keyed::DashMapStateStore;
 use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
 use tokio_util::sync::CancellationToken;
@@ -17,8 +18,8 @@ use crate::App;
 use crate::error::Error;
 
 type Middleware = NoOpMiddleware<Duration>;
-type PerShop =
-    RateLimiter<String, governor::state::keyed::DashMapStateStore<String>, LimitClock, Middleware>;
+type Shops = DashMapStateStore<String>;
+type PerShop = RateLimiter<String, Shops, LimitClock, Middleware>;
 type Whole = RateLimiter<NotKeyed, InMemoryState, LimitClock, Middleware>;
 
 /// The limits that are on.
@@ -34,7 +35,7 @@ impl Limits {
         let quota = |rate| NonZeroU32::new(rate).map(Quota::per_second);
         Limits {
             storefront: quota(config.storefront_rate)
-                .map(|quota| RateLimiter::new(quota, Default::default(), clock.clone())),
+                .map(|quota| RateLimiter::new(quota, Shops::default(), clock.clone())),
             payment: quota(config.payment_rate)
                 .map(|quota| RateLimiter::direct_with_clock(quota, clock.clone())),
             clock,

@@ -21,7 +21,7 @@ use crate::handlers;
 
 const PAUSE: Duration = Duration::from_secs(1);
 /// Jobs rung by one transaction.
-const CHUNK: i64 = 16 * RING_SIZE as i64;
+const CHUNK: i64 = 512;
 /// A rung job that is still ready this long after its turn was lost.
 const LOST_AFTER: Duration = Duration::from_secs(3);
 /// A ring this far ahead was marked by a clock that was wrong.

@@ -26,8 +26,8 @@ struct Message {
     redelivered: bool,
 }
 
-impl Local {
-    pub fn new() -> Self {
+impl Default for Local {
+    fn default() -> Self {
         let channel = || {
             let (sender, receiver) = mpsc::channel(CAPACITY);
             let receiver = Arc::new(Mutex::new(receiver));
@@ -37,7 +37,9 @@ impl Local {
             channels: Arc::new(Queue::ALL.map(|_| channel())),
         }
     }
+}
 
+impl Local {
     fn channel(&self, queue: Queue) -> &Channel {
         &self.channels[match queue {
             Queue::Orders => 0,

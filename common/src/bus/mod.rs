@@ -46,7 +46,7 @@ impl Bus {
 
     /// Within this process.
     pub fn local() -> Self {
-        Bus::Local(Local::new())
+        Bus::Local(Local::default())
     }
 
     pub fn is_local(&self) -> bool {

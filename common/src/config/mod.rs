@@ -105,33 +105,39 @@ impl Config {
 
     /// `DATABASE_URL` alone, for a tool that needs nothing else.
     pub fn database_url(settings: &Settings) -> Result<String, Mistakes> {
-        Reader::one(settings, |reader| reader.database_url())
+        let mut reader = Reader::alone(settings);
+        let url = reader.database_url();
+        url.ok_or(Mistakes(reader.mistakes))
     }
 
     /// `LISTEN_ADDR` alone.
     pub fn listen_addr(settings: &Settings) -> Result<SocketAddr, Mistakes> {
-        Reader::one(settings, |reader| reader.listen_addr())
+        let mut reader = Reader::alone(settings);
+        let address = reader.listen_addr();
+        address.ok_or(Mistakes(reader.mistakes))
     }
 
     /// `PUBLIC_URL` alone.
     pub fn public_url(settings: &Settings) -> Result<String, Mistakes> {
-        Reader::one(settings, |reader| reader.url("PUBLIC_URL"))
+        let mut reader = Reader::alone(settings);
+        let url = reader.url("PUBLIC_URL");
+        url.ok_or(Mistakes(reader.mistakes))
     }
 
     /// The storefront's secrets, newest first, or the development one.
     pub fn storefront_secrets(settings: &Settings) -> Result<Vec<String>, Mistakes> {
-        Reader::one(settings, |reader| {
-            let name = "STOREFRONT_WEBHOOK_SECRET";
-            reader.secrets(name, Mode::Development, DEVELOPMENT_STOREFRONT_SECRET)
-        })
+        let mut reader = Reader::alone(settings);
+        let name = "STOREFRONT_WEBHOOK_SECRET";
+        let secrets = reader.secrets(name, Mode::Development, DEVELOPMENT_STOREFRONT_SECRET);
+        secrets.ok_or(Mistakes(reader.mistakes))
     }
 
     /// The payment provider's secrets, newest first, or the development one.
     pub fn payment_secrets(settings: &Settings) -> Result<Vec<String>, Mistakes> {
-        Reader::one(settings, |reader| {
-            let name = "PAYMENT_WEBHOOK_SECRET";
-            reader.secrets(name, Mode::Development, DEVELOPMENT_PAYMENT_SECRET)
-        })
+        let mut reader = Reader::alone(settings);
+        let name = "PAYMENT_WEBHOOK_SECRET";
+        let secrets = reader.secrets(name, Mode::Development, DEVELOPMENT_PAYMENT_SECRET);
+        secrets.ok_or(Mistakes(reader.mistakes))
     }
 }
 
@@ -147,16 +153,10 @@ impl<'a> Reader<'a> {
         Reader { settings, mistakes }
     }
 
-    /// Reads one setting; the mistakes of others do not matter to it.
-    fn one<T>(
-        settings: &Settings,
-        read: impl FnOnce(&mut Reader<'_>) -> Option<T>,
-    ) -> Result<T, Mistakes> {
-        let mut reader = Reader {
-            settings,
-            mistakes: Vec::new(),
-        };
-        read(&mut reader).ok_or(Mistakes(reader.mistakes))
+    /// For one setting: the mistakes of others do not matter to it.
+    fn alone(settings: &'a Settings) -> Self {
+        let mistakes = Vec::new();
+        Reader { settings, mistakes }
     }
 
     fn listen_addr(&mut self) -> Option<SocketAddr> {

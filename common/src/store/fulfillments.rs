@@ -27,7 +27,7 @@ pub async fn initiate(
     let columns = [
         column("shop", orders.iter().map(|order| order.shop)),
         column("order_id", orders.iter().map(|order| order.order_id)),
-        column("state", orders.iter().map(|order| state(order))),
+        column("state", orders.iter().map(state)),
         column("initiated_at", orders.iter().map(|_| now.0)),
         column("updated_at", orders.iter().map(|_| now.0)),
     ];

@@ -182,7 +182,11 @@ async fn many_rows_are_inserted_at_once_and_conflicts_are_told() {
             )
             .await
             .unwrap();
-        assert_eq!(returned.len() as i64, rows, "all are new");
+        assert_eq!(
+            returned.len(),
+            usize::try_from(rows).unwrap(),
+            "all are new"
+        );
         let again = tx
             .insert(
                 scratch.table,

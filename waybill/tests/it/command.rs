@@ -190,6 +190,49 @@ async fn a_key_is_shown_once_and_opens_the_api() {
 }
 
 #[tokio::test]
+async fn no_log_of_any_level_tells_whose_order_it_is() {
+    for format in ["human", "json"] {
+        let shop = Shop::new();
+        let log = shop.folder.path().join("log");
+        let mut settings = shop.settings();
+        settings.retain(|(name, _)| name != "RUST_LOG");
+        settings.push(("RUST_LOG".into(), "trace".into()));
+        settings.push(("LOG_FORMAT".into(), format.into()));
+        let mut starting = command("waybill", &[]);
+        starting.envs(settings.iter().map(|(name, value)| (name, value)));
+        starting.stdout(std::process::Stdio::null());
+        starting.stderr(std::fs::File::create(&log).unwrap());
+        let mut child = starting.spawn().unwrap();
+        is_ready(shop.port).await;
+        let person = r#""email":"canary@example.com","phone":"+1 613 555 0199","note":"Canaryville""#;
+        let bodies = [
+            format!(r#"{{"id":77,"name":"Canaryname","updated_at":"2027-01-01T00:00:00Z",{person}}}"#),
+            format!(r#"{{"id":"canary@example.com",{person}}}"#),
+            format!(r#"{{"id":78,"total_price":"canary@example.com","currency":"USD",{person}}}"#),
+        ];
+        for (n, body) in bodies.iter().enumerate() {
+            let path = shop.folder.path().join("body.json");
+            std::fs::write(&path, body).unwrap();
+            let from = format!("shop-{n}.example");
+            let path = path.to_str().unwrap();
+            let done = shop.run(&["trigger", "orders/create", "--body", path, "--shop", &from]);
+            assert!(done.status.success(), "{}", text(&done.stderr));
+        }
+        let url = format!("http://127.0.0.1:{}/api/commerce/orders/77", shop.port);
+        let request = reqwest::Client::new().get(url).bearer_auth("wb_canarykey");
+        assert_eq!(request.send().await.unwrap().status(), 401);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let log = std::fs::read_to_string(log).unwrap();
+        assert!(log.contains("a job is dead"), "the log is there: {log}");
+        assert!(!log.to_lowercase().contains("canary"), "{log}");
+        assert!(!log.contains("555 0199"), "{log}");
+        let control = |c: char| c.is_control() && c != '\n' && c != '\t';
+        assert!(!log.contains(control), "no control characters");
+    }
+}
+
+#[tokio::test]
 async fn the_banner_names_the_next_command_and_a_key_that_works() {
     let shop = Shop::new();
     let mut starting = command("waybill", &[]);

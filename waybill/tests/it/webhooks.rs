@@ -180,13 +180,16 @@ async fn a_payment_signature_is_checked_by_scheme_time_and_every_secret() {
     let name = "Payment-Signature";
     let good = String::from_utf8(event("evt_1").value(name).to_vec()).unwrap();
     let (time, v1) = good.split_once(",v1=").unwrap();
-    let many: String = (0..1000).map(|n| format!(",v1={n:064x}")).collect();
+    let many = (0..1000)
+        .map(|n| format!("v1={n:064x}"))
+        .collect::<Vec<_>>()
+        .join(",");
     let refused = [
         format!("{time},v0={v1}"),
         format!("{time},t=1,v1={v1}"),
         format!("v1={v1}"),
         time.to_owned(),
-        format!("{time}{many}"),
+        format!("{time},{many}"),
         String::new(),
     ];
     for header in refused {
@@ -378,7 +381,7 @@ async fn hostile_json_is_accepted_or_refused_but_harms_nobody() {
         r#"{"id":-1}"#,
         r#"{"id":"5"}"#,
         r#"{"id":{"a":1},"customer":7}"#,
-        r#"{}"#,
+        r"{}",
     ];
     for body in bodies {
         let (status, _) = service.answer(&storefront("orders/create", body)).await;
@@ -494,7 +497,7 @@ fn head(delivery: &Delivery, length: &str) -> String {
         delivery.path
     );
     for (name, value) in &delivery.headers {
-        head += &format!("{name}: {}\r\n", String::from_utf8(value.clone()).unwrap());
+        head.extend([name, ": ", std::str::from_utf8(value).unwrap(), "\r\n"]);
     }
     head + "\r\n"
 }

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use common::clock::{Clock, Timestamp};
 use common::config::Config;
 use common::job::Job;
-use common::order::Order;
+use common::order::{FinancialStatus, Order};
 use common::sql::Tx;
 use common::store::events::{self, Event};
 use common::store::fulfillments::{self, NewFulfillment};
@@ -114,7 +114,7 @@ fn created(clock: &Clock, shop: String, order: &Order) -> Event {
             "shop": shop,
             "currency": order.currency.map(|currency| currency.to_string()),
             "total_price": order.total.map(|total| total.to_string()),
-            "financial_status": order.financial_status.as_ref().map(|status| status.as_str()),
+            "financial_status": order.financial_status.as_ref().map(FinancialStatus::as_str),
         }),
         shop,
     }
