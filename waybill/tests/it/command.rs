@@ -204,9 +204,12 @@ async fn no_log_of_any_level_tells_whose_order_it_is() {
         starting.stderr(std::fs::File::create(&log).unwrap());
         let mut child = starting.spawn().unwrap();
         is_ready(shop.port).await;
-        let person = r#""email":"canary@example.com","phone":"+1 613 555 0199","note":"Canaryville""#;
+        let person =
+            r#""email":"canary@example.com","phone":"+1 613 555 0199","note":"Canaryville""#;
         let bodies = [
-            format!(r#"{{"id":77,"name":"Canaryname","updated_at":"2027-01-01T00:00:00Z",{person}}}"#),
+            format!(
+                r#"{{"id":77,"name":"Canaryname","updated_at":"2027-01-01T00:00:00Z",{person}}}"#
+            ),
             format!(r#"{{"id":"canary@example.com",{person}}}"#),
             format!(r#"{{"id":78,"total_price":"canary@example.com","currency":"USD",{person}}}"#),
         ];

@@ -1,0 +1,275 @@
+//! Statements, the values bound to them and the rows they return.
+
+use std::borrow::Cow;
+
+use sqlx::postgres::PgRow;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{AssertSqlSafe, Postgres, Sqlite};
+use uuid::Uuid;
+
+use super::tx::{Connection, Undetermined, in_time, open};
+use super::{Db, Error, Result, Tx, is_connection_error};
+
+/// A value bound to a placeholder.
+#[derive(Debug)]
+pub enum Value<'a> {
+    Text(Option<Cow<'a, str>>),
+    Int(Option<i64>),
+    Bytes(Option<Cow<'a, [u8]>>),
+    Uuid(Option<Uuid>),
+    /// For `in ($n..)`.
+    Uuids(Vec<Uuid>),
+    /// For `in ($n..)`.
+    Texts(Vec<String>),
+    /// For `in ($n..)`.
+    Ints(Vec<i64>),
+}
+
+macro_rules! value {
+    ($type:ty, $variant:ident, $convert:expr) => {
+        impl<'a> From<$type> for Value<'a> {
+            fn from(value: $type) -> Self {
+                Value::$variant(Some($convert(value)))
+            }
+        }
+
+        impl<'a> From<Option<$type>> for Value<'a> {
+            fn from(value: Option<$type>) -> Self {
+                Value::$variant(value.map($convert))
+            }
+        }
+    };
+}
+
+value!(&'a str, Text, Cow::Borrowed);
+value!(String, Text, Cow::Owned);
+value!(i64, Int, std::convert::identity);
+value!(&'a [u8], Bytes, Cow::Borrowed);
+value!(Vec<u8>, Bytes, Cow::Owned);
+value!(Uuid, Uuid, std::convert::identity);
+
+impl From<Vec<Uuid>> for Value<'_> {
+    fn from(values: Vec<Uuid>) -> Self {
+        Value::Uuids(values)
+    }
+}
+
+impl From<Vec<i64>> for Value<'_> {
+    fn from(values: Vec<i64>) -> Self {
+        Value::Ints(values)
+    }
+}
+
+impl From<Vec<String>> for Value<'_> {
+    fn from(values: Vec<String>) -> Self {
+        Value::Texts(values)
+    }
+}
+
+pub(super) enum Target<'t> {
+    Db(&'t Db),
+    Tx(&'t mut Tx),
+}
+
+/// A statement with its bound values, ready to run.
+///
+/// One list may be bound, as the last value, to a placeholder written `in ($n..)`.
+/// `for update skip locked` may end the text; SQLite, with its one writer, needs none.
+#[must_use = "a query does nothing until it is fetched or executed"]
+pub struct Query<'t, 'v> {
+    target: Target<'t>,
+    sql: &'static str,
+    values: Vec<Value<'v>>,
+}
+
+impl<'t, 'v> Query<'t, 'v> {
+    pub(super) fn new(target: Target<'t>, sql: &'static str) -> Self {
+        Query {
+            target,
+            sql,
+            values: Vec::new(),
+        }
+    }
+
+    pub fn bind(mut self, value: impl Into<Value<'v>>) -> Self {
+        self.values.push(value.into());
+        self
+    }
+
+    /// Runs it; the number of rows it changed.
+    pub async fn execute(self) -> Result<u64> {
+        match self.run(true).await? {
+            Answer::Changed(rows) => Ok(rows),
+            Answer::Rows(rows) => Ok(rows.len() as u64),
+        }
+    }
+
+    pub async fn fetch_all(self) -> Result<Vec<Row>> {
+        match self.run(false).await? {
+            Answer::Rows(rows) => Ok(rows),
+            Answer::Changed(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// The first row, if any.
+    pub async fn fetch_optional(self) -> Result<Option<Row>> {
+        Ok(self.fetch_all().await?.into_iter().next())
+    }
+
+    pub async fn fetch_one(self) -> Result<Row> {
+        self.fetch_optional().await?.ok_or(Error::RowNotFound)
+    }
+
+    async fn run(self, execute: bool) -> Result<Answer> {
+        let Query {
+            target,
+            sql,
+            values,
+        } = self;
+        match target {
+            Target::Db(Db::Postgres(pool)) => {
+                // Dropped half way, it is closed: the pool would wait for it without end.
+                let mut connection = Undetermined(Some(pool.acquire().await?));
+                let answer =
+                    in_time(postgres(open(&mut connection.0)?, sql, values, execute)).await;
+                if !answer.as_ref().is_err_and(is_connection_error) {
+                    drop(connection.0.take());
+                }
+                answer
+            }
+            Target::Db(Db::Sqlite { read, .. }) => {
+                sqlite(&mut *read.acquire().await?, sql, values, execute).await
+            }
+            Target::Tx(tx) => {
+                let result = match &mut tx.connection {
+                    Connection::Postgres(connection) => {
+                        in_time(postgres(open(connection)?, sql, values, execute)).await
+                    }
+                    Connection::Sqlite(connection) => {
+                        sqlite(open(connection)?, sql, values, execute).await
+                    }
+                };
+                tx.failed |= result.is_err();
+                result
+            }
+        }
+    }
+}
+
+enum Answer {
+    Changed(u64),
+    Rows(Vec<Row>),
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
+async fn postgres(
+    connection: &mut sqlx::PgConnection,
+    sql: &'static str,
+    values: Vec<Value<'_>>,
+    execute: bool,
+) -> Result<Answer> {
+    let sql = match values.last() {
+        Some(Value::Uuids(_) | Value::Texts(_) | Value::Ints(_)) => {
+            let n = values.len();
+            Cow::Owned(sql.replace(&format!("in (${n}..)"), &format!("= any(${n})")))
+        }
+        _ => Cow::Borrowed(sql),
+    };
+    let mut query = sqlx::query::<Postgres>(AssertSqlSafe(sql));
+    for value in values {
+        query = match value {
+            Value::Text(value) => query.bind(value),
+            Value::Int(value) => query.bind(value),
+            Value::Bytes(value) => query.bind(value.map(Cow::into_owned)),
+            Value::Uuid(value) => query.bind(value),
+            Value::Uuids(values) => query.bind(values),
+            Value::Texts(values) => query.bind(values),
+            Value::Ints(values) => query.bind(values),
+        };
+    }
+    if execute {
+        let done = query.execute(connection).await?;
+        return Ok(Answer::Changed(done.rows_affected()));
+    }
+    let rows = query.fetch_all(connection).await?;
+    Ok(Answer::Rows(rows.into_iter().map(Row::Postgres).collect()))
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
+async fn sqlite(
+    connection: &mut sqlx::SqliteConnection,
+    sql: &'static str,
+    values: Vec<Value<'_>>,
+    execute: bool,
+) -> Result<Answer> {
+    let mut sql = Cow::Borrowed(sql.trim_end());
+    let listed = match values.last() {
+        Some(Value::Uuids(list)) => Some(list.len()),
+        Some(Value::Texts(list)) => Some(list.len()),
+        Some(Value::Ints(list)) => Some(list.len()),
+        _ => None,
+    };
+    if let Some(listed) = listed {
+        let n = values.len();
+        let places: Vec<String> = (n..n + listed).map(|place| format!("${place}")).collect();
+        let expanded = format!("in ({})", places.join(", "));
+        sql = Cow::Owned(sql.replace(&format!("in (${n}..)"), &expanded));
+    }
+    if sql.contains(SKIP_LOCKED) {
+        sql = Cow::Owned(sql.replace(SKIP_LOCKED, ""));
+    }
+    let mut query = sqlx::query::<Sqlite>(AssertSqlSafe(sql));
+    for value in values {
+        query = match value {
+            Value::Text(value) => query.bind(value.map(Cow::into_owned)),
+            Value::Int(value) => query.bind(value),
+            Value::Bytes(value) => query.bind(value.map(Cow::into_owned)),
+            Value::Uuid(value) => query.bind(value),
+            Value::Uuids(values) => values.into_iter().fold(query, sqlx::query::Query::bind),
+            Value::Texts(values) => values.into_iter().fold(query, sqlx::query::Query::bind),
+            Value::Ints(values) => values.into_iter().fold(query, sqlx::query::Query::bind),
+        };
+    }
+    if execute {
+        let done = query.execute(connection).await?;
+        return Ok(Answer::Changed(done.rows_affected()));
+    }
+    let rows = query.fetch_all(connection).await?;
+    Ok(Answer::Rows(rows.into_iter().map(Row::Sqlite).collect()))
+}
+
+const SKIP_LOCKED: &str = "for update skip locked";
+
+/// A row of either database.
+pub enum Row {
+    Postgres(PgRow),
+    Sqlite(SqliteRow),
+}
+
+impl Row {
+    /// The value of a column by its name.
+    pub fn get<T: Field>(&self, name: &str) -> Result<T> {
+        use sqlx::Row as _;
+        match self {
+            Row::Postgres(row) => row.try_get_unchecked(name),
+            Row::Sqlite(row) => row.try_get_unchecked(name),
+        }
+    }
+}
+
+/// What can be read from a column: text, `i64`, bytes, UUIDs, and `Option`s of them.
+pub trait Field:
+    for<'r> sqlx::Decode<'r, Postgres>
+    + sqlx::Type<Postgres>
+    + for<'r> sqlx::Decode<'r, Sqlite>
+    + sqlx::Type<Sqlite>
+{
+}
+
+impl<T> Field for T where
+    T: for<'r> sqlx::Decode<'r, Postgres>
+        + sqlx::Type<Postgres>
+        + for<'r> sqlx::Decode<'r, Sqlite>
+        + sqlx::Type<Sqlite>
+{
+}

@@ -1,0 +1,174 @@
+//! Transactions, and what must not happen to their connections.
+
+use std::io;
+use std::time::Duration;
+
+use sqlx::pool::PoolConnection;
+use sqlx::{Postgres, Sqlite};
+
+use super::insert::{insert_postgres, insert_sqlite};
+use super::query::Target;
+use super::{Column, Db, Error, Query, Result, Row};
+
+/// A server that has not answered a statement by then never will: its own limit is a minute.
+const STATEMENT_DEADLINE: Duration = Duration::from_secs(65);
+
+/// A transaction. Dropping it without [`Tx::commit`] or [`Tx::rollback`] closes the
+/// connection, which rolls it back.
+#[derive(Debug)]
+pub struct Tx {
+    pub(super) connection: Connection,
+    /// PostgreSQL answers `commit` in a failed transaction with success and rolls back:
+    /// so a failure is remembered here and the commit refused.
+    pub(super) failed: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum Connection {
+    Postgres(Option<PoolConnection<Postgres>>),
+    Sqlite(Option<PoolConnection<Sqlite>>),
+}
+
+impl Tx {
+    pub(super) async fn begin(db: &Db) -> Result<Self> {
+        let mut tx = Tx {
+            connection: match db {
+                Db::Postgres(pool) => Connection::Postgres(Some(pool.acquire().await?)),
+                Db::Sqlite { write, .. } => Connection::Sqlite(Some(write.acquire().await?)),
+            },
+            failed: false,
+        };
+        let begin = match db {
+            Db::Postgres(_) => "begin",
+            Db::Sqlite { .. } => "begin immediate",
+        };
+        tx.command(begin).await?;
+        Ok(tx)
+    }
+
+    pub fn query(&mut self, sql: &'static str) -> Query<'_, '_> {
+        Query::new(Target::Tx(self), sql)
+    }
+
+    /// Makes all that was written durable. An error leaves the outcome unknown only when
+    /// [`is_connection_error`] says so.
+    pub async fn commit(mut self) -> Result<()> {
+        if self.failed {
+            return Err(Error::Protocol(
+                "a statement of this transaction failed; it cannot be committed".into(),
+            ));
+        }
+        self.command("commit").await?;
+        self.give_back();
+        Ok(())
+    }
+
+    pub async fn rollback(mut self) -> Result<()> {
+        self.command("rollback").await?;
+        self.give_back();
+        Ok(())
+    }
+
+    /// Marks a point to which [`Tx::undo_to_savepoint`] returns.
+    pub async fn savepoint(&mut self) -> Result<()> {
+        self.command("savepoint job").await
+    }
+
+    pub async fn release_savepoint(&mut self) -> Result<()> {
+        self.command("release savepoint job").await
+    }
+
+    /// Undoes all since [`Tx::savepoint`], a failed statement included.
+    pub async fn undo_to_savepoint(&mut self) -> Result<()> {
+        self.failed = false;
+        self.command("rollback to savepoint job").await?;
+        self.command("release savepoint job").await
+    }
+
+    /// Inserts one row per element of the columns, in as few statements as possible, and
+    /// returns the rows of a `returning` clause. `rest` is what follows the values:
+    /// `on conflict ..`, `returning ..`. Columns must be of one length.
+    pub async fn insert(
+        &mut self,
+        table: &str,
+        columns: &[Column<'_>],
+        rest: &str,
+    ) -> Result<Vec<Row>> {
+        let rows = columns.first().map_or(0, |column| column.values.len());
+        debug_assert!(columns.iter().all(|column| column.values.len() == rows));
+        if rows == 0 {
+            return Ok(Vec::new());
+        }
+        let names: Vec<&str> = columns.iter().map(|column| column.name).collect();
+        let head = format!("insert into {table} ({})", names.join(", "));
+        let result = match &mut self.connection {
+            Connection::Postgres(connection) => {
+                in_time(insert_postgres(open(connection)?, &head, columns, rest)).await
+            }
+            Connection::Sqlite(connection) => {
+                insert_sqlite(open(connection)?, &head, columns, rest, rows).await
+            }
+        };
+        self.failed |= result.is_err();
+        result
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
+    async fn command(&mut self, sql: &'static str) -> Result<()> {
+        let result = match &mut self.connection {
+            Connection::Postgres(connection) => {
+                let connection = &mut **open(connection)?;
+                in_time(sqlx::raw_sql(sql).execute(connection))
+                    .await
+                    .map(|_| ())
+            }
+            Connection::Sqlite(connection) => {
+                let connection = &mut **open(connection)?;
+                sqlx::raw_sql(sql).execute(connection).await.map(|_| ())
+            }
+        };
+        self.failed |= result.is_err();
+        result
+    }
+
+    /// Lets the connection go back to its pool: it is known to be outside a transaction.
+    fn give_back(&mut self) {
+        match &mut self.connection {
+            Connection::Postgres(connection) => drop(connection.take()),
+            Connection::Sqlite(connection) => drop(connection.take()),
+        }
+    }
+}
+
+impl Drop for Tx {
+    fn drop(&mut self) {
+        match &mut self.connection {
+            Connection::Postgres(connection) => {
+                drop(connection.take().map(PoolConnection::detach));
+            }
+            Connection::Sqlite(connection) => {
+                drop(connection.take().map(PoolConnection::detach));
+            }
+        }
+    }
+}
+
+/// A connection in the middle of a statement; dropped so, it does not go back to its pool.
+pub(super) struct Undetermined(pub(super) Option<PoolConnection<Postgres>>);
+
+impl Drop for Undetermined {
+    fn drop(&mut self) {
+        drop(self.0.take().map(PoolConnection::detach));
+    }
+}
+
+pub(super) async fn in_time<T>(statement: impl Future<Output = Result<T>>) -> Result<T> {
+    let answered = tokio::time::timeout(STATEMENT_DEADLINE, statement).await;
+    answered.unwrap_or_else(|_| Err(Error::Io(io::ErrorKind::TimedOut.into())))
+}
+
+pub(super) fn open<Database: sqlx::Database>(
+    connection: &mut Option<PoolConnection<Database>>,
+) -> Result<&mut PoolConnection<Database>> {
+    connection.as_mut().ok_or(Error::PoolClosed)
+}
