@@ -73,6 +73,8 @@ create table orders (
     ordered_at bigint,
     cancelled_at bigint,
     version_at bigint not null,
+    -- How many versions have been stored here, this one included.
+    revision bigint not null default 1,
     created_at bigint not null,
     updated_at bigint not null,
     primary key (shop, id)

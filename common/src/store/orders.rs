@@ -2,7 +2,7 @@
 //! the provider's id; the newest `updated_at` wins, whatever order deliveries come in.
 
 use std::cmp::Reverse;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -33,19 +33,28 @@ impl Received<'_> {
 pub async fn upsert(tx: &mut Tx, orders: &[Received<'_>], now: Timestamp) -> Result<()> {
     upsert_customers(tx, orders, now).await?;
     let written = upsert_orders(tx, orders, now).await?;
-    let written: Vec<&Received<'_>> = orders
-        .iter()
-        .filter(|received| written.contains(&(received.shop.to_owned(), received.order.id)))
-        .collect();
-    replace_lines(tx, &written).await
+    let mut now_here = Vec::new();
+    let mut replaced = Vec::new();
+    for received in orders {
+        let key = (received.shop.to_owned(), received.order.id);
+        let Some(revision) = written.get(&key) else {
+            continue;
+        };
+        now_here.push(received);
+        if *revision > 1 {
+            replaced.push(received);
+        }
+    }
+    delete_lines(tx, &replaced).await?;
+    insert_lines(tx, &now_here).await
 }
 
-/// Returns the orders that were written.
+/// Returns the orders that were written, with their revisions.
 async fn upsert_orders(
     tx: &mut Tx,
     orders: &[Received<'_>],
     now: Timestamp,
-) -> Result<HashSet<(String, i64)>> {
+) -> Result<HashMap<(String, i64), i64>> {
     let minor = |money: Option<Money>| money.map(|money| money.minor);
     let currencies: Vec<Option<String>> = texts(orders, |order| {
         order.currency.map(|currency| currency.to_string())
@@ -112,13 +121,14 @@ async fn upsert_orders(
                  ordered_at = coalesce(excluded.ordered_at, orders.ordered_at),
                  cancelled_at = coalesce(excluded.cancelled_at, orders.cancelled_at),
                  version_at = excluded.version_at,
+                 revision = orders.revision + 1,
                  updated_at = excluded.updated_at
              where orders.version_at <= excluded.version_at
-             returning shop, id",
+             returning shop, id, revision",
         )
         .await?;
     rows.iter()
-        .map(|row| Ok((row.get("shop")?, row.get("id")?)))
+        .map(|row| Ok(((row.get("shop")?, row.get("id")?), row.get("revision")?)))
         .collect()
 }
 
@@ -192,8 +202,8 @@ async fn upsert_customers(tx: &mut Tx, orders: &[Received<'_>], now: Timestamp) 
     Ok(())
 }
 
-/// Puts the lines of these versions in the place of whatever lines the orders had.
-async fn replace_lines(tx: &mut Tx, orders: &[&Received<'_>]) -> Result<()> {
+/// Deletes the lines of an earlier version.
+async fn delete_lines(tx: &mut Tx, orders: &[&Received<'_>]) -> Result<()> {
     for shop in orders.chunk_by(|a, b| a.shop == b.shop) {
         let ids: Vec<i64> = shop.iter().map(|received| received.order.id).collect();
         tx.query("delete from order_lines where shop = $1 and order_id in ($2..)")
@@ -202,6 +212,10 @@ async fn replace_lines(tx: &mut Tx, orders: &[&Received<'_>]) -> Result<()> {
             .execute()
             .await?;
     }
+    Ok(())
+}
+
+async fn insert_lines(tx: &mut Tx, orders: &[&Received<'_>]) -> Result<()> {
     let mut lines: Vec<(&str, i64, i64, &Line)> = Vec::new();
     for received in orders {
         let order = received.order;

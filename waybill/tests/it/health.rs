@@ -1,10 +1,9 @@
 //! `/livez`, `/readyz`, `/metrics`.
 
-use crate::support::backend::{Backend, is_distributed};
+use crate::support::backend::is_distributed;
 use crate::support::delivery::order;
-use crate::support::proxy::Proxy;
+use crate::support::proxy;
 use crate::support::{eventually, service};
-use std::sync::Arc;
 
 #[tokio::test]
 async fn a_running_service_is_alive_and_ready() {
@@ -29,8 +28,7 @@ async fn without_the_broker_it_is_degraded_and_goes_on_accepting() {
     if !is_distributed() {
         return;
     }
-    let backend = Arc::new(Backend::create().await);
-    let broker = Proxy::to(backend.amqp_url.as_ref().unwrap()).await;
+    let (backend, broker) = proxy::to_broker().await;
     let service = service()
         .amqp_url(broker.url.clone())
         .without_workers()

@@ -1,15 +1,14 @@
 //! The database or the broker is gone, slow or silent: what was answered 200 is kept, what
 //! could not be kept was answered 503, and all is done once things are back.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use common::job::{Queue, State};
 use common::sql::Db;
 
-use crate::support::backend::{Backend, is_distributed};
+use crate::support::backend::is_distributed;
 use crate::support::delivery::order;
-use crate::support::proxy::Proxy;
+use crate::support::proxy;
 use crate::support::{Service, eventually, pause, service};
 
 /// Posts a delivery that must be answered 503, and quickly.
@@ -69,8 +68,7 @@ async fn a_database_that_is_gone_or_swallows_everything_means_503_until_it_is_ba
     if !is_distributed() {
         return;
     }
-    let backend = Arc::new(Backend::create().await);
-    let database = Proxy::to(&backend.database_url).await;
+    let (backend, database) = proxy::to_database().await;
     let service = service()
         .database_url(database.url.clone())
         .start_on(backend)
@@ -102,8 +100,7 @@ async fn a_connection_lost_between_deliveries_costs_nobody_an_error() {
     if !is_distributed() {
         return;
     }
-    let backend = Arc::new(Backend::create().await);
-    let database = Proxy::to(&backend.database_url).await;
+    let (backend, database) = proxy::to_database().await;
     let service = service()
         .database_url(database.url.clone())
         .without_workers()
@@ -122,8 +119,7 @@ async fn while_the_broker_is_gone_deliveries_are_accepted_and_done_once_it_is_ba
     if !is_distributed() {
         return;
     }
-    let backend = Arc::new(Backend::create().await);
-    let broker = Proxy::to(backend.amqp_url.as_ref().unwrap()).await;
+    let (backend, broker) = proxy::to_broker().await;
     let service = service()
         .amqp_url(broker.url.clone())
         .start_on(backend)
@@ -149,8 +145,7 @@ async fn a_broker_that_takes_messages_and_never_confirms_does_not_hold_up_delive
     if !is_distributed() {
         return;
     }
-    let backend = Arc::new(Backend::create().await);
-    let broker = Proxy::to(backend.amqp_url.as_ref().unwrap()).await;
+    let (backend, broker) = proxy::to_broker().await;
     let service = service()
         .amqp_url(broker.url.clone())
         .start_on(backend)
@@ -173,8 +168,7 @@ async fn connections_to_the_broker_that_break_under_load_lose_and_repeat_nothing
     if !is_distributed() {
         return;
     }
-    let backend = Arc::new(Backend::create().await);
-    let broker = Proxy::to(backend.amqp_url.as_ref().unwrap()).await;
+    let (backend, broker) = proxy::to_broker().await;
     let service = service()
         .amqp_url(broker.url.clone())
         .start_on(backend)

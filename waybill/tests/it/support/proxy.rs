@@ -7,6 +7,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
+use super::backend::Backend;
+
 const PASS: u8 = 0;
 const REFUSE: u8 = 1;
 const SWALLOW: u8 = 2;
@@ -65,6 +67,20 @@ impl Proxy {
     pub fn restore(&self) {
         self.mode.store(PASS, Ordering::SeqCst);
     }
+}
+
+/// A backend whose broker stands behind a proxy.
+pub async fn to_broker() -> (Arc<Backend>, Proxy) {
+    let backend = Arc::new(Backend::create().await);
+    let proxy = Proxy::to(backend.amqp_url.as_ref().expect("there is a broker")).await;
+    (backend, proxy)
+}
+
+/// A backend whose database server stands behind a proxy.
+pub async fn to_database() -> (Arc<Backend>, Proxy) {
+    let backend = Arc::new(Backend::create().await);
+    let proxy = Proxy::to(&backend.database_url).await;
+    (backend, proxy)
 }
 
 async fn pass(
