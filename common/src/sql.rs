@@ -120,9 +120,9 @@ fn open_postgres(url: &str, connections: u32) -> Result<Db> {
         ("statement_timeout", "60s"),
         ("lock_timeout", "30s"),
         ("idle_in_transaction_session_timeout", "120s"),
-        // A plan kept from when a table was small would scan it from end to end once it has
-        // grown. Planning again costs less than a tenth of a millisecond.
-        ("plan_cache_mode", "force_custom_plan"),
+        // Every statement has its index. A plan kept from when a table was small would go on
+        // scanning it from end to end once it has grown.
+        ("enable_seqscan", "off"),
         // A killed client's locks are not kept while its last statement waits for others.
         ("client_connection_check_interval", "2s"),
     ]);
