@@ -108,9 +108,13 @@ impl Clock {
 
     /// A new UUID version 7 (RFC 9562): ids made later sort after earlier ones.
     pub fn id(&self) -> Uuid {
-        let now = self.now();
-        let seconds = u64::try_from(now.unix_seconds()).unwrap_or(0);
-        let nanos = u32::try_from(now.0.rem_euclid(1000)).unwrap_or(0) * 1_000_000;
+        self.id_at(self.now())
+    }
+
+    /// A new UUID version 7 of a given time, for ids that must sort after an earlier one.
+    pub fn id_at(&self, at: Timestamp) -> Uuid {
+        let seconds = u64::try_from(at.unix_seconds()).unwrap_or(0);
+        let nanos = u32::try_from(at.0.rem_euclid(1000)).unwrap_or(0) * 1_000_000;
         Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, seconds, nanos))
     }
 

@@ -74,7 +74,7 @@ pub(super) enum Target<'t> {
 /// A statement with its bound values, ready to run.
 ///
 /// One list may be bound, as the last value, to a placeholder written `in ($n..)`.
-/// `for update skip locked` may end the text; SQLite, with its one writer, needs none.
+/// `for update`, `skip locked` or not, may end the text; SQLite, with its one writer, needs none.
 #[must_use = "a query does nothing until it is fetched or executed"]
 pub struct Query<'t, 'v> {
     target: Target<'t>,
@@ -215,8 +215,10 @@ async fn sqlite(
         let expanded = format!("in ({})", places.join(", "));
         sql = Cow::Owned(sql.replace(&format!("in (${n}..)"), &expanded));
     }
-    if sql.contains(SKIP_LOCKED) {
-        sql = Cow::Owned(sql.replace(SKIP_LOCKED, ""));
+    for lock in [SKIP_LOCKED, FOR_UPDATE] {
+        if sql.contains(lock) {
+            sql = Cow::Owned(sql.replace(lock, ""));
+        }
     }
     let mut query = sqlx::query::<Sqlite>(AssertSqlSafe(sql));
     for value in values {
@@ -239,6 +241,7 @@ async fn sqlite(
 }
 
 const SKIP_LOCKED: &str = "for update skip locked";
+const FOR_UPDATE: &str = "for update";
 
 /// A row of either database.
 pub enum Row {

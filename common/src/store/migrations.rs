@@ -12,11 +12,18 @@ use sqlx::sqlite::SqlitePool;
 
 use crate::sql::Db;
 
-const ALL: &[(i64, &str, &str)] = &[(
-    1,
-    "pipeline",
-    include_str!("../../../migrations/0001_pipeline.sql"),
-)];
+const ALL: &[(i64, &str, &str)] = &[
+    (
+        1,
+        "pipeline",
+        include_str!("../../../migrations/0001_pipeline.sql"),
+    ),
+    (
+        2,
+        "orders",
+        include_str!("../../../migrations/0002_orders.sql"),
+    ),
+];
 
 /// Applies what is missing. Safe to call from several processes at once.
 pub async fn apply(db: &Db) -> Result<(), MigrateError> {
