@@ -37,6 +37,8 @@ impl Queue {
 pub enum Source {
     Storefront,
     Payment,
+    /// Work that other jobs asked for.
+    Internal,
 }
 
 impl Source {
@@ -44,6 +46,7 @@ impl Source {
         match self {
             Source::Storefront => "storefront",
             Source::Payment => "payment",
+            Source::Internal => "internal",
         }
     }
 
@@ -75,7 +78,7 @@ impl Source {
     /// The queue that a kind without a worker is filed under.
     pub fn home(self) -> Queue {
         match self {
-            Source::Storefront => Queue::Orders,
+            Source::Storefront | Source::Internal => Queue::Orders,
             Source::Payment => Queue::Payments,
         }
     }

@@ -1,7 +1,8 @@
 //! Reads JSON that others wrote: field by field and by need, never by a schema.
 //! A struct of `Field`s is filled in one pass; what a field means is decided
 //! when it is read, so that a wrong type costs that field and not the body.
-//! Missing, null and the empty string are the same: nothing.
+//! Missing, null and the empty string are the same: nothing; where it matters
+//! whether a key was there at all, a field knows.
 //! No error carries a value of the input, because values are personal data.
 
 use std::borrow::Cow;
@@ -96,14 +97,24 @@ pub fn object<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Unreadable> {
     Ok(object)
 }
 
-/// One value as it stands in the body, not yet read; None is nothing.
+/// One value as it stands in the body, not yet read.
 /// Has no Debug, because its value would be in it.
 #[derive(Clone, Copy, Default)]
-pub struct Field<'a>(Option<&'a str>);
+pub struct Field<'a> {
+    /// None is nothing.
+    value: Option<&'a str>,
+    told: bool,
+}
 
 impl<'a> Field<'a> {
     pub fn is_nothing(self) -> bool {
-        self.0.is_none()
+        self.value.is_none()
+    }
+
+    /// The body has the key, be it with null: it says that there is nothing. A key that was
+    /// cut from the body says nothing.
+    pub fn is_told(self) -> bool {
+        self.told
     }
 
     /// A string that any database can hold: a lone surrogate, which is legal in
@@ -160,7 +171,7 @@ impl<'a> Field<'a> {
     /// An object. Any other type is nothing: some senders write an absent
     /// object as `[]`.
     pub fn object<T: Deserialize<'a>>(self) -> Result<Option<T>, Problem> {
-        match self.0 {
+        match self.value {
             Some(raw) if raw.starts_with('{') => {
                 let Object(object) = serde_json::from_str(raw).map_err(|_| Problem::WrongShape)?;
                 Ok(Some(object))
@@ -171,7 +182,7 @@ impl<'a> Field<'a> {
 
     /// A list of objects; nothing is an empty list.
     pub fn list<T: Deserialize<'a>>(self) -> Result<Vec<T>, Problem> {
-        let Some(raw) = self.0 else {
+        let Some(raw) = self.value else {
             return Ok(Vec::new());
         };
         let list: Vec<Object<T>> = serde_json::from_str(raw).map_err(|_| Problem::WrongShape)?;
@@ -180,7 +191,7 @@ impl<'a> Field<'a> {
 
     /// A list of values of any type; nothing is an empty list.
     pub fn values(self) -> Result<Vec<Self>, Problem> {
-        let Some(raw) = self.0 else {
+        let Some(raw) = self.value else {
             return Ok(Vec::new());
         };
         serde_json::from_str(raw).map_err(|_| Problem::WrongShape)
@@ -188,7 +199,7 @@ impl<'a> Field<'a> {
 
     /// What is inside a string, or the digits of a number.
     fn literal(self) -> Result<Option<Cow<'a, str>>, Problem> {
-        match self.0 {
+        match self.value {
             Some(raw) if raw.starts_with(|first: char| first == '-' || first.is_ascii_digit()) => {
                 Ok(Some(Cow::Borrowed(raw)))
             }
@@ -197,7 +208,7 @@ impl<'a> Field<'a> {
     }
 
     fn string(self) -> Result<Option<Cow<'a, str>>, Problem> {
-        let Some(raw) = self.0 else {
+        let Some(raw) = self.value else {
             return Ok(None);
         };
         let inside = raw
@@ -217,7 +228,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for Field<'a> {
         // A raw value is found by a scan without recursion: depth is harmless.
         let raw = <&'de RawValue>::deserialize(deserializer)?.get();
         let nothing = matches!(raw, "null" | "\"\"");
-        Ok(Self((!nothing).then_some(raw)))
+        Ok(Self {
+            value: (!nothing).then_some(raw),
+            told: true,
+        })
     }
 }
 

@@ -5,6 +5,9 @@
 //! `cancelled_at`. Anything else that is wrong is taken as absent, because an
 //! order without an e-mail is still an order.
 
+pub mod outcome;
+pub mod record;
+
 use std::collections::HashSet;
 use std::fmt;
 
@@ -29,6 +32,8 @@ pub struct Order {
     pub total: Option<Money>,
     pub subtotal: Option<Money>,
     pub tax: Option<Money>,
+    /// What is still to be paid.
+    pub outstanding: Option<Money>,
     pub financial_status: Option<FinancialStatus>,
     /// None while nothing is fulfilled.
     pub fulfillment_status: Option<FulfillmentStatus>,
@@ -42,6 +47,28 @@ pub struct Order {
     /// May be empty although the order is fulfilled.
     pub fulfillments: Vec<Fulfillment>,
     pub refunds: Vec<Refund>,
+    /// The agreement that payments of this order name: its note attribute `pact_id`.
+    pub pact_id: Option<String>,
+    pub told: Told,
+}
+
+/// Which keys the body has, be it with null. Subscriptions can cut any
+/// (`include_fields`): what is not told is as an earlier body said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of the body")]
+pub struct Told {
+    pub name: bool,
+    pub total: bool,
+    pub financial_status: bool,
+    pub fulfillment_status: bool,
+    pub cancelled_at: bool,
+    pub lines: bool,
+    /// Any of e-mail, phone and customer.
+    pub contact: bool,
+    /// Any of the two addresses.
+    pub addresses: bool,
+    pub refunds: bool,
+    pub pact_id: bool,
 }
 
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -86,6 +113,8 @@ pub struct Fulfillment {
     pub tracking_company: Option<String>,
     /// One entry a parcel; no number occurs twice.
     pub tracking: Vec<Tracking>,
+    /// Units of the order's lines that it ships, by line id; may be empty.
+    pub lines: Vec<(i64, i64)>,
     pub updated_at: Option<i64>,
 }
 
@@ -163,6 +192,7 @@ impl Order {
         }
 
         let id = required(body.id.id()).at("id")?;
+        let told = told(&body);
         let currency = currency(body.currency).at("currency")?;
         Ok(Self {
             id,
@@ -175,6 +205,7 @@ impl Order {
             total: money(body.total_price, currency).at("total_price")?,
             subtotal: money(body.subtotal_price, currency).unwrap_or_default(),
             tax: money(body.total_tax, currency).unwrap_or_default(),
+            outstanding: money(body.total_outstanding, currency).unwrap_or_default(),
             financial_status: text(body.financial_status).map(FinancialStatus::from),
             fulfillment_status: text(body.fulfillment_status).map(FulfillmentStatus::from),
             cancelled_at: body.cancelled_at.instant().at("cancelled_at")?,
@@ -186,6 +217,8 @@ impl Order {
             billing_address: address(body.billing_address),
             fulfillments: fulfillments(body.fulfillments)?,
             refunds: refunds(body.refunds, currency)?,
+            pact_id: pact_id(body.note_attributes),
+            told,
         })
     }
 }
@@ -289,6 +322,7 @@ struct Body<'a> {
     total_price: Field<'a>,
     subtotal_price: Field<'a>,
     total_tax: Field<'a>,
+    total_outstanding: Field<'a>,
     financial_status: Field<'a>,
     fulfillment_status: Field<'a>,
     cancelled_at: Field<'a>,
@@ -300,6 +334,41 @@ struct Body<'a> {
     billing_address: Field<'a>,
     fulfillments: Field<'a>,
     refunds: Field<'a>,
+    note_attributes: Field<'a>,
+}
+
+fn told(body: &Body) -> Told {
+    Told {
+        name: body.name.is_told(),
+        total: body.total_price.is_told(),
+        financial_status: body.financial_status.is_told(),
+        fulfillment_status: body.fulfillment_status.is_told(),
+        cancelled_at: body.cancelled_at.is_told(),
+        lines: body.line_items.is_told(),
+        contact: body.email.is_told() || body.phone.is_told() || body.customer.is_told(),
+        addresses: body.shipping_address.is_told() || body.billing_address.is_told(),
+        refunds: body.refunds.is_told(),
+        pact_id: body.note_attributes.is_told(),
+    }
+}
+
+/// The longest id of an agreement; a longer one is not one of ours.
+const PACT_ID_CHARS: usize = 255;
+
+/// Attributes are `[{"name": .., "value": ..}]`, set by the shop's own checkout.
+fn pact_id(field: Field) -> Option<String> {
+    #[derive(Default, Deserialize)]
+    #[serde(default, bound(deserialize = "'de: 'a"))]
+    struct Fields<'a> {
+        name: Field<'a>,
+        value: Field<'a>,
+    }
+
+    let attributes = field.list::<Fields>().unwrap_or_default();
+    let pact = attributes
+        .into_iter()
+        .find(|attribute| text(attribute.name).as_deref() == Some("pact_id"))?;
+    text(pact.value).filter(|id| id.chars().count() <= PACT_ID_CHARS)
 }
 
 fn customer(field: Field) -> Result<Option<Customer>, Unreadable> {
@@ -395,6 +464,7 @@ fn fulfillments(field: Field) -> Result<Vec<Fulfillment>, Unreadable> {
         tracking_numbers: Field<'a>,
         tracking_url: Field<'a>,
         tracking_urls: Field<'a>,
+        line_items: Field<'a>,
         updated_at: Field<'a>,
     }
 
@@ -412,10 +482,25 @@ fn fulfillments(field: Field) -> Result<Vec<Fulfillment>, Unreadable> {
             status: text(fields.status),
             tracking_company: text(fields.tracking_company),
             tracking,
+            lines: shipped_units(fields.line_items),
             updated_at: fields.updated_at.instant().unwrap_or_default(),
         })
     });
     unique(fulfillments, |it| it.id, "fulfillments[].id")
+}
+
+/// Lines that cannot be read are left out: no money hangs on them.
+fn shipped_units(field: Field) -> Vec<(i64, i64)> {
+    #[derive(Default, Deserialize)]
+    #[serde(default, bound(deserialize = "'de: 'a"))]
+    struct Fields<'a> {
+        id: Field<'a>,
+        quantity: Field<'a>,
+    }
+
+    let lines = field.list::<Fields>().unwrap_or_default();
+    let units = |line: Fields| Some((line.id.id().ok()??, quantity(line.quantity).ok()?));
+    lines.into_iter().filter_map(units).collect()
 }
 
 /// Numbers and links belong together by position.

@@ -12,9 +12,12 @@
 //! 3. **apart**: a transaction a job, each run counted in a commit of its own before it
 //!    starts. A job that keeps ending its process is buried after [`MAX_CRASHES`] runs.
 //!
+//! Jobs that ask a provider go another way, without an open transaction: see `call`.
+//!
 //! What is to be computed of a body is prepared before the transaction opens: SQLite has
 //! one writer, and no row lock should wait for a QR code to be drawn.
 
+mod call;
 mod command;
 mod failure;
 mod handlers;
@@ -39,6 +42,8 @@ use tokio_util::task::TaskTracker;
 pub use command::main;
 pub use handlers::kinds;
 
+use crate::handlers::{Context, Providers};
+
 /// A process' share of a queue.
 pub struct Worker {
     pub parts: Parts,
@@ -48,15 +53,24 @@ pub struct Worker {
     /// When the newest job arrived whose message has come, in milliseconds: the sweep's
     /// measure of whose turn it has been.
     newest: AtomicI64,
+    providers: Providers,
 }
 
 impl Worker {
     pub fn new(parts: Parts, queue: Queue, concurrency: u16) -> Self {
         Worker {
+            providers: Providers::new(&parts.config),
             parts,
             queue,
             concurrency,
             newest: AtomicI64::new(0),
+        }
+    }
+
+    fn context(&self) -> Context<'_> {
+        Context {
+            config: &self.parts.config,
+            clock: &self.parts.clock,
         }
     }
 }

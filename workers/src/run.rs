@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use common::bus::Ring;
+use common::bus;
 use common::job::{self, Job, JobId, MAX_CRASHES, Next};
 use common::sql::{self, Tx};
 use common::store::jobs;
@@ -15,13 +15,13 @@ use tokio::time::timeout;
 
 use crate::Worker;
 use crate::failure::{Failure, outage};
-use crate::handlers::{self, Prepared};
+use crate::handlers::{self, Prepared, Ring};
 
 /// How long a job may run. Longer, and its connection is closed and it has failed.
-const JOB_DEADLINE: Duration = Duration::from_secs(30);
+pub(crate) const JOB_DEADLINE: Duration = Duration::from_secs(30);
 
 /// The panic itself is logged where it happens.
-const PANICKED: &str = "it panicked";
+pub(crate) const PANICKED: &str = "it panicked";
 
 /// What running a list of jobs in one transaction came to.
 enum Outcome {
@@ -41,7 +41,7 @@ impl Worker {
     /// goes away in the middle is not the job's doing.
     pub(crate) async fn process(
         &self,
-        ring: &Ring,
+        ring: &bus::Ring,
         counted: &mut HashSet<JobId>,
     ) -> sql::Result<()> {
         let now = self.parts.clock.now();
@@ -51,6 +51,12 @@ impl Worker {
         }
         // A kind without a handler waits for a version that has one.
         jobs.retain(|job| handlers::kinds(self.queue).contains(&job.kind.as_str()));
+        let (calls, jobs): (Vec<Job>, Vec<Job>) = jobs
+            .into_iter()
+            .partition(|job| handlers::is_call(&job.kind));
+        if !calls.is_empty() {
+            self.calls(calls).await?;
+        }
         if jobs.is_empty() {
             return Ok(());
         }
@@ -112,9 +118,10 @@ impl Worker {
             .iter()
             .filter(|prepared| ours.contains(&prepared.job.id))
             .collect();
-        match handlers::apply(&self.parts.clock, &mut tx, &ours).await {
-            Ok(()) => {
+        match handlers::apply(self.context(), &mut tx, &ours).await {
+            Ok(effects) => {
                 tx.commit().await?;
+                self.ring_soon(effects.rings());
                 Ok(Outcome::Done)
             }
             Err(error) => {
@@ -160,10 +167,14 @@ impl Worker {
         failed: &mut Vec<(JobId, (Next, Failure))>,
     ) -> sql::Result<Outcome> {
         let mut tx = self.parts.db.begin().await?;
+        let mut rings = Vec::new();
         for prepared in prepared {
             tx.savepoint().await?;
             match self.run_one(&mut tx, prepared).await? {
-                Ok(()) => tx.release_savepoint().await?,
+                Ok(more) => {
+                    tx.release_savepoint().await?;
+                    rings.extend(more);
+                }
                 Err(failure) => {
                     tx.undo_to_savepoint().await?;
                     if let Some(next) = self.write_failure(&mut tx, &prepared.job, &failure).await?
@@ -174,17 +185,23 @@ impl Worker {
             }
         }
         tx.commit().await?;
+        self.ring_soon(&rings);
         Ok(Outcome::Done)
     }
 
-    /// Marks one job done and does its work, unless it is done already.
-    async fn run_one(&self, tx: &mut Tx, prepared: &Prepared) -> sql::Result<Result<(), Failure>> {
+    /// Marks one job done and does its work, unless it is done already. Returns what is to be
+    /// rung after the commit.
+    async fn run_one(
+        &self,
+        tx: &mut Tx,
+        prepared: &Prepared,
+    ) -> sql::Result<Result<Vec<Ring>, Failure>> {
         let now = self.parts.clock.now();
         if jobs::finish(tx, &[prepared.job.id], now).await?.is_empty() {
-            return Ok(Ok(()));
+            return Ok(Ok(Vec::new()));
         }
-        match handlers::apply(&self.parts.clock, tx, &[prepared]).await {
-            Ok(()) => Ok(Ok(())),
+        match handlers::apply(self.context(), tx, &[prepared]).await {
+            Ok(effects) => Ok(Ok(effects.rings().to_vec())),
             Err(error) => Ok(Err(Failure::new(&outage(error)?))),
         }
     }
@@ -235,8 +252,9 @@ impl Worker {
         let run = async {
             let mut tx = self.parts.db.begin().await?;
             match self.run_one(&mut tx, &prepared).await? {
-                Ok(()) => {
+                Ok(rings) => {
                     tx.commit().await?;
+                    self.ring_soon(&rings);
                     Ok(Outcome::Done)
                 }
                 Err(error) => {
@@ -273,7 +291,7 @@ impl Worker {
     }
 
     /// Records a failed run in a transaction of its own.
-    async fn record(&self, job: &Job, failure: &Failure) -> sql::Result<()> {
+    pub(crate) async fn record(&self, job: &Job, failure: &Failure) -> sql::Result<()> {
         let mut tx = self.parts.db.begin().await?;
         let next = self.write_failure(&mut tx, job, failure).await?;
         tx.commit().await?;
@@ -304,6 +322,9 @@ impl Worker {
             }
             Next::Dead => jobs::bury(tx, job.id, attempts, now, &failure.text).await?,
         };
+        if written && next == Next::Dead {
+            handlers::gave_up(self.context(), tx, job, &failure.text).await?;
+        }
         Ok(written.then_some(next))
     }
 
@@ -343,7 +364,7 @@ fn jobs_of(prepared: Vec<Prepared>) -> Vec<Job> {
     prepared.into_iter().map(|prepared| prepared.job).collect()
 }
 
-fn finished<'a>(jobs: impl IntoIterator<Item = &'a Job>) {
+pub(crate) fn finished<'a>(jobs: impl IntoIterator<Item = &'a Job>) {
     for job in jobs {
         count(job.queue.as_str(), &job.kind, "done");
         tracing::debug!(

@@ -47,6 +47,10 @@ pub struct Config {
     pub amqp_prefix: String,
     pub storefront_secrets: Secrets,
     pub payment_secrets: Secrets,
+    /// `None`: the event alone asks for fulfilment.
+    pub storefront_api: Option<Api>,
+    /// `None`: refunds are recorded, and the event asks for them.
+    pub payment_api: Option<Api>,
     pub dedupe: bool,
     pub dedupe_ttl: Duration,
     /// The status of a storefront duplicate: 409 or 200.
@@ -66,6 +70,34 @@ pub struct Config {
     pub log_filter: String,
     /// The signing secrets are the public ones.
     pub development: bool,
+}
+
+/// A provider's API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Api {
+    /// Without a slash at its end.
+    pub url: String,
+    pub token: Token,
+}
+
+/// A credential. Debug does not show it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(String);
+
+impl Token {
+    pub fn new(token: impl Into<String>) -> Self {
+        Token(token.into())
+    }
+
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
 }
 
 /// All that is wrong with the settings.
@@ -184,6 +216,8 @@ impl<'a> Reader<'a> {
         if development {
             self.refuse_exposure(listen_addr, database_url.as_deref(), amqp_url.as_deref());
         }
+        let storefront_api = self.api("STOREFRONT_API_URL", "STOREFRONT_API_TOKEN");
+        let payment_api = self.api("PAYMENT_API_URL", "PAYMENT_API_KEY");
         let dedupe = self.flag("COMMERCE_IDEMPOTENCY_ENABLED");
         let redact_logs = self.flag("COMMERCE_PII_REDACTION_ENABLED");
         let dedupe_ttl = self.number("WEBHOOK_DEDUPE_TTL_SECONDS", 1, 31_536_000);
@@ -206,6 +240,8 @@ impl<'a> Reader<'a> {
             amqp_prefix: amqp_prefix?,
             storefront_secrets: Secrets::new(storefront?),
             payment_secrets: Secrets::new(payment?),
+            storefront_api,
+            payment_api,
             dedupe: dedupe?,
             dedupe_ttl: Duration::from_secs(u64::from(dedupe_ttl?)),
             duplicate_status: duplicate_status?,
@@ -316,6 +352,27 @@ impl<'a> Reader<'a> {
             return None;
         }
         Some(secrets)
+    }
+
+    /// An API needs its address and its credential; without both it is not used.
+    fn api(&mut self, url: &'static str, token: &'static str) -> Option<Api> {
+        match (self.settings.get(url), self.settings.get(token)) {
+            (None, None) => return None,
+            (Some(_), None) => self.wrong(token, format_args!("is missing; {url} needs it")),
+            (None, Some(_)) => self.wrong(url, format_args!("is missing; {token} is its key")),
+            (Some(_), Some(_)) => {}
+        }
+        let address = self.url(url);
+        let text = self.text(token)?;
+        let text = text.trim();
+        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            self.wrong(token, "must be printable ASCII without spaces");
+            return None;
+        }
+        Some(Api {
+            url: address?,
+            token: Token::new(text),
+        })
     }
 
     fn database_url(&mut self) -> Option<String> {

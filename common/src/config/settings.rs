@@ -75,6 +75,24 @@ pub const SETTINGS: &[Setting] = &[
         "Signing secret of the payment provider; a list for rotation, newest first",
     ),
     setting(
+        "STOREFRONT_API_URL",
+        None,
+        "The storefront's admin API, for fulfilments. Unset: the event alone asks for them",
+    ),
+    secret(
+        "STOREFRONT_API_TOKEN",
+        "Access token of the storefront's admin API",
+    ),
+    setting(
+        "PAYMENT_API_URL",
+        None,
+        "The payment provider's API, for refunds. Unset: the event alone asks for them",
+    ),
+    secret(
+        "PAYMENT_API_KEY",
+        "Secret key of the payment provider's API",
+    ),
+    setting(
         "COMMERCE_IDEMPOTENCY_ENABLED",
         Some("true"),
         "Remember webhook ids and refuse duplicates",

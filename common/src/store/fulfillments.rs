@@ -1,44 +1,108 @@
 //! The `fulfillments` table: what Waybill has asked for an order, one row an order.
 
 use crate::clock::Timestamp;
-use crate::sql::{Result, Tx, column};
+use crate::order::outcome::FulfillmentState;
+use crate::sql::{Db, Result, Tx, column};
+use crate::store::orders::records::Key;
 
-/// An order whose fulfilment begins, or is over before it began.
-#[derive(Clone, Copy, Debug)]
-pub struct NewFulfillment<'a> {
-    pub shop: &'a str,
-    pub order_id: i64,
-    pub cancelled: bool,
+/// What became of the request at the storefront.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProviderState {
+    /// A job will create it there.
+    Pending,
+    Created,
+    /// Nothing was left to be shipped.
+    NotNeeded,
 }
 
-/// Begins fulfilment of those orders that have none, and returns them.
-pub async fn initiate(
-    tx: &mut Tx,
-    orders: &[NewFulfillment<'_>],
-    now: Timestamp,
-) -> Result<Vec<(String, i64)>> {
-    let state = |order: &NewFulfillment<'_>| {
-        if order.cancelled {
-            "cancelled"
-        } else {
-            "initiated"
+impl ProviderState {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ProviderState::Pending => "pending",
+            ProviderState::Created => "created",
+            ProviderState::NotNeeded => "not_needed",
         }
+    }
+}
+
+/// A fulfilment whose state is new.
+#[derive(Clone, Copy, Debug)]
+pub struct Moved<'a> {
+    pub key: &'a Key,
+    pub state: FulfillmentState,
+    /// A job will create it at the storefront.
+    pub to_provider: bool,
+}
+
+/// Writes states; each remembers when it was first reached.
+pub async fn save(tx: &mut Tx, moved: &[Moved<'_>], now: Timestamp) -> Result<()> {
+    let reached = |state| {
+        moved
+            .iter()
+            .map(move |it| (it.state == state).then_some(now.0))
     };
+    let pending = |it: &Moved<'_>| it.to_provider.then_some(ProviderState::Pending.as_str());
     let columns = [
-        column("shop", orders.iter().map(|order| order.shop)),
-        column("order_id", orders.iter().map(|order| order.order_id)),
-        column("state", orders.iter().map(state)),
-        column("initiated_at", orders.iter().map(|_| now.0)),
-        column("updated_at", orders.iter().map(|_| now.0)),
+        column("shop", moved.iter().map(|it| it.key.0.as_str())),
+        column("order_id", moved.iter().map(|it| it.key.1)),
+        column("state", moved.iter().map(|it| it.state.as_str())),
+        column("initiated_at", moved.iter().map(|_| now.0)),
+        column("updated_at", moved.iter().map(|_| now.0)),
+        column("requested_at", reached(FulfillmentState::Requested)),
+        column("fulfilled_at", reached(FulfillmentState::Fulfilled)),
+        column("cancelled_at", reached(FulfillmentState::Cancelled)),
+        column("provider_state", moved.iter().map(pending)),
     ];
-    let rows = tx
-        .insert(
-            "fulfillments",
-            &columns,
-            "on conflict (shop, order_id) do nothing returning shop, order_id",
+    tx.insert(
+        "fulfillments",
+        &columns,
+        "on conflict (shop, order_id) do update
+         set state = excluded.state,
+             requested_at = coalesce(fulfillments.requested_at, excluded.requested_at),
+             fulfilled_at = coalesce(fulfillments.fulfilled_at, excluded.fulfilled_at),
+             cancelled_at = coalesce(fulfillments.cancelled_at, excluded.cancelled_at),
+             provider_state = coalesce(fulfillments.provider_state, excluded.provider_state),
+             updated_at = excluded.updated_at",
+    )
+    .await?;
+    Ok(())
+}
+
+/// True while the storefront is to be asked for it.
+pub async fn is_wanted(db: &Db, key: &Key) -> Result<bool> {
+    let row = db
+        .query(
+            "select 1 as wanted from fulfillments
+             where shop = $1 and order_id = $2 and state = $3 and provider_state = $4",
         )
+        .bind(key.0.as_str())
+        .bind(key.1)
+        .bind(FulfillmentState::Requested.as_str())
+        .bind(ProviderState::Pending.as_str())
+        .fetch_optional()
         .await?;
-    rows.iter()
-        .map(|row| Ok((row.get("shop")?, row.get("order_id")?)))
-        .collect()
+    Ok(row.is_some())
+}
+
+/// Records what the storefront answered to the request, once.
+pub async fn answered(
+    tx: &mut Tx,
+    key: &Key,
+    state: ProviderState,
+    provider_id: Option<&str>,
+    now: Timestamp,
+) -> Result<()> {
+    tx.query(
+        "update fulfillments set provider_state = $1, provider_id = $2, updated_at = $3
+         where shop = $4 and order_id = $5 and provider_state = $6",
+    )
+    .bind(state.as_str())
+    .bind(provider_id)
+    .bind(now.0)
+    .bind(key.0.as_str())
+    .bind(key.1)
+    .bind(ProviderState::Pending.as_str())
+    .execute()
+    .await?;
+    Ok(())
 }

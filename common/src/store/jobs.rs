@@ -187,6 +187,52 @@ pub async fn count_crash(tx: &mut Tx, id: JobId) -> Result<Option<i64>> {
     row.map(|row| row.get("crashes")).transpose()
 }
 
+/// Takes jobs that ask a provider until `until`: meanwhile they are due for nobody else, and
+/// after it for everybody, so a run that dies is only late. Each is counted as a run that has
+/// not ended in order; returns how many in a row have not, this one included.
+pub async fn claim(
+    tx: &mut Tx,
+    ids: &[JobId],
+    now: Timestamp,
+    until: Timestamp,
+) -> Result<Vec<(JobId, i64)>> {
+    let rows = tx
+        .query(
+            "update jobs set run_at = $1, rung_at = null, crashes = crashes + 1
+             where id in (
+                 select id from jobs
+                 where state not in ('done', 'dead') and (run_at <= $2 or run_at = created_at)
+                   and id in ($3..)
+                 order by id
+                 for update skip locked
+             )
+             returning id, crashes",
+        )
+        .bind(until.0)
+        .bind(now.0)
+        .bind(ids.to_vec())
+        .fetch_all()
+        .await?;
+    rows.iter()
+        .map(|row| Ok((row.get("id")?, row.get("crashes")?)))
+        .collect()
+}
+
+/// Puts a job off without counting a failure. False: it was no longer ready.
+pub async fn postpone(tx: &mut Tx, id: JobId, run_at: Timestamp, error: &str) -> Result<bool> {
+    let changed = tx
+        .query(
+            "update jobs set run_at = $1, rung_at = null, crashes = 0, last_error = $2
+             where state not in ('done', 'dead') and id = $3",
+        )
+        .bind(run_at.0)
+        .bind(error)
+        .bind(id)
+        .execute()
+        .await?;
+    Ok(changed == 1)
+}
+
 /// A job that the sweep rings.
 #[derive(Debug)]
 pub struct Due {

@@ -2,10 +2,30 @@
 //! SQL stands here alone.
 
 pub mod api_keys;
+pub mod customers;
 pub mod events;
 pub mod fulfillments;
+pub mod inventory;
 pub mod jobs;
 pub mod migrations;
+pub mod order_lines;
 pub mod orders;
+pub mod payments;
 pub mod qr_codes;
+pub mod refunds;
+pub mod shipments;
 pub mod webhook_ids;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::sql::{Error, Result};
+
+/// What a column of JSON holds.
+fn json(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|error| Error::Encode(error.into()))
+}
+
+fn parsed<T: DeserializeOwned>(json: &str) -> Result<T> {
+    serde_json::from_str(json).map_err(|error| Error::Decode(error.into()))
+}

@@ -2,6 +2,7 @@
 
 mod money;
 mod order;
+mod order_history;
 mod qr;
 mod redact;
 mod signature;

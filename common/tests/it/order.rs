@@ -259,16 +259,12 @@ fn missing_null_and_empty_are_the_same() {
     {
         let missing = read(without(FULL, &[key]));
         let pointer = format!("/{key}");
-        assert_eq!(
-            read(changed(FULL, &[(&pointer, Value::Null)])),
-            missing,
-            "{key}: null"
-        );
-        assert_eq!(
-            read(changed(FULL, &[(&pointer, json!(""))])),
-            missing,
-            "{key}: empty"
-        );
+        for nothing in [Value::Null, json!("")] {
+            let mut order = read(changed(FULL, &[(&pointer, nothing)]));
+            // Only whether the key was there is another.
+            order.told = missing.told;
+            assert_eq!(order, missing, "{key}");
+        }
     }
 }
 

@@ -56,6 +56,7 @@ async fn a_signed_webhook_becomes_an_order_with_a_qr_code() {
     for volatile in [
         "/updated_at",
         "/fulfillment/initiated_at",
+        "/fulfillment/requested_at",
         "/fulfillment/updated_at",
     ] {
         let time = order.pointer_mut(volatile).unwrap();
@@ -72,11 +73,19 @@ async fn a_signed_webhook_becomes_an_order_with_a_qr_code() {
             "name": "#1001",
             "financial_status": "paid",
             "fulfillment_status": null,
-            "fulfillment": {"state": "initiated", "initiated_at": "(time)", "updated_at": "(time)"},
+            "fulfillment": {
+                "state": "requested",
+                "initiated_at": "(time)",
+                "requested_at": "(time)",
+                "fulfilled_at": null,
+                "cancelled_at": null,
+                "updated_at": "(time)",
+            },
             "currency": "USD",
             "total_price": "403.00",
             "subtotal_price": "393.00",
             "total_tax": "10.00",
+            "total_outstanding": null,
             "line_items": [
                 {"id": 487_817_672_276_298_554_i64, "variant_id": 49_148_385, "title": "Aviator", "quantity": 1, "price": "89.99", "sku": "SKU-1", "fulfillment_status": null},
                 {"id": 976_318_377_106_520_349_i64, "variant_id": null, "title": "Tote", "quantity": 2, "price": "159.99", "sku": null, "fulfillment_status": null},
@@ -86,8 +95,12 @@ async fn a_signed_webhook_becomes_an_order_with_a_qr_code() {
                 "qr_png": format!("{base}/qr.png?shop={SHOP}"),
                 "qr_svg": format!("{base}/qr.svg?shop={SHOP}"),
             },
+            "shipments": [],
+            "refunds": [],
+            "restocked": [],
             "created_at": "2027-01-14T15:00:00.000Z",
             "cancelled_at": null,
+            "cancel_reason": null,
             "updated_at": "(time)",
         })
     );
@@ -110,10 +123,13 @@ async fn a_signed_webhook_becomes_an_order_with_a_qr_code() {
     let happened = events::kinds(service.db(), SHOP, "820982911946154508")
         .await
         .unwrap();
-    assert_eq!(happened, ["order.created"]);
+    assert_eq!(
+        happened,
+        ["order.created", "order.paid", "order.fulfillment_requested"]
+    );
     let event = service
         .db()
-        .query("select body from events")
+        .query("select body from events order by id")
         .fetch_one()
         .await
         .unwrap();

@@ -1,14 +1,25 @@
-//! Which kinds of jobs there are and what runs them. A handler has two halves: `prepare`
-//! reads one body and computes, without any I/O; `apply` writes the rows of a whole message
-//! in the given transaction, all or nothing.
+//! Which kinds of jobs there are and what runs them. There are two sorts of handlers:
+//!
+//! - those that write have two halves: `prepare` reads one body and computes, without any
+//!   I/O; `apply` writes the rows of a whole message in the given transaction, all or nothing;
+//! - those that ask a provider: `call` does so outside any transaction, `record` writes the
+//!   answer, `gave_up` what follows when there will be none.
 
-mod create_order;
+mod effects;
+mod fulfillments;
+mod orders;
+mod payments;
+mod refunds;
 
 use anyhow::{Result, bail};
 use common::clock::Clock;
 use common::config::Config;
 use common::job::{Job, Queue};
-use common::sql::Tx;
+use common::provider::payment::{Payment, Refunded};
+use common::provider::storefront::{Requested, Storefront};
+use common::sql::{self, Db, Tx};
+
+pub use effects::{Effects, Ring};
 
 /// A job ready to be applied.
 pub struct Prepared {
@@ -18,34 +29,130 @@ pub struct Prepared {
 
 /// What a handler has made of a body.
 pub enum Task {
-    CreateOrder(Box<create_order::Task>),
+    Order(Box<orders::Task>),
+    Payment(payments::Task),
 }
+
+/// A provider's answer.
+pub enum Answer {
+    Fulfillment(Requested),
+    Refund(Refunded),
+    /// It was not asked: by now nothing is wanted of it.
+    NotAsked,
+}
+
+/// The providers' APIs, as far as they are set.
+#[derive(Clone)]
+pub struct Providers {
+    pub storefront: Option<Storefront>,
+    pub payment: Option<Payment>,
+}
+
+impl Providers {
+    pub fn new(config: &Config) -> Self {
+        Providers {
+            storefront: config.storefront_api.as_ref().map(Storefront::new),
+            payment: config.payment_api.as_ref().map(Payment::new),
+        }
+    }
+}
+
+/// What handlers that write need beside the transaction.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    pub config: &'a Config,
+    pub clock: &'a Clock,
+}
+
+const ORDERS: &[&str] = &[
+    "orders/create",
+    "orders/updated",
+    "orders/paid",
+    "orders/fulfilled",
+    "orders/cancelled",
+    fulfillments::KIND,
+];
+const PAYMENTS: &[&str] = &[payments::SUCCEEDED, refunds::KIND];
 
 /// The kinds that this version runs; others wait untouched.
 pub fn kinds(queue: Queue) -> &'static [&'static str] {
     match queue {
-        Queue::Orders => &["orders/create"],
-        Queue::Payments | Queue::Privacy => &[],
+        Queue::Orders => ORDERS,
+        Queue::Payments => PAYMENTS,
+        Queue::Privacy => &[],
     }
+}
+
+/// True for the kinds that ask a provider.
+pub fn is_call(kind: &str) -> bool {
+    [fulfillments::KIND, refunds::KIND].contains(&kind)
 }
 
 /// The pure half of the handler of the job's kind.
 pub fn prepare(config: &Config, job: &Job) -> Result<Task> {
     match job.kind.as_str() {
-        "orders/create" => Ok(Task::CreateOrder(Box::new(create_order::prepare(
-            config, job,
-        )?))),
+        payments::SUCCEEDED => Ok(Task::Payment(payments::prepare(job)?)),
+        kind if kind.starts_with("orders/") => {
+            Ok(Task::Order(Box::new(orders::prepare(config, job)?)))
+        }
         kind => bail!("there is no handler for {kind}"),
     }
 }
 
-/// The writing half, for jobs that were marked done in `tx`.
-pub async fn apply(clock: &Clock, tx: &mut Tx, prepared: &[&Prepared]) -> Result<()> {
-    let mut created = Vec::new();
+/// The writing half, for jobs that were marked done in `tx`. Returns the jobs that follow
+/// from it, stored in the same transaction: ring them after the commit.
+pub async fn apply<'a>(
+    context: Context<'a>,
+    tx: &mut Tx,
+    prepared: &[&Prepared],
+) -> Result<Effects<'a>> {
+    let (mut orders, mut payments) = (Vec::new(), Vec::new());
     for prepared in prepared {
         match &prepared.task {
-            Task::CreateOrder(task) => created.push((&prepared.job, &**task)),
+            Task::Order(task) => orders.push((&prepared.job, &**task)),
+            Task::Payment(task) => payments.push(task),
         }
     }
-    create_order::apply(clock, tx, &created).await
+    let mut effects = Effects::new(context);
+    orders::apply(&mut effects, tx, &orders).await?;
+    payments::apply(&mut effects, tx, &payments).await?;
+    effects.write(tx).await?;
+    Ok(effects)
+}
+
+/// Asks the provider. The job's id is the idempotency key.
+pub async fn call(db: &Db, providers: &Providers, job: &Job) -> Result<Answer> {
+    match job.kind.as_str() {
+        fulfillments::KIND => fulfillments::call(db, providers, job).await,
+        refunds::KIND => refunds::call(db, providers, job).await,
+        kind => bail!("there is no call for {kind}"),
+    }
+}
+
+/// Writes a provider's answer, for a job that was marked done in `tx`.
+pub async fn record<'a>(
+    context: Context<'a>,
+    tx: &mut Tx,
+    job: &Job,
+    answer: &Answer,
+) -> Result<Effects<'a>> {
+    let mut effects = Effects::new(context);
+    match answer {
+        Answer::Fulfillment(answer) => {
+            fulfillments::record(&mut effects, tx, job, answer).await?;
+        }
+        Answer::Refund(answer) => refunds::record(&mut effects, tx, job, answer).await?,
+        Answer::NotAsked => {}
+    }
+    effects.write(tx).await?;
+    Ok(effects)
+}
+
+/// Writes what follows from a call that is given up, in the transaction that buries its job.
+pub async fn gave_up(context: Context<'_>, tx: &mut Tx, job: &Job, error: &str) -> sql::Result<()> {
+    let mut effects = Effects::new(context);
+    if job.kind == refunds::KIND {
+        refunds::gave_up(&mut effects, tx, job, error).await?;
+    }
+    effects.write(tx).await
 }

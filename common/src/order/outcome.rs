@@ -1,0 +1,193 @@
+//! What follows from an order's record: the state of its fulfilment, its parcels, what goes
+//! back into stock and what is refunded, and which changes lead from one record to the
+//! next. Functions of the record alone, so they come out the same however it came about.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::record::{Record, Restock, Shipment};
+use super::{FinancialStatus, FulfillmentStatus, Tracking};
+
+/// How far the fulfilment of an order is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FulfillmentState {
+    /// The order is known; nothing is to be shipped yet.
+    Initiated,
+    /// It is paid: ship it.
+    Requested,
+    Fulfilled,
+    Cancelled,
+}
+
+impl FulfillmentState {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            FulfillmentState::Initiated => "initiated",
+            FulfillmentState::Requested => "requested",
+            FulfillmentState::Fulfilled => "fulfilled",
+            FulfillmentState::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl fmt::Display for FulfillmentState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A tracking number of an order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parcel<'a> {
+    pub shipment_id: i64,
+    pub carrier: Option<&'a str>,
+    pub tracking: &'a Tracking,
+}
+
+impl Record {
+    /// A cancelled order ships nothing more, whatever else is known. What is shipped is
+    /// shipped. An order refunded in full before that is not shipped any more.
+    pub fn fulfillment_state(&self) -> FulfillmentState {
+        if self.cancelled.is_some() {
+            FulfillmentState::Cancelled
+        } else if self.was_fulfilled {
+            FulfillmentState::Fulfilled
+        } else if self.was_refunded {
+            FulfillmentState::Cancelled
+        } else if self.was_paid {
+            FulfillmentState::Requested
+        } else {
+            FulfillmentState::Initiated
+        }
+    }
+
+    /// The parcels of the shipments that did not come to nothing.
+    pub fn parcels(&self) -> Vec<Parcel<'_>> {
+        let mut parcels = Vec::new();
+        for (id, shipment) in &self.shipments {
+            let shipment: &Shipment = &shipment.value;
+            if !shipment.is_live() {
+                continue;
+            }
+            for tracking in &shipment.tracking {
+                parcels.push(Parcel {
+                    shipment_id: *id,
+                    carrier: shipment.carrier.as_deref(),
+                    tracking,
+                });
+            }
+        }
+        parcels
+    }
+
+    /// Units that go back into stock by line id, when the order is cancelled: those never
+    /// shipped and those that came back, but not what a refund wrote off.
+    pub fn restocked(&self) -> BTreeMap<i64, i64> {
+        let mut units = BTreeMap::new();
+        if self.cancelled.is_none() {
+            return units;
+        }
+        for line in &self.lines.value {
+            let shipped = self.shipped(line.id).min(line.quantity);
+            let returned = self.refunded(line.id, Restock::Return).min(shipped);
+            let written_off = self.refunded(line.id, Restock::No);
+            // Units that are with the customer are written off first.
+            let lost = written_off.saturating_sub(shipped - returned).max(0);
+            let unshipped = (line.quantity - shipped).saturating_sub(lost).max(0);
+            units.insert(line.id, unshipped + returned);
+        }
+        units
+    }
+
+    fn refunded(&self, line_id: i64, restock: Restock) -> i64 {
+        let lines = self.refunds.value.iter().flat_map(|refund| &refund.lines);
+        lines
+            .filter(|line| line.line_id == line_id && line.restock == restock)
+            .fold(0, |sum, line| sum.saturating_add(line.quantity))
+    }
+
+    /// Units of a line that live shipments hold; all of them when the line says so and no
+    /// shipment tells.
+    fn shipped(&self, line_id: i64) -> i64 {
+        let live = self.shipments.values().filter(|part| part.value.is_live());
+        let units = live
+            .flat_map(|part| &part.value.lines)
+            .filter(|(id, _)| *id == line_id)
+            .fold(0_i64, |sum, (_, units)| sum.saturating_add(*units));
+        let line = self.lines.value.iter().find(|line| line.id == line_id);
+        match line {
+            Some(line) if units == 0 && line.fulfillment_status.as_deref() == Some("fulfilled") => {
+                line.quantity
+            }
+            _ => units,
+        }
+    }
+
+    /// What was paid for the order, in minor units, as far as the storefront tells.
+    pub fn paid_minor(&self) -> Option<i64> {
+        let totals = &self.totals.value;
+        let outstanding = totals.outstanding.unwrap_or(0);
+        Some(totals.total?.saturating_sub(outstanding).max(0))
+    }
+}
+
+/// What happened to an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    Created,
+    /// A status or an amount is another.
+    Updated,
+    Paid,
+    Cancelled,
+    FulfillmentRequested,
+    Fulfilled,
+    /// What had been requested is not wanted any more.
+    FulfillmentCancelled,
+    TrackingUpdated,
+}
+
+/// The changes from one record of an order to a later one, in the order in which they are
+/// told. None of `Created`, `Paid`, `Cancelled`, `FulfillmentRequested` and `Fulfilled` can
+/// come twice in the life of an order.
+pub fn changes(before: Option<&Record>, after: &Record) -> Vec<Change> {
+    let mut changes = Vec::new();
+    match before {
+        None => changes.push(Change::Created),
+        Some(before) if visible(before) != visible(after) => changes.push(Change::Updated),
+        Some(_) => {}
+    }
+    if after.was_paid && before.is_none_or(|before| !before.was_paid) {
+        changes.push(Change::Paid);
+    }
+    if after.cancelled.is_some() && before.is_none_or(|before| before.cancelled.is_none()) {
+        changes.push(Change::Cancelled);
+    }
+    let was = before.map_or(FulfillmentState::Initiated, Record::fulfillment_state);
+    let is = after.fulfillment_state();
+    match (was, is) {
+        _ if was == is => {}
+        (_, FulfillmentState::Requested) => changes.push(Change::FulfillmentRequested),
+        (_, FulfillmentState::Fulfilled) => changes.push(Change::Fulfilled),
+        (FulfillmentState::Requested, FulfillmentState::Cancelled) => {
+            changes.push(Change::FulfillmentCancelled);
+        }
+        _ => {}
+    }
+    let parcels = before.map(Record::parcels).unwrap_or_default();
+    if parcels != after.parcels() {
+        changes.push(Change::TrackingUpdated);
+    }
+    changes
+}
+
+/// What an update is told for.
+fn visible(record: &Record) -> impl PartialEq + '_ {
+    let status = |part: &Option<FinancialStatus>| part.as_ref().map(|it| it.as_str().to_owned());
+    let shipped = |part: &Option<FulfillmentStatus>| part.as_ref().map(|it| it.as_str().to_owned());
+    (
+        status(&record.financial.value),
+        shipped(&record.fulfillment.value),
+        &record.totals.value,
+        &record.lines.value,
+    )
+}

@@ -1,0 +1,155 @@
+//! Clients of the providers' own APIs. A call is made outside any transaction, with an
+//! idempotency key that stays the same however often it is tried.
+//!
+//! Texts of errors name statuses and codes alone: what a provider writes in a body may be
+//! about a person.
+
+mod breaker;
+pub mod payment;
+pub mod storefront;
+
+use std::time::Duration;
+
+use reqwest::{Client, RequestBuilder, Response, StatusCode};
+
+pub use breaker::{Breaker, PAUSE};
+
+use crate::config::Api;
+
+const CONNECT_DEADLINE: Duration = Duration::from_secs(2);
+/// A try that has no answer by then, in all its requests, has timed out (COMMERCE_003).
+const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
+/// Pauses between the tries of one run (spec, COMMERCE_003).
+const PAUSES: [Duration; 3] = [
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+];
+
+/// Why a call came to nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// No answer, or one that says "later". The call may have had its effect.
+    #[error("COMMERCE_003: the {provider} provider {what}")]
+    Timeout {
+        provider: &'static str,
+        what: String,
+    },
+    /// The provider has not answered others just now and is left alone for a moment.
+    #[error("COMMERCE_003: the {0} provider does not answer; it is left alone for a moment")]
+    Paused(&'static str),
+    /// Asking again will not help.
+    #[error("the {provider} provider refused: {what}")]
+    Refused {
+        provider: &'static str,
+        what: String,
+    },
+}
+
+/// A provider's API: where it is, and whether it answers.
+#[derive(Clone)]
+struct Provider {
+    name: &'static str,
+    client: Client,
+    url: String,
+    token: String,
+    breaker: Breaker,
+}
+
+impl Provider {
+    fn new(name: &'static str, api: &Api) -> Self {
+        let client = Client::builder()
+            .connect_timeout(CONNECT_DEADLINE)
+            .timeout(ANSWER_DEADLINE)
+            .redirect(reqwest::redirect::Policy::none())
+            .user_agent(concat!("waybill/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .expect("a client without a proxy or certificate of its own can be built");
+        Provider {
+            name,
+            client,
+            url: api.url.clone(),
+            token: api.token.expose().to_owned(),
+            breaker: Breaker::default(),
+        }
+    }
+
+    /// Tries a call up to four times, as long as it times out. While the provider is known not
+    /// to answer, one caller at a time finds out whether it does again.
+    async fn patiently<T, C: Future<Output = Result<T, Failure>>>(
+        &self,
+        call: impl Fn() -> C,
+    ) -> Result<T, Failure> {
+        if !self.breaker.admits() {
+            return Err(Failure::Paused(self.name));
+        }
+        let mut pauses = PAUSES.into_iter();
+        loop {
+            let answer = tokio::time::timeout(ANSWER_DEADLINE, call()).await;
+            let result = answer.unwrap_or_else(|_| Err(self.timeout("did not answer in time")));
+            if !matches!(result, Err(Failure::Timeout { .. })) {
+                self.breaker.close();
+                return result;
+            }
+            let Some(pause) = pauses.next() else {
+                self.breaker.open();
+                return result;
+            };
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// Sends one request. Statuses that say "later" are timeouts; any other is the caller's.
+    async fn send(&self, request: RequestBuilder) -> Result<Response, Failure> {
+        let response = request.send().await.map_err(|error| {
+            self.timeout(if error.is_connect() {
+                "cannot be reached"
+            } else if error.is_timeout() {
+                "did not answer in time"
+            } else {
+                "broke off its answer"
+            })
+        })?;
+        let status = response.status();
+        let later = status.is_server_error()
+            || [
+                StatusCode::REQUEST_TIMEOUT,
+                StatusCode::CONFLICT,
+                StatusCode::TOO_EARLY,
+                StatusCode::TOO_MANY_REQUESTS,
+            ]
+            .contains(&status);
+        if later {
+            return Err(self.timeout(&format!("answered {}", status.as_u16())));
+        }
+        Ok(response)
+    }
+
+    /// The JSON of an answer; one that breaks off or is none says nothing about the effect.
+    async fn json<T: serde::de::DeserializeOwned>(&self, response: Response) -> Result<T, Failure> {
+        let status = response.status().as_u16();
+        let body = response
+            .bytes()
+            .await
+            .map_err(|_| self.timeout("broke off its answer"))?;
+        serde_json::from_slice(&body).map_err(|_| {
+            self.timeout(&format!(
+                "answered {status} with a body that is not its own"
+            ))
+        })
+    }
+
+    fn timeout(&self, what: &str) -> Failure {
+        Failure::Timeout {
+            provider: self.name,
+            what: what.to_owned(),
+        }
+    }
+
+    fn refused(&self, what: String) -> Failure {
+        Failure::Refused {
+            provider: self.name,
+            what,
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The `refunds` table: what a cancelled order gives back, one row a payment. The amount
+//! and the provider's id are those of the provider once it has answered.
+
+use serde::Serialize;
+
+use crate::clock::Timestamp;
+use crate::sql::{Db, Result, Row, Tx, column};
+use crate::store::orders::records::Key;
+
+/// No payment is linked: the storefront gives the money back itself.
+pub const NO_PAYMENT: &str = "";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It is owed; nothing of ours issues it.
+    Recorded,
+    /// A job will issue it through the payment provider.
+    Requested,
+    Issued,
+    /// The provider had refunded it already (COMMERCE_005).
+    AlreadyRefunded,
+    /// The provider refuses it for good.
+    Failed,
+}
+
+impl State {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Recorded => "recorded",
+            State::Requested => "requested",
+            State::Issued => "issued",
+            State::AlreadyRefunded => "already_refunded",
+            State::Failed => "failed",
+        }
+    }
+}
+
+/// A refund as it is stored and shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Refund {
+    /// Empty: [`NO_PAYMENT`].
+    pub payment_id: String,
+    pub state: String,
+    pub amount_minor: Option<i64>,
+    pub currency: Option<String>,
+    /// The payment provider's id of the refund.
+    pub provider_id: Option<String>,
+    pub updated_at: Timestamp,
+}
+
+const COLUMNS: &str = "select payment_id, state, amount_minor, currency, provider_id, updated_at
+                       from refunds where shop = $1 and order_id = $2
+                       order by payment_id";
+
+/// The refunds of an order; the caller holds its lock.
+pub async fn of(tx: &mut Tx, key: &Key) -> Result<Vec<Refund>> {
+    let rows = tx.query(COLUMNS).bind(key.0.as_str()).bind(key.1);
+    rows.fetch_all().await?.iter().map(read).collect()
+}
+
+/// As [`of`], for a reader.
+pub async fn list(db: &Db, shop: &str, order_id: i64) -> Result<Vec<Refund>> {
+    let rows = db.query(COLUMNS).bind(shop).bind(order_id);
+    rows.fetch_all().await?.iter().map(read).collect()
+}
+
+fn read(row: &Row) -> Result<Refund> {
+    Ok(Refund {
+        payment_id: row.get("payment_id")?,
+        state: row.get("state")?,
+        amount_minor: row.get("amount_minor")?,
+        currency: row.get("currency")?,
+        provider_id: row.get("provider_id")?,
+        updated_at: Timestamp(row.get("updated_at")?),
+    })
+}
+
+/// A refund to be written.
+pub struct NewRefund<'a> {
+    pub payment_id: &'a str,
+    pub state: State,
+    pub amount_minor: Option<i64>,
+    pub currency: Option<String>,
+}
+
+/// Writes refunds of an order; one that is there takes the amount, if it is no one's work.
+pub async fn save(tx: &mut Tx, key: &Key, refunds: &[NewRefund<'_>], now: Timestamp) -> Result<()> {
+    let columns = [
+        column("shop", refunds.iter().map(|_| key.0.as_str())),
+        column("order_id", refunds.iter().map(|_| key.1)),
+        column("payment_id", refunds.iter().map(|it| it.payment_id)),
+        column("state", refunds.iter().map(|it| it.state.as_str())),
+        column("amount_minor", refunds.iter().map(|it| it.amount_minor)),
+        column("currency", refunds.iter().map(|it| it.currency.as_deref())),
+        column("created_at", refunds.iter().map(|_| now.0)),
+        column("updated_at", refunds.iter().map(|_| now.0)),
+    ];
+    tx.insert(
+        "refunds",
+        &columns,
+        "on conflict (shop, order_id, payment_id) do update
+         set amount_minor = excluded.amount_minor, currency = excluded.currency,
+             updated_at = excluded.updated_at
+         where refunds.state = 'recorded'",
+    )
+    .await?;
+    Ok(())
+}
+
+/// Takes back what was recorded before a payment was linked.
+pub async fn delete_unlinked(tx: &mut Tx, key: &Key) -> Result<()> {
+    tx.query("delete from refunds where shop = $1 and order_id = $2 and payment_id = $3")
+        .bind(key.0.as_str())
+        .bind(key.1)
+        .bind(NO_PAYMENT)
+        .execute()
+        .await?;
+    Ok(())
+}
+
+/// The state of one refund, None when there is none.
+pub async fn state(db: &Db, key: &Key, payment_id: &str) -> Result<Option<String>> {
+    let row = db
+        .query("select state from refunds where shop = $1 and order_id = $2 and payment_id = $3")
+        .bind(key.0.as_str())
+        .bind(key.1)
+        .bind(payment_id)
+        .fetch_optional()
+        .await?;
+    row.map(|row| row.get("state")).transpose()
+}
+
+/// What the provider answered.
+pub struct Answer {
+    pub state: State,
+    pub amount_minor: Option<i64>,
+    pub provider_id: Option<String>,
+}
+
+/// Records the provider's answer. False: it was recorded before.
+pub async fn answered(
+    tx: &mut Tx,
+    key: &Key,
+    payment_id: &str,
+    answer: &Answer,
+    now: Timestamp,
+) -> Result<bool> {
+    let changed = tx
+        .query(
+            "update refunds
+             set state = $1, amount_minor = coalesce($2, amount_minor), provider_id = $3,
+                 updated_at = $4
+             where shop = $5 and order_id = $6 and payment_id = $7
+               and state in ('requested', 'failed') and state <> $1",
+        )
+        .bind(answer.state.as_str())
+        .bind(answer.amount_minor)
+        .bind(answer.provider_id.as_deref())
+        .bind(now.0)
+        .bind(key.0.as_str())
+        .bind(key.1)
+        .bind(payment_id)
+        .execute()
+        .await?;
+    Ok(changed == 1)
+}

@@ -1,0 +1,64 @@
+//! Asking the storefront to create the fulfilment of an order that is to be shipped. The
+//! job's id is the idempotency key, and a fulfilment order that is closed is not fulfilled
+//! again: however often this runs, one fulfilment is made.
+
+use anyhow::Result;
+use common::job::Job;
+use common::provider::Failure;
+use common::provider::storefront::Requested;
+use common::sql::{Db, Tx};
+use common::store::fulfillments::{self, ProviderState};
+use common::store::orders::records::Key;
+use serde::Deserialize;
+
+use super::effects::{self, Effects};
+use super::{Answer, Providers};
+use crate::failure::permanent;
+
+pub const KIND: &str = "fulfillments/request";
+
+#[derive(Deserialize)]
+struct Body {
+    shop: String,
+    order_id: i64,
+}
+
+fn key(job: &Job) -> Result<Key> {
+    let body: Body = effects::body(job)?;
+    Ok((body.shop, body.order_id))
+}
+
+/// Asks, unless the order was shipped or cancelled meanwhile.
+pub async fn call(db: &Db, providers: &Providers, job: &Job) -> Result<Answer> {
+    let key = key(job)?;
+    if !fulfillments::is_wanted(db, &key).await? {
+        return Ok(Answer::NotAsked);
+    }
+    let Some(provider) = &providers.storefront else {
+        anyhow::bail!("STOREFRONT_API_URL and STOREFRONT_API_TOKEN are not set in this process");
+    };
+    let answer = provider.request_fulfillment(&key.0, key.1, job.id).await;
+    Ok(Answer::Fulfillment(answer.map_err(failed)?))
+}
+
+pub async fn record(
+    effects: &mut Effects<'_>,
+    tx: &mut Tx,
+    job: &Job,
+    answer: &Requested,
+) -> Result<()> {
+    let (state, id) = match answer {
+        Requested::Created { id } => (ProviderState::Created, Some(id.as_str())),
+        Requested::NothingOpen => (ProviderState::NotNeeded, None),
+    };
+    fulfillments::answered(tx, &key(job)?, state, id, effects.now).await?;
+    Ok(())
+}
+
+/// A refusal is for good; the rest is tried again.
+pub fn failed(failure: Failure) -> anyhow::Error {
+    match failure {
+        Failure::Refused { .. } => permanent(failure),
+        Failure::Timeout { .. } | Failure::Paused(_) => failure.into(),
+    }
+}

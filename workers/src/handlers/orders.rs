@@ -1,0 +1,360 @@
+//! The five order topics. All carry the whole order and any may come first, so there is one
+//! handler: it joins what the deliveries say with what is known (`common::order::record`)
+//! and does what follows from the difference (`common::order::outcome`), each thing once.
+//!
+//! Rows are taken in this order, and each kind sorted: customers, orders that are inserted,
+//! agreements, orders that were there. Nobody who holds a later one waits for an earlier one.
+
+use std::collections::{BTreeMap, HashMap};
+
+use anyhow::Result;
+use common::clock::Timestamp;
+use common::config::Config;
+use common::job::{Job, Queue};
+use common::money::Money;
+use common::order::outcome::{Change, FulfillmentState, Parcel, changes};
+use common::order::record::{Part, Record, Shipment};
+use common::order::{Customer, FinancialStatus, FulfillmentStatus, Line, Order};
+use common::sql::Tx;
+use common::store::customers::{self, Seen};
+use common::store::fulfillments::{self, Moved};
+use common::store::orders::records::{self, Entry, Key};
+use common::store::qr_codes::{self, QrCode};
+use common::store::shipments::{self, NewParcel};
+use common::store::{order_lines, orders, payments};
+use serde_json::{Value, json};
+
+use super::effects::{Effects, RESERVED, first_event};
+use super::{fulfillments as fulfillment_calls, refunds};
+use crate::failure::permanent;
+
+pub struct Task {
+    order_id: i64,
+    record: Record,
+    customer: Option<(i64, Customer)>,
+    /// Drawn beforehand for the topic that makes the order, as a rule.
+    tracking: Option<Drawn>,
+}
+
+/// A link and its QR code as PNG.
+type Drawn = (String, Vec<u8>);
+
+pub fn prepare(config: &Config, job: &Job) -> Result<Task> {
+    let order = Order::read(&job.body).map_err(permanent)?;
+    let order_id = order.id;
+    let customer = order.customer.clone();
+    let is_first = job.kind == "orders/create";
+    Ok(Task {
+        order_id,
+        customer: customer.and_then(|customer| Some((customer.id?, customer))),
+        tracking: is_first
+            .then(|| draw_tracking(config, order_id))
+            .transpose()?,
+        record: Record::of(order, &job.kind, &job.body, job.created_at.0),
+    })
+}
+
+fn draw_tracking(config: &Config, order_id: i64) -> Result<Drawn> {
+    let symbol = config.qr.order(&order_id.to_string()).map_err(permanent)?;
+    Ok((symbol.url.clone(), symbol.png()))
+}
+
+/// An order of this message: what was known, and what is known now.
+struct Story {
+    key: Key,
+    before: Option<Entry>,
+    after: Entry,
+    tracking: Option<Drawn>,
+}
+
+pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task)]) -> Result<()> {
+    if tasks.is_empty() {
+        return Ok(());
+    }
+    let now = effects.now;
+    let mut incoming: BTreeMap<Key, Entry> = BTreeMap::new();
+    let mut drawn: HashMap<Key, Drawn> = HashMap::new();
+    let mut seen = Vec::new();
+    let shops = shops_of(tx, tasks).await?;
+    for ((_, task), shop) in tasks.iter().zip(&shops) {
+        let key = (shop.clone(), task.order_id);
+        if let Some(tracking) = &task.tracking {
+            drawn.insert(key.clone(), tracking.clone());
+        }
+        if let Some((id, customer)) = &task.customer {
+            let version_at = task.record.version.at;
+            seen.push(Seen {
+                shop,
+                id: *id,
+                customer,
+                version_at,
+            });
+        }
+        match incoming.get_mut(&key) {
+            Some(entry) => entry.record.join(task.record.clone()),
+            None => {
+                let entry = Entry {
+                    record: task.record.clone(),
+                    events_at: Timestamp(now.0 + RESERVED),
+                };
+                incoming.insert(key, entry);
+            }
+        }
+    }
+    customers::upsert(tx, &seen, now).await?;
+    let mut stories = tell(tx, incoming, drawn, now).await?;
+    write(effects, tx, &stories).await?;
+    for story in &mut stories {
+        follow(effects, tx, story).await?;
+    }
+    let known: Vec<(&Key, &Entry)> = stories
+        .iter()
+        .filter(|story| story.before.is_some())
+        .map(|story| (&story.key, &story.after))
+        .collect();
+    records::save(tx, &known, now).await?;
+    Ok(())
+}
+
+/// The shop of each delivery. One without the shop's header belongs to the shop of the order
+/// with that id, when there is exactly one; otherwise to the shop without a name.
+async fn shops_of(tx: &mut Tx, tasks: &[(&Job, &Task)]) -> Result<Vec<String>> {
+    let mut shops = Vec::with_capacity(tasks.len());
+    for (job, task) in tasks {
+        let shop = match &job.shop {
+            Some(shop) => shop.clone(),
+            None => match orders::shops(tx, task.order_id).await?.as_slice() {
+                [only] => only.clone(),
+                _ => String::new(),
+            },
+        };
+        shops.push(shop);
+    }
+    Ok(shops)
+}
+
+/// Inserts the orders that are new, locks those that are not, and joins. Orders that learn
+/// nothing new are left out.
+async fn tell(
+    tx: &mut Tx,
+    incoming: BTreeMap<Key, Entry>,
+    mut drawn: HashMap<Key, Drawn>,
+    now: Timestamp,
+) -> Result<Vec<Story>> {
+    let inserted = records::insert_new(tx, &incoming, now).await?;
+    // A payment that comes at the same time cannot see an order that is being inserted.
+    let pacts: Vec<String> = incoming
+        .iter()
+        .filter(|(key, entry)| inserted.contains(*key) && entry.record.cancelled.is_some())
+        .map(|(key, entry)| refunds::pact_of(key, &entry.record))
+        .collect();
+    payments::lock_pacts(tx, pacts).await?;
+    let known: Vec<&Key> = incoming
+        .keys()
+        .filter(|key| !inserted.contains(*key))
+        .collect();
+    let mut locked = records::load(tx, &known).await?;
+    let mut stories = Vec::with_capacity(incoming.len());
+    for (key, entry) in incoming {
+        let before = locked.remove(&key);
+        let after = match &before {
+            None => Entry {
+                events_at: first_event(&entry),
+                ..entry
+            },
+            Some(before) => {
+                let mut after = before.clone();
+                after.record.join(entry.record);
+                after
+            }
+        };
+        if before.as_ref() != Some(&after) {
+            stories.push(Story {
+                tracking: drawn.remove(&key),
+                key,
+                before,
+                after,
+            });
+        }
+    }
+    Ok(stories)
+}
+
+/// Writes the rows that belong to the orders.
+async fn write(effects: &Effects<'_>, tx: &mut Tx, stories: &[Story]) -> Result<()> {
+    let now = effects.now;
+    let config = effects.context.config;
+    let mut moved = Vec::new();
+    let mut codes = Vec::new();
+    let mut replaced: Vec<(&Key, &[Line])> = Vec::new();
+    for story in stories {
+        let (before, after) = (story.before.as_ref(), &story.after.record);
+        let state = after.fulfillment_state();
+        if before.is_none_or(|before| before.record.fulfillment_state() != state) {
+            moved.push(Moved {
+                key: &story.key,
+                state,
+                to_provider: state == FulfillmentState::Requested
+                    && config.storefront_api.is_some(),
+            });
+        }
+        match before {
+            None => codes.push(code(config, story)?),
+            Some(before) if before.record.lines.value != after.lines.value => {
+                replaced.push((&story.key, &after.lines.value));
+            }
+            Some(_) => {}
+        }
+    }
+    order_lines::replace(tx, &replaced).await?;
+    fulfillments::save(tx, &moved, now).await?;
+    qr_codes::insert(tx, &codes, now).await?;
+    write_shipments(config, tx, stories, now).await
+}
+
+fn code(config: &Config, story: &Story) -> Result<QrCode> {
+    let (shop, order_id) = &story.key;
+    let (url, png) = match &story.tracking {
+        Some(drawn) => drawn.clone(),
+        None => draw_tracking(config, *order_id)?,
+    };
+    Ok(QrCode {
+        shop: shop.clone(),
+        order_id: *order_id,
+        kind: qr_codes::TRACKING,
+        url,
+        png,
+    })
+}
+
+async fn write_shipments(
+    config: &Config,
+    tx: &mut Tx,
+    stories: &[Story],
+    now: Timestamp,
+) -> Result<()> {
+    let mut rows = Vec::new();
+    let mut parcels = Vec::new();
+    for story in stories {
+        for (id, shipment) in &story.after.record.shipments {
+            let before = story.before.as_ref();
+            let before = before.and_then(|before| before.record.shipments.get(id));
+            if before == Some(shipment) {
+                continue;
+            }
+            rows.push((&story.key, *id, shipment));
+            let gone = gone(before, shipment);
+            if !gone.is_empty() {
+                shipments::delete_parcels(tx, &story.key, *id, gone).await?;
+            }
+            for (position, tracking) in (0..).zip(&shipment.value.tracking) {
+                // A number that fits no QR code, or makes no link, is tracked without one.
+                let symbol = config.qr.package(&tracking.number).ok();
+                parcels.push(NewParcel {
+                    key: &story.key,
+                    shipment_id: *id,
+                    position,
+                    tracking,
+                    qr: symbol.map(|symbol| (symbol.url.clone(), symbol.png())),
+                });
+            }
+        }
+    }
+    shipments::save(tx, &rows, now).await?;
+    shipments::save_parcels(tx, &parcels, now).await?;
+    Ok(())
+}
+
+/// The tracking numbers that a shipment no longer has.
+fn gone(before: Option<&Part<Shipment>>, after: &Part<Shipment>) -> Vec<String> {
+    let kept = |number: &str| after.value.tracking.iter().any(|it| it.number == number);
+    let before = before.map(|before| before.value.tracking.as_slice());
+    before
+        .unwrap_or_default()
+        .iter()
+        .filter(|tracking| !kept(&tracking.number))
+        .map(|tracking| tracking.number.clone())
+        .collect()
+}
+
+/// Tells of the changes and does what follows from them.
+async fn follow(effects: &mut Effects<'_>, tx: &mut Tx, story: &mut Story) -> Result<()> {
+    let Story {
+        key, before, after, ..
+    } = story;
+    let before = before.as_ref().map(|before| &before.record);
+    let Entry { record, events_at } = after;
+    for change in changes(before, record) {
+        let (kind, body) = told(change, record);
+        effects.event(key, events_at, kind, body);
+        if change == Change::FulfillmentRequested && effects.context.config.storefront_api.is_some()
+        {
+            let (shop, order_id) = &*key;
+            let body = json!({ "shop": shop, "order_id": order_id });
+            effects.job(Queue::Orders, fulfillment_calls::KIND, key, &body);
+        }
+    }
+    if record.cancelled.is_some() {
+        refunds::restock(effects, tx, key, record, events_at).await?;
+        refunds::decide(effects, tx, key, record, events_at).await?;
+    }
+    Ok(())
+}
+
+/// The event of a change (docs/events.md). Ids are texts, for readers whose numbers end at
+/// 2^53.
+fn told(change: Change, record: &Record) -> (&'static str, Value) {
+    match change {
+        Change::Created => ("order.created", summary(record)),
+        Change::Updated => ("order.updated", summary(record)),
+        Change::Paid => ("order.paid", summary(record)),
+        Change::Cancelled => {
+            let cancelled = record.cancelled.as_ref();
+            let body = json!({
+                "cancelled_at": cancelled.map(|it| Timestamp(it.at)),
+                "reason": cancelled.and_then(|it| it.reason.as_deref()),
+            });
+            ("order.cancelled", body)
+        }
+        Change::FulfillmentRequested => {
+            let lines: Vec<Value> = record.lines.value.iter().map(line).collect();
+            ("order.fulfillment_requested", json!({ "lines": lines }))
+        }
+        Change::Fulfilled => ("order.fulfilled", json!({})),
+        Change::FulfillmentCancelled => ("order.fulfillment_cancelled", json!({})),
+        Change::TrackingUpdated => {
+            let parcels: Vec<Value> = record.parcels().iter().map(parcel).collect();
+            ("order.tracking_updated", json!({ "parcels": parcels }))
+        }
+    }
+}
+
+fn summary(record: &Record) -> Value {
+    let totals = &record.totals.value;
+    let total = totals.total.zip(totals.currency);
+    let total = total.map(|(minor, currency)| Money { minor, currency }.to_string());
+    json!({
+        "currency": totals.currency.map(|currency| currency.to_string()),
+        "total_price": total,
+        "financial_status": record.financial.value.as_ref().map(FinancialStatus::as_str),
+        "fulfillment_status": record.fulfillment.value.as_ref().map(FulfillmentStatus::as_str),
+    })
+}
+
+fn line(line: &Line) -> Value {
+    json!({
+        "line_id": line.id.to_string(),
+        "variant_id": line.variant_id.map(|id| id.to_string()),
+        "sku": line.sku,
+        "quantity": line.quantity,
+    })
+}
+
+fn parcel(parcel: &Parcel<'_>) -> Value {
+    json!({
+        "shipment_id": parcel.shipment_id.to_string(),
+        "carrier": parcel.carrier,
+        "tracking_number": parcel.tracking.number,
+        "url": parcel.tracking.url,
+    })
+}

@@ -1,0 +1,283 @@
+//! What a cancelled order gives back: money and stock.
+//!
+//! Deciding and calling are two jobs. `decide` runs where the order or its payment is
+//! written, and records what is owed; the job [`KIND`] asks the payment provider, with its
+//! own id as the idempotency key, so that however often it runs one refund is made.
+
+use anyhow::Result;
+use common::clock::Timestamp;
+use common::job::{Job, Queue};
+use common::money::{Currency, Money};
+use common::order::record::Record;
+use common::provider::payment::Refunded;
+use common::sql::{self, Db, Tx};
+use common::store::inventory::{self, Movement};
+use common::store::orders;
+use common::store::orders::records::{self, Key};
+use common::store::payments::{self, Captured};
+use common::store::refunds::{self, Answer as Stored, NO_PAYMENT, NewRefund, Refund, State};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::effects::{self, Effects};
+use super::{Answer, Providers};
+
+pub const KIND: &str = "refunds/issue";
+
+#[derive(Deserialize)]
+struct Body {
+    shop: String,
+    order_id: i64,
+    payment_id: String,
+}
+
+/// The agreement by which an order's payments are found: its own, or its id.
+pub fn pact_of(key: &Key, record: &Record) -> String {
+    let pact = record.pact.value.clone();
+    pact.unwrap_or_else(|| key.1.to_string())
+}
+
+/// Books the units of a cancelled order that go back into stock, as the difference to what
+/// was booked before: later versions of the order correct earlier ones.
+pub async fn restock(
+    effects: &mut Effects<'_>,
+    tx: &mut Tx,
+    key: &Key,
+    record: &Record,
+    events_at: &mut Timestamp,
+) -> Result<()> {
+    let mut wanted = record.restocked();
+    let booked = inventory::balances(tx, key).await?;
+    for line_id in booked.keys() {
+        wanted.entry(*line_id).or_default();
+    }
+    let mut movements = Vec::new();
+    for (line_id, units) in wanted {
+        let quantity = units - booked.get(&line_id).copied().unwrap_or(0);
+        if quantity == 0 {
+            continue;
+        }
+        let line = record.lines.value.iter().find(|line| line.id == line_id);
+        let movement = Movement {
+            id: effects.context.clock.id(),
+            line_id,
+            variant_id: line.and_then(|line| line.variant_id),
+            sku: line.and_then(|line| line.sku.clone()),
+            quantity,
+        };
+        movements.push((key, movement));
+    }
+    if movements.is_empty() {
+        return Ok(());
+    }
+    inventory::append(tx, &movements, inventory::CANCELLED, effects.now).await?;
+    let moved: Vec<Value> = movements
+        .iter()
+        .map(|(_, movement)| told(movement))
+        .collect();
+    let body = json!({ "movements": moved });
+    effects.event(key, events_at, "order.inventory_restocked", body);
+    Ok(())
+}
+
+fn told(movement: &Movement) -> Value {
+    json!({
+        "line_id": movement.line_id.to_string(),
+        "variant_id": movement.variant_id.map(|id| id.to_string()),
+        "sku": movement.sku,
+        "quantity": movement.quantity,
+    })
+}
+
+/// Records what a cancelled order owes: each captured payment of its agreement; without
+/// one, and when the order was paid, what the storefront took. The caller holds the order's
+/// lock. What comes out depends on the order and its payments alone, not on which came first.
+pub async fn decide(
+    effects: &mut Effects<'_>,
+    tx: &mut Tx,
+    key: &Key,
+    record: &Record,
+    events_at: &mut Timestamp,
+) -> Result<()> {
+    let known = refunds::of(tx, key).await?;
+    let pact = pact_of(key, record);
+    // An agreement that several orders claim links none of them.
+    let captured = match orders::of_pact(tx, &pact).await?.as_slice() {
+        [only] if only == key => payments::captured(tx, &pact).await?,
+        _ => Vec::new(),
+    };
+    if captured.is_empty() {
+        return record_unlinked(effects, tx, key, record, &known, events_at).await;
+    }
+    if known.iter().any(|refund| refund.payment_id == NO_PAYMENT) {
+        refunds::delete_unlinked(tx, key).await?;
+    }
+    let is_new = |payment: &&Captured| !known.iter().any(|it| it.payment_id == payment.id);
+    let owed: Vec<&Captured> = captured.iter().filter(is_new).collect();
+    let issue = effects.context.config.payment_api.is_some();
+    let rows: Vec<NewRefund<'_>> = owed
+        .iter()
+        .map(|payment| NewRefund {
+            payment_id: &payment.id,
+            state: if issue {
+                State::Requested
+            } else {
+                State::Recorded
+            },
+            amount_minor: Some(payment.received_minor),
+            currency: Some(payment.currency.clone()),
+        })
+        .collect();
+    refunds::save(tx, key, &rows, effects.now).await?;
+    for payment in owed {
+        let body = json!({
+            "payment_id": payment.id,
+            "amount": amount(payment.received_minor, &payment.currency),
+            "currency": payment.currency,
+        });
+        effects.event(key, events_at, "order.refund_requested", body);
+        if issue {
+            let (shop, order_id) = key;
+            let body = json!({ "shop": shop, "order_id": order_id, "payment_id": payment.id });
+            effects.job(Queue::Payments, KIND, key, &body);
+        }
+    }
+    Ok(())
+}
+
+/// Without a payment of ours the storefront gives the money back; the row says how much.
+async fn record_unlinked(
+    effects: &mut Effects<'_>,
+    tx: &mut Tx,
+    key: &Key,
+    record: &Record,
+    known: &[Refund],
+    events_at: &mut Timestamp,
+) -> Result<()> {
+    if !record.was_paid || known.iter().any(|it| it.payment_id != NO_PAYMENT) {
+        return Ok(());
+    }
+    let amount_minor = record.paid_minor();
+    let currency = record.totals.value.currency.map(|it| it.to_string());
+    if known
+        .iter()
+        .any(|it| it.amount_minor == amount_minor && it.currency == currency)
+    {
+        return Ok(());
+    }
+    let row = NewRefund {
+        payment_id: NO_PAYMENT,
+        state: State::Recorded,
+        amount_minor,
+        currency: currency.clone(),
+    };
+    refunds::save(tx, key, &[row], effects.now).await?;
+    let body = json!({
+        "amount": amount_minor.zip(currency.as_deref())
+            .and_then(|(minor, currency)| amount(minor, currency)),
+        "currency": currency,
+    });
+    effects.event(key, events_at, "order.refund_recorded", body);
+    Ok(())
+}
+
+fn amount(minor: i64, currency: &str) -> Option<String> {
+    let currency = Currency::parse(currency)?;
+    Some(Money { minor, currency }.to_string())
+}
+
+/// Asks the payment provider, unless it is answered already.
+pub async fn call(db: &Db, providers: &Providers, job: &Job) -> Result<Answer> {
+    let body: Body = effects::body(job)?;
+    let key = (body.shop, body.order_id);
+    let state = refunds::state(db, &key, &body.payment_id).await?;
+    let open = [State::Requested, State::Failed].map(State::as_str);
+    if !state.is_some_and(|state| open.contains(&state.as_str())) {
+        return Ok(Answer::NotAsked);
+    }
+    let Some(provider) = &providers.payment else {
+        anyhow::bail!("PAYMENT_API_URL and PAYMENT_API_KEY are not set in this process");
+    };
+    let answer = provider.refund(&body.payment_id, key.1, job.id).await;
+    Ok(Answer::Refund(answer.map_err(super::fulfillments::failed)?))
+}
+
+pub async fn record(
+    effects: &mut Effects<'_>,
+    tx: &mut Tx,
+    job: &Job,
+    answer: &Refunded,
+) -> Result<()> {
+    let body: Body = effects::body(job)?;
+    let stored = match answer {
+        Refunded::Issued { id, amount } => Stored {
+            state: State::Issued,
+            amount_minor: Some(*amount),
+            provider_id: Some(id.clone()),
+        },
+        Refunded::Already => Stored {
+            state: State::AlreadyRefunded,
+            amount_minor: None,
+            provider_id: None,
+        },
+    };
+    finish(effects, tx, &body, &stored, "order.refund_issued", None).await?;
+    Ok(())
+}
+
+pub async fn gave_up(
+    effects: &mut Effects<'_>,
+    tx: &mut Tx,
+    job: &Job,
+    error: &str,
+) -> sql::Result<()> {
+    let Ok(body) = effects::body::<Body>(job) else {
+        return Ok(());
+    };
+    let stored = Stored {
+        state: State::Failed,
+        amount_minor: None,
+        provider_id: None,
+    };
+    let event = "order.refund_failed";
+    finish(effects, tx, &body, &stored, event, Some(error)).await
+}
+
+/// Records the end of a refund and tells of it, once.
+async fn finish(
+    effects: &mut Effects<'_>,
+    tx: &mut Tx,
+    body: &Body,
+    stored: &Stored,
+    event: &'static str,
+    error: Option<&str>,
+) -> sql::Result<()> {
+    let key = (body.shop.clone(), body.order_id);
+    let Some(mut entry) = records::load(tx, &[&key]).await?.remove(&key) else {
+        return Ok(());
+    };
+    if !refunds::answered(tx, &key, &body.payment_id, stored, effects.now).await? {
+        return Ok(());
+    }
+    let refund = refunds::of(tx, &key)
+        .await?
+        .into_iter()
+        .find(|refund| refund.payment_id == body.payment_id);
+    let Some(refund) = refund else { return Ok(()) };
+    let currency = refund.currency.as_deref();
+    let mut told = json!({
+        "payment_id": refund.payment_id,
+        "amount": refund.amount_minor.zip(currency)
+            .and_then(|(minor, currency)| amount(minor, currency)),
+        "currency": currency,
+    });
+    match error {
+        Some(error) => told["error"] = Value::from(error),
+        None => {
+            told["refund_id"] = Value::from(refund.provider_id);
+            told["already_refunded"] = Value::from(stored.state == State::AlreadyRefunded);
+        }
+    }
+    effects.event(&key, &mut entry.events_at, event, told);
+    records::save(tx, &[(&key, &entry)], effects.now).await
+}
