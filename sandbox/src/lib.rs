@@ -1,5 +1,39 @@
 //! Stand-ins for the providers, speaking their wire formats, so that everything works
-//! offline: for `waybill` without arguments, `waybill trigger` and the tests. Never linked
-//! into ingress or workers.
+//! offline: sample bodies, the providers' APIs over real HTTP ([`Sandbox`]), and their
+//! webhooks, one at a time or as a storm. For `waybill` without arguments, its tools and the
+//! tests; never linked into ingress or workers.
 
+mod control;
+mod fault;
+mod gate;
+mod outbox;
+mod payment;
+mod poster;
 pub mod sample;
+mod server;
+mod storefront;
+pub mod storm;
+mod webhooks;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub use fault::Fault;
+pub use gate::{Gate, Provider};
+pub use payment::{Intent, Payment};
+pub use poster::{Poster, Report};
+pub use server::{Options, Sandbox};
+pub use storefront::Storefront;
+pub use storm::Storm;
+pub use webhooks::{Delivery, Webhooks};
+
+/// What the storefront's stand-in takes as `X-Storefront-Access-Token`. Public: it opens
+/// nothing but a sandbox.
+pub const STOREFRONT_TOKEN: &str = "sandbox-storefront-token";
+
+/// What the payment provider's stand-in takes as its bearer key. As public as the other.
+pub const PAYMENT_KEY: &str = "sk_sandbox_waybill";
+
+/// State is changed in one step under its lock, so a panic elsewhere leaves it whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

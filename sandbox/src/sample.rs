@@ -76,7 +76,12 @@ pub fn payment(event_type: &str, seed: u64, now_unix_ms: i64) -> Option<String> 
         "invoice.payment_succeeded" => json!({"object": sale.invoice(now)}),
         _ => return None,
     };
-    let event = json!({
+    Some(format!("{:#}", event(event_type, seed, now, &data)))
+}
+
+/// The envelope of a payment event; type and seed make its id.
+pub(crate) fn event(event_type: &str, seed: u64, now: i64, data: &Value) -> Value {
+    json!({
         "id": token("evt_", event_type, seed),
         "object": "event",
         "api_version": API_VERSION,
@@ -86,8 +91,7 @@ pub fn payment(event_type: &str, seed: u64, now_unix_ms: i64) -> Option<String> 
         "pending_webhooks": 1,
         "request": {"id": token("req_", event_type, seed), "idempotency_key": null},
         "type": event_type,
-    });
-    Some(format!("{event:#}"))
+    })
 }
 
 /// What differs between the order topics; the rest of the body is the same.
@@ -632,7 +636,7 @@ fn pick<'a, T>(from: &'a [T], what: &str, seed: u64) -> &'a T {
 }
 
 /// A prefix and 24 letters and digits.
-fn token(prefix: &str, what: &str, seed: u64) -> String {
+pub(crate) fn token(prefix: &str, what: &str, seed: u64) -> String {
     const ALPHABET: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let start = mix(what, seed);
     let letters = (0..24).map(|nth| char::from(*pick(ALPHABET, "letter", start ^ nth)));
@@ -640,7 +644,7 @@ fn token(prefix: &str, what: &str, seed: u64) -> String {
 }
 
 /// Deterministic noise: FNV-1a over the name, then the finish of SplitMix64.
-fn mix(what: &str, seed: u64) -> u64 {
+pub(crate) fn mix(what: &str, seed: u64) -> u64 {
     let name = what.bytes().fold(0xCBF2_9CE4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
     });

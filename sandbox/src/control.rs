@@ -1,0 +1,236 @@
+//! What people may see and set: a page that tells how, the state, faults and storms.
+
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::fault::Fault;
+use crate::gate::{Gate, Provider};
+use crate::server::App;
+use crate::storm::Storm;
+use crate::{PAYMENT_KEY, STOREFRONT_TOKEN, sample};
+
+/// Their bodies are all in memory while they are posted.
+const MOST_ORDERS: u64 = 20_000;
+const MOST_REPEATS: u32 = 100;
+const CONCURRENCY: usize = 16;
+const MOST_SECONDS: f64 = 3600.0;
+
+pub fn routes(app: App) -> Router {
+    Router::new()
+        .route("/", get(page))
+        .route("/_control/state", get(state))
+        .route("/_control/faults", post(set_fault).delete(clear_faults))
+        .route("/_control/storm", post(storm))
+        .with_state(app)
+}
+
+/// The request is not what it should be; the text says what it should.
+struct Unusable(String);
+
+impl IntoResponse for Unusable {
+    fn into_response(self) -> Response {
+        let body = Json(json!({"detail": self.0}));
+        (StatusCode::UNPROCESSABLE_ENTITY, body).into_response()
+    }
+}
+
+async fn page(State(app): State<App>) -> String {
+    let url = &app.url;
+    let webhooks = match &app.outbox {
+        Some(outbox) => format!("are posted to {}", outbox.poster.webhooks.base_url),
+        None => "are not posted: it was started without".to_owned(),
+    };
+    format!(
+        "Waybill's sandbox: stand-ins for the providers, for development. All of its state is\n\
+         in memory. Webhooks {webhooks}.\n\
+         \n\
+         storefront API  {}\n\
+         \x20               X-Storefront-Access-Token: {STOREFRONT_TOKEN}\n\
+         payment API     {}\n\
+         \x20               Authorization: Bearer {PAYMENT_KEY}\n\
+         \n\
+         What was asked and done, and which faults are set:\n\
+         \x20 curl {url}/_control/state\n\
+         \n\
+         Make requests fail; \"times\" says how many, without it all do until cleared:\n\
+         \x20 curl {url}/_control/faults --json '{{\"provider\":\"storefront\",\"fault\":\"lose\",\"times\":2}}'\n\
+         \x20 provider  storefront or payment\n\
+         \x20 fault     status      answered with \"status\", 500 without it; no effect\n\
+         \x20           slow        the effect happens, its answer comes \"seconds\" later\n\
+         \x20           timeout     never answered; no effect\n\
+         \x20           lose        the effect happens, then the connection is closed\n\
+         \x20           rate_limit  429 with Retry-After: 1; no effect\n\
+         \x20           html        502 with a page of HTML; no effect\n\
+         \x20 curl -X DELETE {url}/_control/faults\n\
+         \n\
+         Post sample orders in five topics, each up to \"repeat\" times, all shuffled:\n\
+         \x20 curl {url}/_control/storm --json '{{\"orders\":20,\"repeat\":3,\"seed\":1}}'\n\
+         \x20 also \"first_seed\", \"shop\", \"concurrency\", and \"topics\", a list\n",
+        app.storefront_url(),
+        app.payment_url(),
+    )
+}
+
+async fn state(State(app): State<App>) -> Json<Value> {
+    Json(json!({
+        "storefront": app.storefront.view(),
+        "payment": app.payment.view(),
+        "webhooks": app.outbox.as_ref().map(crate::outbox::Outbox::view),
+    }))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewFault {
+    provider: Provider,
+    fault: FaultName,
+    times: Option<u32>,
+    seconds: Option<f64>,
+    status: Option<u16>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum FaultName {
+    Status,
+    Slow,
+    Timeout,
+    Lose,
+    RateLimit,
+    Html,
+}
+
+async fn set_fault(
+    State(app): State<App>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<Value>, Unusable> {
+    let new: NewFault = read(&headers, &body)?;
+    let fault = new.fault()?;
+    let gate = app.gate(new.provider);
+    match new.times {
+        Some(0) => return Err(Unusable("times: expected 1 or more".to_owned())),
+        Some(times) => gate.fail_next(times, fault),
+        None => gate.fail(fault),
+    }
+    Ok(Json(gate.view()["faults"].take()))
+}
+
+async fn clear_faults(State(app): State<App>) -> StatusCode {
+    app.storefront.gate.clear_faults();
+    app.payment.gate.clear_faults();
+    StatusCode::NO_CONTENT
+}
+
+impl App {
+    fn gate(&self, provider: Provider) -> &Gate {
+        match provider {
+            Provider::Storefront => &self.storefront.gate,
+            Provider::Payment => &self.payment.gate,
+        }
+    }
+}
+
+impl NewFault {
+    fn fault(&self) -> Result<Fault, Unusable> {
+        let unusable = |expected: &str| Err(Unusable(expected.to_owned()));
+        if self.seconds.is_some() && self.fault != FaultName::Slow {
+            return unusable("seconds: only the fault slow has it");
+        }
+        if self.status.is_some() && self.fault != FaultName::Status {
+            return unusable("status: only the fault status has it");
+        }
+        match self.fault {
+            FaultName::Status => match self.status.unwrap_or(500) {
+                status @ 400..=599 => Ok(Fault::Status(status)),
+                _ => unusable("status: expected 400 to 599"),
+            },
+            FaultName::Slow => match self.seconds {
+                Some(seconds) if (0.0..=MOST_SECONDS).contains(&seconds) => {
+                    Ok(Fault::Slow(Duration::from_secs_f64(seconds)))
+                }
+                _ => unusable("seconds: expected 0 to 3600 with the fault slow"),
+            },
+            FaultName::Timeout => Ok(Fault::Timeout),
+            FaultName::Lose => Ok(Fault::Lose),
+            FaultName::RateLimit => Ok(Fault::RateLimit),
+            FaultName::Html => Ok(Fault::Html),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewStorm {
+    orders: u64,
+    repeat: Option<u32>,
+    seed: Option<u64>,
+    first_seed: Option<u64>,
+    topics: Option<Vec<String>>,
+    shop: Option<String>,
+    concurrency: Option<usize>,
+}
+
+async fn storm(
+    State(app): State<App>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<Value>, Unusable> {
+    let new: NewStorm = read(&headers, &body)?;
+    let concurrency = new.concurrency.unwrap_or(CONCURRENCY);
+    let seed = new.seed.unwrap_or(app.clock.now().0.unsigned_abs());
+    let storm = new.storm(seed, app.storefront.shop())?;
+    let deliveries = storm.deliveries(app.clock.now());
+    let report = app.post(&deliveries, concurrency).await;
+    let report = report.map_err(|error| Unusable(error.to_string()))?;
+    Ok(Json(json!({"seed": seed, "report": report})))
+}
+
+impl NewStorm {
+    fn storm(self, seed: u64, shop: &str) -> Result<Storm, Unusable> {
+        let usual = Storm::default();
+        let repeat = self.repeat.unwrap_or(*usual.repeat.end());
+        let topics = self.topics.unwrap_or(usual.topics);
+        let unknown = topics
+            .iter()
+            .find(|topic| !sample::STOREFRONT_TOPICS.contains(&topic.as_str()));
+        if let Some(topic) = unknown {
+            let known = sample::STOREFRONT_TOPICS.join(", ");
+            return Err(Unusable(format!("topics: {topic:?} is none of {known}")));
+        }
+        if !(1..=MOST_ORDERS).contains(&self.orders) {
+            return Err(Unusable(format!("orders: expected 1 to {MOST_ORDERS}")));
+        }
+        if !(1..=MOST_REPEATS).contains(&repeat) {
+            return Err(Unusable(format!("repeat: expected 1 to {MOST_REPEATS}")));
+        }
+        Ok(Storm {
+            orders: self.orders,
+            first_seed: self.first_seed.unwrap_or(seed),
+            topics,
+            repeat: 1..=repeat,
+            seed,
+            shop: self.shop.unwrap_or_else(|| shop.to_owned()),
+        })
+    }
+}
+
+/// A page of another site may post here, but not as JSON.
+fn read<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, Unusable> {
+    let content_type = headers.get(header::CONTENT_TYPE);
+    let content_type = content_type.and_then(|value| value.to_str().ok());
+    if !content_type.is_some_and(|value| value.starts_with("application/json")) {
+        let expected = "expected Content-Type: application/json (curl --json)";
+        return Err(Unusable(expected.to_owned()));
+    }
+    serde_json::from_slice(body).map_err(|error| Unusable(format!("expected JSON: {error}")))
+}

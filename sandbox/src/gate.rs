@@ -1,0 +1,166 @@
+//! What every request to a provider's API passes first: it is counted, and a fault that was
+//! set is played. Clones share their counts and faults.
+
+use std::collections::BTreeMap;
+use std::future;
+use std::sync::{Arc, Mutex};
+
+use axum::body::to_bytes;
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{Html, IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::fault::{Fault, Faults};
+use crate::{lock, payment, storefront};
+
+pub const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
+
+/// Bytes of a request's body that are read.
+pub const LARGEST_BODY: usize = 1024 * 1024;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Provider {
+    Storefront,
+    Payment,
+}
+
+impl Provider {
+    /// An error in the provider's own form.
+    fn error(self, status: StatusCode, message: &str) -> Response {
+        match self {
+            Provider::Storefront => storefront::error(status, message),
+            Provider::Payment => payment::error(status, "api_error", message),
+        }
+    }
+}
+
+#[derive(Clone)]
+pub struct Gate {
+    provider: Provider,
+    book: Arc<Mutex<Book>>,
+}
+
+#[derive(Default)]
+struct Book {
+    requests: u64,
+    by_key: BTreeMap<String, u32>,
+    answers: BTreeMap<u16, u64>,
+    faults: Faults,
+}
+
+/// Marks an answer that is not to be sent: the server closes the connection instead.
+#[derive(Clone)]
+pub struct HangUp;
+
+impl Gate {
+    pub(crate) fn new(provider: Provider) -> Self {
+        Gate {
+            provider,
+            book: Arc::default(),
+        }
+    }
+
+    /// Every request from now on goes wrong so, until the faults are cleared.
+    pub fn fail(&self, fault: Fault) {
+        lock(&self.book).faults.stand(fault);
+    }
+
+    /// The next requests go wrong so, after those that were set to before.
+    pub fn fail_next(&self, times: u32, fault: Fault) {
+        lock(&self.book).faults.count(times, fault);
+    }
+
+    pub fn clear_faults(&self) {
+        lock(&self.book).faults.clear();
+    }
+
+    /// Requests that came, whatever became of them.
+    pub fn requests(&self) -> u64 {
+        lock(&self.book).requests
+    }
+
+    /// Requests by their `Idempotency-Key`; those without one are not in it.
+    pub fn requests_by_key(&self) -> BTreeMap<String, u32> {
+        lock(&self.book).by_key.clone()
+    }
+
+    /// Answers given, by status.
+    pub fn answers(&self) -> BTreeMap<u16, u64> {
+        lock(&self.book).answers.clone()
+    }
+
+    pub(crate) fn view(&self) -> Value {
+        let book = lock(&self.book);
+        json!({
+            "requests": book.requests,
+            "requests_by_key": book.by_key,
+            "answers": book.answers,
+            "faults": book.faults.describe(),
+        })
+    }
+
+    fn enter(&self, key: Option<&str>) -> Option<Fault> {
+        let mut book = lock(&self.book);
+        book.requests += 1;
+        if let Some(key) = key {
+            *book.by_key.entry(key.to_owned()).or_default() += 1;
+        }
+        book.faults.take()
+    }
+
+    fn answered(&self, status: StatusCode) {
+        let mut book = lock(&self.book);
+        *book.answers.entry(status.as_u16()).or_default() += 1;
+    }
+}
+
+pub async fn pass(State(gate): State<Gate>, request: Request, next: Next) -> Response {
+    let answer = match gate.enter(key(&request)) {
+        None => next.run(request).await,
+        Some(Fault::Slow(by)) => {
+            let answer = next.run(request).await;
+            tokio::time::sleep(by).await;
+            answer
+        }
+        Some(Fault::Lose) => {
+            let mut answer = next.run(request).await;
+            answer.extensions_mut().insert(HangUp);
+            return answer;
+        }
+        Some(fault) => {
+            let _ = to_bytes(request.into_body(), LARGEST_BODY).await;
+            refuse(gate.provider, fault).await
+        }
+    };
+    gate.answered(answer.status());
+    answer
+}
+
+/// The header's value, when it has one.
+pub fn key(request: &Request) -> Option<&str> {
+    let value = request.headers().get(IDEMPOTENCY_KEY)?.to_str().ok()?;
+    Some(value).filter(|value| !value.is_empty())
+}
+
+async fn refuse(provider: Provider, fault: Fault) -> Response {
+    match fault {
+        Fault::Status(status) => {
+            let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+            provider.error(status, "The sandbox was told to fail.")
+        }
+        Fault::RateLimit => {
+            let message = "Exceeded the limit of calls.";
+            let answer = provider.error(StatusCode::TOO_MANY_REQUESTS, message);
+            ([(header::RETRY_AFTER, "1")], answer).into_response()
+        }
+        Fault::Html => {
+            let page = "<html><body><h1>502 Bad Gateway</h1></body></html>\n";
+            (StatusCode::BAD_GATEWAY, Html(page)).into_response()
+        }
+        Fault::Timeout | Fault::Slow(_) | Fault::Lose => future::pending().await,
+    }
+}

@@ -1,0 +1,229 @@
+//! [`Sandbox`]: one server on a loopback address with every provider's stand-in, and how it
+//! starts and ends. It holds all of its state in memory.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use anyhow::{Context, Result, bail};
+use axum::Router;
+use axum::body::Body;
+use axum::response::Response;
+use common::clock::Clock;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::ServiceExt;
+
+use crate::gate::HangUp;
+use crate::outbox::Outbox;
+use crate::poster::{Poster, Report};
+use crate::{Delivery, Payment, Storefront, Webhooks, control, payment, sample, storefront};
+
+pub struct Options {
+    /// A loopback address, since the sandbox signs for whoever asks; port 0 takes a free one.
+    pub listen: SocketAddr,
+    pub clock: Clock,
+    /// Where the providers' webhooks go; without it none are sent.
+    pub webhooks: Option<Webhooks>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            listen: (Ipv4Addr::LOCALHOST, 0).into(),
+            clock: Clock::system(),
+            webhooks: None,
+        }
+    }
+}
+
+/// The running stand-ins. Dropped, they stop.
+pub struct Sandbox {
+    app: App,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+/// What the handlers share.
+#[derive(Clone)]
+pub struct App {
+    pub url: String,
+    pub clock: Clock,
+    pub storefront: Storefront,
+    pub payment: Payment,
+    pub outbox: Option<Outbox>,
+}
+
+impl Sandbox {
+    pub async fn start(options: Options) -> Result<Self> {
+        let listen = options.listen;
+        if !listen.ip().is_loopback() {
+            bail!("the sandbox listens on loopback alone, and {listen} is not: try 127.0.0.1:0");
+        }
+        let listener = TcpListener::bind(listen).await;
+        let listener = listener.with_context(|| format!("cannot listen on {listen}"))?;
+        let stop = CancellationToken::new();
+        let tasks = TaskTracker::new();
+        let app = App::new(options, listener.local_addr()?, &stop, &tasks)?;
+        let accepting = accept(listener, app.router(), stop.clone(), tasks.clone());
+        common::task::spawn("sandbox", tasks.track_future(accepting));
+        Ok(Sandbox { app, stop, tasks })
+    }
+
+    /// `http://127.0.0.1:<port>`: what there is to see and to set, for people.
+    pub fn url(&self) -> &str {
+        &self.app.url
+    }
+
+    /// The base of the storefront's API.
+    pub fn storefront_url(&self) -> String {
+        self.app.storefront_url()
+    }
+
+    /// The base of the payment provider's API.
+    pub fn payment_url(&self) -> String {
+        self.app.payment_url()
+    }
+
+    pub fn storefront(&self) -> &Storefront {
+        &self.app.storefront
+    }
+
+    pub fn payment(&self) -> &Payment {
+        &self.app.payment
+    }
+
+    /// Posts deliveries, so many at a time, until each was accepted or refused for good. The
+    /// storefront knows the orders in them from then on.
+    pub async fn post(&self, deliveries: &[Delivery], concurrency: usize) -> Result<Report> {
+        self.app.post(deliveries, concurrency).await
+    }
+
+    /// Waits until every webhook that follows from what was done here has been taken, refused
+    /// for good or given up.
+    pub async fn webhooks_done(&self) {
+        if let Some(outbox) = &self.app.outbox {
+            outbox.done().await;
+        }
+    }
+
+    /// Cuts every connection, drops every webhook not yet taken, and waits for that.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl App {
+    fn new(
+        options: Options,
+        address: SocketAddr,
+        stop: &CancellationToken,
+        tasks: &TaskTracker,
+    ) -> Result<Self> {
+        let Options {
+            clock, webhooks, ..
+        } = options;
+        let shop = webhooks.as_ref().map(|webhooks| webhooks.shop.clone());
+        let shop = shop.unwrap_or_else(|| sample::shop().to_owned());
+        let outbox = match webhooks {
+            Some(webhooks) => {
+                let poster = Poster::new(webhooks, clock.clone())?;
+                Some(Outbox::new(poster, stop.clone(), tasks.clone()))
+            }
+            None => None,
+        };
+        Ok(App {
+            url: format!("http://{address}"),
+            storefront: Storefront::new(&shop, clock.clone(), outbox.clone()),
+            payment: Payment::new(clock.clone(), outbox.clone()),
+            clock,
+            outbox,
+        })
+    }
+
+    pub fn storefront_url(&self) -> String {
+        format!("{}/storefront", self.url)
+    }
+
+    pub fn payment_url(&self) -> String {
+        format!("{}/payment", self.url)
+    }
+
+    pub async fn post(&self, deliveries: &[Delivery], concurrency: usize) -> Result<Report> {
+        let outbox = self.outbox.as_ref();
+        let outbox = outbox.context("this sandbox was started without webhooks")?;
+        for delivery in deliveries {
+            self.storefront.remember(delivery);
+        }
+        let poster = &outbox.poster;
+        Ok(poster.post_all(deliveries, concurrency, |_| {}).await)
+    }
+
+    fn router(&self) -> Router {
+        control::routes(self.clone())
+            .nest("/storefront", storefront::routes(self.storefront.clone()))
+            .nest("/payment", payment::routes(self.payment.clone()))
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    router: Router,
+    stop: CancellationToken,
+    connections: TaskTracker,
+) {
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = stop.cancelled() => return,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let connection = serve(stream, router.clone());
+                let connection = stop.clone().run_until_cancelled_owned(connection);
+                let connection = async move {
+                    connection.await;
+                };
+                common::task::spawn("sandbox connection", connections.track_future(connection));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the sandbox could not accept a connection");
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, router: Router) {
+    let _ = stream.set_nodelay(true);
+    let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
+        let router = router.clone();
+        async move {
+            let answered = router.oneshot(request.map(Body::new)).await;
+            answered.map_err(io::Error::other).and_then(sent)
+        }
+    });
+    let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    if let Err(error) = connection.await {
+        tracing::debug!(%error, "a connection to the sandbox ended early");
+    }
+}
+
+/// An error makes the connection end without an answer.
+fn sent(answer: Response) -> io::Result<Response> {
+    match answer.extensions().get::<HangUp>() {
+        Some(HangUp) => Err(io::Error::other("told to lose the answer")),
+        None => Ok(answer),
+    }
+}

@@ -1,0 +1,110 @@
+//! The storefront's API over HTTP. `X-Storefront-Shop-Domain` names the shop, where the real
+//! one has a host for each.
+
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Refusal, Storefront};
+use crate::STOREFRONT_TOKEN;
+use crate::gate::{self, IDEMPOTENCY_KEY};
+
+const ACCESS_TOKEN: &str = "X-Storefront-Access-Token";
+const SHOP_DOMAIN: &str = "X-Storefront-Shop-Domain";
+
+pub fn routes(storefront: Storefront) -> Router {
+    let orders = "/orders/{order_id}/fulfillment_orders.json";
+    Router::new()
+        .route(orders, get(fulfillment_orders))
+        .route("/fulfillments.json", post(fulfillments))
+        .fallback(not_found)
+        .method_not_allowed_fallback(not_found)
+        .layer(middleware::from_fn(authorize))
+        .layer(middleware::from_fn_with_state(
+            storefront.gate.clone(),
+            gate::pass,
+        ))
+        .with_state(storefront)
+}
+
+pub fn error(status: StatusCode, errors: impl Into<Value>) -> Response {
+    (status, Json(json!({"errors": errors.into()}))).into_response()
+}
+
+async fn authorize(request: Request, next: Next) -> Response {
+    if text(request.headers(), ACCESS_TOKEN) == Some(STOREFRONT_TOKEN) {
+        return next.run(request).await;
+    }
+    let message = "[API] Invalid API key or access token (unrecognized login or wrong password)";
+    error(StatusCode::UNAUTHORIZED, message)
+}
+
+async fn not_found() -> Response {
+    error(StatusCode::NOT_FOUND, "Not Found")
+}
+
+async fn fulfillment_orders(
+    State(storefront): State<Storefront>,
+    Path(order_id): Path<String>,
+    headers: HeaderMap,
+) -> Response {
+    let Some(order_id) = order_id.parse().ok().filter(|id| *id > 0) else {
+        return not_found().await;
+    };
+    let order = storefront.fulfillment_order(text(&headers, SHOP_DOMAIN), order_id);
+    Json(json!({"fulfillment_orders": [order]})).into_response()
+}
+
+#[derive(Deserialize)]
+struct NewFulfillment {
+    fulfillment: Wish,
+}
+
+#[derive(Deserialize)]
+struct Wish {
+    line_items_by_fulfillment_order: [Lines; 1],
+    #[serde(default, rename = "notify_customer")]
+    _notify_customer: bool,
+}
+
+#[derive(Deserialize)]
+struct Lines {
+    fulfillment_order_id: i64,
+}
+
+async fn fulfillments(
+    State(storefront): State<Storefront>,
+    headers: HeaderMap,
+    body: String,
+) -> Response {
+    let Ok(wish) = serde_json::from_str::<NewFulfillment>(&body) else {
+        let errors = json!({"fulfillment": "Required parameter missing or invalid"});
+        return error(StatusCode::BAD_REQUEST, errors);
+    };
+    let [lines] = wish.fulfillment.line_items_by_fulfillment_order;
+    let shop = text(&headers, SHOP_DOMAIN);
+    let key = text(&headers, IDEMPOTENCY_KEY);
+    match storefront.fulfil(shop, key, lines.fulfillment_order_id) {
+        Ok(answer) => (StatusCode::CREATED, Json(answer)).into_response(),
+        Err(Refusal::Unknown) => not_found().await,
+        Err(Refusal::Closed) => unprocessable("The fulfillment order is not in an open state."),
+        Err(Refusal::KeyReused) => {
+            unprocessable("The idempotency key was used for another fulfillment order.")
+        }
+    }
+}
+
+fn unprocessable(message: &str) -> Response {
+    error(StatusCode::UNPROCESSABLE_ENTITY, json!([message]))
+}
+
+/// A header's value, when it has one.
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let value = headers.get(name)?.to_str().ok()?;
+    Some(value).filter(|value| !value.is_empty())
+}

@@ -1,0 +1,199 @@
+//! The storefront: its orders' fulfilment orders, and the fulfilments made for them.
+//!
+//! A fulfilment order is made up when it is first asked for. Every id follows from shop and
+//! order id, so a sandbox that was started anew gives the same ones.
+
+mod api;
+mod objects;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use common::clock::Clock;
+use serde_json::{Value, json};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+pub use api::{error, routes};
+
+use crate::gate::{Gate, Provider};
+use crate::lock;
+use crate::outbox::Outbox;
+use crate::webhooks::Delivery;
+
+/// Orders whose bodies are kept, for the webhooks that follow; some 3 kB each.
+const MOST_BODIES: usize = 10_000;
+
+/// Clones share their state.
+#[derive(Clone)]
+pub struct Storefront {
+    /// Counts requests, and makes them fail.
+    pub gate: Gate,
+    shop: String,
+    clock: Clock,
+    outbox: Option<Outbox>,
+    books: Arc<Mutex<Books>>,
+}
+
+/// A shop's domain in lower case, and an order's id there.
+type OrderKey = (String, i64);
+
+#[derive(Default)]
+struct Books {
+    orders: BTreeMap<OrderKey, FulfillmentOrder>,
+    /// Which order a fulfilment order is of.
+    order_of: BTreeMap<i64, OrderKey>,
+    /// What was answered to a shop's idempotency key, and for which fulfilment order.
+    answers: BTreeMap<(String, String), (i64, Value)>,
+    /// The newest body of each order that was delivered.
+    bodies: BTreeMap<OrderKey, Value>,
+}
+
+struct FulfillmentOrder {
+    id: i64,
+    open: bool,
+    created: u32,
+}
+
+/// Why no fulfilment was made.
+#[derive(Debug, PartialEq, Eq)]
+enum Refusal {
+    /// No such fulfilment order in this shop.
+    Unknown,
+    Closed,
+    /// The key was used for another fulfilment order.
+    KeyReused,
+}
+
+impl Storefront {
+    pub(crate) fn new(shop: &str, clock: Clock, outbox: Option<Outbox>) -> Self {
+        Storefront {
+            gate: Gate::new(Provider::Storefront),
+            shop: shop.to_ascii_lowercase(),
+            clock,
+            outbox,
+            books: Arc::default(),
+        }
+    }
+
+    /// Closes an order's fulfilment order, as if it had been fulfilled elsewhere.
+    pub fn close(&self, shop: &str, order_id: i64) {
+        let key = (shop.to_ascii_lowercase(), order_id);
+        lock(&self.books).fulfillment_order(&key).open = false;
+    }
+
+    /// Fulfilments made, by shop and order.
+    pub fn created(&self) -> BTreeMap<(String, i64), u32> {
+        let books = lock(&self.books);
+        let made = books.orders.iter().filter(|(_, order)| order.created > 0);
+        made.map(|(key, order)| (key.clone(), order.created))
+            .collect()
+    }
+
+    /// Takes note of an order's body, so that later webhooks of it are whole. An older body
+    /// changes nothing; what is no order is passed over.
+    pub fn remember(&self, delivery: &Delivery) {
+        if !delivery.topic.starts_with("orders/") {
+            return;
+        }
+        let Ok(body) = serde_json::from_str::<Value>(&delivery.body) else {
+            return;
+        };
+        let Some(id) = body["id"].as_i64() else {
+            return;
+        };
+        let key = (delivery.shop.to_ascii_lowercase(), id);
+        let bodies = &mut lock(&self.books).bodies;
+        let newer = match bodies.get(&key) {
+            Some(known) => updated_at(&body) >= updated_at(known),
+            None => bodies.len() < MOST_BODIES,
+        };
+        if newer {
+            bodies.insert(key, body);
+        }
+    }
+
+    /// The shop that is meant when none is named.
+    pub(crate) fn shop(&self) -> &str {
+        &self.shop
+    }
+
+    pub(crate) fn view(&self) -> Value {
+        let created = self.created().into_iter();
+        let created = created.map(|((shop, order_id), fulfillments)| {
+            json!({"shop": shop, "order_id": order_id, "fulfillments": fulfillments})
+        });
+        let mut view = self.gate.view();
+        view["created"] = created.collect();
+        view
+    }
+
+    fn fulfillment_order(&self, shop: Option<&str>, order_id: i64) -> Value {
+        let shop = shop.unwrap_or(&self.shop).to_ascii_lowercase();
+        let mut books = lock(&self.books);
+        let order = books.fulfillment_order(&(shop, order_id));
+        objects::fulfillment_order(order.id, order_id, order.open)
+    }
+
+    /// Makes the fulfilment, or answers what the same key was answered before.
+    fn fulfil(&self, shop: Option<&str>, key: Option<&str>, id: i64) -> Result<Value, Refusal> {
+        let mut books = lock(&self.books);
+        let order_key = books.order_of.get(&id).cloned().ok_or(Refusal::Unknown)?;
+        if shop.is_some_and(|shop| !shop.eq_ignore_ascii_case(&order_key.0)) {
+            return Err(Refusal::Unknown);
+        }
+        let key = key.map(|key| (order_key.0.clone(), key.to_owned()));
+        if let Some((before, answer)) = key.as_ref().and_then(|key| books.answers.get(key)) {
+            let same = *before == id;
+            return same.then(|| answer.clone()).ok_or(Refusal::KeyReused);
+        }
+        let order = books.fulfillment_order(&order_key);
+        if !order.open {
+            return Err(Refusal::Closed);
+        }
+        order.open = false;
+        order.created += 1;
+        let now = self.clock.now();
+        let fulfillment = objects::fulfillment(&order_key.0, order_key.1, now);
+        let answer = json!({"fulfillment": fulfillment});
+        if let Some(key) = key {
+            books.answers.insert(key, (id, answer.clone()));
+        }
+        if let Some(outbox) = &self.outbox {
+            let body = objects::fulfilled(books.bodies.get(&order_key), &fulfillment, now);
+            let (shop, _) = &order_key;
+            let webhook_id = self.clock.id().to_string();
+            let delivery =
+                Delivery::storefront("orders/fulfilled", &webhook_id, shop, body.to_string());
+            books
+                .bodies
+                .entry(order_key)
+                .and_modify(|known| *known = body);
+            outbox.send(delivery);
+        }
+        Ok(answer)
+    }
+}
+
+impl Books {
+    /// The order's, made up if this is the first that is heard of it.
+    fn fulfillment_order(&mut self, key: &OrderKey) -> &mut FulfillmentOrder {
+        let order_of = &mut self.order_of;
+        self.orders.entry(key.clone()).or_insert_with(|| {
+            let mut id = objects::id("fulfillment_order", &key.0, key.1);
+            while order_of.contains_key(&id) {
+                id += 1;
+            }
+            order_of.insert(id, key.clone());
+            FulfillmentOrder {
+                id,
+                open: true,
+                created: 0,
+            }
+        })
+    }
+}
+
+fn updated_at(body: &Value) -> Option<OffsetDateTime> {
+    OffsetDateTime::parse(body["updated_at"].as_str()?, &Rfc3339).ok()
+}

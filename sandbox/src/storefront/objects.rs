@@ -1,0 +1,57 @@
+//! The storefront's JSON objects.
+
+use common::clock::Timestamp;
+use serde_json::{Value, json};
+
+use crate::sample;
+
+/// An id of 16 digits, below 2^53, that follows from what it is of.
+pub fn id(kind: &str, shop: &str, order_id: i64) -> i64 {
+    const LEAST: u64 = 1_000_000_000_000_000;
+    let noise = sample::mix(&format!("{kind} {shop}"), order_id.unsigned_abs());
+    i64::try_from(LEAST + noise % (8 * LEAST)).expect("below 2^53")
+}
+
+pub fn fulfillment_order(id: i64, order_id: i64, open: bool) -> Value {
+    json!({
+        "id": id,
+        "order_id": order_id,
+        "status": if open { "open" } else { "closed" },
+        "request_status": "unsubmitted",
+        "line_items": [],
+    })
+}
+
+pub fn fulfillment(shop: &str, order_id: i64, now: Timestamp) -> Value {
+    let number = sample::mix(shop, order_id.unsigned_abs()) % 1_000_000_000_000;
+    let tracking = format!("WB{number:012}");
+    let url = format!("https://tracking.example/parcels/{tracking}");
+    json!({
+        "id": id("fulfillment", shop, order_id),
+        "order_id": order_id,
+        "status": "success",
+        "tracking_company": "Sample Post",
+        "tracking_number": tracking,
+        "tracking_numbers": [tracking],
+        "tracking_url": url,
+        "tracking_urls": [url],
+        "created_at": now,
+        "updated_at": now,
+        "line_items": [],
+    })
+}
+
+/// The body of `orders/fulfilled`: the order as it was last delivered, or, unknown, only
+/// what changed.
+pub fn fulfilled(known: Option<&Value>, fulfillment: &Value, now: Timestamp) -> Value {
+    let mut body = known
+        .cloned()
+        .unwrap_or_else(|| json!({"id": fulfillment["order_id"]}));
+    body["updated_at"] = json!(now);
+    body["fulfillment_status"] = json!("fulfilled");
+    match body["fulfillments"].as_array_mut() {
+        Some(fulfillments) => fulfillments.push(fulfillment.clone()),
+        None => body["fulfillments"] = json!([fulfillment]),
+    }
+    body
+}

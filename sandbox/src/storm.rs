@@ -1,0 +1,108 @@
+//! Storms: many deliveries, most of them more than once, in any order but always the same.
+//!
+//! A seed decides every webhook id, how often each delivery comes and where in the order, so
+//! a run that found something can be had again.
+
+use std::ops::RangeInclusive;
+
+use common::clock::Timestamp;
+use uuid::{Builder, Uuid};
+
+use crate::sample;
+use crate::webhooks::Delivery;
+
+/// Sample orders in every topic, each repeated under the same webhook id, all shuffled.
+#[derive(Clone, Debug)]
+pub struct Storm {
+    pub orders: u64,
+    /// The orders are those of this seed and the ones after it.
+    pub first_seed: u64,
+    /// Storefront topics; one without a sample gives nothing.
+    pub topics: Vec<String>,
+    /// How often each delivery is sent, at least and at most.
+    pub repeat: RangeInclusive<u32>,
+    /// Of chance.
+    pub seed: u64,
+    pub shop: String,
+}
+
+impl Default for Storm {
+    fn default() -> Self {
+        Storm {
+            orders: 100,
+            first_seed: 1,
+            topics: sample::STOREFRONT_TOPICS[..5]
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
+            repeat: 1..=3,
+            seed: 1,
+            shop: sample::shop().to_owned(),
+        }
+    }
+}
+
+impl Storm {
+    /// The bodies are those of orders made just before `now`.
+    pub fn deliveries(&self, now: Timestamp) -> Vec<Delivery> {
+        let seeds = (0..self.orders).map(|nth| self.first_seed.wrapping_add(nth));
+        let bodies = seeds.flat_map(|seed| {
+            let topics = self.topics.iter();
+            topics.filter_map(move |topic| {
+                Some((topic.clone(), sample::storefront(topic, seed, now.0)?))
+            })
+        });
+        shuffled(bodies, self.repeat.clone(), self.seed, &self.shop)
+    }
+}
+
+/// The same of your own topics and bodies.
+pub fn shuffled(
+    bodies: impl IntoIterator<Item = (String, String)>,
+    repeat: RangeInclusive<u32>,
+    seed: u64,
+    shop: &str,
+) -> Vec<Delivery> {
+    let mut chance = SplitMix64(seed);
+    let mut deliveries = Vec::new();
+    for (topic, body) in bodies {
+        let id = chance.id().to_string();
+        let delivery = Delivery::storefront(&topic, &id, shop, body);
+        let (least, most) = (u64::from(*repeat.start()), u64::from(*repeat.end()));
+        let times = least + chance.below(most.saturating_sub(least) + 1);
+        deliveries.extend((0..times).map(|_| delivery.clone()));
+    }
+    // Fisher and Yates, from the end.
+    for end in (1..deliveries.len()).rev() {
+        deliveries.swap(end, chance.index(end + 1));
+    }
+    deliveries
+}
+
+/// Sebastiano Vigna's generator: small, and good enough to shuffle with.
+struct SplitMix64(u64);
+
+impl SplitMix64 {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut noise = self.0;
+        noise = (noise ^ (noise >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        noise = (noise ^ (noise >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        noise ^ (noise >> 31)
+    }
+
+    /// Below a limit that is small beside 2^64, so that its bias is too.
+    fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    fn index(&mut self, limit: usize) -> usize {
+        let limit = u64::try_from(limit).expect("a length");
+        usize::try_from(self.below(limit)).expect("below a length")
+    }
+
+    fn id(&mut self) -> Uuid {
+        let bits = u128::from(self.next()) << 64 | u128::from(self.next());
+        Builder::from_random_bytes(bits.to_be_bytes()).into_uuid()
+    }
+}

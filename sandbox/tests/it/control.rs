@@ -1,0 +1,156 @@
+//! What people see and set over HTTP.
+
+use sandbox::{Options, Sandbox};
+use serde_json::{Value, json};
+
+use crate::support::receiver::Receiver;
+use crate::support::{
+    ORDER, SHOP, client, fulfil, fulfillment_order, intent, read, sandbox, start,
+};
+
+async fn post(sandbox: &Sandbox, path: &str, body: &Value) -> (u16, Value) {
+    let url = format!("{}/_control/{path}", sandbox.url());
+    read(client().post(url).json(body).send().await.unwrap()).await
+}
+
+#[tokio::test]
+async fn the_page_names_every_call_and_both_tokens() {
+    let sandbox = sandbox().await;
+    let page = client().get(sandbox.url()).send().await.unwrap();
+    let page = page.text().await.unwrap();
+    for part in [
+        &sandbox.storefront_url(),
+        &sandbox.payment_url(),
+        sandbox::STOREFRONT_TOKEN,
+        sandbox::PAYMENT_KEY,
+        "/_control/state",
+        "/_control/faults",
+        "/_control/storm",
+    ] {
+        assert!(page.contains(part), "{part} in\n{page}");
+    }
+    assert!(page.lines().all(|line| line.len() <= 120), "{page}");
+}
+
+#[tokio::test]
+async fn the_state_tells_requests_and_effects() {
+    let sandbox = sandbox().await;
+    let id = fulfillment_order(&sandbox, SHOP, ORDER).await;
+    fulfil(&sandbox, id, "k-1").send().await.unwrap();
+    sandbox.payment().add_intent(intent("pi_1", 1999));
+    let state = client().get(format!("{}/_control/state", sandbox.url()));
+    let (status, state) = read(state.send().await.unwrap()).await;
+    assert_eq!(status, 200);
+    let expected = json!({
+        "storefront": {
+            "requests": 2,
+            "requests_by_key": {"k-1": 1},
+            "answers": {"200": 1, "201": 1},
+            "faults": [],
+            "created": [{"shop": SHOP, "order_id": ORDER, "fulfillments": 1}],
+        },
+        "payment": {
+            "requests": 0,
+            "requests_by_key": {},
+            "answers": {},
+            "faults": [],
+            "intents": [
+                {"id": "pi_1", "amount": 1999, "currency": "USD", "refunds": 0, "refunded": 0},
+            ],
+        },
+        "webhooks": null,
+    });
+    assert_eq!(state, expected);
+}
+
+#[tokio::test]
+async fn a_storm_is_posted_and_its_seed_gives_it_again() {
+    let receiver = Receiver::start(5).await;
+    let sandbox = start(Some(receiver.webhooks())).await;
+    let wish = json!({"orders": 3, "repeat": 2, "topics": ["orders/create", "orders/paid"]});
+    let (status, first) = post(&sandbox, "storm", &wish).await;
+    assert_eq!((status, &first["report"]["accepted"]), (200, &json!(6)));
+    assert!(receiver.taken().iter().all(|taken| taken.shop == SHOP));
+    let mut wish = wish;
+    wish["seed"] = first["seed"].clone();
+    let (_, second) = post(&sandbox, "storm", &wish).await;
+    assert_eq!(second["report"]["accepted"], 0);
+    assert_eq!(
+        second["report"]["duplicates"],
+        first["report"]["deliveries"]
+    );
+}
+
+#[tokio::test]
+async fn bad_input_is_told_what_is_expected() {
+    let sandbox = sandbox().await;
+    for (path, body, part) in [
+        (
+            "faults",
+            json!({"provider": "bank", "fault": "lose"}),
+            "`storefront` or `payment`",
+        ),
+        (
+            "faults",
+            json!({"provider": "payment", "fault": "fire"}),
+            "`rate_limit`",
+        ),
+        (
+            "faults",
+            json!({"provider": "payment", "fault": "slow"}),
+            "seconds",
+        ),
+        (
+            "faults",
+            json!({"provider": "payment", "fault": "lose", "seconds": 1}),
+            "slow",
+        ),
+        (
+            "faults",
+            json!({"provider": "payment", "fault": "slow", "seconds": -1}),
+            "0 to 3600",
+        ),
+        (
+            "faults",
+            json!({"provider": "payment", "fault": "status", "status": 200}),
+            "400",
+        ),
+        (
+            "faults",
+            json!({"provider": "payment", "fault": "lose", "times": 0}),
+            "1 or more",
+        ),
+        (
+            "faults",
+            json!({"provider": "payment", "fault": "lose", "time": 1}),
+            "`times`",
+        ),
+        ("storm", json!({}), "`orders`"),
+        ("storm", json!({"orders": 0}), "1 to 20000"),
+        ("storm", json!({"orders": 1, "repeat": 0}), "1 to 100"),
+        (
+            "storm",
+            json!({"orders": 1, "topics": ["orders/eaten"]}),
+            "orders/create",
+        ),
+        ("storm", json!({"orders": 1}), "without webhooks"),
+    ] {
+        let (status, answer) = post(&sandbox, path, &body).await;
+        assert_eq!(status, 422, "{body}");
+        let detail = answer["detail"].as_str().unwrap();
+        assert!(detail.contains(part), "{part} in {detail}");
+    }
+    let url = format!("{}/_control/storm", sandbox.url());
+    let as_a_page_can = client().post(url).body("{\"orders\":1}").send();
+    assert_eq!(as_a_page_can.await.unwrap().status(), 422);
+}
+
+#[tokio::test]
+async fn it_listens_on_loopback_alone() {
+    let options = Options {
+        listen: ([0, 0, 0, 0], 0).into(),
+        ..Options::default()
+    };
+    let error = Sandbox::start(options).await.err().unwrap();
+    assert!(error.to_string().contains("loopback"), "{error}");
+}
