@@ -119,7 +119,11 @@ impl Gate {
 }
 
 pub async fn pass(State(gate): State<Gate>, request: Request, next: Next) -> Response {
-    let answer = match gate.enter(key(&request)) {
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let fault = gate.enter(key(&request));
+    let told = fault.map(tracing::field::display);
+    tracing::debug!(%method, path, fault = told, "the sandbox was asked");
+    let answer = match fault {
         None => next.run(request).await,
         Some(Fault::Slow(by)) => {
             let answer = next.run(request).await;

@@ -10,7 +10,7 @@ use clap::{Parser, Subcommand};
 use common::config::Settings;
 use common::process;
 
-use crate::commands::{config, health, jobs, keys, migrate, orders, start, trigger};
+use crate::commands::{config, health, jobs, keys, migrate, orders, sandbox, start, trigger};
 
 /// Takes signed webhooks from a storefront and a payment provider, keeps every one of them,
 /// and acts on each exactly once
@@ -41,6 +41,9 @@ enum Command {
     /// Look at orders
     #[command(subcommand)]
     Orders(orders::Command),
+    /// Stand-ins for the providers, and storms of webhooks
+    #[command(subcommand)]
+    Sandbox(sandbox::Command),
     /// API keys for the commerce API
     #[command(subcommand)]
     Keys(keys::Command),
@@ -64,6 +67,7 @@ async fn dispatch(arguments: Arguments) -> Result<()> {
         Some(Command::Trigger(trigger)) => trigger::run(settings, trigger).await,
         Some(Command::Jobs(command)) => jobs::run(settings, command).await,
         Some(Command::Orders(command)) => orders::run(settings, command).await,
+        Some(Command::Sandbox(command)) => sandbox::run(settings, command).await,
         Some(Command::Keys(command)) => keys::run(settings, command).await,
         Some(Command::Config(arguments)) => config::run(settings, &arguments),
         Some(Command::Migrate) => migrate::run(settings).await,

@@ -6,6 +6,7 @@ pub mod jobs;
 pub mod keys;
 pub mod migrate;
 pub mod orders;
+pub mod sandbox;
 pub mod start;
 pub mod trigger;
 

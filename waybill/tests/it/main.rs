@@ -11,4 +11,5 @@ mod orders;
 mod outages;
 mod processes;
 mod retries;
+mod sandbox;
 mod webhooks;

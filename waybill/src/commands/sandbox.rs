@@ -1,0 +1,264 @@
+//! `waybill sandbox`: the providers' stand-ins on their own, and storms of their webhooks.
+
+use std::io::{IsTerminal, Write, stderr};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use common::clock::Clock;
+use common::config::{Config, Origin, Settings};
+use common::logs::{self, LogFormat};
+use common::shutdown;
+use sandbox::{
+    Delivery, Options, PAYMENT_KEY, Poster, Report, STOREFRONT_TOKEN, Sandbox, Webhooks, sample,
+};
+use serde_json::json;
+
+use crate::commands::misused;
+use crate::table::{self, Table};
+
+/// Orders of a storm are in memory while it lasts.
+const MOST_ORDERS: u64 = 20_000;
+
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Run stand-ins of the storefront's and the payment provider's API
+    ///
+    /// They answer as the providers do, keep their state in memory, and post the webhooks that
+    /// follow to PUBLIC_URL, signed with the secrets of the settings. Start Waybill with the
+    /// settings that this prints, and it works without any provider. On the page at their
+    /// address stands how to look at their state and how to make them fail.
+    Serve(Serve),
+    /// Post many orders to PUBLIC_URL, each in five topics, several times, all shuffled
+    ///
+    /// Whatever comes of it, each order must end up once, in its last state. Answers 429 and
+    /// 503 are tried again. A seed gives the same storm again: the same orders under the same
+    /// webhook ids in the same sequence, so the service knows it all already.
+    #[command(
+        after_help = "Waybill takes 2 deliveries a second from a shop unless told otherwise: start it with\n\
+        STOREFRONT_RATE_PER_SECOND=0, or the storm lasts."
+    )]
+    Storm(Storm),
+}
+
+#[derive(clap::Args)]
+pub struct Serve {
+    /// Where to listen: a loopback address; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8001")]
+    listen: SocketAddr,
+}
+
+#[derive(clap::Args)]
+pub struct Storm {
+    /// How many orders
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=MOST_ORDERS))]
+    orders: u64,
+    /// How often each delivery is posted at most; once at least
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    repeat: u32,
+    /// Which storm, and the first of its orders as `waybill trigger --seed` makes it; without
+    /// it a new one
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// How many at a time
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=256))]
+    concurrency: u16,
+    /// The shop that sends them
+    #[arg(long, default_value = sample::shop())]
+    shop: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub async fn run(settings: &Settings, command: Command) -> Result<()> {
+    match command {
+        Command::Serve(serve) => serve.run(settings).await,
+        Command::Storm(storm) => storm.run(settings).await,
+    }
+}
+
+/// To `PUBLIC_URL`, signed with the newest secrets.
+fn webhooks(settings: &Settings, shop: &str) -> Result<Webhooks> {
+    Ok(Webhooks {
+        base_url: Config::public_url(settings)?,
+        storefront_secret: Config::storefront_secrets(settings)?[0].clone(),
+        payment_secret: Config::payment_secrets(settings)?[0].clone(),
+        shop: shop.to_owned(),
+    })
+}
+
+impl Serve {
+    async fn run(self, settings: &Settings) -> Result<()> {
+        if !self.listen.ip().is_loopback() {
+            return Err(misused(format!(
+                "--listen {}: the sandbox signs webhooks for whoever asks, so it listens on \
+                 loopback alone",
+                self.listen
+            )));
+        }
+        let webhooks = webhooks(settings, sample::shop())?;
+        let filter = match settings.origin("RUST_LOG") {
+            Origin::Default => "info,sandbox=debug",
+            _ => settings.get("RUST_LOG").unwrap_or("info"),
+        };
+        logs::init(LogFormat::for_terminal(), filter, true);
+        let shutdown = shutdown::on_signal()?;
+        let public_url = webhooks.base_url.clone();
+        let options = Options {
+            listen: self.listen,
+            webhooks: Some(webhooks),
+            ..Options::default()
+        };
+        let sandbox = Sandbox::start(options).await;
+        let sandbox = sandbox.context("--listen names another address")?;
+        table::print(&banner(&sandbox, &public_url))?;
+        shutdown.cancelled().await;
+        sandbox.stop().await;
+        Ok(())
+    }
+}
+
+fn banner(sandbox: &Sandbox, public_url: &str) -> String {
+    let (url, storefront) = (sandbox.url(), sandbox.storefront_url());
+    let payment = sandbox.payment_url();
+    format!(
+        "The sandbox is ready on {url}, where a page tells what can be seen and set
+
+  storefront API   {storefront}
+                   X-Storefront-Access-Token: {STOREFRONT_TOKEN}
+  payment API      {payment}
+                   Authorization: Bearer {PAYMENT_KEY}
+  webhooks go to   {public_url}
+
+Settings with which Waybill uses it:
+
+  STOREFRONT_API_URL={storefront}
+  STOREFRONT_API_TOKEN={STOREFRONT_TOKEN}
+  PAYMENT_API_URL={payment}
+  PAYMENT_API_KEY={PAYMENT_KEY}
+
+"
+    )
+}
+
+impl Storm {
+    async fn run(self, settings: &Settings) -> Result<()> {
+        let clock = Clock::system();
+        let started = clock.elapsed();
+        let seed = self.seed.unwrap_or(clock.now().0.unsigned_abs());
+        let webhooks = webhooks(settings, &self.shop)?;
+        reach(&webhooks.base_url).await?;
+        let deliveries = self.deliveries(seed, &clock);
+        let poster = Poster::new(webhooks, clock.clone())?;
+        let progress = Progress::new(deliveries.len());
+        let concurrency = usize::from(self.concurrency);
+        let posting = poster.post_all(&deliveries, concurrency, |ended| progress.show(ended));
+        let report = posting.await;
+        progress.clear();
+        let took = clock.elapsed().saturating_sub(started);
+        self.print(&poster.webhooks.base_url, seed, &report, took)?;
+        match report.refused + report.given_up {
+            0 => Ok(()),
+            1 => bail!("one delivery was not taken"),
+            lost => bail!("{lost} deliveries were not taken"),
+        }
+    }
+
+    fn deliveries(&self, seed: u64, clock: &Clock) -> Vec<Delivery> {
+        let storm = sandbox::Storm {
+            orders: self.orders,
+            first_seed: seed,
+            repeat: 1..=self.repeat,
+            seed,
+            shop: self.shop.clone(),
+            ..sandbox::Storm::default()
+        };
+        storm.deliveries(clock.now())
+    }
+
+    fn print(&self, url: &str, seed: u64, report: &Report, took: Duration) -> Result<()> {
+        let seconds = took.as_secs_f64();
+        if self.json {
+            return table::print_json(&json!({
+                "url": url,
+                "orders": self.orders,
+                "repeat": self.repeat,
+                "seed": seed,
+                "seconds": seconds,
+                "report": report,
+            }));
+        }
+        let Storm { orders, repeat, .. } = self;
+        table::print(&format!(
+            "{} deliveries of {orders} orders to {url} in {seconds:.1} s\n\n{}\n\
+             The same again: waybill sandbox storm --orders {orders} --repeat {repeat} --seed {seed}\n",
+            report.deliveries,
+            answers(report),
+        ))
+    }
+}
+
+/// Says at once when nothing is there, instead of trying for minutes.
+async fn reach(url: &str) -> Result<()> {
+    let client = reqwest::Client::builder()
+        .timeout(Duration::from_secs(10))
+        .no_proxy()
+        .build()?;
+    let asked = client.get(format!("{url}/livez")).send().await;
+    asked.with_context(|| format!("cannot reach {url}; is `waybill` running?"))?;
+    Ok(())
+}
+
+fn answers(report: &Report) -> String {
+    let mut rows = Table::new(["ANSWER", "COUNT", "MEANING"]);
+    for (status, count) in &report.answers {
+        let meaning = match status {
+            200..300 => "accepted",
+            409 => "duplicate",
+            429 | 500.. => "tried again",
+            _ => "refused",
+        };
+        rows.row([status.to_string(), count.to_string(), meaning.to_owned()]);
+    }
+    if report.unanswered > 0 {
+        let count = report.unanswered.to_string();
+        rows.row(["none".to_owned(), count, "tried again".to_owned()]);
+    }
+    rows.render()
+}
+
+/// A line on a terminal that says how far it is.
+struct Progress {
+    all: usize,
+    shown: bool,
+}
+
+impl Progress {
+    fn new(all: usize) -> Self {
+        Progress {
+            all,
+            shown: stderr().is_terminal(),
+        }
+    }
+
+    fn show(&self, ended: usize) {
+        let all = self.all;
+        if self.shown && (ended == all || ended.is_multiple_of(all.div_ceil(200))) {
+            on_terminal(&format!("\r{ended} of {all} deliveries"));
+        }
+    }
+
+    fn clear(&self) {
+        if self.shown {
+            on_terminal("\r\x1b[K");
+        }
+    }
+}
+
+/// A terminal that has gone away is no reason to stop.
+fn on_terminal(text: &str) {
+    let mut terminal = stderr().lock();
+    let _ = terminal.write_all(text.as_bytes());
+    let _ = terminal.flush();
+}
