@@ -121,8 +121,10 @@ impl Gate {
 pub async fn pass(State(gate): State<Gate>, request: Request, next: Next) -> Response {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let fault = gate.enter(key(&request));
-    let told = fault.map(tracing::field::display);
-    tracing::debug!(%method, path, fault = told, "the sandbox was asked");
+    let provider = gate.provider;
+    if let Some(fault) = fault {
+        tracing::debug!(?provider, %method, path, %fault, "goes wrong, as it was told to");
+    }
     let answer = match fault {
         None => next.run(request).await,
         Some(Fault::Slow(by)) => {
@@ -141,6 +143,8 @@ pub async fn pass(State(gate): State<Gate>, request: Request, next: Next) -> Res
         }
     };
     gate.answered(answer.status());
+    let status = answer.status().as_u16();
+    tracing::debug!(?provider, %method, path, status, "answered");
     answer
 }
 

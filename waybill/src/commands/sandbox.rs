@@ -190,9 +190,15 @@ impl Storm {
             }));
         }
         let Storm { orders, repeat, .. } = self;
+        let of = if *orders == 1 { "order" } else { "orders" };
+        let mut again =
+            format!("waybill sandbox storm --orders {orders} --repeat {repeat} --seed {seed}");
+        if self.shop != sample::shop() {
+            again = format!("{again} --shop {}", self.shop);
+        }
         table::print(&format!(
-            "{} deliveries of {orders} orders to {url} in {seconds:.1} s\n\n{}\n\
-             The same again: waybill sandbox storm --orders {orders} --repeat {repeat} --seed {seed}\n",
+            "{} deliveries of {orders} {of} to {url} in {seconds:.1} s\n\n{}\n\
+             The same again: {again}\n",
             report.deliveries,
             answers(report),
         ))
