@@ -181,11 +181,13 @@ async fn the_webhook_of_a_known_order_is_the_whole_order() {
     let body = sandbox::sample::storefront("orders/paid", 7, NOW.0).unwrap();
     let mut whole: Value = serde_json::from_str(&body).unwrap();
     let paid = Delivery::storefront("orders/paid", "w-1", SHOP, body);
-    sandbox.post(&[paid], 1).await.unwrap();
+    let older = sandbox::sample::storefront("orders/create", 7, NOW.0).unwrap();
+    let older = Delivery::storefront("orders/create", "w-2", SHOP, older);
+    sandbox.post(&[paid, older], 1).await.unwrap();
     let id = fulfillment_order(&sandbox, SHOP, ORDER).await;
     fulfil(&sandbox, id, "k-1").send().await.unwrap();
     sandbox.webhooks_done().await;
-    let told = &receiver.taken()[1].body;
+    let told = &receiver.taken()[2].body;
     whole["updated_at"] = json!(NOW.to_string());
     whole["fulfillment_status"] = json!("fulfilled");
     whole["fulfillments"] = told["fulfillments"].clone();
