@@ -3,6 +3,7 @@
 pub mod bus;
 pub mod clock;
 pub mod config;
+pub mod due;
 pub mod job;
 pub mod json;
 pub mod logs;
