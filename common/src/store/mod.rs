@@ -11,6 +11,7 @@ pub mod migrations;
 pub mod order_lines;
 pub mod orders;
 pub mod payments;
+pub mod public_orders;
 pub mod qr_codes;
 pub mod refunds;
 pub mod shipments;
