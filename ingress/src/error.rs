@@ -34,6 +34,7 @@ pub enum Error {
     ShopQuery,
     OrderNotFound,
     OrderAmbiguous,
+    ParcelNotFound,
     QrNotFound,
     RouteNotFound,
     Method,
@@ -122,11 +123,26 @@ impl Error {
                 None,
                 "Several shops have an order with this id; add ?shop=<shop domain>",
             ),
+            Error::ParcelNotFound => (S::NOT_FOUND, None, "Parcel not found"),
             Error::QrNotFound => (S::NOT_FOUND, None, "The order has no QR code yet"),
             Error::RouteNotFound => (S::NOT_FOUND, None, "Not found"),
             Error::Method => (S::METHOD_NOT_ALLOWED, None, "Method not allowed"),
             Error::Internal => (S::INTERNAL_SERVER_ERROR, None, "Internal error"),
         }
+    }
+
+    /// The answer with a body of another kind: a page for people.
+    pub fn with_body(self, body: impl IntoResponse) -> Response {
+        let (status, code, _) = self.answer();
+        let mut response = (status, body).into_response();
+        let headers = response.headers_mut();
+        if let Some(code) = code {
+            headers.insert("x-error-code", HeaderValue::from_static(code));
+        }
+        if let Some(seconds) = self.retry_after() {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
     }
 
     fn retry_after(self) -> Option<u64> {
@@ -154,7 +170,10 @@ impl Error {
             Error::Unavailable => "unavailable",
             Error::ApiKey => "api_key",
             Error::OrderId | Error::ShopQuery | Error::OrderAmbiguous => "request",
-            Error::OrderNotFound | Error::QrNotFound | Error::RouteNotFound => "not_found",
+            Error::OrderNotFound
+            | Error::ParcelNotFound
+            | Error::QrNotFound
+            | Error::RouteNotFound => "not_found",
             Error::Method => "method",
             Error::Internal => "internal",
         }
@@ -163,16 +182,8 @@ impl Error {
 
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
-        let (status, code, text) = self.answer();
-        let mut response = (status, Json(json!({ "detail": text }))).into_response();
-        let headers = response.headers_mut();
-        if let Some(code) = code {
-            headers.insert("x-error-code", HeaderValue::from_static(code));
-        }
-        if let Some(seconds) = self.retry_after() {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-        }
-        response
+        let (_, _, text) = self.answer();
+        self.with_body(Json(json!({ "detail": text })))
     }
 }
 

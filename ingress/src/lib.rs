@@ -8,6 +8,7 @@ pub mod delivery;
 pub mod error;
 pub mod intake;
 pub mod limit;
+pub mod page;
 pub mod request_id;
 pub mod routes;
 pub mod server;
@@ -68,7 +69,7 @@ const DRAIN: Duration = Duration::from_secs(4);
 pub async fn serve(listener: TcpListener, parts: Parts, shutdown: CancellationToken) -> Result<()> {
     let (intake, lanes) = Lanes::start(&parts);
     let app = Arc::new(App::new(parts, intake));
-    limit::forget_idle_shops(&app, &shutdown);
+    limit::forget_idle(&app, &shutdown);
     let router = routes::router(app.clone());
     let stopping = app.clone();
     let on_shutdown = shutdown.clone();

@@ -37,6 +37,10 @@ pub enum Mode {
 
 /// Every setting, checked.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a setting of its own"
+)]
 pub struct Config {
     pub listen_addr: SocketAddr,
     /// Without a slash at its end.
@@ -64,6 +68,8 @@ pub struct Config {
     /// Zero: signatures do not age.
     pub payment_tolerance: Duration,
     pub qr: QrConfig,
+    /// The pages that QR codes lead to are served.
+    pub public_pages: bool,
     pub job_retention: Duration,
     pub trusted_proxies: Vec<IpNet>,
     pub log_format: LogFormat,
@@ -227,6 +233,7 @@ impl<'a> Reader<'a> {
         let payment_rate = self.number("PAYMENT_RATE_PER_SECOND", 0, 1_000_000);
         let tolerance = self.number("PAYMENT_TOLERANCE_SECONDS", 0, 86_400);
         let qr = self.qr(public_url.as_deref());
+        let public_pages = self.flag("PUBLIC_PAGES");
         let retention = self.number("JOB_RETENTION_DAYS", 1, 3650);
         let trusted_proxies = self.proxies();
         let log_format = self.log_format();
@@ -251,6 +258,7 @@ impl<'a> Reader<'a> {
             payment_rate: payment_rate?,
             payment_tolerance: Duration::from_secs(u64::from(tolerance?)),
             qr: qr?,
+            public_pages: public_pages?,
             job_retention: Duration::from_secs(u64::from(retention?) * 86_400),
             trusted_proxies: trusted_proxies?,
             log_format: log_format?,

@@ -145,6 +145,11 @@ pub const SETTINGS: &[Setting] = &[
         "L, M, Q or H: 7, 15, 25 or 30 % damage",
     ),
     setting(
+        "PUBLIC_PAGES",
+        Some("true"),
+        "Serve the pages that QR codes lead to",
+    ),
+    setting(
         "JOB_RETENTION_DAYS",
         Some("7"),
         "How long bodies of finished jobs are kept",

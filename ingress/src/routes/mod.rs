@@ -2,6 +2,7 @@
 
 mod health;
 mod orders;
+mod pages;
 mod webhooks;
 
 use std::sync::Arc;
@@ -18,6 +19,11 @@ use crate::error::Error;
 use crate::request_id;
 
 pub fn router(app: Arc<App>) -> Router {
+    let pages = if app.config.public_pages {
+        public_pages(&app)
+    } else {
+        Router::new()
+    };
     Router::new()
         .route("/api/commerce/orders/{order_id}", get(orders::show))
         .route(
@@ -31,6 +37,8 @@ pub fn router(app: Arc<App>) -> Router {
         .route_layer(middleware::from_fn(deadline))
         .route("/api/webhooks/storefront", post(webhooks::storefront))
         .route("/api/webhooks/payment", post(webhooks::payment))
+        .merge(pages)
+        .route("/robots.txt", get(pages::robots))
         .route("/livez", get(health::live))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))
@@ -41,6 +49,15 @@ pub fn router(app: Arc<App>) -> Router {
             request_id::attach,
         ))
         .with_state(app)
+}
+
+/// What QR codes lead to (`common::qr`), for everyone.
+fn public_pages(app: &Arc<App>) -> Router<Arc<App>> {
+    Router::new()
+        .route("/orders/{order_id}/track", get(pages::track))
+        .route("/tracking/{tracking_number}", get(pages::tracking))
+        .route("/pay/{order_id}", get(pages::pay))
+        .route_layer(middleware::from_fn_with_state(app.clone(), pages::guard))
 }
 
 /// What reads the database has an answer in this time, or none: a database that swallows

@@ -1,0 +1,169 @@
+//! The pages that QR codes lead to: `/orders/{order_id}/track`, `/tracking/{tracking_number}`
+//! and `/pay/{order_id}`. For everyone who has the link, so with status and tracking alone.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use axum::extract::rejection::PathRejection;
+use axum::extract::{FromRequestParts, Path, Query, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{Html, IntoResponse, Response};
+use common::money::{Currency, Money};
+use common::qr::ID_CHARS;
+use common::store::public_orders::{self, Found, PublicOrder};
+
+use super::READ_DEADLINE;
+use crate::App;
+use crate::client_address;
+use crate::error::Error;
+use crate::page::{self, Asked};
+use crate::server::Peer;
+
+/// An error, answered with a page.
+pub struct Refusal(Error);
+
+impl<E: Into<Error>> From<E> for Refusal {
+    fn from(error: E) -> Self {
+        Refusal(error.into())
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        self.0.with_body(Html(page::refusal(self.0)))
+    }
+}
+
+/// What a link to an order says: its id, perhaps a shop, perhaps an amount.
+pub struct Link {
+    id: i64,
+    shop: Option<String>,
+    asked: Asked,
+}
+
+impl FromRequestParts<Arc<App>> for Link {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Refusal> {
+        let id = Path::<i64>::from_request_parts(parts, app).await;
+        let id = id.ok().filter(|Path(id)| *id > 0).ok_or(Error::OrderId)?;
+        let query = Query::<Vec<(String, String)>>::from_request_parts(parts, app).await;
+        let Query(query) = query.map_err(|_| Error::ShopQuery)?;
+        let values = |name| -> Vec<&str> {
+            let named = query.iter().filter(|(other, _)| other == name);
+            named.map(|(_, value)| value.as_str()).collect()
+        };
+        let shop = match values("shop").as_slice() {
+            [] => None,
+            // No shop is called so, and PostgreSQL does not take it for text.
+            [shop] if shop.contains('\0') => return Err(Error::OrderNotFound.into()),
+            [shop] => Some((*shop).to_owned()),
+            _ => return Err(Error::ShopQuery.into()),
+        };
+        Ok(Link {
+            id: id.0,
+            shop,
+            asked: asked(&values("amount"), &values("currency")),
+        })
+    }
+}
+
+fn asked(amounts: &[&str], currencies: &[&str]) -> Asked {
+    let (amount, currency) = match (amounts, currencies) {
+        ([], []) => return Asked::Nothing,
+        ([amount], [currency]) => (*amount, Currency::parse(currency)),
+        _ => return Asked::Garbled,
+    };
+    let money = currency.and_then(|currency| Money::parse_decimal(amount, currency).ok());
+    match money {
+        Some(money) if money.minor > 0 => Asked::Amount(money),
+        _ => Asked::Garbled,
+    }
+}
+
+pub async fn track(State(app): State<Arc<App>>, link: Link) -> Result<Response, Refusal> {
+    let order = match public_orders::find(&app.db, link.id, link.shop.as_deref()).await? {
+        Found::One(order) => order,
+        Found::Several(shops) => return Ok(choice(link.id, &shops, Asked::Nothing)),
+        Found::None => return Err(Error::OrderNotFound.into()),
+    };
+    let PublicOrder { shop, id, .. } = &*order;
+    let parcels = public_orders::parcels(&app.db, shop, *id).await?;
+    let page = page::track(&order, &parcels, link.shop.as_deref());
+    Ok(Html(page).into_response())
+}
+
+/// The amount is the order's. What the link asks for is only compared with it: anyone can
+/// print a QR code.
+pub async fn pay(State(app): State<Arc<App>>, link: Link) -> Result<Response, Refusal> {
+    let order = match public_orders::find(&app.db, link.id, link.shop.as_deref()).await? {
+        Found::One(order) => order,
+        Found::Several(shops) => return Ok(choice(link.id, &shops, link.asked)),
+        Found::None => return Err(Error::OrderNotFound.into()),
+    };
+    let due = order.account.due();
+    let page = page::pay(&order, due, link.asked, link.shop.as_deref());
+    Ok(Html(page).into_response())
+}
+
+pub async fn tracking(
+    State(app): State<Arc<App>>,
+    number: Result<Path<String>, PathRejection>,
+) -> Result<Response, Refusal> {
+    let number = number
+        .ok()
+        .map(|Path(number)| number)
+        .filter(|number| number.chars().count() <= ID_CHARS && !number.contains('\0'))
+        .ok_or(Error::ParcelNotFound)?;
+    let parcels = public_orders::parcels_with_number(&app.db, &number).await?;
+    if parcels.is_empty() {
+        return Err(Error::ParcelNotFound.into());
+    }
+    Ok(Html(page::tracking(&number, &parcels)).into_response())
+}
+
+/// 300, not the 409 of the API: the link is right, there is more than one page behind it, and
+/// this one lists them for a person to choose (RFC 9110, 15.4.1). Without a `Location` no
+/// browser chooses by itself.
+fn choice(id: i64, shops: &[String], asked: Asked) -> Response {
+    let page = Html(page::choose(id, shops, asked));
+    (StatusCode::MULTIPLE_CHOICES, page).into_response()
+}
+
+/// Around every page: the client's limit, the deadline of reads, and the headers that keep
+/// pages out of caches, indexes, frames and referrers.
+pub async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let answer = match app.limits.page(client(&app, &request)) {
+        Ok(()) => tokio::time::timeout(READ_DEADLINE, next.run(request))
+            .await
+            .unwrap_or_else(|_| Refusal(Error::Unavailable).into_response()),
+        Err(error) => Refusal(error).into_response(),
+    };
+    let headers = [
+        ("x-robots-tag", "noindex, nofollow"),
+        ("cache-control", "no-store"),
+        ("referrer-policy", "no-referrer"),
+        ("x-content-type-options", "nosniff"),
+    ];
+    let policy = [(header::CONTENT_SECURITY_POLICY, page::POLICY.clone())];
+    (headers, policy, answer).into_response()
+}
+
+/// Requests whose peer is not known count together.
+fn client(app: &App, request: &Request) -> IpAddr {
+    let peer = request.extensions().get::<Peer>();
+    let peer = peer.map_or(Ipv4Addr::UNSPECIFIED.into(), |Peer(peer)| peer.ip());
+    client_address::resolve(peer, request.headers(), &app.config.trusted_proxies)
+}
+
+/// Nothing here is for search engines.
+pub async fn robots() -> Response {
+    let text = HeaderValue::from_static("text/plain; charset=utf-8");
+    (
+        [(header::CONTENT_TYPE, text)],
+        "User-agent: *\nDisallow: /\n",
+    )
+        .into_response()
+}
