@@ -9,6 +9,7 @@ mod command;
 mod health;
 mod orders;
 mod outages;
+mod pages;
 mod processes;
 mod retries;
 mod sandbox;

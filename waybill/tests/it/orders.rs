@@ -139,7 +139,7 @@ async fn a_signed_webhook_becomes_an_order_with_a_qr_code() {
 }
 
 /// What a real decoder reads from a picture.
-fn zbar(png: &[u8]) -> Vec<u8> {
+pub fn zbar(png: &[u8]) -> Vec<u8> {
     let file = tempfile::Builder::new().suffix(".png").tempfile().unwrap();
     std::fs::write(file.path(), png).unwrap();
     let read = Command::new("zbarimg")

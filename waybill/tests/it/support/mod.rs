@@ -1,6 +1,7 @@
 //! Starting the product for a test, talking to it, and looking at what it did.
 
 pub mod backend;
+pub mod browser;
 pub mod delivery;
 pub mod process;
 pub mod proxy;

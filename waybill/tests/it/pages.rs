@@ -1,0 +1,936 @@
+//! The public pages: what they show, what they keep to themselves, and that a browser is
+//! content with them.
+
+use std::time::Duration;
+
+use reqwest::Response;
+use serde_json::json;
+
+use crate::orders::zbar;
+use crate::support::backend::is_distributed;
+use crate::support::browser::Browser;
+use crate::support::delivery::{Delivery, SHOP, storefront};
+use crate::support::{Service, eventually, proxy, service};
+
+async fn deliver(service: &Service, delivery: &Delivery) {
+    assert_eq!(service.answer(delivery).await.0, 200);
+    service.drained().await;
+}
+
+/// A paid-for-later order of 403 dollars, from a shop.
+fn order(shop: &str, id: i64, name: &str) -> Delivery {
+    let body = json!({
+        "id": id, "name": name, "updated_at": "2027-01-15T08:00:00Z", "currency": "USD",
+        "total_price": "403.00", "financial_status": "pending",
+    });
+    storefront("orders/create", body.to_string()).header("X-Storefront-Shop-Domain", shop)
+}
+
+async fn shipment(
+    service: &Service,
+    shop: &str,
+    order: i64,
+    id: i64,
+    status: Option<&str>,
+    carrier: &str,
+) {
+    let mut tx = service.db().begin().await.unwrap();
+    tx.query(
+        "insert into shipments (shop, order_id, id, version_at, version_tie, status, carrier,
+                                lines, updated_at)
+         values ($1, $2, $3, 1, 0, $4, $5, '{}', 1800000060000)",
+    )
+    .bind(shop)
+    .bind(order)
+    .bind(id)
+    .bind(status)
+    .bind(carrier)
+    .execute()
+    .await
+    .unwrap();
+    tx.commit().await.unwrap();
+}
+
+async fn parcel(
+    service: &Service,
+    shop: &str,
+    order: i64,
+    shipment: i64,
+    number: &str,
+    url: Option<&str>,
+) {
+    let mut tx = service.db().begin().await.unwrap();
+    tx.query(
+        "insert into parcels (shop, order_id, shipment_id, position, number, url, created_at)
+         values ($1, $2, $3, 0, $4, $5, 1800000000000)",
+    )
+    .bind(shop)
+    .bind(order)
+    .bind(shipment)
+    .bind(number)
+    .bind(url)
+    .execute()
+    .await
+    .unwrap();
+    tx.commit().await.unwrap();
+}
+
+async fn get(service: &Service, path: &str) -> Response {
+    service.get(path).send().await.unwrap()
+}
+
+/// A page's status and text.
+async fn page(service: &Service, path: &str) -> (u16, String) {
+    let answer = get(service, path).await;
+    is_guarded(&answer);
+    (answer.status().as_u16(), answer.text().await.unwrap())
+}
+
+/// The page of a path that has one.
+async fn shown(service: &Service, path: &str) -> String {
+    let (status, page) = page(service, path).await;
+    assert_eq!(status, 200, "{path}: {page}");
+    page
+}
+
+/// What holds of every page, be it of an order or of an error.
+fn is_guarded(answer: &Response) {
+    let header = |name: &str| answer.headers()[name].to_str().unwrap();
+    assert_eq!(header("content-type"), "text/html; charset=utf-8");
+    assert_eq!(header("x-robots-tag"), "noindex, nofollow");
+    assert_eq!(header("cache-control"), "no-store");
+    assert_eq!(header("referrer-policy"), "no-referrer");
+    assert_eq!(header("x-content-type-options"), "nosniff");
+    let policy = header("content-security-policy");
+    assert!(
+        policy.starts_with("default-src 'none'; style-src 'sha256-"),
+        "{policy}"
+    );
+    assert!(
+        policy.ends_with("='; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"),
+        "{policy}"
+    );
+}
+
+#[tokio::test]
+async fn no_page_tells_whose_order_it_is() {
+    let service = service().start().await;
+    let person = |field: &str| format!("canary-{field}");
+    let address = json!({
+        "first_name": person("first"), "last_name": person("last"), "name": person("name"),
+        "company": person("company"), "address1": person("street"), "address2": person("flat"),
+        "city": person("city"), "province": person("province"), "country": person("country"),
+        "zip": person("zip"), "phone": person("phone"),
+    });
+    let body = json!({
+        "id": 7, "name": "#1001", "updated_at": "2027-01-15T08:00:00Z",
+        "email": "canary@example.com", "contact_email": "canary@example.com",
+        "phone": person("phone"), "note": person("note"), "browser_ip": "canary-ip",
+        "token": person("token"), "tags": person("tags"), "cancel_reason": person("reason"),
+        "note_attributes": [{"name": person("attribute"), "value": person("value")}],
+        "currency": "USD", "total_price": "403.00", "financial_status": "pending",
+        "customer": {
+            "id": 770_077_007_700_i64, "email": "canary@example.com", "phone": person("phone"),
+            "first_name": person("first"), "last_name": person("last"),
+            "default_address": address,
+        },
+        "line_items": [{
+            "id": 880_088_008_800_i64, "quantity": 1, "title": person("title"),
+            "name": person("title"), "sku": person("sku"), "price": "403.00",
+            "properties": [{"name": person("property"), "value": person("engraving")}],
+        }],
+        "shipping_address": address, "billing_address": address,
+    });
+    deliver(&service, &storefront("orders/create", body.to_string())).await;
+    shipment(&service, SHOP, 7, 1, Some("success"), "Carrier").await;
+    parcel(
+        &service,
+        SHOP,
+        7,
+        1,
+        "N1",
+        Some("https://carrier.example/N1"),
+    )
+    .await;
+    for path in [
+        "/orders/7/track",
+        "/orders/7/track?shop=shop.example",
+        "/tracking/N1",
+        "/pay/7",
+        "/pay/7?amount=1.00&currency=USD",
+    ] {
+        let page = shown(&service, path).await;
+        for trace in ["canary", "770077007700", "880088008800", "@example"] {
+            assert!(!page.contains(trace), "{trace} in {path}: {page}");
+        }
+    }
+    let tracked = shown(&service, "/orders/7/track").await;
+    for told in [
+        "<html lang=\"en\">",
+        "<title>Order #1001</title>",
+        "<h1>Order <bdi>#1001</bdi></h1>",
+        "<meta name=\"robots\" content=\"noindex, nofollow\">",
+        "<dt>Payment</dt><dd>Not paid yet</dd>",
+        "<a class=\"go\" rel=\"noopener noreferrer nofollow\" href=\"https://carrier.example/N1\">",
+    ] {
+        assert!(tracked.contains(told), "{told} in {tracked}");
+    }
+    assert!(
+        !tracked.contains("403") && !tracked.contains(SHOP),
+        "{tracked}"
+    );
+    for sign in ["<script", "<form", "<img", "<link", " style=", "onload"] {
+        assert!(!tracked.contains(sign), "{sign} in {tracked}");
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_page_answers_head_as_it_answers_get_without_the_page() {
+    let service = service().start().await;
+    deliver(&service, &order(SHOP, 7, "#1001")).await;
+    let url = format!("{}/orders/7/track", service.url);
+    let head = reqwest::Client::new().head(url).send().await.unwrap();
+    assert_eq!(head.status(), 200);
+    is_guarded(&head);
+    let page = shown(&service, "/orders/7/track").await;
+    assert_eq!(head.headers()["content-length"], page.len().to_string());
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn the_page_follows_the_order_from_received_to_shipped_or_cancelled() {
+    let service = service().start().await;
+    deliver(&service, &order(SHOP, 7, "#1001")).await;
+    let is = async |status: &str, sentence: &str| {
+        let page = shown(&service, "/orders/7/track").await;
+        for text in [format!(">{status}</p>"), sentence.to_owned()] {
+            assert!(page.contains(&text), "{text} in {page}");
+        }
+    };
+    is("Received", "The shop has your order.").await;
+    service
+        .execute("update fulfillments set state = 'requested'")
+        .await;
+    is("Preparing", "The shop is getting your order ready.").await;
+    shipment(&service, SHOP, 7, 1, Some("success"), "Carrier").await;
+    parcel(&service, SHOP, 7, 1, "N1", None).await;
+    is("Preparing", "Part of your order is on its way.").await;
+    service
+        .execute("update fulfillments set state = 'fulfilled', updated_at = 1800000120000")
+        .await;
+    is("Shipped", "Your order is on its way.").await;
+    service
+        .execute("update orders set updated_at = 1800000000000")
+        .await;
+    is(
+        "Shipped",
+        "datetime=\"2027-01-15T08:02:00.000Z\">15 January 2027, 08:02 UTC<",
+    )
+    .await;
+    service
+        .execute("update fulfillments set state = 'cancelled'")
+        .await;
+    is("Will not be shipped", "The shop will not ship this order.").await;
+    service.execute("update orders set cancelled_at = 1").await;
+    is("Cancelled", "This order was cancelled.").await;
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn only_parcels_that_are_under_way_are_shown_and_only_web_addresses_are_links() {
+    let service = service().start().await;
+    deliver(&service, &order(SHOP, 7, "#1001")).await;
+    deliver(&service, &order("other.example", 8, "#1002")).await;
+    let states = [
+        Some("success"),
+        None,
+        Some("pending"),
+        Some("cancelled"),
+        Some("error"),
+        Some("failure"),
+    ];
+    for (id, status) in (1..).zip(states) {
+        shipment(&service, SHOP, 7, id, status, "Carrier").await;
+        parcel(
+            &service,
+            SHOP,
+            7,
+            id,
+            &format!("N{id}"),
+            Some("javascript:alert(1)"),
+        )
+        .await;
+    }
+    shipment(&service, "other.example", 8, 1, Some("success"), "Carrier").await;
+    parcel(&service, "other.example", 8, 1, "N9", None).await;
+    let page = shown(&service, "/orders/7/track").await;
+    for (number, is_shown) in [
+        ("N1", 1),
+        ("N2", 1),
+        ("N3", 1),
+        ("N4", 0),
+        ("N5", 0),
+        ("N6", 0),
+        ("N9", 0),
+    ] {
+        assert_eq!(
+            page.matches(&format!("<bdi>{number}</bdi>")).count(),
+            is_shown,
+            "{number}"
+        );
+    }
+    assert_eq!(page.matches("<bdi>Shipped</bdi>").count(), 1);
+    assert_eq!(page.matches("<bdi>Announced: ").count(), 2);
+    assert!(
+        !page.contains("javascript") && !page.contains("<a "),
+        "{page}"
+    );
+    for (number, status) in [
+        ("N1", 200),
+        ("N3", 200),
+        ("N4", 404),
+        ("N5", 404),
+        ("N6", 404),
+    ] {
+        assert_eq!(
+            page_status(&service, &format!("/tracking/{number}")).await,
+            status,
+            "{number}"
+        );
+    }
+    service.stop().await;
+}
+
+async fn page_status(service: &Service, path: &str) -> u16 {
+    page(service, path).await.0
+}
+
+#[tokio::test]
+async fn a_tracking_number_leads_to_its_parcel_and_not_to_its_order() {
+    let service = service().start().await;
+    let number = "AB/12 3?&%C3ü#+";
+    for (id, name) in [(70_707, "#1001"), (80_808, "#1002"), (90_909, "#1003")] {
+        deliver(&service, &order(SHOP, id, name)).await;
+        shipment(&service, SHOP, id, 1, Some("success"), "Carrier").await;
+    }
+    let url = Some("https://carrier.example/");
+    parcel(&service, SHOP, 70_707, 1, number, url).await;
+    parcel(&service, SHOP, 70_707, 1, "AB", url).await;
+    // As the QR code of the parcel writes it.
+    let symbol = service.parts.config.qr.package(number).unwrap();
+    let path = symbol.url.strip_prefix(&service.url).unwrap();
+    let page = shown(&service, path).await;
+    assert!(
+        page.contains("<bdi class=\"number\">AB/12 3?&amp;%C3ü#+</bdi>"),
+        "{page}"
+    );
+    assert_eq!(page.matches("class=\"parcel\"").count(), 1);
+    for secret in ["70707", "#1001", SHOP, "/orders/"] {
+        assert!(!page.contains(secret), "{secret} in {page}");
+    }
+    // The same parcel told by another order, and one that differs.
+    parcel(&service, SHOP, 80_808, 1, number, url).await;
+    assert_eq!(
+        shown(&service, path)
+            .await
+            .matches("class=\"parcel\"")
+            .count(),
+        1
+    );
+    parcel(
+        &service,
+        SHOP,
+        90_909,
+        1,
+        number,
+        Some("https://carrier.example/other"),
+    )
+    .await;
+    let several = shown(&service, path).await;
+    assert_eq!(several.matches("class=\"parcel\"").count(), 2);
+    assert!(several.contains("Several parcels have this number."));
+    let long = format!("/tracking/{}", "x".repeat(501));
+    for unknown in [
+        "/tracking/A",
+        "/tracking/ab",
+        "/tracking/AB%00",
+        "/tracking/%FF",
+        &long,
+    ] {
+        let (status, page) = self::page(&service, unknown).await;
+        assert_eq!(status, 404, "{unknown}");
+        assert!(page.contains("<h1>Parcel not found</h1>"), "{page}");
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn two_shops_with_one_order_id_are_a_choice_and_never_mix() {
+    let service = service().start().await;
+    for (shop, name) in [("a.example", "#A1"), ("b.example", "#B1")] {
+        deliver(&service, &order(shop, 7, name)).await;
+        shipment(&service, shop, 7, 1, Some("success"), "Carrier").await;
+        parcel(&service, shop, 7, 1, &format!("{name}-parcel"), None).await;
+    }
+    let choices = async |path: &str, links: [&str; 2]| {
+        let (status, page) = page(&service, path).await;
+        assert_eq!(status, 300, "{page}");
+        for link in links {
+            assert!(
+                page.contains(&format!("href=\"{link}\"")),
+                "{link} in {page}"
+            );
+        }
+        for secret in ["#A1", "#B1", "parcel\"", "Received", "403"] {
+            assert!(!page.contains(secret), "{secret} in {page}");
+        }
+    };
+    let (a, b) = ("?shop=a%2Eexample", "?shop=b%2Eexample");
+    choices("/orders/7/track", [a, b]).await;
+    choices("/pay/7", [a, b]).await;
+    let asks = "&amp;amount=5.00&amp;currency=EUR";
+    choices(
+        "/pay/7?amount=5.00&currency=eur",
+        [&format!("{a}{asks}"), &format!("{b}{asks}")],
+    )
+    .await;
+    let garbled = "&amp;amount=&amp;currency=";
+    choices(
+        "/pay/7?amount=<b>&currency=EUR",
+        [&format!("{a}{garbled}"), &format!("{b}{garbled}")],
+    )
+    .await;
+    for (mine, other) in [("A", "B"), ("B", "A")] {
+        let shop = mine.to_lowercase();
+        for path in ["/orders/7/track", "/pay/7"] {
+            let page = shown(&service, &format!("{path}?shop={shop}%2Eexample")).await;
+            assert!(page.contains(&format!("<bdi>#{mine}1</bdi>")), "{page}");
+            assert!(
+                page.contains(&format!("<bdi>{shop}.example</bdi>")),
+                "{page}"
+            );
+            assert!(!page.contains(&format!("#{other}1")), "{page}");
+        }
+    }
+    for (query, status) in [
+        ("?shop=c.example", 404),
+        ("?shop=", 404),
+        ("?shop=%00", 404),
+        ("?shop=a.example&shop=b.example", 422),
+    ] {
+        assert_eq!(
+            page_status(&service, &format!("/orders/7/track{query}")).await,
+            status,
+            "{query}"
+        );
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn an_order_without_a_shop_can_be_chosen_too() {
+    let service = service().start().await;
+    deliver(
+        &service,
+        &order("", 7, "#none").without("X-Storefront-Shop-Domain"),
+    )
+    .await;
+    deliver(&service, &order("a.example", 7, "#A1")).await;
+    let (status, choice) = page(&service, "/orders/7/track").await;
+    assert_eq!(status, 300);
+    assert!(
+        choice.contains("href=\"?shop=\"><bdi>A shop without a name</bdi>"),
+        "{choice}"
+    );
+    assert!(
+        shown(&service, "/orders/7/track?shop=")
+            .await
+            .contains("<bdi>#none</bdi>")
+    );
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn the_amount_to_pay_is_the_orders_and_never_the_links() {
+    let service = service().start().await;
+    deliver(&service, &order(SHOP, 7, "#1001")).await;
+    let due = "<dd class=\"amount\">403.00 USD</dd>";
+    let notice = "class=\"notice\"";
+    for path in [
+        "/pay/7",
+        "/pay/7?amount=403.00&currency=USD",
+        "/pay/7?amount=403&currency=usd",
+    ] {
+        let page = shown(&service, path).await;
+        assert!(
+            page.contains(due) && !page.contains(notice),
+            "{path}: {page}"
+        );
+        assert!(page.contains("Pay through the shop’s own checkout"));
+    }
+    for (query, asks) in [
+        ("amount=500.00&currency=USD", "asks for 500.00 USD;"),
+        ("amount=403.00&currency=EUR", "asks for 403.00 EUR;"),
+        ("amount=0.01&currency=USD", "asks for 0.01 USD;"),
+        ("amount=500&currency=JPY", "asks for 500 JPY;"),
+        (
+            "amount=%3Cscript%3E&currency=USD",
+            "asks for an amount that cannot be read;",
+        ),
+        (
+            "amount=403.00&currency=%22%3E%3Cb%3E",
+            "asks for an amount that cannot be read;",
+        ),
+        ("amount=403.00", "asks for an amount that cannot be read;"),
+        ("currency=USD", "asks for an amount that cannot be read;"),
+        (
+            "amount=-403.00&currency=USD",
+            "asks for an amount that cannot be read;",
+        ),
+        (
+            "amount=403.001&currency=USD",
+            "asks for an amount that cannot be read;",
+        ),
+        (
+            "amount=403.00&amount=1.00&currency=USD",
+            "asks for an amount that cannot be read;",
+        ),
+        (
+            "amount=9999999999999999999999&currency=USD",
+            "asks for an amount that cannot be read;",
+        ),
+        (
+            "amount=%FF%00&currency=USD",
+            "asks for an amount that cannot be read;",
+        ),
+    ] {
+        let page = shown(&service, &format!("/pay/7?{query}")).await;
+        let warning = format!(
+            "The link you followed {asks} the amount due for this order is 403.00 USD. Pay no \
+             more than 403.00 USD."
+        );
+        assert!(
+            page.contains(&warning) && page.contains(notice),
+            "{query}: {page}"
+        );
+        assert!(page.contains(due), "{query}: {page}");
+        for echo in ["<script", "&lt;", "<b>", "-403", "403.001", "99999"] {
+            assert!(!page.contains(echo), "{echo} of {query} in {page}");
+        }
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_payment_page_of_a_settled_order_says_why_nothing_is_due() {
+    let service = service().start().await;
+    deliver(&service, &order(SHOP, 7, "#1001")).await;
+    let nothing = "<h2>Nothing to pay</h2>";
+    let ask = "<h2>Ask the shop before you pay</h2>";
+    for (change, heading, told) in [
+        (
+            "update orders set outstanding_minor = 300",
+            "<dd class=\"amount\">3.00 USD</dd>",
+            "Not paid yet",
+        ),
+        (
+            "update orders set financial_status = 'partially_paid'",
+            "<dd class=\"amount\">3.00 USD</dd>",
+            "Partly paid",
+        ),
+        (
+            "update orders set outstanding_minor = null",
+            ask,
+            "not known here",
+        ),
+        (
+            "update orders set financial_status = 'expired'",
+            "<dd class=\"amount\">403.00 USD</dd>",
+            "Not paid in time",
+        ),
+        (
+            "update orders set financial_status = 'invented'",
+            "<dd class=\"amount\">403.00 USD</dd>",
+            "Not known",
+        ),
+        (
+            "update fulfillments set state = 'cancelled'",
+            ask,
+            "Will not be shipped",
+        ),
+        (
+            "update orders set financial_status = 'authorized'",
+            nothing,
+            "the shop will collect it",
+        ),
+        (
+            "update orders set financial_status = 'paid'",
+            nothing,
+            "has been paid",
+        ),
+        (
+            "update orders set financial_status = 'partially_refunded'",
+            nothing,
+            "part of the money was given back",
+        ),
+        (
+            "update orders set financial_status = 'refunded'",
+            nothing,
+            "The money for this order was given back",
+        ),
+        (
+            "update orders set financial_status = 'voided'",
+            nothing,
+            "called off",
+        ),
+        (
+            "update orders set financial_status = 'pending', cancelled_at = 1",
+            nothing,
+            "This order was cancelled",
+        ),
+    ] {
+        service.execute(change).await;
+        let page = shown(&service, "/pay/7").await;
+        assert!(
+            page.contains(heading) && page.contains(told),
+            "{change}: {page}"
+        );
+    }
+    let page = shown(&service, "/pay/7?amount=403.00&currency=USD").await;
+    let warning = "asks for 403.00 USD; nothing is due for this order. Do not pay it.";
+    assert!(page.contains(warning), "{page}");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn what_others_wrote_is_text_on_every_page() {
+    let service = service().start().await;
+    let hostile = "\"><script>alert(1)</script><img src=x onerror='alert(2)'>&amp;";
+    deliver(&service, &order(SHOP, 7, hostile)).await;
+    shipment(&service, SHOP, 7, 1, Some("success"), hostile).await;
+    let url = format!("https://carrier.example/?{}", hostile.replace(' ', ""));
+    parcel(&service, SHOP, 7, 1, hostile, Some(&url)).await;
+    let symbol = service.parts.config.qr.package(hostile).unwrap();
+    let number = symbol.url.strip_prefix(&service.url).unwrap().to_owned();
+    for path in [
+        "/orders/7/track?shop=shop.example&x=<script>alert(1)</script>",
+        "/pay/7?amount=<script>alert(1)</script>&currency=<img>",
+        "/orders/7/track?shop=<script>alert(1)</script>",
+        "/orders/<script>alert(1)<%2Fscript>/track",
+        "/tracking/<script>alert(1)<%2Fscript>",
+        &number,
+    ] {
+        let (_, page) = page(&service, path).await;
+        assert!(
+            !page.contains("<script") && !page.contains("<img"),
+            "{path}: {page}"
+        );
+    }
+    let page = shown(&service, "/orders/7/track").await;
+    let escaped = "&quot;&gt;&lt;script&gt;alert(1)&lt;/script&gt;&lt;img src=x onerror=&#39;alert(2)&#39;&gt;&amp;amp;";
+    assert_eq!(
+        page.matches(escaped).count(),
+        4,
+        "title, heading, carrier and number: {page}"
+    );
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn errors_are_pages_with_the_status_and_code_of_the_api() {
+    let service = service().start().await;
+    for (path, status, code, heading) in [
+        (
+            "/orders/7/track",
+            404,
+            Some("COMMERCE_006"),
+            "Order not found",
+        ),
+        ("/pay/7", 404, Some("COMMERCE_006"), "Order not found"),
+        ("/tracking/7", 404, None, "Parcel not found"),
+        (
+            "/orders/seven/track",
+            422,
+            None,
+            "This link is not complete",
+        ),
+        ("/orders/0/track", 422, None, "This link is not complete"),
+        ("/orders/-7/track", 422, None, "This link is not complete"),
+        (
+            "/pay/9223372036854775808",
+            422,
+            None,
+            "This link is not complete",
+        ),
+        ("/orders/%FF/track", 422, None, "This link is not complete"),
+    ] {
+        let answer = get(&service, path).await;
+        is_guarded(&answer);
+        assert_eq!(answer.status(), status, "{path}");
+        let given = answer.headers().get("x-error-code");
+        assert_eq!(given.map(|given| given.to_str().unwrap()), code, "{path}");
+        let page = answer.text().await.unwrap();
+        assert!(
+            page.contains(&format!("<h1>{heading}</h1>")),
+            "{path}: {page}"
+        );
+    }
+    service.stop().await;
+}
+
+async fn is_unavailable(service: &Service, path: &str) {
+    let answered = tokio::time::timeout(Duration::from_millis(1500), get(service, path));
+    let answer = answered.await.expect("an answer within 1.5 s");
+    is_guarded(&answer);
+    assert_eq!(answer.status(), 503);
+    assert_eq!(answer.headers()["retry-after"], "2");
+    assert_eq!(answer.headers()["x-error-code"], "COMMERCE_009");
+    let page = answer.text().await.unwrap();
+    assert!(
+        page.contains("<h1>Please try again in a moment</h1>"),
+        "{page}"
+    );
+}
+
+#[tokio::test]
+async fn without_the_database_the_pages_ask_to_come_back() {
+    let mut service = service().without_workers().start().await;
+    service.db().close().await;
+    for path in ["/orders/7/track", "/tracking/7", "/pay/7"] {
+        is_unavailable(&service, path).await;
+    }
+    service.halt().await;
+}
+
+#[tokio::test]
+async fn a_database_that_swallows_everything_does_not_hold_a_page() {
+    if !is_distributed() {
+        return;
+    }
+    let (backend, database) = proxy::to_database().await;
+    let mut service = service()
+        .database_url(database.url.clone())
+        .without_workers()
+        .start_on(backend)
+        .await;
+    assert_eq!(page_status(&service, "/orders/7/track").await, 404);
+    database.swallow();
+    // The first finds a broken connection, the next ones a new one that never answers.
+    for path in [
+        "/orders/7/track",
+        "/orders/7/track",
+        "/tracking/7",
+        "/pay/7",
+    ] {
+        is_unavailable(&service, path).await;
+    }
+    database.interrupt();
+    database.restore();
+    eventually("pages are shown again", async || {
+        page_status(&service, "/orders/7/track").await == 404
+    })
+    .await;
+    service.halt().await;
+}
+
+/// Loads a page as this client of a proxy: the status, and `Retry-After` if there is one.
+async fn load(service: &Service, client: &str) -> (u16, Option<String>) {
+    let request = service
+        .get("/orders/7/track")
+        .header("X-Forwarded-For", client);
+    let answer = request.send().await.unwrap();
+    is_guarded(&answer);
+    let wait = answer.headers().get("retry-after");
+    let wait = wait.map(|wait| wait.to_str().unwrap().to_owned());
+    (answer.status().as_u16(), wait)
+}
+
+#[tokio::test]
+async fn each_client_may_load_thirty_pages_at_once_and_sixty_a_minute() {
+    let service = service()
+        .setting("TRUSTED_PROXIES", "127.0.0.1")
+        .manual_clock()
+        .without_workers()
+        .start()
+        .await;
+    for _ in 0..30 {
+        assert_eq!(load(&service, "192.0.2.1").await, (404, None));
+    }
+    let refused = (429, Some("1".to_owned()));
+    assert_eq!(load(&service, "192.0.2.1").await, refused);
+    assert_eq!(
+        load(&service, "192.0.2.2").await,
+        (404, None),
+        "another client"
+    );
+    service.clock().advance(Duration::from_secs(1));
+    assert_eq!(load(&service, "192.0.2.1").await, (404, None));
+    assert_eq!(load(&service, "192.0.2.1").await, refused);
+    for host in 0..30 {
+        let client = format!("2001:db8:0:1:{host:x}::1");
+        assert_eq!(load(&service, &client).await, (404, None));
+    }
+    assert_eq!(
+        load(&service, "2001:db8:0:1:ffff::1").await,
+        refused,
+        "the same /64"
+    );
+    assert_eq!(
+        load(&service, "2001:db8:0:2::1").await,
+        (404, None),
+        "another /64"
+    );
+    let request = service
+        .get("/tracking/7")
+        .header("X-Forwarded-For", "192.0.2.1");
+    let answer = request.send().await.unwrap();
+    assert_eq!(
+        answer.headers()["x-error-code"],
+        "AUTH_006",
+        "all pages count together"
+    );
+    let page = answer.text().await.unwrap();
+    assert!(page.contains("<h1>Too many requests</h1>"), "{page}");
+    for free in ["/robots.txt", "/livez"] {
+        let request = service.get(free).header("X-Forwarded-For", "192.0.2.1");
+        assert_eq!(request.send().await.unwrap().status(), 200, "{free}");
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_client_cannot_forge_its_way_past_the_limit() {
+    let service = service().manual_clock().without_workers().start().await;
+    for client in 0..30 {
+        assert_eq!(load(&service, &format!("192.0.2.{client}")).await.0, 404);
+    }
+    assert_eq!(load(&service, "192.0.2.99").await.0, 429);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn pages_can_be_switched_off() {
+    let service = service().setting("PUBLIC_PAGES", "false").start().await;
+    deliver(&service, &order(SHOP, 7, "#1001")).await;
+    for path in ["/orders/7/track", "/tracking/7", "/pay/7"] {
+        let answer = get(&service, path).await;
+        assert_eq!(answer.status(), 404, "{path}");
+        assert_eq!(answer.text().await.unwrap(), r#"{"detail":"Not found"}"#);
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn robots_are_asked_to_stay_away_with_pages_and_without() {
+    for setting in ["true", "false"] {
+        let service = service().setting("PUBLIC_PAGES", setting).start().await;
+        let answer = get(&service, "/robots.txt").await;
+        assert_eq!(
+            answer.headers()["content-type"],
+            "text/plain; charset=utf-8"
+        );
+        assert_eq!(answer.text().await.unwrap(), "User-agent: *\nDisallow: /\n");
+        service.stop().await;
+    }
+}
+
+/// The blocking calls to the browser need a thread beside the service's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn heavy_a_browser_shows_the_page_behind_each_qr_code_on_any_screen() {
+    let service = service().start().await;
+    let key = service.api_key().await;
+    let long = "W".repeat(300);
+    deliver(&service, &order(SHOP, 7, "#1001")).await;
+    deliver(&service, &order(SHOP, 8, &long)).await;
+    for shop in ["a.example", &format!("{}.example", "b".repeat(60))] {
+        deliver(&service, &order(shop, 9, "#9")).await;
+    }
+    service
+        .execute("update fulfillments set state = 'fulfilled'")
+        .await;
+    for id in [7, 8] {
+        shipment(&service, SHOP, id, 1, Some("success"), "Carrier").await;
+    }
+    parcel(
+        &service,
+        SHOP,
+        7,
+        1,
+        "JD01/4 6",
+        Some("https://carrier.example/JD01"),
+    )
+    .await;
+    let host = format!("https://{}.example/", "h".repeat(60));
+    parcel(&service, SHOP, 8, 1, &long, Some(&host)).await;
+
+    let qr = service
+        .get("/api/commerce/orders/7/qr.png")
+        .bearer_auth(&key);
+    let png = qr.send().await.unwrap().bytes().await.unwrap();
+    let tracked = String::from_utf8(zbar(&png)).unwrap();
+    let qr = &service.parts.config.qr;
+    let parcel = qr.package("JD01/4 6").unwrap().url.clone();
+    let payment = qr.payment("7", 50_000, "USD").unwrap().url.clone();
+    let at = |path: &str| format!("{}{path}", service.url);
+    let pages = [
+        (tracked, "Order #1001", "Your order is on its way."),
+        (parcel, "Parcel JD01/4 6", "Track at carrier.example"),
+        (
+            payment,
+            "Payment, Order #1001",
+            "Pay no more than 403.00 USD.",
+        ),
+        (at("/orders/8/track"), "Order WWW", "Shipped"),
+        (at(&format!("/tracking/{long}")), "Parcel WWW", "Shipped"),
+        (
+            at("/pay/9?amount=1.00&currency=USD"),
+            "Which shop is it from?",
+            "bbb.example",
+        ),
+        (
+            at("/orders/404/track"),
+            "Order not found",
+            "ask the shop for the right link",
+        ),
+    ];
+    let mut browser = Browser::start();
+    for (url, title, text) in &pages {
+        for (width, scheme) in [(320, "light"), (360, "dark"), (1280, "light")] {
+            let seen = browser.visit(url, width, scheme);
+            assert!(seen.title.starts_with(title), "{seen:?}");
+            assert!(seen.text.contains(text), "{seen:?}");
+            assert!(seen.page <= seen.window, "it scrolls sideways: {seen:?}");
+            assert_eq!(seen.complaints, Vec::<String>::new(), "{url}");
+            assert_eq!(seen.requests, [url.as_str()], "a page loads nothing");
+            let ground = match scheme {
+                "dark" => "rgb(16, 20, 18)",
+                _ => "rgb(242, 243, 239)",
+            };
+            assert_eq!(seen.ground, ground, "the style is applied");
+        }
+    }
+    assert_eq!(browser.text("document.documentElement.lang"), "en");
+    service.stop().await;
+}
+
+/// The policy is the second lock: markup of others that got into a page would do nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn heavy_a_browser_refuses_scripts_and_styles_that_are_not_the_pages_own() {
+    let service = service().start().await;
+    let mut browser = Browser::start();
+    browser.visit(&format!("{}/orders/404/track", service.url), 360, "light");
+    let outcome = browser.text(
+        "(() => {
+            const script = document.createElement('script');
+            script.textContent = 'document.title = \"taken over\"';
+            document.body.append(script);
+            const style = document.createElement('style');
+            style.textContent = 'body { background: rgb(1, 2, 3) !important }';
+            document.head.append(style);
+            return document.title + ', ' + getComputedStyle(document.body).backgroundColor;
+        })()",
+    );
+    assert_eq!(outcome, "Order not found, rgb(242, 243, 239)");
+    service.stop().await;
+}

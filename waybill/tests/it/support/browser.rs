@@ -1,0 +1,181 @@
+//! A real browser without a window: Chromium, asked over a pipe (Chrome DevTools Protocol).
+//! Its calls block, so a test that uses it needs a runtime of several threads.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+pub struct Browser {
+    process: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    /// Of the one tab.
+    session: Option<String>,
+    calls: u64,
+    events: Vec<Value>,
+    _profile: TempDir,
+}
+
+/// What a person in front of the window has, and what the browser complains of.
+#[derive(Debug)]
+pub struct Seen {
+    pub title: String,
+    pub text: String,
+    /// How wide the window is, and how wide the page.
+    pub window: i64,
+    pub page: i64,
+    /// The style was applied: the colour behind the page.
+    pub ground: String,
+    /// Everything that was asked of a server.
+    pub requests: Vec<String>,
+    /// Messages on the console, violations of the page's policy, exceptions.
+    pub complaints: Vec<String>,
+}
+
+impl Browser {
+    pub fn start() -> Self {
+        let profile = tempfile::tempdir().unwrap();
+        // The protocol is spoken on the descriptors 3 and 4.
+        let command = format!(
+            "exec chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage \
+             --no-first-run --disable-background-networking --disable-component-update \
+             --user-data-dir='{}' --remote-debugging-pipe 3<&0 4>&1 >/dev/null 2>&1",
+            profile.path().display()
+        );
+        let mut process = Command::new("bash")
+            .args(["-c", &command])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut browser = Browser {
+            input: process.stdin.take().unwrap(),
+            output: BufReader::new(process.stdout.take().unwrap()),
+            process,
+            session: None,
+            calls: 0,
+            events: Vec::new(),
+            _profile: profile,
+        };
+        let tab = browser.call("Target.createTarget", &json!({"url": "about:blank"}));
+        let attach = json!({"targetId": tab["targetId"], "flatten": true});
+        let session = browser.call("Target.attachToTarget", &attach);
+        browser.session = session["sessionId"].as_str().map(str::to_owned);
+        for domain in ["Page", "Runtime", "Log", "Network", "Audits"] {
+            browser.call(&format!("{domain}.enable"), &json!({}));
+        }
+        browser
+    }
+
+    /// Opens a page in a window of this width, `light` or `dark`.
+    pub fn visit(&mut self, url: &str, width: i64, scheme: &str) -> Seen {
+        self.events.clear();
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            &json!({"width": width, "height": 740, "deviceScaleFactor": 1, "mobile": width < 600}),
+        );
+        let media = json!([{"name": "prefers-color-scheme", "value": scheme}]);
+        self.call("Emulation.setEmulatedMedia", &json!({"features": media}));
+        self.call("Page.navigate", &json!({"url": url}));
+        while !self
+            .events
+            .iter()
+            .any(|event| event["method"] == "Page.loadEventFired")
+        {
+            let event = self.read();
+            self.events.push(event);
+        }
+        let title = self.text("document.title");
+        let text = self.text("document.body.innerText");
+        let window = self.number("document.documentElement.clientWidth");
+        let page = self.number("document.documentElement.scrollWidth");
+        let ground = self.text("getComputedStyle(document.body).backgroundColor");
+        let mut requests = Vec::new();
+        let mut complaints = Vec::new();
+        for event in self.events.drain(..) {
+            let what = &event["params"];
+            match event["method"].as_str().unwrap_or_default() {
+                "Network.requestWillBeSent" => {
+                    requests.push(what["request"]["url"].as_str().unwrap().to_owned());
+                }
+                // That the page itself has an error's status is for the test to judge.
+                "Log.entryAdded" if what["entry"]["url"] == *url => {}
+                "Log.entryAdded"
+                | "Runtime.consoleAPICalled"
+                | "Runtime.exceptionThrown"
+                | "Audits.issueAdded" => complaints.push(what.to_string()),
+                _ => {}
+            }
+        }
+        Seen {
+            title,
+            text,
+            window,
+            page,
+            ground,
+            requests,
+            complaints,
+        }
+    }
+
+    pub fn text(&mut self, expression: &str) -> String {
+        let value = self.evaluate(expression);
+        value.as_str().expect("a text").to_owned()
+    }
+
+    pub fn number(&mut self, expression: &str) -> i64 {
+        self.evaluate(expression).as_i64().expect("a number")
+    }
+
+    fn evaluate(&mut self, expression: &str) -> Value {
+        let arguments = json!({"expression": expression, "returnByValue": true});
+        self.call("Runtime.evaluate", &arguments)["result"]["value"].take()
+    }
+
+    fn call(&mut self, method: &str, arguments: &Value) -> Value {
+        self.calls += 1;
+        let id = self.calls;
+        let mut call = json!({"id": id, "method": method, "params": arguments});
+        if let Some(session) = &self.session {
+            call["sessionId"] = json!(session);
+        }
+        let sent = self.input.write_all(format!("{call}\0").as_bytes());
+        sent.expect("Chromium runs; scripts/test installs it (Debian: chromium)");
+        loop {
+            let mut message = self.read();
+            if message["id"] == id {
+                assert!(message["error"].is_null(), "{method}: {message}");
+                return message["result"].take();
+            }
+            self.events.push(message);
+        }
+    }
+
+    fn read(&mut self) -> Value {
+        let mut message = Vec::new();
+        self.output.read_until(0, &mut message).unwrap();
+        message.pop();
+        serde_json::from_slice(&message)
+            .expect("Chromium answers; scripts/test installs it (Debian: chromium)")
+    }
+}
+
+impl Drop for Browser {
+    /// A browser that may end by itself takes its helpers along.
+    fn drop(&mut self) {
+        let _ = self
+            .input
+            .write_all(b"{\"id\":0,\"method\":\"Browser.close\"}\0");
+        for _ in 0..250 {
+            if !matches!(self.process.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
