@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::gate::Provider;
 use common::clock::Timestamp;
-use common::job::Source;
 use common::signature::{sign_payment, sign_storefront};
 
 const API_VERSION: &str = "2026-07";
@@ -31,7 +31,7 @@ impl fmt::Debug for Webhooks {
 /// One webhook. Sent again, it has the same id and body, and a signature of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    pub source: Source,
+    pub provider: Provider,
     /// A storefront topic or a payment event type.
     pub topic: String,
     /// The storefront's webhook id; the id of a payment event, which is in the body too.
@@ -44,7 +44,7 @@ pub struct Delivery {
 impl Delivery {
     pub fn storefront(topic: &str, id: &str, shop: &str, body: impl Into<Arc<str>>) -> Self {
         Delivery {
-            source: Source::Storefront,
+            provider: Provider::Storefront,
             topic: topic.to_owned(),
             id: id.to_owned(),
             shop: shop.to_owned(),
@@ -54,7 +54,7 @@ impl Delivery {
 
     pub fn payment(event_type: &str, id: &str, body: impl Into<Arc<str>>) -> Self {
         Delivery {
-            source: Source::Payment,
+            provider: Provider::Payment,
             topic: event_type.to_owned(),
             id: id.to_owned(),
             shop: String::new(),
@@ -64,9 +64,9 @@ impl Delivery {
 
     /// The path at Waybill.
     pub fn path(&self) -> &'static str {
-        match self.source {
-            Source::Storefront => "/api/webhooks/storefront",
-            Source::Payment => "/api/webhooks/payment",
+        match self.provider {
+            Provider::Storefront => "/api/webhooks/storefront",
+            Provider::Payment => "/api/webhooks/payment",
         }
     }
 
@@ -74,8 +74,8 @@ impl Delivery {
     pub fn headers(&self, signed_as: &Webhooks, now: Timestamp) -> Vec<(&'static str, String)> {
         let body = self.body.as_bytes();
         let content_type = ("Content-Type", "application/json".to_owned());
-        match self.source {
-            Source::Storefront => {
+        match self.provider {
+            Provider::Storefront => {
                 let signature = sign_storefront(&signed_as.storefront_secret, body);
                 vec![
                     content_type,
@@ -86,7 +86,7 @@ impl Delivery {
                     ("X-Storefront-Hmac-Sha256", signature),
                 ]
             }
-            Source::Payment => {
+            Provider::Payment => {
                 let seconds = now.unix_seconds();
                 let signature = sign_payment(&signed_as.payment_secret, seconds, body);
                 vec![content_type, ("Payment-Signature", signature)]
