@@ -509,12 +509,20 @@ fn tracking(numbers: Vec<Field>, urls: &[Field]) -> Vec<Tracking> {
     let numbers = numbers.into_iter().enumerate();
     numbers
         .filter_map(|(at, number)| {
-            let number = text(number)?;
+            let number = tracking_number(number)?;
             let url = urls.get(at).and_then(|url| text(*url));
             seen.insert(number.clone())
                 .then_some(Tracking { number, url })
         })
         .collect()
+}
+
+/// As one line: it goes into a link and onto a label, and is looked up as it stands there.
+fn tracking_number(field: Field) -> Option<String> {
+    let number = text(field)?;
+    let line: String = number.chars().filter(|c| !c.is_control()).collect();
+    let line = line.trim();
+    (!line.is_empty()).then(|| line.to_owned())
 }
 
 fn refunds(field: Field, currency: Option<Currency>) -> Result<Vec<Refund>, Unreadable> {

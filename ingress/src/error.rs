@@ -116,7 +116,11 @@ impl Error {
                 None,
                 "The order id is a positive integer",
             ),
-            Error::ShopQuery => (S::UNPROCESSABLE_ENTITY, None, "Give ?shop= at most once"),
+            Error::ShopQuery => (
+                S::UNPROCESSABLE_ENTITY,
+                None,
+                "?shop= is a shop domain; give it at most once",
+            ),
             Error::OrderNotFound => (S::NOT_FOUND, Some(code::ORDER_NOT_FOUND), "Order not found"),
             Error::OrderAmbiguous => (
                 S::CONFLICT,
@@ -124,7 +128,7 @@ impl Error {
                 "Several shops have an order with this id; add ?shop=<shop domain>",
             ),
             Error::ParcelNotFound => (S::NOT_FOUND, None, "Parcel not found"),
-            Error::QrNotFound => (S::NOT_FOUND, None, "The order has no QR code yet"),
+            Error::QrNotFound => (S::NOT_FOUND, None, "There is no such QR code"),
             Error::RouteNotFound => (S::NOT_FOUND, None, "Not found"),
             Error::Method => (S::METHOD_NOT_ALLOWED, None, "Method not allowed"),
             Error::Internal => (S::INTERNAL_SERVER_ERROR, None, "Internal error"),

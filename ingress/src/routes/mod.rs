@@ -34,6 +34,14 @@ pub fn router(app: Arc<App>) -> Router {
             "/api/commerce/orders/{order_id}/qr.svg",
             get(orders::qr_svg),
         )
+        .route(
+            "/api/commerce/orders/{order_id}/parcels/{tracking_number}/qr.png",
+            get(orders::parcel_qr_png),
+        )
+        .route(
+            "/api/commerce/orders/{order_id}/parcels/{tracking_number}/qr.svg",
+            get(orders::parcel_qr_svg),
+        )
         .route_layer(middleware::from_fn(deadline))
         .route("/api/webhooks/storefront", post(webhooks::storefront))
         .route("/api/webhooks/payment", post(webhooks::payment))

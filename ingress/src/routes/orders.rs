@@ -1,14 +1,16 @@
-//! `GET /api/commerce/orders/{order_id}` and its QR code, for holders of an API key.
+//! `GET /api/commerce/orders/{order_id}` and its QR codes, for holders of an API key
+//! (docs/orders.md).
 
 use std::sync::Arc;
 
 use axum::Json;
+use axum::body::Body;
 use axum::extract::{FromRequestParts, Path, Query, State};
 use axum::http::header;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use common::store::orders::{self, Found};
-use common::store::{api_keys, qr_codes};
+use common::store::{api_keys, qr_codes, shipments};
 use serde::Deserialize;
 
 use crate::App;
@@ -47,11 +49,21 @@ impl FromRequestParts<Arc<App>> for Wanted {
         struct Shop {
             shop: Option<String>,
         }
-        let id = Path::<i64>::from_request_parts(parts, app).await;
-        let id = id.ok().filter(|Path(id)| *id > 0).ok_or(Error::OrderId)?;
+        #[derive(Deserialize)]
+        struct OrderId {
+            order_id: i64,
+        }
+        let path = Path::<OrderId>::from_request_parts(parts, app).await;
+        let id = path.map(|Path(path)| path.order_id).unwrap_or_default();
+        if id <= 0 {
+            return Err(Error::OrderId);
+        }
         let shop = Query::<Shop>::from_request_parts(parts, app).await;
         let Query(Shop { shop }) = shop.map_err(|_| Error::ShopQuery)?;
-        Ok(Wanted { id: id.0, shop })
+        if shop.as_deref().is_some_and(|shop| shop.contains('\0')) {
+            return Err(Error::ShopQuery);
+        }
+        Ok(Wanted { id, shop })
     }
 }
 
@@ -65,13 +77,14 @@ pub async fn show(
     Ok(Json(order.view(&app.config.public_url)).into_response())
 }
 
+/// The order's tracking link, as it was when the order came.
 pub async fn qr_png(
     _key: ApiKey,
     State(app): State<Arc<App>>,
     wanted: Wanted,
 ) -> Result<Response, Error> {
-    let (_, png) = code(&app, wanted).await?;
-    Ok(([(header::CONTENT_TYPE, "image/png")], png).into_response())
+    let (_, png) = order_code(&app, wanted).await?;
+    Ok(picture("image/png", png))
 }
 
 /// Drawn from the stored link, so that it leads where the PNG leads.
@@ -80,14 +93,63 @@ pub async fn qr_svg(
     State(app): State<Arc<App>>,
     wanted: Wanted,
 ) -> Result<Response, Error> {
-    let (url, _) = code(&app, wanted).await?;
-    let symbol = app.config.qr.custom(&url).map_err(|_| Error::QrNotFound)?;
-    Ok(([(header::CONTENT_TYPE, "image/svg+xml")], symbol.svg()).into_response())
+    let (url, _) = order_code(&app, wanted).await?;
+    svg(&app, &url)
 }
 
-async fn code(app: &App, wanted: Wanted) -> Result<(String, Vec<u8>), Error> {
+/// The tracking number in a request's path.
+#[derive(Deserialize)]
+pub struct Parcel {
+    tracking_number: String,
+}
+
+pub async fn parcel_qr_png(
+    _key: ApiKey,
+    State(app): State<Arc<App>>,
+    wanted: Wanted,
+    Path(parcel): Path<Parcel>,
+) -> Result<Response, Error> {
+    let (_, png) = parcel_code(&app, wanted, &parcel).await?;
+    Ok(picture("image/png", png))
+}
+
+pub async fn parcel_qr_svg(
+    _key: ApiKey,
+    State(app): State<Arc<App>>,
+    wanted: Wanted,
+    Path(parcel): Path<Parcel>,
+) -> Result<Response, Error> {
+    let (url, _) = parcel_code(&app, wanted, &parcel).await?;
+    svg(&app, &url)
+}
+
+fn picture(kind: &'static str, bytes: impl Into<Body>) -> Response {
+    ([(header::CONTENT_TYPE, kind)], bytes.into()).into_response()
+}
+
+fn svg(app: &App, url: &str) -> Result<Response, Error> {
+    let symbol = app.config.qr.custom(url).map_err(|_| Error::QrNotFound)?;
+    Ok(picture("image/svg+xml", symbol.svg()))
+}
+
+async fn order_code(app: &App, wanted: Wanted) -> Result<(String, Vec<u8>), Error> {
     let order = find(app, wanted).await?;
     qr_codes::find(&app.db, &order.shop, order.id, qr_codes::TRACKING)
+        .await?
+        .ok_or(Error::QrNotFound)
+}
+
+async fn parcel_code(
+    app: &App,
+    wanted: Wanted,
+    parcel: &Parcel,
+) -> Result<(String, Vec<u8>), Error> {
+    let order = find(app, wanted).await?;
+    let number = parcel.tracking_number.as_str();
+    if number.contains('\0') {
+        return Err(Error::QrNotFound);
+    }
+    shipments::code(&app.db, &order.shop, order.id, number)
         .await?
         .ok_or(Error::QrNotFound)
 }

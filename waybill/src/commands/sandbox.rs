@@ -79,7 +79,7 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
 }
 
 /// To `PUBLIC_URL`, signed with the newest secrets.
-fn webhooks(settings: &Settings, shop: &str) -> Result<Webhooks> {
+pub fn webhooks(settings: &Settings, shop: &str) -> Result<Webhooks> {
     Ok(Webhooks {
         base_url: Config::public_url(settings)?,
         storefront_secret: Config::storefront_secrets(settings)?[0].clone(),

@@ -15,6 +15,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use workers::Worker;
 
+use ::sandbox::{Options, PAYMENT_KEY, STOREFRONT_TOKEN, Sandbox, sample};
+
+use crate::commands::sandbox;
 use crate::table;
 
 /// Messages each worker of the one process works on at a time.
@@ -23,14 +26,50 @@ const CONCURRENCY: u16 = 2;
 const CONNECTIONS: u32 = 20;
 const DEVELOPMENT_KEY_LIFE: Duration = Duration::from_hours(24);
 
-/// `waybill`: development secrets where none are set, and a banner with the next step.
+/// `waybill`: development secrets where none are set, stand-ins for the providers whose APIs
+/// are not, and a banner with the next step.
 pub async fn development(settings: &Settings) -> Result<()> {
     let shutdown = shutdown::on_signal()?;
-    let parts = Parts::start(settings, Mode::Development, CONNECTIONS).await?;
+    let mut settings = settings.clone();
+    let sandbox = start_sandbox(&mut settings).await?;
+    let parts = Parts::start(&settings, Mode::Development, CONNECTIONS).await?;
     let listener = listen(&parts).await?;
     let key = development_key(&parts.db, &parts.clock).await?;
-    table::print(&banner(&parts, settings, &key))?;
-    run(parts, listener, shutdown).await
+    table::print(&banner(&parts, &settings, &key, sandbox.as_ref()))?;
+    let ended = run(parts, listener, shutdown).await;
+    if let Some(sandbox) = sandbox {
+        sandbox.stop().await;
+    }
+    ended
+}
+
+/// The sandbox, when a provider's API is not set, with the settings that lead to it.
+async fn start_sandbox(settings: &mut Settings) -> Result<Option<Sandbox>> {
+    let wanted =
+        |url: &str, token: &str| settings.get(url).is_none() && settings.get(token).is_none();
+    let storefront = wanted("STOREFRONT_API_URL", "STOREFRONT_API_TOKEN");
+    let payment = wanted("PAYMENT_API_URL", "PAYMENT_API_KEY");
+    if !storefront && !payment {
+        return Ok(None);
+    }
+    // A wrong setting is reported with all others, when all are checked.
+    let Ok(webhooks) = sandbox::webhooks(settings, sample::shop()) else {
+        return Ok(None);
+    };
+    let options = Options {
+        webhooks: Some(webhooks),
+        ..Options::default()
+    };
+    let sandbox = Sandbox::start(options).await?;
+    if storefront {
+        settings.set("STOREFRONT_API_URL", sandbox.storefront_url());
+        settings.set("STOREFRONT_API_TOKEN", STOREFRONT_TOKEN);
+    }
+    if payment {
+        settings.set("PAYMENT_API_URL", sandbox.payment_url());
+        settings.set("PAYMENT_API_KEY", PAYMENT_KEY);
+    }
+    Ok(Some(sandbox))
 }
 
 /// `waybill serve`: the same, without anything made for development.
@@ -88,7 +127,7 @@ async fn delete_development_key(db: &Db) -> Result<()> {
     Ok(tx.commit().await?)
 }
 
-fn banner(parts: &Parts, settings: &Settings, key: &str) -> String {
+fn banner(parts: &Parts, settings: &Settings, key: &str, sandbox: Option<&Sandbox>) -> String {
     let url = &parts.config.public_url;
     let secret = |name: &str, development: &'static str| match settings.get(name) {
         None => development,
@@ -97,6 +136,10 @@ fn banner(parts: &Parts, settings: &Settings, key: &str) -> String {
     let storefront = secret("STOREFRONT_WEBHOOK_SECRET", DEVELOPMENT_STOREFRONT_SECRET);
     let payment = secret("PAYMENT_WEBHOOK_SECRET", DEVELOPMENT_PAYMENT_SECRET);
     let database = common::redact::redact(&parts.config.database_url);
+    let sandbox = match sandbox {
+        Some(sandbox) => format!("  sandbox providers    {}\n", sandbox.url()),
+        None => String::new(),
+    };
     format!(
         "Waybill is ready on {url}
 
@@ -106,7 +149,7 @@ fn banner(parts: &Parts, settings: &Settings, key: &str) -> String {
                        signing secret {payment}
   commerce API         GET  {url}/api/commerce/orders/<order_id>
                        API key {key}
-  data                 {database}
+{sandbox}  data                 {database}
 
 Next, in a second terminal:
 
