@@ -181,17 +181,12 @@ fn percent(text: &str) -> String {
 }
 
 fn refund(refund: &Refund) -> Value {
-    let currency = refund.currency.as_deref().and_then(Currency::parse);
-    let amount = refund
-        .amount_minor
-        .zip(currency)
-        .map(|(minor, currency)| Money { minor, currency }.to_string());
     let payment_id = Some(&refund.payment_id).filter(|id| !id.is_empty());
     json!({
         "state": refund.state,
         "payment_id": payment_id,
         "refund_id": refund.provider_id,
-        "amount": amount,
+        "amount": refund.amount().map(|amount| amount.to_string()),
         "currency": refund.currency,
         "updated_at": refund.updated_at,
     })

@@ -1,9 +1,8 @@
 //! The `refunds` table: what a cancelled order gives back, one row a payment. The amount
 //! and the provider's id are those of the provider once it has answered.
 
-use serde::Serialize;
-
 use crate::clock::Timestamp;
+use crate::money::{Currency, Money};
 use crate::sql::{Db, Result, Row, Tx, column};
 use crate::store::orders::records::Key;
 
@@ -36,7 +35,7 @@ impl State {
 }
 
 /// A refund as it is stored and shown.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refund {
     /// Empty: [`NO_PAYMENT`].
     pub payment_id: String,
@@ -46,6 +45,15 @@ pub struct Refund {
     /// The payment provider's id of the refund.
     pub provider_id: Option<String>,
     pub updated_at: Timestamp,
+}
+
+impl Refund {
+    /// The amount, when it and its currency are known.
+    pub fn amount(&self) -> Option<Money> {
+        let currency = Currency::parse(self.currency.as_deref()?)?;
+        let minor = self.amount_minor?;
+        Some(Money { minor, currency })
+    }
 }
 
 const COLUMNS: &str = "select payment_id, state, amount_minor, currency, provider_id, updated_at

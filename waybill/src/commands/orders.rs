@@ -56,6 +56,10 @@ pub fn describe(order: &StoredOrder) -> String {
     let state = fulfillment.map(|fulfillment| fulfillment.state.as_str());
     facts.row(["fulfilment".into(), or_none(state)]);
     facts.row(["tracking".into(), or_none(order.tracking_url.as_deref())]);
+    if let Some(cancelled_at) = order.cancelled_at {
+        facts.row(["cancelled".into(), cancelled_at.to_string()]);
+        facts.row(["reason".into(), or_none(order.cancel_reason.as_deref())]);
+    }
     let mut lines = Table::new(["  QUANTITY", "PRICE", "SKU", "TITLE"]);
     for line in &order.lines {
         lines.row([
@@ -65,5 +69,46 @@ pub fn describe(order: &StoredOrder) -> String {
             or_none(line.title.as_deref()),
         ]);
     }
-    format!("{}\n{}", facts.render(), lines.render())
+    let mut parts = vec![facts.render(), lines.render()];
+    parts.extend(parcels(order));
+    parts.extend(refunds(order));
+    parts.join("\n")
+}
+
+fn parcels(order: &StoredOrder) -> Option<String> {
+    let mut table = Table::new(["  CARRIER", "TRACKING NUMBER", "SHIPMENT", "STATUS"]);
+    let mut any = false;
+    for shipment in &order.shipments {
+        for parcel in &shipment.parcels {
+            any = true;
+            table.row([
+                format!("  {}", shipment.carrier.as_deref().unwrap_or("-")),
+                parcel.tracking_number.clone(),
+                shipment.id.to_string(),
+                shipment.status.clone().unwrap_or_else(|| "-".to_owned()),
+            ]);
+        }
+    }
+    any.then(|| table.render())
+}
+
+fn refunds(order: &StoredOrder) -> Option<String> {
+    let mut table = Table::new(["  REFUND", "AMOUNT", "PAYMENT", "STATE"]);
+    for refund in &order.refunds {
+        let amount = match (refund.amount(), &refund.currency) {
+            (Some(amount), Some(currency)) => format!("{amount} {currency}"),
+            _ => "-".to_owned(),
+        };
+        let payment = match refund.payment_id.as_str() {
+            "" => "the storefront's",
+            id => id,
+        };
+        table.row([
+            format!("  {}", refund.provider_id.as_deref().unwrap_or("-")),
+            amount,
+            payment.to_owned(),
+            refund.state.clone(),
+        ]);
+    }
+    (!order.refunds.is_empty()).then(|| table.render())
 }

@@ -264,12 +264,10 @@ async fn finish(
         .into_iter()
         .find(|refund| refund.payment_id == body.payment_id);
     let Some(refund) = refund else { return Ok(()) };
-    let currency = refund.currency.as_deref();
     let mut told = json!({
         "payment_id": refund.payment_id,
-        "amount": refund.amount_minor.zip(currency)
-            .and_then(|(minor, currency)| amount(minor, currency)),
-        "currency": currency,
+        "amount": refund.amount().map(|amount| amount.to_string()),
+        "currency": refund.currency,
     });
     match error {
         Some(error) => told["error"] = Value::from(error),
