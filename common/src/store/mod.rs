@@ -7,6 +7,7 @@ pub mod events;
 pub mod fulfillments;
 pub mod inventory;
 pub mod jobs;
+pub mod leases;
 pub mod migrations;
 pub mod order_lines;
 pub mod orders;
