@@ -6,7 +6,7 @@ use bytes::Bytes;
 use common::clock::Timestamp;
 use common::job::{JobId, Queue, Source, State};
 use common::sql::{self, Tx};
-use common::store::events::{self, Event};
+use common::store::events::{self, Event, Outlet};
 use common::store::jobs::{self, NewJob};
 use common::store::orders::records::{Entry, Key};
 use serde::de::DeserializeOwned;
@@ -88,7 +88,8 @@ impl<'a> Effects<'a> {
 
     /// Writes what was gathered.
     pub async fn write(&self, tx: &mut Tx) -> sql::Result<()> {
-        events::insert(tx, &self.events, self.now).await?;
+        let outlet = Outlet::of(self.context.config);
+        events::insert(tx, &self.events, outlet, self.now).await?;
         let jobs: Vec<&NewJob> = self.jobs.iter().collect();
         jobs::insert(tx, &jobs).await
     }
