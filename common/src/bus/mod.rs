@@ -1,8 +1,8 @@
 //! The doorbell: tells workers which jobs are ready. It never carries data, and nothing is
-//! lost when it is: jobs stay in the database and the sweep rings them again.
-//!
-//! A message is up to [`RING_SIZE`] job ids of one queue and one kind, as a JSON array of
-//! UUIDs. RabbitMQ between processes; a channel within one.
+//! lost when it is: jobs stay in the database and the sweep rings them again. A message is
+//! up to [`RING_SIZE`] job ids of one queue and one kind, as a JSON array of UUIDs. RabbitMQ
+//! between processes; a channel within one. Events go out the same way, to whoever has bound
+//! a queue to their exchange.
 
 mod local;
 mod rabbitmq;
@@ -16,9 +16,10 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 pub use local::Local;
-pub use rabbitmq::RabbitMq;
+pub use rabbitmq::{RabbitMq, Tap};
 
 use crate::job::{JobId, Queue};
+use crate::store::events::Envelope;
 
 const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 
@@ -94,6 +95,19 @@ impl Bus {
         }
     }
 
+    /// Sends events to whoever has bound a queue to their exchange, all at once: they arrive
+    /// in this order only as long as none is refused.
+    pub async fn publish_events(&self, events: &[&Envelope]) -> Published {
+        match self {
+            Bus::RabbitMq(bus) => bus.publish_events(events).await,
+            // Read from the database, they are out.
+            Bus::Local(_) => Published {
+                confirmed: events.iter().map(|event| event.id).collect(),
+                failure: None,
+            },
+        }
+    }
+
     /// Rings for `queue`, at most `prefetch` of them unanswered.
     pub fn listen(&self, queue: Queue, prefetch: u16) -> Listener {
         match self {
@@ -117,6 +131,15 @@ impl Bus {
             Bus::Local(_) => {}
         }
     }
+}
+
+/// What became of events that were published.
+#[derive(Debug, Default)]
+pub struct Published {
+    /// The broker has these in every queue they belong to.
+    pub confirmed: Vec<Uuid>,
+    /// Why the others are not confirmed. Some of them may have arrived.
+    pub failure: Option<anyhow::Error>,
 }
 
 /// A stream of rings. Clones share the stream: each ring goes to one of them.

@@ -8,6 +8,8 @@
 //! connection. A new one is made with backoff and declares the topology again. That one
 //! path heals a restarted broker as well as a deleted queue.
 
+mod events;
+
 use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -27,6 +29,8 @@ use lapin::{
 use tokio::sync::{Mutex, Notify, mpsc, watch};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
+
+pub use events::Tap;
 
 use super::{ANSWER_DEADLINE, Answer, Ring, decode, encode};
 use crate::job::{JobId, Queue};
@@ -62,11 +66,13 @@ struct Shared {
     closed: CancellationToken,
 }
 
-/// The publishing connection and its channel in confirm mode.
+/// The publishing connection and its channels in confirm mode.
 #[derive(Clone)]
 struct Link {
     connection: Arc<Connection>,
     channel: Channel,
+    /// Apart from the rings: confirms of events may be late because of a queue that is not ours.
+    events: Channel,
     /// It is to be replaced.
     broken: Arc<Notify>,
 }
@@ -251,14 +257,15 @@ async fn publish(channel: &Channel, exchange: &str, kind: &str, jobs: &[JobId]) 
     }
 }
 
-async fn connect(shared: &Shared, name: &str) -> Result<Connection> {
+async fn open(url: &str, name: &str) -> Result<Connection> {
     let properties =
         ConnectionProperties::default().with_connection_name(format!("waybill {name}").into());
-    let connected = timeout(
-        CONNECT_DEADLINE,
-        Connection::connect(&shared.url, properties),
-    );
-    let connection = connected.await.context("connecting took too long")??;
+    let connected = timeout(CONNECT_DEADLINE, Connection::connect(url, properties));
+    Ok(connected.await.context("connecting took too long")??)
+}
+
+async fn connect(shared: &Shared, name: &str) -> Result<Connection> {
+    let connection = open(&shared.url, name).await?;
     let declared = timeout(CONNECT_DEADLINE, declare(&connection, shared));
     declared
         .await
@@ -272,20 +279,7 @@ async fn connect(shared: &Shared, name: &str) -> Result<Connection> {
 async fn declare(connection: &Connection, shared: &Shared) -> Result<()> {
     let channel = connection.create_channel().await?;
     for exchange in ["orders", "payments", "privacy", "events", "dead"] {
-        let options = ExchangeDeclareOptions {
-            durable: true,
-            ..ExchangeDeclareOptions::default()
-        };
-        let name = shared.name(exchange);
-        channel
-            .exchange_declare(
-                name.as_str().into(),
-                ExchangeKind::Topic,
-                options,
-                FieldTable::default(),
-            )
-            .await
-            .with_context(|| format!("exchange {name}"))?;
+        declare_exchange(&channel, &shared.name(exchange)).await?;
     }
     for queue in Queue::ALL {
         let mut arguments = quorum();
@@ -301,6 +295,18 @@ async fn declare(connection: &Connection, shared: &Shared) -> Result<()> {
     declare_queue(&channel, &shared.name("dead"), arguments).await?;
     let _ = channel.close(200, "declared".into()).await;
     Ok(())
+}
+
+async fn declare_exchange(channel: &Channel, name: &str) -> Result<()> {
+    let options = ExchangeDeclareOptions {
+        durable: true,
+        ..ExchangeDeclareOptions::default()
+    };
+    let arguments = FieldTable::default();
+    channel
+        .exchange_declare(name.into(), ExchangeKind::Topic, options, arguments)
+        .await
+        .with_context(|| format!("exchange {name}"))
 }
 
 fn quorum() -> FieldTable {
@@ -340,16 +346,21 @@ async fn declare_queue(channel: &Channel, name: &str, arguments: FieldTable) -> 
 
 async fn open_publisher(shared: &Shared) -> Result<Link> {
     let connection = connect(shared, "publisher").await?;
+    Ok(Link {
+        channel: open_confirming(&connection).await?,
+        events: open_confirming(&connection).await?,
+        connection: Arc::new(connection),
+        broken: Arc::default(),
+    })
+}
+
+async fn open_confirming(connection: &Connection) -> Result<Channel> {
     let channel = connection.create_channel().await?;
     channel
         .confirm_select(ConfirmSelectOptions::default())
         .await
         .context("confirm mode")?;
-    Ok(Link {
-        connection: Arc::new(connection),
-        channel,
-        broken: Arc::default(),
-    })
+    Ok(channel)
 }
 
 /// Keeps one publishing connection up until the bus is closed.
@@ -386,10 +397,13 @@ async fn keep_publishing(shared: Arc<Shared>) {
     }
 }
 
-/// Ends when the connection or its channel does.
+/// Ends when the connection or one of its channels does.
 async fn lost(link: &Link) {
     let mut ticks = tokio::time::interval(Duration::from_millis(250));
-    while link.connection.status().connected() && link.channel.status().connected() {
+    while link.connection.status().connected()
+        && link.channel.status().connected()
+        && link.events.status().connected()
+    {
         ticks.tick().await;
     }
 }
