@@ -22,6 +22,7 @@ mod command;
 mod failure;
 mod handlers;
 mod housekeeping;
+mod publish;
 mod run;
 mod sweep;
 
@@ -91,6 +92,8 @@ pub async fn run(worker: Worker, shutdown: CancellationToken) -> Result<()> {
     task::spawn("sweep", tasks.track_future(sweep));
     let housekeeping = housekeeping::run(worker.clone(), shutdown.clone());
     task::spawn("housekeeping", tasks.track_future(housekeeping));
+    let publish = publish::run(worker.clone(), shutdown.clone());
+    task::spawn("publisher", tasks.track_future(publish));
     tracing::info!(queue = %worker.queue, concurrency = worker.concurrency, "working");
     shutdown.cancelled().await;
     listener.close();

@@ -1,0 +1,218 @@
+//! Takes events to the broker, each at least once and those of one object in order. Every
+//! worker process runs this; the lease `events` keeps all but one of them waiting.
+//!
+//! In order means: whoever drops repeats sees an object's events as they happened. So the
+//! next event of an object is not sent before the broker has confirmed the one before it;
+//! what is sent at once are events of different objects. That holds whoever holds the lease:
+//! an event is passed over only when it is marked, and marked only when it is confirmed, so
+//! two publishers at a time would but send it twice.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use common::bus::Published;
+use common::store::events::{self, Envelope};
+use common::store::leases;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::Worker;
+
+const LEASE: &str = "events";
+/// How long the events wait when the process that publishes them is killed.
+const LEASE_LENGTH: Duration = Duration::from_secs(10);
+const RENEW_AFTER: Duration = Duration::from_secs(3);
+/// Between two tries to get the lease that another process holds.
+const WAIT_FOR_LEASE: Duration = Duration::from_secs(3);
+const PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// Events read at a time.
+const BATCH: i64 = 500;
+/// Rounds before looking at lease and database again: an object with many events takes as many.
+const ROUNDS: usize = 20;
+/// No event becomes visible so long after the time in its id, unless clocks are that wrong.
+const LATE: Duration = Duration::from_mins(10);
+/// Events later than that wait for a look at everything.
+const LOOK_AT_ALL: Duration = Duration::from_mins(1);
+
+pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
+    if worker.parts.bus.is_local() {
+        return;
+    }
+    let mut publisher = Publisher::new(worker);
+    while !shutdown.is_cancelled() {
+        let pause = publisher.turn().await;
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = shutdown.cancelled() => {}
+        }
+    }
+    if let Err(error) = publisher.let_go().await {
+        tracing::debug!(%error, "the lease to publish events ends by itself");
+    }
+}
+
+struct Publisher {
+    worker: Arc<Worker>,
+    holder: Uuid,
+    /// When the lease was last renewed, if it is ours.
+    renewed_at: Option<Instant>,
+    /// All before this id was published when last looked at: without it, each look would pass
+    /// over what the database has not yet cleaned from its index.
+    from: Uuid,
+    looked_at_all: Option<Instant>,
+    /// One after a failure: repeats are spared until the broker confirms again.
+    batch: i64,
+    /// The next pause after a failure; `None` while all goes well.
+    pause: Option<Duration>,
+}
+
+enum Turn {
+    /// There may be more.
+    More,
+    Done,
+    /// The broker cannot be reached from here.
+    Away,
+    /// Another process publishes.
+    NotOurs,
+}
+
+impl Publisher {
+    fn new(worker: Arc<Worker>) -> Self {
+        Publisher {
+            holder: worker.parts.clock.id(),
+            worker,
+            renewed_at: None,
+            from: Uuid::nil(),
+            looked_at_all: None,
+            batch: BATCH,
+            pause: None,
+        }
+    }
+
+    /// Publishes what there is; how long to wait before the next turn.
+    async fn turn(&mut self) -> Duration {
+        match self.publish().await {
+            Ok(turn @ (Turn::More | Turn::Done)) => {
+                self.batch = BATCH;
+                if self.pause.take().is_some() {
+                    tracing::info!("events are published again");
+                }
+                match turn {
+                    Turn::More => Duration::ZERO,
+                    _ => PAUSE,
+                }
+            }
+            // The bus has said so.
+            Ok(Turn::Away) => PAUSE,
+            Ok(Turn::NotOurs) => WAIT_FOR_LEASE,
+            Err(error) => {
+                if self.pause.is_none() {
+                    tracing::warn!(
+                        error = format!("{error:#}"),
+                        "events cannot be published; trying again"
+                    );
+                }
+                self.batch = 1;
+                let pause = self.pause.unwrap_or(PAUSE);
+                self.pause = Some((pause * 2).min(LONGEST_PAUSE));
+                pause
+            }
+        }
+    }
+
+    async fn publish(&mut self) -> Result<Turn> {
+        let worker = self.worker.clone();
+        let (db, clock) = (&worker.parts.db, &worker.parts.clock);
+        if !worker.parts.bus.is_up() {
+            self.let_go().await?;
+            return Ok(Turn::Away);
+        }
+        if !self.hold().await? {
+            return Ok(Turn::NotOurs);
+        }
+        let looked_at = clock.now();
+        let at_all = self
+            .looked_at_all
+            .is_none_or(|looked| looked.elapsed() >= LOOK_AT_ALL);
+        let from = if at_all { Uuid::nil() } else { self.from };
+        let events = events::unpublished(db, from, self.batch).await?;
+        let rounds = rounds(&events);
+        let done = events.len() < usize::try_from(self.batch)? && rounds.len() <= ROUNDS;
+        let Published { confirmed, failure } = self.send(&rounds).await;
+        if !confirmed.is_empty() {
+            metrics::counter!("waybill_events_published_total").increment(confirmed.len() as u64);
+            // Whether or not the lease is still ours: the broker has them.
+            events::mark_published(db, confirmed, clock.now()).await?;
+        }
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        if !done {
+            return Ok(Turn::More);
+        }
+        self.from = events::first_id(looked_at.minus(LATE));
+        if at_all {
+            self.looked_at_all = Some(Instant::now());
+        }
+        Ok(Turn::Done)
+    }
+
+    /// Sends round after round, until one is not confirmed as a whole.
+    async fn send(&self, rounds: &[Vec<&Envelope>]) -> Published {
+        let mut all = Published::default();
+        for round in rounds.iter().take(ROUNDS) {
+            let published = self.worker.parts.bus.publish_events(round).await;
+            all.confirmed.extend(published.confirmed);
+            all.failure = published.failure;
+            if all.failure.is_some() {
+                break;
+            }
+        }
+        all
+    }
+
+    /// Renews the lease or tries to get it; whether it is ours.
+    async fn hold(&mut self) -> Result<bool> {
+        if self.renewed_at.is_some_and(|at| at.elapsed() < RENEW_AFTER) {
+            return Ok(true);
+        }
+        let parts = &self.worker.parts;
+        let asked_at = Instant::now();
+        let now = parts.clock.now();
+        let until = now.plus(LEASE_LENGTH);
+        let ours = leases::take(&parts.db, LEASE, self.holder, now, until).await?;
+        if ours && self.renewed_at.is_none() {
+            tracing::info!("publishing events");
+            self.looked_at_all = None;
+        }
+        self.renewed_at = ours.then_some(asked_at);
+        Ok(ours)
+    }
+
+    async fn let_go(&mut self) -> Result<()> {
+        if self.renewed_at.take().is_some() {
+            leases::release(&self.worker.parts.db, LEASE, self.holder).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The events in their order, cut so that no round has two of one object.
+fn rounds(events: &[Envelope]) -> Vec<Vec<&Envelope>> {
+    let mut next: HashMap<(Option<&str>, &str), usize> = HashMap::new();
+    let mut rounds: Vec<Vec<&Envelope>> = Vec::new();
+    for event in events {
+        let object = (event.shop.as_deref(), event.object_id.as_str());
+        let round = next.entry(object).or_default();
+        if *round == rounds.len() {
+            rounds.push(Vec::new());
+        }
+        rounds[*round].push(event);
+        *round += 1;
+    }
+    rounds
+}
