@@ -95,8 +95,8 @@ impl Bus {
         }
     }
 
-    /// Sends events to whoever has bound a queue to their exchange, all at once: they arrive
-    /// in this order only as long as none is refused.
+    /// Sends events to whoever has bound a queue to their exchange, all at once: whatever must
+    /// arrive in order is sent one after the other.
     pub async fn publish_events(&self, events: &[&Envelope]) -> Published {
         match self {
             Bus::RabbitMq(bus) => bus.publish_events(events).await,

@@ -6,14 +6,14 @@
 
 use anyhow::{Context, Result, anyhow};
 use futures_util::StreamExt;
+use futures_util::future::join_all;
 use lapin::options::{
     BasicAckOptions, BasicConsumeOptions, BasicPublishOptions, BasicQosOptions, QueueBindOptions,
     QueueDeclareOptions,
 };
 use lapin::types::FieldTable;
-use lapin::{BasicProperties, Channel, Confirmation, Connection, Consumer, PublisherConfirm};
+use lapin::{BasicProperties, Channel, Confirmation, Connection, Consumer};
 use tokio::time::{Instant, timeout, timeout_at};
-use uuid::Uuid;
 
 use super::{
     CONFIRM_DEADLINE, RabbitMq, SETUP_DEADLINE, declare_exchange, open, routing_key, with_heartbeat,
@@ -25,7 +25,7 @@ use crate::store::events::Envelope;
 const TAP_PREFETCH: u16 = 500;
 
 impl RabbitMq {
-    /// Sends all, then waits for all confirms, both within one deadline.
+    /// Sends all at once and waits for their confirms, within one deadline.
     pub async fn publish_events(&self, events: &[&Envelope]) -> Published {
         let mut published = Published::default();
         let Some(link) = self.shared.link.borrow().clone() else {
@@ -34,29 +34,20 @@ impl RabbitMq {
         };
         let exchange = self.shared.name("events");
         let deadline = Instant::now() + CONFIRM_DEADLINE;
-        let mut confirms = Vec::with_capacity(events.len());
-        let sending = send(&link.events, &exchange, events, &mut confirms);
-        match timeout_at(deadline, sending).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => {
-                link.broken.notify_one();
-                published.failure = Some(error);
-            }
-            Err(_) => published.failure = Some(anyhow!("the broker did not take events in time")),
-        }
-        for (id, confirm) in confirms {
-            let failure = match timeout_at(deadline, confirm).await {
+        let sending = events
+            .iter()
+            .map(|event| timeout_at(deadline, send(&link.events, &exchange, event)));
+        for (event, sent) in events.iter().zip(join_all(sending).await) {
+            let failure = match sent {
                 Ok(Ok(Confirmation::Ack(_))) => {
-                    published.confirmed.push(id);
+                    published.confirmed.push(event.id);
                     continue;
                 }
                 Ok(Ok(Confirmation::Nack(_))) => anyhow!("a queue refused an event"),
-                Ok(Ok(Confirmation::NotRequested)) => {
-                    anyhow!("the channel is not in confirm mode")
-                }
+                Ok(Ok(Confirmation::NotRequested)) => anyhow!("the channel is not in confirm mode"),
                 Ok(Err(error)) => {
                     link.broken.notify_one();
-                    anyhow!(error).context("waiting for the confirm of an event")
+                    error
                 }
                 Err(_) => anyhow!("the broker did not confirm events in time"),
             };
@@ -66,35 +57,27 @@ impl RabbitMq {
     }
 }
 
-async fn send(
-    channel: &Channel,
-    exchange: &str,
-    events: &[&Envelope],
-    confirms: &mut Vec<(Uuid, PublisherConfirm)>,
-) -> Result<()> {
-    for event in events {
-        let properties = BasicProperties::default()
-            .with_content_type("application/json".into())
-            .with_delivery_mode(2)
-            .with_message_id(event.id.to_string().into())
-            .with_type(event.kind.as_str().into())
-            .with_timestamp(u64::try_from(event.created_at.unix_seconds()).unwrap_or(0));
-        let key = routing_key(&event.kind);
-        let options = BasicPublishOptions::default();
-        let body = serde_json::to_vec(event).context("an event as JSON")?;
-        let confirm = channel
-            .basic_publish(
-                exchange.into(),
-                key.as_str().into(),
-                options,
-                &body,
-                properties,
-            )
-            .await
-            .context("publishing an event")?;
-        confirms.push((event.id, confirm));
-    }
-    Ok(())
+async fn send(channel: &Channel, exchange: &str, event: &Envelope) -> Result<Confirmation> {
+    let properties = BasicProperties::default()
+        .with_content_type("application/json".into())
+        .with_delivery_mode(2)
+        .with_message_id(event.id.to_string().into())
+        .with_type(event.kind.as_str().into())
+        .with_timestamp(u64::try_from(event.created_at.unix_seconds()).unwrap_or(0));
+    let body = serde_json::to_vec(event).context("an event as JSON")?;
+    let key = routing_key(&event.kind);
+    let options = BasicPublishOptions::default();
+    let confirm = channel
+        .basic_publish(
+            exchange.into(),
+            key.as_str().into(),
+            options,
+            &body,
+            properties,
+        )
+        .await
+        .context("publishing an event")?;
+    confirm.await.context("waiting for the confirm of an event")
 }
 
 /// Events as they are published, from the moment it is opened: a queue of its own, which ends
