@@ -60,8 +60,8 @@ struct Publisher {
     holder: Uuid,
     /// When the lease was last renewed, if it is ours.
     renewed_at: Option<Instant>,
-    /// All before this id was published when last looked at: without it, each look would pass
-    /// over what the database has not yet cleaned from its index.
+    /// All before this id is published. Without it each look would pass over all that was
+    /// published since PostgreSQL last cleaned its index: 14 ms for two million events.
     from: Uuid,
     looked_at_all: Option<Instant>,
     /// One after a failure: repeats are spared until the broker confirms again.
@@ -134,14 +134,16 @@ impl Publisher {
         if !self.hold().await? {
             return Ok(Turn::NotOurs);
         }
-        let looked_at = clock.now();
-        let at_all = self
+        if self
             .looked_at_all
-            .is_none_or(|looked| looked.elapsed() >= LOOK_AT_ALL);
-        let from = if at_all { Uuid::nil() } else { self.from };
-        let events = events::unpublished(db, from, self.batch).await?;
+            .is_none_or(|at| at.elapsed() >= LOOK_AT_ALL)
+        {
+            self.from = Uuid::nil();
+            self.looked_at_all = Some(Instant::now());
+        }
+        let looked_at = clock.now();
+        let events = events::unpublished(db, self.from, self.batch).await?;
         let rounds = rounds(&events);
-        let done = events.len() < usize::try_from(self.batch)? && rounds.len() <= ROUNDS;
         let Published { confirmed, failure } = self.send(&rounds).await;
         if !confirmed.is_empty() {
             metrics::counter!("waybill_events_published_total").increment(confirmed.len() as u64);
@@ -151,14 +153,16 @@ impl Publisher {
         if let Some(error) = failure {
             return Err(error);
         }
-        if !done {
+        if rounds.len() > ROUNDS {
             return Ok(Turn::More);
         }
-        self.from = events::first_id(looked_at.minus(LATE));
-        if at_all {
-            self.looked_at_all = Some(Instant::now());
-        }
-        Ok(Turn::Done)
+        let full = events.len() >= usize::try_from(self.batch)?;
+        let until = match events.last() {
+            Some(last) if full => looked_at.min(events::time_of(last.id)),
+            _ => looked_at,
+        };
+        self.from = self.from.max(events::first_id(until.minus(LATE)));
+        Ok(if full { Turn::More } else { Turn::Done })
     }
 
     /// Sends round after round, until one is not confirmed as a whole.
