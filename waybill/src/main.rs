@@ -10,7 +10,9 @@ use clap::{Parser, Subcommand};
 use common::config::Settings;
 use common::process;
 
-use crate::commands::{config, health, jobs, keys, migrate, orders, sandbox, start, trigger};
+use crate::commands::{
+    config, events, health, jobs, keys, migrate, orders, sandbox, start, trigger,
+};
 
 /// Takes signed webhooks from a storefront and a payment provider, keeps every one of them,
 /// and acts on each exactly once
@@ -44,6 +46,9 @@ enum Command {
     /// Stand-ins for the providers, and storms of webhooks
     #[command(subcommand)]
     Sandbox(sandbox::Command),
+    /// Follow what happens to orders, as it goes out to your own systems
+    #[command(subcommand)]
+    Events(events::Command),
     /// API keys for the commerce API
     #[command(subcommand)]
     Keys(keys::Command),
@@ -68,6 +73,7 @@ async fn dispatch(arguments: Arguments) -> Result<()> {
         Some(Command::Jobs(command)) => jobs::run(settings, command).await,
         Some(Command::Orders(command)) => orders::run(settings, command).await,
         Some(Command::Sandbox(command)) => sandbox::run(settings, command).await,
+        Some(Command::Events(command)) => events::run(settings, command).await,
         Some(Command::Keys(command)) => keys::run(settings, command).await,
         Some(Command::Config(arguments)) => config::run(settings, &arguments),
         Some(Command::Migrate) => migrate::run(settings).await,

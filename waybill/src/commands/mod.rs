@@ -1,6 +1,7 @@
 //! The subcommands, a file each.
 
 pub mod config;
+pub mod events;
 pub mod health;
 pub mod jobs;
 pub mod keys;

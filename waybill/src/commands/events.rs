@@ -1,0 +1,453 @@
+//! `waybill events`: what happened to orders, as it goes out to the merchant's own systems.
+//!
+//! `tail` reads what there is from the database and what happens from a queue of its own, in
+//! either case each event once. After a lost connection it reads what it has missed. Without
+//! a broker it looks into the database again and again.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use anyhow::Result;
+use common::bus::{self, Tap};
+use common::clock::{Clock, Timestamp};
+use common::config::Settings;
+use common::shutdown;
+use common::sql::{self, Db};
+use common::store::events::{self, Envelope, Filter};
+use serde_json::Value;
+use tokio::time::sleep;
+use uuid::Uuid;
+
+use crate::commands::{database, misused};
+use crate::table::{self, Table};
+
+/// Between two looks into the database.
+const LOOK_AGAIN: Duration = Duration::from_millis(300);
+/// Between two tries to reach the broker or the database.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+/// An event becomes visible at most so long after the time in its id.
+const LATE: Duration = Duration::from_secs(30);
+/// Ids that a tail remembers at least, to drop repeats.
+const REMEMBERED: usize = 100_000;
+/// Rows read at a time.
+const CHUNK: i64 = 500;
+/// Characters of an event's data on a line.
+const SHORT: usize = 100;
+
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Show events as they go out, a line each, until Ctrl-C
+    Tail(Tail),
+    /// List the newest events
+    List(List),
+}
+
+#[derive(clap::Args)]
+pub struct Tail {
+    /// Only these: words between dots, `*` is any one, `#` any number: `order.*`
+    #[arg(long, value_name = "PATTERN", default_value = "#", value_parser = pattern)]
+    kind: String,
+    /// Only those of a shop
+    #[arg(long)]
+    shop: Option<String>,
+    /// First show what happened since: 90s, 10m, 2h, 7d ago, or after the event with this id
+    #[arg(long, value_name = "AGE|ID", value_parser = since)]
+    since: Option<Since>,
+    /// End after so many
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
+    /// Print the JSON that goes out, a line each
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
+pub struct List {
+    /// Only these: words between dots, `*` is any one, `#` any number: `order.*`
+    #[arg(long, value_name = "PATTERN", default_value = "#", value_parser = pattern)]
+    kind: String,
+    /// Only those of a shop
+    #[arg(long)]
+    shop: Option<String>,
+    /// Only those of an order, payment, .. with this id
+    #[arg(long, value_name = "ID")]
+    object: Option<String>,
+    /// How many
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    limit: u64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Since {
+    Age(Duration),
+    After(Uuid),
+}
+
+fn since(text: &str) -> Result<Since, String> {
+    if let Ok(id) = text.parse() {
+        return Ok(Since::After(id));
+    }
+    let unit = match text.chars().last() {
+        Some('s') => 1,
+        Some('m') => 60,
+        Some('h') => 3600,
+        Some('d') => 86_400,
+        _ => 0,
+    };
+    let number = text.get(..text.len().saturating_sub(1)).unwrap_or_default();
+    match number.parse::<u32>() {
+        Ok(number) if unit > 0 => Ok(Since::Age(Duration::from_secs(u64::from(number) * unit))),
+        _ => Err("it must be an age like 90s, 10m, 2h or 7d, or the id of an event".to_owned()),
+    }
+}
+
+fn pattern(text: &str) -> Result<String, String> {
+    let is_word = |word: &str| {
+        word == "*"
+            || word == "#"
+            || (!word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c == '_'))
+    };
+    if text.split('.').all(is_word) {
+        return Ok(text.to_owned());
+    }
+    Err("it must be words between dots, each a part of a kind, * or #".to_owned())
+}
+
+/// Whether a kind fits a pattern as the broker's topic exchanges understand it.
+fn fits(pattern: &str, kind: &str) -> bool {
+    let pattern: Vec<&str> = pattern.split('.').collect();
+    let kind: Vec<&str> = kind.split('.').collect();
+    words_fit(&pattern, &kind)
+}
+
+fn words_fit(pattern: &[&str], kind: &[&str]) -> bool {
+    match pattern.split_first() {
+        None => kind.is_empty(),
+        Some((&"#", rest)) => (0..=kind.len()).any(|taken| words_fit(rest, &kind[taken..])),
+        Some((&word, rest)) => kind.split_first().is_some_and(|(&first, others)| {
+            (word == "*" || word == first) && words_fit(rest, others)
+        }),
+    }
+}
+
+/// What the database can tell of a filter; whether the kind fits is left to [`fits`].
+fn filter(kind: &str, shop: Option<String>, object: Option<String>) -> Filter {
+    let wild = kind.find(['*', '#']);
+    Filter {
+        // `order.#` is also `order`.
+        kind_prefix: kind[..wild.unwrap_or(kind.len())]
+            .trim_end_matches('.')
+            .to_owned(),
+        shop: shop.unwrap_or_default(),
+        object_id: object.unwrap_or_default(),
+    }
+}
+
+pub async fn run(settings: &Settings, command: Command) -> Result<()> {
+    match command {
+        Command::Tail(arguments) => tail(settings, arguments).await,
+        Command::List(arguments) => list(settings, arguments).await,
+    }
+}
+
+async fn list(settings: &Settings, arguments: List) -> Result<()> {
+    let db = database(settings).await?;
+    let filter = filter(&arguments.kind, arguments.shop, arguments.object);
+    let limit = usize::try_from(arguments.limit)?;
+    let mut found: Vec<Envelope> = Vec::new();
+    let mut before = Uuid::max();
+    while found.len() < limit {
+        let older = events::newest(&db, &filter, before, CHUNK).await?;
+        let Some(oldest) = older.last() else { break };
+        before = oldest.id;
+        found.extend(
+            older
+                .into_iter()
+                .filter(|event| fits(&arguments.kind, &event.kind)),
+        );
+    }
+    db.close().await;
+    found.truncate(limit);
+    if arguments.json {
+        return table::print_json(&found);
+    }
+    if found.is_empty() {
+        return table::print("No events.\n");
+    }
+    let mut rows = Table::new(["TIME", "KIND", "SHOP", "OBJECT", "DATA"]);
+    for event in &found {
+        rows.row(cells(event));
+    }
+    table::print(&rows.render())
+}
+
+async fn tail(settings: &Settings, arguments: Tail) -> Result<()> {
+    let stop = shutdown::on_signal()?;
+    let broker = broker(settings)?;
+    let db = database(settings).await?;
+    let mut follower = Follower::new(db.clone(), arguments);
+    let ended = tokio::select! {
+        ended = follower.follow(broker.as_ref()) => ended,
+        () = stop.cancelled() => Ok(()),
+    };
+    db.close().await;
+    ended
+}
+
+struct Broker {
+    url: String,
+    prefix: String,
+}
+
+/// The broker whose events are followed, if there is one.
+fn broker(settings: &Settings) -> Result<Option<Broker>> {
+    let Some(url) = settings.get("AMQP_URL") else {
+        return Ok(None);
+    };
+    if !bus::is_url(url) {
+        return Err(misused(
+            "AMQP_URL must be amqp:// or amqps:// and user:password@host/vhost",
+        ));
+    }
+    Ok(Some(Broker {
+        url: url.to_owned(),
+        prefix: settings.get("AMQP_PREFIX").unwrap_or_default().to_owned(),
+    }))
+}
+
+/// What a tail has shown and what it is to show.
+struct Follower {
+    db: Db,
+    kind: String,
+    filter: Filter,
+    json: bool,
+    /// How many are still to be shown.
+    left: Option<u64>,
+    /// Nothing up to this id is shown.
+    after: Uuid,
+    /// The newest time in an id that was seen.
+    newest: Timestamp,
+    seen: BTreeSet<Uuid>,
+    /// Widths of the columns so far.
+    widths: [usize; 4],
+    /// It has said that it tries again.
+    lost: bool,
+}
+
+/// The tail has shown all that was asked for, or nobody reads it any more.
+#[derive(PartialEq)]
+enum Flow {
+    On,
+    End,
+}
+
+impl Follower {
+    fn new(db: Db, arguments: Tail) -> Self {
+        let now = Clock::system().now();
+        let after = match arguments.since {
+            None => events::first_id(now),
+            Some(Since::Age(age)) => events::first_id(now.minus(age)),
+            Some(Since::After(id)) => id,
+        };
+        Follower {
+            db,
+            filter: filter(&arguments.kind, arguments.shop, None),
+            kind: arguments.kind,
+            json: arguments.json,
+            left: arguments.limit,
+            newest: events::time_of(after),
+            after,
+            seen: BTreeSet::new(),
+            widths: [24, 29, 20, 14],
+            lost: false,
+        }
+    }
+
+    async fn follow(&mut self, broker: Option<&Broker>) -> Result<()> {
+        if io::stderr().is_terminal() {
+            eprintln!("Waiting for events; Ctrl-C ends it.");
+        }
+        loop {
+            let followed = match broker {
+                Some(broker) => self.follow_broker(broker).await,
+                None => self.follow_database().await,
+            };
+            match followed {
+                Ok(()) => return Ok(()),
+                Err(error) if is_outage(&error) => {
+                    if !self.lost {
+                        let error = format!("{error:#}");
+                        eprintln!("{}; trying again", common::redact::redact(&error));
+                    }
+                    self.lost = true;
+                }
+                Err(error) => return Err(error),
+            }
+            sleep(TRY_AGAIN).await;
+        }
+    }
+
+    async fn follow_database(&mut self) -> Result<()> {
+        loop {
+            if self.catch_up().await? == Flow::End {
+                return Ok(());
+            }
+            sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Binds first and reads the database second: between the two nothing is missed.
+    async fn follow_broker(&mut self, broker: &Broker) -> Result<()> {
+        let mut tap = Tap::open(&broker.url, &broker.prefix, &self.kind)
+            .await
+            .map_err(Lost)?;
+        if self.catch_up().await? == Flow::End {
+            return Ok(());
+        }
+        loop {
+            let event = tap.next().await.map_err(Lost)?;
+            if self.see(event.id) && self.show(&event)? == Flow::End {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Shows what the database has and was not shown.
+    async fn catch_up(&mut self) -> Result<Flow> {
+        // Events written at a time become visible one after the other, not by their ids.
+        let looked_at = Clock::system().now().min(self.newest).minus(LATE);
+        let mut from = self.after.max(events::first_id(looked_at));
+        loop {
+            let ids = events::ids_after(&self.db, from, CHUNK).await?;
+            let Some(last) = ids.last() else { break };
+            from = *last;
+            let unseen: Vec<Uuid> = ids.into_iter().filter(|id| self.see(*id)).collect();
+            for event in events::matching(&self.db, &self.filter, unseen).await? {
+                if self.show(&event)? == Flow::End {
+                    return Ok(Flow::End);
+                }
+            }
+        }
+        if self.lost {
+            self.lost = false;
+            eprintln!("back again");
+        }
+        Ok(Flow::On)
+    }
+
+    /// Remembers an id; false when it was known, or is before all that is to be shown.
+    fn see(&mut self, id: Uuid) -> bool {
+        self.newest = self.newest.max(events::time_of(id));
+        let unseen = id > self.after && self.seen.insert(id);
+        let late = events::first_id(self.newest.minus(LATE));
+        while self.seen.len() > REMEMBERED && self.seen.first().is_some_and(|id| *id < late) {
+            self.seen.pop_first();
+        }
+        unseen
+    }
+
+    fn show(&mut self, event: &Envelope) -> Result<Flow> {
+        let shop = self.filter.shop.as_str();
+        let of_shop = shop.is_empty() || event.shop.as_deref() == Some(shop);
+        if !of_shop || !fits(&self.kind, &event.kind) {
+            return Ok(Flow::On);
+        }
+        let line = if self.json {
+            serde_json::to_string(event)?
+        } else {
+            self.line(event)
+        };
+        let mut out = io::stdout().lock();
+        match writeln!(out, "{line}").and_then(|()| out.flush()) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Flow::End),
+            other => other?,
+        }
+        if let Some(left) = &mut self.left {
+            *left -= 1;
+            if *left == 0 {
+                return Ok(Flow::End);
+            }
+        }
+        Ok(Flow::On)
+    }
+
+    /// The columns are as wide as the widest so far.
+    fn line(&mut self, event: &Envelope) -> String {
+        let cells = cells(event);
+        let mut line = String::new();
+        for (cell, width) in cells.iter().zip(&mut self.widths) {
+            *width = (*width).max(cell.chars().count());
+            let _ = write!(line, "{cell:width$}  ");
+        }
+        line.push_str(&cells[4]);
+        line.trim_end().to_owned()
+    }
+}
+
+/// The connection to the broker is gone.
+#[derive(Debug)]
+struct Lost(anyhow::Error);
+
+impl std::fmt::Display for Lost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the broker cannot be reached: {:#}", self.0)
+    }
+}
+
+impl std::error::Error for Lost {}
+
+fn is_outage(error: &anyhow::Error) -> bool {
+    error.is::<Lost>() || error.downcast_ref().is_some_and(sql::is_outage)
+}
+
+fn cells(event: &Envelope) -> [String; 5] {
+    let data = serde_json::from_str(event.data.get()).unwrap_or_default();
+    [
+        event.created_at.to_string(),
+        printable(&event.kind),
+        printable(
+            event
+                .shop
+                .as_deref()
+                .filter(|shop| !shop.is_empty())
+                .unwrap_or("-"),
+        ),
+        printable(&event.object_id),
+        printable(&short(&data, event)),
+    ]
+}
+
+/// An event's data on a line: without what stands in the other columns, lists by their length.
+fn short(data: &Value, event: &Envelope) -> String {
+    let mut text = String::new();
+    for (name, value) in data.as_object().into_iter().flatten() {
+        let value = match value {
+            Value::Null => continue,
+            Value::String(value) if name == "shop" && Some(value) == event.shop.as_ref() => {
+                continue;
+            }
+            Value::String(value) if *value == event.object_id => continue,
+            Value::String(value) => value.clone(),
+            Value::Array(items) => format!("[{}]", items.len()),
+            other => other.to_string(),
+        };
+        let _ = write!(text, "{name}={value} ");
+    }
+    let text = text.trim_end();
+    match text.char_indices().nth(SHORT) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}..", &text[..end]),
+    }
+}
+
+/// What a sender chose must not steer the terminal.
+fn printable(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect()
+}
