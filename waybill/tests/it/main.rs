@@ -6,6 +6,7 @@
 mod support;
 
 mod command;
+mod events;
 mod health;
 mod orders;
 mod outages;

@@ -1,0 +1,578 @@
+//! Events go out: to whoever has bound a queue, in the order in which they happened to an
+//! order, whatever becomes of broker and processes; and to the screen.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use common::clock::{Clock, Timestamp};
+use common::process::open_database;
+use common::sql::Db;
+use common::store::events::{self, Event, Outlet};
+use common::store::leases;
+use futures_util::StreamExt;
+use lapin::message::Delivery;
+use lapin::options::{
+    BasicAckOptions, BasicConsumeOptions, BasicGetOptions, BasicQosOptions, ExchangeDeclareOptions,
+    QueueBindOptions, QueueDeclareOptions,
+};
+use lapin::types::{AMQPValue, FieldTable};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::support::backend::{Backend, is_distributed};
+use crate::support::delivery::{SHOP, order};
+use crate::support::process::{Process, binary, command, free_port, output, settings};
+use crate::support::{eventually, pause, proxy, service};
+
+const UNPUBLISHED: &str = "select count(*) as n from events where published_at is null";
+
+/// A queue of the test's own at the events' exchange.
+struct Queue {
+    channel: lapin::Channel,
+    name: String,
+    _connection: lapin::Connection,
+}
+
+impl Queue {
+    async fn bind(backend: &Backend, pattern: &str, arguments: FieldTable) -> Self {
+        let url = backend.amqp_url.as_ref().unwrap();
+        let connection = lapin::Connection::connect(url, lapin::ConnectionProperties::default())
+            .await
+            .unwrap();
+        let channel = connection.create_channel().await.unwrap();
+        let exchange = format!("{}.events", backend.name);
+        let durable = ExchangeDeclareOptions {
+            durable: true,
+            ..ExchangeDeclareOptions::default()
+        };
+        channel
+            .exchange_declare(
+                exchange.as_str().into(),
+                lapin::ExchangeKind::Topic,
+                durable,
+                FieldTable::default(),
+            )
+            .await
+            .unwrap();
+        let options = QueueDeclareOptions {
+            exclusive: true,
+            ..QueueDeclareOptions::default()
+        };
+        let queue = channel
+            .queue_declare("".into(), options, arguments)
+            .await
+            .unwrap();
+        let name = queue.name().as_str().to_owned();
+        channel
+            .queue_bind(
+                name.as_str().into(),
+                exchange.as_str().into(),
+                pattern.into(),
+                QueueBindOptions::default(),
+                FieldTable::default(),
+            )
+            .await
+            .unwrap();
+        Queue {
+            channel,
+            name,
+            _connection: connection,
+        }
+    }
+
+    async fn take(&self, ids: usize) -> Vec<Delivery> {
+        self.take_slowly(ids, Duration::ZERO).await
+    }
+
+    /// Takes one message after the other until `ids` different events have come; repeats are
+    /// among them.
+    async fn take_slowly(&self, ids: usize, pause_after: Duration) -> Vec<Delivery> {
+        let one = BasicQosOptions::default();
+        self.channel.basic_qos(1, one).await.unwrap();
+        let mut consumer = self
+            .channel
+            .basic_consume(
+                self.name.as_str().into(),
+                "".into(),
+                BasicConsumeOptions::default(),
+                FieldTable::default(),
+            )
+            .await
+            .unwrap();
+        let mut deliveries = Vec::new();
+        let mut seen = HashSet::new();
+        let taken = tokio::time::timeout(Duration::from_secs(40), async {
+            while seen.len() < ids {
+                let delivery = consumer.next().await.unwrap().unwrap();
+                delivery
+                    .acker
+                    .ack(BasicAckOptions::default())
+                    .await
+                    .unwrap();
+                seen.insert(message_id(&delivery));
+                deliveries.push(delivery);
+                pause(pause_after).await;
+            }
+        });
+        assert!(taken.await.is_ok(), "{} of {ids} events came", seen.len());
+        deliveries
+    }
+}
+
+fn message_id(delivery: &Delivery) -> Uuid {
+    let id = delivery.properties.message_id().as_ref().unwrap();
+    id.as_str().parse().unwrap()
+}
+
+fn envelope(delivery: &Delivery) -> Value {
+    serde_json::from_slice(&delivery.data).unwrap()
+}
+
+/// Writes events of `orders` orders, `each` of each, and returns their ids in their order.
+async fn write(db: &Db, outlet: Outlet, orders: i64, each: i64) -> Vec<Uuid> {
+    static NEXT: AtomicI64 = AtomicI64::new(0);
+    let clock = Clock::system();
+    let now = clock.now();
+    // Later than all before, as the ids of an order's events are.
+    let next = |next: i64| Some(next.max(now.0) + orders * each);
+    let before = NEXT.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
+    let first = before.unwrap().max(now.0);
+    let mut written = Vec::new();
+    for n in 0..each {
+        for order in 0..orders {
+            let at = Timestamp(first + n * orders + order);
+            written.push(Event {
+                id: clock.id_at(at),
+                kind: if n == 0 {
+                    "order.created"
+                } else {
+                    "order.updated"
+                },
+                shop: SHOP.into(),
+                object_id: format!("{}", 1000 + order),
+                body: json!({ "order_id": format!("{}", 1000 + order), "shop": SHOP, "n": n }),
+            });
+        }
+    }
+    let mut tx = db.begin().await.unwrap();
+    events::insert(&mut tx, &written, outlet, now)
+        .await
+        .unwrap();
+    tx.commit().await.unwrap();
+    written.iter().map(|event| event.id).collect()
+}
+
+/// After repeats are dropped, each order's events are there in the order of their ids.
+fn in_order(deliveries: &[Delivery], written: &[Uuid]) {
+    let mut seen = BTreeSet::new();
+    let mut last: BTreeMap<String, Uuid> = BTreeMap::new();
+    for delivery in deliveries {
+        let id = message_id(delivery);
+        if !seen.insert(id) {
+            continue;
+        }
+        let order = envelope(delivery)["object_id"].as_str().unwrap().to_owned();
+        let earlier = last.insert(order, id);
+        assert!(
+            earlier.is_none_or(|earlier| earlier < id),
+            "{id} came too late"
+        );
+    }
+    let missing = written.iter().filter(|id| !seen.contains(id)).count();
+    assert_eq!(missing, 0, "events did not come");
+}
+
+#[tokio::test]
+async fn each_event_comes_to_a_bound_queue_with_its_id_and_all_there_is_to_know() {
+    if !is_distributed() {
+        return;
+    }
+    let backend = Arc::new(Backend::create().await);
+    let service = service().start_on(backend.clone()).await;
+    let queue = Queue::bind(&backend, "order.*", FieldTable::default()).await;
+    let others = Queue::bind(&backend, "payment.*", FieldTable::default()).await;
+    for seed in 0..20 {
+        let delivery = order("orders/create", seed).id(&format!("w-{seed}"));
+        assert_eq!(service.answer(&delivery).await.0, 200);
+    }
+    let deliveries = queue.take(20).await;
+    assert_eq!(deliveries.len(), 20, "nothing failed, nothing came twice");
+    for delivery in &deliveries {
+        let envelope = envelope(delivery);
+        let properties = &delivery.properties;
+        assert_eq!(delivery.routing_key.as_str(), "order.created");
+        assert_eq!(envelope["id"], message_id(delivery).to_string());
+        assert_eq!(envelope["type"], "order.created");
+        assert_eq!(envelope["shop"], SHOP);
+        assert_eq!(envelope["object_id"], envelope["data"]["order_id"]);
+        let created_at = envelope["created_at"].as_str().unwrap();
+        assert!(created_at.ends_with('Z'), "{created_at}");
+        assert_eq!(
+            properties.kind().as_ref().unwrap().as_str(),
+            "order.created"
+        );
+        let content_type = properties.content_type().as_ref().unwrap();
+        assert_eq!(content_type.as_str(), "application/json");
+        assert_eq!(properties.delivery_mode(), &Some(2));
+        assert!(properties.timestamp().unwrap() > 1_700_000_000);
+    }
+    eventually("all are marked", async || {
+        service.count(UNPUBLISHED).await == 0
+    })
+    .await;
+    let other = others
+        .channel
+        .basic_get(others.name.as_str().into(), BasicGetOptions::default());
+    assert!(other.await.unwrap().is_none(), "only what it is bound for");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn with_no_queue_bound_events_are_out_all_the_same() {
+    let service = service().start().await;
+    let delivery = order("orders/create", 1).id("w-1");
+    assert_eq!(service.answer(&delivery).await.0, 200);
+    service.drained().await;
+    if !is_distributed() {
+        // Never in the index of what is to be published.
+        assert_eq!(service.count(UNPUBLISHED).await, 0);
+    }
+    eventually("it is marked", async || {
+        service.count(UNPUBLISHED).await == 0
+    })
+    .await;
+    assert_eq!(service.count("select count(*) as n from events").await, 1);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_connection_cut_in_the_middle_loses_no_event_and_no_order() {
+    if !is_distributed() {
+        return;
+    }
+    let (backend, broker) = proxy::to_broker().await;
+    let queue = Queue::bind(&backend, "#", FieldTable::default()).await;
+    let service = service()
+        .amqp_url(broker.url.clone())
+        .start_on(backend)
+        .await;
+    let mut written = Vec::new();
+    for round in 0..8 {
+        written.extend(write(service.db(), Outlet::Broker, 40, 10).await);
+        pause(Duration::from_millis(100 + 35 * round)).await;
+        broker.interrupt();
+    }
+    let deliveries = queue.take(written.len()).await;
+    in_order(&deliveries, &written);
+    eventually("all are marked", async || {
+        service.count(UNPUBLISHED).await == 0
+    })
+    .await;
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_queue_that_refuses_events_gets_them_later_and_in_order() {
+    if !is_distributed() {
+        return;
+    }
+    let backend = Arc::new(Backend::create().await);
+    let service = service().start_on(backend.clone()).await;
+    let mut arguments = FieldTable::default();
+    arguments.insert("x-max-length".into(), AMQPValue::LongInt(7));
+    let reject = AMQPValue::LongString("reject-publish".into());
+    arguments.insert("x-overflow".into(), reject);
+    let queue = Queue::bind(&backend, "#", arguments).await;
+    // More orders than there is room for: some of a round are taken, some are not.
+    let written = write(service.db(), Outlet::Broker, 12, 20).await;
+    eventually("it is full", async || {
+        service.count(UNPUBLISHED).await < 240
+    })
+    .await;
+    let deliveries = queue
+        .take_slowly(written.len(), Duration::from_millis(2))
+        .await;
+    in_order(&deliveries, &written);
+    eventually("all are marked", async || {
+        service.count(UNPUBLISHED).await == 0
+    })
+    .await;
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_lease_is_held_by_one_until_it_ends_or_is_released() {
+    let service = service().without_workers().manual_clock().start().await;
+    let (db, clock) = (service.db(), service.clock());
+    let (one, other) = (clock.id(), clock.id());
+    let take = async |holder| {
+        let now = clock.now();
+        leases::take(db, "test", holder, now, now.plus(Duration::from_secs(10)))
+            .await
+            .unwrap()
+    };
+    assert!(take(one).await);
+    assert!(!take(other).await, "it is held");
+    clock.advance(Duration::from_secs(9));
+    assert!(take(one).await, "renewed");
+    clock.advance(Duration::from_secs(9));
+    assert!(!take(other).await, "it was renewed");
+    clock.advance(Duration::from_secs(1));
+    assert!(take(other).await, "it has ended");
+    assert!(!take(one).await);
+    leases::release(db, "test", one).await.unwrap();
+    assert!(!take(one).await, "nobody releases another's");
+    leases::release(db, "test", other).await.unwrap();
+    assert!(take(one).await);
+    let hour = Duration::from_hours(1);
+    let (now, wrong) = (clock.now(), clock.now().plus(hour));
+    assert!(leases::take(db, "test", one, now, wrong).await.unwrap());
+    assert!(take(other).await, "a clock was wrong");
+    service.stop().await;
+}
+
+async fn holder(db: &Db) -> Option<Uuid> {
+    let row = db
+        .query("select holder from leases where name = 'events'")
+        .fetch_optional()
+        .await
+        .unwrap();
+    row.map(|row| row.get("holder").unwrap())
+}
+
+#[tokio::test]
+async fn when_the_process_that_publishes_is_killed_another_one_does() {
+    if !is_distributed() {
+        return;
+    }
+    let backend = Backend::create().await;
+    let queue = Queue::bind(&backend, "#", FieldTable::default()).await;
+    let db = open_database(&backend.database_url, 2).await.unwrap();
+    let settings = settings(&backend, free_port());
+    let mut first = Process::start("waybill-orders", &[], &settings);
+    eventually("the first publishes", async || holder(&db).await.is_some()).await;
+    let publisher = holder(&db).await;
+    let mut second = Process::start("waybill-payments", &[], &settings);
+    let mut written = write(&db, Outlet::Broker, 30, 5).await;
+    let mut deliveries = queue.take(written.len()).await;
+    assert_eq!(holder(&db).await, publisher);
+    first.kill();
+    let more = write(&db, Outlet::Broker, 30, 5).await;
+    deliveries.extend(queue.take(more.len()).await);
+    assert_ne!(holder(&db).await, publisher);
+    written.extend(more);
+    in_order(&deliveries, &written);
+    assert!(second.terminate().await.success());
+    assert_eq!(holder(&db).await, None, "it was released");
+    db.close().await;
+}
+
+/// `waybill events ..` with a test's settings.
+fn waybill(settings: &[(String, String)], arguments: &[&str]) -> (Option<i32>, String) {
+    let mut command = command("waybill", &[]);
+    command.envs(settings.iter().map(|(name, value)| (name, value)));
+    command.args(arguments);
+    let output = output(command);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(stderr, "", "{arguments:?}");
+    (
+        output.status.code(),
+        String::from_utf8(output.stdout).unwrap(),
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_are_listed_for_people_and_machines() {
+    let backend = Backend::create().await;
+    let db = open_database(&backend.database_url, 2).await.unwrap();
+    let settings = settings(&backend, free_port());
+    let list = |arguments: &[&str]| {
+        let (code, said) = waybill(&settings, &[&["events", "list"], arguments].concat());
+        assert_eq!(code, Some(0));
+        said
+    };
+    assert_eq!(list(&[]), "No events.\n");
+    let written = write(&db, Outlet::Database, 3, 10).await;
+    let table = list(&["--limit", "3"]);
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(lines.len(), 4, "{table}");
+    let data_at = lines[0].find("DATA").unwrap();
+    for line in &lines[1..] {
+        assert_eq!(&line[data_at..], "n=9", "newest first, lined up:\n{table}");
+    }
+    assert!(!table.contains('\x1b'), "no colour when piped");
+    let json = |arguments: &[&str]| -> Vec<Value> {
+        serde_json::from_str(&list(&[arguments, &["--json"]].concat())).unwrap()
+    };
+    let created = json(&["--kind", "*.created", "--object", "1001"]);
+    assert_eq!(created.len(), 1);
+    assert_eq!(created[0]["id"], written[1].to_string());
+    assert_eq!(created[0]["data"]["n"], 0);
+    assert_eq!(json(&["--kind", "order.#", "--limit", "100"]).len(), 30);
+    assert_eq!(json(&["--kind", "order"]).len(), 0);
+    assert_eq!(json(&["--shop", "other.example"]).len(), 0);
+    assert_eq!(json(&["--shop", SHOP]).len(), 20, "the default");
+    let wrong = command("waybill", &[])
+        .args(["events", "list", "--kind", "order..x"])
+        .output()
+        .unwrap();
+    assert_eq!(wrong.status.code(), Some(2));
+    db.close().await;
+}
+
+/// A `waybill events tail` that runs; its lines come one by one.
+struct Tail {
+    child: Child,
+    lines: tokio::sync::mpsc::UnboundedReceiver<String>,
+}
+
+impl Tail {
+    fn start(settings: &[(String, String)], arguments: &[&str]) -> Self {
+        let mut child = Command::new(binary("waybill"))
+            .args(["events", "tail"])
+            .args(arguments)
+            .env_clear()
+            .envs(settings.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let (sender, lines) = tokio::sync::mpsc::unbounded_channel();
+        std::thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                let _ = sender.send(line);
+            }
+        });
+        Tail { child, lines }
+    }
+
+    async fn line(&mut self) -> String {
+        let line = tokio::time::timeout(Duration::from_secs(30), self.lines.recv());
+        line.await.expect("a line in time").expect("a line")
+    }
+
+    async fn event(&mut self) -> Uuid {
+        let event: Value = serde_json::from_str(&self.line().await).unwrap();
+        event["id"].as_str().unwrap().parse().unwrap()
+    }
+
+    async fn exit_code(&mut self) -> Option<i32> {
+        for _ in 0..1000 {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            pause(Duration::from_millis(20)).await;
+        }
+        panic!("the tail did not end");
+    }
+}
+
+impl Drop for Tail {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn outlet() -> Outlet {
+    if is_distributed() {
+        Outlet::Broker
+    } else {
+        Outlet::Database
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tail_shows_history_and_then_each_new_event_once() {
+    let backend = Arc::new(Backend::create().await);
+    let service = service().start_on(backend.clone()).await;
+    let settings = settings(&backend, free_port());
+    let written = write(service.db(), outlet(), 4, 5).await;
+    let mut all = Tail::start(&settings, &["--since", "10m", "--json"]);
+    let mut five = Tail::start(
+        &settings,
+        &["--since", &written[9].to_string(), "--limit", "15"],
+    );
+    let mut created = Tail::start(
+        &settings,
+        &["--kind", "*.created", "--json", "--since", "1h"],
+    );
+    let mut elsewhere = Tail::start(&settings, &["--shop", "other.example", "--since", "1h"]);
+    for id in &written {
+        assert_eq!(all.event().await, *id);
+    }
+    for id in &written[..4] {
+        assert_eq!(created.event().await, *id);
+    }
+    for _ in 0..10 {
+        five.line().await;
+    }
+    let more = write(service.db(), outlet(), 4, 5).await;
+    let mut live = Vec::new();
+    for _ in &more {
+        live.push(all.event().await);
+    }
+    live.sort();
+    assert_eq!(live, more, "each once");
+    let mut of_created = Vec::new();
+    for _ in 0..4 {
+        of_created.push(created.event().await);
+    }
+    of_created.sort();
+    assert_eq!(of_created, more[..4]);
+    let line = five.line().await;
+    let columns: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(columns[1..4], ["order.created", SHOP, "1000"], "{line}");
+    assert!(!line.contains('\x1b'), "no colour when piped");
+    assert_eq!(line.find("n=0"), Some(95), "lined up: {line}");
+    for _ in 0..4 {
+        assert_eq!(five.line().await.find("n="), Some(95));
+    }
+    assert_eq!(five.exit_code().await, Some(0), "--limit");
+    let pid = all.child.id().to_string();
+    Command::new("kill").args(["-INT", &pid]).status().unwrap();
+    assert_eq!(all.exit_code().await, Some(0), "Ctrl-C");
+    assert!(elsewhere.lines.try_recv().is_err(), "another shop's");
+    service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tail_that_loses_the_broker_misses_nothing() {
+    if !is_distributed() {
+        return;
+    }
+    let (backend, broker) = proxy::to_broker().await;
+    let service = service().start_on(backend.clone()).await;
+    let mut settings = settings(&backend, free_port());
+    settings.retain(|(name, _)| name != "AMQP_URL");
+    settings.push(("AMQP_URL".into(), broker.url.clone()));
+    let mut tail = Tail::start(&settings, &["--since", "10m", "--json"]);
+    let mut shown = BTreeSet::new();
+    let mut written = Vec::new();
+    for _ in 0..3 {
+        let more = write(service.db(), Outlet::Broker, 5, 4).await;
+        for _ in &more {
+            assert!(shown.insert(tail.event().await), "none twice");
+        }
+        written.extend(more);
+        broker.kill();
+        let missed = write(service.db(), Outlet::Broker, 5, 4).await;
+        eventually("they are out", async || {
+            service.count(UNPUBLISHED).await == 0
+        })
+        .await;
+        broker.restore();
+        for _ in &missed {
+            assert!(shown.insert(tail.event().await), "none twice");
+        }
+        written.extend(missed);
+    }
+    assert_eq!(shown, written.into_iter().collect());
+    service.stop().await;
+}
