@@ -133,3 +133,6 @@ create table leases (
     holder uuid not null,
     expires_at bigint not null
 );
+
+-- What happened to one order.
+create index events_object on events (object_id, id);

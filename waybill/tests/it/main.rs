@@ -7,6 +7,7 @@ mod support;
 
 mod command;
 mod events;
+mod events_schema;
 mod health;
 mod orders;
 mod outages;

@@ -1,0 +1,182 @@
+//! docs/events.md is what the events are: each event of a run over all of them has the
+//! documented fields and types, and each documented event occurs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use common::clock::Clock;
+use common::money::Currency;
+use sandbox::{Intent, Options, PAYMENT_KEY, STOREFRONT_TOKEN, Sandbox};
+use serde_json::{Value, json};
+
+use crate::support::delivery::{payment_at, storefront};
+use crate::support::{Service, eventually, service};
+
+/// Fields by event, each with its documented type; `lines[].sku` is a field too.
+type Schema = BTreeMap<String, BTreeMap<String, String>>;
+
+fn documented() -> Schema {
+    let text = include_str!("../../../docs/events.md");
+    let mut schema = Schema::new();
+    let mut event = None;
+    for line in text.lines() {
+        if let Some(kind) = line.strip_prefix("### ") {
+            event = Some(kind.to_owned());
+            schema.insert(kind.to_owned(), BTreeMap::new());
+        } else if line.starts_with("## ") {
+            event = None;
+        }
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        if let (Some(event), [_, field, kind, ..]) = (&event, cells.as_slice())
+            && let Some(field) = field.strip_prefix('`').and_then(|it| it.strip_suffix('`'))
+        {
+            let fields = schema.get_mut(event).unwrap();
+            fields.insert(field.to_owned(), (*kind).to_owned());
+        }
+    }
+    schema
+}
+
+/// The fields of a value with what they are, found as the document names them.
+fn found(value: &Value, path: &str, fields: &mut BTreeMap<String, BTreeSet<&'static str>>) {
+    let kind = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_i64() => "integer",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    if !path.is_empty() && !path.ends_with("[]") {
+        fields.entry(path.to_owned()).or_default().insert(kind);
+    }
+    match value {
+        Value::Array(items) => {
+            for item in items {
+                found(item, &format!("{path}[]"), fields);
+            }
+        }
+        Value::Object(object) => {
+            for (key, value) in object {
+                let dot = if path.is_empty() { "" } else { "." };
+                found(value, &format!("{path}{dot}{key}"), fields);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn order(id: i64, second: u32, fields: &Value) -> String {
+    let mut body = json!({
+        "id": id, "created_at": "2027-01-15T08:00:00Z",
+        "updated_at": format!("2027-01-15T08:00:{second:02}Z"),
+        "currency": "EUR", "total_price": "19.90", "financial_status": "pending",
+        "fulfillment_status": null, "cancelled_at": null,
+        "line_items": [{"id": 1, "quantity": 2, "sku": "MUG", "variant_id": 5, "price": "9.95"}],
+    });
+    let more = fields.as_object().unwrap().clone();
+    body.as_object_mut().unwrap().extend(more);
+    body.to_string()
+}
+
+async fn post(service: &Service, topic: &str, body: String) {
+    assert_eq!(service.answer(&storefront(topic, body)).await.0, 200);
+    service.drained().await;
+}
+
+async fn pay(service: &Service, intent: &str, pact: &str) {
+    let event = json!({
+        "id": format!("evt_{intent}"), "object": "event", "type": "payment_intent.succeeded",
+        "created": 1_800_000_000,
+        "data": {"object": {
+            "id": intent, "object": "payment_intent", "amount": 1990, "amount_received": 1990,
+            "currency": "eur", "status": "succeeded", "metadata": {"pact_id": pact},
+        }},
+    });
+    let now = service.clock().now().unix_seconds();
+    let delivery = payment_at(now, event.to_string());
+    assert_eq!(service.answer(&delivery).await.0, 200);
+}
+
+#[tokio::test]
+async fn every_documented_event_occurs_and_is_as_documented() {
+    let options = Options {
+        clock: Clock::system(),
+        ..Options::default()
+    };
+    let sandbox = Sandbox::start(options).await.unwrap();
+    sandbox.payment().add_intent(Intent {
+        id: "pi_known".into(),
+        amount: 1990,
+        currency: Currency::parse("EUR").unwrap(),
+        pact_id: None,
+    });
+    let service = service()
+        .setting("STOREFRONT_API_URL", &sandbox.storefront_url())
+        .setting("STOREFRONT_API_TOKEN", STOREFRONT_TOKEN)
+        .setting("PAYMENT_API_URL", &sandbox.payment_url())
+        .setting("PAYMENT_API_KEY", PAYMENT_KEY)
+        .start()
+        .await;
+    let paid = json!({"financial_status": "paid"});
+    let cancelled = json!({
+        "financial_status": "paid", "cancelled_at": "2027-01-15T08:01:00Z", "cancel_reason": "customer",
+    });
+    let shipped = json!({
+        "financial_status": "paid", "fulfillment_status": "fulfilled",
+        "fulfillments": [{"id": 9, "status": "success", "tracking_company": "Post",
+                          "tracking_number": "T-1", "tracking_url": "https://post.example/T-1"}],
+    });
+    post(&service, "orders/create", order(1, 1, &json!({}))).await;
+    post(&service, "orders/paid", order(1, 2, &paid)).await;
+    post(&service, "orders/fulfilled", order(1, 3, &shipped)).await;
+    post(&service, "orders/paid", order(2, 1, &paid)).await;
+    post(&service, "orders/cancelled", order(2, 2, &cancelled)).await;
+    pay(&service, "pi_known", "3").await;
+    pay(&service, "pi_unknown", "4").await;
+    for id in [3, 4] {
+        post(&service, "orders/cancelled", order(id, 2, &cancelled)).await;
+    }
+    let count = "select count(*) as n from events where kind in ('order.refund_issued', 'order.refund_failed')";
+    eventually("both refunds have ended", async || {
+        service.count(count).await == 2
+    })
+    .await;
+    let rows = service
+        .db()
+        .query("select kind, body from events order by id")
+        .fetch_all()
+        .await
+        .unwrap();
+    let schema = documented();
+    let mut occurred = BTreeSet::new();
+    for row in &rows {
+        let kind: String = row.get("kind").unwrap();
+        let body: String = row.get("body").unwrap();
+        let fields = schema
+            .get(&kind)
+            .unwrap_or_else(|| panic!("{kind} is not documented"));
+        let mut is = BTreeMap::new();
+        found(&serde_json::from_str(&body).unwrap(), "", &mut is);
+        assert!(
+            fields.keys().eq(is.keys()),
+            "{kind}: documented {:?}, found {:?}",
+            fields.keys(),
+            is.keys()
+        );
+        for (field, kinds) in is {
+            for found in kinds {
+                let documented = &fields[&field];
+                assert!(
+                    documented.split(" or ").any(|it| it == found),
+                    "{kind}: {field} is {found}, documented as {documented}"
+                );
+            }
+        }
+        occurred.insert(kind);
+    }
+    let documented: BTreeSet<String> = schema.into_keys().collect();
+    assert_eq!(occurred, documented);
+    service.stop().await;
+    sandbox.stop().await;
+}
