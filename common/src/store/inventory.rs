@@ -45,7 +45,8 @@ pub async fn append(
     Ok(())
 }
 
-/// What has gone back so far, by line. The order is locked by the caller.
+/// What has gone back so far, by line, as far as anything has. The order is locked by the
+/// caller.
 pub async fn balances(tx: &mut Tx, key: &Key) -> Result<BTreeMap<i64, i64>> {
     let rows = tx.query(BALANCES).bind(key.0.as_str()).bind(key.1);
     let rows = rows.fetch_all().await?;
@@ -67,4 +68,5 @@ const BALANCES: &str = "select line_id, cast(sum(quantity) as bigint) as units
                         from inventory_movements
                         where shop = $1 and order_id = $2
                         group by line_id
+                        having sum(quantity) <> 0
                         order by line_id";
