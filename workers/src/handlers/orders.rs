@@ -155,6 +155,7 @@ async fn tell(
         .collect();
     let mut locked = records::load(tx, &known).await?;
     let mut stories = Vec::with_capacity(incoming.len());
+    let mut pacts = Vec::new();
     for (key, entry) in incoming {
         let before = locked.remove(&key);
         let after = match &before {
@@ -165,6 +166,12 @@ async fn tell(
             Some(before) => {
                 let mut after = before.clone();
                 after.record.join(entry.record);
+                let pact = refunds::pact_of(&key, &after.record);
+                if after.record.cancelled.is_some()
+                    && pact != refunds::pact_of(&key, &before.record)
+                {
+                    pacts.push(pact);
+                }
                 after
             }
         };
@@ -177,6 +184,9 @@ async fn tell(
             });
         }
     }
+    // Nor can it see that an order claims it now. This lock is taken out of turn: one in a
+    // circle is undone by the database, and its message is worked on again.
+    payments::lock_pacts(tx, pacts).await?;
     Ok(stories)
 }
 
