@@ -71,7 +71,8 @@ impl Backend {
     }
 }
 
-fn statement(sql: String) -> &'static str {
+/// A statement that a test makes up.
+pub fn statement(sql: String) -> &'static str {
     Box::leak(sql.into_boxed_str())
 }
 

@@ -58,6 +58,11 @@ impl Delivery {
         self.header("X-Storefront-Webhook-Id", id)
     }
 
+    /// Of another shop than [`SHOP`].
+    pub fn of_shop(self, shop: &str) -> Self {
+        self.header("X-Storefront-Shop-Domain", shop)
+    }
+
     /// Sets a header, in place of what it was.
     pub fn header(self, name: &'static str, value: impl Into<Vec<u8>>) -> Self {
         self.without(name).also(name, value)

@@ -3,6 +3,7 @@
 pub mod backend;
 pub mod browser;
 pub mod delivery;
+pub mod order;
 pub mod process;
 pub mod proxy;
 
@@ -238,6 +239,14 @@ impl Service {
             jobs += jobs::count(self.db(), queue, state).await.unwrap();
         }
         jobs
+    }
+
+    /// Waits until no job of any queue is ready.
+    pub async fn settled(&self) {
+        eventually("no job is ready", async || {
+            self.jobs(State::Ready).await == 0
+        })
+        .await;
     }
 
     /// Waits until no order job is ready.

@@ -1,0 +1,1348 @@
+//! The five order topics: whatever comes, in any order and however often, an order ends in
+//! its one right state, and each thing that follows from it happens once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+
+use common::clock::Timestamp;
+use common::job::State;
+use sandbox::sample;
+use serde_json::{Value, json};
+
+use crate::orders::zbar;
+use crate::support::backend::is_distributed;
+use crate::support::delivery::{Delivery, SHOP, payment, storefront};
+use crate::support::order::{
+    Rows, TOPICS, at, body, cancelled, deliver, events, fulfilment, kinds, pact, post_all, rows,
+    shown, told, with,
+};
+use crate::support::{START, Service, eventually, service};
+
+/// The provider's own bodies, and ours of each topic.
+fn samples() -> BTreeMap<String, Value> {
+    let folder = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../common/tests/fixtures/storefront"
+    );
+    let mut samples = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if name.starts_with("orders_") && !name.contains("edited") {
+            samples.insert(name, read(&path));
+        }
+    }
+    assert_eq!(samples.len(), 6, "the recorded samples are there");
+    for topic in TOPICS {
+        let body = sample::storefront(topic, 7, START.0).unwrap();
+        samples.insert(topic.to_owned(), serde_json::from_str(&body).unwrap());
+    }
+    samples
+}
+
+fn read(path: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
+fn sample_named(part: &str) -> Value {
+    let mut samples = samples().into_iter();
+    samples.find(|(name, _)| name.contains(part)).unwrap().1
+}
+
+fn cut(body: &mut Value, keys: &[&str]) {
+    let fields = body.as_object_mut().unwrap();
+    fields.retain(|key, _| !keys.contains(&key.as_str()));
+}
+
+fn cut_to(body: &mut Value, kept: &[&str]) {
+    let fields = body.as_object_mut().unwrap();
+    fields.retain(|key, _| kept.contains(&key.as_str()));
+}
+
+fn each_line(body: &mut Value, change: impl Fn(&mut Value)) {
+    let lines = body["line_items"].as_array_mut().unwrap();
+    lines.iter_mut().for_each(change);
+}
+
+type Variation = (&'static str, fn(&mut Value));
+
+/// What real bodies have done to the documented one.
+fn variations() -> Vec<Variation> {
+    vec![
+        ("as it is", |_| {}),
+        ("no e-mail", |body| {
+            cut(body, &["email", "contact_email", "phone"]);
+            if let Some(customer) = body["customer"].as_object_mut() {
+                customer.retain(|key, _| key == "id");
+            }
+        }),
+        ("no customer", |body| cut(body, &["email", "customer"])),
+        ("addresses are null", |body| {
+            body["shipping_address"] = Value::Null;
+            body["billing_address"] = Value::Null;
+        }),
+        ("addresses are missing", |body| {
+            cut(body, &["shipping_address", "billing_address"]);
+        }),
+        ("half an address", |body| {
+            body["shipping_address"] = json!({"country": "Canada", "province": null});
+        }),
+        ("no SKU and no variant", |body| {
+            each_line(body, |line| {
+                line["sku"] = Value::Null;
+                line["variant_id"] = Value::Null;
+            });
+        }),
+        ("the SKU and the variant are missing", |body| {
+            each_line(body, |line| cut(line, &["sku", "variant_id"]));
+        }),
+        ("partially refunded", |body| {
+            body["financial_status"] = json!("partially_refunded");
+        }),
+        ("restocked", |body| {
+            body["fulfillment_status"] = json!("restocked");
+        }),
+        ("statuses nobody has heard of", |body| {
+            body["financial_status"] = json!("settled_in_kind");
+            body["fulfillment_status"] = json!("on_a_ship");
+        }),
+        ("ids above 2^53", |body| {
+            body["id"] = json!(9_007_199_254_740_993_i64);
+            each_line(body, |line| {
+                let id = line["id"].as_i64().unwrap();
+                line["id"] = json!(i64::MAX - id % 1000);
+            });
+        }),
+        ("numbers in a refund", |body| {
+            let line = body["line_items"][0]["id"].clone();
+            body["refunds"] = json!([{
+                "id": 1,
+                "transactions": [{"id": 3, "kind": "refund", "status": "success", "amount": 10.5}],
+                "refund_line_items": [{
+                    "id": 2, "line_item_id": line, "quantity": 1, "restock_type": "no_restock",
+                    "subtotal": 586.45, "total_tax": 0,
+                }],
+            }]);
+        }),
+        ("hardly a field", |body| {
+            cut_to(body, &["id", "created_at", "updated_at"]);
+        }),
+        ("nothing but the id", |body| {
+            cut_to(body, &["id"]);
+        }),
+        ("no amounts", |body| {
+            cut(
+                body,
+                &[
+                    "currency",
+                    "total_price",
+                    "subtotal_price",
+                    "total_tax",
+                    "total_outstanding",
+                ],
+            );
+        }),
+        ("fields of years to come", |body| {
+            body["returns"] = json!([{"id": {"of": ["what", 1, null]}}]);
+            body["order_id_of_partner"] = json!("x");
+            each_line(body, |line| line["groups"] = json!([[[]]]));
+        }),
+    ]
+}
+
+/// Decimal text as hundredths.
+fn hundredths(amount: &Value) -> i64 {
+    let amount = amount.as_str().unwrap().replace('.', "");
+    amount.parse().unwrap()
+}
+
+/// What must be shown of an order of which this body is all that came. The body decides; the
+/// topic counts for a status that was cut.
+fn check_shown(shown: &Value, body: &Value, topic: &str, case: &str) {
+    let text = |key: &str| body[key].as_str().filter(|text| !text.is_empty());
+    let by_topic = |key: &str, of: &str| body.get(key).is_none() && topic == of;
+    let financial = if by_topic("financial_status", "orders/paid") {
+        Some("paid")
+    } else {
+        text("financial_status")
+    };
+    let fulfillment = if by_topic("fulfillment_status", "orders/fulfilled") {
+        Some("fulfilled")
+    } else {
+        text("fulfillment_status")
+    };
+    let is_cancelled =
+        by_topic("cancelled_at", "orders/cancelled") || text("cancelled_at").is_some();
+    let is_paid = matches!(financial, Some("paid" | "partially_refunded" | "refunded"));
+    let state = if is_cancelled {
+        "cancelled"
+    } else if fulfillment == Some("fulfilled") {
+        "fulfilled"
+    } else if financial == Some("refunded") {
+        "cancelled"
+    } else if is_paid {
+        "requested"
+    } else {
+        "initiated"
+    };
+    assert_eq!(shown["fulfillment"]["state"], state, "{case}");
+    assert_eq!(shown["financial_status"], json!(financial), "{case}");
+    assert_eq!(shown["fulfillment_status"], json!(fulfillment), "{case}");
+    assert_eq!(shown["cancelled_at"].is_string(), is_cancelled, "{case}");
+    assert_eq!(
+        shown["cancel_reason"],
+        json!(text("cancel_reason")),
+        "{case}"
+    );
+    assert_eq!(shown["order_id"], body["id"].to_string(), "{case}");
+    assert_eq!(shown["name"], json!(text("name")), "{case}");
+    for amount in [
+        "total_price",
+        "subtotal_price",
+        "total_tax",
+        "total_outstanding",
+        "currency",
+    ] {
+        assert_eq!(shown[amount], json!(text(amount)), "{case}: {amount}");
+    }
+    let empty = Vec::new();
+    let list = |value: &Value| value.as_array().unwrap_or(&empty).clone();
+    let of_line = |line: &Value| {
+        let sku = line["sku"].as_str().filter(|sku| !sku.is_empty());
+        json!([
+            line["id"],
+            line["quantity"],
+            line["variant_id"],
+            sku,
+            line["title"]
+        ])
+    };
+    let as_shown = |line: &Value| {
+        json!([
+            line["id"],
+            line["quantity"],
+            line["variant_id"],
+            line["sku"],
+            line["title"]
+        ])
+    };
+    let lines: Vec<Value> = list(&body["line_items"]).iter().map(of_line).collect();
+    let shown_lines: Vec<Value> = list(&shown["line_items"]).iter().map(as_shown).collect();
+    assert_eq!(shown_lines, lines, "{case}");
+    let numbers = |value: &Value| -> Vec<Value> {
+        let fulfillments = list(value);
+        let numbers = fulfillments
+            .iter()
+            .flat_map(|it| list(&it["tracking_numbers"]));
+        numbers.collect()
+    };
+    let shown_numbers: Vec<Value> = list(&shown["shipments"])
+        .iter()
+        .flat_map(|shipment| list(&shipment["parcels"]))
+        .map(|parcel| parcel["tracking_number"].clone())
+        .collect();
+    assert_eq!(shown_numbers, numbers(&body["fulfillments"]), "{case}");
+    if is_cancelled && is_paid {
+        let amount = text("total_price").map(|_| {
+            let minor = hundredths(&body["total_price"]) - hundredths(&body["total_outstanding"]);
+            let minor = minor.max(0);
+            format!("{}.{:02}", minor / 100, minor % 100)
+        });
+        let refunds = list(&shown["refunds"]);
+        assert_eq!(refunds.len(), 1, "{case}");
+        assert_eq!(refunds[0]["state"], "recorded", "{case}");
+        assert_eq!(refunds[0]["payment_id"], Value::Null, "{case}");
+        assert_eq!(refunds[0]["amount"], json!(amount), "{case}");
+    } else {
+        assert_eq!(shown["refunds"], json!([]), "{case}");
+    }
+    // In these bodies a line is shipped as a whole or not at all.
+    let shipped = !list(&body["fulfillments"]).is_empty();
+    let refunds = list(&body["refunds"]);
+    let written_off = |line: &Value| -> i64 {
+        let lines = refunds.iter().flat_map(|it| list(&it["refund_line_items"]));
+        lines
+            .filter(|it| it["line_item_id"] == line["id"] && it["restock_type"] == "no_restock")
+            .map(|it| it["quantity"].as_i64().unwrap())
+            .sum()
+    };
+    let mut restocked: Vec<(i64, i64)> = list(&body["line_items"])
+        .iter()
+        .filter(|_| is_cancelled && !shipped)
+        .map(|line| {
+            let units = line["quantity"].as_i64().unwrap() - written_off(line);
+            (line["id"].as_i64().unwrap(), units)
+        })
+        .filter(|(_, units)| *units > 0)
+        .collect();
+    restocked.sort_unstable();
+    let restocked: Vec<Value> = restocked
+        .iter()
+        .map(|(line, units)| json!({"line_id": line, "quantity": units}))
+        .collect();
+    assert_eq!(shown["restocked"], json!(restocked), "{case}");
+}
+
+#[tokio::test]
+async fn every_sample_and_its_variations_go_through_each_topic_and_are_shown_as_they_are() {
+    let service = service().start().await;
+    let key = service.api_key().await;
+    let mut cases = Vec::new();
+    for (name, sample) in samples() {
+        for (variation, vary) in variations() {
+            let mut body = sample.clone();
+            vary(&mut body);
+            for topic in TOPICS {
+                let shop = format!("shop-{}.example", cases.len());
+                let case = format!("{name}, {variation}, {topic}");
+                cases.push((case, shop, topic, body.clone()));
+            }
+        }
+    }
+    assert_eq!(cases.len(), 11 * 17 * 5);
+    let deliveries: Vec<Delivery> = cases
+        .iter()
+        .map(|(_, shop, topic, body)| told(topic, body).of_shop(shop))
+        .collect();
+    for some in deliveries.chunks(250) {
+        post_all(&service, some).await;
+    }
+    service.settled().await;
+    assert_eq!(service.jobs(State::Dead).await, 0);
+    for (case, shop, topic, body) in &cases {
+        let id = body["id"].as_i64().unwrap();
+        let order = shown(&service, &key, shop, id).await;
+        check_shown(&order, body, topic, case);
+    }
+    service.stop().await;
+}
+
+/// The order as the API shows it, without the times at which we did something.
+async fn snapshot(service: &Service, id: i64) -> Value {
+    let key = service.api_key().await;
+    let mut order = shown(service, &key, SHOP, id).await;
+    cut(&mut order, &["updated_at"]);
+    let ours = [
+        "initiated_at",
+        "requested_at",
+        "fulfilled_at",
+        "cancelled_at",
+        "updated_at",
+    ];
+    for time in ours {
+        let time = &mut order["fulfillment"][time];
+        if let Some(text) = time.as_str() {
+            assert!(text.ends_with('Z'), "{text}");
+            *time = json!("(time)");
+        }
+    }
+    for list in ["shipments", "refunds"] {
+        for item in order[list].as_array_mut().unwrap() {
+            cut(item, &["updated_at"]);
+        }
+    }
+    order
+}
+
+#[tokio::test]
+async fn a_recorded_cancellation_with_its_refund_is_shown_in_full() {
+    let service = service().start().await;
+    let body = sample_named("refunded_with_refund");
+    let id = body["id"].as_i64().unwrap();
+    deliver(&service, &told("orders/cancelled", &body)).await;
+    let base = format!("{}/api/commerce/orders/{id}", service.url);
+    assert_eq!(
+        snapshot(&service, id).await,
+        json!({
+            "order_id": "5324790137142",
+            "id": 5_324_790_137_142_i64,
+            "shop": SHOP,
+            "name": "#1009",
+            "financial_status": "refunded",
+            "fulfillment_status": null,
+            "fulfillment": {
+                "state": "cancelled", "initiated_at": "(time)", "requested_at": null,
+                "fulfilled_at": null, "cancelled_at": "(time)", "updated_at": "(time)",
+            },
+            "currency": "USD",
+            "total_price": "1806.38",
+            "subtotal_price": "1776.38",
+            "total_tax": "0.00",
+            "total_outstanding": "0.00",
+            "line_items": [
+                {"id": 13_924_936_679_734_i64, "variant_id": 44_872_881_537_334_i64,
+                 "title": body["line_items"][0]["title"], "quantity": 1, "price": "699.95",
+                 "sku": null, "fulfillment_status": null},
+                {"id": 13_924_936_712_502_i64, "variant_id": 44_872_881_570_102_i64,
+                 "title": body["line_items"][1]["title"], "quantity": 2, "price": "699.95",
+                 "sku": null, "fulfillment_status": null},
+            ],
+            "tracking": {
+                "url": format!("{}/orders/{id}/track", service.url),
+                "qr_png": format!("{base}/qr.png?shop={SHOP}"),
+                "qr_svg": format!("{base}/qr.svg?shop={SHOP}"),
+            },
+            "shipments": [],
+            "refunds": [{
+                "state": "recorded", "payment_id": null, "refund_id": null,
+                "amount": "1806.38", "currency": "USD",
+            }],
+            // The refund's lines say no_restock.
+            "restocked": [],
+            "created_at": "2023-03-24T15:28:18.000Z",
+            "cancelled_at": "2023-03-24T22:08:18.000Z",
+            "cancel_reason": "other",
+        })
+    );
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_recorded_draft_order_of_nobody_is_shown_in_full() {
+    let service = service().start().await;
+    let body = sample_named("draft_order");
+    let id = body["id"].as_i64().unwrap();
+    deliver(&service, &told("orders/create", &body)).await;
+    let base = format!("{}/api/commerce/orders/{id}", service.url);
+    assert_eq!(
+        snapshot(&service, id).await,
+        json!({
+            "order_id": "5324830114101",
+            "id": 5_324_830_114_101_i64,
+            "shop": SHOP,
+            "name": "#1010",
+            "financial_status": "paid",
+            "fulfillment_status": null,
+            "fulfillment": {
+                "state": "requested", "initiated_at": "(time)", "requested_at": "(time)",
+                "fulfilled_at": null, "cancelled_at": null, "updated_at": "(time)",
+            },
+            "currency": "USD",
+            "total_price": "2629.95",
+            "subtotal_price": "2629.95",
+            "total_tax": "0.00",
+            "total_outstanding": "0.00",
+            "line_items": [
+                {"id": 13_925_006_311_734_i64, "variant_id": 44_872_881_439_030_i64,
+                 "title": body["line_items"][0]["title"], "quantity": 1, "price": "2629.95",
+                 "sku": "sku-hosted-1", "fulfillment_status": null},
+            ],
+            "tracking": {
+                "url": format!("{}/orders/{id}/track", service.url),
+                "qr_png": format!("{base}/qr.png?shop={SHOP}"),
+                "qr_svg": format!("{base}/qr.svg?shop={SHOP}"),
+            },
+            "shipments": [],
+            "refunds": [],
+            "restocked": [],
+            "created_at": "2023-03-24T16:37:26.000Z",
+            "cancelled_at": null,
+            "cancel_reason": null,
+        })
+    );
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_partly_shipped_order_that_is_cancelled_is_shown_in_full() {
+    let service = service().start().await;
+    let body = with(
+        cancelled(7, 9, "partially_refunded"),
+        &json!({
+            "fulfillment_status": "partial",
+            "fulfillments": [
+                fulfilment(70, &["A 1", "B/2"], &[(1, 1)]),
+                {"id": 71, "status": "cancelled", "line_items": [{"id": 2, "quantity": 1}]},
+            ],
+        }),
+    );
+    deliver(&service, &told("orders/cancelled", &body)).await;
+    let base = format!("{}/api/commerce/orders/7", service.url);
+    let parcel = |number: &str, path: &str| {
+        json!({
+            "tracking_number": number,
+            "tracking_url": format!("https://carrier.example/{number}"),
+            "page_url": format!("{}/tracking/{path}", service.url),
+            "qr_png": format!("{base}/parcels/{path}/qr.png?shop={SHOP}"),
+            "qr_svg": format!("{base}/parcels/{path}/qr.svg?shop={SHOP}"),
+        })
+    };
+    assert_eq!(
+        snapshot(&service, 7).await,
+        json!({
+            "order_id": "7",
+            "id": 7,
+            "shop": SHOP,
+            "name": "#7",
+            "financial_status": "partially_refunded",
+            "fulfillment_status": "partial",
+            "fulfillment": {
+                "state": "cancelled", "initiated_at": "(time)", "requested_at": null,
+                "fulfilled_at": null, "cancelled_at": "(time)", "updated_at": "(time)",
+            },
+            "currency": "USD",
+            "total_price": "30.00",
+            "subtotal_price": "28.00",
+            "total_tax": "2.00",
+            "total_outstanding": "0.00",
+            "line_items": [
+                {"id": 1, "variant_id": 101, "title": "Mug", "quantity": 2, "price": "10.00",
+                 "sku": "MUG", "fulfillment_status": null},
+                {"id": 2, "variant_id": null, "title": "Apron", "quantity": 1, "price": "8.00",
+                 "sku": null, "fulfillment_status": null},
+            ],
+            "tracking": {
+                "url": format!("{}/orders/7/track", service.url),
+                "qr_png": format!("{base}/qr.png?shop={SHOP}"),
+                "qr_svg": format!("{base}/qr.svg?shop={SHOP}"),
+            },
+            "shipments": [
+                {"id": 70, "status": "success", "carrier": "Post",
+                 "parcels": [parcel("A 1", "A%201"), parcel("B/2", "B%2F2")]},
+                {"id": 71, "status": "cancelled", "carrier": null, "parcels": []},
+            ],
+            "refunds": [{
+                "state": "recorded", "payment_id": null, "refund_id": null,
+                "amount": "30.00", "currency": "USD",
+            }],
+            "restocked": [{"line_id": 1, "quantity": 1}, {"line_id": 2, "quantity": 1}],
+            "created_at": "2027-01-15T07:00:00.000Z",
+            "cancelled_at": "2027-01-15T07:00:09.000Z",
+            "cancel_reason": "customer",
+        })
+    );
+    service.stop().await;
+}
+
+fn permutations(count: usize) -> Vec<Vec<usize>> {
+    let mut permutations = vec![Vec::new()];
+    for next in 0..count {
+        permutations = permutations
+            .iter()
+            .flat_map(|shorter| {
+                (0..=shorter.len()).map(move |place| {
+                    let mut longer = shorter.clone();
+                    longer.insert(place, next);
+                    longer
+                })
+            })
+            .collect();
+    }
+    permutations
+}
+
+/// Delivers the bodies in every order, each order to a shop of its own, and at every step one
+/// of those before it again. Returns the orders and what the tables say at the end.
+async fn every_order_of(
+    service: &Service,
+    bodies: &[(&str, String)],
+) -> Vec<(Vec<usize>, String, Rows)> {
+    let permutations = permutations(bodies.len());
+    let shop = |nth: usize| format!("shop-{nth}.example");
+    for step in 0..bodies.len() {
+        let mut deliveries = Vec::new();
+        for (nth, permutation) in permutations.iter().enumerate() {
+            for (which, time) in [(step, "first"), ((nth + step) % (step + 1), "again")] {
+                let (topic, body) = &bodies[permutation[which]];
+                let id = format!("w-{nth}-{step}-{time}");
+                let delivery = storefront(topic, body.clone());
+                deliveries.push(delivery.of_shop(&shop(nth)).id(&id));
+            }
+        }
+        post_all(service, &deliveries).await;
+        service.settled().await;
+    }
+    assert_eq!(service.jobs(State::Dead).await, 0);
+    let mut rows = rows(service.db()).await;
+    let ends = permutations.into_iter().enumerate();
+    ends.map(|(nth, permutation)| {
+        let rows = rows.remove(&shop(nth)).unwrap_or_default();
+        (permutation, shop(nth), rows)
+    })
+    .collect()
+}
+
+fn times(kinds: &[String], kind: &str) -> usize {
+    kinds.iter().filter(|it| *it == kind).count()
+}
+
+fn place(kinds: &[String], kind: &str) -> Option<usize> {
+    kinds.iter().position(|it| it == kind)
+}
+
+#[tokio::test]
+async fn the_five_topics_in_every_order_with_repetitions_end_in_the_same_rows() {
+    let service = service().start().await;
+    let bodies = TOPICS.map(|topic| (topic, sample::storefront(topic, 7, START.0).unwrap()));
+    let order: Value = serde_json::from_str(&bodies[0].1).unwrap();
+    let id = order["id"].as_i64().unwrap();
+    let ends = every_order_of(&service, &bodies).await;
+    assert_eq!(ends.len(), 120);
+    let (_, shop, expected) = &ends[0];
+    let key = service.api_key().await;
+    let end = shown(&service, &key, shop, id).await;
+    assert_eq!(end["fulfillment"]["state"], "cancelled");
+    assert_eq!(end["financial_status"], "refunded");
+    assert_eq!(end["refunds"][0]["amount"], order["total_price"]);
+    assert_eq!(end["restocked"], json!([]), "all was shipped");
+    let number = &end["shipments"][0]["parcels"][0]["tracking_number"];
+    assert_eq!(number, "WB000000000007");
+    let tables: Vec<&str> = expected.keys().copied().collect();
+    assert_eq!(
+        tables,
+        [
+            "customers",
+            "fulfillments",
+            "order_lines",
+            "orders",
+            "parcels",
+            "qr_codes",
+            "refunds",
+            "shipments",
+        ],
+        "all was shipped, so nothing is back in stock"
+    );
+    for (permutation, shop, rows) in &ends {
+        assert_eq!(rows, expected, "{permutation:?}");
+        let kinds = kinds(service.db(), shop, id).await;
+        let step = |topic: usize| permutation.iter().position(|it| *it == topic).unwrap();
+        let (paid, fulfilled, cancelled) = (step(2), step(3), step(4));
+        assert_eq!(kinds[0], "order.created", "{permutation:?}");
+        for kind in ["order.created", "order.paid", "order.cancelled"] {
+            assert_eq!(times(&kinds, kind), 1, "{kind} in {permutation:?}");
+        }
+        let requested = usize::from(paid < fulfilled && paid < cancelled);
+        assert_eq!(times(&kinds, "order.fulfillment_requested"), requested);
+        let was_fulfilled = usize::from(fulfilled < cancelled);
+        assert_eq!(times(&kinds, "order.fulfilled"), was_fulfilled);
+        let taken_back = usize::from(requested == 1 && cancelled < fulfilled);
+        assert_eq!(times(&kinds, "order.fulfillment_cancelled"), taken_back);
+        assert_eq!(times(&kinds, "order.refund_recorded"), 1, "{permutation:?}");
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn an_order_cancelled_unshipped_puts_the_same_back_into_stock_in_every_order() {
+    let service = service().start().await;
+    let topics = [
+        "orders/create",
+        "orders/updated",
+        "orders/paid",
+        "orders/cancelled",
+    ];
+    let bodies = topics.map(|topic| (topic, sample::storefront(topic, 7, START.0).unwrap()));
+    let ends = every_order_of(&service, &bodies).await;
+    assert_eq!(ends.len(), 24);
+    let (_, _, expected) = &ends[0];
+    let order: Value = serde_json::from_str(&bodies[0].1).unwrap();
+    let lines = order["line_items"].as_array().unwrap().iter();
+    let units = lines.map(|line| format!("{} {} {}", order["id"], line["id"], line["quantity"]));
+    let units: Vec<String> = units.collect();
+    assert_eq!(expected["inventory_movements"], units, "all of it");
+    for (permutation, _, rows) in &ends {
+        assert_eq!(rows, expected, "{permutation:?}");
+    }
+    let movements = "select count(*) as n from inventory_movements";
+    assert_eq!(service.count(movements).await, 24 * 2, "one a line");
+    service.stop().await;
+}
+
+/// Nobody's name, address, mail or phone is anywhere but in the tables made for them.
+async fn no_person_in_events_and_jobs_of_ours(service: &Service) {
+    let told = "select 'event' as place, body as text from events
+                union all
+                select 'error' as place, last_error as text from jobs where last_error is not null";
+    let rows = service.db().query(told).fetch_all().await.unwrap();
+    for row in rows {
+        let (place, text): (String, String) = (row.get("place").unwrap(), row.get("text").unwrap());
+        let lower = text.to_lowercase();
+        assert!(
+            !lower.contains("canary") && !lower.contains("2025550123"),
+            "{place}: {text}"
+        );
+    }
+    let jobs = "select body from jobs where source = 'internal' and body is not null";
+    for row in service.db().query(jobs).fetch_all().await.unwrap() {
+        let body = String::from_utf8(row.get::<Vec<u8>>("body").unwrap()).unwrap();
+        assert!(!body.to_lowercase().contains("canary"), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn the_life_of_an_order_is_told_in_events_of_ids_and_amounts() {
+    let service = service().start().await;
+    let shipped = json!({
+        "fulfillment_status": "fulfilled",
+        "fulfillments": [fulfilment(70, &["T-1"], &[(1, 2), (2, 1)])],
+    });
+    let returned = json!({"fulfillments": shipped["fulfillments"], "refunds": [{
+        "id": 9,
+        "transactions": [{"id": 1, "kind": "refund", "status": "success", "amount": "30.00"}],
+        "refund_line_items": [{"id": 5, "line_item_id": 1, "quantity": 2, "restock_type": "return"}],
+    }]});
+    let life = [
+        ("orders/create", body(7, 1, "pending")),
+        ("orders/updated", body(7, 2, "authorized")),
+        ("orders/updated", body(7, 2, "authorized")),
+        ("orders/paid", body(7, 3, "paid")),
+        ("orders/fulfilled", with(body(7, 4, "paid"), &shipped)),
+        (
+            "orders/cancelled",
+            with(cancelled(7, 5, "refunded"), &returned),
+        ),
+    ];
+    for (topic, body) in &life {
+        deliver(&service, &told(topic, body)).await;
+    }
+    let about = |mut body: Value| {
+        body["shop"] = json!(SHOP);
+        body["order_id"] = json!("7");
+        body
+    };
+    let state = |financial: &str, fulfillment: Option<&str>| {
+        about(json!({
+            "currency": "USD", "total_price": "30.00", "financial_status": financial,
+            "fulfillment_status": fulfillment,
+        }))
+    };
+    let expected = [
+        ("order.created", state("pending", None)),
+        ("order.updated", state("authorized", None)),
+        ("order.updated", state("paid", None)),
+        ("order.paid", state("paid", None)),
+        (
+            "order.fulfillment_requested",
+            about(json!({"lines": [
+                {"line_id": "1", "variant_id": "101", "sku": "MUG", "quantity": 2},
+                {"line_id": "2", "variant_id": null, "sku": null, "quantity": 1},
+            ]})),
+        ),
+        ("order.updated", state("paid", Some("fulfilled"))),
+        ("order.fulfilled", about(json!({}))),
+        (
+            "order.tracking_updated",
+            about(json!({"parcels": [{
+                "shipment_id": "70", "carrier": "Post", "tracking_number": "T-1",
+                "url": "https://carrier.example/T-1",
+            }]})),
+        ),
+        ("order.updated", state("refunded", None)),
+        (
+            "order.cancelled",
+            about(json!({"cancelled_at": "2027-01-15T07:00:05.000Z", "reason": "customer"})),
+        ),
+        (
+            "order.inventory_restocked",
+            about(json!({"movements": [
+                {"line_id": "1", "variant_id": "101", "sku": "MUG", "quantity": 2},
+            ]})),
+        ),
+        (
+            "order.refund_recorded",
+            about(json!({"amount": "30.00", "currency": "USD"})),
+        ),
+    ];
+    let expected: Vec<(String, Value)> = expected
+        .into_iter()
+        .map(|(kind, body)| (kind.to_owned(), body))
+        .collect();
+    assert_eq!(events(service.db(), SHOP, 7).await, expected);
+    no_person_in_events_and_jobs_of_ours(&service).await;
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn events_of_an_order_sort_as_they_happened_whatever_the_clocks_say() {
+    let mut ahead = service().manual_clock().start().await;
+    ahead.clock().advance(Duration::from_hours(1));
+    deliver(&ahead, &told("orders/create", &body(7, 1, "pending"))).await;
+    deliver(&ahead, &told("orders/updated", &body(7, 2, "authorized"))).await;
+    let before = kinds(ahead.db(), SHOP, 7).await;
+    assert_eq!(before, ["order.created", "order.updated"]);
+    ahead.halt().await;
+    // A host whose clock is an hour behind, and stands still.
+    let behind = service().manual_clock().start_beside(&ahead).await;
+    assert_eq!(behind.clock().now(), START);
+    deliver(&behind, &told("orders/paid", &body(7, 3, "paid"))).await;
+    deliver(
+        &behind,
+        &told("orders/cancelled", &cancelled(7, 4, "refunded")),
+    )
+    .await;
+    assert_eq!(
+        kinds(behind.db(), SHOP, 7).await,
+        [
+            "order.created",
+            "order.updated",
+            "order.updated",
+            "order.paid",
+            "order.fulfillment_requested",
+            "order.updated",
+            "order.cancelled",
+            "order.fulfillment_cancelled",
+            "order.inventory_restocked",
+            "order.refund_recorded",
+        ]
+    );
+    behind.stop().await;
+}
+
+#[tokio::test]
+async fn an_order_that_is_paid_again_and_again_is_requested_once() {
+    let service = service().start().await;
+    let mut deliveries = Vec::new();
+    for (nth, topic) in TOPICS.iter().cycle().take(40).enumerate() {
+        let second = u32::try_from(nth).unwrap();
+        let status = if nth % 4 == 3 { "pending" } else { "paid" };
+        deliveries.push(told(topic, &body(7, second, status)).id(&format!("w-{nth}")));
+    }
+    for some in deliveries.chunks(8) {
+        post_all(&service, some).await;
+        service.settled().await;
+    }
+    let kinds = kinds(service.db(), SHOP, 7).await;
+    assert_eq!(times(&kinds, "order.fulfillment_requested"), 1);
+    assert_eq!(times(&kinds, "order.paid"), 1);
+    service.stop().await;
+}
+
+async fn parcels(service: &Service) -> Vec<(String, Option<String>, Option<Vec<u8>>)> {
+    let rows = service
+        .db()
+        .query("select number, qr_url, qr_png from parcels order by shipment_id, position")
+        .fetch_all();
+    let rows = rows.await.unwrap();
+    rows.iter()
+        .map(|row| {
+            let get = (row.get("number"), row.get("qr_url"), row.get("qr_png"));
+            (get.0.unwrap(), get.1.unwrap(), get.2.unwrap())
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn every_parcel_of_every_shipment_has_a_code_that_reads() {
+    let service = service()
+        .setting("QR_BASE_URL", "https://track.example")
+        .start()
+        .await;
+    let fields = json!({
+        "fulfillment_status": "fulfilled",
+        "fulfillments": [
+            fulfilment(71, &["1Z 999 AA1", "Ä/7?"], &[(1, 1)]),
+            fulfilment(70, &["T-0"], &[(1, 1), (2, 1)]),
+            {"id": 72, "status": "success", "tracking_number": "ALONE", "tracking_url": null},
+            {"id": 73, "status": "success", "tracking_numbers": [], "tracking_number": null},
+        ],
+    });
+    deliver(
+        &service,
+        &told("orders/fulfilled", &with(body(7, 1, "paid"), &fields)),
+    )
+    .await;
+    let expected = [
+        ("T-0", "T-0"),
+        ("1Z 999 AA1", "1Z%20999%20AA1"),
+        ("Ä/7?", "%C3%84%2F7%3F"),
+        ("ALONE", "ALONE"),
+    ];
+    let parcels = parcels(&service).await;
+    assert_eq!(parcels.len(), expected.len());
+    for ((number, url, png), (expected, path)) in parcels.iter().zip(expected) {
+        assert_eq!(number, expected);
+        let page = format!("https://track.example/tracking/{path}");
+        assert_eq!(url.as_deref(), Some(page.as_str()));
+        assert_eq!(zbar(png.as_ref().unwrap()), page.as_bytes());
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_corrected_tracking_number_takes_the_place_of_the_old_one() {
+    let service = service().start().await;
+    let version = |second: u32, numbers: &[&str]| {
+        let fields = json!({
+            "fulfillment_status": "fulfilled",
+            "fulfillments": [fulfilment(70, numbers, &[(1, 2)]), fulfilment(71, &["OTHER"], &[(2, 1)])],
+        });
+        with(body(7, second, "paid"), &fields)
+    };
+    let numbers = async || -> Vec<String> {
+        let parcels = parcels(&service).await;
+        parcels.into_iter().map(|(number, ..)| number).collect()
+    };
+    deliver(
+        &service,
+        &told("orders/fulfilled", &version(1, &["WRONG", "KEPT"])),
+    )
+    .await;
+    assert_eq!(numbers().await, ["WRONG", "KEPT", "OTHER"]);
+    let printed = parcels(&service).await[1].2.clone();
+    deliver(
+        &service,
+        &told("orders/updated", &version(3, &["KEPT", "RIGHT"])),
+    )
+    .await;
+    assert_eq!(numbers().await, ["KEPT", "RIGHT", "OTHER"]);
+    assert_eq!(
+        parcels(&service).await[0].2,
+        printed,
+        "a printed code stays"
+    );
+    // What comes late was true before.
+    deliver(
+        &service,
+        &told("orders/updated", &version(2, &["WRONG", "LATE"])),
+    )
+    .await;
+    assert_eq!(numbers().await, ["KEPT", "RIGHT", "OTHER"]);
+    let key = service.api_key().await;
+    let order = shown(&service, &key, SHOP, 7).await;
+    let parcel = &order["shipments"][0]["parcels"][1];
+    assert_eq!(parcel["tracking_number"], "RIGHT");
+    assert_eq!(parcel["tracking_url"], "https://carrier.example/RIGHT");
+    let kinds = kinds(service.db(), SHOP, 7).await;
+    assert_eq!(times(&kinds, "order.tracking_updated"), 2);
+    assert_eq!(times(&kinds, "order.fulfilled"), 1);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_number_that_fits_no_code_is_tracked_without_one() {
+    let service = service().start().await;
+    let long = "9".repeat(3000);
+    let odd = "nul\u{0}and\nbreak";
+    let fields = json!({
+        "fulfillment_status": "fulfilled",
+        "fulfillments": [fulfilment(70, &[&long, "..", odd, "T-1"], &[])],
+    });
+    deliver(
+        &service,
+        &told("orders/fulfilled", &with(body(7, 1, "paid"), &fields)),
+    )
+    .await;
+    assert_eq!(service.jobs(State::Dead).await, 0);
+    let parcels = parcels(&service).await;
+    let found: Vec<(&str, bool)> = parcels
+        .iter()
+        .map(|(number, _, png)| (number.as_str(), png.is_some()))
+        .collect();
+    let odd = odd.replace('\0', "\u{FFFD}");
+    assert_eq!(
+        found,
+        [
+            (long.as_str(), false),
+            ("..", false),
+            (odd.as_str(), true),
+            ("T-1", true)
+        ]
+    );
+    let key = service.api_key().await;
+    let order = shown(&service, &key, SHOP, 7).await;
+    let shown = &order["shipments"][0]["parcels"];
+    assert_eq!(shown[0]["tracking_number"], long);
+    assert_eq!(shown[0]["page_url"], Value::Null);
+    assert_eq!(shown[0]["qr_png"], Value::Null);
+    assert!(shown[3]["qr_png"].is_string());
+    service.stop().await;
+}
+
+async fn ledger(service: &Service) -> Vec<(i64, i64)> {
+    let rows = service
+        .db()
+        .query("select line_id, quantity from inventory_movements order by id, line_id")
+        .fetch_all();
+    let rows = rows.await.unwrap();
+    rows.iter()
+        .map(|row| (row.get("line_id").unwrap(), row.get("quantity").unwrap()))
+        .collect()
+}
+
+#[tokio::test]
+async fn the_ledger_is_added_to_when_a_later_version_corrects_it_and_never_changed() {
+    let service = service().start().await;
+    let key = service.api_key().await;
+    let balance = async || shown(&service, &key, SHOP, 7).await["restocked"].clone();
+    deliver(
+        &service,
+        &told("orders/cancelled", &cancelled(7, 1, "paid")),
+    )
+    .await;
+    let mut before = ledger(&service).await;
+    before.sort_unstable();
+    assert_eq!(before, [(1, 2), (2, 1)]);
+    assert_eq!(
+        balance().await,
+        json!([{"line_id": 1, "quantity": 2}, {"line_id": 2, "quantity": 1}])
+    );
+    // A mug had been shipped after all.
+    let shipped = json!({"fulfillments": [fulfilment(70, &[], &[(1, 1)])]});
+    let shipped = with(cancelled(7, 2, "paid"), &shipped);
+    deliver(&service, &told("orders/updated", &shipped)).await;
+    assert_eq!(ledger(&service).await[2..], [(1, -1)]);
+    assert_eq!(
+        balance().await,
+        json!([{"line_id": 1, "quantity": 1}, {"line_id": 2, "quantity": 1}])
+    );
+    // It came back, and the apron is gone for good.
+    let refunds = json!({"refunds": [{"id": 9, "refund_line_items": [
+        {"id": 5, "line_item_id": 1, "quantity": 1, "restock_type": "return"},
+        {"id": 6, "line_item_id": 2, "quantity": 1, "restock_type": "no_restock"},
+    ]}]});
+    let returned = with(with(shipped, &refunds), &json!({"updated_at": at(3)}));
+    deliver(&service, &told("orders/updated", &returned)).await;
+    let movements = ledger(&service).await;
+    assert_eq!(movements.len(), 5);
+    assert_eq!(movements[2], (1, -1), "what was written stays");
+    assert_eq!(
+        movements
+            .iter()
+            .filter(|(line, _)| *line == 1)
+            .map(|(_, units)| units)
+            .sum::<i64>(),
+        2
+    );
+    assert_eq!(
+        movements
+            .iter()
+            .filter(|(line, _)| *line == 2)
+            .map(|(_, units)| units)
+            .sum::<i64>(),
+        0
+    );
+    // None of it again, nor anything older.
+    for (topic, body) in [
+        ("orders/updated", &returned),
+        ("orders/cancelled", &cancelled(7, 1, "paid")),
+        ("orders/create", &body(7, 0, "pending")),
+    ] {
+        deliver(&service, &told(topic, body)).await;
+    }
+    assert_eq!(ledger(&service).await, movements);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_cancelled_order_without_a_payment_of_ours_records_what_the_storefront_took() {
+    let service = service().start().await;
+    let key = service.api_key().await;
+    let refunds = async |id: i64| shown(&service, &key, SHOP, id).await["refunds"].clone();
+    // Never paid: nothing to give back.
+    deliver(
+        &service,
+        &told("orders/cancelled", &cancelled(1, 1, "voided")),
+    )
+    .await;
+    assert_eq!(refunds(1).await, json!([]));
+    // Paid; a later version corrects the amount, in the same row.
+    let partly = json!({"total_outstanding": "12.00"});
+    let partly = with(cancelled(2, 1, "paid"), &partly);
+    deliver(&service, &told("orders/cancelled", &partly)).await;
+    assert_eq!(refunds(2).await[0]["amount"], "18.00");
+    deliver(&service, &told("orders/updated", &cancelled(2, 2, "paid"))).await;
+    let now = refunds(2).await;
+    assert_eq!(now.as_array().unwrap().len(), 1);
+    assert_eq!(
+        (&now[0]["state"], &now[0]["amount"]),
+        (&json!("recorded"), &json!("30.00"))
+    );
+    assert_eq!(now[0]["payment_id"], Value::Null);
+    let told_twice = times(&kinds(service.db(), SHOP, 2).await, "order.refund_recorded");
+    assert_eq!(told_twice, 2, "each amount is told once");
+    // It is known to have been paid only after it was cancelled.
+    deliver(
+        &service,
+        &told("orders/cancelled", &cancelled(3, 2, "voided")),
+    )
+    .await;
+    deliver(&service, &told("orders/paid", &body(3, 1, "paid"))).await;
+    assert_eq!(refunds(3).await[0]["state"], "recorded");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_captured_body_that_is_sent_again_under_other_topics_changes_nothing() {
+    let service = service().start().await;
+    let created = body(7, 1, "pending");
+    deliver(&service, &told("orders/create", &created)).await;
+    let before = rows(service.db()).await;
+    let told_before = kinds(service.db(), SHOP, 7).await;
+    for (nth, topic) in TOPICS.iter().enumerate() {
+        deliver(&service, &told(topic, &created).id(&format!("w-{nth}"))).await;
+    }
+    assert_eq!(rows(service.db()).await, before);
+    assert_eq!(kinds(service.db(), SHOP, 7).await, told_before);
+    let state = "select count(*) as n from fulfillments where state = 'initiated'";
+    assert_eq!(service.count(state).await, 1);
+    service.stop().await;
+}
+
+/// A captured payment of ten dollars.
+fn captured(nth: u32, pact: &str) -> Delivery {
+    let event = json!({
+        "id": format!("evt_{nth}"),
+        "object": "event",
+        "type": "payment_intent.succeeded",
+        "created": START.unix_seconds(),
+        "data": {"object": {
+            "id": format!("pi_{nth}"), "object": "payment_intent", "amount": 1000,
+            "amount_received": 1000, "currency": "usd", "status": "succeeded",
+            "receipt_email": "canary@example.com", "metadata": {"pact_id": pact},
+        }},
+    });
+    payment(event.to_string())
+}
+
+#[tokio::test]
+async fn two_shops_with_one_order_id_share_neither_refund_nor_shipment_nor_stock() {
+    let service = service().start().await;
+    let key = service.api_key().await;
+    let fields = json!({
+        "fulfillment_status": "fulfilled",
+        "fulfillments": [fulfilment(70, &["T-1"], &[(1, 2), (2, 1)])],
+    });
+    let ours = [
+        told("orders/cancelled", &cancelled(7, 1, "paid")).of_shop("a.example"),
+        told("orders/fulfilled", &with(body(7, 1, "paid"), &fields)).of_shop("b.example"),
+    ];
+    for delivery in &ours {
+        deliver(&service, delivery).await;
+    }
+    let (a, b) = (
+        shown(&service, &key, "a.example", 7).await,
+        shown(&service, &key, "b.example", 7).await,
+    );
+    assert_eq!(a["fulfillment"]["state"], "cancelled");
+    assert_eq!(a["refunds"].as_array().unwrap().len(), 1);
+    assert_eq!(a["restocked"].as_array().unwrap().len(), 2);
+    assert_eq!(a["shipments"], json!([]));
+    assert_eq!(b["fulfillment"]["state"], "fulfilled");
+    assert_eq!(b["shipments"][0]["parcels"][0]["tracking_number"], "T-1");
+    assert_eq!((&b["refunds"], &b["restocked"]), (&json!([]), &json!([])));
+    let tables = rows(service.db()).await;
+    assert_eq!(tables["a.example"].get("parcels"), None);
+    assert_eq!(tables["b.example"].get("refunds"), None);
+    assert_eq!(tables["b.example"].get("inventory_movements"), None);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_payment_that_two_orders_claim_refunds_neither() {
+    let service = service().manual_clock().start().await;
+    let claimed = |id: i64, second: u32| with(cancelled(id, second, "paid"), &pact("pact_1"));
+    let open = |id: i64| with(body(id, 0, "paid"), &pact("pact_1"));
+    deliver(&service, &told("orders/create", &open(1))).await;
+    deliver(&service, &told("orders/create", &open(2))).await;
+    // By its id, an order of another shop.
+    deliver(
+        &service,
+        &told("orders/create", &body(3, 0, "paid")).of_shop("a.example"),
+    )
+    .await;
+    deliver(
+        &service,
+        &told("orders/create", &body(3, 0, "paid")).of_shop("b.example"),
+    )
+    .await;
+    deliver(&service, &captured(1, "pact_1")).await;
+    deliver(&service, &captured(2, "3")).await;
+    deliver(&service, &told("orders/cancelled", &claimed(1, 1))).await;
+    deliver(&service, &told("orders/cancelled", &claimed(2, 1))).await;
+    deliver(
+        &service,
+        &told("orders/cancelled", &cancelled(3, 1, "paid")).of_shop("a.example"),
+    )
+    .await;
+    deliver(&service, &captured(3, "pact_1")).await;
+    let linked = "select count(*) as n from refunds where payment_id <> ''";
+    assert_eq!(service.count(linked).await, 0);
+    let recorded = "select count(*) as n from refunds where state = 'recorded'";
+    assert_eq!(service.count(recorded).await, 3, "what the storefront took");
+    assert_eq!(service.count("select count(*) as n from payments").await, 3);
+    no_person_in_events_and_jobs_of_ours(&service).await;
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_payment_is_linked_in_whichever_order_it_and_the_cancellation_come() {
+    let service = service().manual_clock().start().await;
+    let open = |id: i64, name: &str| with(body(id, 0, "paid"), &pact(name));
+    let cancelled = |id: i64, name: &str| with(cancelled(id, 1, "paid"), &pact(name));
+    // The payment first, in the middle, last; and by the order's id.
+    deliver(&service, &captured(1, "p1")).await;
+    deliver(&service, &told("orders/create", &open(1, "p1"))).await;
+    deliver(&service, &told("orders/cancelled", &cancelled(1, "p1"))).await;
+    deliver(&service, &told("orders/create", &open(2, "p2"))).await;
+    deliver(&service, &captured(2, "p2")).await;
+    deliver(&service, &told("orders/cancelled", &cancelled(2, "p2"))).await;
+    deliver(&service, &told("orders/cancelled", &cancelled(3, "p3"))).await;
+    deliver(&service, &captured(3, "p3")).await;
+    deliver(&service, &told("orders/create", &open(3, "p3"))).await;
+    let by_id = crate::support::order::cancelled(4, 1, "paid");
+    deliver(&service, &told("orders/cancelled", &by_id)).await;
+    deliver(&service, &captured(4, "4")).await;
+    let key = service.api_key().await;
+    for id in 1..=4 {
+        let order = shown(&service, &key, SHOP, id).await;
+        let refunds = order["refunds"].as_array().unwrap();
+        assert_eq!(refunds.len(), 1, "order {id}");
+        assert_eq!(refunds[0]["payment_id"], format!("pi_{id}"));
+        assert_eq!(refunds[0]["amount"], "10.00", "what was captured");
+        // No payment provider is set: whoever reads the event gives it back.
+        assert_eq!(refunds[0]["state"], "recorded");
+        let kinds = kinds(service.db(), SHOP, id).await;
+        assert_eq!(times(&kinds, "order.refund_requested"), 1);
+        assert_eq!(times(&kinds, "order.refund_recorded"), usize::from(id > 2));
+        let recorded = place(&kinds, "order.refund_recorded");
+        assert!(recorded < place(&kinds, "order.refund_requested"));
+    }
+    let jobs = "select count(*) as n from jobs where source = 'internal'";
+    assert_eq!(service.count(jobs).await, 0);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_payment_is_linked_to_an_order_that_learns_of_its_agreement_at_that_moment() {
+    if !is_distributed() {
+        return;
+    }
+    let service = service().manual_clock().start().await;
+    deliver(&service, &told("orders/create", &body(7, 0, "paid"))).await;
+    // The order's transaction stops before its end, where it tells of what it has done.
+    let mut held = service.db().begin().await.unwrap();
+    let lock = held.query("lock table events in exclusive mode");
+    lock.execute().await.unwrap();
+    let claiming = with(cancelled(7, 1, "paid"), &pact("p7"));
+    post_all(&service, &[told("orders/cancelled", &claiming)]).await;
+    let waiting = "select count(*) as n from pg_stat_activity
+                   where wait_event_type = 'Lock' and datname = current_database()";
+    eventually("the order waits", async || {
+        service.count(waiting).await == 1
+    })
+    .await;
+    post_all(&service, &[captured(7, "p7")]).await;
+    eventually("the payment waits for it, or has not noticed", async || {
+        service.count(waiting).await == 2 || service.jobs(State::Ready).await == 1
+    })
+    .await;
+    held.rollback().await.unwrap();
+    service.settled().await;
+    let key = service.api_key().await;
+    let order = shown(&service, &key, SHOP, 7).await;
+    assert_eq!(order["refunds"][0]["payment_id"], "pi_7");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn many_versions_of_an_order_that_wait_together_end_in_one_right_state() {
+    let mut service = service().without_workers().start().await;
+    let mut deliveries = Vec::new();
+    for id in 1..=4 {
+        for second in 0..50 {
+            let nth = usize::try_from(second).unwrap();
+            let shipped = json!({
+                "name": format!("#{id}.{second}"),
+                "fulfillments": [fulfilment(70, &[&format!("T-{second}")], &[(1, 1)])],
+            });
+            let status = ["pending", "authorized", "paid"][nth % 3];
+            let mut version = with(body(id, second, status), &shipped);
+            if id % 2 == 0 && second == 17 {
+                version = with(cancelled(id, 17, "paid"), &shipped);
+            }
+            let topic = if second % 5 == 0 {
+                TOPICS[nth / 5 % 5]
+            } else {
+                "orders/updated"
+            };
+            let place = (nth * 37 + usize::try_from(id).unwrap() * 11) % 200;
+            let delivery = told(topic, &version).id(&format!("w-{id}-{second}"));
+            deliveries.push((place, delivery));
+        }
+    }
+    deliveries.sort_by_key(|(place, _)| *place);
+    let deliveries: Vec<Delivery> = deliveries.into_iter().map(|(_, it)| it).collect();
+    post_all(&service, &deliveries).await;
+    service.start_workers();
+    service.settled().await;
+    assert_eq!(service.jobs(State::Done).await, 200);
+    let key = service.api_key().await;
+    for id in 1..=4 {
+        let order = shown(&service, &key, SHOP, id).await;
+        let state = if id % 2 == 0 {
+            "cancelled"
+        } else {
+            "requested"
+        };
+        assert_eq!(order["fulfillment"]["state"], state);
+        assert_eq!(order["name"], format!("#{id}.49"));
+        assert_eq!(order["financial_status"], "authorized");
+        let parcels = order["shipments"][0]["parcels"].as_array().unwrap();
+        let numbers: BTreeSet<&str> = parcels
+            .iter()
+            .filter_map(|parcel| parcel["tracking_number"].as_str())
+            .collect();
+        assert_eq!(numbers, BTreeSet::from(["T-49"]));
+        let kinds = kinds(service.db(), SHOP, id).await;
+        for kind in ["order.created", "order.paid"] {
+            assert_eq!(times(&kinds, kind), 1, "{kind}");
+        }
+        assert!(times(&kinds, "order.fulfillment_requested") <= 1);
+        assert_eq!(times(&kinds, "order.cancelled"), usize::from(id % 2 == 0));
+    }
+    assert_eq!(
+        ledger_sums(&service).await,
+        [(2, 1, 1), (2, 2, 1), (4, 1, 1), (4, 2, 1)]
+    );
+    service.stop().await;
+}
+
+async fn ledger_sums(service: &Service) -> Vec<(i64, i64, i64)> {
+    let rows = service
+        .db()
+        .query(
+            "select order_id, line_id, cast(sum(quantity) as bigint) as units
+             from inventory_movements group by order_id, line_id order by order_id, line_id",
+        )
+        .fetch_all();
+    let rows = rows.await.unwrap();
+    rows.iter()
+        .map(|row| {
+            let get = (row.get("order_id"), row.get("line_id"), row.get("units"));
+            (get.0.unwrap(), get.1.unwrap(), get.2.unwrap())
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn versions_of_one_second_end_the_same_in_either_order() {
+    let service = service().start().await;
+    let (one, other) = (
+        body(7, 1, "authorized"),
+        with(body(7, 1, "authorized"), &json!({"name": "#other"})),
+    );
+    let deliveries = |shop: &str, bodies: [&Value; 2]| {
+        bodies.map(|body| told("orders/updated", body).of_shop(shop))
+    };
+    for delivery in deliveries("a.example", [&one, &other]) {
+        deliver(&service, &delivery).await;
+    }
+    for delivery in deliveries("b.example", [&other, &one]) {
+        deliver(&service, &delivery).await;
+    }
+    let rows = rows(service.db()).await;
+    assert_eq!(rows["a.example"], rows["b.example"]);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_time_that_only_the_receipt_tells_is_that_of_the_receipt() {
+    let service = service().manual_clock().start().await;
+    deliver(&service, &told("orders/cancelled", &json!({"id": 7}))).await;
+    let key = service.api_key().await;
+    let order = shown(&service, &key, SHOP, 7).await;
+    assert_eq!(order["cancelled_at"], Timestamp(START.0).to_string());
+    assert_eq!(order["fulfillment"]["state"], "cancelled");
+    service.stop().await;
+}
