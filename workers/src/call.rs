@@ -1,8 +1,9 @@
 //! Running jobs that ask a provider.
 //!
-//! 1. **Claim**: the jobs of a message are due for nobody else for a while ([`LEASE`]).
-//! 2. **Call**, with no transaction open, all of a message beside each other. The job's id
-//!    is the idempotency key.
+//! 1. **Claim**: the jobs of a message are due for nobody else for a while ([`LEASE`]). That
+//!    is committed, so the message is answered now.
+//! 2. **Call**, beside the worker's messages and with no transaction open: a provider that
+//!    hangs keeps nobody else waiting. The job's id is the idempotency key.
 //! 3. **Record**: one transaction marks the job done and writes the answer.
 //!
 //! A process that dies in between loses nothing: when the claim has run out the job is due
@@ -10,8 +11,10 @@
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Error;
 use common::bus::RING_SIZE;
 use common::job::{Job, JobId, MAX_CRASHES};
 use common::provider::{Failure as CallFailure, PAUSE};
@@ -19,8 +22,10 @@ use common::sql;
 use common::store::jobs;
 use common::task;
 use futures_util::FutureExt;
-use futures_util::future::join_all;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::Worker;
 use crate::failure::{Failure, outage};
@@ -30,45 +35,157 @@ use crate::run::{JOB_DEADLINE, PANICKED, finished};
 /// Longer than any call runs.
 const LEASE: Duration = Duration::from_secs(35);
 
+/// Calls of a process that are under way; no less than a message can ask for.
+const AT_ONCE: usize = 64;
+
+/// How long a message waits for calls before it to end. Longer, and its own are put off.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// When calls for which there was no room are tried again.
+const NO_ROOM: Duration = Duration::from_secs(1);
+
+/// How long calls under way may go on after the process was told to stop.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Pauses before an answer is written again that the database did not take.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// The calls of a process that are under way.
+pub(crate) struct Calls {
+    room: Arc<Semaphore>,
+    tasks: TaskTracker,
+    cut: CancellationToken,
+}
+
+impl Default for Calls {
+    fn default() -> Self {
+        Calls {
+            room: Arc::new(Semaphore::new(AT_ONCE)),
+            tasks: TaskTracker::new(),
+            cut: CancellationToken::new(),
+        }
+    }
+}
+
+impl Calls {
+    /// Lets them end, for a while; the others are put back.
+    pub(crate) async fn end(&self) {
+        self.tasks.close();
+        if timeout(GRACE, self.tasks.wait()).await.is_err() {
+            self.cut.cancel();
+            self.tasks.wait().await;
+        }
+    }
+}
+
+/// What became of a call.
+enum Ended {
+    Answered(Answer),
+    Failed(Failure),
+    /// It is to be made later, and has not failed.
+    PutOff(Error, Duration),
+}
+
 impl Worker {
-    pub(crate) async fn calls(&self, jobs: Vec<Job>) -> sql::Result<()> {
+    /// Starts the calls of a message, or puts them off.
+    pub(crate) async fn calls(self: &Arc<Self>, jobs: Vec<Job>) -> sql::Result<()> {
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+        let count = u32::try_from(jobs.len()).unwrap_or(u32::MAX);
+        let room = self.calls.room.clone().acquire_many_owned(count);
+        let Ok(room) = timeout(PATIENCE, room).await else {
+            return self.put_off(&ids).await;
+        };
+        let mut room = room.ok();
         let now = self.parts.clock.now();
         let mut tx = self.parts.db.begin().await?;
         let claimed = jobs::claim(&mut tx, &ids, now, now.plus(LEASE)).await?;
         tx.commit().await?;
         let claimed: HashMap<JobId, i64> = claimed.into_iter().collect();
-        let ours = jobs
-            .iter()
-            .filter_map(|job| Some(self.call(job, *claimed.get(&job.id)?)));
-        for ended in join_all(ours).await {
-            ended?;
+        for job in jobs {
+            let Some(runs) = claimed.get(&job.id).copied() else {
+                continue;
+            };
+            let its_room = room.as_mut().and_then(|room| room.split(1));
+            let worker = self.clone();
+            let call = async move {
+                worker.call(&job, runs).await;
+                drop(its_room);
+            };
+            task::spawn("call", self.calls.tasks.track_future(call));
         }
         Ok(())
     }
 
-    /// One job: its call, and what became of it.
-    async fn call(&self, job: &Job, runs: i64) -> sql::Result<()> {
+    async fn put_off(&self, ids: &[JobId]) -> sql::Result<()> {
+        let clock = &self.parts.clock;
+        let now = clock.now();
+        let run_at = now.plus(NO_ROOM.mul_f64(1.0 + clock.jitter()));
+        let mut tx = self.parts.db.begin().await?;
+        jobs::put_off(&mut tx, ids, now, run_at, "it waits for other calls to end").await?;
+        tx.commit().await
+    }
+
+    /// One claimed job: its call, and what became of it, which is written again until the
+    /// database takes it. Should that come to nothing, the claim runs out.
+    async fn call(&self, job: &Job, runs: i64) {
+        let ended = self
+            .calls
+            .cut
+            .run_until_cancelled(self.ask(job, runs))
+            .await;
+        let stopped = || Ended::PutOff(Error::msg("its process was stopped"), Duration::ZERO);
+        let ended = ended.unwrap_or_else(stopped);
+        let mut pause = FIRST_PAUSE;
+        while let Err(error) = self.settle(job, &ended).await {
+            tracing::debug!(job = %job.id, %error, "the end of a call is written again");
+            let waited = self
+                .calls
+                .cut
+                .run_until_cancelled(tokio::time::sleep(pause));
+            if waited.await.is_none() {
+                return;
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    async fn ask(&self, job: &Job, runs: i64) -> Ended {
         if runs > MAX_CRASHES {
-            let failure = Failure {
+            return Ended::Failed(Failure {
                 text: format!("its process ended while running it, {MAX_CRASHES} times in a row"),
                 permanent: true,
-            };
-            return self.record(job, &failure).await;
+            });
         }
         let call = handlers::call(&self.parts.db, &self.providers, job);
-        let failure = match timeout(JOB_DEADLINE, AssertUnwindSafe(call).catch_unwind()).await {
-            Ok(Ok(Ok(answer))) => return self.answered(job, &answer).await,
-            Ok(Ok(Err(error))) => {
-                if let Some(CallFailure::Paused(_)) = error.downcast_ref() {
-                    return self.postpone(job, &error).await;
-                }
-                Failure::new(&outage(error)?)
-            }
-            Ok(Err(_)) => Failure::retry(PANICKED),
-            Err(_) => Failure::retry("it took too long"),
+        let error = match timeout(JOB_DEADLINE, AssertUnwindSafe(call).catch_unwind()).await {
+            Ok(Ok(Ok(answer))) => return Ended::Answered(answer),
+            Ok(Ok(Err(error))) => error,
+            Ok(Err(_)) => return Ended::Failed(Failure::retry(PANICKED)),
+            Err(_) => return Ended::Failed(Failure::retry("it took too long")),
         };
-        self.record(job, &failure).await
+        let pause = PAUSE.mul_f64(1.0 + self.parts.clock.jitter());
+        // That the provider is left alone is not the job's failure, nor is an outage.
+        if let Some(CallFailure::Paused(_)) = error.downcast_ref() {
+            return Ended::PutOff(error, pause);
+        }
+        match outage(error) {
+            Ok(error) => Ended::Failed(Failure::new(&error)),
+            Err(_) => Ended::PutOff(Error::msg("the database was away"), pause),
+        }
+    }
+
+    async fn settle(&self, job: &Job, ended: &Ended) -> sql::Result<()> {
+        match ended {
+            Ended::Answered(answer) => self.answered(job, answer).await,
+            Ended::Failed(failure) => self.record(job, failure).await,
+            Ended::PutOff(why, pause) => {
+                let run_at = self.parts.clock.now().plus(*pause);
+                let mut tx = self.parts.db.begin().await?;
+                jobs::postpone(&mut tx, job.id, run_at, &why.to_string()).await?;
+                tx.commit().await
+            }
+        }
     }
 
     async fn answered(&self, job: &Job, answer: &Answer) -> sql::Result<()> {
@@ -93,15 +210,6 @@ impl Worker {
                 self.record(job, &failure).await
             }
         }
-    }
-
-    /// Puts a job off while its provider is left alone. That is not the job's failure.
-    async fn postpone(&self, job: &Job, error: &anyhow::Error) -> sql::Result<()> {
-        let clock = &self.parts.clock;
-        let run_at = clock.now().plus(PAUSE.mul_f64(1.0 + clock.jitter()));
-        let mut tx = self.parts.db.begin().await?;
-        jobs::postpone(&mut tx, job.id, run_at, &error.to_string()).await?;
-        tx.commit().await
     }
 
     /// Rings jobs that were committed, beside the work. What the bus does not take the sweep

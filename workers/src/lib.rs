@@ -12,7 +12,8 @@
 //! 3. **apart**: a transaction a job, each run counted in a commit of its own before it
 //!    starts. A job that keeps ending its process is buried after [`MAX_CRASHES`] runs.
 //!
-//! Jobs that ask a provider go another way, without an open transaction: see `call`.
+//! Jobs that ask a provider go another way, beside the messages and without an open
+//! transaction: see `call`.
 //!
 //! What is to be computed of a body is prepared before the transaction opens: SQLite has
 //! one writer, and no row lock should wait for a QR code to be drawn.
@@ -43,6 +44,7 @@ use tokio_util::task::TaskTracker;
 pub use command::main;
 pub use handlers::kinds;
 
+use crate::call::Calls;
 use crate::handlers::{Context, Providers};
 
 /// A process' share of a queue.
@@ -55,6 +57,7 @@ pub struct Worker {
     /// measure of whose turn it has been.
     newest: AtomicI64,
     providers: Providers,
+    calls: Calls,
 }
 
 impl Worker {
@@ -65,6 +68,7 @@ impl Worker {
             queue,
             concurrency,
             newest: AtomicI64::new(0),
+            calls: Calls::default(),
         }
     }
 
@@ -99,6 +103,7 @@ pub async fn run(worker: Worker, shutdown: CancellationToken) -> Result<()> {
     listener.close();
     tasks.close();
     tasks.wait().await;
+    worker.calls.end().await;
     if bus.is_local() {
         // Nothing is running: the next start need not suspect these of killing it.
         jobs::unring_all(&worker.parts.db, worker.queue).await?;
@@ -130,7 +135,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 impl Worker {
     /// Runs the jobs of a ring and acknowledges it. While the database is away the message
     /// is kept and tried again; unanswered at the end, it is delivered to someone else.
-    async fn answer(&self, ring: Ring, shutdown: &CancellationToken) {
+    async fn answer(self: &Arc<Self>, ring: Ring, shutdown: &CancellationToken) {
         let mut pause = FIRST_PAUSE;
         let mut logged = false;
         let mut counted = HashSet::new();

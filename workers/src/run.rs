@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ impl Worker {
     /// `counted` holds the jobs whose run was counted for this ring already: a database that
     /// goes away in the middle is not the job's doing.
     pub(crate) async fn process(
-        &self,
+        self: &Arc<Self>,
         ring: &bus::Ring,
         counted: &mut HashSet<JobId>,
     ) -> sql::Result<()> {

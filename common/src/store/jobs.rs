@@ -218,7 +218,34 @@ pub async fn claim(
         .collect()
 }
 
-/// Puts a job off without counting a failure. False: it was no longer ready.
+/// Puts jobs off that nobody has claimed since they were read.
+pub async fn put_off(
+    tx: &mut Tx,
+    ids: &[JobId],
+    now: Timestamp,
+    run_at: Timestamp,
+    why: &str,
+) -> Result<()> {
+    tx.query(
+        "update jobs set run_at = $1, rung_at = null, last_error = $2
+         where id in (
+             select id from jobs
+             where state not in ('done', 'dead') and (run_at <= $3 or run_at = created_at)
+               and id in ($4..)
+             order by id
+             for update skip locked
+         )",
+    )
+    .bind(run_at.0)
+    .bind(why)
+    .bind(now.0)
+    .bind(ids.to_vec())
+    .execute()
+    .await?;
+    Ok(())
+}
+
+/// Puts a claimed job off without counting a failure. False: it was no longer ready.
 pub async fn postpone(tx: &mut Tx, id: JobId, run_at: Timestamp, error: &str) -> Result<bool> {
     let changed = tx
         .query(

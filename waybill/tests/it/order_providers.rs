@@ -1,0 +1,712 @@
+//! What orders ask of the two providers: each effect happens once there, whatever goes
+//! wrong on the way, and nobody else waits for a provider that does not answer.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use common::clock::Timestamp;
+use common::job::State;
+use common::money::Currency;
+use sandbox::{Delivery as Webhook, Sandbox, Webhooks, sample};
+use sandbox::{Fault, Gate, Intent, Options as SandboxOptions, PAYMENT_KEY, STOREFRONT_TOKEN};
+use serde_json::{Value, json};
+
+use crate::support::delivery::{Delivery, SHOP};
+use crate::support::order::{
+    CAPTURED, TOPICS, body, cancelled, captured, deliver, events, kinds,
+    no_person_in_events_and_jobs, pact, post_all, shown, times, told, with,
+};
+use crate::support::process::free_port;
+use crate::support::{
+    Options, PAYMENT_SECRET, STOREFRONT_SECRET, Service, eventually, pause, service,
+};
+
+async fn sandbox() -> Sandbox {
+    Sandbox::start(SandboxOptions::default()).await.unwrap()
+}
+
+fn with_storefront(options: Options, sandbox: &Sandbox, token: &str) -> Options {
+    options
+        .setting("STOREFRONT_API_URL", &sandbox.storefront_url())
+        .setting("STOREFRONT_API_TOKEN", token)
+}
+
+fn with_payment(options: Options, sandbox: &Sandbox, key: &str) -> Options {
+    options
+        .setting("PAYMENT_API_URL", &sandbox.payment_url())
+        .setting("PAYMENT_API_KEY", key)
+}
+
+/// A service that knows both providers.
+fn with_both(sandbox: &Sandbox) -> Options {
+    let options = with_storefront(service(), sandbox, STOREFRONT_TOKEN);
+    with_payment(options, sandbox, PAYMENT_KEY)
+}
+
+/// The payment provider captures ten dollars, `pi_<nth>`.
+fn capture(sandbox: &Sandbox, nth: i64, pact: &str) {
+    sandbox.payment().add_intent(Intent {
+        id: format!("pi_{nth}"),
+        amount: CAPTURED,
+        currency: Currency::parse("USD").unwrap(),
+        pact_id: Some(pact.to_owned()),
+    });
+}
+
+fn now(service: &Service) -> Timestamp {
+    service.clock().now()
+}
+
+/// An order that is cancelled, and its payment `pi_<id>`, which finds it by the order's id.
+async fn cancel_with_payment(service: &Service, sandbox: &Sandbox, id: i64) {
+    capture(sandbox, id, &id.to_string());
+    let deliveries = [
+        captured(now(service), id, &id.to_string()),
+        told("orders/cancelled", &cancelled(id, 1, "paid")),
+    ];
+    post_all(service, &deliveries).await;
+}
+
+async fn refund(service: &Service, id: i64) -> Value {
+    let key = service.api_key().await;
+    let order = shown(service, &key, SHOP, id).await;
+    let refunds = order["refunds"].as_array().unwrap();
+    assert_eq!(refunds.len(), 1, "{refunds:?}");
+    refunds[0].clone()
+}
+
+/// What the storefront has answered to the request for an order's fulfilment.
+async fn at_storefront(service: &Service, id: i64) -> (String, Option<String>) {
+    let row = service
+        .db()
+        .query("select provider_state, provider_id from fulfillments where order_id = $1")
+        .bind(id)
+        .fetch_one();
+    let row = row.await.unwrap();
+    let state: Option<String> = row.get("provider_state").unwrap();
+    (state.unwrap_or_default(), row.get("provider_id").unwrap())
+}
+
+/// Every idempotency key was used so often.
+fn each_key(gate: &Gate, keys: usize, times: u32) {
+    let by_key = gate.requests_by_key();
+    assert_eq!(by_key.len(), keys, "{by_key:?}");
+    assert!(by_key.values().all(|it| *it == times), "{by_key:?}");
+}
+
+fn made(orders: impl IntoIterator<Item = i64>) -> BTreeMap<(String, i64), u32> {
+    orders
+        .into_iter()
+        .map(|id| ((SHOP.to_owned(), id), 1))
+        .collect()
+}
+
+fn given_back(payments: impl IntoIterator<Item = i64>) -> BTreeMap<String, u32> {
+    payments
+        .into_iter()
+        .map(|nth| (format!("pi_{nth}"), 1))
+        .collect()
+}
+
+/// The one job of a kind, if there is one: its state, attempts and last error.
+async fn job(service: &Service, kind: &str) -> (String, i64, String) {
+    let row = service
+        .db()
+        .query("select state, attempts, last_error from jobs where kind = $1")
+        .bind(kind)
+        .fetch_optional();
+    let Some(row) = row.await.unwrap() else {
+        return Default::default();
+    };
+    let error: Option<String> = row.get("last_error").unwrap();
+    let (state, attempts) = (row.get("state").unwrap(), row.get("attempts").unwrap());
+    (state, attempts, error.unwrap_or_default())
+}
+
+const FULFILLMENT: &str = "fulfillments/request";
+const REFUND: &str = "refunds/issue";
+
+#[tokio::test]
+async fn a_paid_order_is_requested_at_the_storefront_once_whichever_topics_say_so() {
+    let sandbox = sandbox().await;
+    let service = with_both(&sandbox).start().await;
+    // Order 1 to 5: each topic is the first to say it, then all the others do, and again.
+    for turn in 0..10 {
+        let mut deliveries = Vec::new();
+        for id in 1..=5_usize {
+            let topic = TOPICS[(id + turn) % 5];
+            let order = body(i64::try_from(id).unwrap(), 1, "paid");
+            deliveries.push(told(topic, &order).id(&format!("w-{id}-{turn}")));
+        }
+        post_all(&service, &deliveries).await;
+        service.settled().await;
+    }
+    assert_eq!(sandbox.storefront().created(), made(1..=5));
+    each_key(&sandbox.storefront().gate, 5, 1);
+    for id in 1..=5 {
+        let (state, at_provider) = at_storefront(&service, id).await;
+        assert_eq!(state, "created");
+        assert!(at_provider.is_some());
+        let kinds = kinds(service.db(), SHOP, id).await;
+        assert_eq!(times(&kinds, "order.fulfillment_requested"), 1);
+    }
+    assert_eq!(service.jobs(State::Dead).await, 0);
+    no_person_in_events_and_jobs(&service).await;
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_paid_order_ends_fulfilled_with_tracking_when_the_storefront_ships_it() {
+    let (options, url) = service().listening().await;
+    let sandbox = Sandbox::start(SandboxOptions {
+        webhooks: Some(Webhooks {
+            base_url: url,
+            storefront_secret: STOREFRONT_SECRET.to_owned(),
+            payment_secret: PAYMENT_SECRET.to_owned(),
+            shop: SHOP.to_owned(),
+        }),
+        ..SandboxOptions::default()
+    });
+    let sandbox = sandbox.await.unwrap();
+    let service = with_storefront(options, &sandbox, STOREFRONT_TOKEN)
+        .start()
+        .await;
+    let at = now(&service);
+    let deliveries: Vec<Webhook> = ["orders/paid", "orders/create", "orders/updated"]
+        .iter()
+        .map(|topic| {
+            let body = sample::storefront(topic, 7, at.0).unwrap();
+            Webhook::storefront(topic, &format!("w-{topic}"), SHOP, body)
+        })
+        .collect();
+    let order: Value = serde_json::from_str(&deliveries[0].body).unwrap();
+    let id = order["id"].as_i64().unwrap();
+    let report = sandbox.post(&deliveries, 1).await.unwrap();
+    assert_eq!(report.accepted, 3);
+    eventually("the order is fulfilled", async || {
+        let fulfilled = "select count(*) as n from fulfillments where state = 'fulfilled'";
+        service.count(fulfilled).await == 1
+    })
+    .await;
+    service.settled().await;
+    sandbox.webhooks_done().await;
+    let key = service.api_key().await;
+    let shown = shown(&service, &key, SHOP, id).await;
+    assert_eq!(shown["fulfillment"]["state"], "fulfilled");
+    assert_eq!(shown["financial_status"], "paid");
+    let shipment = &shown["shipments"][0];
+    assert_eq!(shipment["carrier"], "Sample Post");
+    let number = shipment["parcels"][0]["tracking_number"].as_str().unwrap();
+    assert!(number.starts_with("WB"), "{number}");
+    let (state, at_provider) = at_storefront(&service, id).await;
+    assert_eq!(state, "created");
+    assert_eq!(
+        at_provider,
+        Some(shipment["id"].to_string()),
+        "the same fulfilment"
+    );
+    let kinds = kinds(service.db(), SHOP, id).await;
+    for kind in [
+        "order.fulfillment_requested",
+        "order.fulfilled",
+        "order.tracking_updated",
+    ] {
+        assert_eq!(times(&kinds, kind), 1, "{kind}");
+    }
+    service.stop().await;
+    sandbox.stop().await;
+}
+
+#[tokio::test]
+async fn an_order_that_is_closed_at_the_storefront_already_needs_no_fulfilment() {
+    let sandbox = sandbox().await;
+    let service = with_both(&sandbox).start().await;
+    sandbox.storefront().close(SHOP, 7);
+    deliver(&service, &told("orders/paid", &body(7, 1, "paid"))).await;
+    assert_eq!(
+        at_storefront(&service, 7).await,
+        ("not_needed".to_owned(), None)
+    );
+    assert_eq!(sandbox.storefront().created(), BTreeMap::new());
+    assert_eq!(sandbox.storefront().gate.requests(), 1, "it was looked at");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_cancelled_order_gives_its_payment_back_once_in_every_order_of_what_is_told() {
+    let sandbox = sandbox().await;
+    let service = with_payment(service(), &sandbox, PAYMENT_KEY).start().await;
+    let orders = [
+        [0, 1, 2],
+        [0, 2, 1],
+        [1, 0, 2],
+        [1, 2, 0],
+        [2, 0, 1],
+        [2, 1, 0],
+    ];
+    // Odd ones are found by the order's id, even ones by its agreement.
+    let pact_of = |id: i64| match id % 2 {
+        0 => format!("pact_{id}"),
+        _ => id.to_string(),
+    };
+    let delivery = |id: i64, which: usize| -> Delivery {
+        let note = match id % 2 {
+            0 => pact(&pact_of(id)),
+            _ => json!({}),
+        };
+        match which {
+            0 => told("orders/paid", &with(body(id, 1, "paid"), &note)),
+            1 => told("orders/cancelled", &with(cancelled(id, 2, "paid"), &note)),
+            _ => captured(now(&service), id, &pact_of(id)),
+        }
+    };
+    for id in 1..=12 {
+        capture(&sandbox, id, &pact_of(id));
+    }
+    for step in 0..6 {
+        let mut deliveries = Vec::new();
+        for id in 1..=12_usize {
+            // After the third they come again.
+            let which = orders[(id - 1) / 2][step % 3];
+            deliveries.push(delivery(i64::try_from(id).unwrap(), which));
+        }
+        post_all(&service, &deliveries).await;
+        service.settled().await;
+    }
+    assert_eq!(sandbox.payment().refunds(), given_back(1..=12));
+    each_key(&sandbox.payment().gate, 12, 1);
+    for id in 1..=12 {
+        assert_eq!(sandbox.payment().refunded(&format!("pi_{id}")), CAPTURED);
+        let refund = refund(&service, id).await;
+        assert_eq!(refund["state"], "issued", "order {id}");
+        assert_eq!(refund["payment_id"], format!("pi_{id}"));
+        assert_eq!(refund["amount"], "10.00");
+        let refund_id = refund["refund_id"].as_str().unwrap();
+        assert!(refund_id.starts_with("re_"), "{refund_id}");
+        let events = events(service.db(), SHOP, id).await;
+        let of = |kind: &str| -> Vec<(usize, Value)> {
+            let events = events.iter().enumerate();
+            events
+                .filter(|(_, (it, _))| it == kind)
+                .map(|(place, (_, body))| (place, body.clone()))
+                .collect()
+        };
+        let (asked, issued) = (of("order.refund_requested"), of("order.refund_issued"));
+        assert_eq!(
+            (asked.len(), issued.len()),
+            (1, 1),
+            "order {id}: {events:?}"
+        );
+        assert!(asked[0].0 < issued[0].0, "order {id}");
+        assert_eq!(
+            issued[0].1,
+            json!({
+                "payment_id": format!("pi_{id}"), "amount": "10.00", "currency": "USD",
+                "refund_id": refund_id, "already_refunded": false,
+                "shop": SHOP, "order_id": id.to_string(),
+            })
+        );
+    }
+    assert_eq!(service.jobs(State::Dead).await, 0);
+    no_person_in_events_and_jobs(&service).await;
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn an_order_with_several_payments_gives_each_of_them_back() {
+    let sandbox = sandbox().await;
+    let service = with_payment(service(), &sandbox, PAYMENT_KEY).start().await;
+    for nth in 1..=3 {
+        capture(&sandbox, nth, "7");
+    }
+    deliver(&service, &captured(now(&service), 1, "7")).await;
+    deliver(
+        &service,
+        &told("orders/cancelled", &cancelled(7, 1, "paid")),
+    )
+    .await;
+    deliver(&service, &captured(now(&service), 2, "7")).await;
+    deliver(&service, &captured(now(&service), 3, "7")).await;
+    assert_eq!(sandbox.payment().refunds(), given_back(1..=3));
+    let issued = "select count(*) as n from refunds where state = 'issued'";
+    assert_eq!(service.count(issued).await, 3);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn what_the_provider_had_given_back_already_is_not_an_error() {
+    let sandbox = sandbox().await;
+    let service = with_payment(service(), &sandbox, PAYMENT_KEY).start().await;
+    capture(&sandbox, 7, "7");
+    let by_hand = reqwest::Client::new()
+        .post(format!("{}/v1/refunds", sandbox.payment_url()))
+        .bearer_auth(PAYMENT_KEY)
+        .form(&[("payment_intent", "pi_7")]);
+    assert_eq!(by_hand.send().await.unwrap().status(), 200);
+    cancel_with_payment(&service, &sandbox, 7).await;
+    service.settled().await;
+    assert_eq!(refund(&service, 7).await["state"], "already_refunded");
+    assert_eq!(
+        job(&service, REFUND).await,
+        ("done".to_owned(), 0, String::new())
+    );
+    assert_eq!(
+        sandbox.payment().gate.requests(),
+        2,
+        "asked once, and once by hand"
+    );
+    assert_eq!(sandbox.payment().refunds(), given_back([7]));
+    let events = events(service.db(), SHOP, 7).await;
+    let (kind, told) = events.last().unwrap();
+    assert_eq!(kind, "order.refund_issued");
+    assert_eq!(told["already_refunded"], true);
+    service.stop().await;
+}
+
+/// Both providers go wrong so on every way there is, and are mended: everything happens once,
+/// within the first run of each job. Returns what the storefront's part came to.
+async fn goes_wrong(fault: Fault, storefront_requests: u64) -> String {
+    let sandbox = sandbox().await;
+    let service = with_both(&sandbox).start().await;
+    let storefront = &sandbox.storefront().gate;
+    // What is asked first, what is asked then, and in between a try that gets through.
+    storefront.fail_next(1, fault);
+    storefront.fail_next(1, Fault::Slow(Duration::ZERO));
+    storefront.fail_next(1, fault);
+    sandbox.payment().gate.fail_next(2, fault);
+    deliver_without_waiting(&service, &told("orders/paid", &body(1, 1, "paid"))).await;
+    cancel_with_payment(&service, &sandbox, 2).await;
+    service.settled().await;
+    assert_eq!(service.jobs(State::Dead).await, 0);
+    let attempts = "select cast(coalesce(sum(attempts), 0) as bigint) as n from jobs";
+    assert_eq!(service.count(attempts).await, 0, "no run failed");
+    assert_eq!(sandbox.storefront().created(), made([1]));
+    assert_eq!(storefront.requests(), storefront_requests);
+    assert_eq!(sandbox.payment().refunds(), given_back([2]));
+    assert_eq!(sandbox.payment().refunded("pi_2"), CAPTURED);
+    assert_eq!(
+        refund(&service, 2).await["state"],
+        "issued",
+        "one key, one answer"
+    );
+    let (state, _) = at_storefront(&service, 1).await;
+    service.stop().await;
+    state
+}
+
+async fn deliver_without_waiting(service: &Service, delivery: &Delivery) {
+    post_all(service, std::slice::from_ref(delivery)).await;
+}
+
+#[tokio::test]
+async fn a_provider_that_answers_500_is_asked_again() {
+    assert_eq!(goes_wrong(Fault::Status(500), 5).await, "created");
+}
+
+#[tokio::test]
+async fn a_provider_that_has_had_too_many_calls_is_asked_again() {
+    assert_eq!(goes_wrong(Fault::RateLimit, 5).await, "created");
+}
+
+#[tokio::test]
+async fn a_proxy_that_answers_for_a_provider_is_not_believed() {
+    assert_eq!(goes_wrong(Fault::Html, 5).await, "created");
+}
+
+#[tokio::test]
+async fn a_provider_that_is_silent_is_asked_again() {
+    assert_eq!(goes_wrong(Fault::Timeout, 5).await, "created");
+}
+
+#[tokio::test]
+async fn an_effect_whose_answer_is_lost_is_not_made_again() {
+    // The second look finds nothing open: our own fulfilment, which we cannot know.
+    assert_eq!(goes_wrong(Fault::Lose, 4).await, "not_needed");
+}
+
+#[tokio::test]
+async fn an_effect_whose_answer_comes_too_late_is_not_made_again() {
+    let late = Fault::Slow(Duration::from_secs(6));
+    assert_eq!(goes_wrong(late, 4).await, "not_needed");
+}
+
+#[tokio::test]
+async fn a_provider_that_takes_its_time_is_waited_for() {
+    let sandbox = sandbox().await;
+    let service = with_both(&sandbox).start().await;
+    sandbox
+        .storefront()
+        .gate
+        .fail(Fault::Slow(Duration::from_secs(1)));
+    sandbox
+        .payment()
+        .gate
+        .fail(Fault::Slow(Duration::from_secs(1)));
+    deliver_without_waiting(&service, &told("orders/paid", &body(1, 1, "paid"))).await;
+    cancel_with_payment(&service, &sandbox, 2).await;
+    service.settled().await;
+    assert_eq!(sandbox.storefront().gate.requests(), 2);
+    assert_eq!(sandbox.payment().gate.requests(), 1);
+    assert_eq!(at_storefront(&service, 1).await.0, "created");
+    assert_eq!(refund(&service, 2).await["state"], "issued");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_is_tried_after_1_2_and_4_seconds_and_then_in_the_jobs_own_turn() {
+    let sandbox = sandbox().await;
+    let service = with_both(&sandbox).start().await;
+    let gate = &sandbox.payment().gate;
+    gate.fail(Fault::Status(500));
+    cancel_with_payment(&service, &sandbox, 7).await;
+    let mut asked = Vec::new();
+    for tries in 1..=4 {
+        eventually("it is tried", async || gate.requests() >= tries).await;
+        asked.push(now(&service));
+    }
+    for (pair, seconds) in asked.windows(2).zip([1, 2, 4]) {
+        let pause = pair[1].since(pair[0]);
+        let expected = Duration::from_secs(seconds);
+        assert!(pause > expected.mul_f64(0.9), "{pause:?} for {expected:?}");
+        assert!(
+            pause < expected + Duration::from_millis(900),
+            "{pause:?} for {expected:?}"
+        );
+    }
+    // One failure of the job; while the provider is left alone its turn is put off, and that
+    // is none.
+    eventually("the job is put off", async || {
+        job(&service, REFUND).await.2.contains("left alone")
+    })
+    .await;
+    let (state, attempts, error) = job(&service, REFUND).await;
+    assert_eq!((state.as_str(), attempts), ("ready", 1), "{error}");
+    assert!(error.contains("COMMERCE_003"), "{error}");
+    assert_eq!(refund(&service, 7).await["state"], "requested");
+    gate.clear_faults();
+    service.settled().await;
+    assert_eq!(job(&service, REFUND).await.1, 1, "put off, not failed");
+    assert_eq!(refund(&service, 7).await["state"], "issued");
+    each_key(gate, 1, 5);
+    let kinds = kinds(service.db(), SHOP, 7).await;
+    assert_eq!(times(&kinds, "order.refund_issued"), 1);
+    service.stop().await;
+}
+
+/// The dead job of a kind after one request, with its error.
+async fn refused(service: &Service, gate: &Gate, kind: &str) -> String {
+    eventually("it is refused", async || {
+        job(service, kind).await.0 == "dead"
+    })
+    .await;
+    let (_, attempts, error) = job(service, kind).await;
+    assert_eq!(attempts, 1);
+    assert_eq!(gate.requests(), 1, "asking again would not help");
+    for secret in [
+        STOREFRONT_TOKEN,
+        PAYMENT_KEY,
+        "wrong-token",
+        "told to fail",
+        "Invalid API",
+    ] {
+        assert!(!error.contains(secret), "{error}");
+    }
+    let kept = "select count(*) as n from jobs where state = 'dead' and body is not null";
+    assert_eq!(service.count(kept).await, 1, "it can be run again");
+    error
+}
+
+async fn storefront_refuses(token: &str, fault: Option<Fault>) -> String {
+    let sandbox = sandbox().await;
+    let service = with_storefront(service(), &sandbox, token).start().await;
+    let gate = &sandbox.storefront().gate;
+    if let Some(fault) = fault {
+        gate.fail(fault);
+    }
+    deliver_without_waiting(&service, &told("orders/paid", &body(7, 1, "paid"))).await;
+    let error = refused(&service, gate, FULFILLMENT).await;
+    let key = service.api_key().await;
+    let order = shown(&service, &key, SHOP, 7).await;
+    assert_eq!(
+        order["fulfillment"]["state"], "requested",
+        "it is still to be shipped"
+    );
+    service.stop().await;
+    error
+}
+
+async fn payment_refuses(key: &str, fault: Option<Fault>, is_known: bool) -> String {
+    let sandbox = sandbox().await;
+    let service = with_payment(service(), &sandbox, key).start().await;
+    let gate = &sandbox.payment().gate;
+    if let Some(fault) = fault {
+        gate.fail(fault);
+    }
+    if is_known {
+        capture(&sandbox, 7, "7");
+    }
+    let deliveries = [
+        captured(now(&service), 7, "7"),
+        told("orders/cancelled", &cancelled(7, 1, "paid")),
+    ];
+    post_all(&service, &deliveries).await;
+    let error = refused(&service, gate, REFUND).await;
+    let refund = refund(&service, 7).await;
+    assert_eq!(
+        (&refund["state"], &refund["amount"]),
+        (&json!("failed"), &json!("10.00"))
+    );
+    let events = events(service.db(), SHOP, 7).await;
+    let failed = events
+        .iter()
+        .filter(|(kind, _)| kind == "order.refund_failed");
+    let failed: Vec<&Value> = failed.map(|(_, body)| body).collect();
+    let expected = json!({
+        "payment_id": "pi_7", "amount": "10.00", "currency": "USD", "error": error,
+        "shop": SHOP, "order_id": "7",
+    });
+    assert_eq!(failed, [&expected]);
+    no_person_in_events_and_jobs(&service).await;
+    service.stop().await;
+    error
+}
+
+#[tokio::test]
+async fn a_storefront_that_refuses_makes_a_dead_job_that_says_what_to_do() {
+    let error = storefront_refuses("wrong-token", None).await;
+    assert!(error.contains("401; check STOREFRONT_API_TOKEN"), "{error}");
+    let error = storefront_refuses(STOREFRONT_TOKEN, Some(Fault::Status(403))).await;
+    assert!(error.contains("403; check STOREFRONT_API_TOKEN"), "{error}");
+    let error = storefront_refuses(STOREFRONT_TOKEN, Some(Fault::Status(404))).await;
+    assert!(
+        error.contains("404; does STOREFRONT_API_URL belong"),
+        "{error}"
+    );
+    let error = storefront_refuses(STOREFRONT_TOKEN, Some(Fault::Status(400))).await;
+    assert!(error.contains("refused: it answered 400"), "{error}");
+}
+
+#[tokio::test]
+async fn a_payment_provider_that_refuses_makes_a_dead_job_and_a_failed_refund() {
+    let error = payment_refuses("wrong-token", None, true).await;
+    assert!(error.contains("401; check PAYMENT_API_KEY"), "{error}");
+    let error = payment_refuses(PAYMENT_KEY, None, false).await;
+    assert!(error.contains("resource_missing"), "{error}");
+    let error = payment_refuses(PAYMENT_KEY, Some(Fault::Status(400)), true).await;
+    assert!(error.contains("refused: it answered 400"), "{error}");
+}
+
+#[tokio::test]
+async fn a_refund_that_failed_is_issued_when_its_job_is_run_again() {
+    let sandbox = sandbox().await;
+    let service = with_payment(service(), &sandbox, PAYMENT_KEY).start().await;
+    sandbox.payment().gate.fail_next(1, Fault::Status(403));
+    cancel_with_payment(&service, &sandbox, 7).await;
+    eventually("it is refused", async || {
+        service.jobs(State::Dead).await == 1
+    })
+    .await;
+    service
+        .execute(
+            "update jobs set state = 'ready', rung_at = null, run_at = created_at
+             where state = 'dead'",
+        )
+        .await;
+    service.settled().await;
+    assert_eq!(refund(&service, 7).await["state"], "issued");
+    assert_eq!(sandbox.payment().refunds(), given_back([7]));
+    each_key(&sandbox.payment().gate, 1, 2);
+    let kinds = kinds(service.db(), SHOP, 7).await;
+    assert!(kinds.ends_with(&["order.refund_failed".into(), "order.refund_issued".into()]));
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn while_a_provider_hangs_other_orders_are_worked_on_and_those_that_ask_are_put_off() {
+    let sandbox = sandbox().await;
+    let service = with_both(&sandbox).start().await;
+    sandbox.storefront().gate.fail(Fault::Timeout);
+    let waited = async |what: &'static str, counted: &'static str, expected: i64| {
+        let posted = now(&service);
+        eventually(what, async || service.count(counted).await == expected).await;
+        let took = now(&service).since(posted);
+        assert!(took < Duration::from_secs(3), "{what}: {took:?}");
+    };
+    let requested = "select count(*) as n from fulfillments where state = 'requested'";
+    // More than may ask at a time, the first in messages of their own.
+    for id in 1..=8 {
+        deliver_without_waiting(&service, &told("orders/paid", &body(id, 1, "paid"))).await;
+        waited("a paid order is worked on", requested, id).await;
+    }
+    let others: Vec<Delivery> = (9..=200)
+        .map(|id| told("orders/paid", &body(id, 1, "paid")))
+        .collect();
+    post_all(&service, &others).await;
+    waited("the paid orders are worked on", requested, 200).await;
+    for id in 1..=30 {
+        deliver_without_waiting(
+            &service,
+            &told("orders/create", &body(1000 + id, 1, "pending")),
+        )
+        .await;
+        let stored = "select count(*) as n from orders where id > 1000";
+        waited("another order is worked on", stored, id).await;
+        pause(Duration::from_millis(100)).await;
+    }
+    let failed = "select cast(sum(attempts) as bigint) as n from jobs";
+    assert_eq!(
+        service.count(failed).await,
+        0,
+        "put off or under way: not failed"
+    );
+    let asked = sandbox.storefront().gate.requests();
+    assert!(asked < 200, "{asked} requests: not all at a time");
+    sandbox.storefront().gate.clear_faults();
+    service.settled().await;
+    assert_eq!(sandbox.storefront().created(), made(1..=200));
+    assert_eq!(service.count(failed).await, 0);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn nobody_is_asked_for_an_order_that_was_cancelled_meanwhile() {
+    let sandbox = sandbox().await;
+    // Nobody listens there yet.
+    let url = format!("http://127.0.0.1:{}/storefront", free_port());
+    let options = with_payment(service(), &sandbox, PAYMENT_KEY)
+        .setting("STOREFRONT_API_URL", &url)
+        .setting("STOREFRONT_API_TOKEN", STOREFRONT_TOKEN);
+    let service = options.start().await;
+    deliver_without_waiting(&service, &told("orders/paid", &body(7, 1, "paid"))).await;
+    eventually("the call has failed", async || {
+        let failed = "select count(*) as n from jobs where attempts > 0";
+        service.count(failed).await == 1
+    })
+    .await;
+    let (_, _, error) = job(&service, FULFILLMENT).await;
+    assert!(error.contains("cannot be reached"), "{error}");
+    // It is back, and the order is cancelled before the next try.
+    deliver_without_waiting(
+        &service,
+        &told("orders/cancelled", &cancelled(7, 2, "paid")),
+    )
+    .await;
+    eventually("it is cancelled", async || {
+        let cancelled = "select count(*) as n from fulfillments where state = 'cancelled'";
+        service.count(cancelled).await == 1
+    })
+    .await;
+    let listen = url
+        .trim_start_matches("http://")
+        .trim_end_matches("/storefront");
+    let storefront = Sandbox::start(SandboxOptions {
+        listen: listen.parse().unwrap(),
+        ..SandboxOptions::default()
+    });
+    let storefront = storefront.await.unwrap();
+    service.settled().await;
+    assert_eq!(storefront.storefront().gate.requests(), 0);
+    assert_eq!(job(&service, FULFILLMENT).await.0, "done");
+    assert_eq!(service.jobs(State::Dead).await, 0);
+    service.stop().await;
+}
