@@ -9,6 +9,7 @@ mod command;
 mod events;
 mod events_schema;
 mod health;
+mod order_providers;
 mod order_topics;
 mod orders;
 mod outages;

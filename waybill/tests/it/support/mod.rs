@@ -39,6 +39,7 @@ pub struct Options {
     clock: Clock,
     database_url: Option<String>,
     amqp_url: Option<String>,
+    listener: Option<TcpListener>,
 }
 
 /// A running product with a database and a bus of its own.
@@ -48,7 +49,7 @@ pub struct Service {
     client: reqwest::Client,
     shutdown: CancellationToken,
     tasks: Vec<JoinHandle<()>>,
-    backend: Arc<Backend>,
+    pub backend: Arc<Backend>,
 }
 
 /// A service without limits, its clock the system's, ingress and workers running.
@@ -62,6 +63,7 @@ pub fn service() -> Options {
         clock: Clock::system(),
         database_url: None,
         amqp_url: None,
+        listener: None,
     }
 }
 
@@ -81,6 +83,15 @@ impl Options {
     pub fn manual_clock(mut self) -> Self {
         self.clock = Clock::manual(START);
         self
+    }
+
+    /// Where it will listen is known before it starts: for a sandbox, whose own address must
+    /// be known too.
+    pub async fn listening(mut self) -> (Self, String) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        self.listener = Some(listener);
+        (self, url)
     }
 
     /// Another way to the database, a proxy for example.
@@ -114,7 +125,10 @@ impl Options {
             settings.set("AMQP_URL", url);
             settings.set("AMQP_PREFIX", backend.name.clone());
         }
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = match self.listener {
+            Some(listener) => listener,
+            None => TcpListener::bind("127.0.0.1:0").await.unwrap(),
+        };
         let url = format!("http://{}", listener.local_addr().unwrap());
         settings.set("PUBLIC_URL", url.clone());
         for (name, value) in self.settings {
@@ -296,12 +310,17 @@ impl Service {
 
 /// Looks until `condition` holds; fails with its name after half a minute.
 pub async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
-    let looked = tokio::time::timeout(Duration::from_secs(30), async {
+    within(Duration::from_secs(30), what, condition).await;
+}
+
+/// As [`eventually`], for what takes its time.
+pub async fn within(limit: Duration, what: &str, condition: impl AsyncFn() -> bool) {
+    let looked = tokio::time::timeout(limit, async {
         while !condition().await {
             pause(Duration::from_millis(20)).await;
         }
     });
-    assert!(looked.await.is_ok(), "within 30 s: {what}");
+    assert!(looked.await.is_ok(), "within {limit:?}: {what}");
 }
 
 /// Lets real time pass: for looking again, and where real time is what is tested.

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use common::clock::Timestamp;
 use common::sql::Db;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use super::Service;
 use super::backend::{is_distributed, statement};
-use super::delivery::{Delivery, storefront};
+use super::delivery::{Delivery, payment_at, storefront};
 
 pub const TOPICS: [&str; 5] = [
     "orders/create",
@@ -92,6 +93,25 @@ pub fn fulfilment(id: i64, numbers: &[&str], lines: &[(i64, i64)]) -> Value {
 /// A delivery of a body.
 pub fn told(topic: &str, body: &Value) -> Delivery {
     storefront(topic, body.to_string())
+}
+
+/// What [`captured`] takes, in minor units.
+pub const CAPTURED: i64 = 1000;
+
+/// The event of a captured payment of ten dollars, `pi_<nth>`, sent at `now`.
+pub fn captured(now: Timestamp, nth: i64, pact: &str) -> Delivery {
+    let event = json!({
+        "id": format!("evt_{nth}"),
+        "object": "event",
+        "type": "payment_intent.succeeded",
+        "created": now.unix_seconds(),
+        "data": {"object": {
+            "id": format!("pi_{nth}"), "object": "payment_intent", "amount": CAPTURED,
+            "amount_received": CAPTURED, "currency": "usd", "status": "succeeded",
+            "receipt_email": "canary@example.com", "metadata": {"pact_id": pact},
+        }},
+    });
+    payment_at(now.unix_seconds(), event.to_string())
 }
 
 /// Posts deliveries at the same time; each is accepted.
@@ -219,4 +239,30 @@ async fn columns(db: &Db, table: &str) -> Vec<String> {
     };
     let rows = db.query(sql).bind(table).fetch_all().await.unwrap();
     rows.iter().map(|row| row.get("name").unwrap()).collect()
+}
+
+/// How often a kind is among them.
+pub fn times(kinds: &[String], kind: &str) -> usize {
+    kinds.iter().filter(|it| *it == kind).count()
+}
+
+/// Nobody's name, address, mail or phone is in what is told to others or shown to operators.
+pub async fn no_person_in_events_and_jobs(service: &Service) {
+    let told = "select 'event' as place, body as text from events
+                union all
+                select 'error' as place, last_error as text from jobs where last_error is not null";
+    let rows = service.db().query(told).fetch_all().await.unwrap();
+    for row in rows {
+        let (place, text): (String, String) = (row.get("place").unwrap(), row.get("text").unwrap());
+        let lower = text.to_lowercase();
+        assert!(
+            !lower.contains("canary") && !lower.contains("2025550123"),
+            "{place}: {text}"
+        );
+    }
+    let jobs = "select body from jobs where source = 'internal' and body is not null";
+    for row in service.db().query(jobs).fetch_all().await.unwrap() {
+        let body = String::from_utf8(row.get::<Vec<u8>>("body").unwrap()).unwrap();
+        assert!(!body.to_lowercase().contains("canary"), "{body}");
+    }
 }
