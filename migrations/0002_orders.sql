@@ -17,10 +17,21 @@ alter table orders add column was_refunded bigint not null default 0;
 alter table orders add column was_fulfilled bigint not null default 0;
 -- The time in the id of the order's last event: the next one's is later, whatever the clocks say.
 alter table orders add column events_at bigint not null default 0;
-update orders set was_paid = 1
-where financial_status in ('paid', 'partially_refunded', 'refunded');
+-- That an order was paid is left to its next delivery: what follows from it has not been done.
 update orders set was_refunded = 1 where financial_status = 'refunded';
 update orders set was_fulfilled = 1 where fulfillment_status = 'fulfilled';
+update fulfillments set state = 'fulfilled'
+where state = 'initiated' and exists (
+    select 1 from orders
+    where orders.shop = fulfillments.shop and orders.id = fulfillments.order_id
+      and orders.was_fulfilled = 1
+);
+update fulfillments set state = 'cancelled'
+where state = 'initiated' and exists (
+    select 1 from orders
+    where orders.shop = fulfillments.shop and orders.id = fulfillments.order_id
+      and orders.was_refunded = 1
+);
 create index orders_pact on orders (pact_id) where pact_id is not null;
 
 -- Each of a customer's fields is as new as the newest order that told it.

@@ -58,12 +58,16 @@ pub struct Order {
 #[expect(clippy::struct_excessive_bools, reason = "each is a key of the body")]
 pub struct Told {
     pub name: bool,
+    /// The total and its currency.
     pub total: bool,
     pub financial_status: bool,
     pub fulfillment_status: bool,
     pub cancelled_at: bool,
     pub lines: bool,
-    /// Any of e-mail, phone and customer.
+    /// What is still to be paid, and the currency.
+    pub outstanding: bool,
+    pub customer: bool,
+    /// E-mail or phone.
     pub contact: bool,
     /// Any of the two addresses.
     pub addresses: bool,
@@ -340,20 +344,26 @@ struct Body<'a> {
 fn told(body: &Body) -> Told {
     Told {
         name: body.name.is_told(),
-        total: body.total_price.is_told(),
+        total: body.total_price.is_told() && body.currency.is_told(),
         financial_status: body.financial_status.is_told(),
         fulfillment_status: body.fulfillment_status.is_told(),
         cancelled_at: body.cancelled_at.is_told(),
         lines: body.line_items.is_told(),
-        contact: body.email.is_told() || body.phone.is_told() || body.customer.is_told(),
+        outstanding: body.total_outstanding.is_told() && body.currency.is_told(),
+        customer: body.customer.is_told(),
+        contact: body.email.is_told() || body.phone.is_told(),
         addresses: body.shipping_address.is_told() || body.billing_address.is_told(),
         refunds: body.refunds.is_told(),
         pact_id: body.note_attributes.is_told(),
     }
 }
 
-/// The longest id of an agreement; a longer one is not one of ours.
-const PACT_ID_CHARS: usize = 255;
+/// Longer ids of agreements, tracking numbers and names of carriers are none: databases
+/// index them, and labels and links hold them.
+const ID_CHARS: usize = 255;
+const URL_CHARS: usize = 2048;
+/// Tracking numbers of one fulfilment; nobody ships more parcels at once.
+const PARCELS: usize = 250;
 
 /// Attributes are `[{"name": .., "value": ..}]`, set by the shop's own checkout.
 fn pact_id(field: Field) -> Option<String> {
@@ -368,7 +378,7 @@ fn pact_id(field: Field) -> Option<String> {
     let pact = attributes
         .into_iter()
         .find(|attribute| text(attribute.name).as_deref() == Some("pact_id"))?;
-    text(pact.value).filter(|id| id.chars().count() <= PACT_ID_CHARS)
+    short(pact.value, ID_CHARS)
 }
 
 fn customer(field: Field) -> Result<Option<Customer>, Unreadable> {
@@ -446,7 +456,7 @@ fn lines(field: Field) -> Result<Vec<Line>, Unreadable> {
             title: text(fields.title),
             quantity: quantity(fields.quantity).at("line_items[].quantity")?,
             price: fields.price.decimal().unwrap_or_default(),
-            sku: text(fields.sku),
+            sku: short(fields.sku, ID_CHARS),
             fulfillment_status: text(fields.fulfillment_status),
         })
     });
@@ -480,7 +490,7 @@ fn fulfillments(field: Field) -> Result<Vec<Fulfillment>, Unreadable> {
         Ok(Fulfillment {
             id: required(fields.id.id()).at("fulfillments[].id")?,
             status: text(fields.status),
-            tracking_company: text(fields.tracking_company),
+            tracking_company: short(fields.tracking_company, ID_CHARS),
             tracking,
             lines: shipped_units(fields.line_items),
             updated_at: fields.updated_at.instant().unwrap_or_default(),
@@ -510,10 +520,11 @@ fn tracking(numbers: Vec<Field>, urls: &[Field]) -> Vec<Tracking> {
     numbers
         .filter_map(|(at, number)| {
             let number = tracking_number(number)?;
-            let url = urls.get(at).and_then(|url| text(*url));
+            let url = urls.get(at).and_then(|url| short(*url, URL_CHARS));
             seen.insert(number.clone())
                 .then_some(Tracking { number, url })
         })
+        .take(PARCELS)
         .collect()
 }
 
@@ -522,7 +533,8 @@ fn tracking_number(field: Field) -> Option<String> {
     let number = text(field)?;
     let line: String = number.chars().filter(|c| !c.is_control()).collect();
     let line = line.trim();
-    (!line.is_empty()).then(|| line.to_owned())
+    let fits = !line.is_empty() && line.chars().count() <= ID_CHARS;
+    fits.then(|| line.to_owned())
 }
 
 fn refunds(field: Field, currency: Option<Currency>) -> Result<Vec<Refund>, Unreadable> {
@@ -540,14 +552,15 @@ fn refunds(field: Field, currency: Option<Currency>) -> Result<Vec<Refund>, Unre
         Ok(Refund {
             id: required(fields.id.id()).at("refunds[].id")?,
             created_at: fields.created_at.instant().unwrap_or_default(),
-            transactions: transactions(fields.transactions, currency)?,
+            transactions: transactions(fields.transactions, currency),
             lines: refund_lines(fields.refund_line_items)?,
         })
     });
     unique(refunds, |refund| refund.id, "refunds[].id")
 }
 
-fn transactions(field: Field, orders: Option<Currency>) -> Result<Vec<Transaction>, Unreadable> {
+/// What cannot be read of them is left out: they are for information.
+fn transactions(field: Field, orders: Option<Currency>) -> Vec<Transaction> {
     #[derive(Default, Deserialize)]
     #[serde(default, bound(deserialize = "'de: 'a"))]
     struct Fields<'a> {
@@ -559,18 +572,21 @@ fn transactions(field: Field, orders: Option<Currency>) -> Result<Vec<Transactio
         currency: Field<'a>,
     }
 
-    let transactions = field.list::<Fields>().at("refunds[].transactions")?;
-    let transactions = transactions.into_iter().map(|fields| {
-        let own = currency(fields.currency).at("refunds[].transactions[].currency")?;
-        Ok(Transaction {
-            id: required(fields.id.id()).at("refunds[].transactions[].id")?,
+    let transactions = field.list::<Fields>().unwrap_or_default();
+    let read = |fields: Fields| {
+        let amount = match currency(fields.currency) {
+            Ok(own) => money(fields.amount, own.or(orders)).unwrap_or_default(),
+            Err(_) => None,
+        };
+        Some(Transaction {
+            id: fields.id.id().ok()??,
             parent_id: fields.parent_id.id().unwrap_or_default(),
             kind: text(fields.kind),
             status: text(fields.status),
-            amount: money(fields.amount, own.or(orders)).at("refunds[].transactions[].amount")?,
+            amount,
         })
-    });
-    unique(transactions, |it| it.id, "refunds[].transactions[].id")
+    };
+    transactions.into_iter().filter_map(read).collect()
 }
 
 fn refund_lines(field: Field) -> Result<Vec<RefundLine>, Unreadable> {
@@ -600,6 +616,11 @@ fn refund_lines(field: Field) -> Result<Vec<RefundLine>, Unreadable> {
 
 fn text(field: Field) -> Option<String> {
     field.text().unwrap_or_default()
+}
+
+/// A text of at most so many characters; a longer one is nothing.
+fn short(field: Field, chars: usize) -> Option<String> {
+    text(field).filter(|text| text.chars().count() <= chars)
 }
 
 fn required<T>(read: Result<Option<T>, Problem>) -> Result<T, Problem> {

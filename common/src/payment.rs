@@ -7,6 +7,9 @@ use serde::Deserialize;
 use crate::json::{self, At, Field, Problem, Unreadable};
 use crate::money::{Currency, Money};
 
+/// Longer ids are none: databases index them.
+const ID_CHARS: usize = 255;
+
 /// A payment intent that an event is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
@@ -69,8 +72,10 @@ impl Intent {
         let amount = amount.ok_or(Problem::Missing).at("data.object.amount")?;
         let received = minor(fields.amount_received).at("data.object.amount_received")?;
         let id = fields.id.text().at("data.object.id")?;
+        let id = id.filter(|id| id.chars().count() <= ID_CHARS);
         let metadata = fields.metadata.object::<Metadata>().unwrap_or_default();
         let pact_id = metadata.and_then(|it| it.pact_id.text().unwrap_or_default());
+        let pact_id = pact_id.filter(|id| id.chars().count() <= ID_CHARS);
         Ok(Intent {
             id: id.ok_or(Problem::Missing).at("data.object.id")?,
             amount: Money {

@@ -54,7 +54,7 @@ impl FromRequest<Arc<App>> for StorefrontDelivery {
             .map_err(|()| Error::TopicHeader)?
             .filter(|topic| is_topic(topic))
             .ok_or(Error::TopicHeader)?;
-        let shop = shop(&parts.headers)?;
+        let shop = known(app, shop(&parts.headers)?)?;
         let webhook_id = text(&parts.headers, &WEBHOOK_ID)
             .map_err(|()| Error::WebhookIdHeader)?
             .filter(|id| !id.is_empty());
@@ -114,6 +114,18 @@ impl FromRequest<Arc<App>> for PaymentDelivery {
             ..new_job(app, request_id, Source::Payment, kind, body)
         };
         Ok(PaymentDelivery(job, memory))
+    }
+}
+
+/// The header is not signed: where shops are listed, a captured body cannot be sent again in
+/// the name of another, and a delivery that names none is of the only one.
+fn known(app: &App, shop: Option<String>) -> Result<Option<String>, Error> {
+    match (app.config.storefront_shops.as_slice(), shop) {
+        ([], shop) => Ok(shop),
+        ([only], None) => Ok(Some(only.clone())),
+        (_, None) => Ok(None),
+        (shops, Some(shop)) if shops.contains(&shop) => Ok(Some(shop)),
+        _ => Err(Error::ShopUnknown),
     }
 }
 

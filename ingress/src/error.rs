@@ -22,6 +22,7 @@ pub enum Error {
     ContentEncoding,
     TopicHeader,
     ShopHeader,
+    ShopUnknown,
     WebhookIdHeader,
     NotJson,
     NotAnObject,
@@ -83,6 +84,11 @@ impl Error {
                 S::UNPROCESSABLE_ENTITY,
                 None,
                 "X-Storefront-Shop-Domain is not a domain",
+            ),
+            Error::ShopUnknown => (
+                S::UNPROCESSABLE_ENTITY,
+                None,
+                "X-Storefront-Shop-Domain is not one of STOREFRONT_SHOPS",
             ),
             Error::WebhookIdHeader => (
                 S::UNPROCESSABLE_ENTITY,
@@ -168,7 +174,10 @@ impl Error {
             Error::BodyTooLarge => "too_large",
             Error::BodyIncomplete | Error::BodyTooSlow => "body",
             Error::ContentEncoding => "encoding",
-            Error::TopicHeader | Error::ShopHeader | Error::WebhookIdHeader => "header",
+            Error::TopicHeader
+            | Error::ShopHeader
+            | Error::ShopUnknown
+            | Error::WebhookIdHeader => "header",
             Error::NotJson | Error::NotAnObject | Error::Envelope => "json",
             Error::RateLimited(_) => "rate",
             Error::Unavailable => "unavailable",

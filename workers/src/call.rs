@@ -44,6 +44,11 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// When calls for which there was no room are tried again.
 const NO_ROOM: Duration = Duration::from_secs(1);
 
+/// When a call is made again that the provider is not ready for, and one for which a setting
+/// is to be mended.
+const HELD_BACK: Duration = Duration::from_mins(10);
+const MISCONFIGURED: Duration = Duration::from_secs(30);
+
 /// How long calls under way may go on after the process was told to stop.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -91,10 +96,19 @@ impl Worker {
     /// Starts the calls of a message, or puts them off.
     pub(crate) async fn calls(self: &Arc<Self>, jobs: Vec<Job>) -> sql::Result<()> {
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+        if jobs
+            .iter()
+            .all(|job| self.providers.is_left_alone(&job.kind))
+        {
+            return self
+                .put_off(&ids, PAUSE, "its provider does not answer others")
+                .await;
+        }
         let count = u32::try_from(jobs.len()).unwrap_or(u32::MAX);
         let room = self.calls.room.clone().acquire_many_owned(count);
         let Ok(room) = timeout(PATIENCE, room).await else {
-            return self.put_off(&ids).await;
+            let why = "it waits for other calls to end";
+            return self.put_off(&ids, NO_ROOM, why).await;
         };
         let mut room = room.ok();
         let now = self.parts.clock.now();
@@ -117,12 +131,13 @@ impl Worker {
         Ok(())
     }
 
-    async fn put_off(&self, ids: &[JobId]) -> sql::Result<()> {
+    /// A whole message, with one statement.
+    async fn put_off(&self, ids: &[JobId], pause: Duration, why: &str) -> sql::Result<()> {
         let clock = &self.parts.clock;
         let now = clock.now();
-        let run_at = now.plus(NO_ROOM.mul_f64(1.0 + clock.jitter()));
+        let run_at = now.plus(pause.mul_f64(1.0 + clock.jitter()));
         let mut tx = self.parts.db.begin().await?;
-        jobs::put_off(&mut tx, ids, now, run_at, "it waits for other calls to end").await?;
+        jobs::put_off(&mut tx, ids, now, run_at, why).await?;
         tx.commit().await
     }
 
@@ -164,10 +179,19 @@ impl Worker {
             Ok(Err(_)) => return Ended::Failed(Failure::retry(PANICKED)),
             Err(_) => return Ended::Failed(Failure::retry("it took too long")),
         };
-        let pause = PAUSE.mul_f64(1.0 + self.parts.clock.jitter());
-        // That the provider is left alone is not the job's failure, nor is an outage.
-        if let Some(CallFailure::Paused(_)) = error.downcast_ref() {
-            return Ended::PutOff(error, pause);
+        let spread = 1.0 + self.parts.clock.jitter();
+        let pause = PAUSE.mul_f64(spread);
+        // None of these is the job's failure, nor is an outage.
+        match error.downcast_ref() {
+            Some(CallFailure::Paused(_)) => return Ended::PutOff(error, pause),
+            Some(CallFailure::Waiting { .. }) => {
+                return Ended::PutOff(error, HELD_BACK.mul_f64(spread));
+            }
+            Some(CallFailure::Misconfigured { .. }) => {
+                tracing::error!(job = %job.id, %error, "a provider refuses our credential");
+                return Ended::PutOff(error, MISCONFIGURED.mul_f64(spread));
+            }
+            _ => {}
         }
         match outage(error) {
             Ok(error) => Ended::Failed(Failure::new(&error)),

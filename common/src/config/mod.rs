@@ -51,6 +51,8 @@ pub struct Config {
     pub amqp_prefix: String,
     pub storefront_secrets: Secrets,
     pub payment_secrets: Secrets,
+    /// The shops whose deliveries are taken, in lower case; empty: all.
+    pub storefront_shops: Vec<String>,
     /// `None`: the event alone asks for fulfilment.
     pub storefront_api: Option<Api>,
     /// `None`: refunds are recorded, and the event asks for them.
@@ -222,6 +224,7 @@ impl<'a> Reader<'a> {
         if development {
             self.refuse_exposure(listen_addr, database_url.as_deref(), amqp_url.as_deref());
         }
+        let storefront_shops = self.shops();
         let storefront_api = self.api("STOREFRONT_API_URL", "STOREFRONT_API_TOKEN");
         let payment_api = self.api("PAYMENT_API_URL", "PAYMENT_API_KEY");
         let dedupe = self.flag("COMMERCE_IDEMPOTENCY_ENABLED");
@@ -247,6 +250,7 @@ impl<'a> Reader<'a> {
             amqp_prefix: amqp_prefix?,
             storefront_secrets: Secrets::new(storefront?),
             payment_secrets: Secrets::new(payment?),
+            storefront_shops: storefront_shops?,
             storefront_api,
             payment_api,
             dedupe: dedupe?,
@@ -360,6 +364,27 @@ impl<'a> Reader<'a> {
             return None;
         }
         Some(secrets)
+    }
+
+    fn shops(&mut self) -> Option<Vec<String>> {
+        const NAME: &str = "STOREFRONT_SHOPS";
+        if self.settings.get(NAME).is_none() {
+            return Some(Vec::new());
+        }
+        let text = self.text(NAME)?.to_ascii_lowercase();
+        let shops: Vec<String> = text.split(',').map(|part| part.trim().to_owned()).collect();
+        let is_domain = |shop: &String| {
+            !shop.is_empty()
+                && shop
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || "-.".contains(c))
+        };
+        if let Some(wrong) = shops.iter().find(|shop| !is_domain(shop)) {
+            let what = format!("has {wrong:?}; it must be shop domains separated by commas");
+            self.wrong(NAME, what);
+            return None;
+        }
+        Some(shops)
     }
 
     /// An API needs its address and its credential; without both it is not used.

@@ -75,6 +75,11 @@ pub const SETTINGS: &[Setting] = &[
         "Signing secret of the payment provider; a list for rotation, newest first",
     ),
     setting(
+        "STOREFRONT_SHOPS",
+        None,
+        "Shop domains whose deliveries are taken, separated by commas. Unset: all",
+    ),
+    setting(
         "STOREFRONT_API_URL",
         None,
         "The storefront's admin API, for fulfilments. Unset: the event alone asks for them",

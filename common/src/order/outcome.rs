@@ -2,7 +2,7 @@
 //! back into stock and what is refunded, and which changes lead from one record to the
 //! next. Functions of the record alone, so they come out the same however it came about.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use super::record::{Record, Restock, Shipment};
@@ -83,51 +83,57 @@ impl Record {
     /// Units that go back into stock by line id, when the order is cancelled: those never
     /// shipped and those that came back, but not what a refund wrote off.
     pub fn restocked(&self) -> BTreeMap<i64, i64> {
-        let mut units = BTreeMap::new();
         if self.cancelled.is_none() {
-            return units;
+            return BTreeMap::new();
         }
-        for line in &self.lines.value {
-            let shipped = self.shipped(line.id).min(line.quantity);
-            let returned = self.refunded(line.id, Restock::Return).min(shipped);
-            let written_off = self.refunded(line.id, Restock::No);
+        let (shipped, told) = self.shipped();
+        let mut refunded: HashMap<(i64, Restock), i64> = HashMap::new();
+        for line in self.refunds.value.iter().flat_map(|refund| &refund.lines) {
+            let units = refunded.entry((line.line_id, line.restock)).or_default();
+            *units = units.saturating_add(line.quantity);
+        }
+        let refunded = |line, restock| refunded.get(&(line, restock)).copied().unwrap_or(0);
+        let lines = self.lines.value.iter().map(|line| {
+            let held = match shipped.get(&line.id) {
+                Some(units) if *units > 0 => *units,
+                // No shipment tells: all, if the line says so, or the order was fulfilled.
+                _ if line.fulfillment_status.as_deref() == Some("fulfilled") => line.quantity,
+                _ if self.was_fulfilled && !told => line.quantity,
+                _ => 0,
+            };
+            let shipped = held.min(line.quantity);
+            let returned = refunded(line.id, Restock::Return).min(shipped);
+            let written_off = refunded(line.id, Restock::No);
             // Units that are with the customer are written off first.
             let lost = written_off.saturating_sub(shipped - returned).max(0);
             let unshipped = (line.quantity - shipped).saturating_sub(lost).max(0);
-            units.insert(line.id, unshipped + returned);
-        }
-        units
+            (line.id, unshipped + returned)
+        });
+        lines.collect()
     }
 
-    fn refunded(&self, line_id: i64, restock: Restock) -> i64 {
-        let lines = self.refunds.value.iter().flat_map(|refund| &refund.lines);
-        lines
-            .filter(|line| line.line_id == line_id && line.restock == restock)
-            .fold(0, |sum, line| sum.saturating_add(line.quantity))
-    }
-
-    /// Units of a line that live shipments hold; all of them when the line says so and no
-    /// shipment tells.
-    fn shipped(&self, line_id: i64) -> i64 {
+    /// Units by line id that live shipments hold, and whether any of them tells its lines.
+    fn shipped(&self) -> (HashMap<i64, i64>, bool) {
+        let mut units: HashMap<i64, i64> = HashMap::new();
         let live = self.shipments.values().filter(|part| part.value.is_live());
-        let units = live
-            .flat_map(|part| &part.value.lines)
-            .filter(|(id, _)| *id == line_id)
-            .fold(0_i64, |sum, (_, units)| sum.saturating_add(*units));
-        let line = self.lines.value.iter().find(|line| line.id == line_id);
-        match line {
-            Some(line) if units == 0 && line.fulfillment_status.as_deref() == Some("fulfilled") => {
-                line.quantity
-            }
-            _ => units,
+        for (line, quantity) in live.flat_map(|part| &part.value.lines) {
+            let units = units.entry(*line).or_default();
+            *units = units.saturating_add(*quantity);
         }
+        let told = !units.is_empty();
+        (units, told)
     }
 
     /// What was paid for the order, in minor units, as far as the storefront tells.
     pub fn paid_minor(&self) -> Option<i64> {
-        let totals = &self.totals.value;
-        let outstanding = totals.outstanding.unwrap_or(0);
-        Some(totals.total?.saturating_sub(outstanding).max(0))
+        let outstanding = self.outstanding.value.unwrap_or(0);
+        let total = self.totals.value.total?;
+        Some(total.saturating_sub(outstanding).max(0))
+    }
+
+    /// True when the storefront took money for it, all or a part.
+    pub fn took_money(&self) -> bool {
+        self.was_paid || self.financial.value == Some(FinancialStatus::PartiallyPaid)
     }
 }
 
@@ -188,6 +194,7 @@ fn visible(record: &Record) -> impl PartialEq + '_ {
         status(&record.financial.value),
         shipped(&record.fulfillment.value),
         &record.totals.value,
+        record.outstanding.value,
         &record.lines.value,
     )
 }

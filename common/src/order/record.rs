@@ -63,13 +63,6 @@ impl<T: Default> Part<T> {
     }
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Label {
-    /// As the shop shows it, such as `#1001`.
-    pub name: Option<String>,
-    pub ordered_at: Option<i64>,
-}
-
 /// Minor units of `currency`; all None without one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
@@ -77,13 +70,10 @@ pub struct Totals {
     pub total: Option<i64>,
     pub subtotal: Option<i64>,
     pub tax: Option<i64>,
-    /// What is still to be paid.
-    pub outstanding: Option<i64>,
 }
 
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Contact {
-    pub customer_id: Option<i64>,
     pub email: Option<String>,
     pub phone: Option<String>,
 }
@@ -120,7 +110,7 @@ pub struct ReturnedLine {
 }
 
 /// What a refund did with its units (the provider's `restock_type`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Restock {
     /// They had not been shipped, and stay in stock.
@@ -155,11 +145,18 @@ impl Shipment {
 pub struct Record {
     /// The newest.
     pub version: Version,
-    pub label: Part<Label>,
+    /// As the shop shows it, such as `#1001`.
+    pub name: Part<Option<String>>,
+    /// The earliest that was told, Unix milliseconds.
+    pub ordered_at: Option<i64>,
     pub totals: Part<Totals>,
+    /// What is still to be paid, in minor units of the totals' currency.
+    pub outstanding: Part<Option<i64>>,
     pub financial: Part<Option<FinancialStatus>>,
     pub fulfillment: Part<Option<FulfillmentStatus>>,
     pub lines: Part<Vec<Line>>,
+    /// The customer's id.
+    pub customer: Part<Option<i64>>,
     pub contact: Part<Contact>,
     pub addresses: Part<Addresses>,
     pub refunds: Part<Vec<Returned>>,
@@ -221,14 +218,8 @@ impl Record {
         });
         Record {
             version,
-            label: Part::told(
-                told.name,
-                version,
-                Label {
-                    name: order.name,
-                    ordered_at: order.created_at,
-                },
-            ),
+            name: Part::told(told.name, version, order.name),
+            ordered_at: order.created_at,
             totals: Part::told(
                 told.total,
                 version,
@@ -237,9 +228,9 @@ impl Record {
                     total: minor(order.total),
                     subtotal: minor(order.subtotal),
                     tax: minor(order.tax),
-                    outstanding: minor(order.outstanding),
                 },
             ),
+            outstanding: Part::told(told.outstanding, version, minor(order.outstanding)),
             was_paid: matches!(
                 financial,
                 Some(
@@ -261,11 +252,15 @@ impl Record {
                 fulfillment,
             ),
             lines: Part::told(told.lines, version, order.lines),
+            customer: Part::told(
+                told.customer,
+                version,
+                order.customer.and_then(|customer| customer.id),
+            ),
             contact: Part::told(
                 told.contact,
                 version,
                 Contact {
-                    customer_id: order.customer.and_then(|customer| customer.id),
                     email: order.email,
                     phone: order.phone,
                 },
@@ -295,11 +290,17 @@ impl Record {
     /// Takes in what another delivery said, newer or older.
     pub fn join(&mut self, other: Record) {
         self.version = self.version.max(other.version);
-        self.label.join(other.label);
+        self.name.join(other.name);
+        self.ordered_at = match (self.ordered_at, other.ordered_at) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
         self.totals.join(other.totals);
         self.financial.join(other.financial);
         self.fulfillment.join(other.fulfillment);
         self.lines.join(other.lines);
+        self.outstanding.join(other.outstanding);
+        self.customer.join(other.customer);
         self.contact.join(other.contact);
         self.addresses.join(other.addresses);
         self.refunds.join(other.refunds);

@@ -32,6 +32,11 @@ impl Breaker {
         }
     }
 
+    /// True while [`Breaker::admits`] would refuse.
+    pub fn is_open(&self) -> bool {
+        self.lock().is_some_and(|until| Instant::now() < until)
+    }
+
     /// The provider does not answer.
     pub fn open(&self) {
         *self.lock() = Some(Instant::now() + PAUSE);
@@ -58,7 +63,7 @@ mod tests {
         let breaker = Breaker::default();
         assert!(breaker.admits() && breaker.admits());
         breaker.open();
-        assert!(!breaker.admits());
+        assert!(breaker.is_open() && !breaker.admits());
         tokio::time::advance(PAUSE).await;
         assert!(breaker.admits(), "the one that asks");
         assert!(!breaker.admits(), "the others wait for its answer");

@@ -38,6 +38,19 @@ pub enum Failure {
     /// The provider has not answered others just now and is left alone for a moment.
     #[error("COMMERCE_003: the {0} provider does not answer; it is left alone for a moment")]
     Paused(&'static str),
+    /// The provider does not take our credential. Nothing is wrong with the call.
+    #[error("the {provider} provider answered {status}; check {setting}")]
+    Misconfigured {
+        provider: &'static str,
+        status: u16,
+        setting: &'static str,
+    },
+    /// The provider is not ready for it, and may be so for days.
+    #[error("the {provider} provider {what}")]
+    Waiting {
+        provider: &'static str,
+        what: &'static str,
+    },
     /// Asking again will not help.
     #[error("the {provider} provider refused: {what}")]
     Refused {
@@ -50,6 +63,8 @@ pub enum Failure {
 #[derive(Clone)]
 struct Provider {
     name: &'static str,
+    /// The setting that holds the credential.
+    setting: &'static str,
     client: Client,
     url: String,
     token: String,
@@ -57,16 +72,22 @@ struct Provider {
 }
 
 impl Provider {
-    fn new(name: &'static str, api: &Api) -> Self {
-        let client = Client::builder()
+    fn new(name: &'static str, setting: &'static str, api: &Api) -> Self {
+        let mut client = Client::builder()
             .connect_timeout(CONNECT_DEADLINE)
             .timeout(ANSWER_DEADLINE)
             .redirect(reqwest::redirect::Policy::none())
-            .user_agent(concat!("waybill/", env!("CARGO_PKG_VERSION")))
+            .user_agent(concat!("waybill/", env!("CARGO_PKG_VERSION")));
+        if is_loopback(&api.url) {
+            // A proxy of the environment would look for it on its own host.
+            client = client.no_proxy();
+        }
+        let client = client
             .build()
             .expect("a client without a proxy or certificate of its own can be built");
         Provider {
             name,
+            setting,
             client,
             url: api.url.clone(),
             token: api.token.expose().to_owned(),
@@ -87,9 +108,17 @@ impl Provider {
         loop {
             let answer = tokio::time::timeout(ANSWER_DEADLINE, call()).await;
             let result = answer.unwrap_or_else(|_| Err(self.timeout("did not answer in time")));
-            if !matches!(result, Err(Failure::Timeout { .. })) {
-                self.breaker.close();
-                return result;
+            match result {
+                Err(Failure::Timeout { .. }) => {}
+                // So it will be with every other call.
+                Err(Failure::Misconfigured { .. }) => {
+                    self.breaker.open();
+                    return result;
+                }
+                _ => {
+                    self.breaker.close();
+                    return result;
+                }
             }
             let Some(pause) = pauses.next() else {
                 self.breaker.open();
@@ -122,7 +151,22 @@ impl Provider {
         if later {
             return Err(self.timeout(&format!("answered {}", status.as_u16())));
         }
+        if [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&status) {
+            return Err(Failure::Misconfigured {
+                provider: self.name,
+                status: status.as_u16(),
+                setting: self.setting,
+            });
+        }
+        if status.is_redirection() {
+            let what = format!("it answered {}; check its address", status.as_u16());
+            return Err(self.refused(what));
+        }
         Ok(response)
+    }
+
+    fn is_left_alone(&self) -> bool {
+        self.breaker.is_open()
     }
 
     /// The JSON of an answer; one that breaks off or is none says nothing about the effect.
@@ -139,6 +183,13 @@ impl Provider {
         })
     }
 
+    fn waiting(&self, what: &'static str) -> Failure {
+        Failure::Waiting {
+            provider: self.name,
+            what,
+        }
+    }
+
     fn timeout(&self, what: &str) -> Failure {
         Failure::Timeout {
             provider: self.name,
@@ -152,4 +203,13 @@ impl Provider {
             what,
         }
     }
+}
+
+fn is_loopback(url: &str) -> bool {
+    let Ok(url) = reqwest::Url::parse(url) else {
+        return false;
+    };
+    let host = url.host_str().unwrap_or_default();
+    let address: Result<std::net::IpAddr, _> = host.trim_matches(['[', ']']).parse();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }

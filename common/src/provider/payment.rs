@@ -46,8 +46,13 @@ struct ErrorObject {
 impl Payment {
     pub fn new(api: &Api) -> Self {
         Payment {
-            provider: Provider::new("payment", api),
+            provider: Provider::new("payment", "PAYMENT_API_KEY", api),
         }
+    }
+
+    /// True while the provider is left alone because it did not answer.
+    pub fn is_left_alone(&self) -> bool {
+        self.provider.is_left_alone()
     }
 
     /// Gives back all that is left of a payment intent. `key` is the idempotency key.
@@ -82,8 +87,8 @@ impl Payment {
         let status = response.status();
         if status == StatusCode::OK {
             let refund: RefundObject = self.provider.json(response).await?;
-            if refund.status.as_deref() == Some("failed") {
-                return Err(self.provider.refused("the refund failed".to_owned()));
+            if let Some(status @ ("failed" | "canceled")) = refund.status.as_deref() {
+                return Err(self.provider.refused(format!("the refund is {status}")));
             }
             return Ok(Refunded::Issued {
                 id: refund.id,
@@ -109,9 +114,5 @@ fn told(status: StatusCode, code: &str) -> String {
     } else {
         String::new()
     };
-    let hint = match status {
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => "; check PAYMENT_API_KEY",
-        _ => "",
-    };
-    format!("it answered {}{code}{hint}", status.as_u16())
+    format!("it answered {}{code}", status.as_u16())
 }

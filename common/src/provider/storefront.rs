@@ -17,7 +17,7 @@ pub struct Storefront {
 /// What a request for fulfilment came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Requested {
-    /// The storefront's id of the fulfilment.
+    /// The storefront's id of the fulfilment, the first when there are several.
     Created { id: String },
     /// Nothing of the order is open: it was fulfilled or cancelled there already.
     NothingOpen,
@@ -47,11 +47,12 @@ struct CreatedFulfillment {
 impl Storefront {
     pub fn new(api: &Api) -> Self {
         Storefront {
-            provider: Provider::new("storefront", api),
+            provider: Provider::new("storefront", "STOREFRONT_API_TOKEN", api),
         }
     }
 
-    /// Creates the fulfilment of all that is open of an order. `key` is the idempotency key.
+    /// Creates fulfilments of all that is open of an order. The idempotency key of each is
+    /// `key` and the id of its fulfilment order.
     pub async fn request_fulfillment(
         &self,
         shop: &str,
@@ -62,19 +63,30 @@ impl Storefront {
         self.provider.patiently(call).await
     }
 
+    /// True while the storefront is left alone because it did not answer.
+    pub fn is_left_alone(&self) -> bool {
+        self.provider.is_left_alone()
+    }
+
+    /// One fulfilment for each fulfilment order: they may be at different locations.
     async fn create_what_is_open(
         &self,
         shop: &str,
         order_id: i64,
         key: Uuid,
     ) -> Result<Requested, Failure> {
-        let open = self.open(shop, order_id).await?;
-        if open.is_empty() {
-            return Ok(Requested::NothingOpen);
+        let mut first = None;
+        for id in self.open(shop, order_id).await? {
+            let created = self.create(shop, order_id, id, key).await?;
+            first = first.or(created);
         }
-        self.create(shop, &open, key).await
+        Ok(match first {
+            Some(id) => Requested::Created { id },
+            None => Requested::NothingOpen,
+        })
     }
 
+    /// The ids of the fulfilment orders that are open.
     async fn open(&self, shop: &str, order_id: i64) -> Result<Vec<i64>, Failure> {
         let path = format!("orders/{order_id}/fulfillment_orders.json");
         let request = self.provider.client.get(self.url(&path));
@@ -84,21 +96,33 @@ impl Storefront {
             return Err(self.provider.refused(told(status)));
         }
         let orders: FulfillmentOrders = self.provider.json(response).await?;
-        let open = orders.fulfillment_orders.into_iter();
-        Ok(open
+        let orders = orders.fulfillment_orders;
+        let is_held =
+            |order: &FulfillmentOrder| ["on_hold", "scheduled"].contains(&order.status.as_str());
+        let open: Vec<i64> = orders
+            .iter()
             .filter(|order| order.status == "open")
             .map(|order| order.id)
-            .collect())
+            .collect();
+        if open.is_empty() && orders.iter().any(is_held) {
+            return Err(self
+                .provider
+                .waiting("holds the order back; it is asked again later"));
+        }
+        Ok(open)
     }
 
-    async fn create(&self, shop: &str, open: &[i64], key: Uuid) -> Result<Requested, Failure> {
-        let orders: Vec<_> = open
-            .iter()
-            .map(|id| json!({ "fulfillment_order_id": id }))
-            .collect();
+    /// None: it was closed meanwhile.
+    async fn create(
+        &self,
+        shop: &str,
+        order_id: i64,
+        id: i64,
+        key: Uuid,
+    ) -> Result<Option<String>, Failure> {
         let body = json!({
             "fulfillment": {
-                "line_items_by_fulfillment_order": orders,
+                "line_items_by_fulfillment_order": [{ "fulfillment_order_id": id }],
                 "notify_customer": false,
             }
         });
@@ -106,19 +130,17 @@ impl Storefront {
             .provider
             .client
             .post(self.url("fulfillments.json"))
-            .header("Idempotency-Key", key.to_string())
+            .header("Idempotency-Key", format!("{key}-{id}"))
             .json(&body);
         let response = self.provider.send(self.headers(request, shop)).await?;
         match response.status() {
             StatusCode::OK | StatusCode::CREATED => {
                 let created: Created = self.provider.json(response).await?;
-                let id = created.fulfillment.id.to_string();
-                Ok(Requested::Created { id })
+                Ok(Some(created.fulfillment.id.to_string()))
             }
-            // Someone else closed them since they were listed: look again.
-            StatusCode::UNPROCESSABLE_ENTITY => Err(self
-                .provider
-                .timeout("has no open fulfilment order any more")),
+            StatusCode::UNPROCESSABLE_ENTITY if !self.open(shop, order_id).await?.contains(&id) => {
+                Ok(None)
+            }
             status => Err(self.provider.refused(told(status))),
         }
     }
@@ -138,16 +160,9 @@ impl Storefront {
 }
 
 fn told(status: StatusCode) -> String {
-    match status {
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            format!(
-                "it answered {}; check STOREFRONT_API_TOKEN",
-                status.as_u16()
-            )
-        }
-        StatusCode::NOT_FOUND => {
-            "it answered 404; does STOREFRONT_API_URL belong to the shop of this order?".to_owned()
-        }
-        status => format!("it answered {}", status.as_u16()),
-    }
+    let hint = match status {
+        StatusCode::NOT_FOUND => "; does STOREFRONT_API_URL belong to the shop of this order?",
+        _ => "",
+    };
+    format!("it answered {}{hint}", status.as_u16())
 }

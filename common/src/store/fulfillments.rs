@@ -13,6 +13,8 @@ pub enum ProviderState {
     Created,
     /// Nothing was left to be shipped.
     NotNeeded,
+    /// The storefront refuses it for good.
+    Failed,
 }
 
 impl ProviderState {
@@ -21,6 +23,7 @@ impl ProviderState {
             ProviderState::Pending => "pending",
             ProviderState::Created => "created",
             ProviderState::NotNeeded => "not_needed",
+            ProviderState::Failed => "failed",
         }
     }
 }
@@ -73,36 +76,37 @@ pub async fn is_wanted(db: &Db, key: &Key) -> Result<bool> {
     let row = db
         .query(
             "select 1 as wanted from fulfillments
-             where shop = $1 and order_id = $2 and state = $3 and provider_state = $4",
+             where shop = $1 and order_id = $2 and state = $3
+               and provider_state in ('pending', 'failed')",
         )
         .bind(key.0.as_str())
         .bind(key.1)
         .bind(FulfillmentState::Requested.as_str())
-        .bind(ProviderState::Pending.as_str())
         .fetch_optional()
         .await?;
     Ok(row.is_some())
 }
 
-/// Records what the storefront answered to the request, once.
+/// Records what the storefront answered to the request. False: it was recorded before.
 pub async fn answered(
     tx: &mut Tx,
     key: &Key,
     state: ProviderState,
     provider_id: Option<&str>,
     now: Timestamp,
-) -> Result<()> {
-    tx.query(
-        "update fulfillments set provider_state = $1, provider_id = $2, updated_at = $3
-         where shop = $4 and order_id = $5 and provider_state = $6",
-    )
-    .bind(state.as_str())
-    .bind(provider_id)
-    .bind(now.0)
-    .bind(key.0.as_str())
-    .bind(key.1)
-    .bind(ProviderState::Pending.as_str())
-    .execute()
-    .await?;
-    Ok(())
+) -> Result<bool> {
+    let changed = tx
+        .query(
+            "update fulfillments set provider_state = $1, provider_id = $2, updated_at = $3
+             where shop = $4 and order_id = $5
+               and provider_state in ('pending', 'failed') and provider_state <> $1",
+        )
+        .bind(state.as_str())
+        .bind(provider_id)
+        .bind(now.0)
+        .bind(key.0.as_str())
+        .bind(key.1)
+        .execute()
+        .await?;
+    Ok(changed == 1)
 }

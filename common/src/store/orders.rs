@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 
 use crate::clock::Timestamp;
 use crate::money::{Currency, Money};
+use crate::order::record::Returned;
 use crate::sql::{Db, Result, Row, Tx};
 use crate::store::order_lines::{self, StoredLine};
 use crate::store::refunds::{self, Refund};
 use crate::store::shipments::{self, StoredShipment};
-use crate::store::{inventory, qr_codes};
+use crate::store::{inventory, parsed, qr_codes};
 
 /// The shops that have an order with this id; two at most.
 pub async fn shops(tx: &mut Tx, id: i64) -> Result<Vec<String>> {
@@ -23,33 +24,27 @@ pub async fn shops(tx: &mut Tx, id: i64) -> Result<Vec<String>> {
     rows.iter().map(|row| row.get("shop")).collect()
 }
 
-/// The orders of an agreement; two at most. An order without one of its own goes by its id.
+/// The orders that claim an agreement; two at most. An order claims what its attribute
+/// names; without one, its id. Buyers can write that attribute on some storefronts, so a
+/// claim by attribute is worth no more than one by id.
 pub async fn of_pact(tx: &mut Tx, pact_id: &str) -> Result<Vec<records::Key>> {
+    let id = pact_id.parse::<i64>().ok();
+    let id = id.filter(|id| id.to_string() == pact_id);
     let rows = tx
-        .query("select shop, id from orders where pact_id = $1 order by shop, id limit 2")
+        .query(
+            "select shop, id from orders where pact_id = $1
+             union all
+             select shop, id from orders where id = $2 and pact_id is null
+             order by shop, id
+             limit 2",
+        )
         .bind(pact_id)
+        .bind(id)
         .fetch_all()
         .await?;
-    let mut keys = rows
-        .iter()
+    rows.iter()
         .map(|row| Ok((row.get("shop")?, row.get("id")?)))
-        .collect::<Result<Vec<records::Key>>>()?;
-    if keys.is_empty()
-        && let Ok(id) = pact_id.parse::<i64>()
-        && id.to_string() == pact_id
-    {
-        let rows = tx
-            .query(
-                "select shop from orders where id = $1 and pact_id is null order by shop limit 2",
-            )
-            .bind(id)
-            .fetch_all()
-            .await?;
-        for row in &rows {
-            keys.push((row.get("shop")?, id));
-        }
-    }
-    Ok(keys)
+        .collect()
 }
 
 /// An order as it stands, without personal data.
@@ -69,6 +64,8 @@ pub struct StoredOrder {
     pub lines: Vec<StoredLine>,
     pub shipments: Vec<StoredShipment>,
     pub refunds: Vec<Refund>,
+    /// What the storefront refunded itself.
+    pub storefront_refunds: Vec<Returned>,
     /// Units by line id that went back into stock.
     pub restocked: Vec<(i64, i64)>,
     pub tracking_url: Option<String>,
@@ -82,6 +79,9 @@ pub struct StoredOrder {
 #[derive(Clone, Debug, Serialize)]
 pub struct Fulfillment {
     pub state: String,
+    /// What became of the request at the storefront: `pending`, `created`, `not_needed` or
+    /// `failed`; None: it was not asked.
+    pub provider_state: Option<String>,
     pub initiated_at: Timestamp,
     pub requested_at: Option<Timestamp>,
     pub fulfilled_at: Option<Timestamp>,
@@ -95,13 +95,7 @@ impl StoredOrder {
     pub fn view(&self, public_url: &str) -> Value {
         let base = format!("{public_url}/api/commerce/orders/{}", self.id);
         let shop = percent(&self.shop);
-        let link = |path: &str| {
-            if self.shop.is_empty() {
-                format!("{base}/{path}")
-            } else {
-                format!("{base}/{path}?shop={shop}")
-            }
-        };
+        let link = |path: &str| format!("{base}/{path}?shop={shop}");
         let amount = |money: Option<Money>| money.map(|money| money.to_string());
         let shipments: Vec<Value> = self
             .shipments
@@ -135,6 +129,15 @@ impl StoredOrder {
             })
             .collect();
         let refunds: Vec<Value> = self.refunds.iter().map(refund).collect();
+        let storefront_refunds: Vec<Value> = self
+            .storefront_refunds
+            .iter()
+            .map(|refund| {
+                let minor = refund.amount;
+                let money = self.currency.map(|currency| Money { minor, currency });
+                json!({ "id": refund.id, "amount": amount(money) })
+            })
+            .collect();
         let restocked: Vec<Value> = self
             .restocked
             .iter()
@@ -161,6 +164,7 @@ impl StoredOrder {
             })),
             "shipments": shipments,
             "refunds": refunds,
+            "storefront_refunds": storefront_refunds,
             "restocked": restocked,
             "created_at": self.ordered_at,
             "cancelled_at": self.cancelled_at,
@@ -204,7 +208,17 @@ pub enum Found {
 pub async fn find(db: &Db, id: i64, shop: Option<&str>) -> Result<Found> {
     let rows = db
         .query(
-            "select orders.*, fulfillments.state as state,
+            "select orders.shop as shop, orders.id as id, orders.name as name,
+                    orders.currency as currency, orders.total_minor as total_minor,
+                    orders.subtotal_minor as subtotal_minor, orders.tax_minor as tax_minor,
+                    orders.outstanding_minor as outstanding_minor,
+                    orders.financial_status as financial_status,
+                    orders.fulfillment_status as fulfillment_status,
+                    orders.refunds as refunds, orders.ordered_at as ordered_at,
+                    orders.cancelled_at as cancelled_at,
+                    orders.cancel_reason as cancel_reason, orders.updated_at as updated_at,
+                    fulfillments.state as state,
+                    fulfillments.provider_state as provider_state,
                     fulfillments.initiated_at as initiated_at,
                     fulfillments.requested_at as requested_at,
                     fulfillments.fulfilled_at as fulfilled_at,
@@ -261,6 +275,7 @@ fn read(row: &Row) -> Result<StoredOrder> {
     ) {
         (Some(state), Some(initiated_at), Some(updated_at)) => Some(Fulfillment {
             state,
+            provider_state: row.get("provider_state")?,
             initiated_at,
             requested_at: time("requested_at")?,
             fulfilled_at: time("fulfilled_at")?,
@@ -284,6 +299,10 @@ fn read(row: &Row) -> Result<StoredOrder> {
         lines: Vec::new(),
         shipments: Vec::new(),
         refunds: Vec::new(),
+        storefront_refunds: match row.get::<Option<String>>("refunds")? {
+            Some(refunds) => parsed(&refunds)?,
+            None => Vec::new(),
+        },
         restocked: Vec::new(),
         tracking_url: row.get("url")?,
         ordered_at: time("ordered_at")?,

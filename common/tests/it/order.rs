@@ -567,10 +567,6 @@ fn a_wrong_value_where_it_matters_is_refused_by_name() {
         /fulfillments = [{}]                -> fulfillments[].id is missing
         /fulfillments = [{"id":1},{"id":"1"}] -> fulfillments[].id occurs twice
         /refunds = [{"id": 0}]              -> refunds[].id is out of range
-        /refunds/0/transactions = 1         -> refunds[].transactions has the wrong type or shape
-        /refunds/0/transactions/0/id = ""   -> refunds[].transactions[].id is missing
-        /refunds/0/transactions/0/amount = "1.001" -> refunds[].transactions[].amount has more decimals than its currency
-        /refunds/0/transactions/0/currency = "?" -> refunds[].transactions[].currency is not a currency code
         /refunds/0/refund_line_items/0/line_item_id = null -> refunds[].refund_line_items[].line_item_id is missing
     "#;
     for case in cases.trim().lines().chain([nines.as_str()]) {
@@ -594,6 +590,7 @@ fn a_wrong_type_where_it_does_not_matter_costs_that_field_alone() {
         /customer /customer/email /customer/phone /customer/first_name /customer/last_name
         /line_items/0/variant_id /line_items/0/title /line_items/0/price /line_items/0/sku
         /line_items/0/fulfillment_status /refunds/0/created_at
+        /refunds/0/transactions /refunds/0/transactions/0/id /refunds/0/transactions/0/amount
         /refunds/0/transactions/0/kind /refunds/0/transactions/0/parent_id
         /refunds/0/refund_line_items/0/subtotal /refunds/0/refund_line_items/0/restock_type";
     for pointer in pointers.split_whitespace() {

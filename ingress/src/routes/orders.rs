@@ -103,11 +103,25 @@ pub struct Parcel {
     tracking_number: String,
 }
 
+impl FromRequestParts<Arc<App>> for Parcel {
+    type Rejection = Error;
+
+    /// What is not UTF-8, or NUL, which no database takes, is no number of ours.
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Error> {
+        let path = Path::<Parcel>::from_request_parts(parts, app).await;
+        let Path(parcel) = path.map_err(|_| Error::QrNotFound)?;
+        if parcel.tracking_number.contains('\0') {
+            return Err(Error::QrNotFound);
+        }
+        Ok(parcel)
+    }
+}
+
 pub async fn parcel_qr_png(
     _key: ApiKey,
     State(app): State<Arc<App>>,
     wanted: Wanted,
-    Path(parcel): Path<Parcel>,
+    parcel: Parcel,
 ) -> Result<Response, Error> {
     let (_, png) = parcel_code(&app, wanted, &parcel).await?;
     Ok(picture("image/png", png))
@@ -117,7 +131,7 @@ pub async fn parcel_qr_svg(
     _key: ApiKey,
     State(app): State<Arc<App>>,
     wanted: Wanted,
-    Path(parcel): Path<Parcel>,
+    parcel: Parcel,
 ) -> Result<Response, Error> {
     let (url, _) = parcel_code(&app, wanted, &parcel).await?;
     svg(&app, &url)
@@ -146,9 +160,6 @@ async fn parcel_code(
 ) -> Result<(String, Vec<u8>), Error> {
     let order = find(app, wanted).await?;
     let number = parcel.tracking_number.as_str();
-    if number.contains('\0') {
-        return Err(Error::QrNotFound);
-    }
     shipments::code(&app.db, &order.shop, order.id, number)
         .await?
         .ok_or(Error::QrNotFound)

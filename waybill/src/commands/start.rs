@@ -43,13 +43,15 @@ pub async fn development(settings: &Settings) -> Result<()> {
     ended
 }
 
-/// The sandbox, when a provider's API is not set, with the settings that lead to it.
+/// The sandbox in place of the providers' APIs that are not set, with the settings that lead
+/// to it. It is for development secrets alone: it would sign with yours, and answer for
+/// orders that are real.
 async fn start_sandbox(settings: &mut Settings) -> Result<Option<Sandbox>> {
-    let wanted =
-        |url: &str, token: &str| settings.get(url).is_none() && settings.get(token).is_none();
-    let storefront = wanted("STOREFRONT_API_URL", "STOREFRONT_API_TOKEN");
-    let payment = wanted("PAYMENT_API_URL", "PAYMENT_API_KEY");
-    if !storefront && !payment {
+    let unset = |names: [&str; 2]| names.iter().all(|name| settings.get(name).is_none());
+    let storefront = unset(["STOREFRONT_API_URL", "STOREFRONT_API_TOKEN"]);
+    let payment = unset(["PAYMENT_API_URL", "PAYMENT_API_KEY"]);
+    let development = unset(["STOREFRONT_WEBHOOK_SECRET", "PAYMENT_WEBHOOK_SECRET"]);
+    if !development || !(storefront || payment) {
         return Ok(None);
     }
     // A wrong setting is reported with all others, when all are checked.

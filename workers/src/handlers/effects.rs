@@ -8,16 +8,19 @@ use common::job::{JobId, Queue, Source, State};
 use common::sql::{self, Tx};
 use common::store::events::{self, Event, Outlet};
 use common::store::jobs::{self, NewJob};
-use common::store::orders::records::{Entry, Key};
+use common::store::orders::records::Key;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::Context;
 use crate::failure::permanent;
 
-/// Events of one order that may be written in the transaction that inserts it: its row, which
-/// holds the time of the last one, is written before they are known.
+/// Times that an order's row reserves for the events of a message: it holds the time of the
+/// last one, and is written before they are known.
 pub const RESERVED: i64 = 31;
+
+/// Entries of a list in an event.
+pub const MOST_LISTED: usize = 1000;
 
 /// A job to be rung once it is committed.
 #[derive(Clone, Copy, Debug)]
@@ -98,11 +101,6 @@ impl<'a> Effects<'a> {
     pub fn rings(&self) -> &[Ring] {
         &self.rings
     }
-}
-
-/// Where an order that is being inserted starts to count its events.
-pub fn first_event(entry: &Entry) -> Timestamp {
-    Timestamp(entry.events_at.0 - RESERVED)
 }
 
 /// The body of a job of our own.

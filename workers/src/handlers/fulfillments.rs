@@ -6,10 +6,11 @@ use anyhow::Result;
 use common::job::Job;
 use common::provider::Failure;
 use common::provider::storefront::Requested;
-use common::sql::{Db, Tx};
+use common::sql::{self, Db, Tx};
 use common::store::fulfillments::{self, ProviderState};
-use common::store::orders::records::Key;
+use common::store::orders::records::{self, Key};
 use serde::Deserialize;
+use serde_json::json;
 
 use super::effects::{self, Effects};
 use super::{Answer, Providers};
@@ -55,10 +56,31 @@ pub async fn record(
     Ok(())
 }
 
+/// Records that the storefront will not do it, and tells of it.
+pub async fn gave_up(
+    effects: &mut Effects<'_>,
+    tx: &mut Tx,
+    job: &Job,
+    error: &str,
+) -> sql::Result<()> {
+    let Ok(key) = key(job) else { return Ok(()) };
+    let Some(mut entry) = records::load(tx, &[&key]).await?.remove(&key) else {
+        return Ok(());
+    };
+    let failed = ProviderState::Failed;
+    if !fulfillments::answered(tx, &key, failed, None, effects.now).await? {
+        return Ok(());
+    }
+    let body = json!({ "error": error });
+    let events_at = &mut entry.events_at;
+    effects.event(&key, events_at, "order.fulfillment_failed", body);
+    records::save(tx, &[(&key, &entry)], effects.now).await
+}
+
 /// A refusal is for good; the rest is tried again.
 pub fn failed(failure: Failure) -> anyhow::Error {
     match failure {
         Failure::Refused { .. } => permanent(failure),
-        Failure::Timeout { .. } | Failure::Paused(_) => failure.into(),
+        other => other.into(),
     }
 }

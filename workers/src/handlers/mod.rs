@@ -49,6 +49,18 @@ pub struct Providers {
 }
 
 impl Providers {
+    /// True while calls of this kind would be refused, because the provider did not answer.
+    pub fn is_left_alone(&self, kind: &str) -> bool {
+        match kind {
+            fulfillments::KIND => self
+                .storefront
+                .as_ref()
+                .is_some_and(Storefront::is_left_alone),
+            refunds::KIND => self.payment.as_ref().is_some_and(Payment::is_left_alone),
+            _ => false,
+        }
+    }
+
     pub fn new(config: &Config) -> Self {
         Providers {
             storefront: config.storefront_api.as_ref().map(Storefront::new),
@@ -151,8 +163,10 @@ pub async fn record<'a>(
 /// Writes what follows from a call that is given up, in the transaction that buries its job.
 pub async fn gave_up(context: Context<'_>, tx: &mut Tx, job: &Job, error: &str) -> sql::Result<()> {
     let mut effects = Effects::new(context);
-    if job.kind == refunds::KIND {
-        refunds::gave_up(&mut effects, tx, job, error).await?;
+    match job.kind.as_str() {
+        fulfillments::KIND => fulfillments::gave_up(&mut effects, tx, job, error).await?,
+        refunds::KIND => refunds::gave_up(&mut effects, tx, job, error).await?,
+        _ => {}
     }
     effects.write(tx).await
 }

@@ -24,7 +24,7 @@ use common::store::shipments::{self, NewParcel};
 use common::store::{order_lines, orders, payments};
 use serde_json::{Value, json};
 
-use super::effects::{Effects, RESERVED, first_event};
+use super::effects::{Effects, MOST_LISTED, RESERVED};
 use super::{fulfillments as fulfillment_calls, refunds};
 use crate::failure::permanent;
 
@@ -63,7 +63,10 @@ fn draw_tracking(config: &Config, order_id: i64) -> Result<Drawn> {
 struct Story {
     key: Key,
     before: Option<Entry>,
+    /// Its row reserves times for the events that follow from this message.
     after: Entry,
+    /// The time in the id of the last event so far.
+    last_event: Timestamp,
     tracking: Option<Drawn>,
 }
 
@@ -103,17 +106,24 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task
     }
     customers::upsert(tx, &seen, now).await?;
     let mut stories = tell(tx, incoming, drawn, now).await?;
+    // Before what follows from them, which reads what orders claim.
+    let known = stories.iter().filter(|story| story.before.is_some());
+    save(tx, known, now).await?;
     write(effects, tx, &stories).await?;
     for story in &mut stories {
         follow(effects, tx, story).await?;
     }
-    let known: Vec<(&Key, &Entry)> = stories
-        .iter()
-        .filter(|story| story.before.is_some())
-        .map(|story| (&story.key, &story.after))
-        .collect();
-    records::save(tx, &known, now).await?;
-    Ok(())
+    let beyond = stories.iter_mut().filter_map(|story| {
+        let more = story.last_event > story.after.events_at;
+        story.after.events_at = story.last_event.max(story.after.events_at);
+        more.then_some(&*story)
+    });
+    save(tx, beyond, now).await
+}
+
+async fn save(tx: &mut Tx, stories: impl Iterator<Item = &Story>, now: Timestamp) -> Result<()> {
+    let rows: Vec<(&Key, &Entry)> = stories.map(|story| (&story.key, &story.after)).collect();
+    Ok(records::save(tx, &rows, now).await?)
 }
 
 /// The shop of each delivery. One without the shop's header belongs to the shop of the order
@@ -158,14 +168,13 @@ async fn tell(
     let mut pacts = Vec::new();
     for (key, entry) in incoming {
         let before = locked.remove(&key);
+        let mut last_event = now;
         let after = match &before {
-            None => Entry {
-                events_at: first_event(&entry),
-                ..entry
-            },
+            None => entry,
             Some(before) => {
                 let mut after = before.clone();
                 after.record.join(entry.record);
+                last_event = now.max(before.events_at);
                 let pact = refunds::pact_of(&key, &after.record);
                 if after.record.cancelled.is_some()
                     && pact != refunds::pact_of(&key, &before.record)
@@ -175,12 +184,17 @@ async fn tell(
                 after
             }
         };
-        if before.as_ref() != Some(&after) {
+        let is_news = before.as_ref() != Some(&after);
+        if is_news {
             stories.push(Story {
                 tracking: drawn.remove(&key),
                 key,
+                after: Entry {
+                    events_at: Timestamp(last_event.0 + RESERVED),
+                    ..after
+                },
                 before,
-                after,
+                last_event,
             });
         }
     }
@@ -258,8 +272,11 @@ async fn write_shipments(
                 shipments::delete_parcels(tx, &story.key, *id, gone).await?;
             }
             for (position, tracking) in (0..).zip(&shipment.value.tracking) {
+                let known = before.is_some_and(|before| has(before, &tracking.number));
+                let draw = !known && position < MOST_CODES;
                 // A number that fits no QR code, or makes no link, is tracked without one.
-                let symbol = config.qr.package(&tracking.number).ok();
+                let symbol = draw.then(|| config.qr.package(&tracking.number).ok());
+                let symbol = symbol.flatten();
                 parcels.push(NewParcel {
                     key: &story.key,
                     shipment_id: *id,
@@ -275,14 +292,22 @@ async fn write_shipments(
     Ok(())
 }
 
+/// Codes drawn of one shipment: nobody ships more parcels at once, and each takes 0.1 ms
+/// while the order is locked.
+const MOST_CODES: i64 = 250;
+
+fn has(shipment: &Part<Shipment>, number: &str) -> bool {
+    let tracking = &shipment.value.tracking;
+    tracking.iter().any(|it| it.number == number)
+}
+
 /// The tracking numbers that a shipment no longer has.
 fn gone(before: Option<&Part<Shipment>>, after: &Part<Shipment>) -> Vec<String> {
-    let kept = |number: &str| after.value.tracking.iter().any(|it| it.number == number);
     let before = before.map(|before| before.value.tracking.as_slice());
     before
         .unwrap_or_default()
         .iter()
-        .filter(|tracking| !kept(&tracking.number))
+        .filter(|tracking| !has(after, &tracking.number))
         .map(|tracking| tracking.number.clone())
         .collect()
 }
@@ -290,10 +315,14 @@ fn gone(before: Option<&Part<Shipment>>, after: &Part<Shipment>) -> Vec<String> 
 /// Tells of the changes and does what follows from them.
 async fn follow(effects: &mut Effects<'_>, tx: &mut Tx, story: &mut Story) -> Result<()> {
     let Story {
-        key, before, after, ..
+        key,
+        before,
+        after,
+        last_event: events_at,
+        ..
     } = story;
     let before = before.as_ref().map(|before| &before.record);
-    let Entry { record, events_at } = after;
+    let record = &after.record;
     for change in changes(before, record) {
         let (kind, body) = told(change, record);
         effects.event(key, events_at, kind, body);
@@ -311,7 +340,8 @@ async fn follow(effects: &mut Effects<'_>, tx: &mut Tx, story: &mut Story) -> Re
     Ok(())
 }
 
-/// The event of a change (docs/events.md). Ids are texts, for readers whose numbers end at
+/// The event of a change (docs/events.md). A broker refuses what is too large, so lists end
+/// somewhere. Ids are texts, for readers whose numbers end at
 /// 2^53.
 fn told(change: Change, record: &Record) -> (&'static str, Value) {
     match change {
@@ -327,13 +357,15 @@ fn told(change: Change, record: &Record) -> (&'static str, Value) {
             ("order.cancelled", body)
         }
         Change::FulfillmentRequested => {
-            let lines: Vec<Value> = record.lines.value.iter().map(line).collect();
+            let lines = record.lines.value.iter().take(MOST_LISTED);
+            let lines: Vec<Value> = lines.map(line).collect();
             ("order.fulfillment_requested", json!({ "lines": lines }))
         }
         Change::Fulfilled => ("order.fulfilled", json!({})),
         Change::FulfillmentCancelled => ("order.fulfillment_cancelled", json!({})),
         Change::TrackingUpdated => {
-            let parcels: Vec<Value> = record.parcels().iter().map(parcel).collect();
+            let parcels = record.parcels();
+            let parcels: Vec<Value> = parcels.iter().take(MOST_LISTED).map(parcel).collect();
             ("order.tracking_updated", json!({ "parcels": parcels }))
         }
     }
@@ -360,11 +392,11 @@ fn line(line: &Line) -> Value {
     })
 }
 
+/// Without the carrier's link: some have the recipient's postcode in it.
 fn parcel(parcel: &Parcel<'_>) -> Value {
     json!({
         "shipment_id": parcel.shipment_id.to_string(),
         "carrier": parcel.carrier,
         "tracking_number": parcel.tracking.number,
-        "url": parcel.tracking.url,
     })
 }

@@ -4,10 +4,13 @@
 //! written, and records what is owed; the job [`KIND`] asks the payment provider, with its
 //! own id as the idempotency key, so that however often it runs one refund is made.
 
+use std::collections::HashMap;
+
 use anyhow::Result;
 use common::clock::Timestamp;
 use common::job::{Job, Queue};
 use common::money::{Currency, Money};
+use common::order::Line;
 use common::order::record::Record;
 use common::provider::payment::Refunded;
 use common::sql::{self, Db, Tx};
@@ -19,7 +22,7 @@ use common::store::refunds::{self, Answer as Stored, NO_PAYMENT, NewRefund, Refu
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::effects::{self, Effects};
+use super::effects::{self, Effects, MOST_LISTED};
 use super::{Answer, Providers};
 
 pub const KIND: &str = "refunds/issue";
@@ -51,13 +54,15 @@ pub async fn restock(
     for line_id in booked.keys() {
         wanted.entry(*line_id).or_default();
     }
+    let lines = &record.lines.value;
+    let lines: HashMap<i64, &Line> = lines.iter().map(|line| (line.id, line)).collect();
     let mut movements = Vec::new();
     for (line_id, units) in wanted {
         let quantity = units - booked.get(&line_id).copied().unwrap_or(0);
         if quantity == 0 {
             continue;
         }
-        let line = record.lines.value.iter().find(|line| line.id == line_id);
+        let line = lines.get(&line_id);
         let movement = Movement {
             id: effects.context.clock.id(),
             line_id,
@@ -73,6 +78,7 @@ pub async fn restock(
     inventory::append(tx, &movements, inventory::CANCELLED, effects.now).await?;
     let moved: Vec<Value> = movements
         .iter()
+        .take(MOST_LISTED)
         .map(|(_, movement)| told(movement))
         .collect();
     let body = json!({ "movements": moved });
@@ -114,12 +120,13 @@ pub async fn decide(
     }
     let is_new = |payment: &&Captured| !known.iter().any(|it| it.payment_id == payment.id);
     let owed: Vec<&Captured> = captured.iter().filter(is_new).collect();
-    let issue = effects.context.config.payment_api.is_some();
+    let has_api = effects.context.config.payment_api.is_some();
+    let issue = |payment: &Captured| has_api && is_of(record, payment);
     let rows: Vec<NewRefund<'_>> = owed
         .iter()
         .map(|payment| NewRefund {
             payment_id: &payment.id,
-            state: if issue {
+            state: if issue(payment) {
                 State::Requested
             } else {
                 State::Recorded
@@ -136,13 +143,24 @@ pub async fn decide(
             "currency": payment.currency,
         });
         effects.event(key, events_at, "order.refund_requested", body);
-        if issue {
+        if issue(payment) {
             let (shop, order_id) = key;
             let body = json!({ "shop": shop, "order_id": order_id, "payment_id": payment.id });
             effects.job(Queue::Payments, KIND, key, &body);
         }
     }
     Ok(())
+}
+
+/// True when a payment can be for this order: in its currency, and no more than it costs.
+/// The rest is left to people, because a buyer may have written the agreement's name.
+fn is_of(record: &Record, payment: &Captured) -> bool {
+    let totals = &record.totals.value;
+    let currency = totals.currency.map(|currency| currency.to_string());
+    currency.as_ref() == Some(&payment.currency)
+        && totals
+            .total
+            .is_some_and(|total| payment.received_minor <= total)
 }
 
 /// Without a payment of ours the storefront gives the money back; the row says how much.
@@ -154,7 +172,7 @@ async fn record_unlinked(
     known: &[Refund],
     events_at: &mut Timestamp,
 ) -> Result<()> {
-    if !record.was_paid || known.iter().any(|it| it.payment_id != NO_PAYMENT) {
+    if !record.took_money() || known.iter().any(|it| it.payment_id != NO_PAYMENT) {
         return Ok(());
     }
     let amount_minor = record.paid_minor();

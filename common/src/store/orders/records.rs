@@ -5,9 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use crate::clock::Timestamp;
 use crate::money::Currency;
-use crate::order::record::{
-    Addresses, Cancellation, Contact, Label, Part, Record, Totals, Version,
-};
+use crate::order::record::{Addresses, Cancellation, Contact, Part, Record, Totals, Version};
 use crate::sql::{Column, Result, Row, Tx, column};
 use crate::store::{json, order_lines, parsed, shipments};
 
@@ -95,12 +93,9 @@ async fn insert(
     let columns: Vec<Column<'_>> = vec![
         column("shop", orders.iter().map(|((shop, _), _)| shop.as_str())),
         column("id", orders.iter().map(|((_, id), _)| *id)),
-        column("name", records().map(|it| it.label.value.name.as_deref())),
-        column("ordered_at", records().map(|it| it.label.value.ordered_at)),
-        column(
-            "customer_id",
-            records().map(|it| it.contact.value.customer_id),
-        ),
+        column("name", records().map(|it| it.name.value.as_deref())),
+        column("ordered_at", records().map(|it| it.ordered_at)),
+        column("customer_id", records().map(|it| it.customer.value)),
         column(
             "email",
             records().map(|it| it.contact.value.email.as_deref()),
@@ -113,7 +108,10 @@ async fn insert(
         column("total_minor", money(|totals| totals.total)),
         column("subtotal_minor", money(|totals| totals.subtotal)),
         column("tax_minor", money(|totals| totals.tax)),
-        column("outstanding_minor", money(|totals| totals.outstanding)),
+        column(
+            "outstanding_minor",
+            records().map(|it| it.outstanding.value),
+        ),
         column(
             "financial_status",
             records().map(|it| it.financial.value.as_ref().map(|it| it.as_str())),
@@ -164,7 +162,7 @@ pub async fn load(tx: &mut Tx, keys: &[&Key]) -> Result<BTreeMap<Key, Entry>> {
         let shop = keys[0].0.as_str();
         let ids: Vec<i64> = keys.iter().map(|(_, id)| *id).collect();
         let rows = tx
-            .query("select * from orders where shop = $1 and id in ($2..) order by id for update")
+            .query(LOAD)
             .bind(shop)
             .bind(ids.clone())
             .fetch_all()
@@ -186,6 +184,17 @@ pub async fn load(tx: &mut Tx, keys: &[&Key]) -> Result<BTreeMap<Key, Entry>> {
     Ok(entries)
 }
 
+/// Columns are named: a prepared `*` fails once a migration has added one.
+const LOAD: &str = "select id, name, ordered_at, customer_id, email, phone, currency, total_minor,
+                           subtotal_minor, tax_minor, outstanding_minor, financial_status,
+                           fulfillment_status, shipping_address, billing_address, refunds,
+                           pact_id, cancelled_at, cancel_reason, was_paid, was_refunded,
+                           was_fulfilled, version_at, version_tie, lags, events_at
+                    from orders
+                    where shop = $1 and id in ($2..)
+                    order by id
+                    for update";
+
 fn read(row: &Row) -> Result<Entry> {
     let version = Version {
         at: row.get("version_at")?,
@@ -205,13 +214,11 @@ fn read(row: &Row) -> Result<Entry> {
     let flag = |name| -> Result<bool> { Ok(row.get::<i64>(name)? != 0) };
     let record = Record {
         version,
-        label: Part {
-            version: told("label"),
-            value: Label {
-                name: row.get("name")?,
-                ordered_at: row.get("ordered_at")?,
-            },
+        name: Part {
+            version: told("name"),
+            value: row.get("name")?,
         },
+        ordered_at: row.get("ordered_at")?,
         totals: Part {
             version: told("totals"),
             value: Totals {
@@ -219,8 +226,11 @@ fn read(row: &Row) -> Result<Entry> {
                 total: row.get("total_minor")?,
                 subtotal: row.get("subtotal_minor")?,
                 tax: row.get("tax_minor")?,
-                outstanding: row.get("outstanding_minor")?,
             },
+        },
+        outstanding: Part {
+            version: told("outstanding"),
+            value: row.get("outstanding_minor")?,
         },
         financial: Part {
             version: told("financial"),
@@ -234,10 +244,13 @@ fn read(row: &Row) -> Result<Entry> {
             version: told("lines"),
             value: Vec::new(),
         },
+        customer: Part {
+            version: told("customer"),
+            value: row.get("customer_id")?,
+        },
         contact: Part {
             version: told("contact"),
             value: Contact {
-                customer_id: row.get("customer_id")?,
                 email: row.get("email")?,
                 phone: row.get("phone")?,
             },
@@ -280,11 +293,13 @@ fn refunds(record: &Record) -> Result<Option<String>> {
 /// The versions of the parts that the newest body did not tell.
 fn lags(record: &Record) -> Result<Option<String>> {
     let parts = [
-        ("label", record.label.version),
+        ("name", record.name.version),
         ("totals", record.totals.version),
         ("financial", record.financial.version),
         ("fulfillment", record.fulfillment.version),
         ("lines", record.lines.version),
+        ("outstanding", record.outstanding.version),
+        ("customer", record.customer.version),
         ("contact", record.contact.version),
         ("addresses", record.addresses.version),
         ("refunds", record.refunds.version),
