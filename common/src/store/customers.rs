@@ -16,9 +16,12 @@ pub struct Seen<'a> {
 
 /// Takes in what orders said of their customers, older ones too.
 pub async fn upsert(tx: &mut Tx, seen: &[Seen<'_>], now: Timestamp) -> Result<()> {
-    let mut customers: BTreeMap<(&str, i64), [Told<'_>; 4]> = BTreeMap::new();
+    let mut customers: BTreeMap<(&str, i64), (i64, [Told<'_>; 4])> = BTreeMap::new();
     for one in seen {
-        let fields = customers.entry((one.shop, one.id)).or_default();
+        let (newest, fields) = customers
+            .entry((one.shop, one.id))
+            .or_insert((one.version_at, Default::default()));
+        *newest = one.version_at.max(*newest);
         let customer = one.customer;
         let told = [
             &customer.email,
@@ -29,18 +32,16 @@ pub async fn upsert(tx: &mut Tx, seen: &[Seen<'_>], now: Timestamp) -> Result<()
         for (field, value) in fields.iter_mut().zip(told) {
             let other = Told {
                 value: value.as_deref(),
-                at: one.version_at,
+                at: if value.is_some() { one.version_at } else { 0 },
             };
             if other.key() > field.key() {
                 *field = other;
             }
         }
     }
-    let value = |index: usize| customers.values().map(move |fields| fields[index].value);
-    let at = |index: usize| customers.values().map(move |fields| fields[index].at);
-    let newest = customers
-        .values()
-        .map(|fields| fields.iter().map(|field| field.at).max().unwrap_or(0));
+    let fields = || customers.values().map(|(_, fields)| fields);
+    let value = |index: usize| fields().map(move |fields| fields[index].value);
+    let at = |index: usize| fields().map(move |fields| fields[index].at);
     let columns = [
         column("shop", customers.keys().map(|(shop, _)| *shop)),
         column("id", customers.keys().map(|(_, id)| *id)),
@@ -52,14 +53,14 @@ pub async fn upsert(tx: &mut Tx, seen: &[Seen<'_>], now: Timestamp) -> Result<()
         column("phone_at", at(1)),
         column("first_name_at", at(2)),
         column("last_name_at", at(3)),
-        column("version_at", newest),
+        column("version_at", customers.values().map(|(newest, _)| *newest)),
         column("updated_at", customers.iter().map(|_| now.0)),
     ];
     tx.insert("customers", &columns, MERGE).await?;
     Ok(())
 }
 
-/// A field that an order told at a time.
+/// A field that an order told at a time; 0 when it did not.
 #[derive(Clone, Copy, Default)]
 struct Told<'a> {
     value: Option<&'a str>,
