@@ -888,7 +888,7 @@ async fn a_corrected_tracking_number_takes_the_place_of_the_old_one() {
 async fn a_number_that_fits_no_code_is_tracked_without_one() {
     let service = service().start().await;
     let long = "9".repeat(3000);
-    let odd = "nul\u{0}and\nbreak";
+    let odd = "nul\u{0}and/break";
     let fields = json!({
         "fulfillment_status": "fulfilled",
         "fulfillments": [fulfilment(70, &[&long, "..", odd, "T-1"], &[])],
@@ -1281,6 +1281,28 @@ async fn ledger_sums(service: &Service) -> Vec<(i64, i64, i64)> {
             (get.0.unwrap(), get.1.unwrap(), get.2.unwrap())
         })
         .collect()
+}
+
+#[tokio::test]
+async fn bodies_that_tell_only_parts_end_in_the_same_rows_in_every_order() {
+    let service = service().start().await;
+    let mut named = body(7, 1, "pending");
+    cut(&mut named, &["phone", "shipping_address", "line_items"]);
+    let mut nameless = body(7, 2, "paid");
+    cut(
+        &mut nameless,
+        &["email", "customer", "note_attributes", "total_price"],
+    );
+    let mut bare = with(body(7, 3, "authorized"), &json!({"customer": {"id": 77}}));
+    cut_to(&mut bare, &["id", "updated_at", "customer", "line_items"]);
+    let claimed = with(json!({"id": 7, "updated_at": at(4)}), &pact("pact_1"));
+    let bodies = [named, nameless, bare, claimed].map(|body| ("orders/updated", body.to_string()));
+    let ends = every_order_of(&service, &bodies).await;
+    let (_, _, expected) = &ends[0];
+    for (permutation, _, rows) in &ends {
+        assert_eq!(rows, expected, "{permutation:?}");
+    }
+    service.stop().await;
 }
 
 #[tokio::test]

@@ -164,7 +164,7 @@ pub type Rows = BTreeMap<&'static str, Vec<String>>;
 
 /// When something was received or written and how often, which depends on how the
 /// deliveries came; and pictures.
-const VOLATILE: [&str; 12] = [
+const VOLATILE: [&str; 13] = [
     "shop",
     "created_at",
     "updated_at",
@@ -177,6 +177,7 @@ const VOLATILE: [&str; 12] = [
     "png",
     "qr_png",
     "provider_state",
+    "provider_id",
 ];
 
 /// Every row of every order by shop, as far as it follows from the deliveries alone.
