@@ -10,6 +10,7 @@ mod events;
 mod events_schema;
 mod health;
 mod order_providers;
+mod order_storm;
 mod order_topics;
 mod orders;
 mod outages;

@@ -831,6 +831,12 @@ async fn every_parcel_of_every_shipment_has_a_code_that_reads() {
         assert_eq!(url.as_deref(), Some(page.as_str()));
         assert_eq!(zbar(png.as_ref().unwrap()), page.as_bytes());
     }
+    let key = service.api_key().await;
+    let path = format!("/api/commerce/orders/7/parcels/1Z%20999%20AA1/qr.png?shop={SHOP}");
+    let answer = service.get(&path).bearer_auth(&key).send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    let served = answer.bytes().await.unwrap();
+    assert_eq!(Some(served.to_vec()), parcels[1].2);
     service.stop().await;
 }
 
@@ -878,6 +884,11 @@ async fn a_corrected_tracking_number_takes_the_place_of_the_old_one() {
     let parcel = &order["shipments"][0]["parcels"][1];
     assert_eq!(parcel["tracking_number"], "RIGHT");
     assert_eq!(parcel["tracking_url"], "https://carrier.example/RIGHT");
+    for (number, status) in [("WRONG", 404), ("RIGHT", 200)] {
+        let qr = format!("/api/commerce/orders/7/parcels/{number}/qr.png?shop={SHOP}");
+        let answer = service.get(&qr).bearer_auth(&key).send().await.unwrap();
+        assert_eq!(answer.status(), status, "{number}");
+    }
     let kinds = kinds(service.db(), SHOP, 7).await;
     assert_eq!(times(&kinds, "order.tracking_updated"), 2);
     assert_eq!(times(&kinds, "order.fulfilled"), 1);

@@ -35,6 +35,7 @@ pub fn settings(backend: &Backend, port: u16) -> Vec<(String, String)> {
         ("STOREFRONT_WEBHOOK_SECRET".into(), STOREFRONT_SECRET.into()),
         ("PAYMENT_WEBHOOK_SECRET".into(), PAYMENT_SECRET.into()),
         ("STOREFRONT_RATE_PER_SECOND".into(), "0".into()),
+        ("PAYMENT_RATE_PER_SECOND".into(), "0".into()),
         ("RUST_LOG".into(), "warn".into()),
     ];
     if let Some(url) = &backend.amqp_url {

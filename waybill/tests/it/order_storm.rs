@@ -1,0 +1,391 @@
+//! A storm of deliveries over real processes of which one after the other is killed: every
+//! order ends in its one right state, and each effect is there once, here and at the providers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use common::clock::Clock;
+use common::money::Currency;
+use common::sql::Db;
+use sandbox::{Delivery, Fault, Intent, Options, PAYMENT_KEY, Poster, STOREFRONT_TOKEN};
+use sandbox::{Sandbox, Webhooks, storm};
+use serde_json::{Value, json};
+
+use crate::support::backend::{Backend, is_distributed};
+use crate::support::order::{
+    CAPTURED, Rows, body, cancelled, captured, fulfilment, pact, rows, with,
+};
+use crate::support::process::{Process, free_port, is_ready, settings};
+use crate::support::{PAYMENT_SECRET, STOREFRONT_SECRET, pause, within};
+
+const ORDERS: usize = 1000;
+const BETWEEN_KILLS: Duration = Duration::from_secs(2);
+/// From the last delivery until nothing is left to do: a claim of a killed process runs out
+/// after 35 seconds.
+const LONGEST_TAIL: Duration = Duration::from_secs(100);
+
+/// Orders have the same id, each in a shop of its own: so their rows can be compared.
+const ORDER: i64 = 7;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Family {
+    /// It is paid and stays so: one request, whatever comes first.
+    Paid,
+    /// It is fulfilled too: one request, or none when that is known first.
+    Fulfilled,
+    /// It is cancelled and its payment given back: one refund; at most one request before.
+    Cancelled,
+}
+
+impl Family {
+    fn of(order: usize) -> Self {
+        match order % 4 {
+            0 => Family::Paid,
+            1 => Family::Fulfilled,
+            _ => Family::Cancelled,
+        }
+    }
+
+    /// Topic and body of each event of an order's life.
+    fn life(self, order: usize) -> Vec<(&'static str, Value)> {
+        let shipped = json!({
+            "fulfillment_status": "fulfilled",
+            "fulfillments": [fulfilment(70, &["T-1", "T-2"], &[(1, 2), (2, 1)])],
+        });
+        let last = match self {
+            Family::Paid => (
+                "orders/updated",
+                with(body(ORDER, 5, "paid"), &json!({"name": "#last"})),
+            ),
+            Family::Fulfilled => ("orders/fulfilled", with(body(ORDER, 5, "paid"), &shipped)),
+            Family::Cancelled => ("orders/cancelled", cancelled(ORDER, 5, "refunded")),
+        };
+        let mut life = vec![
+            ("orders/create", body(ORDER, 1, "pending")),
+            ("orders/updated", body(ORDER, 2, "authorized")),
+            ("orders/paid", body(ORDER, 3, "paid")),
+            (
+                "orders/updated",
+                with(body(ORDER, 4, "paid"), &json!({"name": "#changed"})),
+            ),
+            last,
+        ];
+        if self == Family::Cancelled {
+            for (_, body) in &mut life {
+                *body = with(body.take(), &pact(&pact_of(order)));
+            }
+        }
+        life
+    }
+}
+
+fn shop(order: usize) -> String {
+    format!("shop-{order}.example")
+}
+
+fn pact_of(order: usize) -> String {
+    format!("pact_{order}")
+}
+
+fn payment_of(order: usize) -> String {
+    format!("pi_{order}")
+}
+
+/// All events of the orders, each once to three times, every third under two ids; shuffled.
+fn deliveries(orders: impl IntoIterator<Item = usize>, clock: &Clock) -> Vec<Delivery> {
+    let mut bodies = Vec::new();
+    for order in orders {
+        let family = Family::of(order);
+        for (nth, (topic, body)) in family.life(order).into_iter().enumerate() {
+            let times = 1 + usize::from((order + nth) % 3 == 0);
+            for _ in 0..times {
+                bodies.push((format!("{topic} {}", shop(order)), body.to_string()));
+            }
+        }
+        if family == Family::Cancelled {
+            let nth = i64::try_from(order).unwrap();
+            let event = captured(clock.now(), nth, &pact_of(order));
+            let event = String::from_utf8(event.body).unwrap();
+            bodies.push((format!("payment_intent.succeeded evt_{order}"), event));
+        }
+    }
+    let mut deliveries = storm::shuffled(bodies, 1..=3, 1, "");
+    for delivery in &mut deliveries {
+        let (topic, of) = delivery.topic.split_once(' ').unwrap();
+        let (topic, of) = (topic.to_owned(), of.to_owned());
+        *delivery = if topic.starts_with("orders/") {
+            Delivery::storefront(&topic, &delivery.id, &of, delivery.body.clone())
+        } else {
+            Delivery::payment(&topic, &of, delivery.body.clone())
+        };
+    }
+    deliveries
+}
+
+async fn count(db: &Db, sql: &'static str) -> i64 {
+    db.query(sql).fetch_one().await.unwrap().get("n").unwrap()
+}
+
+/// Events by shop and kind.
+async fn told(db: &Db) -> BTreeMap<(String, String), i64> {
+    let rows = db
+        .query("select shop, kind, count(*) as times from events group by shop, kind")
+        .fetch_all();
+    let rows = rows.await.unwrap();
+    rows.iter()
+        .map(|row| {
+            let key = (row.get("shop").unwrap(), row.get("kind").unwrap());
+            (key, row.get("times").unwrap())
+        })
+        .collect()
+}
+
+/// An order's rows without what is its own: the names of its payment.
+fn alike(rows: &Rows, order: usize) -> Rows {
+    let line = |line: &String| {
+        let tokens = line.split(' ');
+        // Of equal seconds the bodies' hashes decide, and the names are in the bodies.
+        let tokens = tokens.filter(|token| !token.starts_with("version_tie="));
+        let tokens = tokens.map(|token| match token {
+            _ if token == format!("pact_id={}", pact_of(order)) => "pact_id=its",
+            _ if token == format!("payment_id={}", payment_of(order)) => "payment_id=its",
+            token => token,
+        });
+        tokens.collect::<Vec<_>>().join(" ")
+    };
+    rows.iter()
+        .map(|(table, lines)| (*table, lines.iter().map(line).collect()))
+        .collect()
+}
+
+struct Workers {
+    settings: Vec<(String, String)>,
+    processes: Vec<(&'static str, Process)>,
+}
+
+impl Workers {
+    fn start(settings: Vec<(String, String)>) -> Self {
+        let names = [
+            "waybill-orders",
+            "waybill-orders",
+            "waybill-orders",
+            "waybill-payments",
+        ];
+        let processes = names.map(|name| (name, Process::start(name, &[], &settings)));
+        Workers {
+            processes: processes.into(),
+            settings,
+        }
+    }
+
+    /// Kills one after the other, and starts it again, until it is told that it is enough.
+    async fn kill_until(&mut self, enough: &AtomicBool) -> usize {
+        let mut kills = 0;
+        loop {
+            pause(BETWEEN_KILLS).await;
+            if enough.load(Ordering::SeqCst) {
+                return kills;
+            }
+            let turn = kills % self.processes.len();
+            let (name, process) = &mut self.processes[turn];
+            process.kill();
+            *process = Process::start(name, &[], &self.settings);
+            kills += 1;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heavy_a_thousand_orders_survive_a_storm_with_a_worker_killed_every_two_seconds() {
+    if !is_distributed() {
+        return;
+    }
+    let backend = Backend::create().await;
+    let sandbox = Sandbox::start(Options::default()).await.unwrap();
+    let clock = Clock::system();
+    let port = free_port();
+    let mut settings = settings(&backend, port);
+    for (name, value) in [
+        ("STOREFRONT_API_URL", sandbox.storefront_url()),
+        ("STOREFRONT_API_TOKEN", STOREFRONT_TOKEN.to_owned()),
+        ("PAYMENT_API_URL", sandbox.payment_url()),
+        ("PAYMENT_API_KEY", PAYMENT_KEY.to_owned()),
+    ] {
+        settings.push((name.to_owned(), value));
+    }
+    let _ingress = Process::start("waybill-ingress", &[], &settings);
+    is_ready(port).await;
+    let mut workers = Workers::start(settings);
+    let webhooks = Webhooks {
+        base_url: format!("http://127.0.0.1:{port}"),
+        storefront_secret: STOREFRONT_SECRET.to_owned(),
+        payment_secret: PAYMENT_SECRET.to_owned(),
+        shop: String::new(),
+    };
+    let poster = Poster::new(webhooks, clock.clone()).unwrap();
+    let db = Db::open(&backend.database_url, 2).await.unwrap();
+
+    // One order of each family in a calm, its life in order: what is right.
+    let models = [ORDERS, ORDERS + 1, ORDERS + 2];
+    let all: Vec<usize> = (0..ORDERS).chain(models).collect();
+    let gives_back: Vec<usize> = all
+        .iter()
+        .copied()
+        .filter(|order| Family::of(*order) == Family::Cancelled)
+        .collect();
+    for order in &gives_back {
+        sandbox.payment().add_intent(Intent {
+            id: payment_of(*order),
+            amount: CAPTURED,
+            currency: Currency::parse("USD").unwrap(),
+            pact_id: Some(pact_of(*order)),
+        });
+    }
+    let ready = "select count(*) as n from jobs where state = 'ready'";
+    let mut calm = Vec::new();
+    for order in models {
+        for (nth, (topic, body)) in Family::of(order).life(order).iter().enumerate() {
+            let id = format!("w-{order}-{nth}");
+            calm.push(Delivery::storefront(
+                topic,
+                &id,
+                &shop(order),
+                body.to_string(),
+            ));
+        }
+    }
+    let nth = i64::try_from(ORDERS + 2).unwrap();
+    let event = captured(clock.now(), nth, &pact_of(ORDERS + 2));
+    let event = String::from_utf8(event.body).unwrap();
+    calm.push(Delivery::payment(
+        "payment_intent.succeeded",
+        &format!("evt_{nth}"),
+        event,
+    ));
+    for delivery in &calm {
+        let report = poster
+            .post_all(std::slice::from_ref(delivery), 1, |_| {})
+            .await;
+        assert_eq!(report.accepted, 1);
+        within(LONGEST_TAIL, "it is worked on", async || {
+            count(&db, ready).await == 0
+        })
+        .await;
+    }
+
+    // The providers take a moment, so that some are killed while they ask.
+    let moment = Fault::Slow(Duration::from_millis(100));
+    sandbox.storefront().gate.fail(moment);
+    sandbox.payment().gate.fail(moment);
+    let storm = deliveries(0..ORDERS, &clock);
+    let worked_on = AtomicBool::new(false);
+    let posting = async {
+        let report = poster.post_all(&storm, 64, |_| {}).await;
+        let waiting =
+            "select count(*) as n from jobs where state = 'ready' and source <> 'internal'";
+        within(LONGEST_TAIL, "all deliveries are worked on", async || {
+            count(&db, waiting).await == 0
+        })
+        .await;
+        worked_on.store(true, Ordering::SeqCst);
+        report
+    };
+    let (report, kills) = tokio::join!(posting, workers.kill_until(&worked_on));
+    assert!(kills >= 4, "each worker was killed: {kills} kills");
+    assert_eq!((report.refused, report.given_up), (0, 0), "{report:?}");
+    within(LONGEST_TAIL, "no job is left", async || {
+        count(&db, ready).await == 0
+    })
+    .await;
+
+    // Conservation: what was accepted is done, once.
+    let ids: BTreeSet<&str> = storm.iter().chain(&calm).map(|it| it.id.as_str()).collect();
+    let ids = i64::try_from(ids.len()).unwrap();
+    assert_eq!(
+        count(&db, "select count(*) as n from webhook_ids").await,
+        ids
+    );
+    let done = "select count(*) as n from jobs where state = 'done' and source <> 'internal'";
+    assert_eq!(count(&db, done).await, ids);
+    assert_eq!(
+        count(&db, "select count(*) as n from jobs where state <> 'done'").await,
+        0
+    );
+
+    // The one right state of each.
+    let orders = i64::try_from(all.len()).unwrap();
+    assert_eq!(count(&db, "select count(*) as n from orders").await, orders);
+    let rows = rows(&db).await;
+    let right = models.map(|order| alike(&rows[&shop(order)], order));
+    let state =
+        |rows: &Rows, state: &str| rows["fulfillments"][0].contains(&format!("state={state}"));
+    assert!(state(&right[0], "requested") && state(&right[1], "fulfilled"));
+    assert!(state(&right[2], "cancelled") && right[2]["refunds"][0].contains("state=issued"));
+    assert_eq!(right[2]["inventory_movements"], ["7 1 2", "7 2 1"]);
+    for order in &all {
+        let right = match Family::of(*order) {
+            Family::Paid => &right[0],
+            Family::Fulfilled => &right[1],
+            Family::Cancelled => &right[2],
+        };
+        assert_eq!(&alike(&rows[&shop(*order)], *order), right, "order {order}");
+    }
+
+    // Each effect once, here and there.
+    let told = told(&db).await;
+    let created = sandbox.storefront().created();
+    for order in &all {
+        let shop = shop(*order);
+        let family = Family::of(*order);
+        let told = |kind: &str| {
+            told.get(&(shop.clone(), kind.to_owned()))
+                .copied()
+                .unwrap_or(0)
+        };
+        let is = |is: Family| i64::from(family == is);
+        let requested = told("order.fulfillment_requested");
+        let at_provider = i64::from(created.get(&(shop.clone(), ORDER)).copied().unwrap_or(0));
+        assert!(
+            at_provider <= requested && requested <= 1,
+            "{shop}: {at_provider} of {requested}"
+        );
+        if family == Family::Paid {
+            assert_eq!((requested, at_provider), (1, 1), "{shop}");
+        }
+        for (kind, times) in [
+            ("order.created", 1),
+            ("order.paid", 1),
+            ("order.cancelled", is(Family::Cancelled)),
+            ("order.inventory_restocked", is(Family::Cancelled)),
+            ("order.refund_requested", is(Family::Cancelled)),
+            ("order.refund_issued", is(Family::Cancelled)),
+            ("order.refund_failed", 0),
+        ] {
+            assert_eq!(told(kind), times, "{kind} of {shop}, {family:?}");
+        }
+    }
+    let movements = "select count(*) as n from inventory_movements";
+    let cancelled = i64::try_from(gives_back.len()).unwrap();
+    assert_eq!(count(&db, movements).await, 2 * cancelled);
+    let given_back: BTreeMap<String, u32> = gives_back
+        .iter()
+        .map(|order| (payment_of(*order), 1))
+        .collect();
+    assert_eq!(sandbox.payment().refunds(), given_back);
+    for order in &gives_back {
+        assert_eq!(sandbox.payment().refunded(&payment_of(*order)), CAPTURED);
+    }
+    let calls = "select count(*) as n from jobs where kind = 'fulfillments/request'";
+    let requests: i64 = told
+        .iter()
+        .filter(|((_, kind), _)| kind == "order.fulfillment_requested")
+        .map(|(_, times)| times)
+        .sum();
+    assert_eq!(count(&db, calls).await, requests);
+    let calls = "select count(*) as n from jobs where kind = 'refunds/issue'";
+    assert_eq!(count(&db, calls).await, cancelled);
+    let by_key = sandbox.payment().gate.requests_by_key();
+    assert_eq!(by_key.len(), gives_back.len(), "a key a refund");
+    db.close().await;
+}
