@@ -44,6 +44,9 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// When calls for which there was no room are tried again.
 const NO_ROOM: Duration = Duration::from_secs(1);
 
+const LEFT_ALONE: &str =
+    "COMMERCE_003: its provider does not answer and is left alone for a moment";
+
 /// When a call is made again that the provider is not ready for, and one for which a setting
 /// is to be mended.
 const HELD_BACK: Duration = Duration::from_mins(10);
@@ -100,9 +103,7 @@ impl Worker {
             .iter()
             .all(|job| self.providers.is_left_alone(&job.kind))
         {
-            return self
-                .put_off(&ids, PAUSE, "its provider does not answer others")
-                .await;
+            return self.put_off(&ids, PAUSE, LEFT_ALONE).await;
         }
         let count = u32::try_from(jobs.len()).unwrap_or(u32::MAX);
         let room = self.calls.room.clone().acquire_many_owned(count);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use common::clock::Clock;
 use common::money::Currency;
-use sandbox::{Intent, Options, PAYMENT_KEY, STOREFRONT_TOKEN, Sandbox};
+use sandbox::{Fault, Intent, Options, PAYMENT_KEY, STOREFRONT_TOKEN, Sandbox};
 use serde_json::{Value, json};
 
 use crate::support::delivery::{payment_at, storefront};
@@ -132,6 +132,14 @@ async fn every_documented_event_occurs_and_is_as_documented() {
     post(&service, "orders/fulfilled", order(1, 3, &shipped)).await;
     post(&service, "orders/paid", order(2, 1, &paid)).await;
     post(&service, "orders/cancelled", order(2, 2, &cancelled)).await;
+    // A fulfilment order that the storefront does not know.
+    sandbox.storefront().gate.fail_next(1, Fault::Status(404));
+    post(&service, "orders/paid", order(5, 1, &paid)).await;
+    let failed = "select count(*) as n from events where kind = 'order.fulfillment_failed'";
+    eventually("the storefront refuses", async || {
+        service.count(failed).await == 1
+    })
+    .await;
     pay(&service, "pi_known", "3").await;
     pay(&service, "pi_unknown", "4").await;
     for id in [3, 4] {

@@ -75,6 +75,7 @@ async fn a_signed_webhook_becomes_an_order_with_a_qr_code() {
             "fulfillment_status": null,
             "fulfillment": {
                 "state": "requested",
+                "provider_state": null,
                 "initiated_at": "(time)",
                 "requested_at": "(time)",
                 "fulfilled_at": null,
@@ -97,6 +98,7 @@ async fn a_signed_webhook_becomes_an_order_with_a_qr_code() {
             },
             "shipments": [],
             "refunds": [],
+            "storefront_refunds": [],
             "restocked": [],
             "created_at": "2027-01-14T15:00:00.000Z",
             "cancelled_at": null,
