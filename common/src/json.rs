@@ -48,6 +48,8 @@ pub enum Problem {
     WrongShape,
     #[error("is not an integer")]
     NotAnInteger,
+    #[error("is not an id")]
+    NotAnId,
     #[error("is out of range")]
     OutOfRange,
     #[error("{0}")]
@@ -144,6 +146,15 @@ impl<'a> Field<'a> {
         }
         let integer = literal.parse().map_err(|_| Problem::OutOfRange)?;
         Ok(Some(integer))
+    }
+
+    pub fn boolean(self) -> Result<Option<bool>, Problem> {
+        match self.value {
+            None => Ok(None),
+            Some("true") => Ok(Some(true)),
+            Some("false") => Ok(Some(false)),
+            Some(_) => Err(Problem::WrongShape),
+        }
     }
 
     /// A decimal amount, digit by digit as it was given, be it a string or a
