@@ -360,7 +360,7 @@ fn told(body: &Body) -> Told {
 
 /// Longer ids of agreements, tracking numbers and names of carriers are none: databases
 /// index them, and labels and links hold them.
-const ID_CHARS: usize = 255;
+pub(crate) const ID_CHARS: usize = 255;
 const URL_CHARS: usize = 2048;
 /// Tracking numbers of one fulfilment; nobody ships more parcels at once.
 const PARCELS: usize = 250;

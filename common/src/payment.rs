@@ -1,100 +1,156 @@
-//! A payment provider's objects: what the handlers need of them, read from the raw body of
-//! an event. Ids and amounts must be right, or the body is unreadable; the rest is taken as
-//! absent when it is wrong.
+//! The payment provider's events: what the handlers need of them, read from the raw body.
+//! What rows are keyed by, paid in or ordered by must be right, or the body is unreadable:
+//! ids, links, amounts, currencies and times. Anything else that is wrong is taken as
+//! absent. Both generations of the provider's API are read, before and since 2025-03-31,
+//! by what a body has and not by the version that it names.
+
+mod fields;
+
+pub mod charge;
+pub mod intent;
+pub mod invoice;
+pub mod session;
+pub mod status;
+
+use std::fmt;
 
 use serde::Deserialize;
 
+use self::fields::{id, named, required, seconds, text};
 use crate::json::{self, At, Field, Problem, Unreadable};
-use crate::money::{Currency, Money};
 
-/// Longer ids are none: databases index them.
-const ID_CHARS: usize = 255;
+pub use self::charge::Charge;
+pub use self::intent::{Intent, PaymentError};
+pub use self::invoice::Invoice;
+pub use self::session::Session;
+pub use self::status::{Mode, PaymentStatus, Status};
 
-/// A payment intent that an event is about.
+/// Debug shows ids, amounts, times and statuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Intent {
-    /// `pi_..`
+pub struct Event {
+    /// `evt_..`; two events can tell of one change.
     pub id: String,
-    pub amount: Money,
-    /// What was captured.
-    pub received: Money,
-    /// The agreement it pays for: `metadata.pact_id`.
-    pub pact_id: Option<String>,
+    /// Unix seconds.
+    pub created: i64,
+    /// Such as `2026-10-28.endive`.
+    pub api_version: Option<String>,
+    pub kind: Kind,
+    pub object: Object,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct Event<'a> {
-    data: Field<'a>,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    IntentSucceeded,
+    IntentFailed,
+    IntentCanceled,
+    ChargeRefunded,
+    SessionCompleted,
+    InvoicePaid,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct Data<'a> {
-    object: Field<'a>,
+/// What an event is about, as it was when the event was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Object {
+    Intent(Intent),
+    Charge(Charge),
+    Session(Session),
+    Invoice(Invoice),
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct Fields<'a> {
-    id: Field<'a>,
-    object: Field<'a>,
-    amount: Field<'a>,
-    amount_received: Field<'a>,
-    currency: Field<'a>,
-    metadata: Field<'a>,
-}
+/// Somebody's address, which Debug does not show.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Email(pub String);
 
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-struct Metadata<'a> {
-    pact_id: Field<'a>,
-}
-
-impl Intent {
-    /// Reads the intent in an event's `data.object`. An error is final.
+impl Event {
+    /// Reads the body of an event. An error is final: the same bytes will never be one.
     pub fn read(body: &[u8]) -> Result<Self, Unreadable> {
-        let event: Event = json::object(body)?;
-        let data = event.data.object::<Data>().at("data")?.unwrap_or_default();
-        let object = data.object.object::<Fields>().at("data.object")?;
-        let Some(fields) = object else {
-            return Err(Problem::Missing).at("data.object");
-        };
-        if fields.object.text().unwrap_or_default().as_deref() != Some("payment_intent") {
-            return Err(Problem::Foreign).at("data.object.object");
-        }
-        let currency = fields.currency.text().at("data.object.currency")?;
-        let currency = currency.as_deref().and_then(Currency::parse);
-        let currency = currency
-            .ok_or(Problem::NotACurrency)
-            .at("data.object.currency")?;
-        let amount = minor(fields.amount).at("data.object.amount")?;
-        let amount = amount.ok_or(Problem::Missing).at("data.object.amount")?;
-        let received = minor(fields.amount_received).at("data.object.amount_received")?;
-        let id = fields.id.text().at("data.object.id")?;
-        let id = id.filter(|id| id.chars().count() <= ID_CHARS);
-        let metadata = fields.metadata.object::<Metadata>().unwrap_or_default();
-        let pact_id = metadata.and_then(|it| it.pact_id.text().unwrap_or_default());
-        let pact_id = pact_id.filter(|id| id.chars().count() <= ID_CHARS);
-        Ok(Intent {
-            id: id.ok_or(Problem::Missing).at("data.object.id")?,
-            amount: Money {
-                minor: amount,
-                currency,
+        let envelope: Envelope = json::object(body)?;
+        // Thin events, which have no data, say `v2.core.event`.
+        named(envelope.object, "event").at("object")?;
+        let kind = required(envelope.kind.text()).at("type")?;
+        let kind = Kind::parse(&kind).ok_or(Problem::Foreign).at("type")?;
+        let id = required(id(envelope.id)).at("id")?;
+        let created = required(seconds(envelope.created)).at("created")?;
+        let object = object(envelope.data)?;
+        Ok(Event {
+            id,
+            created,
+            api_version: text(envelope.api_version),
+            kind,
+            object: match kind {
+                Kind::IntentSucceeded | Kind::IntentFailed | Kind::IntentCanceled => {
+                    Object::Intent(Intent::of(object)?)
+                }
+                Kind::ChargeRefunded => Object::Charge(Charge::of(object)?),
+                Kind::SessionCompleted => Object::Session(Session::of(object)?),
+                Kind::InvoicePaid => Object::Invoice(Invoice::of(object)?),
             },
-            received: Money {
-                minor: received.unwrap_or(amount),
-                currency,
-            },
-            pact_id,
         })
     }
 }
 
-/// Minor units, not below zero.
-fn minor(field: Field) -> Result<Option<i64>, Problem> {
-    match field.integer()? {
-        Some(..0) => Err(Problem::OutOfRange),
-        minor => Ok(minor),
+impl Intent {
+    /// Reads the intent in an event's `data.object`, whatever the rest of the event says.
+    pub fn read(body: &[u8]) -> Result<Self, Unreadable> {
+        let envelope: Envelope = json::object(body)?;
+        Intent::of(object(envelope.data)?)
     }
+}
+
+impl Kind {
+    pub const ALL: [Kind; 6] = [
+        Kind::IntentSucceeded,
+        Kind::IntentFailed,
+        Kind::IntentCanceled,
+        Kind::ChargeRefunded,
+        Kind::SessionCompleted,
+        Kind::InvoicePaid,
+    ];
+
+    pub fn parse(event_type: &str) -> Option<Self> {
+        Kind::ALL
+            .into_iter()
+            .find(|kind| kind.as_str() == event_type)
+    }
+
+    /// The event's `type`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Kind::IntentSucceeded => "payment_intent.succeeded",
+            Kind::IntentFailed => "payment_intent.payment_failed",
+            Kind::IntentCanceled => "payment_intent.canceled",
+            Kind::ChargeRefunded => "charge.refunded",
+            Kind::SessionCompleted => "checkout.session.completed",
+            Kind::InvoicePaid => "invoice.payment_succeeded",
+        }
+    }
+}
+
+impl fmt::Debug for Email {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Email")
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Envelope<'a> {
+    id: Field<'a>,
+    object: Field<'a>,
+    created: Field<'a>,
+    api_version: Field<'a>,
+    #[serde(rename = "type")]
+    kind: Field<'a>,
+    data: Field<'a>,
+}
+
+fn object(data: Field) -> Result<Field, Unreadable> {
+    #[derive(Default, Deserialize)]
+    #[serde(default, bound(deserialize = "'de: 'a"))]
+    struct Data<'a> {
+        object: Field<'a>,
+    }
+
+    let data = data.object::<Data>().at("data")?;
+    Ok(data.ok_or(Problem::Missing).at("data")?.object)
 }

@@ -1,0 +1,101 @@
+//! How the provider writes what its objects have in common.
+
+use serde::Deserialize;
+
+use super::Email;
+use crate::json::{Field, Problem};
+use crate::money::{Currency, Money};
+use crate::order::ID_CHARS;
+
+/// The longest id that the provider makes.
+const ID_LEN: usize = 255;
+
+/// 9999-12-31T23:59:59Z; a later time was given in other units.
+const LAST_SECOND: i64 = 253_402_300_799;
+
+/// An object says of itself what it is; saying nothing is as good.
+pub(super) fn named(object: Field, name: &str) -> Result<(), Problem> {
+    match object.text() {
+        Ok(told) if told.as_deref().is_none_or(|told| told == name) => Ok(()),
+        _ => Err(Problem::Foreign),
+    }
+}
+
+pub(super) fn required<T>(read: Result<Option<T>, Problem>) -> Result<T, Problem> {
+    read?.ok_or(Problem::Missing)
+}
+
+pub(super) fn text(field: Field) -> Option<String> {
+    field.text().unwrap_or_default()
+}
+
+pub(super) fn email(field: Field) -> Option<Email> {
+    text(field).map(Email)
+}
+
+/// Visible ASCII characters.
+pub(super) fn id(field: Field) -> Result<Option<String>, Problem> {
+    match field.text()? {
+        Some(id) if id.len() > ID_LEN || !id.bytes().all(|byte| byte.is_ascii_graphic()) => {
+            Err(Problem::NotAnId)
+        }
+        id => Ok(id),
+    }
+}
+
+/// Another object's id: as it is, or in the object itself, be that a deleted one.
+pub(super) fn link(field: Field) -> Result<Option<String>, Problem> {
+    #[derive(Default, Deserialize)]
+    #[serde(default, bound(deserialize = "'de: 'a"))]
+    struct Expanded<'a> {
+        id: Field<'a>,
+    }
+
+    match field.object::<Expanded>()? {
+        Some(expanded) => required(id(expanded.id)).map(Some),
+        None => id(field),
+    }
+}
+
+/// The merchant's own name for something. A longer one is not one of ours.
+pub(super) fn reference(field: Field) -> Option<String> {
+    text(field).filter(|text| text.chars().count() <= ID_CHARS)
+}
+
+/// The agreement that an object's metadata names.
+pub(super) fn pact_id(metadata: Field) -> Option<String> {
+    #[derive(Default, Deserialize)]
+    #[serde(default, bound(deserialize = "'de: 'a"))]
+    struct Metadata<'a> {
+        pact_id: Field<'a>,
+    }
+
+    let metadata = metadata.object::<Metadata>().unwrap_or_default()?;
+    reference(metadata.pact_id)
+}
+
+pub(super) fn currency(field: Field) -> Result<Option<Currency>, Problem> {
+    let code = field.text()?;
+    code.map(|code| Currency::parse(&code).ok_or(Problem::NotACurrency))
+        .transpose()
+}
+
+/// Minor units, not below zero.
+pub(super) fn minor(field: Field) -> Result<Option<i64>, Problem> {
+    match field.integer()? {
+        Some(..0) => Err(Problem::OutOfRange),
+        minor => Ok(minor),
+    }
+}
+
+pub(super) fn money(field: Field, currency: Currency) -> Result<Option<Money>, Problem> {
+    Ok(minor(field)?.map(|minor| Money { minor, currency }))
+}
+
+/// Unix seconds of our era.
+pub(super) fn seconds(field: Field) -> Result<Option<i64>, Problem> {
+    match field.integer()? {
+        Some(seconds) if !(0..=LAST_SECOND).contains(&seconds) => Err(Problem::OutOfRange),
+        seconds => Ok(seconds),
+    }
+}

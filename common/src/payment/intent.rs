@@ -1,0 +1,128 @@
+//! A payment intent: one payment, through all its attempts.
+
+use serde::Deserialize;
+
+use super::fields::{currency, email, id, link, money, named, pact_id, required, text};
+use super::{Email, Status};
+use crate::json::{At, Field, Unreadable};
+use crate::money::Money;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Intent {
+    /// `pi_..`
+    pub id: String,
+    pub amount: Money,
+    /// What was captured.
+    pub received: Money,
+    pub status: Option<Status>,
+    /// The agreement it pays for: `metadata.pact_id`.
+    pub pact_id: Option<String>,
+    pub customer: Option<String>,
+    pub receipt_email: Option<Email>,
+    /// The latest attempt, `ch_..`.
+    pub charge: Option<String>,
+    /// Told before 2025-03-31 alone.
+    pub invoice: Option<String>,
+    /// Why the latest attempt failed.
+    pub error: Option<PaymentError>,
+    pub cancellation_reason: Option<String>,
+}
+
+/// The provider's codes, such as `card_declined` and `insufficient_funds`. Its message is
+/// not read, because that can name the customer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PaymentError {
+    /// The attempt, if it came to a charge. The intent's own may be of an earlier one.
+    pub charge: Option<String>,
+    pub code: Option<String>,
+    pub decline_code: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Fields<'a> {
+    object: Field<'a>,
+    id: Field<'a>,
+    amount: Field<'a>,
+    amount_received: Field<'a>,
+    currency: Field<'a>,
+    status: Field<'a>,
+    metadata: Field<'a>,
+    customer: Field<'a>,
+    receipt_email: Field<'a>,
+    latest_charge: Field<'a>,
+    charges: Field<'a>,
+    invoice: Field<'a>,
+    last_payment_error: Field<'a>,
+    cancellation_reason: Field<'a>,
+}
+
+impl Intent {
+    pub(super) fn of(object: Field) -> Result<Self, Unreadable> {
+        let it: Fields = required(object.object()).at("data.object")?;
+        named(it.object, "payment_intent").at("data.object.object")?;
+        let id = required(id(it.id)).at("data.object.id")?;
+        let currency = required(currency(it.currency)).at("data.object.currency")?;
+        let amount = required(money(it.amount, currency)).at("data.object.amount")?;
+        let received = money(it.amount_received, currency).at("data.object.amount_received")?;
+        let status = text(it.status).map(Status::from);
+        let captured_in_full = matches!(status, None | Some(Status::Succeeded));
+        let untold = Money {
+            minor: if captured_in_full { amount.minor } else { 0 },
+            currency,
+        };
+        let charge = link(it.latest_charge).at("data.object.latest_charge")?;
+        Ok(Intent {
+            id,
+            amount,
+            received: received.unwrap_or(untold),
+            status,
+            pact_id: pact_id(it.metadata),
+            customer: link(it.customer).at("data.object.customer")?,
+            receipt_email: email(it.receipt_email),
+            charge: match charge {
+                None => first_charge(it.charges)?,
+                charge => charge,
+            },
+            invoice: link(it.invoice).at("data.object.invoice")?,
+            error: error(it.last_payment_error)?,
+            cancellation_reason: text(it.cancellation_reason),
+        })
+    }
+}
+
+/// Versions before 2022-11-15 have the charges themselves, the latest first.
+fn first_charge(field: Field) -> Result<Option<String>, Unreadable> {
+    #[derive(Default, Deserialize)]
+    #[serde(default, bound(deserialize = "'de: 'a"))]
+    struct Charges<'a> {
+        data: Field<'a>,
+    }
+
+    let charges = field.object::<Charges>().at("data.object.charges")?;
+    let charges = charges.unwrap_or_default().data.values();
+    let first = charges.at("data.object.charges.data")?.into_iter().next();
+    first
+        .map_or(Ok(None), link)
+        .at("data.object.charges.data[]")
+}
+
+fn error(field: Field) -> Result<Option<PaymentError>, Unreadable> {
+    #[derive(Default, Deserialize)]
+    #[serde(default, bound(deserialize = "'de: 'a"))]
+    struct Codes<'a> {
+        charge: Field<'a>,
+        code: Field<'a>,
+        decline_code: Field<'a>,
+    }
+
+    let Some(codes) = field.object::<Codes>().unwrap_or_default() else {
+        return Ok(None);
+    };
+    let charge = link(codes.charge).at("data.object.last_payment_error.charge")?;
+    Ok(Some(PaymentError {
+        charge,
+        code: text(codes.code),
+        decline_code: text(codes.decline_code),
+    }))
+}

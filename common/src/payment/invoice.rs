@@ -1,0 +1,144 @@
+//! An invoice that was paid, for a subscription or for something else.
+
+use serde::Deserialize;
+
+use super::fields::{currency, id, link, money, named, pact_id, required, seconds, text};
+use crate::json::{At, Field, Problem, Unreadable};
+use crate::money::Money;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invoice {
+    /// `in_..`
+    pub id: String,
+    /// None for an invoice that somebody wrote by hand.
+    pub subscription: Option<String>,
+    pub customer: Option<String>,
+    /// What was paid with money: zero for a trial, or when the customer had credit.
+    pub paid: Money,
+    /// Minor units; below zero when the customer is owed.
+    pub total: Option<i64>,
+    /// Such as `subscription_cycle` and `manual`.
+    pub billing_reason: Option<String>,
+    /// The end of the latest period on it, in Unix seconds.
+    pub period_end: Option<i64>,
+    pub pact_id: Option<String>,
+    /// Told before 2025-03-31 alone, like the intent.
+    pub charge: Option<String>,
+    pub payment_intent: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Fields<'a> {
+    object: Field<'a>,
+    id: Field<'a>,
+    subscription: Field<'a>,
+    subscription_details: Field<'a>,
+    parent: Field<'a>,
+    customer: Field<'a>,
+    amount_paid: Field<'a>,
+    total: Field<'a>,
+    currency: Field<'a>,
+    billing_reason: Field<'a>,
+    lines: Field<'a>,
+    metadata: Field<'a>,
+    charge: Field<'a>,
+    payment_intent: Field<'a>,
+}
+
+/// Since 2025-03-31 it has the subscription too; before, the metadata alone.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Details<'a> {
+    subscription: Field<'a>,
+    metadata: Field<'a>,
+}
+
+impl Invoice {
+    pub(super) fn of(object: Field) -> Result<Self, Unreadable> {
+        let it: Fields = required(object.object()).at("data.object")?;
+        named(it.object, "invoice").at("data.object.object")?;
+        let id = required(id(it.id)).at("data.object.id")?;
+        let currency = required(currency(it.currency)).at("data.object.currency")?;
+        let paid = required(money(it.amount_paid, currency)).at("data.object.amount_paid")?;
+        let earlier = details(it.subscription_details).at("data.object.subscription_details")?;
+        let later = parent(it.parent)?;
+        let subscription = link(it.subscription).at("data.object.subscription")?;
+        Ok(Invoice {
+            id,
+            subscription: match subscription {
+                None => link(later.subscription)
+                    .at("data.object.parent.subscription_details.subscription")?,
+                subscription => subscription,
+            },
+            customer: link(it.customer).at("data.object.customer")?,
+            paid,
+            total: it.total.integer().unwrap_or_default(),
+            billing_reason: text(it.billing_reason),
+            period_end: period_end(it.lines)?,
+            pact_id: pact_id(it.metadata)
+                .or_else(|| pact_id(later.metadata))
+                .or_else(|| pact_id(earlier.metadata)),
+            charge: link(it.charge).at("data.object.charge")?,
+            payment_intent: link(it.payment_intent).at("data.object.payment_intent")?,
+        })
+    }
+
+    /// Whether something of worth was paid, with money or with credit. Trials are invoiced
+    /// at nothing.
+    pub fn is_of_worth(&self) -> bool {
+        self.paid.minor > 0 || self.total.is_some_and(|total| total > 0)
+    }
+}
+
+fn details(field: Field) -> Result<Details, Problem> {
+    Ok(field.object()?.unwrap_or_default())
+}
+
+fn parent(field: Field) -> Result<Details, Unreadable> {
+    #[derive(Default, Deserialize)]
+    #[serde(default, bound(deserialize = "'de: 'a"))]
+    struct Parent<'a> {
+        subscription_details: Field<'a>,
+    }
+
+    let parent = field.object::<Parent>().at("data.object.parent")?;
+    details(parent.unwrap_or_default().subscription_details)
+        .at("data.object.parent.subscription_details")
+}
+
+/// A line below zero takes a period back (a change of plan does), so its end is none.
+fn period_end(field: Field) -> Result<Option<i64>, Unreadable> {
+    #[derive(Default, Deserialize)]
+    #[serde(default, bound(deserialize = "'de: 'a"))]
+    struct Lines<'a> {
+        data: Field<'a>,
+    }
+
+    #[derive(Default, Deserialize)]
+    #[serde(default, bound(deserialize = "'de: 'a"))]
+    struct Line<'a> {
+        amount: Field<'a>,
+        period: Field<'a>,
+    }
+
+    #[derive(Default, Deserialize)]
+    #[serde(default, bound(deserialize = "'de: 'a"))]
+    struct Period<'a> {
+        end: Field<'a>,
+    }
+
+    let lines = field.object::<Lines>().at("data.object.lines")?;
+    let lines = lines.unwrap_or_default().data.list::<Line>();
+    let mut latest = None;
+    for line in lines.at("data.object.lines.data")? {
+        if matches!(line.amount.integer(), Ok(Some(..0))) {
+            continue;
+        }
+        let period = line.period.object::<Period>();
+        let period = period.at("data.object.lines.data[].period")?;
+        let end = seconds(period.unwrap_or_default().end);
+        latest = latest.max(end.at("data.object.lines.data[].period.end")?);
+    }
+    Ok(latest)
+}

@@ -1,0 +1,84 @@
+//! A checkout session: what somebody bought on the provider's page.
+
+use serde::Deserialize;
+
+use super::fields::{currency, email, id, link, minor, named, pact_id, reference, required, text};
+use super::{Email, Mode, PaymentStatus};
+use crate::json::{At, Field, Problem, Unreadable};
+use crate::money::{Currency, Money};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// `cs_..`
+    pub id: String,
+    pub mode: Option<Mode>,
+    /// A completed session need not be paid for.
+    pub payment_status: Option<PaymentStatus>,
+    pub payment_intent: Option<String>,
+    pub subscription: Option<String>,
+    pub invoice: Option<String>,
+    /// None when it sells nothing.
+    pub total: Option<Money>,
+    pub currency: Option<Currency>,
+    pub customer: Option<String>,
+    pub client_reference_id: Option<String>,
+    /// Metadata of the session stays with it; the intent has its own.
+    pub pact_id: Option<String>,
+    pub email: Option<Email>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Fields<'a> {
+    object: Field<'a>,
+    id: Field<'a>,
+    mode: Field<'a>,
+    payment_status: Field<'a>,
+    payment_intent: Field<'a>,
+    subscription: Field<'a>,
+    invoice: Field<'a>,
+    amount_total: Field<'a>,
+    currency: Field<'a>,
+    customer: Field<'a>,
+    client_reference_id: Field<'a>,
+    metadata: Field<'a>,
+    customer_details: Field<'a>,
+    customer_email: Field<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Details<'a> {
+    email: Field<'a>,
+}
+
+impl Session {
+    pub(super) fn of(object: Field) -> Result<Self, Unreadable> {
+        let it: Fields = required(object.object()).at("data.object")?;
+        named(it.object, "checkout.session").at("data.object.object")?;
+        let currency = currency(it.currency).at("data.object.currency")?;
+        let total = minor(it.amount_total).at("data.object.amount_total")?;
+        let total = match (total, currency) {
+            (None, _) => None,
+            (Some(minor), Some(currency)) => Some(Money { minor, currency }),
+            (Some(_), None) => return Err(Problem::Missing).at("data.object.currency"),
+        };
+        let details = it.customer_details.object::<Details>().unwrap_or_default();
+        Ok(Session {
+            id: required(id(it.id)).at("data.object.id")?,
+            mode: text(it.mode).map(Mode::from),
+            payment_status: text(it.payment_status).map(PaymentStatus::from),
+            payment_intent: link(it.payment_intent).at("data.object.payment_intent")?,
+            subscription: link(it.subscription).at("data.object.subscription")?,
+            invoice: link(it.invoice).at("data.object.invoice")?,
+            total,
+            currency,
+            customer: link(it.customer).at("data.object.customer")?,
+            client_reference_id: reference(it.client_reference_id),
+            pact_id: pact_id(it.metadata),
+            email: details
+                .and_then(|details| email(details.email))
+                .or_else(|| email(it.customer_email)),
+        })
+    }
+}

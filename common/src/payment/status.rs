@@ -1,0 +1,110 @@
+//! The provider's statuses. What it comes up with next is kept as it is.
+
+/// How far a payment intent is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Status {
+    RequiresPaymentMethod,
+    RequiresConfirmation,
+    RequiresAction,
+    /// Authorised, not captured.
+    RequiresCapture,
+    Processing,
+    Succeeded,
+    Canceled,
+    Other(String),
+}
+
+/// Whether what a checkout session sells is paid for; the later wins.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PaymentStatus {
+    Other(String),
+    /// The money is still to come: a delayed method.
+    Unpaid,
+    /// There is nothing to pay, or not yet.
+    NoPaymentRequired,
+    Paid,
+}
+
+/// What a checkout session is for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mode {
+    Payment,
+    Subscription,
+    /// A payment method is kept for later.
+    Setup,
+    Other(String),
+}
+
+impl Status {
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::RequiresPaymentMethod => "requires_payment_method",
+            Self::RequiresConfirmation => "requires_confirmation",
+            Self::RequiresAction => "requires_action",
+            Self::RequiresCapture => "requires_capture",
+            Self::Processing => "processing",
+            Self::Succeeded => "succeeded",
+            Self::Canceled => "canceled",
+            Self::Other(other) => other,
+        }
+    }
+}
+
+impl From<String> for Status {
+    fn from(text: String) -> Self {
+        match text.as_str() {
+            "requires_payment_method" => Self::RequiresPaymentMethod,
+            "requires_confirmation" => Self::RequiresConfirmation,
+            "requires_action" => Self::RequiresAction,
+            "requires_capture" => Self::RequiresCapture,
+            "processing" => Self::Processing,
+            "succeeded" => Self::Succeeded,
+            "canceled" => Self::Canceled,
+            _ => Self::Other(text),
+        }
+    }
+}
+
+impl PaymentStatus {
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Other(other) => other,
+            Self::Unpaid => "unpaid",
+            Self::NoPaymentRequired => "no_payment_required",
+            Self::Paid => "paid",
+        }
+    }
+}
+
+impl From<String> for PaymentStatus {
+    fn from(text: String) -> Self {
+        match text.as_str() {
+            "unpaid" => Self::Unpaid,
+            "no_payment_required" => Self::NoPaymentRequired,
+            "paid" => Self::Paid,
+            _ => Self::Other(text),
+        }
+    }
+}
+
+impl Mode {
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Payment => "payment",
+            Self::Subscription => "subscription",
+            Self::Setup => "setup",
+            Self::Other(other) => other,
+        }
+    }
+}
+
+impl From<String> for Mode {
+    fn from(text: String) -> Self {
+        match text.as_str() {
+            "payment" => Self::Payment,
+            "subscription" => Self::Subscription,
+            "setup" => Self::Setup,
+            _ => Self::Other(text),
+        }
+    }
+}
