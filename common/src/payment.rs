@@ -7,10 +7,15 @@
 mod fields;
 
 pub mod charge;
+pub mod checkout;
 pub mod intent;
 pub mod invoice;
+pub mod ledger;
+pub mod outcome;
+pub mod record;
 pub mod session;
 pub mod status;
+pub mod subscription;
 
 use std::fmt;
 

@@ -1,0 +1,118 @@
+//! The double entry of payments. What the books say of a payment is a function of its
+//! record, and a change posts the difference between two records. So the sum of all
+//! postings depends on the facts alone, however and in whatever order they became known,
+//! and every posting has its counterpart.
+//!
+//! | entry    | from                                    | to                         | amount   |
+//! |----------|-----------------------------------------|----------------------------|----------|
+//! | captured | the provider                            | held                       | received |
+//! | released | held                                    | released to the agreement  | received |
+//! | refunded | released to the agreement, without: held | credited to the customer  | refunded |
+//!
+//! A refund that is known before its capture leaves its account below zero until then. When
+//! the agreement, the customer or the currency turns out to be another, the entry is
+//! taken back from one account and made in the other.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::record::{Part, Record};
+use crate::money::Currency;
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Account {
+    /// What the payment provider owes for what it captured, below zero.
+    Provider,
+    /// Captured, for no agreement yet.
+    Held,
+    /// By agreement.
+    Released(String),
+    /// By the provider's customer, where one is known.
+    Credited(Option<String>),
+}
+
+/// Why something was posted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Entry {
+    Captured,
+    Released,
+    Refunded,
+}
+
+/// Minor units that an account gains, or loses below zero.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Posting {
+    pub entry: Entry,
+    pub account: Account,
+    pub minor: i64,
+    pub currency: Currency,
+}
+
+/// What is to be posted when a payment's record becomes another. The postings of each entry
+/// and currency sum to zero; none is zero.
+pub fn postings(before: Option<&Record>, after: &Record) -> Vec<Posting> {
+    let mut postings = Vec::new();
+    for entry in [Entry::Captured, Entry::Released, Entry::Refunded] {
+        let mut sums: BTreeMap<(Account, Currency), i64> = BTreeMap::new();
+        let mut post = |record: &Record, sign: i64| {
+            let (from, to, minor) = flow(record, entry);
+            let currency = record.currency.value;
+            // No account is on both sides of one entry, so the sums stay within 64 bits.
+            *sums.entry((from, currency)).or_default() -= sign * minor;
+            *sums.entry((to, currency)).or_default() += sign * minor;
+        };
+        if let Some(before) = before {
+            post(before, -1);
+        }
+        post(after, 1);
+        for ((account, currency), minor) in sums {
+            if minor != 0 {
+                postings.push(Posting {
+                    entry,
+                    account,
+                    minor,
+                    currency,
+                });
+            }
+        }
+    }
+    postings
+}
+
+/// From which account to which one an entry moves how much.
+fn flow(record: &Record, entry: Entry) -> (Account, Account, i64) {
+    let text = |part: &Option<Part<String>>| part.as_ref().map(|part| part.value.clone());
+    let pact = text(&record.pact_id).map_or(Account::Held, Account::Released);
+    match entry {
+        Entry::Captured => (Account::Provider, Account::Held, record.received),
+        // Without an agreement from held to held: nothing.
+        Entry::Released => (Account::Held, pact, record.received),
+        Entry::Refunded => {
+            let customer = Account::Credited(text(&record.customer));
+            (pact, customer, record.refunded)
+        }
+    }
+}
+
+impl Entry {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Entry::Captured => "captured",
+            Entry::Released => "released",
+            Entry::Refunded => "refunded",
+        }
+    }
+}
+
+/// As it stands in the books: `held`, `released:pact_..`, `credited:cus_..`.
+impl fmt::Display for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Account::Provider => f.write_str("provider"),
+            Account::Held => f.write_str("held"),
+            Account::Released(pact) => write!(f, "released:{pact}"),
+            Account::Credited(None) => f.write_str("credited"),
+            Account::Credited(Some(customer)) => write!(f, "credited:{customer}"),
+        }
+    }
+}

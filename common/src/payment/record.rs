@@ -1,0 +1,160 @@
+//! What all events of a payment come to. An event is read into a [`Record`]; the payment is
+//! the join of the records of its events.
+//!
+//! The join is commutative, associative and idempotent, because every field is the greatest
+//! that was told: the provider's events come in any order, any number of times, and two may
+//! tell of one change. What happened is never taken back; amounts that the provider counts
+//! up only grow; of the rest the newest counts.
+
+use super::charge::Charge;
+use super::intent::{Intent, PaymentError};
+use super::status::Status;
+use super::{Email, Event, Kind, Object};
+use crate::money::Currency;
+
+/// Which of two events is the newer: by the provider's second, then by id.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    /// Unix seconds.
+    pub created: i64,
+    /// `evt_..`
+    pub event: String,
+}
+
+/// A part as the newest event that told it said.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Part<T> {
+    pub version: Version,
+    pub value: T,
+}
+
+/// Amounts are minor units of the currency.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    pub succeeded: bool,
+    pub canceled: bool,
+    /// The latest attempt that failed.
+    pub failure: Option<Part<PaymentError>>,
+    /// What was captured; zero until it succeeded.
+    pub received: i64,
+    /// Money that went back.
+    pub refunded: i64,
+    pub fully_refunded: bool,
+    pub currency: Part<Currency>,
+    pub amount: Option<Part<i64>>,
+    /// What the provider called it; the facts decide its state.
+    pub status: Option<Part<Status>>,
+    /// The agreement that is paid.
+    pub pact_id: Option<Part<String>>,
+    pub customer: Option<Part<String>>,
+    pub receipt_email: Option<Part<Email>>,
+}
+
+impl Record {
+    /// The payment that an event is about, by its id, and what the event says of it.
+    /// The id is the intent's, or the charge's when that was made without one.
+    pub fn of(event: &Event) -> Option<(&str, Self)> {
+        let version = event.version();
+        match &event.object {
+            Object::Intent(intent) => {
+                Some((&intent.id, Self::of_intent(event.kind, intent, &version)))
+            }
+            Object::Charge(charge) => {
+                Some((charge.payment_id(), Self::of_charge(charge, &version)))
+            }
+            Object::Session(_) | Object::Invoice(_) => None,
+        }
+    }
+
+    /// The type of the event says what happened, unless the intent's status contradicts it.
+    fn of_intent(kind: Kind, intent: &Intent, version: &Version) -> Self {
+        let status = intent.status.as_ref();
+        let succeeded =
+            kind == Kind::IntentSucceeded && matches!(status, None | Some(Status::Succeeded));
+        let failed = kind == Kind::IntentFailed
+            && !matches!(status, Some(Status::Succeeded | Status::Canceled));
+        let failure = failed.then(|| intent.error.clone().unwrap_or_default());
+        Record {
+            succeeded,
+            canceled: kind == Kind::IntentCanceled
+                && matches!(status, None | Some(Status::Canceled)),
+            failure: version.told(failure.as_ref()),
+            received: if succeeded { intent.received.minor } else { 0 },
+            refunded: 0,
+            fully_refunded: false,
+            currency: version.tells(intent.amount.currency),
+            amount: Some(version.tells(intent.amount.minor)),
+            status: version.told(status),
+            pact_id: version.told(intent.pact_id.as_ref()),
+            customer: version.told(intent.customer.as_ref()),
+            receipt_email: version.told(intent.receipt_email.as_ref()),
+        }
+    }
+
+    fn of_charge(charge: &Charge, version: &Version) -> Self {
+        // An intent's charge may be of less than the intent.
+        let is_the_payment = charge.payment_intent.is_none();
+        let refunded = charge.returned();
+        Record {
+            succeeded: false,
+            canceled: false,
+            failure: None,
+            received: 0,
+            refunded,
+            fully_refunded: charge.fully_refunded && refunded > 0,
+            currency: version.tells(charge.amount.currency),
+            amount: is_the_payment.then(|| version.tells(charge.amount.minor)),
+            status: None,
+            pact_id: version.told(charge.pact_id.as_ref()),
+            customer: version.told(charge.customer.as_ref()),
+            receipt_email: None,
+        }
+    }
+
+    /// Takes in what another event said, newer or older.
+    pub fn join(&mut self, other: Record) {
+        self.succeeded |= other.succeeded;
+        self.canceled |= other.canceled;
+        self.received = self.received.max(other.received);
+        self.refunded = self.refunded.max(other.refunded);
+        self.fully_refunded |= other.fully_refunded;
+        newest(&mut self.failure, other.failure);
+        newest(&mut self.currency, other.currency);
+        newest(&mut self.amount, other.amount);
+        newest(&mut self.status, other.status);
+        newest(&mut self.pact_id, other.pact_id);
+        newest(&mut self.customer, other.customer);
+        newest(&mut self.receipt_email, other.receipt_email);
+    }
+}
+
+impl Event {
+    pub fn version(&self) -> Version {
+        Version {
+            created: self.created,
+            event: self.id.clone(),
+        }
+    }
+}
+
+impl Version {
+    pub(super) fn tells<T>(&self, value: T) -> Part<T> {
+        Part {
+            version: self.clone(),
+            value,
+        }
+    }
+
+    /// What an event leaves out stays as an earlier one said.
+    pub(super) fn told<T: Clone>(&self, value: Option<&T>) -> Option<Part<T>> {
+        value.map(|value| self.tells(value.clone()))
+    }
+}
+
+/// Of parts the version decides, and the value where two events should have one id; any
+/// part is newer than none.
+pub(super) fn newest<T: Ord>(part: &mut T, other: T) {
+    if other > *part {
+        *part = other;
+    }
+}
