@@ -3,6 +3,8 @@
 mod money;
 mod order;
 mod order_history;
+mod payment;
+mod payment_history;
 mod qr;
 mod redact;
 mod signature;
