@@ -19,7 +19,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use fault::Fault;
 pub use gate::{Gate, Provider};
-pub use payment::{Intent, Payment};
+pub use payment::{Generation, Intent, Payment, Price};
 pub use poster::{Poster, Report};
 pub use server::{Options, Sandbox};
 pub use storefront::Storefront;

@@ -76,15 +76,22 @@ pub fn payment(event_type: &str, seed: u64, now_unix_ms: i64) -> Option<String> 
         "invoice.payment_succeeded" => json!({"object": sale.invoice(now)}),
         _ => return None,
     };
-    Some(format!("{:#}", event(event_type, seed, now, &data)))
+    let event = event(event_type, seed, now, API_VERSION, &data);
+    Some(format!("{event:#}"))
 }
 
 /// The envelope of a payment event; type and seed make its id.
-pub(crate) fn event(event_type: &str, seed: u64, now: i64, data: &Value) -> Value {
+pub(crate) fn event(
+    event_type: &str,
+    seed: u64,
+    now: i64,
+    api_version: &str,
+    data: &Value,
+) -> Value {
     json!({
         "id": token("evt_", event_type, seed),
         "object": "event",
-        "api_version": API_VERSION,
+        "api_version": api_version,
         "created": now,
         "data": data,
         "livemode": false,

@@ -20,7 +20,9 @@ use tower::ServiceExt;
 use crate::gate::HangUp;
 use crate::outbox::Outbox;
 use crate::poster::{Poster, Report};
-use crate::{Delivery, Payment, Storefront, Webhooks, control, payment, sample, storefront};
+use crate::{
+    Delivery, Generation, Payment, Storefront, Webhooks, control, payment, sample, storefront,
+};
 
 pub struct Options {
     /// A loopback address, since the sandbox signs for whoever asks; port 0 takes a free one.
@@ -28,6 +30,8 @@ pub struct Options {
     pub clock: Clock,
     /// Where the providers' webhooks go; without it none are sent.
     pub webhooks: Option<Webhooks>,
+    /// The shape of the payment provider's objects and events.
+    pub generation: Generation,
 }
 
 impl Default for Options {
@@ -36,6 +40,7 @@ impl Default for Options {
             listen: (Ipv4Addr::LOCALHOST, 0).into(),
             clock: Clock::system(),
             webhooks: None,
+            generation: Generation::default(),
         }
     }
 }
@@ -132,7 +137,10 @@ impl App {
         tasks: &TaskTracker,
     ) -> Result<Self> {
         let Options {
-            clock, webhooks, ..
+            clock,
+            webhooks,
+            generation,
+            ..
         } = options;
         let shop = webhooks.as_ref().map(|webhooks| webhooks.shop.clone());
         let shop = shop.unwrap_or_else(|| sample::shop().to_owned());
@@ -143,10 +151,12 @@ impl App {
             }
             None => None,
         };
+        let url = format!("http://{address}");
+        let payment_url = format!("{url}/payment");
         Ok(App {
-            url: format!("http://{address}"),
+            url,
             storefront: Storefront::new(&shop, clock.clone(), outbox.clone()),
-            payment: Payment::new(clock.clone(), outbox.clone()),
+            payment: Payment::new(&payment_url, generation, clock.clone(), outbox.clone()),
             clock,
             outbox,
         })

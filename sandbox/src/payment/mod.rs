@@ -1,23 +1,45 @@
-//! The payment provider: intents that were paid, and the refunds of them.
+//! The payment provider: intents, refunds, checkout sessions and subscriptions, over its API
+//! and on pages for people; every change is told of in an event.
 //!
 //! An answer is kept by its idempotency key when it had an effect; a refusal is not, so the
-//! same request may succeed later.
+//! same request may succeed later. A declined card is an effect.
 
 mod api;
+mod basket;
+mod billing;
+mod call;
+mod checkout;
+mod counts;
+mod currencies;
+mod desk;
+mod error;
+mod events;
+mod form;
+mod generation;
+mod intents;
+mod invoices;
 mod objects;
+mod page;
+mod sessions;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use axum::Router;
 use common::clock::Clock;
-use common::money::Currency;
-use serde_json::{Value, json};
+use common::money::{Currency, Money};
 
-pub use api::{error, routes};
+pub use api::error;
+pub use generation::Generation;
 
 use crate::gate::{Gate, Provider};
 use crate::lock;
 use crate::outbox::Outbox;
+use call::Kept;
+use desk::Desk;
+use intents::{Card, Record, State};
+use invoices::{Invoice, Subscription};
+use sessions::{Line, Session};
 
 /// Clones share their state.
 #[derive(Clone)]
@@ -26,11 +48,12 @@ pub struct Payment {
     pub gate: Gate,
     clock: Clock,
     outbox: Option<Outbox>,
+    url: Arc<str>,
     ledger: Arc<Mutex<Ledger>>,
 }
 
 /// A payment to be known here.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
     /// `pi_..`
     pub id: String,
@@ -41,163 +64,131 @@ pub struct Intent {
     pub pact_id: Option<String>,
 }
 
+/// A price that checkout sessions may name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Price {
+    /// `price_..`
+    pub id: String,
+    /// What is bought for it.
+    pub name: String,
+    /// In minor units.
+    pub amount: i64,
+    pub currency: Currency,
+    /// The period of a subscription; None: paid once.
+    pub months: Option<u32>,
+}
+
 #[derive(Default)]
 struct Ledger {
-    intents: BTreeMap<String, Captured>,
-    /// What was asked and answered by idempotency key.
-    answers: BTreeMap<String, (Parameters, Value)>,
+    generation: Generation,
+    intents: BTreeMap<String, Record>,
+    sessions: BTreeMap<String, Session>,
+    subscriptions: BTreeMap<String, Subscription>,
+    invoices: BTreeMap<String, Invoice>,
+    prices: BTreeMap<String, Line>,
+    answers: BTreeMap<String, Kept>,
+    /// Confirmations that tried a charge, by idempotency key.
+    confirms: BTreeMap<String, u32>,
+    /// Sessions by the idempotency key that made them.
+    sessions_made: BTreeMap<String, u32>,
 }
 
-/// An intent whose amount was taken.
-struct Captured {
-    intent: Intent,
-    /// Unix seconds.
-    created: i64,
-    refunds: Vec<Value>,
-    refunded: i64,
-}
-
-/// The pairs of a form, sorted.
-type Parameters = Vec<(String, String)>;
-
-/// The refund that a request asks for.
-struct Wish {
-    intent: String,
-    /// All that is left, when it is not given.
-    amount: Option<i64>,
-    reason: Option<String>,
-    metadata: BTreeMap<String, String>,
-}
-
-/// Why nothing was refunded.
-enum Refusal {
-    UnknownIntent,
-    NothingLeft,
-    TooMuch {
-        left: i64,
-    },
-    /// The key was used with other parameters.
-    KeyReused,
-}
-
-enum Answer {
-    New(Value),
-    Again(Value),
+/// The API and the pages.
+pub fn routes(payment: Payment) -> Router {
+    api::routes(payment.clone()).merge(page::routes(payment))
 }
 
 impl Payment {
-    pub(crate) fn new(clock: Clock, outbox: Option<Outbox>) -> Self {
+    /// `url` is where its API and pages are.
+    pub(crate) fn new(
+        url: &str,
+        generation: Generation,
+        clock: Clock,
+        outbox: Option<Outbox>,
+    ) -> Self {
+        let ledger = Ledger {
+            generation,
+            ..Ledger::default()
+        };
         Payment {
             gate: Gate::new(Provider::Payment),
             clock,
             outbox,
-            ledger: Arc::default(),
+            url: url.into(),
+            ledger: Arc::new(Mutex::new(ledger)),
         }
+    }
+
+    /// The shape of objects and events from now on.
+    pub fn set_generation(&self, generation: Generation) {
+        lock(&self.ledger).generation = generation;
     }
 
     /// Makes a captured intent. One that is there already stays as it is.
     pub fn add_intent(&self, intent: Intent) {
-        let captured = Captured {
-            created: self.clock.now().unix_seconds(),
-            refunds: Vec::new(),
-            refunded: 0,
-            intent,
-        };
-        let intents = &mut lock(&self.ledger).intents;
-        intents
-            .entry(captured.intent.id.clone())
-            .or_insert(captured);
-    }
-
-    /// Posts the event `payment_intent.succeeded` of an intent. False when the intent is
-    /// unknown, or there is nowhere to post to.
-    pub fn post_succeeded(&self, intent_id: &str) -> bool {
-        let ledger = lock(&self.ledger);
-        let Some((captured, outbox)) = ledger.intents.get(intent_id).zip(self.outbox.as_ref())
-        else {
-            return false;
-        };
-        outbox.send(objects::succeeded(captured, self.clock.now()));
-        true
-    }
-
-    /// Refunds made, by intent; those without any are not in it.
-    pub fn refunds(&self) -> BTreeMap<String, u32> {
-        let ledger = lock(&self.ledger);
-        let refunded = ledger.intents.iter();
-        let refunded = refunded.filter(|(_, captured)| !captured.refunds.is_empty());
-        refunded
-            .map(|(id, captured)| (id.clone(), captured.count()))
-            .collect()
-    }
-
-    /// What was refunded of an intent, in minor units.
-    pub fn refunded(&self, intent_id: &str) -> i64 {
-        let ledger = lock(&self.ledger);
-        let captured = ledger.intents.get(intent_id);
-        captured.map_or(0, |captured| captured.refunded)
-    }
-
-    pub(crate) fn view(&self) -> Value {
-        let mut view = self.gate.view();
-        let ledger = lock(&self.ledger);
-        let intents = ledger.intents.values().map(|captured| {
-            json!({
-                "id": captured.intent.id,
-                "amount": captured.intent.amount,
-                "currency": captured.intent.currency.as_str(),
-                "refunds": captured.count(),
-                "refunded": captured.refunded,
-            })
+        self.at_desk(|desk| {
+            let mut record = Record::of(&intent, desk.now);
+            // A good card is never declined.
+            let _ = record.charge(Card::Good);
+            desk.ledger.intents.entry(intent.id).or_insert(record);
         });
-        view["intents"] = intents.collect();
-        view
     }
 
-    fn intent(&self, id: &str) -> Option<Value> {
-        let ledger = lock(&self.ledger);
-        ledger.intents.get(id).map(objects::intent)
+    /// Makes a price known, in place of one with the same id.
+    pub fn add_price(&self, price: Price) {
+        let Price {
+            id,
+            name,
+            amount,
+            currency,
+            months,
+        } = price;
+        let line = Line {
+            name,
+            price: Money {
+                minor: amount,
+                currency,
+            },
+            quantity: 1,
+            months,
+        };
+        lock(&self.ledger).prices.insert(id, line);
     }
 
-    /// Refunds, or answers what the same key was answered before.
-    fn refund(&self, wish: &Wish, key: Option<(&str, Parameters)>) -> Result<Answer, Refusal> {
-        let mut ledger = lock(&self.ledger);
-        let Ledger { intents, answers } = &mut *ledger;
-        if let Some((key, parameters)) = &key
-            && let Some((asked, refund)) = answers.get(*key)
-        {
-            let same = asked == parameters;
-            return same
-                .then(|| Answer::Again(refund.clone()))
-                .ok_or(Refusal::KeyReused);
-        }
-        let captured = intents.get_mut(&wish.intent);
-        let captured = captured.ok_or(Refusal::UnknownIntent)?;
-        let left = captured.intent.amount - captured.refunded;
-        let amount = wish.amount.unwrap_or(left);
-        if left == 0 {
-            return Err(Refusal::NothingLeft);
-        }
-        if amount > left {
-            return Err(Refusal::TooMuch { left });
-        }
-        let now = self.clock.now();
-        let refund = objects::refund(captured, wish, amount, now);
-        captured.refunded += amount;
-        captured.refunds.push(refund.clone());
-        if let Some((key, parameters)) = key {
-            answers.insert(key.to_owned(), (parameters, refund.clone()));
-        }
+    /// Posts the event `payment_intent.succeeded` of an intent. False when there is no such
+    /// intent that was paid, or nowhere to post to.
+    pub fn post_succeeded(&self, intent_id: &str) -> bool {
+        self.at_desk(|desk| {
+            let record = desk.ledger.intents.get(intent_id);
+            let Some(record) = record.filter(|record| record.state == State::Succeeded) else {
+                return false;
+            };
+            let event = desk.teller().intent_succeeded(record);
+            desk.events.push(event);
+            self.outbox.is_some()
+        })
+    }
+
+    /// Bills the next period of a subscription, of its usual length when none is given.
+    /// Returns the invoice's id, or what is wrong.
+    pub fn bill(&self, subscription: &str, months: Option<u32>) -> Result<String, String> {
+        let billed = self.at_desk(|desk| desk.bill(subscription, months));
+        billed.map_err(|error| error.message().to_owned())
+    }
+
+    /// Does a piece of work on the ledger, then sends its events.
+    fn at_desk<T>(&self, work: impl FnOnce(&mut Desk) -> T) -> T {
+        let mut desk = Desk {
+            ledger: lock(&self.ledger),
+            clock: &self.clock,
+            now: self.clock.now(),
+            url: &self.url,
+            events: Vec::new(),
+        };
+        let done = work(&mut desk);
         if let Some(outbox) = &self.outbox {
-            outbox.send(objects::charge_refunded(captured, amount, now));
+            desk.events.drain(..).for_each(|event| outbox.send(event));
         }
-        Ok(Answer::New(refund))
-    }
-}
-
-impl Captured {
-    /// How many refunds there are.
-    fn count(&self) -> u32 {
-        u32::try_from(self.refunds.len()).unwrap_or(u32::MAX)
+        done
     }
 }

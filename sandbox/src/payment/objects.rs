@@ -1,123 +1,175 @@
-//! The payment provider's JSON objects and events. Ids follow from the intent's, so that a
-//! sandbox that was started anew gives the same ones.
+//! Intents, charges and refunds as JSON. Ids follow from the intent's, so that a sandbox that
+//! was started anew gives the same ones.
+
+use std::collections::BTreeMap;
 
 use common::clock::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Captured, Wish};
-use crate::sample::{self, mix, token};
-use crate::webhooks::Delivery;
+use super::Generation;
+use super::intents::{Decline, Record, State};
+use crate::sample::token;
 
-pub fn intent(captured: &Captured) -> Value {
-    let intent = &captured.intent;
-    json!({
-        "id": intent.id,
-        "object": "payment_intent",
-        "amount": intent.amount,
-        "amount_capturable": 0,
-        "amount_received": intent.amount,
-        "canceled_at": null,
-        "cancellation_reason": null,
-        "capture_method": "automatic",
-        "created": captured.created,
-        "currency": currency(captured),
-        "customer": null,
-        "last_payment_error": null,
-        "latest_charge": charge_id(captured),
-        "livemode": false,
-        "metadata": metadata(captured),
-        "payment_method": made_up("pm_", captured),
-        "payment_method_types": ["card"],
-        "receipt_email": null,
-        "status": "succeeded",
-        "transfer_group": null,
-    })
+/// The refund that a request asks for.
+pub struct Wish {
+    pub intent: String,
+    /// All that is left, when it is not given.
+    pub amount: Option<i64>,
+    pub reason: Option<String>,
+    pub metadata: BTreeMap<String, String>,
 }
 
-pub fn refund(captured: &Captured, wish: &Wish, amount: i64, now: Timestamp) -> Value {
+pub fn intent(record: &Record, generation: Generation) -> Value {
+    let (canceled_at, reason) = match record.state {
+        State::Canceled { at, reason } => (Some(at), reason),
+        _ => (None, None),
+    };
+    let mut intent = json!({
+        "id": record.id,
+        "object": "payment_intent",
+        "amount": record.money.minor,
+        "amount_capturable": 0,
+        "amount_received": if record.state == State::Succeeded { record.money.minor } else { 0 },
+        "canceled_at": canceled_at,
+        "cancellation_reason": reason,
+        "capture_method": "automatic",
+        "client_secret": format!("{}_secret_sandbox", record.id),
+        "confirmation_method": "automatic",
+        "created": record.created,
+        "currency": currency(record),
+        "customer": record.customer,
+        "description": null,
+        "last_payment_error": last_error(record),
+        "livemode": false,
+        "metadata": record.metadata,
+        "payment_method": payment_method(record),
+        "payment_method_types": ["card"],
+        "receipt_email": record.receipt_email,
+        "shipping": null,
+        "status": record.state.name(),
+        "transfer_group": null,
+    });
+    if generation == Generation::Legacy {
+        let charges = (0..record.charges).rev();
+        let charges: Vec<_> = charges.map(|nth| charge(record, nth, generation)).collect();
+        let url = format!("/v1/charges?payment_intent={}", record.id);
+        intent["charges"] = list(&charges, &url);
+    } else {
+        intent["latest_charge"] = json!(latest_charge_id(record));
+    }
+    if generation.links_invoices() {
+        intent["invoice"] = json!(record.invoice);
+    }
+    intent
+}
+
+/// The last charge that was tried.
+pub fn latest_charge(record: &Record, generation: Generation) -> Value {
+    charge(record, record.charges.saturating_sub(1), generation)
+}
+
+fn charge(record: &Record, nth: u64, generation: Generation) -> Value {
+    let paid = record.state == State::Succeeded && nth + 1 == record.charges;
+    let amount_or_none = |minor: i64| if paid { minor } else { 0 };
+    let refunded = amount_or_none(record.refunded);
+    let id = charge_id(record, nth);
+    let mut charge = json!({
+        "id": id,
+        "object": "charge",
+        "amount": record.money.minor,
+        "amount_captured": amount_or_none(record.money.minor),
+        "amount_refunded": refunded,
+        "captured": paid,
+        "created": record.created,
+        "currency": currency(record),
+        "customer": record.customer,
+        "disputed": false,
+        "livemode": false,
+        "metadata": record.metadata,
+        "paid": paid,
+        "payment_intent": record.id,
+        "payment_method": made_up("pm_", record),
+        "receipt_email": record.receipt_email,
+        "refunded": paid && refunded == record.money.minor,
+        "status": if paid { "succeeded" } else { "failed" },
+    });
+    if generation == Generation::Legacy {
+        let refunds: Vec<Value> = record.refunds.iter().rev().cloned().collect();
+        let refunds = if paid { &refunds[..] } else { &[] };
+        charge["refunds"] = list(refunds, &format!("/v1/charges/{id}/refunds"));
+    }
+    if generation.links_invoices() {
+        charge["invoice"] = json!(record.invoice);
+    }
+    charge
+}
+
+/// Before it is among the record's refunds.
+pub fn refund(record: &Record, wish: &Wish, amount: i64, now: Timestamp) -> Value {
     json!({
-        "id": token("re_", &captured.intent.id, nth(captured)),
+        "id": token("re_", &record.id, u64::from(record.refund_count())),
         "object": "refund",
         "amount": amount,
-        "charge": charge_id(captured),
+        "charge": latest_charge_id(record),
         "created": now.unix_seconds(),
-        "currency": currency(captured),
+        "currency": currency(record),
         "metadata": wish.metadata,
-        "payment_intent": captured.intent.id,
+        "payment_intent": record.id,
         "reason": wish.reason,
         "status": "succeeded",
     })
 }
 
-/// The event of a captured intent.
-pub fn succeeded(captured: &Captured, now: Timestamp) -> Delivery {
-    let data = json!({"object": intent(captured)});
-    event("payment_intent.succeeded", captured, now, &data)
-}
-
-/// The event of the last refund, which was of this amount.
-pub fn charge_refunded(captured: &Captured, amount: i64, now: Timestamp) -> Delivery {
-    let data = json!({
-        "object": charge(captured),
-        "previous_attributes": {
-            "amount_refunded": captured.refunded - amount,
-            "refunded": false,
-        },
-    });
-    event("charge.refunded", captured, now, &data)
-}
-
-fn charge(captured: &Captured) -> Value {
-    let intent = &captured.intent;
+pub fn list(data: &[Value], url: &str) -> Value {
     json!({
-        "id": charge_id(captured),
-        "object": "charge",
-        "amount": intent.amount,
-        "amount_captured": intent.amount,
-        "amount_refunded": captured.refunded,
-        "captured": true,
-        "created": captured.created,
-        "currency": currency(captured),
-        "customer": null,
-        "disputed": false,
-        "livemode": false,
-        "metadata": metadata(captured),
-        "paid": true,
-        "payment_intent": intent.id,
-        "payment_method": made_up("pm_", captured),
-        "receipt_email": null,
-        "refunded": captured.refunded == intent.amount,
-        "status": "succeeded",
+        "object": "list",
+        "data": data,
+        "has_more": false,
+        "total_count": data.len(),
+        "url": url,
     })
 }
 
-/// An event's id follows from its type, the intent, and how often that was refunded.
-fn event(event_type: &str, captured: &Captured, now: Timestamp, data: &Value) -> Delivery {
-    let seed = mix(&captured.intent.id, nth(captured));
-    let event = sample::event(event_type, seed, now.unix_seconds(), data);
-    let id = event["id"].as_str().unwrap_or_default();
-    Delivery::payment(event_type, id, format!("{event:#}"))
+pub fn currency(record: &Record) -> String {
+    record.money.currency.as_str().to_ascii_lowercase()
 }
 
-fn metadata(captured: &Captured) -> Value {
-    match &captured.intent.pact_id {
-        Some(pact) => json!({"pact_id": pact, "type": "order", "fulfillment_cycle": "once"}),
-        None => json!({}),
+pub fn latest_charge_id(record: &Record) -> Option<String> {
+    let latest = record.charges.checked_sub(1)?;
+    Some(charge_id(record, latest))
+}
+
+/// The fields of a declined card, in an intent's last error and in the answer alike.
+pub fn declined(record: &Record, decline: Decline) -> Value {
+    json!({
+        "type": "card_error",
+        "charge": latest_charge_id(record),
+        "code": "card_declined",
+        "decline_code": decline.code(),
+        "message": decline.message(),
+    })
+}
+
+fn last_error(record: &Record) -> Option<Value> {
+    match record.state {
+        State::RequiresPaymentMethod(Some(decline)) => Some(declined(record, decline)),
+        _ => None,
     }
 }
 
-fn currency(captured: &Captured) -> String {
-    captured.intent.currency.as_str().to_ascii_lowercase()
+/// A declined card is taken off its intent again.
+fn payment_method(record: &Record) -> Option<String> {
+    let has = matches!(
+        record.state,
+        State::Succeeded | State::RequiresConfirmation(_)
+    );
+    has.then(|| made_up("pm_", record))
 }
 
-fn charge_id(captured: &Captured) -> String {
-    made_up("ch_", captured)
+fn charge_id(record: &Record, nth: u64) -> String {
+    token("ch_", &record.id, nth)
 }
 
-fn made_up(prefix: &str, captured: &Captured) -> String {
-    token(prefix, &captured.intent.id, 0)
-}
-
-fn nth(captured: &Captured) -> u64 {
-    u64::from(captured.count())
+fn made_up(prefix: &str, record: &Record) -> String {
+    token(prefix, &record.id, 0)
 }

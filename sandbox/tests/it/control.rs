@@ -26,6 +26,8 @@ async fn the_page_names_every_call_and_both_tokens() {
         "/_control/state",
         "/_control/faults",
         "/_control/storm",
+        "/_control/invoice",
+        "/payment/dashboard",
     ] {
         assert!(page.contains(part), "{part} in\n{page}");
     }
@@ -55,8 +57,21 @@ async fn the_state_tells_requests_and_effects() {
             "answers": {},
             "faults": [],
             "intents": [
-                {"id": "pi_1", "amount": 1999, "currency": "USD", "refunds": 0, "refunded": 0},
+                {
+                    "id": "pi_1",
+                    "amount": 1999,
+                    "currency": "USD",
+                    "status": "succeeded",
+                    "captures": 1,
+                    "refunds": 0,
+                    "refunded": 0,
+                },
             ],
+            "sessions": [],
+            "subscriptions": [],
+            "confirms_by_key": {},
+            "sessions_by_key": {},
+            "generation": "basil",
         },
         "webhooks": null,
     });

@@ -1,9 +1,15 @@
 //! The sandbox's tests, over real HTTP.
 
+mod checkout;
+mod checkout_page;
 mod control;
+mod dashboard;
 mod faults;
+mod generations;
+mod intents;
 mod payment;
 mod sample;
 mod storefront;
 mod storm;
+mod subscriptions;
 mod support;

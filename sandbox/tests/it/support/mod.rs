@@ -62,12 +62,74 @@ pub fn fulfil(sandbox: &Sandbox, id: i64, key: &str) -> RequestBuilder {
 }
 
 pub fn refund(sandbox: &Sandbox, form: &str, key: &str) -> RequestBuilder {
+    payment_post(sandbox, "refunds", form).header("Idempotency-Key", key)
+}
+
+/// A form to a path of the payment provider under `/v1`.
+pub fn payment_post(sandbox: &Sandbox, path: &str, form: &str) -> RequestBuilder {
     client()
-        .post(format!("{}/v1/refunds", sandbox.payment_url()))
+        .post(format!("{}/v1/{path}", sandbox.payment_url()))
         .bearer_auth(PAYMENT_KEY)
-        .header("Idempotency-Key", key)
         .header("Content-Type", "application/x-www-form-urlencoded")
         .body(form.to_owned())
+}
+
+pub async fn payment_get(sandbox: &Sandbox, path: &str) -> (u16, Value) {
+    let url = format!("{}/v1/{path}", sandbox.payment_url());
+    let asked = client().get(url).bearer_auth(PAYMENT_KEY).send().await;
+    read(asked.unwrap()).await
+}
+
+/// Fields of a session of one mug for 14.50 USD.
+pub const MUG: &str = "mode=payment\
+    &success_url=https://shop.example/thanks?session={CHECKOUT_SESSION_ID}%26a=b\
+    &cancel_url=https://shop.example/cart\
+    &line_items[0][price_data][currency]=usd\
+    &line_items[0][price_data][unit_amount]=1450\
+    &line_items[0][price_data][product_data][name]=Enamel+mug\
+    &line_items[0][quantity]=1";
+
+/// The same as a subscription, each month.
+pub fn monthly_mug() -> String {
+    let monthly = "line_items[0][price_data][recurring][interval]=month";
+    format!(
+        "{}&{monthly}",
+        MUG.replace("mode=payment", "mode=subscription")
+    )
+}
+
+/// Opens a checkout session.
+pub async fn open(sandbox: &Sandbox, form: &str) -> Value {
+    let asked = payment_post(sandbox, "checkout/sessions", form).send();
+    let (status, session) = read(asked.await.unwrap()).await;
+    assert_eq!(status, 200, "{session}");
+    session
+}
+
+/// A session's page.
+pub async fn visit(session: &Value) -> (u16, String) {
+    let url = session["url"].as_str().unwrap();
+    let page = client().get(url).send().await.unwrap();
+    (page.status().as_u16(), page.text().await.unwrap())
+}
+
+/// Presses a button of a page, without being led on.
+pub async fn press(url: &str, form: &str) -> Response {
+    let client = reqwest::Client::builder()
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .build()
+        .unwrap();
+    let content_type = "application/x-www-form-urlencoded";
+    let pressed = client.post(url).header("Content-Type", content_type);
+    pressed.body(form.to_owned()).send().await.unwrap()
+}
+
+/// Pays a checkout session on its page, and waits until the events of that are taken.
+pub async fn pay(sandbox: &Sandbox, session: &Value) -> Response {
+    let paid = press(&format!("{}/pay", session["url"].as_str().unwrap()), "").await;
+    sandbox.webhooks_done().await;
+    paid
 }
 
 pub fn intent(id: &str, amount: i64) -> Intent {

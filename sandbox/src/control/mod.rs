@@ -1,5 +1,7 @@
 //! What people may see and set: a page that tells how, the state, faults and storms.
 
+mod payment;
+
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -30,6 +32,7 @@ pub fn routes(app: App) -> Router {
         .route("/_control/state", get(state))
         .route("/_control/faults", post(set_fault).delete(clear_faults))
         .route("/_control/storm", post(storm))
+        .merge(payment::routes())
         .with_state(app)
 }
 
@@ -57,6 +60,7 @@ async fn page(State(app): State<App>) -> String {
          \x20               X-Storefront-Access-Token: {STOREFRONT_TOKEN}\n\
          payment API     {}\n\
          \x20               Authorization: Bearer {PAYMENT_KEY}\n\
+         payments        {}/dashboard\n\
          \n\
          What was asked and done, and which faults are set:\n\
          \x20 curl {url}/_control/state\n\
@@ -74,8 +78,14 @@ async fn page(State(app): State<App>) -> String {
          \n\
          Post sample orders in five topics, each up to \"repeat\" times, all shuffled:\n\
          \x20 curl {url}/_control/storm --json '{{\"orders\":20,\"repeat\":3,\"seed\":1}}'\n\
-         \x20 also \"first_seed\", \"shop\", \"concurrency\", and \"topics\", a list\n",
+         \x20 also \"first_seed\", \"shop\", \"concurrency\", and \"topics\", a list\n\
+         \n\
+         Bill a subscription's next period, and make a price known that a checkout can name:\n\
+         \x20 curl {url}/_control/invoice --json '{{\"subscription\":\"sub_..\",\"months\":1}}'\n\
+         \x20 curl {url}/_control/price --json \\\n\
+         \x20   '{{\"id\":\"price_1\",\"name\":\"Mug\",\"amount\":1450,\"currency\":\"usd\",\"months\":1}}'\n",
         app.storefront_url(),
+        app.payment_url(),
         app.payment_url(),
     )
 }

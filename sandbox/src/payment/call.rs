@@ -1,0 +1,97 @@
+//! A request that changes something, and what its idempotency key is good for.
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, Request};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::{Json, RequestExt};
+use serde_json::Value;
+
+use super::Payment;
+use super::desk::Desk;
+use super::error::Error;
+use super::form::{Form, Parameters};
+use crate::gate;
+
+pub struct Call {
+    path: String,
+    key: Option<String>,
+    parameters: Parameters,
+}
+
+/// What was asked under a key, and what was answered.
+pub struct Kept {
+    path: String,
+    parameters: Parameters,
+    status: StatusCode,
+    body: Value,
+}
+
+impl<S: Send + Sync> FromRequest<S> for Call {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, _state: &S) -> Result<Self, Error> {
+        let path = request.uri().path().to_owned();
+        let key = gate::key(&request).map(str::to_owned);
+        let body = request.extract::<Bytes, _>().await;
+        let body = body.map_err(|_| Error::invalid("The body could not be read."))?;
+        let mut parameters: Parameters = form_urlencoded::parse(&body).into_owned().collect();
+        parameters.sort();
+        Ok(Call {
+            path,
+            key,
+            parameters,
+        })
+    }
+}
+
+impl Payment {
+    /// Does what a call wishes, or answers what the same call was answered before.
+    pub fn answer(
+        &self,
+        call: Call,
+        act: impl FnOnce(&mut Desk, &mut Form, Option<&str>) -> Result<Value, Error>,
+    ) -> Response {
+        let mut form = match Form::read(&call.parameters) {
+            Ok(form) => form,
+            Err(error) => return error.into_response(),
+        };
+        self.at_desk(|desk| {
+            let key = call.key.as_deref();
+            if let Some(kept) = key.and_then(|key| desk.ledger.answers.get(key)) {
+                return kept.again(&call);
+            }
+            let done = act(desk, &mut form, key);
+            let (status, body) = match done {
+                Ok(body) => (StatusCode::OK, body),
+                Err(error) if error.had_effect() => (error.status, error.body()),
+                Err(error) => return error.into_response(),
+            };
+            let Call {
+                path,
+                key,
+                parameters,
+            } = call;
+            if let Some(key) = key {
+                let kept = Kept {
+                    path,
+                    parameters,
+                    status,
+                    body: body.clone(),
+                };
+                desk.ledger.answers.insert(key, kept);
+            }
+            (status, Json(body)).into_response()
+        })
+    }
+}
+
+impl Kept {
+    fn again(&self, call: &Call) -> Response {
+        if (&self.path, &self.parameters) != (&call.path, &call.parameters) {
+            return Error::key_reused().into_response();
+        }
+        let replayed = [("Idempotent-Replayed", "true")];
+        (self.status, replayed, Json(self.body.clone())).into_response()
+    }
+}

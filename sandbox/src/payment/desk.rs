@@ -1,0 +1,243 @@
+//! Where work on the ledger is done: one piece at a time, under its lock, at one moment. The
+//! events of a piece are sent when it is done, in its order.
+
+use std::sync::MutexGuard;
+
+use common::clock::{Clock, Timestamp};
+use common::money::Money;
+use serde_json::Value;
+
+use super::error::Error;
+use super::events::Teller;
+use super::form::Form;
+use super::intents::{CARDS, Card, NoRefund, Record, State};
+use super::objects::{self, Wish};
+use super::sessions::Status;
+use super::{Ledger, currencies};
+use crate::sample::token;
+use crate::webhooks::Delivery;
+
+/// Eight digits, whatever the currency.
+const LARGEST_AMOUNT: i64 = 99_999_999;
+
+const REASONS: [(&str, &str); 4] = [
+    ("duplicate", "duplicate"),
+    ("fraudulent", "fraudulent"),
+    ("requested_by_customer", "requested_by_customer"),
+    ("abandoned", "abandoned"),
+];
+
+pub struct Desk<'a> {
+    pub(super) ledger: MutexGuard<'a, Ledger>,
+    pub clock: &'a Clock,
+    pub now: Timestamp,
+    /// The base of the API and of its pages.
+    pub url: &'a str,
+    pub events: Vec<Delivery>,
+}
+
+impl Desk<'_> {
+    pub fn teller(&self) -> Teller {
+        Teller {
+            generation: self.ledger.generation,
+            now: self.now,
+        }
+    }
+
+    /// A new id, with a prefix.
+    pub fn id(&self, prefix: &str) -> String {
+        token(prefix, &self.clock.id().to_string(), 0)
+    }
+
+    pub fn intent(&self, id: &str) -> Result<&Record, Error> {
+        let record = self.ledger.intents.get(id);
+        record.ok_or_else(|| Error::unknown("payment_intent", id, "intent"))
+    }
+
+    pub fn show_intent(&self, id: &str) -> Result<Value, Error> {
+        Ok(objects::intent(self.intent(id)?, self.ledger.generation))
+    }
+
+    pub fn create_intent(&mut self, key: Option<&str>, form: &mut Form) -> Result<Value, Error> {
+        let amount = form.required_positive("amount")?;
+        let currency = currencies::read(form, "currency")?;
+        let money = Money {
+            minor: charged(amount, "amount")?,
+            currency,
+        };
+        let mut record = Record::new(self.id("pi_"), money, self.now);
+        record.metadata = form.metadata()?;
+        record.customer = form.text("customer")?;
+        record.receipt_email = form.text("receipt_email")?;
+        let card = form.choice("payment_method", &CARDS);
+        let card = card.map_err(|error| error.code("resource_missing"))?;
+        let confirm = form.flag("confirm")?;
+        form.pass_over(&[
+            "automatic_payment_methods",
+            "description",
+            "payment_method_types",
+        ]);
+        form.refuse_rest()?;
+        if let Some(card) = card {
+            record.state = State::RequiresConfirmation(card);
+        }
+        if confirm && card.is_none() {
+            return Err(super::form::missing("payment_method"));
+        }
+        let id = record.id.clone();
+        self.ledger.intents.insert(id.clone(), record);
+        if confirm {
+            return self.confirm(&id, None, key);
+        }
+        self.show_intent(&id)
+    }
+
+    /// Asked of the API: tries a charge with this card, or the one it has.
+    pub fn confirm(
+        &mut self,
+        id: &str,
+        card: Option<Card>,
+        key: Option<&str>,
+    ) -> Result<Value, Error> {
+        let record = self.intent(id)?;
+        not_of_checkout(record)?;
+        let unexpected =
+            |message: &str| Err(Error::unexpected_state(message, self.show_intent(id)?));
+        let card = match (record.state, card) {
+            (State::Succeeded, _) => {
+                return unexpected(
+                    "You cannot confirm this PaymentIntent because it has already succeeded \
+                     after being previously confirmed.",
+                );
+            }
+            (State::Canceled { .. }, _) => {
+                return unexpected(
+                    "You cannot confirm this PaymentIntent because it has a status of canceled.",
+                );
+            }
+            (_, Some(card)) | (State::RequiresConfirmation(card), None) => card,
+            (State::RequiresPaymentMethod(_), None) => {
+                return unexpected(
+                    "You cannot confirm this PaymentIntent because it's missing a payment method.",
+                );
+            }
+        };
+        *self
+            .ledger
+            .confirms
+            .entry(key.unwrap_or_default().to_owned())
+            .or_default() += 1;
+        self.charge(id, card)
+    }
+
+    /// Tries a charge of an open intent, with everything that follows.
+    pub fn charge(&mut self, id: &str, card: Card) -> Result<Value, Error> {
+        let teller = self.teller();
+        let record = self.ledger.intents.get_mut(id);
+        let record = record.ok_or_else(|| Error::unknown("payment_intent", id, "intent"))?;
+        if let Err(decline) = record.charge(card) {
+            let event = teller.intent_failed(record);
+            let object = objects::intent(record, teller.generation);
+            let error = Error::declined(&objects::declined(record, decline), object);
+            self.events.push(event);
+            return Err(error);
+        }
+        let before = self.events.len();
+        if let Some(session) = record.session.clone() {
+            self.complete(&session)?;
+        }
+        // What it made may be named in it, and is told of after it.
+        let event = teller.intent_succeeded(self.intent(id)?);
+        self.events.insert(before, event);
+        self.show_intent(id)
+    }
+
+    /// Asked of the API.
+    pub fn cancel(&mut self, id: &str, form: &mut Form) -> Result<Value, Error> {
+        not_of_checkout(self.intent(id)?)?;
+        let reason = form.choice("cancellation_reason", &REASONS)?;
+        form.refuse_rest()?;
+        self.call_off(id, reason)
+    }
+
+    /// Cancels an open intent, and its session expires.
+    pub fn call_off(&mut self, id: &str, reason: Option<&'static str>) -> Result<Value, Error> {
+        let record = self.intent(id)?;
+        if !record.is_open() {
+            let message = format!(
+                "You cannot cancel this PaymentIntent because it has a status of {}. Only a \
+                 PaymentIntent with one of the following statuses may be canceled: \
+                 requires_payment_method, requires_capture, requires_confirmation, \
+                 requires_action, processing.",
+                record.state.name()
+            );
+            return Err(Error::unexpected_state(message, self.show_intent(id)?));
+        }
+        let (teller, now) = (self.teller(), self.now);
+        let record = self.ledger.intents.get_mut(id);
+        let record = record.ok_or_else(|| Error::unknown("payment_intent", id, "intent"))?;
+        record.cancel(reason, now);
+        let session = record.session.clone();
+        self.events.push(teller.intent_canceled(record));
+        let session = session.and_then(|id| self.ledger.sessions.get_mut(&id));
+        if let Some(session) = session {
+            session.status = Status::Expired;
+            let event = teller.session_expired(session);
+            self.events.push(event);
+        }
+        self.show_intent(id)
+    }
+
+    pub fn refund(&mut self, wish: &Wish) -> Result<Value, Error> {
+        let (teller, now) = (self.teller(), self.now);
+        let record = self.ledger.intents.get_mut(&wish.intent);
+        let unknown = || Error::unknown("payment_intent", &wish.intent, "payment_intent");
+        let record = record.ok_or_else(unknown)?;
+        let amount = record.refundable(wish.amount);
+        let amount = amount.map_err(|reason| reason.tell(record))?;
+        let refund = record.refund(wish, amount, now);
+        self.events.push(teller.charge_refunded(record, amount));
+        Ok(refund)
+    }
+}
+
+impl NoRefund {
+    fn tell(self, record: &Record) -> Error {
+        match self {
+            NoRefund::NotPaid => {
+                let id = &record.id;
+                let message = format!(
+                    "This PaymentIntent ({id}) does not have a successful charge to refund."
+                );
+                Error::invalid(message)
+            }
+            NoRefund::NothingLeft => Error::invalid("The charge has already been refunded.")
+                .code("charge_already_refunded"),
+            NoRefund::TooMuch { left } => {
+                let message =
+                    format!("Refund amount is greater than the unrefunded amount, {left}.");
+                Error::invalid(message).param("amount")
+            }
+        }
+    }
+}
+
+/// An amount that can be charged.
+pub fn charged(amount: i64, param: &str) -> Result<i64, Error> {
+    if amount <= LARGEST_AMOUNT {
+        return Ok(amount);
+    }
+    let message = format!("Amount must be no more than {LARGEST_AMOUNT}.");
+    Err(Error::invalid(message)
+        .code("amount_too_large")
+        .param(param))
+}
+
+/// The intents of sessions are paid on their page, and end when those expire.
+fn not_of_checkout(record: &Record) -> Result<(), Error> {
+    if record.session.is_none() {
+        return Ok(());
+    }
+    let message = "You cannot perform this action on PaymentIntents created by Checkout.";
+    Err(Error::invalid(message))
+}

@@ -1,0 +1,97 @@
+//! The events of what happened, in the shape of a generation. An event's id follows from its
+//! type and object and from how often that happened to it, so the same one always has the same.
+
+use common::clock::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::Generation;
+use super::intents::Record;
+use super::invoices::{Invoice, Subscription};
+use super::sessions::Session;
+use super::{objects, sessions};
+use crate::sample::{self, mix};
+use crate::webhooks::Delivery;
+
+/// How events look and when they are made.
+#[derive(Clone, Copy)]
+pub struct Teller {
+    pub generation: Generation,
+    pub now: Timestamp,
+}
+
+impl Teller {
+    pub fn intent_succeeded(self, record: &Record) -> Delivery {
+        self.event(
+            "payment_intent.succeeded",
+            &record.id,
+            0,
+            &self.intent(record),
+        )
+    }
+
+    pub fn intent_failed(self, record: &Record) -> Delivery {
+        let object = self.intent(record);
+        let kind = "payment_intent.payment_failed";
+        self.event(kind, &record.id, record.charges, &object)
+    }
+
+    pub fn intent_canceled(self, record: &Record) -> Delivery {
+        self.event(
+            "payment_intent.canceled",
+            &record.id,
+            0,
+            &self.intent(record),
+        )
+    }
+
+    /// Of the last refund, which was of this amount.
+    pub fn charge_refunded(self, record: &Record, amount: i64) -> Delivery {
+        let mut data = object(objects::latest_charge(record, self.generation));
+        data["previous_attributes"] = json!({
+            "amount_refunded": record.refunded - amount,
+            "refunded": false,
+        });
+        let nth = u64::from(record.refund_count());
+        self.event("charge.refunded", &record.id, nth, &data)
+    }
+
+    pub fn session_completed(self, session: &Session) -> Delivery {
+        self.session("checkout.session.completed", session)
+    }
+
+    pub fn session_expired(self, session: &Session) -> Delivery {
+        self.session("checkout.session.expired", session)
+    }
+
+    pub fn invoice_paid(
+        self,
+        invoice: &Invoice,
+        subscription: &Subscription,
+        record: &Record,
+    ) -> Delivery {
+        let object = object(invoice.object(subscription, record, self.generation));
+        self.event("invoice.payment_succeeded", &invoice.id, 0, &object)
+    }
+
+    fn session(self, kind: &str, session: &Session) -> Delivery {
+        let object = object(sessions::object(session, None, self.now));
+        self.event(kind, &session.id, 0, &object)
+    }
+
+    fn intent(self, record: &Record) -> Value {
+        object(objects::intent(record, self.generation))
+    }
+
+    /// The one that counts as the `nth` of its kind about a subject.
+    fn event(self, kind: &str, subject: &str, nth: u64, data: &Value) -> Delivery {
+        let seed = mix(subject, nth);
+        let version = self.generation.api_version();
+        let event = sample::event(kind, seed, self.now.unix_seconds(), version, data);
+        let id = event["id"].as_str().unwrap_or_default();
+        Delivery::payment(kind, id, format!("{event:#}"))
+    }
+}
+
+fn object(object: Value) -> Value {
+    Value::Object(Map::from_iter([("object".to_owned(), object)]))
+}
