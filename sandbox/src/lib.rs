@@ -6,6 +6,7 @@
 mod control;
 mod fault;
 mod gate;
+mod manners;
 mod outbox;
 mod payment;
 mod poster;
@@ -19,7 +20,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use fault::Fault;
 pub use gate::{Gate, Provider};
-pub use payment::{Generation, Intent, Payment, Price};
+pub use manners::{Manners, Shuffle};
+pub use payment::{Generation, Intent, Life, Payment, PaymentStorm, Price, StormPayment};
 pub use poster::{Poster, Report};
 pub use server::{Options, Sandbox};
 pub use storefront::Storefront;

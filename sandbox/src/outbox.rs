@@ -1,14 +1,18 @@
 //! The webhooks that follow from what was done here, posted in the background.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::gate::Provider;
 use crate::lock;
+use crate::manners::{Held, Manners};
 use crate::poster::{Poster, Report};
+use crate::storm::SplitMix64;
 use crate::webhooks::Delivery;
 
 /// Clones share what is under way.
@@ -17,6 +21,7 @@ pub struct Outbox {
     pub poster: Poster,
     under_way: watch::Sender<usize>,
     report: Arc<Mutex<Report>>,
+    held: Arc<Mutex<Held>>,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
@@ -27,26 +32,73 @@ impl Outbox {
             poster,
             under_way: watch::Sender::new(0),
             report: Arc::default(),
+            held: Arc::default(),
             stop,
             tasks,
         }
     }
 
-    /// Posts it until it is taken, refused or given up, or the sandbox stops.
+    /// Posts it until it is taken, refused or given up, or the sandbox stops. An event of the
+    /// payment provider goes out with its manners.
     pub fn send(&self, delivery: Delivery) {
-        self.under_way.send_modify(|count| *count += 1);
-        lock(&self.report).deliveries += 1;
+        if delivery.provider == Provider::Storefront {
+            return self.post(vec![delivery], Duration::ZERO);
+        }
+        let manners = self.poster.manners();
+        let times = usize::try_from(manners.duplicates).unwrap_or(usize::MAX);
+        let repeated = std::iter::repeat_n(delivery, times);
+        let Some(shuffle) = manners.shuffle else {
+            repeated.for_each(|delivery| self.post(vec![delivery], manners.delay));
+            return;
+        };
+        let mut held = lock(&self.held);
+        held.deliveries.extend(repeated);
+        if held.deliveries.len() >= shuffle.hold {
+            self.post(held.take(), manners.delay);
+        }
+    }
+
+    /// From now on. What is held back by the manners before is posted.
+    pub fn set_manners(&self, manners: Manners) {
+        self.release();
+        let seed = manners.shuffle.map_or(0, |shuffle| shuffle.seed);
+        lock(&self.held).chance = SplitMix64(seed);
+        self.poster.set_manners(manners);
+    }
+
+    /// Posts what is held back.
+    pub fn release(&self) {
+        let held = lock(&self.held).take();
+        if !held.is_empty() {
+            self.post(held, self.poster.manners().delay);
+        }
+    }
+
+    /// One after the other.
+    fn post(&self, deliveries: Vec<Delivery>, after: Duration) {
+        let count = deliveries.len();
+        self.under_way.send_modify(|under_way| *under_way += count);
+        lock(&self.report).deliveries += u64::try_from(count).unwrap_or(u64::MAX);
         let outbox = self.clone();
         let post = async move {
-            let heard = |attempt| lock(&outbox.report).count(attempt);
-            let post = outbox.poster.post(&delivery, heard);
-            outbox.stop.run_until_cancelled(post).await;
-            outbox.under_way.send_modify(|count| *count -= 1);
+            let all = async {
+                if !after.is_zero() {
+                    tokio::time::sleep(after).await;
+                }
+                for delivery in &deliveries {
+                    let heard = |attempt| lock(&outbox.report).count(attempt);
+                    outbox.poster.post(delivery, heard).await;
+                    outbox.under_way.send_modify(|under_way| *under_way -= 1);
+                }
+            };
+            outbox.stop.run_until_cancelled(all).await;
         };
         common::task::spawn("sandbox webhook", self.tasks.track_future(post));
     }
 
+    /// Posts what is held back too.
     pub async fn done(&self) {
+        self.release();
         let mut under_way = self.under_way.subscribe();
         // The sender is ours, so it is not gone.
         let _ = under_way.wait_for(|count| *count == 0).await;
@@ -59,6 +111,8 @@ impl Outbox {
             "shop": self.poster.webhooks.shop,
             "sent": report.deliveries,
             "under_way": *self.under_way.borrow(),
+            "held": lock(&self.held).deliveries.len(),
+            "manners": self.poster.manners().view(),
             "accepted": report.accepted,
             "duplicates": report.duplicates,
             "refused": report.refused,

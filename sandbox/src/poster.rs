@@ -4,8 +4,8 @@
 //! a minute and are no shorter than `Retry-After` says. 2xx and 409 end it well, any other status badly.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -16,6 +16,7 @@ use reqwest::header::RETRY_AFTER;
 use serde::Serialize;
 use tokio::sync::Semaphore;
 
+use crate::manners::Manners;
 use crate::webhooks::{Delivery, Webhooks};
 
 /// How long the providers wait for an answer.
@@ -34,6 +35,7 @@ pub struct Poster {
     clock: Clock,
     client: reqwest::Client,
     turns: Arc<Semaphore>,
+    manners: Arc<Mutex<Manners>>,
 }
 
 /// What became of posted deliveries.
@@ -73,7 +75,17 @@ impl Poster {
             clock,
             client,
             turns: Arc::new(Semaphore::new(AT_ONCE)),
+            manners: Arc::default(),
         })
+    }
+
+    /// Of the manners, those are for it that are about signatures.
+    pub fn set_manners(&self, manners: Manners) {
+        *crate::lock(&self.manners) = manners;
+    }
+
+    pub(crate) fn manners(&self) -> Manners {
+        crate::lock(&self.manners).clone()
     }
 
     /// Posts them all, so many at a time. `progress` hears how many have ended.
@@ -84,7 +96,7 @@ impl Poster {
         progress: impl Fn(usize),
     ) -> Report {
         let ended = AtomicUsize::new(0);
-        let report = std::sync::Mutex::new(Report::default());
+        let report = Mutex::new(Report::default());
         let report = &report;
         stream::iter(deliveries)
             .for_each_concurrent(concurrency.max(1), |delivery| {
@@ -129,7 +141,8 @@ impl Poster {
             .client
             .post(url)
             .body(delivery.body.as_bytes().to_vec());
-        for (name, value) in delivery.headers(&self.webhooks, self.clock.now()) {
+        let headers = delivery.signed(&self.webhooks, self.clock.now(), &self.manners());
+        for (name, value) in headers {
             request = request.header(name, value);
         }
         let Ok(answer) = request.send().await else {

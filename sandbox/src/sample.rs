@@ -80,6 +80,29 @@ pub fn payment(event_type: &str, seed: u64, now_unix_ms: i64) -> Option<String> 
     Some(format!("{event:#}"))
 }
 
+/// Who buys in a sale, and what the payment provider knows it by.
+pub(crate) struct Purchase {
+    pub intent: String,
+    pub session: String,
+    pub customer: String,
+    pub pact: String,
+    pub email: String,
+    pub total: Money,
+}
+
+pub(crate) fn purchase(seed: u64) -> Purchase {
+    let sale = Sale::of(seed);
+    let (minor, currency) = (sale.total, sale.currency);
+    Purchase {
+        intent: sale.token("pi_"),
+        session: sale.token("cs_test_"),
+        customer: sale.token("cus_"),
+        pact: sale.token("pact_"),
+        email: sale.email,
+        total: Money { minor, currency },
+    }
+}
+
 /// The envelope of a payment event; type and seed make its id.
 pub(crate) fn event(
     event_type: &str,

@@ -68,21 +68,30 @@ pub fn shuffled(
     for (topic, body) in bodies {
         let id = chance.id().to_string();
         let delivery = Delivery::storefront(&topic, &id, shop, body);
-        let (least, most) = (u64::from(*repeat.start()), u64::from(*repeat.end()));
-        let times = least + chance.below(most.saturating_sub(least) + 1);
+        let times = chance.within(&repeat);
         deliveries.extend((0..times).map(|_| delivery.clone()));
     }
-    // Fisher and Yates, from the end.
-    for end in (1..deliveries.len()).rev() {
-        deliveries.swap(end, chance.index(end + 1));
-    }
+    chance.shuffle(&mut deliveries);
     deliveries
 }
 
 /// Sebastiano Vigna's generator: small, and good enough to shuffle with.
-struct SplitMix64(u64);
+#[derive(Default)]
+pub(crate) struct SplitMix64(pub u64);
 
 impl SplitMix64 {
+    pub fn within(&mut self, range: &RangeInclusive<u32>) -> u64 {
+        let (least, most) = (u64::from(*range.start()), u64::from(*range.end()));
+        least + self.below(most.saturating_sub(least) + 1)
+    }
+
+    /// Fisher and Yates, from the end.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for end in (1..items.len()).rev() {
+            items.swap(end, self.index(end + 1));
+        }
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut noise = self.0;

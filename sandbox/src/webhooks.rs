@@ -3,9 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::gate::Provider;
 use common::clock::Timestamp;
-use common::signature::{sign_payment, sign_storefront};
+use common::signature::sign_storefront;
+
+use crate::gate::Provider;
+use crate::manners::Manners;
 
 const API_VERSION: &str = "2026-07";
 
@@ -72,6 +74,15 @@ impl Delivery {
 
     /// Signature and all, for a delivery sent at `now`.
     pub fn headers(&self, signed_as: &Webhooks, now: Timestamp) -> Vec<(&'static str, String)> {
+        self.signed(signed_as, now, &Manners::default())
+    }
+
+    pub(crate) fn signed(
+        &self,
+        signed_as: &Webhooks,
+        now: Timestamp,
+        manners: &Manners,
+    ) -> Vec<(&'static str, String)> {
         let body = self.body.as_bytes();
         let content_type = ("Content-Type", "application/json".to_owned());
         match self.provider {
@@ -87,8 +98,7 @@ impl Delivery {
                 ]
             }
             Provider::Payment => {
-                let seconds = now.unix_seconds();
-                let signature = sign_payment(&signed_as.payment_secret, seconds, body);
+                let signature = manners.signature(&signed_as.payment_secret, now, body);
                 vec![content_type, ("Payment-Signature", signature)]
             }
         }

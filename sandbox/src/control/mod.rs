@@ -83,7 +83,19 @@ async fn page(State(app): State<App>) -> String {
          Bill a subscription's next period, and make a price known that a checkout can name:\n\
          \x20 curl {url}/_control/invoice --json '{{\"subscription\":\"sub_..\",\"months\":1}}'\n\
          \x20 curl {url}/_control/price --json \\\n\
-         \x20   '{{\"id\":\"price_1\",\"name\":\"Mug\",\"amount\":1450,\"currency\":\"usd\",\"months\":1}}'\n",
+         \x20   '{{\"id\":\"price_1\",\"name\":\"Mug\",\"amount\":1450,\"currency\":\"usd\",\"months\":1}}'\n\
+         \n\
+         Post payments of every kind, each event up to \"repeat\" times, all shuffled:\n\
+         \x20 curl {url}/_control/payment_storm --json '{{\"payments\":20,\"repeat\":3,\"seed\":1}}'\n\
+         \n\
+         How the payment provider's events come; what is not named is as usual:\n\
+         \x20 curl {url}/_control/manners --json '{{\"duplicates\":2,\"delay_ms\":500}}'\n\
+         \x20 duplicates       how often each is posted under its one id\n\
+         \x20 shuffle          {{\"hold\":5,\"seed\":1}}: as soon as 5 wait, in another order;\n\
+         \x20                  curl -X POST {url}/_control/release posts what waits\n\
+         \x20 wrong_signature  true: a v1 that is of no secret comes before the right one\n\
+         \x20 old_secret       a v1 of this secret comes after the right one\n\
+         \x20 generation       legacy, acacia or basil: which API's shapes, until set again\n",
         app.storefront_url(),
         app.payment_url(),
         app.payment_url(),

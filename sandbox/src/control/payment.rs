@@ -1,22 +1,27 @@
 //! What can be made to happen at the payment provider alone.
 
+use std::time::Duration;
+
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
 use axum::{Json, Router};
 use common::money::Currency;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Unusable, read};
-use crate::Price;
+use super::{CONCURRENCY, MOST_ORDERS, MOST_REPEATS, Unusable, read};
 use crate::server::App;
+use crate::{Generation, Manners, PaymentStorm, Price, Shuffle};
 
 pub fn routes() -> Router<App> {
     Router::new()
         .route("/_control/invoice", post(invoice))
+        .route("/_control/manners", post(manners))
+        .route("/_control/payment_storm", post(storm))
         .route("/_control/price", post(price))
+        .route("/_control/release", post(release))
 }
 
 #[derive(Deserialize)]
@@ -73,4 +78,109 @@ async fn price(
         months: new.months,
     });
     Ok(Json(id))
+}
+
+/// What is not named is as usual; the generation stays.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewManners {
+    duplicates: Option<u32>,
+    shuffle: Option<NewShuffle>,
+    delay_ms: Option<u64>,
+    #[serde(default)]
+    wrong_signature: bool,
+    old_secret: Option<String>,
+    generation: Option<Generation>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewShuffle {
+    #[serde(default)]
+    seed: u64,
+    hold: usize,
+}
+
+async fn manners(
+    State(app): State<App>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<Value>, Unusable> {
+    let new: NewManners = read(&headers, &body)?;
+    let unusable = |expected: &str| Err(Unusable(expected.to_owned()));
+    let Some(outbox) = &app.outbox else {
+        return unusable("this sandbox was started without webhooks");
+    };
+    let duplicates = new.duplicates.unwrap_or(1);
+    if !(1..=MOST_REPEATS).contains(&duplicates) {
+        return unusable("duplicates: expected 1 to 100");
+    }
+    let shuffle = new
+        .shuffle
+        .map(|NewShuffle { seed, hold }| Shuffle { seed, hold });
+    if shuffle.is_some_and(|shuffle| !(1..=1000).contains(&shuffle.hold)) {
+        return unusable("shuffle: expected hold to be 1 to 1000");
+    }
+    let delay_ms = new.delay_ms.unwrap_or(0);
+    if delay_ms > 3_600_000 {
+        return unusable("delay_ms: expected up to 3600000, an hour");
+    }
+    if new.old_secret.as_ref().is_some_and(String::is_empty) {
+        return unusable("old_secret: expected a secret");
+    }
+    if let Some(generation) = new.generation {
+        app.payment.set_generation(generation);
+    }
+    outbox.set_manners(Manners {
+        duplicates,
+        shuffle,
+        delay: Duration::from_millis(delay_ms),
+        wrong_signature: new.wrong_signature,
+        old_secret: new.old_secret,
+    });
+    Ok(Json(outbox.view()["manners"].take()))
+}
+
+async fn release(State(app): State<App>) -> StatusCode {
+    app.payment.release();
+    StatusCode::NO_CONTENT
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewStorm {
+    payments: u64,
+    repeat: Option<u32>,
+    seed: Option<u64>,
+    first_seed: Option<u64>,
+    concurrency: Option<usize>,
+}
+
+async fn storm(
+    State(app): State<App>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<Value>, Unusable> {
+    let new: NewStorm = read(&headers, &body)?;
+    let usual = PaymentStorm::default();
+    let repeat = new.repeat.unwrap_or(*usual.repeat.end());
+    if !(1..=MOST_ORDERS).contains(&new.payments) {
+        return Err(Unusable(format!("payments: expected 1 to {MOST_ORDERS}")));
+    }
+    if !(1..=MOST_REPEATS).contains(&repeat) {
+        return Err(Unusable(format!("repeat: expected 1 to {MOST_REPEATS}")));
+    }
+    let seed = new.seed.unwrap_or(app.clock.now().0.unsigned_abs());
+    let storm = PaymentStorm {
+        payments: new.payments,
+        first_seed: new.first_seed.unwrap_or(seed),
+        repeat: 1..=repeat,
+        seed,
+        ..usual
+    };
+    let deliveries = app.payment.add_storm(&storm);
+    let concurrency = new.concurrency.unwrap_or(CONCURRENCY);
+    let report = app.post(&deliveries, concurrency).await;
+    let report = report.map_err(|error| Unusable(error.to_string()))?;
+    Ok(Json(json!({"seed": seed, "report": report})))
 }

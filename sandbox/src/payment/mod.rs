@@ -21,6 +21,7 @@ mod invoices;
 mod objects;
 mod page;
 mod sessions;
+mod storm;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -31,9 +32,11 @@ use common::money::{Currency, Money};
 
 pub use api::error;
 pub use generation::Generation;
+pub use storm::{Life, PaymentStorm, StormPayment};
 
 use crate::gate::{Gate, Provider};
 use crate::lock;
+use crate::manners::Manners;
 use crate::outbox::Outbox;
 use call::Kept;
 use desk::Desk;
@@ -122,6 +125,20 @@ impl Payment {
     /// The shape of objects and events from now on.
     pub fn set_generation(&self, generation: Generation) {
         lock(&self.ledger).generation = generation;
+    }
+
+    /// How events are delivered from now on. Without webhooks there is nothing to deliver.
+    pub fn set_manners(&self, manners: Manners) {
+        if let Some(outbox) = &self.outbox {
+            outbox.set_manners(manners);
+        }
+    }
+
+    /// Posts the events that are held back to be shuffled.
+    pub fn release(&self) {
+        if let Some(outbox) = &self.outbox {
+            outbox.release();
+        }
     }
 
     /// Makes a captured intent. One that is there already stays as it is.

@@ -21,7 +21,7 @@ use tower::ServiceExt;
 use super::{NOW, SHOP};
 
 const STOREFRONT_SECRET: &str = "storefront-test-secret";
-const PAYMENT_SECRET: &str = "payment-test-secret";
+pub const PAYMENT_SECRET: &str = "payment-test-secret";
 
 #[derive(Clone)]
 pub struct Receiver {
@@ -36,6 +36,15 @@ struct Inbox {
     requests: usize,
     ids: BTreeSet<String>,
     taken: Vec<Taken>,
+    arrivals: Vec<Arrival>,
+}
+
+/// A rightly signed payment event, whatever it was answered.
+#[derive(Clone, Debug)]
+pub struct Arrival {
+    pub id: String,
+    pub signature: String,
+    pub body: String,
 }
 
 /// A delivery that was answered 200.
@@ -87,6 +96,10 @@ impl Receiver {
         self.inbox.lock().unwrap().taken.clone()
     }
 
+    pub fn arrivals(&self) -> Vec<Arrival> {
+        self.inbox.lock().unwrap().arrivals.clone()
+    }
+
     fn take(&self, id: &str, taken: Taken) -> StatusCode {
         let mut inbox = self.inbox.lock().unwrap();
         inbox.requests += 1;
@@ -136,7 +149,13 @@ async fn payment(State(receiver): State<Receiver>, request: Request) -> StatusCo
     if signature::payment(&secrets, signatures, &body, now, 300).is_err() {
         return StatusCode::UNAUTHORIZED;
     }
-    let body: Value = serde_json::from_slice(&body).unwrap();
+    let arrived = String::from_utf8(body).unwrap();
+    let body: Value = serde_json::from_str(&arrived).unwrap();
+    receiver.inbox.lock().unwrap().arrivals.push(Arrival {
+        id: body["id"].as_str().unwrap().to_owned(),
+        signature: headers["Payment-Signature"].to_str().unwrap().to_owned(),
+        body: arrived,
+    });
     let taken = Taken {
         topic: body["type"].as_str().unwrap().to_owned(),
         shop: String::new(),
