@@ -214,8 +214,14 @@ impl NoRefund {
             NoRefund::NothingLeft => Error::invalid("The charge has already been refunded.")
                 .code("charge_already_refunded"),
             NoRefund::TooMuch { left } => {
-                let message =
-                    format!("Refund amount is greater than the unrefunded amount, {left}.");
+                let currency = record.money.currency;
+                let left = Money {
+                    minor: left,
+                    currency,
+                };
+                let message = format!(
+                    "Refund amount is greater than the unrefunded amount ({left} {currency})."
+                );
                 Error::invalid(message).param("amount")
             }
         }

@@ -238,5 +238,8 @@ async fn a_price_that_is_known_can_be_named() {
     let session = open(&sandbox, &format!("mode=subscription&{club}")).await;
     assert_eq!(session["currency"], "eur");
     let (_, page) = visit(&session).await;
-    assert!(page.contains("3 × Club, every year"), "{page}");
+    assert!(
+        page.contains("3 × Club, every year</span><span>15.00 EUR"),
+        "{page}"
+    );
 }

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use common::money::Money;
 
 use super::{Text, amount, page, problem, see_other};
 use crate::payment::Payment;
@@ -83,7 +84,10 @@ fn body(desk: &Desk, session: &Session) -> String {
             line.quantity,
             Text(&line.name),
             Text(every(line.months)),
-            Text(amount(line.price))
+            Text(amount(Money {
+                minor: line.total().unwrap_or_default(),
+                ..line.price
+            }))
         );
     }
     body += "</ul>";
