@@ -302,13 +302,17 @@ fn what_is_cut_from_a_newer_body_stays_as_it_was() {
     ));
     assert_eq!(order.totals.value.total, Some(3000));
     assert_eq!(order.lines.value.len(), 2);
-    let financial = order.financial.value.as_ref().map(|status| status.as_str());
+    let financial = order
+        .financial
+        .value
+        .as_ref()
+        .map(common::order::FinancialStatus::as_str);
     assert_eq!(financial, Some("paid"));
     let fulfillment = order
         .fulfillment
         .value
         .as_ref()
-        .map(|status| status.as_str());
+        .map(common::order::FulfillmentStatus::as_str);
     assert_eq!(fulfillment, Some("partial"));
 }
 

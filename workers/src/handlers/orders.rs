@@ -93,15 +93,14 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task
                 version_at,
             });
         }
-        match incoming.get_mut(&key) {
-            Some(entry) => entry.record.join(task.record.clone()),
-            None => {
-                let entry = Entry {
-                    record: task.record.clone(),
-                    events_at: Timestamp(now.0 + RESERVED),
-                };
-                incoming.insert(key, entry);
-            }
+        if let Some(entry) = incoming.get_mut(&key) {
+            entry.record.join(task.record.clone());
+        } else {
+            let entry = Entry {
+                record: task.record.clone(),
+                events_at: Timestamp(now.0 + RESERVED),
+            };
+            incoming.insert(key, entry);
         }
     }
     customers::upsert(tx, &seen, now).await?;

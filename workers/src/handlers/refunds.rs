@@ -287,12 +287,11 @@ async fn finish(
         "amount": refund.amount().map(|amount| amount.to_string()),
         "currency": refund.currency,
     });
-    match error {
-        Some(error) => told["error"] = Value::from(error),
-        None => {
-            told["refund_id"] = Value::from(refund.provider_id);
-            told["already_refunded"] = Value::from(stored.state == State::AlreadyRefunded);
-        }
+    if let Some(error) = error {
+        told["error"] = Value::from(error);
+    } else {
+        told["refund_id"] = Value::from(refund.provider_id);
+        told["already_refunded"] = Value::from(stored.state == State::AlreadyRefunded);
     }
     effects.event(&key, &mut entry.events_at, event, told);
     records::save(tx, &[(&key, &entry)], effects.now).await

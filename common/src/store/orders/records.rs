@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use crate::clock::Timestamp;
 use crate::money::Currency;
 use crate::order::record::{Addresses, Cancellation, Contact, Part, Record, Totals, Version};
+use crate::order::{FinancialStatus, FulfillmentStatus};
 use crate::sql::{Column, Result, Row, Tx, column};
 use crate::store::{json, order_lines, parsed, shipments};
 
@@ -114,11 +115,11 @@ async fn insert(
         ),
         column(
             "financial_status",
-            records().map(|it| it.financial.value.as_ref().map(|it| it.as_str())),
+            records().map(|it| it.financial.value.as_ref().map(FinancialStatus::as_str)),
         ),
         column(
             "fulfillment_status",
-            records().map(|it| it.fulfillment.value.as_ref().map(|it| it.as_str())),
+            records().map(|it| it.fulfillment.value.as_ref().map(FulfillmentStatus::as_str)),
         ),
         column(
             "shipping_address",
