@@ -172,6 +172,22 @@ pub async fn bury(
     Ok(changed == 1)
 }
 
+/// Makes a dead job ready again, with all its tries before it. False: it is not dead.
+pub async fn revive(tx: &mut Tx, id: JobId, now: Timestamp) -> Result<bool> {
+    let changed = tx
+        .query(
+            "update jobs
+             set state = 'ready', attempts = 0, crashes = 0, run_at = $1, rung_at = null,
+                 finished_at = null
+             where state = 'dead' and id = $2",
+        )
+        .bind(now.0)
+        .bind(id)
+        .execute()
+        .await?;
+    Ok(changed == 1)
+}
+
 /// Counts a run before it starts, and returns how many in a row have not ended in order.
 /// `None`: it was no longer ready.
 pub async fn count_crash(tx: &mut Tx, id: JobId) -> Result<Option<i64>> {

@@ -36,6 +36,11 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Run a dead job again, once what killed it is mended
+    ///
+    /// It has all its tries before it again. Running a job twice is harmless: what it has done
+    /// is not done again.
+    Retry { id: JobId },
 }
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
@@ -59,6 +64,21 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
                 return table::print_json(&jobs);
             }
             table::print(&list(&jobs, Clock::system().now()))
+        }
+        Command::Retry { id } => {
+            let mut tx = db.begin().await?;
+            let revived = jobs::revive(&mut tx, id, Clock::system().now()).await?;
+            tx.commit().await?;
+            let job = jobs::show(&db, id).await?;
+            db.close().await;
+            match job {
+                Some(_) if revived => table::print(&format!(
+                    "Job {id} is ready; a worker takes it within seconds.\n\
+                     See what becomes of it: waybill jobs show {id}\n"
+                )),
+                Some(job) => bail!("job {id} is {}; only a dead one is run again", job.state),
+                None => bail!("there is no job {id} here"),
+            }
         }
         Command::Show { id, json } => {
             let job = jobs::show(&db, id).await?;

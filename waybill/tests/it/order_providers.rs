@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use common::clock::Timestamp;
-use common::job::State;
+use common::job::{JobId, State};
 use common::money::Currency;
+use common::store::jobs;
 use sandbox::{Delivery as Webhook, Sandbox, Webhooks, sample};
 use sandbox::{Fault, Gate, Intent, Options as SandboxOptions, PAYMENT_KEY, STOREFRONT_TOKEN};
 use serde_json::{Value, json};
@@ -632,12 +633,14 @@ async fn a_refund_that_failed_is_issued_when_its_job_is_run_again() {
         service.jobs(State::Dead).await == 1
     })
     .await;
-    service
-        .execute(
-            "update jobs set state = 'ready', rung_at = null, run_at = created_at
-             where state = 'dead'",
-        )
-        .await;
+    let dead = service
+        .db()
+        .query("select id from jobs where state = 'dead'");
+    let dead: JobId = dead.fetch_one().await.unwrap().get("id").unwrap();
+    let mut tx = service.db().begin().await.unwrap();
+    assert!(jobs::revive(&mut tx, dead, now(&service)).await.unwrap());
+    assert!(!jobs::revive(&mut tx, dead, now(&service)).await.unwrap());
+    tx.commit().await.unwrap();
     service.settled().await;
     assert_eq!(refund(&service, 7).await["state"], "issued");
     assert_eq!(sandbox.payment().refunds(), given_back([7]));
