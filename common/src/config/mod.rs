@@ -377,7 +377,7 @@ impl<'a> Reader<'a> {
             !shop.is_empty()
                 && shop
                     .chars()
-                    .all(|c| c.is_ascii_alphanumeric() || "-.".contains(c))
+                    .all(|c| c.is_ascii_alphanumeric() || "-._:".contains(c))
         };
         if let Some(wrong) = shops.iter().find(|shop| !is_domain(shop)) {
             let what = format!("has {wrong:?}; it must be shop domains separated by commas");

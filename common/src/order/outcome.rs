@@ -126,7 +126,11 @@ impl Record {
 
     /// What was paid for the order, in minor units, as far as the storefront tells.
     pub fn paid_minor(&self) -> Option<i64> {
-        let outstanding = self.outstanding.value.unwrap_or(0);
+        let outstanding = match self.outstanding.value {
+            // A part was paid; how much, the storefront does not tell.
+            None if !self.was_paid => return None,
+            outstanding => outstanding.unwrap_or(0),
+        };
         let total = self.totals.value.total?;
         Some(total.saturating_sub(outstanding).max(0))
     }

@@ -97,8 +97,9 @@ pub struct Cancellation {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Returned {
     pub id: i64,
-    /// What its successful transactions in the order's currency come to, in minor units.
-    pub amount: i64,
+    /// What its successful transactions in the order's currency come to, in minor units;
+    /// None when the body does not tell that currency.
+    pub amount: Option<i64>,
     pub lines: Vec<ReturnedLine>,
 }
 
@@ -377,7 +378,7 @@ fn returned(refunds: Vec<Refund>, currency: Option<Currency>) -> Vec<Returned> {
         .into_iter()
         .map(|refund| Returned {
             id: refund.id,
-            amount: amount(&refund),
+            amount: currency.map(|_| amount(&refund)),
             lines: refund
                 .lines
                 .iter()

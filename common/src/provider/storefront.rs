@@ -34,6 +34,13 @@ struct FulfillmentOrder {
     status: String,
 }
 
+/// What is left to be fulfilled of an order.
+struct Listed {
+    open: Vec<i64>,
+    /// Some of it may be fulfilled later, but not now.
+    held: bool,
+}
+
 #[derive(Deserialize)]
 struct Created {
     fulfillment: CreatedFulfillment,
@@ -75,10 +82,15 @@ impl Storefront {
         order_id: i64,
         key: Uuid,
     ) -> Result<Requested, Failure> {
+        let listed = self.list(shop, order_id).await?;
         let mut first = None;
-        for id in self.open(shop, order_id).await? {
+        for id in listed.open {
             let created = self.create(shop, order_id, id, key).await?;
             first = first.or(created);
+        }
+        if listed.held {
+            let what = "holds a part of the order back; it is asked again later";
+            return Err(self.provider.waiting(what));
         }
         Ok(match first {
             Some(id) => Requested::Created { id },
@@ -86,8 +98,7 @@ impl Storefront {
         })
     }
 
-    /// The ids of the fulfilment orders that are open.
-    async fn open(&self, shop: &str, order_id: i64) -> Result<Vec<i64>, Failure> {
+    async fn list(&self, shop: &str, order_id: i64) -> Result<Listed, Failure> {
         let path = format!("orders/{order_id}/fulfillment_orders.json");
         let request = self.provider.client.get(self.url(&path));
         let response = self.provider.send(self.headers(request, shop)).await?;
@@ -97,19 +108,13 @@ impl Storefront {
         }
         let orders: FulfillmentOrders = self.provider.json(response).await?;
         let orders = orders.fulfillment_orders;
-        let is_held =
-            |order: &FulfillmentOrder| ["on_hold", "scheduled"].contains(&order.status.as_str());
-        let open: Vec<i64> = orders
-            .iter()
-            .filter(|order| order.status == "open")
-            .map(|order| order.id)
-            .collect();
-        if open.is_empty() && orders.iter().any(is_held) {
-            return Err(self
-                .provider
-                .waiting("holds the order back; it is asked again later"));
-        }
-        Ok(open)
+        let open = orders.iter().filter(|order| order.status == "open");
+        Ok(Listed {
+            open: open.map(|order| order.id).collect(),
+            held: orders
+                .iter()
+                .any(|order| ["on_hold", "scheduled"].contains(&order.status.as_str())),
+        })
     }
 
     /// None: it was closed meanwhile.
@@ -138,7 +143,9 @@ impl Storefront {
                 let created: Created = self.provider.json(response).await?;
                 Ok(Some(created.fulfillment.id.to_string()))
             }
-            StatusCode::UNPROCESSABLE_ENTITY if !self.open(shop, order_id).await?.contains(&id) => {
+            StatusCode::UNPROCESSABLE_ENTITY
+                if !self.list(shop, order_id).await?.open.contains(&id) =>
+            {
                 Ok(None)
             }
             status => Err(self.provider.refused(told(status))),

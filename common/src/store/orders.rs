@@ -133,8 +133,8 @@ impl StoredOrder {
             .storefront_refunds
             .iter()
             .map(|refund| {
-                let minor = refund.amount;
-                let money = self.currency.map(|currency| Money { minor, currency });
+                let money = refund.amount.zip(self.currency);
+                let money = money.map(|(minor, currency)| Money { minor, currency });
                 json!({ "id": refund.id, "amount": amount(money) })
             })
             .collect();

@@ -52,6 +52,7 @@ struct Books {
 struct FulfillmentOrder {
     id: i64,
     open: bool,
+    held: bool,
     created: u32,
 }
 
@@ -80,6 +81,12 @@ impl Storefront {
     pub fn close(&self, shop: &str, order_id: i64) {
         let key = (shop.to_ascii_lowercase(), order_id);
         lock(&self.books).fulfillment_order(&key).open = false;
+    }
+
+    /// Holds an order's fulfilment order back, or releases it.
+    pub fn hold(&self, shop: &str, order_id: i64, held: bool) {
+        let key = (shop.to_ascii_lowercase(), order_id);
+        lock(&self.books).fulfillment_order(&key).held = held;
     }
 
     /// Fulfilments made, by shop and order.
@@ -132,7 +139,12 @@ impl Storefront {
         let shop = shop.unwrap_or(&self.shop).to_ascii_lowercase();
         let mut books = lock(&self.books);
         let order = books.fulfillment_order(&(shop, order_id));
-        objects::fulfillment_order(order.id, order_id, order.open)
+        let status = match (order.open, order.held) {
+            (false, _) => "closed",
+            (true, true) => "on_hold",
+            (true, false) => "open",
+        };
+        objects::fulfillment_order(order.id, order_id, status)
     }
 
     /// Makes the fulfilment, or answers what the same key was answered before.
@@ -148,7 +160,7 @@ impl Storefront {
             return same.then(|| answer.clone()).ok_or(Refusal::KeyReused);
         }
         let order = books.fulfillment_order(&order_key);
-        if !order.open {
+        if !order.open || order.held {
             return Err(Refusal::Closed);
         }
         order.open = false;
@@ -188,6 +200,7 @@ impl Books {
             FulfillmentOrder {
                 id,
                 open: true,
+                held: false,
                 created: 0,
             }
         })

@@ -12,11 +12,11 @@ pub fn id(kind: &str, shop: &str, order_id: i64) -> i64 {
     i64::try_from(LEAST + noise % (8 * LEAST)).expect("below 2^53")
 }
 
-pub fn fulfillment_order(id: i64, order_id: i64, open: bool) -> Value {
+pub fn fulfillment_order(id: i64, order_id: i64, status: &str) -> Value {
     json!({
         "id": id,
         "order_id": order_id,
-        "status": if open { "open" } else { "closed" },
+        "status": status,
         "request_status": "unsubmitted",
         "line_items": [],
     })

@@ -624,6 +624,33 @@ async fn a_wrong_credential_costs_no_call_its_life() {
 }
 
 #[tokio::test]
+async fn an_order_that_the_storefront_holds_back_is_asked_for_again() {
+    let sandbox = sandbox().await;
+    let service = with_storefront(service(), &sandbox, STOREFRONT_TOKEN)
+        .start()
+        .await;
+    sandbox.storefront().hold(SHOP, 7, true);
+    deliver_without_waiting(&service, &told("orders/paid", &body(7, 1, "paid"))).await;
+    eventually("it waits", async || {
+        job(&service, FULFILLMENT)
+            .await
+            .2
+            .contains("asked again later")
+    })
+    .await;
+    let (state, attempts, error) = job(&service, FULFILLMENT).await;
+    assert_eq!((state.as_str(), attempts), ("ready", 0), "{error}");
+    assert!(sandbox.storefront().created().is_empty());
+    sandbox.storefront().hold(SHOP, 7, false);
+    service
+        .execute("update jobs set rung_at = null, run_at = created_at where state = 'ready'")
+        .await;
+    service.settled().await;
+    assert_eq!(sandbox.storefront().created()[&(SHOP.to_owned(), 7)], 1);
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn a_refund_that_failed_is_issued_when_its_job_is_run_again() {
     let sandbox = sandbox().await;
     let service = with_payment(service(), &sandbox, PAYMENT_KEY).start().await;

@@ -1175,7 +1175,7 @@ async fn a_payment_is_linked_in_whichever_order_it_and_the_cancellation_come() {
             .find(|(kind, _)| kind == "order.refund_requested");
         let asks = json!({
             "payment_id": format!("pi_{id}"), "amount": "10.00", "currency": "USD",
-            "shop": SHOP, "order_id": id.to_string(),
+            "shop": SHOP, "order_id": id.to_string(), "automatic": false,
         });
         assert_eq!(asked.unwrap().1, asks);
         let recorded = place(&kinds, "order.refund_recorded");

@@ -305,6 +305,29 @@ async fn two_shops_with_one_order_id_never_mix() {
 }
 
 #[tokio::test]
+async fn where_shops_are_listed_no_other_shops_delivery_is_taken() {
+    let service = service()
+        .setting("STOREFRONT_SHOPS", "Shop.example")
+        .start()
+        .await;
+    let body = json!({"id": 7, "updated_at": "2027-01-01T00:00:00Z"}).to_string();
+    let delivery = storefront("orders/create", body);
+    let foreign = delivery
+        .clone()
+        .header("X-Storefront-Shop-Domain", "other.example");
+    let (status, answer) = service.answer(&foreign).await;
+    assert_eq!(status, 422);
+    assert!(answer.contains("STOREFRONT_SHOPS"), "{answer}");
+    deliver(&service, &delivery.clone().id("w-1")).await;
+    deliver(&service, &delivery.without("X-Storefront-Shop-Domain")).await;
+    let shops = "select count(*) as n from orders where shop = 'shop.example'";
+    assert_eq!(service.count(shops).await, 1);
+    let orders = service.count("select count(*) as n from orders").await;
+    assert_eq!(orders, 1, "without the header it is of the only shop");
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn a_delivery_without_a_shop_belongs_to_the_one_shop_that_has_the_order() {
     let service = service().start().await;
     let named = |name: &str| {

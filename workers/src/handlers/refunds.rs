@@ -141,6 +141,7 @@ pub async fn decide(
             "payment_id": payment.id,
             "amount": amount(payment.received_minor, &payment.currency),
             "currency": payment.currency,
+            "automatic": issue(payment),
         });
         effects.event(key, events_at, "order.refund_requested", body);
         if issue(payment) {
