@@ -1,6 +1,7 @@
 //! The `customers` table. Each field is as new as the newest order that told it.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use crate::clock::Timestamp;
 use crate::order::Customer;
@@ -56,7 +57,7 @@ pub async fn upsert(tx: &mut Tx, seen: &[Seen<'_>], now: Timestamp) -> Result<()
         column("version_at", customers.values().map(|(newest, _)| *newest)),
         column("updated_at", customers.iter().map(|_| now.0)),
     ];
-    tx.insert("customers", &columns, MERGE).await?;
+    tx.insert("customers", &columns, &MERGE).await?;
     Ok(())
 }
 
@@ -74,42 +75,27 @@ impl Told<'_> {
     }
 }
 
-/// As [`Told::key`] orders them. The expressions of an update see the row as it was.
-const MERGE: &str = "on conflict (shop, id) do update
-    set email = case when excluded.email is null
-                       or (customers.email is not null
-                           and (excluded.email_at, excluded.email)
-                               < (customers.email_at, customers.email))
-                     then customers.email else excluded.email end,
-        email_at = case when excluded.email is null then customers.email_at
-                        when customers.email is null or excluded.email_at > customers.email_at
-                        then excluded.email_at else customers.email_at end,
-        phone = case when excluded.phone is null
-                       or (customers.phone is not null
-                           and (excluded.phone_at, excluded.phone)
-                               < (customers.phone_at, customers.phone))
-                     then customers.phone else excluded.phone end,
-        phone_at = case when excluded.phone is null then customers.phone_at
-                        when customers.phone is null or excluded.phone_at > customers.phone_at
-                        then excluded.phone_at else customers.phone_at end,
-        first_name = case when excluded.first_name is null
-                       or (customers.first_name is not null
-                           and (excluded.first_name_at, excluded.first_name)
-                               < (customers.first_name_at, customers.first_name))
-                     then customers.first_name else excluded.first_name end,
-        first_name_at = case when excluded.first_name is null then customers.first_name_at
-                        when customers.first_name is null
-                          or excluded.first_name_at > customers.first_name_at
-                        then excluded.first_name_at else customers.first_name_at end,
-        last_name = case when excluded.last_name is null
-                       or (customers.last_name is not null
-                           and (excluded.last_name_at, excluded.last_name)
-                               < (customers.last_name_at, customers.last_name))
-                     then customers.last_name else excluded.last_name end,
-        last_name_at = case when excluded.last_name is null then customers.last_name_at
-                        when customers.last_name is null
-                          or excluded.last_name_at > customers.last_name_at
-                        then excluded.last_name_at else customers.last_name_at end,
-        version_at = case when excluded.version_at > customers.version_at
-                          then excluded.version_at else customers.version_at end,
-        updated_at = excluded.updated_at";
+/// The newer of a field's two values, as [`Told::key`] orders them, and when it was told. The
+/// expressions of an update see the row as it was.
+const NEWER: &str = "
+    FIELD = case when excluded.FIELD is null
+                   or (customers.FIELD is not null
+                       and (excluded.FIELD_at, excluded.FIELD)
+                           < (customers.FIELD_at, customers.FIELD))
+                 then customers.FIELD else excluded.FIELD end,
+    FIELD_at = case when excluded.FIELD is null then customers.FIELD_at
+                    when customers.FIELD is null or excluded.FIELD_at > customers.FIELD_at
+                    then excluded.FIELD_at else customers.FIELD_at end";
+
+static MERGE: LazyLock<String> = LazyLock::new(|| {
+    let fields = ["email", "phone", "first_name", "last_name"];
+    let fields = fields.map(|field| NEWER.replace("FIELD", field));
+    format!(
+        "on conflict (shop, id) do update
+         set {},
+             version_at = case when excluded.version_at > customers.version_at
+                               then excluded.version_at else customers.version_at end,
+             updated_at = excluded.updated_at",
+        fields.join(",")
+    )
+});
