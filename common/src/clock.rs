@@ -4,6 +4,7 @@
 //! and move it; nothing else in the workspace may call `SystemTime::now`.
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -18,6 +19,10 @@ pub struct Timestamp(pub i64);
 
 impl Timestamp {
     /// Whole seconds since 1970, rounded down.
+    pub fn from_unix_seconds(seconds: i64) -> Self {
+        Timestamp(seconds.saturating_mul(1000))
+    }
+
     pub fn unix_seconds(self) -> i64 {
         self.0.div_euclid(1000)
     }
@@ -57,6 +62,23 @@ impl fmt::Display for Timestamp {
         }
     }
 }
+
+/// An instant in RFC 3339, `2027-01-31T12:00:00Z`, or a day in UTC, `2027-01-31`: its begin.
+impl FromStr for Timestamp {
+    type Err = NotATime;
+
+    fn from_str(text: &str) -> Result<Self, NotATime> {
+        let instant = OffsetDateTime::parse(text, &Rfc3339)
+            .or_else(|_| OffsetDateTime::parse(&format!("{text}T00:00:00Z"), &Rfc3339))
+            .map_err(|_| NotATime)?;
+        let millis = instant.unix_timestamp_nanos() / 1_000_000;
+        i64::try_from(millis).map(Timestamp).map_err(|_| NotATime)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it must be a day like 2027-01-31, or a time like 2027-01-31T12:00:00Z")]
+pub struct NotATime;
 
 impl serde::Serialize for Timestamp {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

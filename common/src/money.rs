@@ -46,6 +46,15 @@ impl fmt::Debug for Currency {
     }
 }
 
+/// An amount as a decimal in the units of the currency with this code; of a code that is
+/// none, the minor units.
+pub fn decimal(minor: i64, code: &str) -> String {
+    match Currency::parse(code) {
+        Some(currency) => Money { minor, currency }.to_string(),
+        None => minor.to_string(),
+    }
+}
+
 /// Displayed as a decimal with the currency's own number of decimals: `403.00`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Money {

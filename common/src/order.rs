@@ -7,6 +7,7 @@
 
 pub mod outcome;
 pub mod record;
+pub mod settlement;
 
 use std::collections::HashSet;
 use std::fmt;

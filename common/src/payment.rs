@@ -94,14 +94,6 @@ impl Event {
     }
 }
 
-impl Intent {
-    /// Reads the intent in an event's `data.object`, whatever the rest of the event says.
-    pub fn read(body: &[u8]) -> Result<Self, Unreadable> {
-        let envelope: Envelope = json::object(body)?;
-        Intent::of(object(envelope.data)?)
-    }
-}
-
 impl Kind {
     pub const ALL: [Kind; 6] = [
         Kind::IntentSucceeded,

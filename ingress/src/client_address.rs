@@ -1,10 +1,12 @@
 //! Who is at the other end: the peer of the connection, or, when that is a trusted proxy,
 //! whom it says it speaks for. A forged `X-Forwarded-For` from elsewhere counts for nothing.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use axum::http::HeaderMap;
+use axum::http::{Extensions, HeaderMap};
 use ipnet::IpNet;
+
+use crate::server::Peer;
 
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
@@ -30,6 +32,24 @@ pub fn resolve(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
         }
     }
     client
+}
+
+/// The client of a request. Requests whose peer is not known count together.
+pub fn of(extensions: &Extensions, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
+    let peer = extensions.get::<Peer>();
+    let peer = peer.map_or(Ipv4Addr::UNSPECIFIED.into(), |Peer(peer)| peer.ip());
+    resolve(peer, headers, trusted)
+}
+
+/// What one client has: an IPv6 client chooses among the addresses of its /64 as it likes.
+pub fn network(client: IpAddr) -> IpAddr {
+    match client {
+        IpAddr::V4(_) => client,
+        IpAddr::V6(address) => {
+            let host = u128::from(u64::MAX);
+            Ipv6Addr::from_bits(address.to_bits() & !host).into()
+        }
+    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use common::clock::Timestamp;
 use common::job::{Source, State};
 use common::signature::{self, Refused};
 use common::store::jobs::NewJob;
+use common::store::orders::CHECKOUT;
 use http_body_util::BodyExt;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -121,6 +122,8 @@ impl FromRequest<Arc<App>> for PaymentDelivery {
 /// the name of another, and a delivery that names none is of the only one.
 fn known(app: &App, shop: Option<String>) -> Result<Option<String>, Error> {
     match (app.config.storefront_shops.as_slice(), shop) {
+        // The shop of orders that are made here.
+        (_, Some(shop)) if shop == CHECKOUT => Err(Error::ShopHeader),
         ([], shop) => Ok(shop),
         ([only], None) => Ok(Some(only.clone())),
         (_, None) => Ok(None),
@@ -350,6 +353,7 @@ fn new_job(
         } else {
             State::Done
         },
+        run_at: created_at,
         rung_at: None,
         deadline_at: deadline(queue, created_at),
         trace: request_id.and_then(|id| id.given.clone()),

@@ -30,6 +30,8 @@ pub enum Error {
     RateLimited(Duration),
     /// The database cannot take deliveries now.
     Unavailable,
+    /// The database cannot be asked about a login or a token now.
+    AuthUnavailable,
     ApiKey,
     OrderId,
     ShopQuery,
@@ -37,6 +39,25 @@ pub enum Error {
     OrderAmbiguous,
     ParcelNotFound,
     QrNotFound,
+    /// No bearer token, or nothing that could be one.
+    AuthHeader,
+    TokenInvalid,
+    /// It was valid a moment ago.
+    TokenRevoked,
+    NoVerifiedEmail,
+    DeviceCodeInvalid,
+    DeviceCodeExpired,
+    DeviceCodeParameter,
+    GrantType,
+    GrantTypeTwice,
+    FormEncoding,
+    AuthorizationPending,
+    AccessDenied,
+    /// A poll before its time.
+    SlowDown(Duration),
+    /// The identity provider gives no answer; ask again after this.
+    ProviderUnavailable(Duration),
+    LoginNotSetUp,
     RouteNotFound,
     Method,
     Internal,
@@ -45,11 +66,18 @@ pub enum Error {
 /// The application codes of the spec that ingress answers with, in `X-Error-Code`.
 mod code {
     pub const AUTH_INVALID: &str = "AUTH_001";
+    pub const DEVICE_CODE: &str = "AUTH_002";
+    pub const PENDING: &str = "AUTH_003";
+    pub const EXPIRED: &str = "AUTH_004";
+    pub const REVOKED: &str = "AUTH_005";
     pub const AUTH_RATE: &str = "AUTH_006";
+    pub const TOKEN: &str = "AUTH_007";
     pub const SIGNATURE: &str = "COMMERCE_004";
     pub const ORDER_NOT_FOUND: &str = "COMMERCE_006";
     pub const DEDUPLICATION: &str = "COMMERCE_009";
 }
+
+const INVALID_TOKEN: &str = "Invalid GitHub token";
 
 impl Error {
     /// Status, application code and text of the answer.
@@ -106,7 +134,7 @@ impl Error {
                 None,
                 "Request body lacks an id or type, or repeats a key",
             ),
-            Error::RateLimited(_) => (
+            Error::RateLimited(_) | Error::SlowDown(_) => (
                 S::TOO_MANY_REQUESTS,
                 Some(code::AUTH_RATE),
                 "Rate limit exceeded",
@@ -115,6 +143,11 @@ impl Error {
                 S::SERVICE_UNAVAILABLE,
                 Some(code::DEDUPLICATION),
                 "Not accepted, try again later",
+            ),
+            Error::AuthUnavailable => (
+                S::SERVICE_UNAVAILABLE,
+                None,
+                "Temporarily unavailable, try again later",
             ),
             Error::ApiKey => (S::UNAUTHORIZED, Some(code::AUTH_INVALID), "Invalid API key"),
             Error::OrderId => (
@@ -135,6 +168,46 @@ impl Error {
             ),
             Error::ParcelNotFound => (S::NOT_FOUND, None, "Parcel not found"),
             Error::QrNotFound => (S::NOT_FOUND, None, "There is no such QR code"),
+            Error::AuthHeader => (
+                S::UNAUTHORIZED,
+                Some(code::AUTH_INVALID),
+                "Missing or invalid Authorization header",
+            ),
+            Error::TokenInvalid => (S::UNAUTHORIZED, Some(code::TOKEN), INVALID_TOKEN),
+            Error::TokenRevoked => (S::UNAUTHORIZED, Some(code::REVOKED), INVALID_TOKEN),
+            Error::NoVerifiedEmail => (S::FORBIDDEN, None, "No verified e-mail"),
+            Error::DeviceCodeInvalid => {
+                (S::NOT_FOUND, Some(code::DEVICE_CODE), "Invalid device code")
+            }
+            Error::DeviceCodeExpired => (S::BAD_REQUEST, Some(code::EXPIRED), "expired_token"),
+            Error::DeviceCodeParameter => (
+                S::UNPROCESSABLE_ENTITY,
+                None,
+                "device_code is missing or given twice",
+            ),
+            Error::GrantType => (
+                S::BAD_REQUEST,
+                None,
+                "grant_type must be urn:ietf:params:oauth:grant-type:device_code",
+            ),
+            Error::GrantTypeTwice => (S::UNPROCESSABLE_ENTITY, None, "grant_type is given twice"),
+            Error::FormEncoding => (
+                S::UNSUPPORTED_MEDIA_TYPE,
+                None,
+                "Content-Encoding is not supported",
+            ),
+            Error::AuthorizationPending => (
+                S::PRECONDITION_REQUIRED,
+                Some(code::PENDING),
+                "Authorization pending",
+            ),
+            Error::AccessDenied => (S::BAD_REQUEST, None, "access_denied"),
+            Error::ProviderUnavailable(_) => (
+                S::SERVICE_UNAVAILABLE,
+                None,
+                "The identity provider is not available, try again later",
+            ),
+            Error::LoginNotSetUp => (S::SERVICE_UNAVAILABLE, None, "Login is not set up here"),
             Error::RouteNotFound => (S::NOT_FOUND, None, "Not found"),
             Error::Method => (S::METHOD_NOT_ALLOWED, None, "Method not allowed"),
             Error::Internal => (S::INTERNAL_SERVER_ERROR, None, "Internal error"),
@@ -152,37 +225,83 @@ impl Error {
         if let Some(seconds) = self.retry_after() {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
+        if let Some(challenge) = self.challenge() {
+            let challenge = HeaderValue::from_static(challenge);
+            headers.insert(header::WWW_AUTHENTICATE, challenge);
+        }
         response
+    }
+
+    /// The answer of a device login: beside `detail` the `error` that standard clients read
+    /// (RFC 6749, section 5.2; RFC 8628, section 3.5).
+    pub fn of_device_login(self) -> Response {
+        let error = match self {
+            Error::AuthorizationPending => "authorization_pending",
+            Error::SlowDown(_) | Error::RateLimited(_) => "slow_down",
+            Error::DeviceCodeExpired => "expired_token",
+            Error::AccessDenied | Error::NoVerifiedEmail => "access_denied",
+            Error::DeviceCodeInvalid | Error::TokenInvalid | Error::TokenRevoked => "invalid_grant",
+            Error::GrantType => "unsupported_grant_type",
+            Error::ProviderUnavailable(_)
+            | Error::Unavailable
+            | Error::AuthUnavailable
+            | Error::LoginNotSetUp => "temporarily_unavailable",
+            Error::Internal => "server_error",
+            _ => "invalid_request",
+        };
+        let (_, _, text) = self.answer();
+        self.with_body(Json(json!({ "detail": text, "error": error })))
+    }
+
+    /// What a 401 asks for (RFC 6750, section 3).
+    fn challenge(self) -> Option<&'static str> {
+        match self {
+            Error::AuthHeader => Some("Bearer"),
+            Error::TokenInvalid | Error::TokenRevoked => Some("Bearer error=\"invalid_token\""),
+            _ => None,
+        }
     }
 
     fn retry_after(self) -> Option<u64> {
         match self {
-            Error::RateLimited(wait) => {
+            Error::RateLimited(wait) | Error::SlowDown(wait) | Error::ProviderUnavailable(wait) => {
                 let begun = u64::from(wait.subsec_nanos() > 0);
                 Some((wait.as_secs() + begun).max(1))
             }
-            Error::Unavailable => Some(2),
+            Error::Unavailable | Error::AuthUnavailable => Some(2),
+            Error::LoginNotSetUp => Some(60),
             _ => None,
         }
     }
 
     /// A short name for logs and the metric's label.
-    pub fn reason(self) -> &'static str {
+    pub fn reason(&self) -> &'static str {
         match self {
             Error::StorefrontSignature | Error::PaymentSignature => "signature",
             Error::Duplicate => "duplicate",
             Error::BodyTooLarge => "too_large",
             Error::BodyIncomplete | Error::BodyTooSlow => "body",
-            Error::ContentEncoding => "encoding",
+            Error::ContentEncoding | Error::FormEncoding => "encoding",
             Error::TopicHeader
             | Error::ShopHeader
             | Error::ShopUnknown
             | Error::WebhookIdHeader => "header",
             Error::NotJson | Error::NotAnObject | Error::Envelope => "json",
-            Error::RateLimited(_) => "rate",
-            Error::Unavailable => "unavailable",
+            Error::RateLimited(_) | Error::SlowDown(_) => "rate",
+            Error::Unavailable | Error::AuthUnavailable | Error::LoginNotSetUp => "unavailable",
+            Error::ProviderUnavailable(_) => "provider",
+            Error::AuthHeader | Error::TokenInvalid | Error::TokenRevoked => "token",
+            Error::NoVerifiedEmail => "email",
+            Error::DeviceCodeInvalid | Error::DeviceCodeExpired => "device_code",
+            Error::AuthorizationPending => "pending",
+            Error::AccessDenied => "denied",
             Error::ApiKey => "api_key",
-            Error::OrderId | Error::ShopQuery | Error::OrderAmbiguous => "request",
+            Error::OrderId
+            | Error::ShopQuery
+            | Error::OrderAmbiguous
+            | Error::DeviceCodeParameter
+            | Error::GrantType
+            | Error::GrantTypeTwice => "request",
             Error::OrderNotFound
             | Error::ParcelNotFound
             | Error::QrNotFound

@@ -1,17 +1,21 @@
-//! The HTTP service: takes webhooks in, answers the commerce API and health checks.
+//! The HTTP service: takes webhooks in, logs devices in, answers the commerce API and health
+//! checks.
 //!
 //! A delivery is answered from the database alone (`intake`); nothing a handler does
 //! waits for the bus, and no handler of a webhook holds a connection.
 
 pub mod client_address;
+pub mod database;
 pub mod delivery;
 pub mod error;
 pub mod intake;
 pub mod limit;
+pub mod login;
 pub mod page;
 pub mod request_id;
 pub mod routes;
 pub mod server;
+pub mod validation;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,12 +26,14 @@ use common::bus::Bus;
 use common::clock::Clock;
 use common::config::Config;
 use common::process::Parts;
+use common::provider::identity::Identity;
 use common::sql::Db;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::intake::{Intake, Lanes};
 use crate::limit::Limits;
+use crate::validation::Validations;
 
 /// What every handler sees.
 pub struct App {
@@ -37,6 +43,9 @@ pub struct App {
     pub clock: Clock,
     pub intake: Intake,
     pub limits: Limits,
+    /// `None`: nobody can log in.
+    pub identity: Option<Identity>,
+    pub validations: Validations,
     /// Set once shutdown has begun: load balancers should look elsewhere.
     stopping: AtomicBool,
 }
@@ -44,7 +53,10 @@ pub struct App {
 impl App {
     pub fn new(parts: Parts, intake: Intake) -> Self {
         let limits = Limits::new(&parts.config, &parts.clock);
+        let identity = parts.config.identity.as_ref();
         App {
+            identity: identity.map(|settings| Identity::new(settings, &parts.clock)),
+            validations: Validations::default(),
             config: parts.config,
             db: parts.db,
             bus: parts.bus,

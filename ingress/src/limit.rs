@@ -1,9 +1,12 @@
-//! Rate limits, all GCRA and counted in this process alone: of verified deliveries, with a
-//! burst of one second's rate, and of the public pages, by client.
+//! Rate limits, counted in this process alone: of verified deliveries, with a burst of one
+//! second's rate, and of the public pages, by client, both GCRA; and of tokens that turned
+//! out to be worth nothing, by client: a place is taken before the provider is asked about a
+//! token, so that however many are sent at once no more than the limit are asked about.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::collections::HashMap;
+use std::net::IpAddr;
 use std::num::NonZeroU32;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use common::clock::Clock;
@@ -16,6 +19,7 @@ use governor::{Quota, RateLimiter};
 use tokio_util::sync::CancellationToken;
 
 use crate::App;
+use crate::client_address::network;
 use crate::error::Error;
 
 type Middleware = NoOpMiddleware<Duration>;
@@ -29,12 +33,76 @@ type Whole = RateLimiter<NotKeyed, InMemoryState, LimitClock, Middleware>;
 const PAGES_PER_MINUTE: NonZeroU32 = NonZeroU32::new(60).unwrap();
 const PAGES_AT_ONCE: NonZeroU32 = NonZeroU32::new(30).unwrap();
 
+/// Worthless tokens a minute and client. The provider locks out who asks about too many.
+const WORTHLESS_TOKENS: u32 = 20;
+pub const WORTHLESS_PERIOD: Duration = Duration::from_mins(1);
+/// By then the provider has mostly answered.
+const ANSWERED: Duration = Duration::from_secs(1);
+
 /// The limits that are on.
 pub struct Limits {
     clock: LimitClock,
     storefront: Option<PerShop>,
     payment: Option<Whole>,
     pages: PerClient,
+    worthless: Mutex<HashMap<IpAddr, Worthless>>,
+}
+
+/// A client's tokens.
+struct Worthless {
+    /// When the period began.
+    begun: Duration,
+    /// How many turned out to be worth nothing in it.
+    found: u32,
+    /// About how many the provider is asked just now.
+    asked: u32,
+}
+
+/// A place among a client's tokens that may turn out to be worth nothing.
+pub struct Place<'a> {
+    limits: &'a Limits,
+    client: IpAddr,
+}
+
+impl Place<'_> {
+    /// The token is worth nothing.
+    pub fn worthless(self) {
+        let now = self.limits.clock.now();
+        let mut clients = self.limits.worthless();
+        if let Some(client) = clients.get_mut(&self.client) {
+            client.renew(now);
+            client.found += 1;
+        }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        if let Some(client) = self.limits.worthless().get_mut(&self.client) {
+            client.asked = client.asked.saturating_sub(1);
+        }
+    }
+}
+
+impl Worthless {
+    fn renew(&mut self, now: Duration) {
+        if now >= self.begun + WORTHLESS_PERIOD {
+            (self.begun, self.found) = (now, 0);
+        }
+    }
+
+    /// Whether one more may be asked about.
+    fn admits(&mut self, now: Duration) -> Result<(), Error> {
+        self.renew(now);
+        if self.found >= WORTHLESS_TOKENS {
+            let wait = (self.begun + WORTHLESS_PERIOD).saturating_sub(now);
+            return Err(Error::RateLimited(wait));
+        }
+        if self.found + self.asked >= WORTHLESS_TOKENS {
+            return Err(Error::RateLimited(ANSWERED));
+        }
+        Ok(())
+    }
 }
 
 impl Limits {
@@ -48,6 +116,7 @@ impl Limits {
             payment: quota(config.payment_rate)
                 .map(|quota| RateLimiter::direct_with_clock(quota, clock.clone())),
             pages: RateLimiter::new(pages, DashMapStateStore::default(), clock.clone()),
+            worthless: Mutex::default(),
             clock,
         }
     }
@@ -78,20 +147,47 @@ impl Limits {
             .check_key(&network(client))
             .map_err(|until| Error::RateLimited(until.wait_time_from(self.clock.now())))
     }
-}
 
-/// What one client has: an IPv6 client chooses among the addresses of its /64 as it likes.
-fn network(client: IpAddr) -> IpAddr {
-    match client {
-        IpAddr::V4(_) => client,
-        IpAddr::V6(address) => {
-            let host = u128::from(u64::MAX);
-            Ipv6Addr::from_bits(address.to_bits() & !host).into()
+    /// Whether a client may have one more token asked about.
+    pub fn unconfirmed_token(&self, client: IpAddr) -> Result<(), Error> {
+        match self.worthless().get_mut(&network(client)) {
+            Some(worthless) => worthless.admits(self.clock.now()),
+            None => Ok(()),
         }
+    }
+
+    /// Takes a place for a token that the provider is to be asked about. It is free again when
+    /// it is dropped.
+    pub fn ask_about_token(&self, client: IpAddr) -> Result<Place<'_>, Error> {
+        let (client, begun) = (network(client), self.clock.now());
+        let mut clients = self.worthless();
+        let worthless = clients.entry(client).or_insert(Worthless {
+            begun,
+            found: 0,
+            asked: 0,
+        });
+        worthless.admits(begun)?;
+        worthless.asked += 1;
+        Ok(Place {
+            limits: self,
+            client,
+        })
+    }
+
+    fn forget_worthless(&self) {
+        let now = self.clock.now();
+        self.worthless()
+            .retain(|_, client| client.asked > 0 || now < client.begun + WORTHLESS_PERIOD);
+    }
+
+    fn worthless(&self) -> MutexGuard<'_, HashMap<IpAddr, Worthless>> {
+        self.worthless
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Frees the state of shops and clients that have been quiet, once a minute.
+/// Frees the state of shops, clients and tokens that have been quiet, once a minute.
 pub fn forget_idle(app: &Arc<App>, shutdown: &CancellationToken) {
     let app = Arc::downgrade(app);
     let shutdown = shutdown.clone();
@@ -106,6 +202,8 @@ pub fn forget_idle(app: &Arc<App>, shutdown: &CancellationToken) {
                 limiter.retain_recent();
             }
             app.limits.pages.retain_recent();
+            app.limits.forget_worthless();
+            app.validations.forget_idle(&app);
         }
     });
 }

@@ -4,6 +4,10 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
+use axum::body::Body;
+use axum::http::{self, StatusCode};
+use axum::response::{IntoResponse, Response};
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// This status with the provider's error body; the request has no effect.
@@ -33,11 +37,49 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The faults to come. Counted ones are used up in the order in which they were set; while
+/// An answer word for word: with these headers alone, and those of the connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: String,
+}
+
+impl IntoResponse for Answer {
+    /// What HTTP cannot say becomes a 500 that tells so.
+    fn into_response(self) -> Response {
+        let answer = http::Response::builder().status(self.status);
+        let headers = self.headers.into_iter();
+        let answer = headers.fold(answer, |answer, (name, value)| answer.header(name, value));
+        match answer.body(Body::from(self.body)) {
+            Ok(answer) => answer,
+            Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+        }
+    }
+}
+
+/// What is played in place of the provider's part.
+#[derive(Clone)]
+pub enum Play {
+    Fault(Fault),
+    /// No effect but this answer.
+    Answer(Answer),
+}
+
+impl fmt::Display for Play {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Play::Fault(fault) => fault.fmt(f),
+            Play::Answer(answer) => write!(f, "answer {}", answer.status),
+        }
+    }
+}
+
+/// The plays to come. Counted ones are used up in the order in which they were set; while
 /// there are none, the standing one applies.
 #[derive(Default)]
 pub struct Faults {
-    counted: VecDeque<(Fault, u32)>,
+    counted: VecDeque<(Play, u32)>,
     standing: Option<Fault>,
 }
 
@@ -46,9 +88,9 @@ impl Faults {
         self.standing = Some(fault);
     }
 
-    pub fn count(&mut self, times: u32, fault: Fault) {
+    pub fn count(&mut self, times: u32, play: Play) {
         if times > 0 {
-            self.counted.push_back((fault, times));
+            self.counted.push_back((play, times));
         }
     }
 
@@ -56,23 +98,23 @@ impl Faults {
         *self = Faults::default();
     }
 
-    /// The fault of the next request.
-    pub fn take(&mut self) -> Option<Fault> {
-        let Some((fault, left)) = self.counted.front_mut() else {
-            return self.standing;
+    /// What is played to the next request.
+    pub fn take(&mut self) -> Option<Play> {
+        let Some((play, left)) = self.counted.front_mut() else {
+            return self.standing.map(Play::Fault);
         };
-        let fault = *fault;
+        let play = play.clone();
         *left -= 1;
         if *left == 0 {
             self.counted.pop_front();
         }
-        Some(fault)
+        Some(play)
     }
 
     /// For people, the next one first.
     pub fn describe(&self) -> Vec<String> {
         let counted = self.counted.iter();
-        let counted = counted.map(|(fault, left)| format!("{fault}, for {left} more"));
+        let counted = counted.map(|(play, left)| format!("{play}, for {left} more"));
         let standing = self.standing.iter();
         counted
             .chain(standing.map(|fault| format!("{fault}, until cleared")))

@@ -13,8 +13,8 @@ use axum::response::{Html, IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::fault::{Fault, Faults};
-use crate::{lock, payment, storefront};
+use crate::fault::{Answer, Fault, Faults, Play};
+use crate::{identity, lock, payment, storefront};
 
 pub const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 
@@ -26,6 +26,7 @@ pub const LARGEST_BODY: usize = 1024 * 1024;
 pub enum Provider {
     Storefront,
     Payment,
+    Identity,
 }
 
 impl Provider {
@@ -34,6 +35,7 @@ impl Provider {
         match self {
             Provider::Storefront => storefront::error(status, message),
             Provider::Payment => payment::error(status, "api_error", message),
+            Provider::Identity => identity::error(status, message),
         }
     }
 }
@@ -71,7 +73,12 @@ impl Gate {
 
     /// The next requests go wrong so, after those that were set to before.
     pub fn fail_next(&self, times: u32, fault: Fault) {
-        lock(&self.book).faults.count(times, fault);
+        lock(&self.book).faults.count(times, Play::Fault(fault));
+    }
+
+    /// The next requests are answered so, after the faults that were set before.
+    pub fn answer_next(&self, times: u32, answer: Answer) {
+        lock(&self.book).faults.count(times, Play::Answer(answer));
     }
 
     pub fn clear_faults(&self) {
@@ -103,7 +110,7 @@ impl Gate {
         })
     }
 
-    fn enter(&self, key: Option<&str>) -> Option<Fault> {
+    fn enter(&self, key: Option<&str>) -> Option<Play> {
         let mut book = lock(&self.book);
         book.requests += 1;
         if let Some(key) = key {
@@ -120,26 +127,29 @@ impl Gate {
 
 pub async fn pass(State(gate): State<Gate>, request: Request, next: Next) -> Response {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let fault = gate.enter(key(&request));
+    let play = gate.enter(key(&request));
     let provider = gate.provider;
-    if let Some(fault) = fault {
-        tracing::debug!(?provider, %method, path, %fault, "goes wrong, as it was told to");
+    if let Some(play) = &play {
+        tracing::debug!(?provider, %method, path, %play, "goes wrong, as it was told to");
     }
-    let answer = match fault {
+    let answer = match play {
         None => next.run(request).await,
-        Some(Fault::Slow(by)) => {
+        Some(Play::Fault(Fault::Slow(by))) => {
             let answer = next.run(request).await;
             tokio::time::sleep(by).await;
             answer
         }
-        Some(Fault::Lose) => {
+        Some(Play::Fault(Fault::Lose)) => {
             let mut answer = next.run(request).await;
             answer.extensions_mut().insert(HangUp);
             return answer;
         }
-        Some(fault) => {
+        Some(play) => {
             let _ = to_bytes(request.into_body(), LARGEST_BODY).await;
-            refuse(gate.provider, fault).await
+            match play {
+                Play::Fault(fault) => refuse(provider, fault).await,
+                Play::Answer(answer) => answer.into_response(),
+            }
         }
     };
     gate.answered(answer.status());

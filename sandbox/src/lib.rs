@@ -1,13 +1,15 @@
 //! Stand-ins for the providers, speaking their wire formats, so that everything works
-//! offline: sample bodies, the providers' APIs over real HTTP ([`Sandbox`]), and their
+//! offline: sample bodies, the providers' APIs and pages over real HTTP ([`Sandbox`]), and their
 //! webhooks, one at a time or as a storm. For `waybill` without arguments, its tools and the
 //! tests; never linked into ingress or workers.
 
 mod control;
 mod fault;
 mod gate;
+mod identity;
 mod manners;
 mod outbox;
+mod page;
 mod payment;
 mod poster;
 pub mod sample;
@@ -18,15 +20,18 @@ mod webhooks;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use fault::Fault;
+pub use fault::{Answer, Fault};
 pub use gate::{Gate, Provider};
+pub use identity::{
+    CodeError, Email, Identity, IssuedToken, Limit, LoginRules, Poll, Route, User, Visibility,
+};
 pub use manners::{Manners, Shuffle};
 pub use payment::{Generation, Intent, Life, Payment, PaymentStorm, Price, StormPayment};
 pub use poster::{Poster, Report};
 pub use server::{Options, Sandbox};
 pub use storefront::Storefront;
 pub use storm::Storm;
-pub use webhooks::{Delivery, Webhooks};
+pub use webhooks::{Delivery, Sender, Webhooks};
 
 /// What the storefront's stand-in takes as `X-Storefront-Access-Token`. Public: it opens
 /// nothing but a sandbox.
@@ -34,6 +39,10 @@ pub const STOREFRONT_TOKEN: &str = "sandbox-storefront-token";
 
 /// What the payment provider's stand-in takes as its bearer key. As public as the other.
 pub const PAYMENT_KEY: &str = "sk_sandbox_waybill";
+
+/// The one app that the identity provider's stand-in knows, and its secret. As public.
+pub const IDENTITY_CLIENT_ID: &str = "sandbox-client";
+pub const IDENTITY_CLIENT_SECRET: &str = "sandbox-client-secret";
 
 /// State is changed in one step under its lock, so a panic elsewhere leaves it whole.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

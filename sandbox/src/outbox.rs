@@ -8,12 +8,11 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::gate::Provider;
 use crate::lock;
 use crate::manners::{Held, Manners};
 use crate::poster::{Poster, Report};
 use crate::storm::SplitMix64;
-use crate::webhooks::Delivery;
+use crate::webhooks::{Delivery, Sender};
 
 /// Clones share what is under way.
 #[derive(Clone)]
@@ -41,7 +40,7 @@ impl Outbox {
     /// Posts it until it is taken, refused or given up, or the sandbox stops. An event of the
     /// payment provider goes out with its manners.
     pub fn send(&self, delivery: Delivery) {
-        if delivery.provider == Provider::Storefront {
+        if delivery.sender == Sender::Storefront {
             return self.post(vec![delivery], Duration::ZERO);
         }
         let manners = self.poster.manners();

@@ -21,7 +21,8 @@ use crate::gate::HangUp;
 use crate::outbox::Outbox;
 use crate::poster::{Poster, Report};
 use crate::{
-    Delivery, Generation, Payment, Storefront, Webhooks, control, payment, sample, storefront,
+    Delivery, Generation, Identity, Payment, Storefront, Webhooks, control, identity, page,
+    payment, sample, storefront,
 };
 
 pub struct Options {
@@ -59,6 +60,7 @@ pub struct App {
     pub clock: Clock,
     pub storefront: Storefront,
     pub payment: Payment,
+    pub identity: Identity,
     pub outbox: Option<Outbox>,
 }
 
@@ -93,12 +95,26 @@ impl Sandbox {
         self.app.payment_url()
     }
 
+    /// The base of the identity provider's web side: device codes, tokens and the page.
+    pub fn identity_url(&self) -> String {
+        self.app.identity_url()
+    }
+
+    /// The base of the identity provider's API.
+    pub fn identity_api_url(&self) -> String {
+        self.app.identity_api_url()
+    }
+
     pub fn storefront(&self) -> &Storefront {
         &self.app.storefront
     }
 
     pub fn payment(&self) -> &Payment {
         &self.app.payment
+    }
+
+    pub fn identity(&self) -> &Identity {
+        &self.app.identity
     }
 
     /// Posts deliveries, so many at a time, until each was accepted or refused for good. The
@@ -153,10 +169,12 @@ impl App {
         };
         let url = format!("http://{address}");
         let payment_url = format!("{url}/payment");
+        let identity_url = format!("{url}/identity");
         Ok(App {
             url,
             storefront: Storefront::new(&shop, clock.clone(), outbox.clone()),
             payment: Payment::new(&payment_url, generation, clock.clone(), outbox.clone()),
+            identity: Identity::new(&identity_url, clock.clone()),
             clock,
             outbox,
         })
@@ -168,6 +186,14 @@ impl App {
 
     pub fn payment_url(&self) -> String {
         format!("{}/payment", self.url)
+    }
+
+    pub fn identity_url(&self) -> String {
+        format!("{}/identity", self.url)
+    }
+
+    pub fn identity_api_url(&self) -> String {
+        format!("{}/identity/api", self.url)
     }
 
     pub async fn post(&self, deliveries: &[Delivery], concurrency: usize) -> Result<Report> {
@@ -182,8 +208,10 @@ impl App {
 
     fn router(&self) -> Router {
         control::routes(self.clone())
+            .merge(page::routes())
             .nest("/storefront", storefront::routes(self.storefront.clone()))
             .nest("/payment", payment::routes(self.payment.clone()))
+            .nest("/identity", identity::routes(self.identity.clone()))
     }
 }
 

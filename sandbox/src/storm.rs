@@ -75,6 +75,11 @@ pub fn shuffled(
     deliveries
 }
 
+/// Puts items in the order that a seed decides.
+pub fn shuffle<T>(items: &mut [T], seed: u64) {
+    SplitMix64(seed).shuffle(items);
+}
+
 /// Sebastiano Vigna's generator: small, and good enough to shuffle with.
 #[derive(Default)]
 pub(crate) struct SplitMix64(pub u64);

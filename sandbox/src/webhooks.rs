@@ -6,7 +6,6 @@ use std::sync::Arc;
 use common::clock::Timestamp;
 use common::signature::sign_storefront;
 
-use crate::gate::Provider;
 use crate::manners::Manners;
 
 const API_VERSION: &str = "2026-07";
@@ -30,10 +29,17 @@ impl fmt::Debug for Webhooks {
     }
 }
 
+/// A provider that sends webhooks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sender {
+    Storefront,
+    Payment,
+}
+
 /// One webhook. Sent again, it has the same id and body, and a signature of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    pub provider: Provider,
+    pub sender: Sender,
     /// A storefront topic or a payment event type.
     pub topic: String,
     /// The storefront's webhook id; the id of a payment event, which is in the body too.
@@ -46,7 +52,7 @@ pub struct Delivery {
 impl Delivery {
     pub fn storefront(topic: &str, id: &str, shop: &str, body: impl Into<Arc<str>>) -> Self {
         Delivery {
-            provider: Provider::Storefront,
+            sender: Sender::Storefront,
             topic: topic.to_owned(),
             id: id.to_owned(),
             shop: shop.to_owned(),
@@ -56,7 +62,7 @@ impl Delivery {
 
     pub fn payment(event_type: &str, id: &str, body: impl Into<Arc<str>>) -> Self {
         Delivery {
-            provider: Provider::Payment,
+            sender: Sender::Payment,
             topic: event_type.to_owned(),
             id: id.to_owned(),
             shop: String::new(),
@@ -66,9 +72,9 @@ impl Delivery {
 
     /// The path at Waybill.
     pub fn path(&self) -> &'static str {
-        match self.provider {
-            Provider::Storefront => "/api/webhooks/storefront",
-            Provider::Payment => "/api/webhooks/payment",
+        match self.sender {
+            Sender::Storefront => "/api/webhooks/storefront",
+            Sender::Payment => "/api/webhooks/payment",
         }
     }
 
@@ -85,8 +91,8 @@ impl Delivery {
     ) -> Vec<(&'static str, String)> {
         let body = self.body.as_bytes();
         let content_type = ("Content-Type", "application/json".to_owned());
-        match self.provider {
-            Provider::Storefront => {
+        match self.sender {
+            Sender::Storefront => {
                 let signature = sign_storefront(&signed_as.storefront_secret, body);
                 vec![
                     content_type,
@@ -97,7 +103,7 @@ impl Delivery {
                     ("X-Storefront-Hmac-Sha256", signature),
                 ]
             }
-            Provider::Payment => {
+            Sender::Payment => {
                 let signature = manners.signature(&signed_as.payment_secret, now, body);
                 vec![content_type, ("Payment-Signature", signature)]
             }

@@ -11,7 +11,8 @@ use common::config::Settings;
 use common::process;
 
 use crate::commands::{
-    config, events, health, jobs, keys, migrate, orders, sandbox, start, trigger,
+    config, events, health, jobs, keys, ledger, licenses, login, migrate, notifications, orders,
+    orgs, payments, sandbox, start, trigger,
 };
 
 /// Takes signed webhooks from a storefront and a payment provider, keeps every one of them,
@@ -43,15 +44,32 @@ enum Command {
     /// Look at orders
     #[command(subcommand)]
     Orders(orders::Command),
+    /// Look at payments and subscriptions
+    #[command(subcommand)]
+    Payments(payments::Command),
+    /// The books: what was captured, released, refunded and credited
+    #[command(subcommand)]
+    Ledger(ledger::Command),
+    /// What customers were told, or would be without a mail server
+    #[command(subcommand)]
+    Notifications(notifications::Command),
     /// Stand-ins for the providers, and storms of webhooks
     #[command(subcommand)]
     Sandbox(sandbox::Command),
-    /// Follow what happens to orders, as it goes out to your own systems
+    /// Follow what happens to orders and payments, as it goes out to your own systems
     #[command(subcommand)]
     Events(events::Command),
     /// API keys for the commerce API
     #[command(subcommand)]
     Keys(keys::Command),
+    /// Log in as a device, and show who you are and which tier you have
+    Login(login::Arguments),
+    /// Licences: who may use what
+    #[command(subcommand)]
+    Licenses(licenses::Command),
+    /// Organizations whose members share a licence
+    #[command(subcommand)]
+    Orgs(orgs::Command),
     /// Show every setting, its value and where it came from
     Config(config::Arguments),
     /// Bring the database to this version's schema
@@ -72,9 +90,15 @@ async fn dispatch(arguments: Arguments) -> Result<()> {
         Some(Command::Trigger(trigger)) => trigger::run(settings, trigger).await,
         Some(Command::Jobs(command)) => jobs::run(settings, command).await,
         Some(Command::Orders(command)) => orders::run(settings, command).await,
+        Some(Command::Payments(command)) => payments::run(settings, command).await,
+        Some(Command::Ledger(command)) => ledger::run(settings, command).await,
+        Some(Command::Notifications(command)) => notifications::run(settings, command).await,
         Some(Command::Sandbox(command)) => sandbox::run(settings, command).await,
         Some(Command::Events(command)) => events::run(settings, command).await,
         Some(Command::Keys(command)) => keys::run(settings, command).await,
+        Some(Command::Login(arguments)) => login::run(settings, &arguments).await,
+        Some(Command::Licenses(command)) => licenses::run(settings, command).await,
+        Some(Command::Orgs(command)) => orgs::run(settings, command).await,
         Some(Command::Config(arguments)) => config::run(settings, &arguments),
         Some(Command::Migrate) => migrate::run(settings).await,
         Some(Command::Health) => health::run(settings).await,

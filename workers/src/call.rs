@@ -173,7 +173,7 @@ impl Worker {
                 permanent: true,
             });
         }
-        let call = handlers::call(&self.parts.db, &self.providers, job);
+        let call = handlers::call(&self.parts.db, &self.parts.config, &self.providers, job);
         let error = match timeout(JOB_DEADLINE, AssertUnwindSafe(call).catch_unwind()).await {
             Ok(Ok(Ok(answer))) => return Ended::Answered(answer),
             Ok(Ok(Err(error))) => error,

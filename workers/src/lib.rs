@@ -23,6 +23,7 @@ mod command;
 mod failure;
 mod handlers;
 mod housekeeping;
+pub mod mail;
 mod publish;
 mod run;
 mod sweep;

@@ -4,6 +4,7 @@
 //! typed and checked. Every mistake is reported at once, so that a wrong deployment is
 //! mended in one go.
 
+mod mail;
 mod settings;
 
 use std::fmt;
@@ -13,13 +14,16 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
+pub use mail::{Login, Server, Smtp, Tls};
 pub use settings::{Given, Origin, SETTINGS, Setting, Settings};
 
 use crate::bus;
 use crate::logs::LogFormat;
+use crate::notification::Templates;
 use crate::qr::{Level, QrConfig};
 use crate::signature::Secrets;
 use crate::sql;
+use crate::templates::Catalogue;
 
 /// The signing secrets of `waybill` without arguments. They are public: anything that
 /// could be reached from outside refuses them.
@@ -57,6 +61,19 @@ pub struct Config {
     pub storefront_api: Option<Api>,
     /// `None`: refunds are recorded, and the event asks for them.
     pub payment_api: Option<Api>,
+    /// `None`: nobody can log in.
+    pub identity: Option<IdentityProvider>,
+    /// How long after it was confirmed a token is believed while nobody can confirm it.
+    pub auth_stale: Duration,
+    /// In 15 minutes, by client address; 0: no limit.
+    pub device_codes: u32,
+    /// A minute and token; 0: no limit.
+    pub validations: u32,
+    /// What each tier has.
+    pub catalogue: Catalogue,
+    /// `None`: no mail is sent.
+    pub smtp: Option<Smtp>,
+    pub templates: Templates,
     pub dedupe: bool,
     pub dedupe_ttl: Duration,
     /// The status of a storefront duplicate: 409 or 200.
@@ -86,6 +103,18 @@ pub struct Api {
     /// Without a slash at its end.
     pub url: String,
     pub token: Token,
+}
+
+/// The identity provider and our application there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdentityProvider {
+    /// Without a slash at its end, as the next.
+    pub url: String,
+    pub api_url: String,
+    pub api_version: String,
+    pub client_id: String,
+    /// `None`: tokens of other applications are taken too.
+    pub client_secret: Option<Token>,
 }
 
 /// A credential. Debug does not show it.
@@ -227,6 +256,13 @@ impl<'a> Reader<'a> {
         let storefront_shops = self.shops();
         let storefront_api = self.api("STOREFRONT_API_URL", "STOREFRONT_API_TOKEN");
         let payment_api = self.api("PAYMENT_API_URL", "PAYMENT_API_KEY");
+        let identity = self.identity();
+        let auth_stale = self.number("AUTH_STALE_SECONDS", 0, 86_400);
+        let device_codes = self.number("AUTH_DEVICE_CODES_PER_15_MINUTES", 0, 1000);
+        let validations = self.number("AUTH_VALIDATIONS_PER_MINUTE", 0, 100_000);
+        let catalogue = self.catalogue();
+        let smtp = self.smtp();
+        let templates = self.templates();
         let dedupe = self.flag("COMMERCE_IDEMPOTENCY_ENABLED");
         let redact_logs = self.flag("COMMERCE_PII_REDACTION_ENABLED");
         let dedupe_ttl = self.number("WEBHOOK_DEDUPE_TTL_SECONDS", 1, 31_536_000);
@@ -253,6 +289,13 @@ impl<'a> Reader<'a> {
             storefront_shops: storefront_shops?,
             storefront_api,
             payment_api,
+            identity,
+            auth_stale: Duration::from_secs(u64::from(auth_stale?)),
+            device_codes: device_codes?,
+            validations: validations?,
+            catalogue: catalogue?,
+            smtp,
+            templates: templates?,
             dedupe: dedupe?,
             dedupe_ttl: Duration::from_secs(u64::from(dedupe_ttl?)),
             duplicate_status: duplicate_status?,
@@ -406,6 +449,63 @@ impl<'a> Reader<'a> {
             url: address?,
             token: Token::new(text),
         })
+    }
+
+    /// Without a client id it is not used; then the other settings only have to be right.
+    fn identity(&mut self) -> Option<IdentityProvider> {
+        let url = self.url("GITHUB_URL");
+        let api_url = self.url("GITHUB_API_URL");
+        let api_version = self.visible("GITHUB_API_VERSION", 40);
+        let mut given = |name| {
+            let is_given = self.settings.get(name).is_some();
+            is_given.then(|| self.visible(name, 255)).flatten()
+        };
+        let client_id = given("GITHUB_CLIENT_ID");
+        let client_secret = given("GITHUB_CLIENT_SECRET");
+        if client_secret.is_some() && self.settings.get("GITHUB_CLIENT_ID").is_none() {
+            let what = "is missing; GITHUB_CLIENT_SECRET is its secret";
+            self.wrong("GITHUB_CLIENT_ID", what);
+        }
+        Some(IdentityProvider {
+            url: url?,
+            api_url: api_url?,
+            api_version: api_version?,
+            client_id: client_id?,
+            client_secret: client_secret.map(Token::new),
+        })
+    }
+
+    fn catalogue(&mut self) -> Option<Catalogue> {
+        const NAME: &str = "TEMPLATES_FILE";
+        if self.settings.get(NAME).is_none() {
+            return Some(Catalogue::built_in());
+        }
+        let path = self.text(NAME)?;
+        let text = std::fs::read_to_string(&path).map_err(|error| error.to_string());
+        match text.and_then(|text| Catalogue::read(&text)) {
+            Ok(catalogue) => Some(catalogue),
+            Err(error) => {
+                self.wrong(NAME, format_args!("cannot be used: {path}: {error}"));
+                None
+            }
+        }
+    }
+
+    /// A word that stands in headers and paths.
+    fn visible(&mut self, name: &'static str, longest: usize) -> Option<String> {
+        let text = self.text(name)?.trim().to_owned();
+        let fits = text.len() <= longest
+            && text
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte));
+        if fits {
+            return Some(text);
+        }
+        self.wrong(
+            name,
+            format_args!("must be at most {longest} letters, digits, '-', '_', '.' and '~'"),
+        );
+        None
     }
 
     fn database_url(&mut self) -> Option<String> {

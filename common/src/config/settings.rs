@@ -91,11 +91,69 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "PAYMENT_API_URL",
         None,
-        "The payment provider's API, for refunds. Unset: the event alone asks for them",
+        "The payment provider's API, for refunds and retries. Unset: events alone ask for refunds",
     ),
     secret(
         "PAYMENT_API_KEY",
         "Secret key of the payment provider's API",
+    ),
+    secret(
+        "SMTP_URL",
+        "Mail server, smtps://user:password@host. Unset: no mail is sent",
+    ),
+    setting(
+        "MAIL_FROM",
+        None,
+        "Sender of mails, like Shop <orders@shop.example>; SMTP_URL needs it",
+    ),
+    setting(
+        "NOTIFICATION_TEMPLATES",
+        None,
+        "Folder with templates of mails of your own. Unset: those built in",
+    ),
+    setting(
+        "GITHUB_CLIENT_ID",
+        None,
+        "The OAuth app at the identity provider. Unset: nobody can log in",
+    ),
+    secret(
+        "GITHUB_CLIENT_SECRET",
+        "Its secret. Unset: tokens of any app of the identity provider are taken",
+    ),
+    setting(
+        "GITHUB_URL",
+        Some("https://github.com"),
+        "Where people log in; another one for an Enterprise server",
+    ),
+    setting(
+        "GITHUB_API_URL",
+        Some("https://api.github.com"),
+        "The identity provider's API; of an Enterprise server it ends with /api/v3",
+    ),
+    setting(
+        "GITHUB_API_VERSION",
+        Some("2022-11-28"),
+        "X-GitHub-Api-Version of requests to it",
+    ),
+    setting(
+        "AUTH_STALE_SECONDS",
+        Some("0"),
+        "How long a token that was valid is believed while the identity provider is down",
+    ),
+    setting(
+        "AUTH_DEVICE_CODES_PER_15_MINUTES",
+        Some("5"),
+        "Logins that one client address may start in 15 minutes; 0: no limit",
+    ),
+    setting(
+        "AUTH_VALIDATIONS_PER_MINUTE",
+        Some("100"),
+        "How often one token may be validated in a minute; 0: no limit",
+    ),
+    setting(
+        "TEMPLATES_FILE",
+        None,
+        "The catalogue of templates by tier, a JSON file. Unset: the one that is built in",
     ),
     setting(
         "COMMERCE_IDEMPOTENCY_ENABLED",
@@ -177,7 +235,15 @@ pub const SETTINGS: &[Setting] = &[
 ];
 
 /// Environment variables that begin so are ours: one that is no setting is a typing error.
-const PREFIXES: &[&str] = &["COMMERCE_", "WEBHOOK_", "STOREFRONT_", "PAYMENT_", "QR_"];
+const PREFIXES: &[&str] = &[
+    "AUTH_",
+    "COMMERCE_",
+    "WEBHOOK_",
+    "STOREFRONT_",
+    "PAYMENT_",
+    "QR_",
+    "NOTIFICATION_",
+];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {

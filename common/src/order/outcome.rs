@@ -5,8 +5,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-use super::record::{Record, Restock, Shipment};
-use super::{FinancialStatus, FulfillmentStatus, Tracking};
+use super::record::{Cancellation, Record, Restock, Shipment};
+use super::{FinancialStatus, FulfillmentStatus, Tracking, settlement};
+
+/// Why an order is cancelled whose payment was canceled.
+pub const PAYMENT_CANCELED: &str = "payment_canceled";
 
 /// How far the fulfilment of an order is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,19 +49,48 @@ pub struct Parcel<'a> {
 
 impl Record {
     /// A cancelled order ships nothing more, whatever else is known. What is shipped is
-    /// shipped. An order refunded in full before that is not shipped any more.
+    /// shipped. An order refunded in full before that is not shipped any more, nor is one
+    /// whose payment was canceled, until another one pays for it.
     pub fn fulfillment_state(&self) -> FulfillmentState {
         if self.cancelled.is_some() {
             FulfillmentState::Cancelled
         } else if self.was_fulfilled {
             FulfillmentState::Fulfilled
-        } else if self.was_refunded {
+        } else if self.is_given_back() || self.cancellation().is_some() {
             FulfillmentState::Cancelled
-        } else if self.was_paid {
+        } else if self.is_paid() {
             FulfillmentState::Requested
         } else {
             FulfillmentState::Initiated
         }
+    }
+
+    /// When and why the order was cancelled: by the storefront, for good; or because its
+    /// payment was canceled, until another one pays for it.
+    pub fn cancellation(&self) -> Option<Cancellation> {
+        let unpaid = !self.was_paid && self.settled.status.is_none();
+        let by_payment = self.settled.canceled_at.filter(|_| unpaid);
+        self.cancelled.clone().or_else(|| {
+            by_payment.map(|at| Cancellation {
+                at,
+                reason: Some(PAYMENT_CANCELED.to_owned()),
+            })
+        })
+    }
+
+    /// As the storefront said once, or a session, or as the payments stand now.
+    pub fn is_paid(&self) -> bool {
+        self.was_paid || self.settled.covers
+    }
+
+    /// All that was paid went back, as the storefront says, or as the payments stand now.
+    fn is_given_back(&self) -> bool {
+        self.was_refunded || self.settled.status == Some(FinancialStatus::Refunded)
+    }
+
+    /// As the storefront or the payments say, whichever is further on.
+    pub fn financial_status(&self) -> Option<FinancialStatus> {
+        settlement::status(self.financial.value.as_ref(), self.settled.status.as_ref())
     }
 
     /// The parcels of the shipments that did not come to nothing.
@@ -157,8 +189,9 @@ pub enum Change {
 }
 
 /// The changes from one record of an order to a later one, in the order in which they are
-/// told. None of `Created`, `Paid`, `Cancelled`, `FulfillmentRequested` and `Fulfilled` can
-/// come twice in the life of an order.
+/// told. `Created` and `Fulfilled` come once in the life of an order at the most; so do
+/// `Paid`, `Cancelled` and `FulfillmentRequested`, unless a payment was canceled or went
+/// back in full and another one followed.
 pub fn changes(before: Option<&Record>, after: &Record) -> Vec<Change> {
     let mut changes = Vec::new();
     match before {
@@ -166,10 +199,11 @@ pub fn changes(before: Option<&Record>, after: &Record) -> Vec<Change> {
         Some(before) if visible(before) != visible(after) => changes.push(Change::Updated),
         Some(_) => {}
     }
-    if after.was_paid && before.is_none_or(|before| !before.was_paid) {
+    if after.is_paid() && before.is_none_or(|before| !before.is_paid()) {
         changes.push(Change::Paid);
     }
-    if after.cancelled.is_some() && before.is_none_or(|before| before.cancelled.is_none()) {
+    let is_cancelled = |record: &Record| record.cancellation().is_some();
+    if is_cancelled(after) && before.is_none_or(|before| !is_cancelled(before)) {
         changes.push(Change::Cancelled);
     }
     let was = before.map_or(FulfillmentState::Initiated, Record::fulfillment_state);
@@ -192,10 +226,9 @@ pub fn changes(before: Option<&Record>, after: &Record) -> Vec<Change> {
 
 /// What an update is told for.
 fn visible(record: &Record) -> impl PartialEq + '_ {
-    let status = |part: &Option<FinancialStatus>| part.as_ref().map(|it| it.as_str().to_owned());
     let shipped = |part: &Option<FulfillmentStatus>| part.as_ref().map(|it| it.as_str().to_owned());
     (
-        status(&record.financial.value),
+        record.financial_status().map(|it| it.as_str().to_owned()),
         shipped(&record.fulfillment.value),
         &record.totals.value,
         record.outstanding.value,

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::settlement::Settled;
 use super::{Address, FinancialStatus, FulfillmentStatus, Line, Order, Refund, Tracking};
 use crate::money::{Currency, Money};
 
@@ -172,6 +173,8 @@ pub struct Record {
     pub was_fulfilled: bool,
     /// By the storefront's id.
     pub shipments: BTreeMap<i64, Part<Shipment>>,
+    /// What the payments of its agreement come to now.
+    pub settled: Settled,
 }
 
 impl Record {
@@ -285,10 +288,37 @@ impl Record {
                 reason: order.cancel_reason,
             }),
             shipments: shipments.collect(),
+            settled: Settled::default(),
         }
     }
 
-    /// Takes in what another delivery said, newer or older.
+    /// Of an order of which nothing is told.
+    pub fn unknown(version: Version) -> Self {
+        Record {
+            version,
+            name: Part::default(),
+            ordered_at: None,
+            totals: Part::default(),
+            outstanding: Part::default(),
+            financial: Part::default(),
+            fulfillment: Part::default(),
+            lines: Part::default(),
+            customer: Part::default(),
+            contact: Part::default(),
+            addresses: Part::default(),
+            refunds: Part::default(),
+            pact: Part::default(),
+            cancelled: None,
+            was_paid: false,
+            was_refunded: false,
+            was_fulfilled: false,
+            shipments: BTreeMap::new(),
+            settled: Settled::default(),
+        }
+    }
+
+    /// Takes in what another delivery said, newer or older. Deliveries tell nothing of our
+    /// payments: these are settled after it.
     pub fn join(&mut self, other: Record) {
         self.version = self.version.max(other.version);
         self.name.join(other.name);

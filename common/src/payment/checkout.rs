@@ -61,12 +61,14 @@ impl Record {
         newest(&mut self.email, other.email);
     }
 
-    /// Nothing is left to pay before the goods may go out.
+    /// Paid, or free of charge. A subscription that starts with a trial is not paid for yet.
     pub fn is_settled(&self) -> bool {
-        matches!(
-            self.payment_status,
-            Some(PaymentStatus::Paid | PaymentStatus::NoPaymentRequired)
-        )
+        let mode = self.mode.as_ref().map(|part| &part.value);
+        match self.payment_status {
+            Some(PaymentStatus::Paid) => true,
+            Some(PaymentStatus::NoPaymentRequired) => matches!(mode, None | Some(Mode::Payment)),
+            _ => false,
+        }
     }
 }
 

@@ -29,6 +29,15 @@ pub(super) fn text(field: Field) -> Option<String> {
     field.text().unwrap_or_default()
 }
 
+/// One of the provider's own words. Anything else may be about a person.
+pub(super) fn code(field: Field) -> Option<String> {
+    let is_word = |text: &String| {
+        let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+        text.len() <= 64 && text.bytes().all(is_part)
+    };
+    text(field).filter(is_word)
+}
+
 pub(super) fn email(field: Field) -> Option<Email> {
     text(field).map(Email)
 }

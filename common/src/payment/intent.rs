@@ -1,8 +1,8 @@
 //! A payment intent: one payment, through all its attempts.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use super::fields::{currency, email, id, link, money, named, pact_id, required, text};
+use super::fields::{code, currency, email, id, link, money, named, pact_id, required, text};
 use super::{Email, Status};
 use crate::json::{At, Field, Unreadable};
 use crate::money::Money;
@@ -30,12 +30,15 @@ pub struct Intent {
 
 /// The provider's codes, such as `card_declined` and `insufficient_funds`. Its message is
 /// not read, because that can name the customer.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PaymentError {
     /// The attempt, if it came to a charge. The intent's own may be of an earlier one.
     pub charge: Option<String>,
     pub code: Option<String>,
     pub decline_code: Option<String>,
+    /// What was charged, `pm_..`: another attempt needs it, because the intent forgets it.
+    pub payment_method: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -114,6 +117,7 @@ fn error(field: Field) -> Result<Option<PaymentError>, Unreadable> {
         charge: Field<'a>,
         code: Field<'a>,
         decline_code: Field<'a>,
+        payment_method: Field<'a>,
     }
 
     let Some(codes) = field.object::<Codes>().unwrap_or_default() else {
@@ -122,7 +126,9 @@ fn error(field: Field) -> Result<Option<PaymentError>, Unreadable> {
     let charge = link(codes.charge).at("data.object.last_payment_error.charge")?;
     Ok(Some(PaymentError {
         charge,
-        code: text(codes.code),
-        decline_code: text(codes.decline_code),
+        code: code(codes.code),
+        decline_code: code(codes.decline_code),
+        payment_method: link(codes.payment_method)
+            .at("data.object.last_payment_error.payment_method")?,
     }))
 }

@@ -2,7 +2,6 @@
 //! to the next. Functions of the record alone, so they come out the same however it came
 //! about.
 
-use super::intent::PaymentError;
 use super::record::{Part, Record};
 use super::status::Status;
 
@@ -44,7 +43,7 @@ impl Record {
             State::PartiallyRefunded
         } else if self.succeeded {
             State::Succeeded
-        } else if self.canceled {
+        } else if self.canceled.is_some() {
             State::Canceled
         } else if self.failure.is_some() {
             State::RequiresPaymentMethod
@@ -55,11 +54,11 @@ impl Record {
     }
 
     /// Money came in, be it only known from what was given back of it.
-    fn is_paid(&self) -> bool {
+    pub fn is_paid(&self) -> bool {
         self.succeeded || self.refunded > 0
     }
 
-    fn pact(&self) -> Option<&str> {
+    pub fn pact(&self) -> Option<&str> {
         value(self.pact_id.as_ref())
     }
 }
@@ -89,10 +88,10 @@ pub fn changes(before: Option<&Record>, after: &Record) -> Vec<Change> {
     let known = |fact: fn(&Record) -> bool| before.is_some_and(fact);
     let mut changes = Vec::new();
     let failed = failed_since(before, after);
-    if failed && !after.is_paid() && !after.canceled {
+    if failed && !after.is_paid() && after.canceled.is_none() {
         changes.push(Change::Failed);
     }
-    if after.canceled && !after.is_paid() && !known(|before| before.canceled) {
+    if after.canceled.is_some() && !after.is_paid() && !known(|before| before.canceled.is_some()) {
         changes.push(Change::Canceled);
     }
     if after.succeeded && !known(|before| before.succeeded) {
@@ -110,13 +109,17 @@ pub fn changes(before: Option<&Record>, after: &Record) -> Vec<Change> {
     changes
 }
 
-/// Two events of one attempt are one failure.
+/// Two events of one attempt are one failure. An attempt that came to no charge is known by
+/// its second and its codes.
 fn failed_since(before: Option<&Record>, after: &Record) -> bool {
     let was = before.and_then(|before| before.failure.as_ref());
-    let is = after.failure.as_ref();
-    let charge = |failure: &Part<PaymentError>| failure.value.charge.clone();
-    let attempt = is.and_then(charge);
-    was != is && (attempt.is_none() || attempt != was.and_then(charge))
+    let (Some(was), Some(is)) = (was, after.failure.as_ref()) else {
+        return after.failure.is_some();
+    };
+    match (&was.value.charge, &is.value.charge) {
+        (Some(was), Some(is)) => was != is,
+        _ => (was.version.created, &was.value) != (is.version.created, &is.value),
+    }
 }
 
 fn value(part: Option<&Part<String>>) -> Option<&str> {

@@ -6,6 +6,8 @@
 //! tell of one change. What happened is never taken back; amounts that the provider counts
 //! up only grow; of the rest the newest counts.
 
+use serde::{Deserialize, Serialize};
+
 use super::charge::Charge;
 use super::intent::{Intent, PaymentError};
 use super::status::Status;
@@ -13,7 +15,7 @@ use super::{Email, Event, Kind, Object};
 use crate::money::Currency;
 
 /// Which of two events is the newer: by the provider's second, then by id.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Version {
     /// Unix seconds.
     pub created: i64,
@@ -32,7 +34,8 @@ pub struct Part<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     pub succeeded: bool,
-    pub canceled: bool,
+    /// When it was canceled first, in Unix seconds.
+    pub canceled: Option<i64>,
     /// The latest attempt that failed.
     pub failure: Option<Part<PaymentError>>,
     /// What was captured; zero until it succeeded.
@@ -73,11 +76,16 @@ impl Record {
             kind == Kind::IntentSucceeded && matches!(status, None | Some(Status::Succeeded));
         let failed = kind == Kind::IntentFailed
             && !matches!(status, Some(Status::Succeeded | Status::Canceled));
-        let failure = failed.then(|| intent.error.clone().unwrap_or_default());
+        let mut failure = failed.then(|| intent.error.clone().unwrap_or_default());
+        if let (Some(failure), Some(_)) = (&mut failure, &intent.invoice) {
+            // The provider tries an invoice again itself.
+            failure.payment_method = None;
+        }
+        let canceled =
+            kind == Kind::IntentCanceled && matches!(status, None | Some(Status::Canceled));
         Record {
             succeeded,
-            canceled: kind == Kind::IntentCanceled
-                && matches!(status, None | Some(Status::Canceled)),
+            canceled: canceled.then_some(version.created),
             failure: version.told(failure.as_ref()),
             received: if succeeded { intent.received.minor } else { 0 },
             refunded: 0,
@@ -97,7 +105,7 @@ impl Record {
         let refunded = charge.returned();
         Record {
             succeeded: false,
-            canceled: false,
+            canceled: None,
             failure: None,
             received: 0,
             refunded,
@@ -114,7 +122,10 @@ impl Record {
     /// Takes in what another event said, newer or older.
     pub fn join(&mut self, other: Record) {
         self.succeeded |= other.succeeded;
-        self.canceled |= other.canceled;
+        self.canceled = match (self.canceled, other.canceled) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
         self.received = self.received.max(other.received);
         self.refunded = self.refunded.max(other.refunded);
         self.fully_refunded |= other.fully_refunded;

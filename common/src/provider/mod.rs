@@ -5,6 +5,7 @@
 //! about a person.
 
 mod breaker;
+pub mod identity;
 pub mod payment;
 pub mod storefront;
 
@@ -57,6 +58,34 @@ pub enum Failure {
         provider: &'static str,
         what: String,
     },
+    /// Nor here.
+    #[error("COMMERCE_001: invalid payment amount: {0}")]
+    InvalidAmount(String),
+    /// Nor here.
+    #[error("COMMERCE_002: currency not supported: {0}")]
+    UnsupportedCurrency(String),
+}
+
+impl Failure {
+    /// The application code of the spec's table, if it has one for this.
+    pub fn code(&self) -> Option<&'static str> {
+        match self {
+            Failure::InvalidAmount(_) => Some("COMMERCE_001"),
+            Failure::UnsupportedCurrency(_) => Some("COMMERCE_002"),
+            Failure::Timeout { .. } | Failure::Paused(_) => Some("COMMERCE_003"),
+            Failure::Misconfigured { .. } | Failure::Waiting { .. } | Failure::Refused { .. } => {
+                None
+            }
+        }
+    }
+
+    /// True when asking again will not help.
+    pub fn is_final(&self) -> bool {
+        matches!(
+            self,
+            Failure::Refused { .. } | Failure::InvalidAmount(_) | Failure::UnsupportedCurrency(_)
+        )
+    }
 }
 
 /// A provider's API: where it is, and whether it answers.
@@ -73,22 +102,10 @@ struct Provider {
 
 impl Provider {
     fn new(name: &'static str, setting: &'static str, api: &Api) -> Self {
-        let mut client = Client::builder()
-            .connect_timeout(CONNECT_DEADLINE)
-            .timeout(ANSWER_DEADLINE)
-            .redirect(reqwest::redirect::Policy::none())
-            .user_agent(concat!("waybill/", env!("CARGO_PKG_VERSION")));
-        if is_loopback(&api.url) {
-            // A proxy of the environment would look for it on its own host.
-            client = client.no_proxy();
-        }
-        let client = client
-            .build()
-            .expect("a client without a proxy or certificate of its own can be built");
         Provider {
             name,
             setting,
-            client,
+            client: client(&api.url),
             url: api.url.clone(),
             token: api.token.expose().to_owned(),
             breaker: Breaker::default(),
@@ -205,7 +222,24 @@ impl Provider {
     }
 }
 
-fn is_loopback(url: &str) -> bool {
+/// Connections to a provider.
+fn client(url: &str) -> Client {
+    let mut client = Client::builder()
+        .connect_timeout(CONNECT_DEADLINE)
+        .timeout(ANSWER_DEADLINE)
+        .redirect(reqwest::redirect::Policy::none())
+        .user_agent(concat!("waybill/", env!("CARGO_PKG_VERSION")));
+    if is_loopback(url) {
+        // A proxy of the environment would look for it on its own host.
+        client = client.no_proxy();
+    }
+    client
+        .build()
+        .expect("a client without a proxy or certificate of its own can be built")
+}
+
+/// True for an address of this machine, which no proxy knows.
+pub fn is_loopback(url: &str) -> bool {
     let Ok(url) = reqwest::Url::parse(url) else {
         return false;
     };

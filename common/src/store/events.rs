@@ -19,7 +19,7 @@ use crate::sql::{Db, Error, Result, Row, Tx, column};
 pub struct Event {
     pub id: Uuid,
     pub kind: &'static str,
-    pub shop: String,
+    pub shop: Option<String>,
     /// The id of the order, payment, .. it happened to.
     pub object_id: String,
     pub body: serde_json::Value,
@@ -52,7 +52,7 @@ pub async fn insert(tx: &mut Tx, events: &[Event], outlet: Outlet, now: Timestam
     let columns = [
         column("id", events.iter().map(|event| event.id)),
         column("kind", events.iter().map(|event| event.kind)),
-        column("shop", events.iter().map(|event| event.shop.as_str())),
+        column("shop", events.iter().map(|event| event.shop.as_deref())),
         column(
             "object_id",
             events.iter().map(|event| event.object_id.as_str()),

@@ -23,6 +23,8 @@ pub struct NewJob {
     pub subject: Option<String>,
     pub body: Bytes,
     pub state: State,
+    /// When it is due; its creation, when that is at once.
+    pub run_at: Timestamp,
     pub rung_at: Option<Timestamp>,
     pub deadline_at: Option<Timestamp>,
     pub trace: Option<String>,
@@ -45,7 +47,7 @@ pub async fn insert(tx: &mut Tx, jobs: &[&NewJob]) -> Result<()> {
         column("subject", jobs.iter().map(|job| job.subject.as_deref())),
         column("body", jobs.iter().map(|job| job.body.as_ref())),
         column("state", jobs.iter().map(|job| job.state.as_str())),
-        column("run_at", jobs.iter().map(|job| job.created_at.0)),
+        column("run_at", jobs.iter().map(|job| job.run_at.0)),
         column("rung_at", jobs.iter().map(|job| job.rung_at.map(|at| at.0))),
         column(
             "deadline_at",

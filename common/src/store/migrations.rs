@@ -23,6 +23,16 @@ const ALL: &[(i64, &str, &str)] = &[
         "orders",
         include_str!("../../../migrations/0002_orders.sql"),
     ),
+    (
+        3,
+        "payments",
+        include_str!("../../../migrations/0003_payments.sql"),
+    ),
+    (
+        4,
+        "licenses",
+        include_str!("../../../migrations/0004_licenses.sql"),
+    ),
 ];
 
 /// Applies what is missing. Safe to call from several processes at once.

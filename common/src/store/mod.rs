@@ -2,20 +2,31 @@
 //! SQL stands here alone.
 
 pub mod api_keys;
+pub mod checkout_sessions;
 pub mod customers;
+pub mod device_code_requests;
+pub mod device_codes;
 pub mod events;
 pub mod fulfillments;
 pub mod inventory;
 pub mod jobs;
 pub mod leases;
+pub mod ledger;
+pub mod licenses;
 pub mod migrations;
+pub mod notifications;
 pub mod order_lines;
 pub mod orders;
+pub mod orgs;
+pub mod payment_retries;
 pub mod payments;
 pub mod public_orders;
 pub mod qr_codes;
 pub mod refunds;
 pub mod shipments;
+pub mod subscriptions;
+pub mod users;
+mod versions;
 pub mod webhook_ids;
 
 use serde::Serialize;

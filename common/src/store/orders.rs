@@ -2,17 +2,34 @@
 
 pub mod records;
 
+use std::collections::{HashMap, HashSet};
+
 use serde::Serialize;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use crate::clock::Timestamp;
 use crate::money::{Currency, Money};
+use crate::order::outcome::PAYMENT_CANCELED;
 use crate::order::record::Returned;
+use crate::order::{FinancialStatus, settlement};
 use crate::sql::{Db, Result, Row, Tx};
 use crate::store::order_lines::{self, StoredLine};
 use crate::store::refunds::{self, Refund};
 use crate::store::shipments::{self, StoredShipment};
 use crate::store::{inventory, parsed, qr_codes};
+
+/// The shop of orders that a checkout session made.
+pub const CHECKOUT: &str = "checkout";
+
+/// The id of the order that a checkout session makes, by its agreement, or by its own id
+/// when it names none: however often and in whatever order its events come, one order.
+pub fn checkout_key(agreement: &str) -> records::Key {
+    let hash = Sha256::digest(agreement);
+    let id = u64::from_be_bytes(hash[..8].try_into().expect("eight bytes")) >> 2;
+    let id = i64::try_from(id).expect("62 bits").max(1);
+    (CHECKOUT.to_owned(), id)
+}
 
 /// The shops that have an order with this id; two at most.
 pub async fn shops(tx: &mut Tx, id: i64) -> Result<Vec<String>> {
@@ -24,27 +41,116 @@ pub async fn shops(tx: &mut Tx, id: i64) -> Result<Vec<String>> {
     rows.iter().map(|row| row.get("shop")).collect()
 }
 
-/// The orders that claim an agreement; two at most. An order claims what its attribute
-/// names; without one, its id. Buyers can write that attribute on some storefronts, so a
-/// claim by attribute is worth no more than one by id.
-pub async fn of_pact(tx: &mut Tx, pact_id: &str) -> Result<Vec<records::Key>> {
-    let id = pact_id.parse::<i64>().ok();
-    let id = id.filter(|id| id.to_string() == pact_id);
+/// Those of the ids that a shop has an order with which is not cancelled.
+pub async fn standing(tx: &mut Tx, shop: &str, ids: Vec<i64>) -> Result<HashSet<i64>> {
     let rows = tx
-        .query(
-            "select shop, id from orders where pact_id = $1
-             union all
-             select shop, id from orders where id = $2 and pact_id is null
-             order by shop, id
-             limit 2",
-        )
-        .bind(pact_id)
-        .bind(id)
+        .query("select id from orders where shop = $1 and cancelled_at is null and id in ($2..)")
+        .bind(shop)
+        .bind(ids)
         .fetch_all()
         .await?;
-    rows.iter()
-        .map(|row| Ok((row.get("shop")?, row.get("id")?)))
-        .collect()
+    rows.iter().map(|row| row.get("id")).collect()
+}
+
+/// An order that claims an agreement.
+#[derive(Clone)]
+pub struct Claim {
+    pub key: records::Key,
+    pub name: Option<String>,
+    pub email: Option<String>,
+    pub total: Option<Money>,
+    pub is_cancelled: bool,
+    pub is_paid: bool,
+    /// By its id, which buyers cannot write.
+    pub is_by_id: bool,
+}
+
+/// The orders that claim these agreements, by agreement. An order claims what its attribute names; without
+/// one, its id. Buyers can write that attribute on some storefronts, so a claim by id comes
+/// before one by attribute, and an order that a checkout session made gives way to the
+/// storefront's own only when both are of the same amount.
+pub async fn of_pacts(tx: &mut Tx, pacts: Vec<String>) -> Result<HashMap<String, Vec<Claim>>> {
+    if pacts.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let ids: Vec<i64> = pacts.iter().filter_map(|pact| order_id(pact)).collect();
+    let mut rows = Vec::new();
+    if !ids.is_empty() {
+        rows = tx.query(BY_ID).bind(ids).fetch_all().await?;
+    }
+    rows.extend(tx.query(BY_NAME).bind(pacts).fetch_all().await?);
+    let mut claims: HashMap<String, Vec<Claim>> = HashMap::new();
+    for row in &rows {
+        let (name, claim): (Option<String>, Claim) = (row.get("pact_id")?, claim(row)?);
+        let pact = name.unwrap_or_else(|| claim.key.1.to_string());
+        claims.entry(pact).or_default().push(claim);
+    }
+    claims.values_mut().for_each(weigh);
+    Ok(claims)
+}
+
+/// The order of an agreement, when only one claims it.
+pub async fn claimant(db: &Db, pact_id: &str) -> Result<Option<Claim>> {
+    let ids: Vec<i64> = order_id(pact_id).into_iter().collect();
+    let mut rows = db.query(BY_ID).bind(ids).fetch_all().await?;
+    let named = db.query(BY_NAME).bind(vec![pact_id.to_owned()]);
+    rows.extend(named.fetch_all().await?);
+    let mut claims = rows.iter().map(claim).collect::<Result<Vec<_>>>()?;
+    weigh(&mut claims);
+    Ok(claims.pop().filter(|_| claims.is_empty()))
+}
+
+const BY_ID: &str = "select pact_id, shop, id, name, email, currency, total_minor, cancelled_at,
+                            was_paid + payment_covers as paid, 1 as by_id
+                     from orders where pact_id is null and id in ($1..)
+                     order by shop";
+
+/// A few of each: the first that are too many decide as well as all.
+const BY_NAME: &str = "select pact_id, shop, id, name, email, currency, total_minor, cancelled_at,
+                              paid, by_id
+                       from (
+                           select pact_id, shop, id, name, email, currency, total_minor,
+                                  cancelled_at, was_paid + payment_covers as paid, 0 as by_id,
+                                  row_number() over (partition by pact_id order by shop, id) as nth
+                           from orders where pact_id in ($1..)
+                       ) claims
+                       where nth <= 4
+                       order by shop, id";
+
+fn order_id(pact_id: &str) -> Option<i64> {
+    let id = pact_id.parse::<i64>().ok();
+    id.filter(|id| id.to_string() == pact_id)
+}
+
+/// Leaves those that count.
+fn weigh(claims: &mut Vec<Claim>) {
+    if claims.iter().any(|claim| claim.is_by_id) {
+        claims.retain(|claim| claim.is_by_id || claim.key.0 == CHECKOUT);
+    }
+    let (stand_ins, others): (Vec<&Claim>, Vec<&Claim>) =
+        claims.iter().partition(|claim| claim.key.0 == CHECKOUT);
+    if let ([stand_in], [own]) = (stand_ins.as_slice(), others.as_slice())
+        && (stand_in.total.is_none() || stand_in.total == own.total)
+    {
+        claims.retain(|claim| claim.key.0 != CHECKOUT);
+    }
+}
+
+fn claim(row: &Row) -> Result<Claim> {
+    let currency: Option<String> = row.get("currency")?;
+    let currency = currency.and_then(|code| Currency::parse(&code));
+    let total: Option<i64> = row.get("total_minor")?;
+    Ok(Claim {
+        key: (row.get("shop")?, row.get("id")?),
+        name: row.get("name")?,
+        email: row.get("email")?,
+        total: total
+            .zip(currency)
+            .map(|(minor, currency)| Money { minor, currency }),
+        is_cancelled: row.get::<Option<i64>>("cancelled_at")?.is_some(),
+        is_paid: row.get::<i64>("paid")? != 0,
+        is_by_id: row.get::<i64>("by_id")? != 0,
+    })
 }
 
 /// An order as it stands, without personal data.
@@ -58,7 +164,10 @@ pub struct StoredOrder {
     pub subtotal: Option<Money>,
     pub tax: Option<Money>,
     pub outstanding: Option<Money>,
-    pub financial_status: Option<String>,
+    /// As the storefront or the payments say, whichever is further on.
+    pub financial_status: Option<FinancialStatus>,
+    /// What the payments of its agreement come to.
+    pub payment_status: Option<FinancialStatus>,
     pub fulfillment_status: Option<String>,
     pub fulfillment: Option<Fulfillment>,
     pub lines: Vec<StoredLine>,
@@ -148,7 +257,8 @@ impl StoredOrder {
             "id": self.id,
             "shop": self.shop,
             "name": self.name,
-            "financial_status": self.financial_status,
+            "financial_status": self.financial_status.as_ref().map(FinancialStatus::as_str),
+            "payment_status": self.payment_status.as_ref().map(FinancialStatus::as_str),
             "fulfillment_status": self.fulfillment_status,
             "fulfillment": self.fulfillment,
             "currency": self.currency.map(|currency| currency.to_string()),
@@ -213,6 +323,9 @@ pub async fn find(db: &Db, id: i64, shop: Option<&str>) -> Result<Found> {
                     orders.subtotal_minor as subtotal_minor, orders.tax_minor as tax_minor,
                     orders.outstanding_minor as outstanding_minor,
                     orders.financial_status as financial_status,
+                    orders.payment_status as payment_status,
+                    orders.payment_canceled_at as payment_canceled_at,
+                    orders.was_paid as was_paid,
                     orders.fulfillment_status as fulfillment_status,
                     orders.refunds as refunds, orders.ordered_at as ordered_at,
                     orders.cancelled_at as cancelled_at,
@@ -284,6 +397,14 @@ fn read(row: &Row) -> Result<StoredOrder> {
         }),
         _ => None,
     };
+    let status = |name| -> Result<Option<FinancialStatus>> {
+        Ok(row.get::<Option<String>>(name)?.map(Into::into))
+    };
+    let told = status("financial_status")?;
+    let payment_status = status("payment_status")?;
+    let unpaid = row.get::<i64>("was_paid")? == 0 && payment_status.is_none();
+    let cancelled_at = time("cancelled_at")?;
+    let canceled = time("payment_canceled_at")?.filter(|_| unpaid);
     Ok(StoredOrder {
         shop: row.get("shop")?,
         id: row.get("id")?,
@@ -293,7 +414,13 @@ fn read(row: &Row) -> Result<StoredOrder> {
         subtotal: money("subtotal_minor")?,
         tax: money("tax_minor")?,
         outstanding: money("outstanding_minor")?,
-        financial_status: row.get("financial_status")?,
+        financial_status: settlement::status(told.as_ref(), payment_status.as_ref()),
+        cancelled_at: cancelled_at.or(canceled),
+        cancel_reason: match canceled {
+            Some(_) if cancelled_at.is_none() => Some(PAYMENT_CANCELED.to_owned()),
+            _ => row.get("cancel_reason")?,
+        },
+        payment_status,
         fulfillment_status: row.get("fulfillment_status")?,
         fulfillment,
         lines: Vec::new(),
@@ -306,8 +433,6 @@ fn read(row: &Row) -> Result<StoredOrder> {
         restocked: Vec::new(),
         tracking_url: row.get("url")?,
         ordered_at: time("ordered_at")?,
-        cancelled_at: time("cancelled_at")?,
-        cancel_reason: row.get("cancel_reason")?,
         updated_at: Timestamp(row.get("updated_at")?),
     })
 }

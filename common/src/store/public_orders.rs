@@ -4,7 +4,7 @@
 use crate::clock::Timestamp;
 use crate::due::Account;
 use crate::money::{Currency, Money};
-use crate::order::FinancialStatus;
+use crate::order::{FinancialStatus, settlement};
 use crate::sql::{Db, Result, Row};
 
 /// The most shops, parcels or differing parcels with one number that a page lists.
@@ -57,8 +57,8 @@ pub async fn find(db: &Db, id: i64, shop: Option<&str>) -> Result<Found> {
     let rows = db
         .query(
             "select orders.shop, orders.id, orders.name, orders.currency, orders.total_minor,
-                    orders.outstanding_minor, orders.financial_status, orders.cancelled_at,
-                    orders.updated_at, fulfillments.state as state,
+                    orders.outstanding_minor, orders.financial_status, orders.payment_status,
+                    orders.cancelled_at, orders.updated_at, fulfillments.state as state,
                     fulfillments.updated_at as fulfillment_updated_at
              from orders
              left join fulfillments
@@ -93,7 +93,13 @@ fn order(row: &Row) -> Result<PublicOrder> {
     };
     let cancelled = row.get::<Option<i64>>("cancelled_at")?.is_some();
     let progress = Progress::of(cancelled, row.get::<Option<String>>("state")?.as_deref());
-    let status: Option<String> = row.get("financial_status")?;
+    let told = row
+        .get::<Option<String>>("financial_status")?
+        .map(FinancialStatus::from);
+    let payments: Option<String> = row.get("payment_status")?;
+    let status = settlement::status(told.as_ref(), payments.map(Into::into).as_ref());
+    // What the storefront says is left does not count payments that it does not know.
+    let outstanding = money("outstanding_minor")?.filter(|_| status == told);
     let updated_at: i64 = row.get("updated_at")?;
     let fulfillment_updated_at: Option<i64> = row.get("fulfillment_updated_at")?;
     Ok(PublicOrder {
@@ -104,9 +110,9 @@ fn order(row: &Row) -> Result<PublicOrder> {
         account: Account {
             cancelled,
             withdrawn: progress == Progress::NotShipping,
-            status: status.map(FinancialStatus::from),
+            status,
             total: money("total_minor")?,
-            outstanding: money("outstanding_minor")?,
+            outstanding,
         },
         updated_at: Timestamp(updated_at.max(fulfillment_updated_at.unwrap_or(updated_at))),
     })

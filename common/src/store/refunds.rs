@@ -159,7 +159,7 @@ pub async fn answered(
              set state = $1, amount_minor = coalesce($2, amount_minor), provider_id = $3,
                  updated_at = $4
              where shop = $5 and order_id = $6 and payment_id = $7
-               and state in ('requested', 'failed') and state <> $1",
+               and state in ('recorded', 'requested', 'failed') and state <> $1",
         )
         .bind(answer.state.as_str())
         .bind(answer.amount_minor)

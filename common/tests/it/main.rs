@@ -1,11 +1,14 @@
 //! Tests of the parts every process shares.
 
+mod license;
 mod money;
+mod notification;
 mod order;
 mod order_history;
 mod payment;
 mod payment_history;
 mod qr;
 mod redact;
+mod settlement;
 mod signature;
 mod sql;

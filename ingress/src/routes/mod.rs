@@ -1,12 +1,14 @@
 //! Every route on one screen.
 
+mod auth;
+mod device;
 mod health;
 mod orders;
 mod pages;
+mod templates;
 mod webhooks;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
@@ -15,6 +17,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 
 use crate::App;
+use crate::database::READ_DEADLINE;
 use crate::error::Error;
 use crate::request_id;
 
@@ -43,6 +46,7 @@ pub fn router(app: Arc<App>) -> Router {
             get(orders::parcel_qr_svg),
         )
         .route_layer(middleware::from_fn(deadline))
+        .merge(auth())
         .route("/api/webhooks/storefront", post(webhooks::storefront))
         .route("/api/webhooks/payment", post(webhooks::payment))
         .merge(pages)
@@ -59,6 +63,21 @@ pub fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
+/// Login and what a login is good for (spec, Authentication).
+fn auth() -> Router<Arc<App>> {
+    Router::new()
+        .route("/auth/device/code", post(device::authorize))
+        .route(
+            "/auth/device/token",
+            get(device::token_by_query)
+                .head(device::no_head)
+                .post(device::token),
+        )
+        .route("/auth/validate", get(auth::validate))
+        .route("/templates/list", get(templates::list))
+        .route_layer(middleware::from_fn(auth::guard))
+}
+
 /// What QR codes lead to (`common::qr`), for everyone.
 fn public_pages(app: &Arc<App>) -> Router<Arc<App>> {
     Router::new()
@@ -67,10 +86,6 @@ fn public_pages(app: &Arc<App>) -> Router<Arc<App>> {
         .route("/pay/{order_id}", get(pages::pay))
         .route_layer(middleware::from_fn_with_state(app.clone(), pages::guard))
 }
-
-/// What reads the database has an answer in this time, or none: a database that swallows
-/// everything must not hold its clients.
-const READ_DEADLINE: Duration = Duration::from_millis(1300);
 
 async fn deadline(request: Request, next: Next) -> Response {
     match tokio::time::timeout(READ_DEADLINE, next.run(request)).await {

@@ -1,7 +1,6 @@
 //! The pages that QR codes lead to: `/orders/{order_id}/track`, `/tracking/{tracking_number}`
 //! and `/pay/{order_id}`. For everyone who has the link, so with status and tracking alone.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use axum::extract::rejection::PathRejection;
@@ -14,12 +13,11 @@ use common::money::{Currency, Money};
 use common::qr::ID_CHARS;
 use common::store::public_orders::{self, Found, PublicOrder};
 
-use super::READ_DEADLINE;
 use crate::App;
 use crate::client_address;
+use crate::database::READ_DEADLINE;
 use crate::error::Error;
 use crate::page::{self, Asked};
-use crate::server::Peer;
 
 /// An error, answered with a page.
 pub struct Refusal(Error);
@@ -135,7 +133,9 @@ fn choice(id: i64, shops: &[String], asked: Asked) -> Response {
 /// Around every page: the client's limit, the deadline of reads, and the headers that keep
 /// pages out of caches, indexes, frames and referrers.
 pub async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let answer = match app.limits.page(client(&app, &request)) {
+    let trusted = &app.config.trusted_proxies;
+    let client = client_address::of(request.extensions(), request.headers(), trusted);
+    let answer = match app.limits.page(client) {
         Ok(()) => tokio::time::timeout(READ_DEADLINE, next.run(request))
             .await
             .unwrap_or_else(|_| Refusal(Error::Unavailable).into_response()),
@@ -149,13 +149,6 @@ pub async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) ->
     ];
     let policy = [(header::CONTENT_SECURITY_POLICY, page::POLICY.clone())];
     (headers, policy, answer).into_response()
-}
-
-/// Requests whose peer is not known count together.
-fn client(app: &App, request: &Request) -> IpAddr {
-    let peer = request.extensions().get::<Peer>();
-    let peer = peer.map_or(Ipv4Addr::UNSPECIFIED.into(), |Peer(peer)| peer.ip());
-    client_address::resolve(peer, request.headers(), &app.config.trusted_proxies)
 }
 
 /// Nothing here is for search engines.

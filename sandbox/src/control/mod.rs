@@ -1,5 +1,6 @@
 //! What people may see and set: a page that tells how, the state, faults and storms.
 
+mod identity;
 mod payment;
 
 use std::time::Duration;
@@ -16,9 +17,10 @@ use serde_json::{Value, json};
 
 use crate::fault::Fault;
 use crate::gate::{Gate, Provider};
+use crate::identity::Route;
 use crate::server::App;
 use crate::storm::Storm;
-use crate::{PAYMENT_KEY, STOREFRONT_TOKEN, sample};
+use crate::{IDENTITY_CLIENT_ID, IDENTITY_CLIENT_SECRET, PAYMENT_KEY, STOREFRONT_TOKEN, sample};
 
 /// Their bodies are all in memory while they are posted.
 const MOST_ORDERS: u64 = 20_000;
@@ -32,6 +34,7 @@ pub fn routes(app: App) -> Router {
         .route("/_control/state", get(state))
         .route("/_control/faults", post(set_fault).delete(clear_faults))
         .route("/_control/storm", post(storm))
+        .merge(identity::routes())
         .merge(payment::routes())
         .with_state(app)
 }
@@ -47,7 +50,7 @@ impl IntoResponse for Unusable {
 }
 
 async fn page(State(app): State<App>) -> String {
-    let url = &app.url;
+    let (url, identity) = (&app.url, app.identity_url());
     let webhooks = match &app.outbox {
         Some(outbox) => format!("are posted to {}", outbox.poster.webhooks.base_url),
         None => "are not posted: it was started without".to_owned(),
@@ -61,13 +64,19 @@ async fn page(State(app): State<App>) -> String {
          payment API     {}\n\
          \x20               Authorization: Bearer {PAYMENT_KEY}\n\
          payments        {}/dashboard\n\
+         identity        {identity}\n\
+         \x20               client id {IDENTITY_CLIENT_ID}, secret {IDENTITY_CLIENT_SECRET}\n\
+         identity API    {}\n\
+         sign in         {identity}/login/device\n\
          \n\
          What was asked and done, and which faults are set:\n\
          \x20 curl {url}/_control/state\n\
          \n\
          Make requests fail; \"times\" says how many, without it all do until cleared:\n\
          \x20 curl {url}/_control/faults --json '{{\"provider\":\"storefront\",\"fault\":\"lose\",\"times\":2}}'\n\
-         \x20 provider  storefront or payment\n\
+         \x20 provider  storefront, payment or identity\n\
+         \x20 route     of identity alone, where each route goes wrong without it: device_code,\n\
+         \x20           access_token, user, emails, check_token or revoke_token\n\
          \x20 fault     status      answered with \"status\", 500 without it; no effect\n\
          \x20           slow        the effect happens, its answer comes \"seconds\" later\n\
          \x20           timeout     never answered; no effect\n\
@@ -95,10 +104,14 @@ async fn page(State(app): State<App>) -> String {
          \x20                  curl -X POST {url}/_control/release posts what waits\n\
          \x20 wrong_signature  true: a v1 that is of no secret comes before the right one\n\
          \x20 old_secret       a v1 of this secret comes after the right one\n\
-         \x20 generation       legacy, acacia or basil: which API's shapes, until set again\n",
+         \x20 generation       legacy, acacia or basil: which API's shapes, until set again\n\
+         \n\
+         {}",
         app.storefront_url(),
         app.payment_url(),
         app.payment_url(),
+        app.identity_api_url(),
+        identity::help(url),
     )
 }
 
@@ -106,6 +119,7 @@ async fn state(State(app): State<App>) -> Json<Value> {
     Json(json!({
         "storefront": app.storefront.view(),
         "payment": app.payment.view(),
+        "identity": app.identity.view(),
         "webhooks": app.outbox.as_ref().map(crate::outbox::Outbox::view),
     }))
 }
@@ -114,6 +128,8 @@ async fn state(State(app): State<App>) -> Json<Value> {
 #[serde(deny_unknown_fields)]
 struct NewFault {
     provider: Provider,
+    /// Of the identity provider; None: each of them.
+    route: Option<Route>,
     fault: FaultName,
     times: Option<u32>,
     seconds: Option<f64>,
@@ -138,26 +154,40 @@ async fn set_fault(
 ) -> Result<Json<Value>, Unusable> {
     let new: NewFault = read(&headers, &body)?;
     let fault = new.fault()?;
-    let gate = app.gate(new.provider);
-    match new.times {
-        Some(0) => return Err(Unusable("times: expected 1 or more".to_owned())),
-        Some(times) => gate.fail_next(times, fault),
-        None => gate.fail(fault),
+    if new.times == Some(0) {
+        return Err(Unusable("times: expected 1 or more".to_owned()));
     }
-    Ok(Json(gate.view()["faults"].take()))
+    let gates = app.gates(new.provider, new.route)?;
+    for gate in &gates {
+        match new.times {
+            Some(times) => gate.fail_next(times, fault),
+            None => gate.fail(fault),
+        }
+    }
+    Ok(Json(gates[0].view()["faults"].take()))
 }
 
 async fn clear_faults(State(app): State<App>) -> StatusCode {
     app.storefront.gate.clear_faults();
     app.payment.gate.clear_faults();
+    app.identity.clear_faults();
     StatusCode::NO_CONTENT
 }
 
 impl App {
-    fn gate(&self, provider: Provider) -> &Gate {
-        match provider {
-            Provider::Storefront => &self.storefront.gate,
-            Provider::Payment => &self.payment.gate,
+    /// One at least.
+    fn gates(&self, provider: Provider, route: Option<Route>) -> Result<Vec<&Gate>, Unusable> {
+        match (provider, route) {
+            (Provider::Storefront, None) => Ok(vec![&self.storefront.gate]),
+            (Provider::Payment, None) => Ok(vec![&self.payment.gate]),
+            (Provider::Identity, Some(route)) => Ok(vec![self.identity.gate(route)]),
+            (Provider::Identity, None) => {
+                Ok(Route::ALL.map(|route| self.identity.gate(route)).to_vec())
+            }
+            (_, Some(_)) => {
+                let expected = "route: only the identity provider has it";
+                Err(Unusable(expected.to_owned()))
+            }
         }
     }
 }

@@ -110,9 +110,10 @@ async fn confirm_intent(
     payment.answer(call, |desk, form, key| {
         let card = form.choice("payment_method", &CARDS);
         let card = card.map_err(|error| error.code("resource_missing"))?;
+        let off_session = form.flag("off_session")?;
         form.pass_over(&["return_url"]);
         form.refuse_rest()?;
-        desk.confirm(&id, card, key)
+        desk.confirm(&id, card, off_session, key)
     })
 }
 

@@ -72,6 +72,7 @@ impl Desk<'_> {
         let card = form.choice("payment_method", &CARDS);
         let card = card.map_err(|error| error.code("resource_missing"))?;
         let confirm = form.flag("confirm")?;
+        let off_session = form.flag("off_session")?;
         form.pass_over(&[
             "automatic_payment_methods",
             "description",
@@ -87,7 +88,7 @@ impl Desk<'_> {
         let id = record.id.clone();
         self.ledger.intents.insert(id.clone(), record);
         if confirm {
-            return self.confirm(&id, None, key);
+            return self.confirm(&id, None, off_session, key);
         }
         self.show_intent(&id)
     }
@@ -97,6 +98,7 @@ impl Desk<'_> {
         &mut self,
         id: &str,
         card: Option<Card>,
+        off_session: bool,
         key: Option<&str>,
     ) -> Result<Value, Error> {
         let record = self.intent(id)?;
@@ -110,12 +112,14 @@ impl Desk<'_> {
                      after being previously confirmed.",
                 );
             }
-            (State::Canceled { .. }, _) => {
-                return unexpected(
-                    "You cannot confirm this PaymentIntent because it has a status of canceled.",
-                );
+            (State::Canceled { .. } | State::Processing, _) => {
+                return unexpected(&format!(
+                    "You cannot confirm this PaymentIntent because it has a status of {}.",
+                    record.state.name()
+                ));
             }
             (_, Some(card)) | (State::RequiresConfirmation(card), None) => card,
+            (State::RequiresAction, None) => Card::Guarded,
             (State::RequiresPaymentMethod(_), None) => {
                 return unexpected(
                     "You cannot confirm this PaymentIntent because it's missing a payment method.",
@@ -127,7 +131,8 @@ impl Desk<'_> {
             .confirms
             .entry(key.unwrap_or_default().to_owned())
             .or_default() += 1;
-        self.charge(id, card)
+        let alone = card.off_session();
+        self.charge(id, if off_session { alone } else { card })
     }
 
     /// Tries a charge of an open intent, with everything that follows.
@@ -142,8 +147,26 @@ impl Desk<'_> {
             self.events.push(event);
             return Err(error);
         }
+        if record.state != State::Succeeded {
+            return self.show_intent(id);
+        }
+        self.succeeded(id)
+    }
+
+    /// The bank pays what was processing.
+    pub fn settle(&mut self, id: &str) -> Result<Value, Error> {
+        let record = self.ledger.intents.get_mut(id);
+        let record = record.filter(|record| record.state == State::Processing);
+        let record = record.ok_or_else(|| Error::unknown("payment_intent", id, "intent"))?;
+        record.capture();
+        self.succeeded(id)
+    }
+
+    /// Everything that follows from a charge that took the amount.
+    fn succeeded(&mut self, id: &str) -> Result<Value, Error> {
+        let teller = self.teller();
         let before = self.events.len();
-        if let Some(session) = record.session.clone() {
+        if let Some(session) = self.intent(id)?.session.clone() {
             self.complete(&session)?;
         }
         // What it made may be named in it, and is told of after it.

@@ -38,6 +38,10 @@ pub enum State {
     /// New, or its last charge was declined.
     RequiresPaymentMethod(Option<Decline>),
     RequiresConfirmation(Card),
+    /// The buyer is to authenticate; nothing was charged.
+    RequiresAction,
+    /// The bank takes days to say whether it pays.
+    Processing,
     Succeeded,
     Canceled {
         /// Unix seconds.
@@ -51,15 +55,21 @@ pub enum State {
 pub enum Card {
     Good,
     Bad(Decline),
+    /// Its bank wants the buyer to authenticate.
+    Guarded,
+    /// A bank account: what comes of it is known later.
+    Slow,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decline {
     Generic,
     InsufficientFunds,
+    ExpiredCard,
+    AuthenticationRequired,
 }
 
-pub const CARDS: [(&str, Card); 6] = [
+pub const CARDS: [(&str, Card); 9] = [
     ("pm_card_visa", Card::Good),
     ("pm_card_mastercard", Card::Good),
     ("pm_card_chargeDeclined", Card::Bad(Decline::Generic)),
@@ -72,6 +82,12 @@ pub const CARDS: [(&str, Card); 6] = [
         "pm_card_visa_chargeDeclinedInsufficientFunds",
         Card::Bad(Decline::InsufficientFunds),
     ),
+    (
+        "pm_card_chargeDeclinedExpiredCard",
+        Card::Bad(Decline::ExpiredCard),
+    ),
+    ("pm_card_authenticationRequired", Card::Guarded),
+    ("pm_usBankAccount_processing", Card::Slow),
 ];
 
 /// Why nothing is refunded.
@@ -129,24 +145,33 @@ impl Record {
     pub fn is_open(&self) -> bool {
         matches!(
             self.state,
-            State::RequiresPaymentMethod(_) | State::RequiresConfirmation(_)
+            State::RequiresPaymentMethod(_)
+                | State::RequiresConfirmation(_)
+                | State::RequiresAction
         )
     }
 
     /// Tries a charge. Only of an open one.
     pub fn charge(&mut self, card: Card) -> Result<(), Decline> {
-        self.charges += 1;
+        if card != Card::Guarded {
+            self.charges += 1;
+        }
         match card {
-            Card::Good => {
-                self.captures += 1;
-                self.state = State::Succeeded;
-                Ok(())
-            }
+            Card::Good => self.capture(),
+            Card::Slow => self.state = State::Processing,
+            Card::Guarded => self.state = State::RequiresAction,
             Card::Bad(decline) => {
                 self.state = State::RequiresPaymentMethod(Some(decline));
-                Err(decline)
+                return Err(decline);
             }
         }
+        Ok(())
+    }
+
+    /// The last charge has taken the amount.
+    pub fn capture(&mut self) {
+        self.captures += 1;
+        self.state = State::Succeeded;
     }
 
     /// Only of an open one.
@@ -182,11 +207,23 @@ impl Record {
     }
 }
 
+impl Card {
+    /// What it is without its owner, who alone could authenticate.
+    pub fn off_session(self) -> Self {
+        match self {
+            Card::Guarded => Card::Bad(Decline::AuthenticationRequired),
+            other => other,
+        }
+    }
+}
+
 impl State {
     pub fn name(self) -> &'static str {
         match self {
             State::RequiresPaymentMethod(_) => "requires_payment_method",
             State::RequiresConfirmation(_) => "requires_confirmation",
+            State::RequiresAction => "requires_action",
+            State::Processing => "processing",
             State::Succeeded => "succeeded",
             State::Canceled { .. } => "canceled",
         }
@@ -194,10 +231,21 @@ impl State {
 }
 
 impl Decline {
+    /// What the bank said.
     pub fn code(self) -> &'static str {
         match self {
             Decline::Generic => "generic_decline",
             Decline::InsufficientFunds => "insufficient_funds",
+            Decline::ExpiredCard => "expired_card",
+            Decline::AuthenticationRequired => "authentication_required",
+        }
+    }
+
+    /// What the provider makes of it.
+    pub fn error_code(self) -> &'static str {
+        match self {
+            Decline::Generic | Decline::InsufficientFunds => "card_declined",
+            Decline::ExpiredCard | Decline::AuthenticationRequired => self.code(),
         }
     }
 
@@ -205,6 +253,10 @@ impl Decline {
         match self {
             Decline::Generic => "Your card was declined.",
             Decline::InsufficientFunds => "Your card has insufficient funds.",
+            Decline::ExpiredCard => "Your card has expired.",
+            Decline::AuthenticationRequired => {
+                "Your card was declined. This transaction requires authentication."
+            }
         }
     }
 }

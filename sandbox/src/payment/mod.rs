@@ -186,6 +186,11 @@ impl Payment {
         })
     }
 
+    /// The bank pays an intent that is `processing`. False when there is no such intent.
+    pub fn settle(&self, intent_id: &str) -> bool {
+        self.at_desk(|desk| desk.settle(intent_id)).is_ok()
+    }
+
     /// Bills the next period of a subscription, of its usual length when none is given.
     /// Returns the invoice's id, or what is wrong.
     pub fn bill(&self, subscription: &str, months: Option<u32>) -> Result<String, String> {

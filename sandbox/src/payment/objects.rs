@@ -91,7 +91,11 @@ fn charge(record: &Record, nth: u64, generation: Generation) -> Value {
         "payment_method": made_up("pm_", record),
         "receipt_email": record.receipt_email,
         "refunded": paid && refunded == record.money.minor,
-        "status": if paid { "succeeded" } else { "failed" },
+        "status": match record.state {
+            State::Processing => "pending",
+            _ if paid => "succeeded",
+            _ => "failed",
+        },
     });
     if generation == Generation::Legacy {
         let refunds: Vec<Value> = record.refunds.iter().rev().cloned().collect();
@@ -144,7 +148,7 @@ pub fn declined(record: &Record, decline: Decline) -> Value {
     json!({
         "type": "card_error",
         "charge": latest_charge_id(record),
-        "code": "card_declined",
+        "code": decline.error_code(),
         "decline_code": decline.code(),
         "message": decline.message(),
     })
@@ -161,7 +165,10 @@ fn last_error(record: &Record) -> Option<Value> {
 fn payment_method(record: &Record) -> Option<String> {
     let has = matches!(
         record.state,
-        State::Succeeded | State::RequiresConfirmation(_)
+        State::Succeeded
+            | State::RequiresConfirmation(_)
+            | State::RequiresAction
+            | State::Processing
     );
     has.then(|| made_up("pm_", record))
 }

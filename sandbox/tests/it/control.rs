@@ -14,7 +14,7 @@ async fn post(sandbox: &Sandbox, path: &str, body: &Value) -> (u16, Value) {
 }
 
 #[tokio::test]
-async fn the_page_names_every_call_and_both_tokens() {
+async fn the_page_names_every_call_and_every_credential() {
     let sandbox = sandbox().await;
     let page = client().get(sandbox.url()).send().await.unwrap();
     let page = page.text().await.unwrap();
@@ -28,6 +28,14 @@ async fn the_page_names_every_call_and_both_tokens() {
         "/_control/storm",
         "/_control/invoice",
         "/payment/dashboard",
+        &sandbox.identity_api_url(),
+        sandbox::IDENTITY_CLIENT_ID,
+        sandbox::IDENTITY_CLIENT_SECRET,
+        "/identity/login/device",
+        "/_control/identity/approve",
+        "/_control/identity/rules",
+        "/_control/identity/limit",
+        "/_control/identity/answer",
     ] {
         assert!(page.contains(part), "{part} in\n{page}");
     }
@@ -41,8 +49,10 @@ async fn the_state_tells_requests_and_effects() {
     fulfil(&sandbox, id, "k-1").send().await.unwrap();
     sandbox.payment().add_intent(intent("pi_1", 1999));
     let state = client().get(format!("{}/_control/state", sandbox.url()));
-    let (status, state) = read(state.send().await.unwrap()).await;
+    let (status, mut state) = read(state.send().await.unwrap()).await;
     assert_eq!(status, 200);
+    let identity = state["identity"].take();
+    assert_eq!(identity["routes"]["user"]["requests"], 0);
     let expected = json!({
         "storefront": {
             "requests": 2,
@@ -73,6 +83,7 @@ async fn the_state_tells_requests_and_effects() {
             "sessions_by_key": {},
             "generation": "basil",
         },
+        "identity": null,
         "webhooks": null,
     });
     assert_eq!(state, expected);
@@ -103,7 +114,7 @@ async fn bad_input_is_told_what_is_expected() {
         (
             "faults",
             json!({"provider": "bank", "fault": "lose"}),
-            "`storefront` or `payment`",
+            "`storefront`, `payment`, `identity`",
         ),
         (
             "faults",
@@ -139,6 +150,11 @@ async fn bad_input_is_told_what_is_expected() {
             "faults",
             json!({"provider": "payment", "fault": "lose", "time": 1}),
             "`times`",
+        ),
+        (
+            "faults",
+            json!({"provider": "payment", "fault": "lose", "route": "user"}),
+            "only the identity",
         ),
         ("storm", json!({}), "`orders`"),
         ("storm", json!({"orders": 0}), "1 to 20000"),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sandbox::{Fault, Sandbox};
+use sandbox::{Answer, Fault, Sandbox};
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -134,6 +134,31 @@ async fn limits_say_when_to_come_back_and_a_proxy_speaks_html() {
             .starts_with("text/html")
     );
     assert!(page.text().await.unwrap().starts_with("<html>"));
+}
+
+#[tokio::test]
+async fn an_answer_is_given_word_for_word() {
+    let sandbox = sandbox().await;
+    let gate = &sandbox.storefront().gate;
+    let answer = Answer {
+        status: 418,
+        headers: vec![("X-Kettle".to_owned(), "on".to_owned())],
+        body: "{\n}".to_owned(),
+    };
+    gate.answer_next(1, answer.clone());
+    let given = fulfil(&sandbox, 1, "k-1").send().await.unwrap();
+    assert_eq!(
+        (given.status().as_u16(), &given.headers()["X-Kettle"]),
+        (418, &"on".parse().unwrap())
+    );
+    assert!(given.headers().get("Content-Type").is_none());
+    assert_eq!(given.text().await.unwrap(), "{\n}");
+    let headers = vec![("no name".to_owned(), String::new())];
+    gate.answer_next(1, Answer { headers, ..answer });
+    assert_eq!(
+        fulfil(&sandbox, 1, "k-1").send().await.unwrap().status(),
+        500
+    );
 }
 
 #[tokio::test]

@@ -203,3 +203,56 @@ async fn the_intent_of_a_session_is_its_own() {
         );
     }
 }
+
+#[tokio::test]
+async fn a_card_that_wants_its_owner_is_declined_without_them_and_waits_with_them() {
+    let sandbox = sandbox().await;
+    let id = make(&sandbox, "amount=1999&currency=usd").await;
+    let path = format!("payment_intents/{id}/confirm");
+    let guarded = "payment_method=pm_card_authenticationRequired";
+    let alone = format!("{guarded}&off_session=true");
+    let (status, body) = ask(&sandbox, &path, &alone, "k-1").await;
+    let error = &body["error"];
+    assert_eq!(
+        (status, &error["code"], &error["decline_code"]),
+        (
+            402,
+            &json!("authentication_required"),
+            &json!("authentication_required")
+        )
+    );
+    assert_eq!(error["payment_intent"]["status"], "requires_payment_method");
+    let (status, intent) = ask(&sandbox, &path, guarded, "k-2").await;
+    assert_eq!(
+        (status, &intent["status"]),
+        (200, &json!("requires_action"))
+    );
+    assert_eq!(sandbox.payment().captures(), [].into());
+    let visa = "payment_method=pm_card_visa&off_session=true";
+    let (_, intent) = ask(&sandbox, &path, visa, "k-3").await;
+    assert_eq!(intent["status"], "succeeded");
+}
+
+#[tokio::test]
+async fn a_bank_account_pays_later() {
+    let receiver = Receiver::start(0).await;
+    let sandbox = start(Some(receiver.webhooks())).await;
+    let id = make(&sandbox, "amount=1999&currency=usd").await;
+    let path = format!("payment_intents/{id}/confirm");
+    let bank = "payment_method=pm_usBankAccount_processing";
+    let (status, intent) = ask(&sandbox, &path, bank, "k-1").await;
+    assert_eq!((status, &intent["status"]), (200, &json!("processing")));
+    assert_eq!(intent["amount_received"], 0);
+    let (status, body) = ask(&sandbox, &path, bank, "k-2").await;
+    assert_eq!(
+        (status, &body["error"]["payment_intent"]["status"]),
+        (400, &json!("processing"))
+    );
+    assert!(sandbox.payment().settle(&id));
+    assert!(!sandbox.payment().settle(&id), "once");
+    assert_eq!(sandbox.payment().captures()[&id], 1);
+    sandbox.webhooks_done().await;
+    let taken = receiver.taken();
+    assert_eq!(taken.len(), 1);
+    assert_eq!(taken[0].topic, "payment_intent.succeeded");
+}

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::payment::Intent;
+use common::payment::{Event, Object};
 use sandbox::{Generation, Life, PaymentStorm};
 use serde_json::{Value, json};
 
@@ -67,7 +67,10 @@ fn each_payment_has_its_events_each_repeated_under_one_id_and_body() {
                     (&json!(id), &json!(payment.generation.api_version()))
                 );
                 if event["data"]["object"]["object"] == "payment_intent" {
-                    let read = Intent::read(same[0].as_bytes()).unwrap();
+                    let read = Event::read(same[0].as_bytes()).unwrap();
+                    let Object::Intent(read) = read.object else {
+                        panic!("{read:?}");
+                    };
                     assert_eq!(
                         (read.id, read.pact_id),
                         (payment.intent.id.clone(), payment.intent.pact_id.clone())

@@ -1,4 +1,5 @@
-//! `waybill events`: what happened to orders, as it goes out to the merchant's own systems.
+//! `waybill events`: what happened to orders, payments and the rest, as it goes out to the
+//! merchant's own systems.
 //!
 //! `tail` reads what there is from the database and what happens from a queue of its own, in
 //! either case each event once. After a lost connection it reads what it has missed. Without
@@ -49,7 +50,7 @@ pub struct Tail {
     /// Only these: words between dots, `*` is any one, `#` any number: `order.*`
     #[arg(long, value_name = "PATTERN", default_value = "#", value_parser = pattern)]
     kind: String,
-    /// Only those of a shop
+    /// Only those of a shop's orders; payments are of no shop
     #[arg(long)]
     shop: Option<String>,
     /// First show what happened since: 90s, 10m, 2h, 7d ago, or after the event with this id
@@ -68,7 +69,7 @@ pub struct List {
     /// Only these: words between dots, `*` is any one, `#` any number: `order.*`
     #[arg(long, value_name = "PATTERN", default_value = "#", value_parser = pattern)]
     kind: String,
-    /// Only those of a shop
+    /// Only those of a shop's orders; payments are of no shop
     #[arg(long)]
     shop: Option<String>,
     /// Only those of an order, payment, .. with this id

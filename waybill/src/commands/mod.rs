@@ -5,21 +5,41 @@ pub mod events;
 pub mod health;
 pub mod jobs;
 pub mod keys;
+pub mod ledger;
+pub mod licenses;
+pub mod login;
 pub mod migrate;
+pub mod notifications;
 pub mod orders;
+pub mod orgs;
+pub mod payments;
 pub mod sandbox;
 pub mod start;
 pub mod trigger;
 
+use std::time::Duration;
+
 use anyhow::Result;
 use common::config::{Config, Mistakes, Settings};
 use common::process;
+use common::provider::is_loopback;
 use common::sql::Db;
+use reqwest::Client;
 
 /// The database of a tool: only `DATABASE_URL` must be right.
 async fn database(settings: &Settings) -> Result<Db> {
     let url = Config::database_url(settings)?;
     process::open_database(&url, 2).await
+}
+
+/// A client of the service at this address.
+fn client(url: &str, deadline: Duration) -> Result<Client> {
+    let mut client = Client::builder().timeout(deadline);
+    if is_loopback(url) {
+        // A proxy of the environment would look for it on its own host.
+        client = client.no_proxy();
+    }
+    Ok(client.build()?)
 }
 
 /// A mistake in how a command was called.

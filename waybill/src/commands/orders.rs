@@ -2,6 +2,7 @@
 
 use anyhow::{Result, bail};
 use common::config::{Config, Settings};
+use common::order::FinancialStatus;
 use common::store::orders::{self, Found, StoredOrder};
 
 use crate::commands::database;
@@ -48,7 +49,10 @@ pub fn describe(order: &StoredOrder) -> String {
     facts.row(["name".into(), or_none(order.name.as_deref())]);
     facts.row(["shop".into(), order.shop.clone()]);
     facts.row(["total".into(), total]);
-    facts.row(["paid".into(), or_none(order.financial_status.as_deref())]);
+    facts.row([
+        "paid".into(),
+        or_none(order.financial_status.as_ref().map(FinancialStatus::as_str)),
+    ]);
     facts.row([
         "shipped".into(),
         or_none(order.fulfillment_status.as_deref()),
@@ -69,7 +73,9 @@ pub fn describe(order: &StoredOrder) -> String {
             or_none(line.title.as_deref()),
         ]);
     }
-    let mut parts = vec![facts.render(), lines.render()];
+    let mut parts = vec![facts.render()];
+    // An order that a checkout session made tells none.
+    parts.extend((!order.lines.is_empty()).then(|| lines.render()));
     parts.extend(parcels(order));
     parts.extend(refunds(order));
     parts.join("\n")

@@ -4,13 +4,18 @@ use std::io::{IsTerminal, Write, stderr};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 use common::clock::Clock;
-use common::config::{Config, Origin, Settings};
+use common::config::{Api, Config, Origin, Settings, Token};
 use common::logs::{self, LogFormat};
+use common::money::{Currency, Money};
+use common::provider::Failure;
+use common::provider::payment::{Item, NewSession, Payment};
 use common::shutdown;
+use common::store::orders;
 use sandbox::{
-    Delivery, Options, PAYMENT_KEY, Poster, Report, STOREFRONT_TOKEN, Sandbox, Webhooks, sample,
+    Delivery, IDENTITY_CLIENT_ID, IDENTITY_CLIENT_SECRET, Options, PAYMENT_KEY, Poster, Report,
+    STOREFRONT_TOKEN, Sandbox, Webhooks, sample,
 };
 use serde_json::json;
 
@@ -22,7 +27,7 @@ const MOST_ORDERS: u64 = 20_000;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Run stand-ins of the storefront's and the payment provider's API
+    /// Run stand-ins of the storefront, the payment provider and the identity provider
     ///
     /// They answer as the providers do, keep their state in memory, and post the webhooks that
     /// follow to PUBLIC_URL, signed with the secrets of the settings. Start Waybill with the
@@ -39,6 +44,33 @@ pub enum Command {
         STOREFRONT_RATE_PER_SECOND=0, or the storm lasts."
     )]
     Storm(Storm),
+    /// Open a checkout at the payment provider's stand-in, to be paid in a browser
+    ///
+    /// Needs `waybill` or `waybill sandbox serve` in another terminal.
+    Checkout(Checkout),
+}
+
+#[derive(clap::Args)]
+pub struct Checkout {
+    /// The price, a decimal in the currency's units
+    #[arg(long, value_name = "PRICE", default_value = "29.00")]
+    amount: String,
+    /// USD, EUR, GBP or MXN
+    #[arg(long, value_name = "CODE", default_value = "EUR")]
+    currency: String,
+    /// What is bought
+    #[arg(long, default_value = "Enamel mug")]
+    name: String,
+    /// The agreement that it is for, and by which orders and payments find each other
+    /// [default: a new one]
+    #[arg(long, value_name = "PACT_ID")]
+    pact: Option<String>,
+    /// Where the sandbox is [default: http://127.0.0.1 on the port after LISTEN_ADDR's]
+    #[arg(long, value_name = "URL")]
+    sandbox: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(clap::Args)]
@@ -75,6 +107,73 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     match command {
         Command::Serve(serve) => serve.run(settings).await,
         Command::Storm(storm) => storm.run(settings).await,
+        Command::Checkout(checkout) => checkout.run(settings).await,
+    }
+}
+
+/// The port of the sandbox that `waybill` starts.
+pub fn port_beside(listen_addr: SocketAddr) -> u16 {
+    listen_addr.port().checked_add(1).unwrap_or(0)
+}
+
+impl Checkout {
+    async fn run(self, settings: &Settings) -> Result<()> {
+        let price = Currency::parse(&self.currency)
+            .ok_or_else(|| misused("--currency is three letters, EUR for example"))
+            .and_then(|currency| {
+                Money::parse_decimal(&self.amount, currency)
+                    .map_err(|error| misused(format!("--amount {error}")))
+            })?;
+        let sandbox = if let Some(url) = self.sandbox {
+            url.trim_end_matches('/').to_owned()
+        } else {
+            let port = port_beside(Config::listen_addr(settings)?);
+            format!("http://127.0.0.1:{port}")
+        };
+        let public_url = Config::public_url(settings)?;
+        let made_up = Clock::system().id().simple().to_string();
+        let pact_id = self.pact.unwrap_or_else(|| format!("pact_{made_up}"));
+        let (_, order_id) = orders::checkout_key(&pact_id);
+        let client = Payment::new(&Api {
+            url: format!("{sandbox}/payment"),
+            token: Token::new(PAYMENT_KEY),
+        });
+        let session = NewSession {
+            items: vec![(
+                Item::Priced {
+                    name: self.name,
+                    price,
+                },
+                1,
+            )],
+            success_url: format!("{public_url}/orders/{order_id}/track"),
+            cancel_url: format!("{public_url}/orders/{order_id}/track"),
+            client_reference_id: None,
+            pact_id: pact_id.clone(),
+            customer_email: Some("ada@example.com".to_owned()),
+        };
+        let session = client.checkout(&session, &made_up).await;
+        let session = session.map_err(|failure| match failure {
+            Failure::Timeout { .. } => Error::new(failure).context(format!(
+                "no sandbox answers at {sandbox}; its address is in what `waybill` prints"
+            )),
+            refused => misused(refused.to_string()),
+        })?;
+        if self.json {
+            return table::print_json(&json!({
+                "url": session.url, "session_id": session.id, "pact_id": pact_id,
+                "order_id": order_id.to_string(),
+            }));
+        }
+        table::print(&format!(
+            "Open this page, and press Pay or Decline:\n\n  {}\n\n\
+             Then see what came of it:\n\n  \
+             waybill orders show {order_id}\n  \
+             waybill payments list --pact {pact_id}\n  \
+             waybill ledger verify\n\n\
+             Refunds are made at {sandbox}/payment/dashboard\n",
+            session.url
+        ))
     }
 }
 
@@ -122,6 +221,7 @@ impl Serve {
 fn banner(sandbox: &Sandbox, public_url: &str) -> String {
     let (url, storefront) = (sandbox.url(), sandbox.storefront_url());
     let payment = sandbox.payment_url();
+    let (identity, identity_api) = (sandbox.identity_url(), sandbox.identity_api_url());
     format!(
         "The sandbox is ready on {url}, where a page tells what can be seen and set
 
@@ -129,6 +229,8 @@ fn banner(sandbox: &Sandbox, public_url: &str) -> String {
                    X-Storefront-Access-Token: {STOREFRONT_TOKEN}
   payment API      {payment}
                    Authorization: Bearer {PAYMENT_KEY}
+  identity         {identity}
+                   devices sign in on {identity}/login/device
   webhooks go to   {public_url}
 
 Settings with which Waybill uses it:
@@ -137,6 +239,10 @@ Settings with which Waybill uses it:
   STOREFRONT_API_TOKEN={STOREFRONT_TOKEN}
   PAYMENT_API_URL={payment}
   PAYMENT_API_KEY={PAYMENT_KEY}
+  GITHUB_URL={identity}
+  GITHUB_API_URL={identity_api}
+  GITHUB_CLIENT_ID={IDENTITY_CLIENT_ID}
+  GITHUB_CLIENT_SECRET={IDENTITY_CLIENT_SECRET}
 
 "
     )

@@ -1,8 +1,12 @@
 //! Everything in one process: ingress and the three workers around one database and bus.
 
+use std::net::Ipv4Addr;
+
 use anyhow::{Context, Result};
 use common::clock::Clock;
-use common::config::{DEVELOPMENT_PAYMENT_SECRET, DEVELOPMENT_STOREFRONT_SECRET, Mode, Settings};
+use common::config::{
+    Config, DEVELOPMENT_PAYMENT_SECRET, DEVELOPMENT_STOREFRONT_SECRET, Mode, Settings,
+};
 use common::job::Queue;
 use common::process::Parts;
 use common::shutdown;
@@ -15,7 +19,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use workers::Worker;
 
-use ::sandbox::{Options, PAYMENT_KEY, STOREFRONT_TOKEN, Sandbox, sample};
+use ::sandbox::{
+    IDENTITY_CLIENT_ID, IDENTITY_CLIENT_SECRET, Options, PAYMENT_KEY, STOREFRONT_TOKEN, Sandbox,
+    sample,
+};
 
 use crate::commands::sandbox;
 use crate::table;
@@ -50,19 +57,26 @@ async fn start_sandbox(settings: &mut Settings) -> Result<Option<Sandbox>> {
     let unset = |names: [&str; 2]| names.iter().all(|name| settings.get(name).is_none());
     let storefront = unset(["STOREFRONT_API_URL", "STOREFRONT_API_TOKEN"]);
     let payment = unset(["PAYMENT_API_URL", "PAYMENT_API_KEY"]);
+    let identity = unset(["GITHUB_CLIENT_ID", "GITHUB_CLIENT_SECRET"]);
     let development = unset(["STOREFRONT_WEBHOOK_SECRET", "PAYMENT_WEBHOOK_SECRET"]);
-    if !development || !(storefront || payment) {
+    if !development || !(storefront || payment || identity) {
         return Ok(None);
     }
     // A wrong setting is reported with all others, when all are checked.
     let Ok(webhooks) = sandbox::webhooks(settings, sample::shop()) else {
         return Ok(None);
     };
-    let options = Options {
-        webhooks: Some(webhooks),
+    let options = |port| Options {
+        listen: (Ipv4Addr::LOCALHOST, port).into(),
+        webhooks: Some(webhooks.clone()),
         ..Options::default()
     };
-    let sandbox = Sandbox::start(options).await?;
+    // Where `waybill sandbox checkout` looks for it, unless that port is taken.
+    let port = sandbox::port_beside(Config::listen_addr(settings)?);
+    let sandbox = match Sandbox::start(options(port)).await {
+        Ok(sandbox) => sandbox,
+        Err(_) => Sandbox::start(options(0)).await?,
+    };
     if storefront {
         settings.set("STOREFRONT_API_URL", sandbox.storefront_url());
         settings.set("STOREFRONT_API_TOKEN", STOREFRONT_TOKEN);
@@ -70,6 +84,12 @@ async fn start_sandbox(settings: &mut Settings) -> Result<Option<Sandbox>> {
     if payment {
         settings.set("PAYMENT_API_URL", sandbox.payment_url());
         settings.set("PAYMENT_API_KEY", PAYMENT_KEY);
+    }
+    if identity {
+        settings.set("GITHUB_URL", sandbox.identity_url());
+        settings.set("GITHUB_API_URL", sandbox.identity_api_url());
+        settings.set("GITHUB_CLIENT_ID", IDENTITY_CLIENT_ID);
+        settings.set("GITHUB_CLIENT_SECRET", IDENTITY_CLIENT_SECRET);
     }
     Ok(Some(sandbox))
 }
@@ -138,9 +158,19 @@ fn banner(parts: &Parts, settings: &Settings, key: &str, sandbox: Option<&Sandbo
     let storefront = secret("STOREFRONT_WEBHOOK_SECRET", DEVELOPMENT_STOREFRONT_SECRET);
     let payment = secret("PAYMENT_WEBHOOK_SECRET", DEVELOPMENT_PAYMENT_SECRET);
     let database = common::redact::redact(&parts.config.database_url);
+    let beside = format!(":{}", sandbox::port_beside(parts.config.listen_addr));
+    let checkout = sandbox.map(|sandbox| match sandbox.url() {
+        url if url.ends_with(&beside) => "  cargo run -- sandbox checkout\n".to_owned(),
+        url => format!("  cargo run -- sandbox checkout --sandbox {url}\n"),
+    });
+    let checkout = checkout.unwrap_or_default();
     let sandbox = match sandbox {
         Some(sandbox) => format!("  sandbox providers    {}\n", sandbox.url()),
         None => String::new(),
+    };
+    let login = match &parts.config.identity {
+        Some(identity) => format!("approved on {}/login/device", identity.url),
+        None => "not set up: GITHUB_CLIENT_ID is not set".to_owned(),
     };
     format!(
         "Waybill is ready on {url}
@@ -151,11 +181,14 @@ fn banner(parts: &Parts, settings: &Settings, key: &str, sandbox: Option<&Sandbo
                        signing secret {payment}
   commerce API         GET  {url}/api/commerce/orders/<order_id>
                        API key {key}
+  device login         POST {url}/auth/device/code
+                       {login}
 {sandbox}  data                 {database}
 
 Next, in a second terminal:
 
   cargo run -- trigger orders/create
+{checkout}  cargo run -- login
 
 "
     )

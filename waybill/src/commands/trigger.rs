@@ -16,9 +16,10 @@ use reqwest::StatusCode;
 use sandbox::sample;
 use serde_json::{Value, json};
 
-use crate::commands::{database, misused};
+use crate::commands::{client, database, misused};
 use crate::table;
 
+const DEADLINE: Duration = Duration::from_secs(10);
 /// How long to wait for a worker.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
@@ -160,10 +161,7 @@ fn unknown(topic: &str) -> anyhow::Error {
 }
 
 async fn post(url: &str, delivery: &Delivery) -> Result<(StatusCode, String)> {
-    let client = reqwest::Client::builder()
-        .timeout(Duration::from_secs(10))
-        .build()?;
-    let mut request = client
+    let mut request = client(url, DEADLINE)?
         .post(url)
         .header("Content-Type", "application/json")
         .body(delivery.body.clone());

@@ -278,6 +278,11 @@ fn every_mistake_in_the_settings_is_listed_at_once_with_exit_code_2() {
             ("TRUSTED_PROXIES", "10.0.0.0/99"),
             ("QR_BOX_SIZE", "0"),
             ("COMMERCE_IDEMPOTENCY_ENABLED", "maybe"),
+            ("SMTP_URL", "smtp://user:hunter2@mail.example?tls=perhaps"),
+            ("MAIL_FROM", "nobody"),
+            ("NOTIFICATION_TEMPLATES", "/nowhere"),
+            ("AUTH_STALE_SECOND", "300"),
+            ("NOTIFICATION_TEMPLATE", "x"),
         ],
     );
     wrong.arg("serve");
@@ -295,13 +300,17 @@ fn every_mistake_in_the_settings_is_listed_at_once_with_exit_code_2() {
         "TRUSTED_PROXIES has",
         "QR_BOX_SIZE",
         "COMMERCE_IDEMPOTENCY_ENABLED",
+        "SMTP_URL must be smtp:// or smtps://",
+        "MAIL_FROM is \"nobody\"",
+        "NOTIFICATION_TEMPLATES is not right: cannot read /nowhere",
+        "NOTIFICATION_TEMPLATE is not a setting; did you mean NOTIFICATION_TEMPLATES?",
+        "AUTH_STALE_SECOND is not a setting; did you mean AUTH_STALE_SECONDS?",
     ] {
         assert!(said.contains(part), "{part} in\n{said}");
     }
-    assert!(
-        !said.contains("secret-with-a-typo"),
-        "values of secrets are not printed"
-    );
+    for secret in ["secret-with-a-typo", "hunter2"] {
+        assert!(!said.contains(secret), "values of secrets are not printed");
+    }
 }
 
 #[test]
@@ -338,6 +347,7 @@ fn config_shows_every_setting_its_origin_and_no_secret() {
                 "DATABASE_URL",
                 "postgres://waybill:hunter2hunter2@db.example/waybill",
             ),
+            ("SMTP_URL", "smtps://shop:hunter2hunter2@mail.example"),
         ],
     );
     config.args(["config", "--qr-box-size", "5", "--json"]);

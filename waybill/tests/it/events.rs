@@ -152,7 +152,7 @@ async fn write(db: &Db, outlet: Outlet, orders: i64, each: i64) -> Vec<Uuid> {
                 } else {
                     "order.updated"
                 },
-                shop: SHOP.into(),
+                shop: Some(SHOP.into()),
                 object_id: format!("{}", 1000 + order),
                 body: json!({ "order_id": format!("{}", 1000 + order), "shop": SHOP, "n": n }),
             });

@@ -5,17 +5,32 @@
 
 mod support;
 
+mod checkout;
 mod command;
 mod events;
 mod events_schema;
 mod health;
+mod license_commands;
+mod licenses;
+mod login;
+mod login_command;
+mod login_limit;
+mod login_responses;
+mod mail;
+mod notifications;
 mod order_providers;
 mod order_storm;
 mod order_topics;
 mod orders;
 mod outages;
 mod pages;
+mod payment_api;
+mod payment_hazards;
+mod payment_storm;
+mod payments;
 mod processes;
 mod retries;
 mod sandbox;
+mod standard_clients;
+mod validation;
 mod webhooks;

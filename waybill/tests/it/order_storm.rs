@@ -17,13 +17,10 @@ use crate::support::order::{
     CAPTURED, Rows, body, cancelled, captured, fulfilment, pact, rows, with,
 };
 use crate::support::process::{Process, free_port, is_ready, settings};
-use crate::support::{PAYMENT_SECRET, STOREFRONT_SECRET, pause, within};
+use crate::support::storm::{LONGEST_TAIL, Workers, count};
+use crate::support::{PAYMENT_SECRET, STOREFRONT_SECRET, within};
 
 const ORDERS: usize = 1000;
-const BETWEEN_KILLS: Duration = Duration::from_secs(2);
-/// From the last delivery until nothing is left to do: a claim of a killed process runs out
-/// after 35 seconds.
-const LONGEST_TAIL: Duration = Duration::from_secs(100);
 
 /// Orders have the same id, each in a shop of its own: so their rows can be compared.
 const ORDER: i64 = 7;
@@ -123,14 +120,13 @@ fn deliveries(orders: impl IntoIterator<Item = usize>, clock: &Clock) -> Vec<Del
     deliveries
 }
 
-async fn count(db: &Db, sql: &'static str) -> i64 {
-    db.query(sql).fetch_one().await.unwrap().get("n").unwrap()
-}
-
 /// Events by shop and kind.
 async fn told(db: &Db) -> BTreeMap<(String, String), i64> {
     let rows = db
-        .query("select shop, kind, count(*) as times from events group by shop, kind")
+        .query(
+            "select shop, kind, count(*) as times from events
+             where shop is not null group by shop, kind",
+        )
         .fetch_all();
     let rows = rows.await.unwrap();
     rows.iter()
@@ -159,43 +155,6 @@ fn alike(rows: &Rows, order: usize) -> Rows {
         .collect()
 }
 
-struct Workers {
-    settings: Vec<(String, String)>,
-    processes: Vec<(&'static str, Process)>,
-}
-
-impl Workers {
-    fn start(settings: Vec<(String, String)>) -> Self {
-        let names = [
-            "waybill-orders",
-            "waybill-orders",
-            "waybill-orders",
-            "waybill-payments",
-        ];
-        let processes = names.map(|name| (name, Process::start(name, &[], &settings)));
-        Workers {
-            processes: processes.into(),
-            settings,
-        }
-    }
-
-    /// Kills one after the other, and starts it again, until it is told that it is enough.
-    async fn kill_until(&mut self, enough: &AtomicBool) -> usize {
-        let mut kills = 0;
-        loop {
-            pause(BETWEEN_KILLS).await;
-            if enough.load(Ordering::SeqCst) {
-                return kills;
-            }
-            let turn = kills % self.processes.len();
-            let (name, process) = &mut self.processes[turn];
-            process.kill();
-            *process = Process::start(name, &[], &self.settings);
-            kills += 1;
-        }
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn heavy_a_thousand_orders_survive_a_storm_with_a_worker_killed_every_two_seconds() {
     if !is_distributed() {
@@ -216,7 +175,15 @@ async fn heavy_a_thousand_orders_survive_a_storm_with_a_worker_killed_every_two_
     }
     let _ingress = Process::start("waybill-ingress", &[], &settings);
     is_ready(port).await;
-    let mut workers = Workers::start(settings);
+    let mut workers = Workers::start(
+        settings,
+        &[
+            "waybill-orders",
+            "waybill-orders",
+            "waybill-orders",
+            "waybill-payments",
+        ],
+    );
     let webhooks = Webhooks {
         base_url: format!("http://127.0.0.1:{port}"),
         storefront_secret: STOREFRONT_SECRET.to_owned(),

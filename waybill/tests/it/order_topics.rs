@@ -360,6 +360,7 @@ async fn a_recorded_cancellation_with_its_refund_is_shown_in_full() {
             "shop": SHOP,
             "name": "#1009",
             "financial_status": "refunded",
+            "payment_status": null,
             "fulfillment_status": null,
             "fulfillment": {
                 "state": "cancelled", "provider_state": null, "initiated_at": "(time)", "requested_at": null,
@@ -414,6 +415,7 @@ async fn a_recorded_draft_order_of_nobody_is_shown_in_full() {
             "shop": SHOP,
             "name": "#1010",
             "financial_status": "paid",
+            "payment_status": null,
             "fulfillment_status": null,
             "fulfillment": {
                 "state": "requested", "provider_state": null, "initiated_at": "(time)", "requested_at": "(time)",
@@ -478,6 +480,7 @@ async fn a_partly_shipped_order_that_is_cancelled_is_shown_in_full() {
             "shop": SHOP,
             "name": "#7",
             "financial_status": "partially_refunded",
+            "payment_status": null,
             "fulfillment_status": "partial",
             "fulfillment": {
                 "state": "cancelled", "provider_state": null, "initiated_at": "(time)", "requested_at": null,

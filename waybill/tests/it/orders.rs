@@ -72,6 +72,7 @@ async fn a_signed_webhook_becomes_an_order_with_a_qr_code() {
             "shop": SHOP,
             "name": "#1001",
             "financial_status": "paid",
+            "payment_status": null,
             "fulfillment_status": null,
             "fulfillment": {
                 "state": "requested",

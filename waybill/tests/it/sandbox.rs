@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::process::{Process, command, free_port, is_ready, output};
@@ -115,6 +115,36 @@ async fn the_sandbox_says_where_it_is_and_with_which_settings_to_use_it() {
         .bearer_auth(key)
         .send();
     assert_eq!(intent.await.unwrap().status(), 404);
+    let sandbox = url.trim_end_matches("/payment");
+    let checkout = |more: &[&str]| {
+        let arguments = ["sandbox", "checkout", "--sandbox", sandbox];
+        output(waybill(&settings, &[&arguments, more].concat()))
+    };
+    let opened = checkout(&["--amount", "12.50", "--currency", "USD", "--json"]);
+    let opened: Value = serde_json::from_slice(&opened.stdout).unwrap();
+    let page = reqwest::get(opened["url"].as_str().unwrap()).await.unwrap();
+    assert!(page.text().await.unwrap().contains("12.50 USD"));
+    let said = checkout(&["--pact", "p1"]);
+    let order = common::store::orders::checkout_key("p1").1;
+    let line = format!("waybill orders show {order}");
+    assert!(text(&said.stdout).contains(&line), "{}", text(&said.stdout));
+    let refused = checkout(&["--currency", "JPY"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("USD, EUR, GBP, MXN"));
+    let (url, api) = (value("GITHUB_URL"), value("GITHUB_API_URL"));
+    let (id, secret) = (value("GITHUB_CLIENT_ID"), value("GITHUB_CLIENT_SECRET"));
+    let code = reqwest::Client::new()
+        .post(format!("{url}/login/device/code"))
+        .form(&[("client_id", &id)])
+        .send();
+    assert_eq!(code.await.unwrap().status(), 200);
+    let token = reqwest::Client::new()
+        .post(format!("{api}/applications/{id}/token"))
+        .header("User-Agent", "waybill")
+        .basic_auth(&id, Some(secret))
+        .json(&json!({"access_token": "gho_none"}))
+        .send();
+    assert_eq!(token.await.unwrap().status(), 404);
 }
 
 #[test]

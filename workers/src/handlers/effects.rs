@@ -49,44 +49,98 @@ impl<'a> Effects<'a> {
         }
     }
 
-    /// Tells what happened to an order. `last` is the time in the id of its event before
-    /// this one, and moves on: ids of one order's events sort as they happened, whatever the
-    /// clocks of two hosts make of it.
+    /// Tells what happened to an order.
     pub fn event(&mut self, key: &Key, last: &mut Timestamp, kind: &'static str, body: Value) {
-        *last = Timestamp(self.now.0.max(last.0 + 1));
         let (shop, order_id) = key;
+        let order_id = order_id.to_string();
         let mut body = body;
         body["shop"] = Value::from(shop.as_str());
-        body["order_id"] = Value::from(order_id.to_string());
+        body["order_id"] = Value::from(order_id.as_str());
+        self.tell(Some(shop), &order_id, last, kind, body);
+    }
+
+    /// Tells what happened to a payment, a session or a subscription, which are of no shop.
+    pub fn event_of(&mut self, id: &str, last: &mut Timestamp, kind: &'static str, body: Value) {
+        self.tell(None, id, last, kind, body);
+    }
+
+    /// `last` is the time in the id of the object's event before this one, and moves on: ids
+    /// of one object's events sort as they happened, whatever the clocks of two hosts make
+    /// of it.
+    fn tell(
+        &mut self,
+        shop: Option<&str>,
+        object_id: &str,
+        last: &mut Timestamp,
+        kind: &'static str,
+        body: Value,
+    ) {
+        *last = Timestamp(self.now.0.max(last.0 + 1));
         self.events.push(Event {
             id: self.context.clock.id_at(*last),
             kind,
-            shop: shop.clone(),
-            object_id: order_id.to_string(),
+            shop: shop.map(ToOwned::to_owned),
+            object_id: object_id.to_owned(),
             body,
         });
     }
 
     /// Asks for further work on an order.
     pub fn job(&mut self, queue: Queue, kind: &'static str, key: &Key, body: &Value) {
+        let (shop, order_id) = key;
+        self.work(
+            queue,
+            kind,
+            Some(shop),
+            &order_id.to_string(),
+            body,
+            self.now,
+        );
+    }
+
+    /// Asks for further work on a payment, at once or later. Returns the job's id.
+    pub fn job_of(
+        &mut self,
+        kind: &'static str,
+        payment_id: &str,
+        body: &Value,
+        run_at: Timestamp,
+    ) -> JobId {
+        self.work(Queue::Payments, kind, None, payment_id, body, run_at)
+    }
+
+    fn work(
+        &mut self,
+        queue: Queue,
+        kind: &'static str,
+        shop: Option<&str>,
+        object_id: &str,
+        body: &Value,
+        run_at: Timestamp,
+    ) -> JobId {
         let id = self.context.clock.id();
-        self.rings.push(Ring { queue, kind, id });
+        let is_due = run_at <= self.now;
+        if is_due {
+            self.rings.push(Ring { queue, kind, id });
+        }
         self.jobs.push(NewJob {
             id,
             queue,
             kind: kind.to_owned(),
             source: Source::Internal,
-            shop: Some(key.0.clone()),
+            shop: shop.map(ToOwned::to_owned),
             external_id: None,
-            object_id: Some(key.1.to_string()),
+            object_id: Some(object_id.to_owned()),
             subject: None,
             body: Bytes::from(body.to_string()),
             state: State::Ready,
-            rung_at: Some(self.now),
+            run_at,
+            rung_at: is_due.then_some(self.now),
             deadline_at: None,
             trace: None,
             created_at: self.now,
         });
+        id
     }
 
     /// Writes what was gathered.

@@ -79,8 +79,9 @@ pub async fn gave_up(
 
 /// A refusal is for good; the rest is tried again.
 pub fn failed(failure: Failure) -> anyhow::Error {
-    match failure {
-        Failure::Refused { .. } => permanent(failure),
-        other => other.into(),
+    if failure.is_final() {
+        permanent(failure)
+    } else {
+        failure.into()
     }
 }

@@ -7,9 +7,13 @@
 
 mod effects;
 mod fulfillments;
+mod notifications;
 mod orders;
 mod payments;
 mod refunds;
+mod retries;
+mod sessions;
+mod subscriptions;
 
 use anyhow::{Result, bail};
 use common::clock::Clock;
@@ -20,6 +24,8 @@ use common::provider::storefront::{Requested, Storefront};
 use common::sql::{self, Db, Tx};
 
 pub use effects::{Effects, Ring};
+
+use crate::mail::Mailer;
 
 /// A job ready to be applied.
 pub struct Prepared {
@@ -37,15 +43,18 @@ pub enum Task {
 pub enum Answer {
     Fulfillment(Requested),
     Refund(Refunded),
+    Retry(retries::Tried),
+    Mail(notifications::Ended),
     /// It was not asked: by now nothing is wanted of it.
     NotAsked,
 }
 
-/// The providers' APIs, as far as they are set.
+/// The providers' APIs and the mail server, as far as they are set.
 #[derive(Clone)]
 pub struct Providers {
     pub storefront: Option<Storefront>,
     pub payment: Option<Payment>,
+    pub mailer: Option<Mailer>,
 }
 
 impl Providers {
@@ -56,7 +65,9 @@ impl Providers {
                 .storefront
                 .as_ref()
                 .is_some_and(Storefront::is_left_alone),
-            refunds::KIND => self.payment.as_ref().is_some_and(Payment::is_left_alone),
+            refunds::KIND | retries::KIND => {
+                self.payment.as_ref().is_some_and(Payment::is_left_alone)
+            }
             _ => false,
         }
     }
@@ -65,6 +76,7 @@ impl Providers {
         Providers {
             storefront: config.storefront_api.as_ref().map(Storefront::new),
             payment: config.payment_api.as_ref().map(Payment::new),
+            mailer: Mailer::new(config),
         }
     }
 }
@@ -84,7 +96,18 @@ const ORDERS: &[&str] = &[
     "orders/cancelled",
     fulfillments::KIND,
 ];
-const PAYMENTS: &[&str] = &[payments::SUCCEEDED, refunds::KIND];
+const PAYMENTS: &[&str] = &[
+    "payment_intent.succeeded",
+    "payment_intent.payment_failed",
+    "payment_intent.canceled",
+    "charge.refunded",
+    "checkout.session.completed",
+    "invoice.payment_succeeded",
+    payments::LINK,
+    refunds::KIND,
+    retries::KIND,
+    notifications::KIND,
+];
 
 /// The kinds that this version runs; others wait untouched.
 pub fn kinds(queue: Queue) -> &'static [&'static str] {
@@ -97,13 +120,21 @@ pub fn kinds(queue: Queue) -> &'static [&'static str] {
 
 /// True for the kinds that ask a provider.
 pub fn is_call(kind: &str) -> bool {
-    [fulfillments::KIND, refunds::KIND].contains(&kind)
+    [
+        fulfillments::KIND,
+        refunds::KIND,
+        retries::KIND,
+        notifications::KIND,
+    ]
+    .contains(&kind)
 }
 
 /// The pure half of the handler of the job's kind.
 pub fn prepare(config: &Config, job: &Job) -> Result<Task> {
     match job.kind.as_str() {
-        payments::SUCCEEDED => Ok(Task::Payment(payments::prepare(job)?)),
+        kind if payments::is_event(kind) || kind == payments::LINK => {
+            Ok(Task::Payment(payments::prepare(job)?))
+        }
         kind if kind.starts_with("orders/") => {
             Ok(Task::Order(Box::new(orders::prepare(config, job)?)))
         }
@@ -126,17 +157,22 @@ pub async fn apply<'a>(
         }
     }
     let mut effects = Effects::new(context);
-    orders::apply(&mut effects, tx, &orders).await?;
-    payments::apply(&mut effects, tx, &payments).await?;
+    // Boxed: their futures are large, and every caller's would hold them.
+    Box::pin(orders::apply(&mut effects, tx, &orders)).await?;
+    Box::pin(payments::apply(&mut effects, tx, &payments)).await?;
     effects.write(tx).await?;
     Ok(effects)
 }
 
 /// Asks the provider. The job's id is the idempotency key.
-pub async fn call(db: &Db, providers: &Providers, job: &Job) -> Result<Answer> {
+pub async fn call(db: &Db, config: &Config, providers: &Providers, job: &Job) -> Result<Answer> {
     match job.kind.as_str() {
         fulfillments::KIND => fulfillments::call(db, providers, job).await,
         refunds::KIND => refunds::call(db, providers, job).await,
+        retries::KIND => retries::call(db, providers, job).await,
+        notifications::KIND => {
+            notifications::call(db, config, providers.mailer.as_ref(), job).await
+        }
         kind => bail!("there is no call for {kind}"),
     }
 }
@@ -154,6 +190,11 @@ pub async fn record<'a>(
             fulfillments::record(&mut effects, tx, job, answer).await?;
         }
         Answer::Refund(answer) => refunds::record(&mut effects, tx, job, answer).await?,
+        Answer::Retry(answer) => retries::record(&mut effects, tx, job, answer).await?,
+        Answer::Mail(ended) => notifications::record(tx, job, ended, effects.now).await?,
+        Answer::NotAsked if job.kind == retries::KIND => {
+            retries::not_asked(tx, job, effects.now).await?;
+        }
         Answer::NotAsked => {}
     }
     effects.write(tx).await?;
@@ -166,6 +207,8 @@ pub async fn gave_up(context: Context<'_>, tx: &mut Tx, job: &Job, error: &str) 
     match job.kind.as_str() {
         fulfillments::KIND => fulfillments::gave_up(&mut effects, tx, job, error).await?,
         refunds::KIND => refunds::gave_up(&mut effects, tx, job, error).await?,
+        retries::KIND => retries::gave_up(tx, job, effects.now).await?,
+        notifications::KIND => notifications::gave_up(tx, job, error, effects.now).await?,
         _ => {}
     }
     effects.write(tx).await

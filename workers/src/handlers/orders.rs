@@ -5,7 +5,9 @@
 //! Rows are taken in this order, and each kind sorted: customers, orders that are inserted,
 //! agreements, orders that were there. Nobody who holds a later one waits for an earlier one.
 
-use std::collections::{BTreeMap, HashMap};
+mod settle;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use anyhow::Result;
 use common::clock::Timestamp;
@@ -14,6 +16,7 @@ use common::job::{Job, Queue};
 use common::money::Money;
 use common::order::outcome::{Change, FulfillmentState, Parcel, changes};
 use common::order::record::{Part, Record, Shipment};
+use common::order::settlement::Linked;
 use common::order::{Customer, FinancialStatus, FulfillmentStatus, Line, Order};
 use common::sql::Tx;
 use common::store::customers::{self, Seen};
@@ -68,6 +71,12 @@ struct Story {
     /// The time in the id of the last event so far.
     last_event: Timestamp,
     tracking: Option<Drawn>,
+    /// Those of its agreement, when no other order claims it.
+    payments: Vec<Linked>,
+    /// A checkout session has made an order of its agreement.
+    has_stand_in: bool,
+    /// Its payments changed it after its row was written.
+    is_settled_anew: bool,
 }
 
 pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task)]) -> Result<()> {
@@ -104,20 +113,91 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task
         }
     }
     customers::upsert(tx, &seen, now).await?;
-    let mut stories = tell(tx, incoming, drawn, now).await?;
-    // Before what follows from them, which reads what orders claim.
+    absorb(effects, tx, incoming, drawn).await
+}
+
+/// Joins orders with what is known of them, and does what follows.
+async fn absorb(
+    effects: &mut Effects<'_>,
+    tx: &mut Tx,
+    incoming: BTreeMap<Key, Entry>,
+    drawn: HashMap<Key, Drawn>,
+) -> Result<()> {
+    let stories = tell(tx, incoming, drawn, effects.now).await?;
     let known = stories.iter().filter(|story| story.before.is_some());
-    save(tx, known, now).await?;
+    // Before what follows from them, which reads what orders claim.
+    save(tx, known, effects.now).await?;
+    finish(effects, tx, stories).await
+}
+
+/// Makes or completes the orders of checkout sessions, whose agreements the caller has locked.
+pub async fn of_sessions(
+    effects: &mut Effects<'_>,
+    tx: &mut Tx,
+    records: Vec<(Key, Record)>,
+) -> Result<()> {
+    if records.is_empty() {
+        return Ok(());
+    }
+    let mut incoming: BTreeMap<Key, Entry> = BTreeMap::new();
+    for (key, record) in records {
+        if let Some(entry) = incoming.get_mut(&key) {
+            entry.record.join(record);
+        } else {
+            let events_at = Timestamp(effects.now.0 + RESERVED);
+            incoming.insert(key, Entry { record, events_at });
+        }
+    }
+    absorb(effects, tx, incoming, HashMap::new()).await
+}
+
+/// Looks at orders again whose payments have changed.
+pub async fn settle_again(
+    effects: &mut Effects<'_>,
+    tx: &mut Tx,
+    keys: &BTreeSet<Key>,
+) -> Result<()> {
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let keys: Vec<&Key> = keys.iter().collect();
+    let stories = records::load(tx, &keys).await?.into_iter();
+    let stories = stories.map(|(key, before)| Story {
+        key,
+        after: before.clone(),
+        last_event: before.events_at,
+        before: Some(before),
+        tracking: None,
+        payments: Vec::new(),
+        has_stand_in: false,
+        is_settled_anew: false,
+    });
+    finish(effects, tx, stories.collect()).await
+}
+
+/// Settles orders whose rows are written, and does what follows from all that is new.
+async fn finish(effects: &mut Effects<'_>, tx: &mut Tx, mut stories: Vec<Story>) -> Result<()> {
+    if stories.is_empty() {
+        return Ok(());
+    }
+    let now = effects.now;
+    settle::settle(tx, &mut stories).await?;
     write(effects, tx, &stories).await?;
+    let mut superseded = Vec::new();
     for story in &mut stories {
         follow(effects, tx, story).await?;
+        if story.has_stand_in {
+            let pact = refunds::pact_of(&story.key, &story.after.record);
+            superseded.push(orders::checkout_key(&pact));
+        }
     }
     let beyond = stories.iter_mut().filter_map(|story| {
         let more = story.last_event > story.after.events_at;
         story.after.events_at = story.last_event.max(story.after.events_at);
-        more.then_some(&*story)
+        (more || story.is_settled_anew).then_some(&*story)
     });
-    save(tx, beyond, now).await
+    save(tx, beyond, now).await?;
+    settle::supersede(effects, tx, superseded).await
 }
 
 async fn save(tx: &mut Tx, stories: impl Iterator<Item = &Story>, now: Timestamp) -> Result<()> {
@@ -154,7 +234,7 @@ async fn tell(
     // A payment that comes at the same time cannot see an order that is being inserted.
     let pacts: Vec<String> = incoming
         .iter()
-        .filter(|(key, entry)| inserted.contains(*key) && entry.record.cancelled.is_some())
+        .filter(|(key, entry)| inserted.contains(*key) && is_claimed(&entry.record))
         .map(|(key, entry)| refunds::pact_of(key, &entry.record))
         .collect();
     payments::lock_pacts(tx, pacts).await?;
@@ -175,9 +255,7 @@ async fn tell(
                 after.record.join(entry.record);
                 last_event = now.max(before.events_at);
                 let pact = refunds::pact_of(&key, &after.record);
-                if after.record.cancelled.is_some()
-                    && pact != refunds::pact_of(&key, &before.record)
-                {
+                if is_claimed(&after.record) && pact != refunds::pact_of(&key, &before.record) {
                     pacts.push(pact);
                 }
                 after
@@ -194,6 +272,9 @@ async fn tell(
                 },
                 before,
                 last_event,
+                payments: Vec::new(),
+                has_stand_in: false,
+                is_settled_anew: false,
             });
         }
     }
@@ -201,6 +282,13 @@ async fn tell(
     // circle is undone by the database, and its message is worked on again.
     payments::lock_pacts(tx, pacts).await?;
     Ok(stories)
+}
+
+/// True for orders that lock their agreement: the second of order and payment sees the
+/// first. The many that claim no more than their own id are looked at again, should a
+/// payment of that name come (`payments::LINK`).
+fn is_claimed(record: &Record) -> bool {
+    record.cancelled.is_some() || record.pact.value.is_some()
 }
 
 /// Writes the rows that belong to the orders.
@@ -218,7 +306,7 @@ async fn write(effects: &Effects<'_>, tx: &mut Tx, stories: &[Story]) -> Result<
                 key: &story.key,
                 state,
                 to_provider: state == FulfillmentState::Requested
-                    && config.storefront_api.is_some(),
+                    && asks_storefront(config, &story.key),
             });
         }
         match before {
@@ -233,6 +321,11 @@ async fn write(effects: &Effects<'_>, tx: &mut Tx, stories: &[Story]) -> Result<
     fulfillments::save(tx, &moved, now).await?;
     qr_codes::insert(tx, &codes, now).await?;
     write_shipments(config, tx, stories, now).await
+}
+
+/// The storefront does not know the orders of checkout sessions.
+fn asks_storefront(config: &Config, key: &Key) -> bool {
+    config.storefront_api.is_some() && key.0 != orders::CHECKOUT
 }
 
 fn code(config: &Config, story: &Story) -> Result<QrCode> {
@@ -318,6 +411,7 @@ async fn follow(effects: &mut Effects<'_>, tx: &mut Tx, story: &mut Story) -> Re
         before,
         after,
         last_event: events_at,
+        payments,
         ..
     } = story;
     let before = before.as_ref().map(|before| &before.record);
@@ -325,16 +419,20 @@ async fn follow(effects: &mut Effects<'_>, tx: &mut Tx, story: &mut Story) -> Re
     for change in changes(before, record) {
         let (kind, body) = told(change, record);
         effects.event(key, events_at, kind, body);
-        if change == Change::FulfillmentRequested && effects.context.config.storefront_api.is_some()
-        {
+        let config = effects.context.config;
+        if change == Change::FulfillmentRequested && asks_storefront(config, key) {
             let (shop, order_id) = &*key;
             let body = json!({ "shop": shop, "order_id": order_id });
             effects.job(Queue::Orders, fulfillment_calls::KIND, key, &body);
         }
     }
-    if record.cancelled.is_some() {
+    let superseded = record
+        .cancelled
+        .as_ref()
+        .and_then(|it| it.reason.as_deref());
+    if record.cancelled.is_some() && superseded != Some(settle::SUPERSEDED) {
         refunds::restock(effects, tx, key, record, events_at).await?;
-        refunds::decide(effects, tx, key, record, events_at).await?;
+        refunds::decide(effects, tx, key, record, payments, events_at).await?;
     }
     Ok(())
 }
@@ -348,10 +446,10 @@ fn told(change: Change, record: &Record) -> (&'static str, Value) {
         Change::Updated => ("order.updated", summary(record)),
         Change::Paid => ("order.paid", summary(record)),
         Change::Cancelled => {
-            let cancelled = record.cancelled.as_ref();
+            let cancelled = record.cancellation();
             let body = json!({
-                "cancelled_at": cancelled.map(|it| Timestamp(it.at)),
-                "reason": cancelled.and_then(|it| it.reason.as_deref()),
+                "cancelled_at": cancelled.as_ref().map(|it| Timestamp(it.at)),
+                "reason": cancelled.and_then(|it| it.reason),
             });
             ("order.cancelled", body)
         }
@@ -377,7 +475,7 @@ fn summary(record: &Record) -> Value {
     json!({
         "currency": totals.currency.map(|currency| currency.to_string()),
         "total_price": total,
-        "financial_status": record.financial.value.as_ref().map(FinancialStatus::as_str),
+        "financial_status": record.financial_status().as_ref().map(FinancialStatus::as_str),
         "fulfillment_status": record.fulfillment.value.as_ref().map(FulfillmentStatus::as_str),
     })
 }

@@ -1,68 +1,367 @@
-//! `payment_intent.succeeded`: the captured payment is stored, and given back when the order
-//! of its agreement is cancelled already.
+//! The six event types of the payment provider. Each is read into a record, and the payment,
+//! session or subscription is the join of its records (`common::payment`), so any may come
+//! first and again; what follows from the difference is done once.
+//!
+//! Rows are taken in this order, and each kind sorted: payments, sessions, subscriptions,
+//! agreements, orders. Agreements and orders are as the handler of orders takes them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::time::Duration;
 
 use anyhow::Result;
+use common::clock::Timestamp;
 use common::job::Job;
-use common::payment::Intent;
+use common::money::Money;
+use common::payment::outcome::{Change, changes};
+use common::payment::record::Record;
+use common::payment::{Event, Kind, checkout, ledger, subscription};
 use common::sql::Tx;
-use common::store::orders;
-use common::store::orders::records::{self, Key};
-use common::store::payments::{self, Captured};
+use common::store::ledger::{self as books, NewEntry};
+use common::store::orders::{self as order_rows, records::Key};
+use common::store::{checkout_sessions, payments};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
-use super::effects::Effects;
-use super::refunds;
+use super::effects::{self, Effects, RESERVED};
+use super::sessions::{self, Told};
+use super::{notifications, orders, retries, subscriptions};
 use crate::failure::permanent;
 
-pub const SUCCEEDED: &str = "payment_intent.succeeded";
+/// Looks again for the order of an agreement.
+pub const LINK: &str = "payments/link";
 
-pub struct Task {
-    captured: Captured,
+/// An order that was being inserted when its payment came is committed by then, or undone.
+const SECOND_LOOK: Duration = Duration::from_mins(1);
+
+/// Our last attempt comes so long after a failure.
+const STALE: Duration = Duration::from_hours(72);
+
+pub enum Task {
+    Payment(String, Box<Record>),
+    Session(String, Box<checkout::Record>, i64),
+    Subscription(String, subscription::Record),
+    /// Nothing follows: an invoice of nothing, or of no subscription.
+    Nothing,
+    Link(String),
+}
+
+#[derive(Deserialize)]
+struct Link {
+    pact_id: String,
+}
+
+pub fn is_event(kind: &str) -> bool {
+    Kind::parse(kind).is_some()
 }
 
 pub fn prepare(job: &Job) -> Result<Task> {
-    let intent = Intent::read(&job.body).map_err(permanent)?;
-    Ok(Task {
-        captured: Captured {
-            id: intent.id,
-            pact_id: intent.pact_id,
-            currency: intent.received.currency.to_string(),
-            amount_minor: intent.amount.minor,
-            received_minor: intent.received.minor,
-        },
+    if job.kind == LINK {
+        let link: Link = effects::body(job)?;
+        return Ok(Task::Link(link.pact_id));
+    }
+    let event = Event::read(&job.body).map_err(permanent)?;
+    if let Some((id, record)) = Record::of(&event) {
+        return Ok(Task::Payment(id.to_owned(), Box::new(record)));
+    }
+    if let Some((id, record)) = checkout::Record::of(&event) {
+        return Ok(Task::Session(
+            id.to_owned(),
+            Box::new(record),
+            event.created,
+        ));
+    }
+    Ok(match subscription::Record::of(&event) {
+        Some((id, record)) => Task::Subscription(id.to_owned(), record),
+        None => Task::Nothing,
     })
 }
 
-/// Agreements are locked before orders, as everyone does.
 pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[&Task]) -> Result<()> {
     if tasks.is_empty() {
         return Ok(());
     }
+    let reserved = Timestamp(effects.now.0 + RESERVED);
+    let mut incoming: BTreeMap<String, payments::Entry> = BTreeMap::new();
+    let mut sessions: BTreeMap<String, sessions::Incoming> = BTreeMap::new();
+    let mut paid: BTreeMap<String, subscriptions::Entry> = BTreeMap::new();
+    let mut looked_for = BTreeSet::new();
+    for task in tasks {
+        match task {
+            Task::Payment(id, record) => {
+                if let Some(entry) = incoming.get_mut(id) {
+                    entry.record.join((**record).clone());
+                    continue;
+                }
+                let entry = payments::Entry {
+                    record: (**record).clone(),
+                    events_at: reserved,
+                    entries: 0,
+                    is_bare: false,
+                };
+                incoming.insert(id.clone(), entry);
+            }
+            Task::Session(id, record, created) => {
+                if let Some((entry, first)) = sessions.get_mut(id) {
+                    entry.record.join((**record).clone());
+                    *first = (*first).min(*created);
+                    continue;
+                }
+                let entry = checkout_sessions::Entry {
+                    record: (**record).clone(),
+                    order: None,
+                    events_at: reserved,
+                };
+                sessions.insert(id.clone(), (entry, *created));
+            }
+            Task::Subscription(id, record) => {
+                if let Some(entry) = paid.get_mut(id) {
+                    entry.record.join(record.clone());
+                    continue;
+                }
+                let entry = subscriptions::Entry {
+                    record: record.clone(),
+                    events_at: reserved,
+                };
+                paid.insert(id.clone(), entry);
+            }
+            Task::Link(pact) => {
+                looked_for.insert(pact.clone());
+            }
+            Task::Nothing => {}
+        }
+    }
+    let mut moved = Moved::default();
+    take_payments(effects, tx, incoming, &mut moved).await?;
+    let sessions = sessions::take(effects, tx, sessions).await?;
+    moved.pacts.extend(sessions.iter().map(Told::agreement));
+    subscriptions::take(effects, tx, paid).await?;
+    let fresh = moved.pacts.clone();
+    moved.pacts.extend(looked_for);
+    settle(effects, tx, moved, sessions, &fresh).await
+}
+
+/// What orders may be settled by.
+#[derive(Default)]
+struct Moved {
+    pacts: BTreeSet<String>,
+    payments: BTreeSet<String>,
+}
+
+async fn take_payments(
+    effects: &mut Effects<'_>,
+    tx: &mut Tx,
+    mut incoming: BTreeMap<String, payments::Entry>,
+    moved: &mut Moved,
+) -> Result<()> {
+    if incoming.is_empty() {
+        return Ok(());
+    }
     let now = effects.now;
-    let mut captured: Vec<&Captured> = tasks.iter().map(|task| &task.captured).collect();
-    captured.sort_by(|a, b| a.id.cmp(&b.id));
-    captured.dedup_by(|a, b| a.id == b.id);
-    let pacts: BTreeSet<String> = captured
+    for entry in incoming.values_mut() {
+        entry.entries = count(&ledger::postings(None, &entry.record));
+    }
+    let inserted = payments::insert_new(tx, &incoming, now).await?;
+    let known = incoming.keys().filter(|id| !inserted.contains(*id));
+    let mut known = payments::load(tx, known.cloned().collect()).await?;
+    let mut saved: Vec<(String, payments::Entry)> = Vec::new();
+    let mut entries = Vec::new();
+    let mut failed = Vec::new();
+    let mut ended = Vec::new();
+    for (id, new) in incoming {
+        let before = known.remove(&id);
+        let mut last_event = before.as_ref().map_or(now, |entry| entry.events_at);
+        let mut after = new;
+        let mut number = 0;
+        if let Some(before) = &before {
+            let mut record = before.record.clone();
+            record.join(after.record);
+            if record == before.record && !before.is_bare {
+                continue;
+            }
+            number = before.entries;
+            after.record = record;
+        }
+        // Nothing followed yet from a row that an older version stored.
+        let booked = before.as_ref().filter(|entry| !entry.is_bare);
+        let was = booked.map(|entry| &entry.record);
+        for posting in ledger::postings(was, &after.record) {
+            number += 1;
+            entries.push(NewEntry {
+                payment_id: id.clone(),
+                number,
+                posting,
+            });
+        }
+        let changes = changes(was, &after.record);
+        let (refunds, others): (Vec<Change>, Vec<Change>) = changes
+            .iter()
+            .partition(|change| matches!(change, Change::Refunded { .. }));
+        let mut tell = |(kind, body)| effects.event_of(&id, &mut last_event, kind, body);
+        let of = |change: &Change| told(*change, &id, was, &after.record);
+        others.iter().filter_map(of).for_each(&mut tell);
+        if is_released(&after.record) && !was.is_some_and(is_released) {
+            tell(("payment.funds_released", paid_event(&id, &after.record)));
+        }
+        refunds.iter().filter_map(of).for_each(&mut tell);
+        if changes.contains(&Change::Failed) && is_recent(&after.record, now) {
+            failed.push((id.clone(), after.record.clone()));
+        }
+        let is_over = |record: &Record| record.is_paid() || record.canceled.is_some();
+        if is_over(&after.record) && !was.is_some_and(is_over) {
+            ended.push(id.clone());
+        }
+        if after.record.is_paid() || after.record.canceled.is_some() {
+            moved.payments.insert(id.clone());
+            // Of another agreement than before: neither order keeps what is not its own.
+            let pacts = after
+                .record
+                .pact()
+                .into_iter()
+                .chain(was.and_then(Record::pact));
+            moved.pacts.extend(pacts.map(ToOwned::to_owned));
+        }
+        if before.is_some() || last_event > after.events_at {
+            after.entries = number;
+            after.events_at = last_event;
+            saved.push((id, after));
+        }
+    }
+    let rows: Vec<(&str, &payments::Entry)> = saved
         .iter()
-        .filter_map(|it| it.pact_id.clone())
+        .map(|(id, entry)| (id.as_str(), entry))
         .collect();
-    payments::lock_pacts(tx, pacts.iter().cloned()).await?;
-    payments::insert(tx, &captured, now).await?;
+    payments::save(tx, &rows, now).await?;
+    books::append(tx, &entries, now).await?;
+    retries::schedule(effects, tx, &failed).await?;
+    notifications::of_failures(effects, tx, &failed).await?;
+    retries::stop(effects, tx, ended).await
+}
+
+/// A failure that is told later than our last attempt would be is nobody's concern any more.
+fn is_recent(record: &Record, now: Timestamp) -> bool {
+    let created = record.failure.as_ref().map(|part| part.version.created);
+    created.is_some_and(|at| now.since(Timestamp::from_unix_seconds(at)) <= STALE)
+}
+
+fn count(postings: &[ledger::Posting]) -> i64 {
+    i64::try_from(postings.len()).unwrap_or(i64::MAX)
+}
+
+fn is_released(record: &Record) -> bool {
+    record.succeeded && record.received > 0 && record.pact_id.is_some()
+}
+
+/// The event of a change (docs/events.md).
+fn told(
+    change: Change,
+    id: &str,
+    before: Option<&Record>,
+    after: &Record,
+) -> Option<(&'static str, Value)> {
+    let pact_id = after.pact();
+    Some(match change {
+        Change::Succeeded => ("payment.succeeded", paid_event(id, after)),
+        Change::Failed => {
+            let failure = after.failure.as_ref().map(|part| &part.value);
+            let body = json!({
+                "payment_id": id,
+                "pact_id": pact_id,
+                "amount": amount(after.amount.as_ref().map(|part| part.value), after),
+                "currency": after.currency.value.as_str(),
+                "code": failure.and_then(|it| it.code.as_deref()),
+                "decline_code": failure.and_then(|it| it.decline_code.as_deref()),
+            });
+            ("payment.failed", body)
+        }
+        Change::Canceled => {
+            let body = json!({
+                "payment_id": id,
+                "pact_id": pact_id,
+                "canceled_at": after.canceled.map(Timestamp::from_unix_seconds),
+            });
+            ("payment.canceled", body)
+        }
+        Change::Refunded { by } => {
+            let customer = after.customer.as_ref().map(|part| part.value.as_str());
+            let body = json!({
+                "payment_id": id,
+                "pact_id": pact_id,
+                "customer_id": customer,
+                "amount": amount(Some(by), after),
+                "refunded": amount(Some(after.refunded), after),
+                "in_full": after.state() == common::payment::outcome::State::Refunded,
+                "currency": after.currency.value.as_str(),
+            });
+            ("payment.refunded", body)
+        }
+        Change::PactChanged => {
+            let body = json!({
+                "payment_id": id,
+                "pact_id": pact_id,
+                "was": before.and_then(Record::pact),
+            });
+            ("payment.agreement_changed", body)
+        }
+        // Releasing tells of it.
+        Change::PactLinked => return None,
+    })
+}
+
+fn paid_event(id: &str, record: &Record) -> Value {
+    json!({
+        "payment_id": id,
+        "pact_id": record.pact(),
+        "amount": amount(Some(record.received), record),
+        "currency": record.currency.value.as_str(),
+    })
+}
+
+fn amount(minor: Option<i64>, record: &Record) -> Option<String> {
+    let currency = record.currency.value;
+    minor.map(|minor| Money { minor, currency }.to_string())
+}
+
+/// Makes the orders of sessions, and settles the orders of what has moved.
+async fn settle(
+    effects: &mut Effects<'_>,
+    tx: &mut Tx,
+    moved: Moved,
+    mut sessions: Vec<Told>,
+    fresh: &BTreeSet<String>,
+) -> Result<()> {
+    let now = effects.now;
+    // A payment's id too: of a session and its payment, which come at the same time, the
+    // second sees the first.
+    let intents = sessions.iter().filter_map(Told::payment);
+    let locks = moved.pacts.iter().chain(&moved.payments).cloned();
+    payments::lock_pacts(tx, locks.chain(intents)).await?;
     let mut keys: BTreeSet<Key> = BTreeSet::new();
-    for pact in &pacts {
-        if let [only] = orders::of_pact(tx, pact).await?.as_slice() {
-            keys.insert(only.clone());
+    let claimed = order_rows::of_pacts(tx, moved.pacts.iter().cloned().collect()).await?;
+    for pact in &moved.pacts {
+        let orders = claimed.get(pact).map(Vec::as_slice).unwrap_or_default();
+        keys.extend(orders.iter().map(|claim| claim.key.clone()));
+        let is_found = orders.iter().any(|claim| claim.is_by_id);
+        if !is_found && fresh.contains(pact) && may_be_an_order(pact) {
+            let body = json!({ "pact_id": pact });
+            effects.job_of(LINK, pact, &body, now.plus(SECOND_LOOK));
         }
     }
-    let keys: Vec<&Key> = keys.iter().collect();
-    for (key, mut entry) in records::load(tx, &keys).await? {
-        if entry.record.cancelled.is_none() {
-            continue;
-        }
-        let events_at = &mut entry.events_at;
-        refunds::decide(effects, tx, &key, &entry.record, events_at).await?;
-        records::save(tx, &[(&key, &entry)], now).await?;
-    }
-    Ok(())
+    let made = sessions::place(&mut sessions, &claimed);
+    keys.extend(sessions.iter().filter_map(|it| it.entry.order.clone()));
+    let rows: Vec<(&str, &checkout_sessions::Entry)> = sessions
+        .iter()
+        .map(|session| (session.id.as_str(), &session.entry))
+        .collect();
+    checkout_sessions::save(tx, &rows, now).await?;
+    let made_keys: HashSet<Key> = made.iter().map(|(key, _)| key.clone()).collect();
+    orders::of_sessions(effects, tx, made).await?;
+    let ids = moved.payments.into_iter().collect();
+    keys.extend(checkout_sessions::orders_of(tx, ids).await?);
+    keys.retain(|key| !made_keys.contains(key));
+    orders::settle_again(effects, tx, &keys).await
+}
+
+/// An order that names no agreement is found by its id, and does not lock it.
+fn may_be_an_order(pact: &str) -> bool {
+    pact.parse::<i64>().is_ok()
 }

@@ -12,12 +12,11 @@ use common::job::{Job, Queue};
 use common::money::{Currency, Money};
 use common::order::Line;
 use common::order::record::Record;
+use common::order::settlement::Linked;
 use common::provider::payment::Refunded;
 use common::sql::{self, Db, Tx};
 use common::store::inventory::{self, Movement};
-use common::store::orders;
 use common::store::orders::records::{self, Key};
-use common::store::payments::{self, Captured};
 use common::store::refunds::{self, Answer as Stored, NO_PAYMENT, NewRefund, Refund, State};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -95,56 +94,64 @@ fn told(movement: &Movement) -> Value {
     })
 }
 
-/// Records what a cancelled order owes: each captured payment of its agreement; without
-/// one, and when the order was paid, what the storefront took. The caller holds the order's
-/// lock. What comes out depends on the order and its payments alone, not on which came first.
+/// Records what a cancelled order owes: each payment that is linked to it; without one, and
+/// when the order was paid, what the storefront took. The caller holds the order's lock. What
+/// comes out depends on the order and its payments alone, not on which came first.
 pub async fn decide(
     effects: &mut Effects<'_>,
     tx: &mut Tx,
     key: &Key,
     record: &Record,
+    payments: &[Linked],
     events_at: &mut Timestamp,
 ) -> Result<()> {
     let known = refunds::of(tx, key).await?;
-    let pact = pact_of(key, record);
-    // An agreement that several orders claim links none of them.
-    let captured = match orders::of_pact(tx, &pact).await?.as_slice() {
-        [only] if only == key => payments::captured(tx, &pact).await?,
-        _ => Vec::new(),
-    };
-    if captured.is_empty() {
+    if !payments.iter().any(Linked::is_paid) {
         return record_unlinked(effects, tx, key, record, &known, events_at).await;
     }
     if known.iter().any(|refund| refund.payment_id == NO_PAYMENT) {
         refunds::delete_unlinked(tx, key).await?;
     }
-    let is_new = |payment: &&Captured| !known.iter().any(|it| it.payment_id == payment.id);
-    let owed: Vec<&Captured> = captured.iter().filter(is_new).collect();
+    settle_recorded(effects, tx, key, payments, &known, events_at).await?;
+    // What came in is not known yet of a payment that is only known from what went back.
+    let is_owed = |payment: &&Linked| {
+        (payment.fully_refunded || payment.left() > 0)
+            && !known.iter().any(|it| it.payment_id == payment.id)
+    };
+    let owed: Vec<&Linked> = payments.iter().filter(is_owed).collect();
     let has_api = effects.context.config.payment_api.is_some();
-    let issue = |payment: &Captured| has_api && is_of(record, payment);
+    let state = |payment: &Linked| match () {
+        () if payment.fully_refunded => State::AlreadyRefunded,
+        () if has_api && are_of(record, payments) => State::Requested,
+        () => State::Recorded,
+    };
     let rows: Vec<NewRefund<'_>> = owed
         .iter()
         .map(|payment| NewRefund {
             payment_id: &payment.id,
-            state: if issue(payment) {
-                State::Requested
-            } else {
-                State::Recorded
-            },
-            amount_minor: Some(payment.received_minor),
-            currency: Some(payment.currency.clone()),
+            state: state(payment),
+            amount_minor: Some(owes(payment)),
+            currency: Some(payment.currency.to_string()),
         })
         .collect();
     refunds::save(tx, key, &rows, effects.now).await?;
     for payment in owed {
-        let body = json!({
+        let currency = payment.currency.to_string();
+        let mut body = json!({
             "payment_id": payment.id,
-            "amount": amount(payment.received_minor, &payment.currency),
-            "currency": payment.currency,
-            "automatic": issue(payment),
+            "amount": amount(owes(payment), &currency),
+            "currency": currency,
         });
+        if payment.fully_refunded {
+            body["refund_id"] = Value::Null;
+            body["already_refunded"] = Value::from(true);
+            effects.event(key, events_at, "order.refund_issued", body);
+            continue;
+        }
+        let automatic = state(payment) == State::Requested;
+        body["automatic"] = Value::from(automatic);
         effects.event(key, events_at, "order.refund_requested", body);
-        if issue(payment) {
+        if automatic {
             let (shop, order_id) = key;
             let body = json!({ "shop": shop, "order_id": order_id, "payment_id": payment.id });
             effects.job(Queue::Payments, KIND, key, &body);
@@ -153,15 +160,72 @@ pub async fn decide(
     Ok(())
 }
 
-/// True when a payment can be for this order: in its currency, and no more than it costs.
-/// The rest is left to people, because a buyer may have written the agreement's name.
-fn is_of(record: &Record, payment: &Captured) -> bool {
+/// What people were asked to give back: as much as is left, or nothing more.
+async fn settle_recorded(
+    effects: &mut Effects<'_>,
+    tx: &mut Tx,
+    key: &Key,
+    payments: &[Linked],
+    known: &[Refund],
+    events_at: &mut Timestamp,
+) -> Result<()> {
+    for payment in payments {
+        let recorded = known
+            .iter()
+            .find(|it| it.payment_id == payment.id && it.state == State::Recorded.as_str());
+        let Some(recorded) = recorded else { continue };
+        let currency = payment.currency.to_string();
+        if payment.fully_refunded {
+            let stored = Stored {
+                state: State::AlreadyRefunded,
+                amount_minor: Some(payment.refunded),
+                provider_id: None,
+            };
+            refunds::answered(tx, key, &payment.id, &stored, effects.now).await?;
+            let body = json!({
+                "payment_id": payment.id,
+                "refund_id": null,
+                "amount": amount(payment.refunded, &currency),
+                "currency": currency,
+                "already_refunded": true,
+            });
+            effects.event(key, events_at, "order.refund_issued", body);
+        } else if recorded.amount_minor != Some(payment.left()) {
+            let row = NewRefund {
+                payment_id: &payment.id,
+                state: State::Recorded,
+                amount_minor: Some(payment.left()),
+                currency: Some(currency),
+            };
+            refunds::save(tx, key, &[row], effects.now).await?;
+        }
+    }
+    Ok(())
+}
+
+/// What is to go back of a payment, or went back.
+fn owes(payment: &Linked) -> i64 {
+    if payment.fully_refunded {
+        payment.refunded
+    } else {
+        payment.left()
+    }
+}
+
+/// True when these payments can be for this order: in its currency, and together no more
+/// than it costs. The rest is left to people, because a buyer may have written the
+/// agreement's name.
+fn are_of(record: &Record, payments: &[Linked]) -> bool {
     let totals = &record.totals.value;
-    let currency = totals.currency.map(|currency| currency.to_string());
-    currency.as_ref() == Some(&payment.currency)
-        && totals
-            .total
-            .is_some_and(|total| payment.received_minor <= total)
+    let received = payments
+        .iter()
+        .fold(0_i64, |sum, payment| sum.saturating_add(payment.received));
+    let is_paid = |payment: &&Linked| payment.is_paid();
+    payments
+        .iter()
+        .filter(is_paid)
+        .all(|payment| totals.currency == Some(payment.currency))
+        && totals.total.is_some_and(|total| received <= total)
 }
 
 /// Without a payment of ours the storefront gives the money back; the row says how much.

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use crate::clock::Timestamp;
 use crate::money::Currency;
 use crate::order::record::{Addresses, Cancellation, Contact, Part, Record, Totals, Version};
+use crate::order::settlement::Settled;
 use crate::order::{FinancialStatus, FulfillmentStatus};
 use crate::sql::{Column, Result, Row, Tx, column};
 use crate::store::{json, order_lines, parsed, shipments};
@@ -70,7 +71,10 @@ pub async fn save(tx: &mut Tx, orders: &[(&Key, &Entry)], now: Timestamp) -> Res
              was_paid = excluded.was_paid, was_refunded = excluded.was_refunded,
              was_fulfilled = excluded.was_fulfilled,
              version_at = excluded.version_at, version_tie = excluded.version_tie,
-             lags = excluded.lags, events_at = excluded.events_at,
+             lags = excluded.lags, payment_status = excluded.payment_status,
+             payment_covers = excluded.payment_covers,
+             payment_canceled_at = excluded.payment_canceled_at,
+             events_at = excluded.events_at,
              revision = orders.revision + 1, updated_at = excluded.updated_at",
     )
     .await?;
@@ -146,6 +150,15 @@ async fn insert(
         column("version_tie", records().map(|record| record.version.tie)),
         column("lags", lags.iter().map(Option::as_deref)),
         column(
+            "payment_status",
+            records().map(|it| it.settled.status.as_ref().map(FinancialStatus::as_str)),
+        ),
+        column("payment_covers", flag(|record| record.settled.covers)),
+        column(
+            "payment_canceled_at",
+            records().map(|it| it.settled.canceled_at),
+        ),
+        column(
             "events_at",
             orders.iter().map(|(_, entry)| entry.events_at.0),
         ),
@@ -190,7 +203,8 @@ const LOAD: &str = "select id, name, ordered_at, customer_id, email, phone, curr
                            subtotal_minor, tax_minor, outstanding_minor, financial_status,
                            fulfillment_status, shipping_address, billing_address, refunds,
                            pact_id, cancelled_at, cancel_reason, was_paid, was_refunded,
-                           was_fulfilled, version_at, version_tie, lags, events_at
+                           was_fulfilled, version_at, version_tie, lags, payment_status, payment_covers,
+                           payment_canceled_at, events_at
                     from orders
                     where shop = $1 and id in ($2..)
                     order by id
@@ -209,6 +223,7 @@ fn read(row: &Row) -> Result<Entry> {
     let currency: Option<String> = row.get("currency")?;
     let financial: Option<String> = row.get("financial_status")?;
     let fulfillment: Option<String> = row.get("fulfillment_status")?;
+    let payment: Option<String> = row.get("payment_status")?;
     let reason: Option<String> = row.get("cancel_reason")?;
     let cancelled: Option<i64> = row.get("cancelled_at")?;
     let refunds: Option<String> = row.get("refunds")?;
@@ -279,6 +294,11 @@ fn read(row: &Row) -> Result<Entry> {
         was_refunded: flag("was_refunded")?,
         was_fulfilled: flag("was_fulfilled")?,
         shipments: BTreeMap::new(),
+        settled: Settled {
+            status: payment.map(Into::into),
+            covers: flag("payment_covers")?,
+            canceled_at: row.get("payment_canceled_at")?,
+        },
     };
     Ok(Entry {
         record,

@@ -7,7 +7,8 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use common::money::Money;
 
-use super::{Text, amount, page, problem, see_other};
+use super::amount;
+use crate::page::{Text, page, problem, see_other};
 use crate::payment::Payment;
 use crate::payment::desk::Desk;
 use crate::payment::intents::{self, Card, Decline};

@@ -9,7 +9,8 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use common::money::Money;
 
-use super::{Text, amount, page, see_other};
+use super::amount;
+use crate::page::{Text, page, see_other};
 use crate::payment::Payment;
 use crate::payment::desk::Desk;
 use crate::payment::error::Error;
@@ -154,7 +155,10 @@ fn state(record: &Record) -> String {
     };
     match record.state {
         Paid::RequiresPaymentMethod(Some(_)) => "declined".to_owned(),
-        Paid::RequiresPaymentMethod(None) | Paid::RequiresConfirmation(_) => "open".to_owned(),
+        Paid::RequiresPaymentMethod(None)
+        | Paid::RequiresConfirmation(_)
+        | Paid::RequiresAction => "open".to_owned(),
+        Paid::Processing => "processing".to_owned(),
         Paid::Canceled { .. } => "canceled".to_owned(),
         Paid::Succeeded if record.refunded == 0 => "paid".to_owned(),
         Paid::Succeeded if record.refunded == record.money.minor => "refunded".to_owned(),

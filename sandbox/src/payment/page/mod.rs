@@ -1,27 +1,15 @@
-//! The pages for people: the hosted checkout and a dashboard. Plain HTML forms without script.
-//! Text gets into a page through [`Text`] alone, which escapes it.
+//! The pages for people: the hosted checkout and a dashboard.
 
 mod checkout;
 mod dashboard;
 
-use std::fmt::{self, Write};
-
 use axum::Router;
-use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderName, Method, StatusCode, header};
-use axum::middleware::{self, Next};
-use axum::response::{Html, IntoResponse, Response};
+use axum::middleware;
 use axum::routing::{get, post};
 use common::money::Money;
 
 use super::Payment;
-
-const STYLE: &str = include_str!("page.css");
-
-/// A form leads on to the merchant's own pages, wherever those lead: browsers hold all of that
-/// to `form-action`.
-const POLICY: &str = "default-src 'none'; style-src 'self'; form-action http: https:; \
-                      base-uri 'none'; frame-ancestors 'none'";
+use crate::page::own_forms_only;
 
 pub fn routes(payment: Payment) -> Router {
     Router::new()
@@ -31,88 +19,11 @@ pub fn routes(payment: Payment) -> Router {
         .route("/dashboard", get(dashboard::show))
         .route("/dashboard/refund", post(dashboard::refund))
         .route("/dashboard/cancel", post(dashboard::cancel))
-        .route("/page.css", get(style))
         .layer(middleware::from_fn(own_forms_only))
         .with_state(payment)
-}
-
-async fn style() -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], STYLE)
-}
-
-/// A page of another site may not press the buttons. Browsers say who asks.
-async fn own_forms_only(request: Request, next: Next) -> Response {
-    let site = request.headers().get("Sec-Fetch-Site");
-    let foreign = site.is_some_and(|site| site != "same-origin" && site != "none");
-    if request.method() == Method::POST && foreign {
-        return problem(StatusCode::FORBIDDEN, "This form is not of this page");
-    }
-    next.run(request).await
-}
-
-/// A page. `body` is HTML.
-fn page(status: StatusCode, title: &str, body: &str) -> Response {
-    let title = Text(title);
-    let page = format!(
-        r#"<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="robots" content="noindex">
-<title>{title}</title>
-<link rel="stylesheet" href="/payment/page.css">
-</head>
-<body>
-<main>
-{body}
-<footer>Waybill’s sandbox: no money moves here.</footer>
-</main>
-</body>
-</html>
-"#
-    );
-    let headers: [(HeaderName, &str); 4] = [
-        (header::CONTENT_SECURITY_POLICY, POLICY),
-        (header::CACHE_CONTROL, "no-store"),
-        (header::REFERRER_POLICY, "no-referrer"),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    ];
-    (status, headers, Html(page)).into_response()
-}
-
-fn problem(status: StatusCode, what: &str) -> Response {
-    page(status, what, &format!("<h1>{}</h1>", Text(what)))
-}
-
-/// To be asked for with GET, so that nothing is posted twice.
-fn see_other(url: &str) -> Response {
-    let location = HeaderMap::from_iter(
-        axum::http::HeaderValue::from_str(url).map(|url| (header::LOCATION, url)),
-    );
-    (StatusCode::SEE_OTHER, location).into_response()
 }
 
 /// With its currency: `19.99 USD`.
 fn amount(money: Money) -> String {
     format!("{money} {}", money.currency)
-}
-
-/// Text as it may stand in an element or between double quotes.
-struct Text<T>(T);
-
-impl<T: fmt::Display> fmt::Display for Text<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for letter in self.0.to_string().chars() {
-            match letter {
-                '&' => f.write_str("&amp;")?,
-                '<' => f.write_str("&lt;")?,
-                '>' => f.write_str("&gt;")?,
-                '"' => f.write_str("&quot;")?,
-                '\'' => f.write_str("&#39;")?,
-                letter => f.write_char(letter)?,
-            }
-        }
-        Ok(())
-    }
 }

@@ -1,5 +1,6 @@
 //! A sandbox for a test, calls to its APIs, and a receiver of its webhooks.
 
+pub mod device;
 pub mod receiver;
 
 use common::clock::{Clock, Timestamp};

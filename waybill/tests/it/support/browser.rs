@@ -121,6 +121,37 @@ impl Browser {
         }
     }
 
+    /// Presses the button with this label, and waits for the page that it leads to.
+    pub fn press(&mut self, label: &str) {
+        self.events.clear();
+        let found = self.evaluate(&format!(
+            "(() => {{ const button = [...document.querySelectorAll('button')]
+                 .find(button => button.innerText.trim() === {});
+               button?.click(); return button !== undefined; }})()",
+            json!(label)
+        ));
+        assert_eq!(found, true, "there is a button {label}");
+        while !self
+            .events
+            .iter()
+            .any(|event| event["method"] == "Page.loadEventFired")
+        {
+            let event = self.read();
+            self.events.push(event);
+        }
+    }
+
+    /// Types into the field with this name.
+    pub fn fill(&mut self, name: &str, value: &str) {
+        let found = self.evaluate(&format!(
+            "(() => {{ const field = document.querySelector('[name=' + {} + ']');
+               if (field) field.value = {}; return field !== null; }})()",
+            json!(name),
+            json!(value)
+        ));
+        assert_eq!(found, true, "there is a field {name}");
+    }
+
     pub fn text(&mut self, expression: &str) -> String {
         let value = self.evaluate(expression);
         value.as_str().expect("a text").to_owned()

@@ -3,9 +3,13 @@
 pub mod backend;
 pub mod browser;
 pub mod delivery;
+pub mod login;
 pub mod order;
+pub mod payment;
 pub mod process;
 pub mod proxy;
+pub mod smtp;
+pub mod storm;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,6 +86,12 @@ impl Options {
     /// A clock that stands at [`START`] until the test moves it.
     pub fn manual_clock(mut self) -> Self {
         self.clock = Clock::manual(START);
+        self
+    }
+
+    /// A clock that the test shares with others.
+    pub fn clock(mut self, clock: &Clock) -> Self {
+        self.clock = clock.clone();
         self
     }
 
@@ -218,6 +228,10 @@ impl Service {
         self.client.get(format!("{}{path}", self.url))
     }
 
+    pub fn post_to(&self, path: &str) -> RequestBuilder {
+        self.client.post(format!("{}{path}", self.url))
+    }
+
     /// A new API key.
     pub async fn api_key(&self) -> String {
         let mut tx = self.db().begin().await.unwrap();
@@ -255,12 +269,28 @@ impl Service {
         jobs
     }
 
-    /// Waits until no job of any queue is ready.
+    /// Waits until no job of any queue is ready, but for those that were put down for later.
     pub async fn settled(&self) {
         eventually("no job is ready", async || {
-            self.jobs(State::Ready).await == 0
+            self.jobs(State::Ready).await == self.scheduled().await
         })
         .await;
+    }
+
+    /// Jobs that were put down for later and have not been touched.
+    pub async fn scheduled(&self) -> i64 {
+        let row = self
+            .db()
+            .query(
+                "select count(*) as n from jobs
+                 where state = 'ready' and kind in ('payments/link', 'payments/retry')
+                   and run_at > $1 and crashes = 0 and attempts = 0 and last_error is null",
+            )
+            .bind(self.clock().now().0)
+            .fetch_one()
+            .await
+            .unwrap();
+        row.get("n").unwrap()
     }
 
     /// Waits until no order job is ready.

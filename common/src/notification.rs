@@ -1,0 +1,142 @@
+//! Mails to buyers, as text. Pure but for [`Templates::load`], which reads an operator's own.
+//!
+//! A template is a file: a line `Subject: ..`, an empty line, the text. `{{name}}` stands for
+//! a value. Values are data: what is in one is never read as a placeholder, and none of them
+//! can begin another line, in the text or among the headers.
+
+mod template;
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use crate::money::Money;
+
+pub use template::{Mail, Template, TemplateError};
+
+/// A mail that Waybill sends.
+struct Kind {
+    /// Of the template, in an operator's folder.
+    file: &'static str,
+    placeholders: &'static [&'static str],
+    built_in: &'static str,
+}
+
+const KINDS: [&Kind; 1] = [&PAYMENT_FAILED];
+
+const PAYMENT_FAILED: Kind = Kind {
+    file: "payment_failed.txt",
+    placeholders: &["amount", "order", "reason", "pay_url", "retry"],
+    built_in: include_str!("../templates/payment_failed.txt"),
+};
+
+/// The templates that are in use.
+#[derive(Clone, Debug)]
+pub struct Templates {
+    payment_failed: Template,
+}
+
+/// What a mail about a failed payment tells.
+#[derive(Clone, Debug)]
+pub struct PaymentFailed<'a> {
+    pub amount: Money,
+    /// The order's name or id, if there is an order.
+    pub order: Option<&'a str>,
+    /// Why, by the provider.
+    pub decline_code: Option<&'a str>,
+    /// Where the buyer can pay.
+    pub pay_url: Option<&'a str>,
+    /// A sentence that tells when it is tried again, if it is.
+    pub retry: Option<&'a str>,
+}
+
+impl Templates {
+    /// The templates of a folder; those that it does not have are the built-in ones. An error
+    /// lists every mistake.
+    pub fn load(folder: Option<&Path>) -> Result<Self, Vec<String>> {
+        let mut mistakes = folder.map(strangers).unwrap_or_default();
+        let payment_failed = PAYMENT_FAILED.load(folder, &mut mistakes);
+        match payment_failed {
+            Some(payment_failed) if mistakes.is_empty() => Ok(Templates { payment_failed }),
+            _ => Err(mistakes),
+        }
+    }
+
+    pub fn payment_failed(&self, told: &PaymentFailed<'_>) -> Mail {
+        let amount = format!("{} {}", told.amount, told.amount.currency);
+        self.payment_failed.render(&[
+            ("amount", &amount),
+            ("order", told.order.unwrap_or_default()),
+            ("reason", reason(told.decline_code)),
+            ("pay_url", told.pay_url.unwrap_or_default()),
+            ("retry", told.retry.unwrap_or_default()),
+        ])
+    }
+}
+
+impl Kind {
+    fn load(&self, folder: Option<&Path>, mistakes: &mut Vec<String>) -> Option<Template> {
+        let own = folder.map(|folder| std::fs::read_to_string(folder.join(self.file)));
+        let text = match own {
+            None => self.built_in.to_owned(),
+            Some(Ok(text)) => text,
+            Some(Err(error)) if error.kind() == ErrorKind::NotFound => self.built_in.to_owned(),
+            Some(Err(error)) => {
+                mistakes.push(format!("cannot read {}: {error}", self.file));
+                return None;
+            }
+        };
+        let template = Template::parse(&text, self.placeholders);
+        template
+            .map_err(|errors| {
+                let told = errors.iter().map(|error| format!("{}, {error}", self.file));
+                mistakes.extend(told);
+            })
+            .ok()
+    }
+}
+
+/// A file that no mail is made of has a wrong name.
+fn strangers(folder: &Path) -> Vec<String> {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) => return vec![format!("cannot read {}: {error}", folder.display())],
+    };
+    let known = KINDS.map(|kind| kind.file);
+    let names = entries.flatten().map(|entry| entry.file_name());
+    let mut names: Vec<String> = names
+        .filter_map(|name| name.into_string().ok())
+        .filter(|name| {
+            let extension = Path::new(name).extension();
+            extension.is_some_and(|it| it == "txt") && !known.contains(&name.as_str())
+        })
+        .collect();
+    names.sort();
+    names
+        .iter()
+        .map(|name| format!("{name:?} is no template; there are {}", known.join(", ")))
+        .collect()
+}
+
+/// A sentence for the buyer. Whether a card was reported lost or stolen, or a payment looked
+/// like fraud, is not theirs to be told (the provider's reference, Decline codes).
+pub fn reason(decline_code: Option<&str>) -> &'static str {
+    match decline_code.unwrap_or_default() {
+        "insufficient_funds" => "There were not enough funds in your account.",
+        "expired_card" => "Your card has expired.",
+        "incorrect_cvc" | "invalid_cvc" => "The security code of your card was not right.",
+        "incorrect_number" | "invalid_number" => "The number of your card was not right.",
+        "invalid_expiry_month" | "invalid_expiry_year" => {
+            "The expiry date of your card was not right."
+        }
+        "authentication_required" => "Your bank wants you to confirm this payment yourself.",
+        "card_velocity_exceeded" | "withdrawal_count_limit_exceeded" => {
+            "Your card has reached its limit."
+        }
+        "card_not_supported" => "Your card cannot be used for this kind of payment.",
+        "currency_not_supported" => "Your card cannot be used in this currency.",
+        "issuer_not_available" | "processing_error" | "reenter_transaction" | "try_again_later" => {
+            "Your bank could not be asked just then."
+        }
+        _ => "Your bank declined the payment.",
+    }
+}

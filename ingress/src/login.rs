@@ -1,0 +1,290 @@
+//! Device login (RFC 8628): the provider's device code is passed through, and polls with it
+//! are passed on one at a time, never faster than the provider allows, whatever the number
+//! of clients and replicas.
+//!
+//! 1. [`begin`] gets a code from the provider and stores a row of `device_codes`.
+//! 2. [`poll`] finds the row; a code that we did not give out is unknown, without a question.
+//! 3. Too early, or while another one asks: slow down; in the pause after a trouble of the
+//!    provider's: unavailable, for a client that is told to slow down does so for good. Else
+//!    the turn is taken in the database.
+//! 4. The provider is asked, at least its interval and [`MARGIN`] after the last time, for
+//!    what came a moment early waits that moment. Its `slow_down` makes the interval longer.
+//! 5. A token is stored, encrypted under a key made of the code, before anything else is done:
+//!    the provider gives it out once. For [`KEPT`] whoever has the code may fetch it, so a
+//!    client that was cut off asks again.
+//! 6. Whose it is and which tier they have comes from `validation`.
+//!
+//! All of it runs in tasks that a client cannot cancel.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::clock::Timestamp;
+use common::config::Token;
+use common::provider::identity::{
+    self, DeviceCode, Granted, Identity, LONGEST_PAUSE, Polled, Trouble,
+};
+use common::store::device_code_requests;
+use common::store::device_codes::{self, Hash, Login, Next, State};
+use common::task;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::App;
+use crate::client_address::network;
+use crate::database;
+use crate::error::Error;
+use crate::validation::{self, Validated, report};
+
+/// The provider counts from when it answered, and its clock is not ours.
+const MARGIN: Duration = Duration::from_millis(500);
+/// A turn is over by then: the margin, the provider's deadline, and the database.
+const TURN: Duration = Duration::from_secs(20);
+/// How long a token can be fetched again.
+const KEPT: Duration = Duration::from_mins(1);
+/// The period of `AUTH_DEVICE_CODES_PER_15_MINUTES`.
+const PERIOD: Duration = Duration::from_mins(15);
+/// RFC 8628, section 3.5: how much a `slow_down` adds when it does not say.
+const SLOWER: Duration = Duration::from_secs(5);
+
+/// A login that came to its end.
+pub struct Authorized {
+    pub token: Token,
+    /// Separated by spaces.
+    pub scope: String,
+    pub holder: Arc<Validated>,
+}
+
+/// What is sealed.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    token: String,
+    scope: String,
+}
+
+/// Begins a login for a client, if it has not begun too many. What comes while the provider is
+/// left alone counts neither for the client nor as a question; one that the provider refused
+/// counts, so that a client cannot have it asked without end.
+pub async fn begin(app: &Arc<App>, client: IpAddr) -> Result<DeviceCode, Error> {
+    let app = app.clone();
+    let begun = task::finish("login", async move {
+        let identity = app.identity.as_ref().ok_or(Error::LoginNotSetUp)?;
+        if let Some(wait) = identity.begins_left_alone() {
+            return Err(Error::ProviderUnavailable(wait));
+        }
+        let refused = |trouble: Trouble| {
+            report(&trouble, "a login could not be begun");
+            Error::ProviderUnavailable(trouble.wait())
+        };
+        if app.config.device_codes == 0 {
+            let code = identity.device_code().await.map_err(refused)?;
+            return stored(&app, code).await;
+        }
+        let key = Sha256::digest(network(client).to_string().as_bytes());
+        let (now, most) = (app.clock.now(), app.config.device_codes);
+        database::step(device_code_requests::admit(
+            &app.db, &key, now, PERIOD, most,
+        ))
+        .await?
+        .map_err(Error::RateLimited)?;
+        let asked = identity.device_code().await;
+        let is_refused = asked.as_ref().is_err_and(Trouble::is_refusal);
+        let code = match asked.map_err(refused) {
+            Ok(code) => stored(&app, code).await,
+            Err(error) => Err(error),
+        };
+        if code.is_err() && !is_refused {
+            database::step(device_code_requests::take_back(&app.db, &key, now)).await?;
+        }
+        code
+    });
+    begun.await.ok_or(Error::Internal)?
+}
+
+async fn stored(app: &App, code: DeviceCode) -> Result<DeviceCode, Error> {
+    let now = app.clock.now();
+    let expires_at = now.plus(Duration::from_secs(code.expires_in));
+    let interval = Duration::from_secs(code.interval);
+    let hash = Hash::of(code.device_code.expose());
+    // The first poll may come at once.
+    let first = now.minus(MARGIN);
+    database::step(async {
+        let mut tx = app.db.begin().await?;
+        device_codes::insert(&mut tx, &hash, interval, expires_at, first).await?;
+        tx.commit().await
+    })
+    .await?;
+    Ok(code)
+}
+
+/// What has become of a login.
+pub async fn poll(app: &Arc<App>, device_code: &str) -> Result<Authorized, Error> {
+    if !identity::is_device_code(device_code) {
+        return Err(Error::DeviceCodeInvalid);
+    }
+    let (app, code) = (app.clone(), device_code.to_owned());
+    let polled = task::finish("poll", async move {
+        let granted = granted(&app, &code).await?;
+        let holder = validation::holder_of_own(&app, granted.token.expose()).await?;
+        Ok(Authorized {
+            token: granted.token,
+            scope: granted.scope,
+            holder,
+        })
+    });
+    let polled = polled.await.ok_or(Error::Internal)?;
+    let outcome = polled.as_ref().map_or_else(Error::reason, |_| "done");
+    metrics::counter!("waybill_login_polls_total", "outcome" => outcome).increment(1);
+    polled
+}
+
+/// The token of a login that was authorized, now or before.
+async fn granted(app: &App, code: &str) -> Result<Granted, Error> {
+    let identity = app.identity.as_ref().ok_or(Error::LoginNotSetUp)?;
+    let hash = Hash::of(code);
+    let login = database::step(device_codes::find(&app.db, &hash)).await?;
+    let login = login.ok_or(Error::DeviceCodeInvalid)?;
+    let now = app.clock.now();
+    match login.state {
+        State::Denied => return Err(Error::AccessDenied),
+        State::Authorized => return kept(code, &login, now),
+        State::Pending | State::Doubted => {}
+    }
+    if login.expires_at <= now {
+        return Err(Error::DeviceCodeExpired);
+    }
+    let early = login.next_poll_at.since(now);
+    if early > Duration::ZERO && login.is_paused {
+        return Err(Error::ProviderUnavailable(early));
+    }
+    if early > Duration::ZERO {
+        // Of one that asks just now it is not known when it will be done.
+        return Err(Error::SlowDown(early.min(login.interval)));
+    }
+    if let Some(wait) = identity.polls_left_alone() {
+        return Err(Error::ProviderUnavailable(wait.min(LONGEST_PAUSE)));
+    }
+    let turn = now.plus(TURN);
+    if !database::step(device_codes::take_turn(&app.db, &hash, now, turn)).await? {
+        return Err(Error::SlowDown(login.interval));
+    }
+    tokio::time::sleep(login.next_poll_at.plus(MARGIN).since(now)).await;
+    Turn {
+        app,
+        hash: &hash,
+        login: &login,
+        until: turn,
+    }
+    .ask(identity, code)
+    .await
+}
+
+/// A token that was stored, for whoever shows the code.
+fn kept(code: &str, login: &Login, now: Timestamp) -> Result<Granted, Error> {
+    let until = login.token_until.filter(|until| *until > now);
+    let sealed = login.token.as_ref().filter(|_| until.is_some());
+    let text = device_codes::unseal(code, sealed.ok_or(Error::DeviceCodeInvalid)?);
+    let kept: Option<Kept> = text.and_then(|text| serde_json::from_str(&text).ok());
+    let Kept { token, scope } = kept.ok_or(Error::Internal)?;
+    Ok(Granted {
+        token: Token::new(token),
+        scope,
+    })
+}
+
+/// The right to ask the provider about one login.
+struct Turn<'a> {
+    app: &'a App,
+    hash: &'a Hash,
+    login: &'a Login,
+    until: Timestamp,
+}
+
+impl Turn<'_> {
+    async fn ask(&self, identity: &Identity, code: &str) -> Result<Granted, Error> {
+        let interval = self.login.interval;
+        match identity.poll(code).await {
+            Ok(Polled::Granted(granted)) => {
+                self.keep(code, &granted).await;
+                Ok(granted)
+            }
+            Ok(Polled::Pending) => {
+                self.end(State::Pending, interval, interval).await?;
+                Err(Error::AuthorizationPending)
+            }
+            Ok(Polled::SlowDown(told)) => {
+                let told = told.map_or(Duration::ZERO, Duration::from_secs);
+                let slower = told.max(interval + SLOWER);
+                self.end(self.login.state, slower, slower).await?;
+                Err(Error::SlowDown(slower))
+            }
+            Ok(Polled::Expired) => {
+                let now = self.app.clock.now();
+                database::step(device_codes::expire(&self.app.db, self.hash, now)).await?;
+                Err(Error::DeviceCodeExpired)
+            }
+            Ok(Polled::Denied) => {
+                self.end(State::Denied, interval, interval).await?;
+                Err(Error::AccessDenied)
+            }
+            // Said twice in a row it is true.
+            Ok(Polled::Unknown) if self.login.state == State::Doubted => {
+                database::step(device_codes::delete(&self.app.db, self.hash)).await?;
+                Err(Error::DeviceCodeInvalid)
+            }
+            Ok(Polled::Unknown) => {
+                self.end(State::Doubted, interval, interval).await?;
+                Err(Error::AuthorizationPending)
+            }
+            Err(trouble) => {
+                report(&trouble, "a login could not be asked about");
+                let pause = trouble.wait().min(LONGEST_PAUSE).max(interval);
+                let state = self.login.state;
+                self.ended(state, interval, pause, true).await?;
+                Err(Error::ProviderUnavailable(pause))
+            }
+        }
+    }
+
+    /// The next poll is passed on after `pause`.
+    async fn end(&self, state: State, interval: Duration, pause: Duration) -> Result<(), Error> {
+        self.ended(state, interval, pause, false).await
+    }
+
+    async fn ended(
+        &self,
+        state: State,
+        interval: Duration,
+        pause: Duration,
+        is_paused: bool,
+    ) -> Result<(), Error> {
+        let next = Next {
+            state,
+            interval,
+            poll_at: self.app.clock.now().plus(pause),
+            is_paused,
+        };
+        let end = device_codes::end_turn(&self.app.db, self.hash, self.until, next);
+        database::step(end).await
+    }
+
+    /// It may take as long as it takes. A token that cannot be stored is given to the one
+    /// client that is here.
+    async fn keep(&self, code: &str, granted: &Granted) {
+        let kept = Kept {
+            token: granted.token.expose().to_owned(),
+            scope: granted.scope.clone(),
+        };
+        let text = serde_json::to_string(&kept).unwrap_or_default();
+        let Some(sealed) = device_codes::seal(code, &text) else {
+            tracing::error!("a token could not be encrypted; it cannot be fetched again");
+            return;
+        };
+        let until = self.app.clock.now().plus(KEPT);
+        let stored = device_codes::authorize(&self.app.db, self.hash, &sealed, until);
+        if let Err(error) = stored.await {
+            tracing::error!(%error, "a token could not be stored; it cannot be fetched again");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! `GET /auth/validate`, and what shows who asks: the bearer token and the client's address.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use common::provider::identity;
+
+use crate::App;
+use crate::client_address;
+use crate::error::Error;
+use crate::validation;
+
+/// Longer than the provider's own deadline, with the database's before and after it.
+const DEADLINE: Duration = Duration::from_secs(25);
+
+/// A token that may be one.
+pub struct Bearer(pub String);
+
+impl FromRequestParts<Arc<App>> for Bearer {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Error> {
+        let mut values = parts.headers.get_all(header::AUTHORIZATION).into_iter();
+        let (Some(value), None) = (values.next(), values.next()) else {
+            return Err(Error::AuthHeader);
+        };
+        let (scheme, token) = value
+            .to_str()
+            .ok()
+            .and_then(|value| value.split_once(' '))
+            .ok_or(Error::AuthHeader)?;
+        let token = token.trim();
+        if !scheme.eq_ignore_ascii_case("bearer") || !identity::is_token(token) {
+            return Err(Error::AuthHeader);
+        }
+        Ok(Bearer(token.to_owned()))
+    }
+}
+
+/// Where a request comes from.
+pub struct Client(pub IpAddr);
+
+impl FromRequestParts<Arc<App>> for Client {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Error> {
+        let trusted = &app.config.trusted_proxies;
+        let client = client_address::of(&parts.extensions, &parts.headers, trusted);
+        Ok(Client(client))
+    }
+}
+
+/// The tier of who has the token.
+pub async fn validate(
+    State(app): State<Arc<App>>,
+    Bearer(token): Bearer,
+    Client(client): Client,
+) -> Result<Response, Error> {
+    let holder = validation::validate(&app, &token, client).await?;
+    let json = HeaderValue::from_static("application/json");
+    Ok(([(header::CONTENT_TYPE, json)], holder.json.clone()).into_response())
+}
+
+/// Every answer here is for one client alone (RFC 6749, section 5.1), and there is one in time.
+pub async fn guard(request: Request, next: Next) -> Response {
+    let is_device_login = request.uri().path().starts_with("/auth/device/");
+    let answered = tokio::time::timeout(DEADLINE, next.run(request)).await;
+    let mut response = answered.unwrap_or_else(|_| {
+        if is_device_login {
+            Error::AuthUnavailable.of_device_login()
+        } else {
+            Error::AuthUnavailable.into_response()
+        }
+    });
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::PRAGMA, HeaderValue::from_static("no-cache"));
+    response
+}

@@ -1,0 +1,147 @@
+//! `POST /auth/device/code`, `POST /auth/device/token` and its legacy form with a query.
+//! Bodies are those of the spec and of RFC 8628 at once, so that any client logs in.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, Uri, header};
+use axum::response::{IntoResponse, Response};
+use common::provider::identity::GRANT_TYPE;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde_json::{Value, json};
+
+use super::auth::Client;
+use crate::App;
+use crate::error::Error;
+use crate::login::{self, Authorized};
+
+const LARGEST_BODY: usize = 16 * 1024;
+const BODY_DEADLINE: Duration = Duration::from_secs(10);
+
+/// A device code, and a user code for a person to type at the provider.
+pub async fn authorize(State(app): State<Arc<App>>, Client(client): Client) -> Response {
+    match login::begin(&app, client).await {
+        Err(error) => error.of_device_login(),
+        Ok(code) => {
+            let mut body = json!({
+                "device_code": code.device_code.expose(),
+                "user_code": code.user_code,
+                "verification_uri": code.verification_uri,
+                "expires_in": code.expires_in,
+                "interval": code.interval,
+            });
+            if let Some(complete) = code.verification_uri_complete {
+                body["verification_uri_complete"] = complete.into();
+            }
+            Json(body).into_response()
+        }
+    }
+}
+
+/// What has become of the login with the `device_code` of the form.
+pub async fn token(State(app): State<Arc<App>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let answer = async {
+        let parameters = read(&parts.headers, body).await?;
+        login::poll(&app, &device_code(parameters)?).await
+    };
+    answered(answer.await)
+}
+
+/// The same with a query: for clients that know nothing else.
+pub async fn token_by_query(State(app): State<Arc<App>>, uri: Uri) -> Response {
+    let answer = async {
+        let query = uri.query().unwrap_or_default();
+        login::poll(&app, &device_code(form(query.as_bytes()))?).await
+    };
+    answered(answer.await)
+}
+
+/// A poll may hand out a token, which an answer without a body would lose.
+pub async fn no_head() -> Response {
+    let allow = [(header::ALLOW, "GET, POST")];
+    (allow, Error::Method.of_device_login()).into_response()
+}
+
+fn answered(answer: Result<Authorized, Error>) -> Response {
+    match answer {
+        Err(error) => error.of_device_login(),
+        Ok(login) => Json(json!({
+            "access_token": login.token.expose(),
+            "token_type": "bearer",
+            "scope": login.scope,
+            "email": login.holder.email,
+            "username": login.holder.username,
+            "tier": login.holder.tier,
+            "org_name": login.holder.org_name,
+        }))
+        .into_response(),
+    }
+}
+
+type Parameters = Vec<(String, String)>;
+
+/// A form as the spec says, or JSON, as some libraries send it.
+async fn read(headers: &HeaderMap, body: Body) -> Result<Parameters, Error> {
+    let encoding = headers.get(header::CONTENT_ENCODING);
+    if encoding.is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        return Err(Error::FormEncoding);
+    }
+    let body = Limited::new(body, LARGEST_BODY).collect();
+    let body = tokio::time::timeout(BODY_DEADLINE, body)
+        .await
+        .map_err(|_| Error::BodyTooSlow)?
+        .map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                Error::BodyTooLarge
+            } else {
+                Error::BodyIncomplete
+            }
+        })?
+        .to_bytes();
+    let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let json = b"application/json";
+    let is_json = kind
+        .and_then(|kind| kind.get(..json.len()))
+        .is_some_and(|kind| kind.eq_ignore_ascii_case(json));
+    if !is_json {
+        return Ok(form(&body));
+    }
+    let Ok(Value::Object(object)) = serde_json::from_slice(&body) else {
+        return Err(Error::NotAnObject);
+    };
+    let texts = object.into_iter().filter_map(|(name, value)| match value {
+        Value::String(text) => Some((name, text)),
+        _ => None,
+    });
+    Ok(texts.collect())
+}
+
+fn form(text: &[u8]) -> Parameters {
+    form_urlencoded::parse(text)
+        .map(|(name, value)| (Cow::into_owned(name), Cow::into_owned(value)))
+        .collect()
+}
+
+/// The code, when it is asked about in a way that we know. A parameter without a value counts
+/// as omitted, and none may be given twice (RFC 6749, section 3.2).
+fn device_code(mut parameters: Parameters) -> Result<String, Error> {
+    parameters.retain(|(_, value)| !value.is_empty());
+    let given = |wanted: &str| {
+        let mut values = parameters.iter().filter(|(name, _)| name == wanted);
+        (values.next().map(|(_, value)| value), values.next())
+    };
+    match given("grant_type") {
+        (_, Some(_)) => return Err(Error::GrantTypeTwice),
+        (Some(kind), None) if kind != GRANT_TYPE => return Err(Error::GrantType),
+        _ => {}
+    }
+    match given("device_code") {
+        (Some(code), None) => Ok(code.clone()),
+        _ => Err(Error::DeviceCodeParameter),
+    }
+}

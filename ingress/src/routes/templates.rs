@@ -1,0 +1,30 @@
+//! `GET /templates/list`: what the tier of who asks has. A licence that is not active has
+//! what everyone has.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use common::license::{Status, Tier};
+use common::templates::Template;
+use serde_json::json;
+
+use super::auth::{Bearer, Client};
+use crate::App;
+use crate::error::Error;
+use crate::validation;
+
+pub async fn list(
+    State(app): State<Arc<App>>,
+    Bearer(token): Bearer,
+    Client(client): Client,
+) -> Result<Response, Error> {
+    let holder = validation::holder(&app, &token, client).await?;
+    let tier = match holder.status {
+        Status::Active => holder.tier,
+        Status::Expired | Status::Suspended => Tier::Free,
+    };
+    let templates: Vec<&Template> = app.config.catalogue.of(tier).collect();
+    Ok(Json(json!({ "tier": tier, "templates": templates })).into_response())
+}

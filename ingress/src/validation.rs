@@ -1,0 +1,398 @@
+//! Whose a token is and what they may use, from memory where it may be.
+//!
+//! A token is known by its SHA-256. An answer holds for [`FRESH`]: so long at most may a revoked
+//! token or a changed licence go unnoticed; that a token never was worth anything holds for
+//! [`WORTHLESS_PERIOD`]. One request at a time asks about a token; the others wait for its
+//! answer. A client may have few tokens asked about that turn out to be worth nothing: the
+//! provider locks out who asks about many. While the provider
+//! gives no answer, an account that it confirmed less than `AUTH_STALE_SECONDS` ago is still
+//! believed; licences are ours and are read afresh.
+//!
+//! To which application a token belongs never changes, and asking counts against us: it is
+//! asked once, as long as the token is in use and for [`KEPT`] after that, when the person is
+//! forgotten already.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use common::license::{Status, Tier, resolve};
+use common::provider::identity::{Identity, Person, Trouble, Who};
+use common::store::{licenses, users};
+use common::task;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+use crate::App;
+use crate::database;
+use crate::error::Error;
+use crate::limit::WORTHLESS_PERIOD;
+
+/// How long an answer holds.
+const FRESH: Duration = Duration::from_secs(10);
+/// How long those that wait share that there was no answer.
+const TROUBLED: Duration = Duration::from_secs(1);
+/// The period of `AUTH_VALIDATIONS_PER_MINUTE`.
+const PERIOD: Duration = Duration::from_mins(1);
+/// Of more tokens than this the idlest are forgotten.
+const MOST_TOKENS: usize = 100_000;
+/// So many at a time, for looking at all of them takes a moment.
+const FORGOTTEN_AT_ONCE: usize = MOST_TOKENS / 100;
+/// How long it is kept of an idle token that it is of our application.
+const KEPT: Duration = Duration::from_hours(1);
+
+/// A person's tier, as `GET /auth/validate` shows it. No Debug: the e-mail would be in it.
+#[derive(Serialize)]
+pub struct Validated {
+    pub tier: Tier,
+    pub status: Status,
+    pub email: String,
+    pub username: String,
+    pub org_name: Option<String>,
+    /// All of it as JSON.
+    #[serde(skip)]
+    pub json: Bytes,
+}
+
+type Answer = Result<Arc<Validated>, Error>;
+
+/// The tokens that were lately seen.
+#[derive(Default)]
+pub struct Validations {
+    tokens: Mutex<HashMap<[u8; 32], Arc<Token>>>,
+}
+
+#[derive(Default)]
+struct Token {
+    known: Mutex<Known>,
+    /// Held by the one that asks.
+    asking: tokio::sync::Mutex<()>,
+}
+
+/// Times are those of `Clock::elapsed`.
+#[derive(Default)]
+struct Known {
+    answer: Option<Answer>,
+    answer_until: Duration,
+    /// Who it was when the provider last said so, and when that was.
+    person: Option<(Person, Duration)>,
+    is_ours: bool,
+    /// Until when the provider is not asked about it: it limits who has the token.
+    left_alone_until: Duration,
+    /// The provider has confirmed it some time.
+    was_valid: bool,
+    /// When it was validated within the last minute.
+    validated: VecDeque<Duration>,
+    seen: Duration,
+}
+
+/// `GET /auth/validate`: counted against the token's limit.
+pub async fn validate(app: &Arc<App>, token: &str, client: IpAddr) -> Answer {
+    let entry = app.validations.token(app, token, client)?;
+    entry.count(app)?;
+    current(app, entry, token, Some(client)).await
+}
+
+/// The same for another use of a token, which has no limit of its own.
+pub async fn holder(app: &Arc<App>, token: &str, client: IpAddr) -> Answer {
+    let entry = app.validations.token(app, token, client)?;
+    current(app, entry, token, Some(client)).await
+}
+
+/// The same for a token that the provider has just given us.
+pub async fn holder_of_own(app: &Arc<App>, token: &str) -> Answer {
+    let entry = app.validations.own_token(app, token);
+    current(app, entry, token, None).await
+}
+
+async fn current(app: &Arc<App>, entry: Arc<Token>, token: &str, client: Option<IpAddr>) -> Answer {
+    if let Some(answer) = entry.fresh(app) {
+        return answer;
+    }
+    let (of_app, of_token) = (app.clone(), token.to_owned());
+    let asked = task::finish("validation", async move {
+        let _asking = entry.asking.lock().await;
+        if let Some(answer) = entry.fresh(&of_app) {
+            return (answer, false);
+        }
+        let place = match client.filter(|_| entry.known().person.is_none()) {
+            Some(client) => match of_app.limits.ask_about_token(client) {
+                Ok(place) => Some(place),
+                Err(error) => return (Err(error), false),
+            },
+            None => None,
+        };
+        let answer = ask(&of_app, &entry, &of_token).await;
+        if let (Err(Error::TokenInvalid), Some(place)) = (&answer, place) {
+            place.worthless();
+        }
+        (answer, true)
+    });
+    let (answer, asked) = asked.await.ok_or(Error::Internal)?;
+    if asked {
+        let outcome = answer.as_ref().map_or_else(Error::reason, |_| "valid");
+        metrics::counter!("waybill_tokens_asked_total", "outcome" => outcome).increment(1);
+    }
+    answer
+}
+
+/// Asks the provider and the licences, and remembers the answer.
+async fn ask(app: &App, entry: &Token, token: &str) -> Answer {
+    let Some(identity) = &app.identity else {
+        return Err(Error::LoginNotSetUp);
+    };
+    let begun = app.clock.elapsed();
+    let mut believed_until = Duration::MAX;
+    let person = match question(app, identity, entry, token).await {
+        Ok(Who::Person(person)) => {
+            let mut known = entry.known();
+            known.person = Some((person.clone(), begun));
+            known.was_valid = true;
+            drop(known);
+            person
+        }
+        Ok(Who::WithoutEmail) => {
+            entry.known().person = None;
+            let until = app.clock.elapsed() + FRESH;
+            return entry.remember(Err(Error::NoVerifiedEmail), until);
+        }
+        Ok(Who::Nobody) => {
+            let (error, period) = entry.refused();
+            return entry.remember(Err(error), app.clock.elapsed() + period);
+        }
+        Err(trouble) => {
+            report(&trouble, "a token could not be validated");
+            let Some((person, until)) = entry.believed(begun, app.config.auth_stale) else {
+                let error = Error::ProviderUnavailable(trouble.wait());
+                return entry.remember(Err(error), app.clock.elapsed() + TROUBLED);
+            };
+            believed_until = until;
+            person
+        }
+    };
+    let read = app.clock.elapsed();
+    let is_fresh = believed_until == Duration::MAX;
+    match tier(app, &person, is_fresh).await {
+        Ok(validated) => {
+            let until = believed_until.min(read + FRESH);
+            entry.remember(Ok(Arc::new(validated)), until)
+        }
+        Err(error) => entry.remember(Err(error), app.clock.elapsed() + TROUBLED),
+    }
+}
+
+/// Asks, unless the provider limits who has the token: a limit is theirs, not everyone's. One
+/// on questions about applications is everyone's, and `Identity` heeds it.
+async fn question(
+    app: &App,
+    identity: &Identity,
+    entry: &Token,
+    token: &str,
+) -> Result<Who, Trouble> {
+    let left_alone_until = entry.known().left_alone_until;
+    let wait = left_alone_until.saturating_sub(app.clock.elapsed());
+    if wait > Duration::ZERO {
+        return Err(Trouble::LeftAlone { wait });
+    }
+    let is_ours = entry.known().is_ours;
+    if !is_ours && !identity.is_ours(token).await? {
+        return Ok(Who::Nobody);
+    }
+    entry.known().is_ours = true;
+    let who = identity.who(token).await;
+    if let Some(trouble) = who.as_ref().err().filter(|it| it.is_refusal()) {
+        entry.known().left_alone_until = app.clock.elapsed() + trouble.wait();
+    }
+    who
+}
+
+/// What a person may use now. Of one who is only remembered the login may be another's by now,
+/// so nothing is written.
+async fn tier(app: &App, person: &Person, is_fresh: bool) -> Result<Validated, Error> {
+    let user = if is_fresh {
+        database::step(users::seen(&app.db, &app.clock, &person.account)).await?
+    } else {
+        let known = users::known(&app.db, person.account.provider_id);
+        database::step(known).await?.ok_or(Error::Internal)?
+    };
+    let candidates = database::step(licenses::candidates(&app.db, user)).await?;
+    let resolved = resolve(&candidates, app.clock.now());
+    let mut validated = Validated {
+        tier: resolved.tier,
+        status: resolved.status,
+        email: person.email.clone(),
+        username: person.account.login.clone(),
+        org_name: resolved.org_name,
+        json: Bytes::new(),
+    };
+    let json = serde_json::to_vec(&validated).map_err(|_| Error::Internal)?;
+    validated.json = json.into();
+    Ok(validated)
+}
+
+/// Tells the operator why the provider gave no answer, once: not again while it is left alone.
+pub fn report(trouble: &Trouble, what: &str) {
+    match trouble {
+        Trouble::LeftAlone { .. } => tracing::debug!(error = %trouble, "{what}"),
+        Trouble::Unavailable { .. } | Trouble::Limited { .. } => {
+            tracing::warn!(error = %trouble, "{what}");
+        }
+        Trouble::Misconfigured { .. } => tracing::error!(error = %trouble, "{what}"),
+    }
+}
+
+impl Validations {
+    /// What is known of a token; of one that is new, if its client may ask about it.
+    fn token(&self, app: &App, token: &str, client: IpAddr) -> Result<Arc<Token>, Error> {
+        let key = Sha256::digest(token.as_bytes()).into();
+        if let Some(entry) = self.lock().get(&key) {
+            return Ok(entry.clone());
+        }
+        app.limits.unconfirmed_token(client)?;
+        Ok(self.insert(app, key))
+    }
+
+    fn own_token(&self, app: &App, token: &str) -> Arc<Token> {
+        let entry = self.insert(app, Sha256::digest(token.as_bytes()).into());
+        entry.known().is_ours = true;
+        entry
+    }
+
+    fn insert(&self, app: &App, key: [u8; 32]) -> Arc<Token> {
+        let mut tokens = self.lock();
+        if tokens.len() >= MOST_TOKENS && !tokens.contains_key(&key) {
+            forget_idlest(&mut tokens, FORGOTTEN_AT_ONCE);
+        }
+        let entry: Arc<Token> = tokens.entry(key).or_default().clone();
+        entry.known().seen = app.clock.elapsed();
+        entry
+    }
+
+    /// Forgets tokens that nobody has used for a while, and of which nothing must be known.
+    pub fn forget_idle(&self, app: &App) {
+        let now = app.clock.elapsed();
+        let keep = app.config.auth_stale.max(PERIOD);
+        self.lock().retain(|_, entry| {
+            let mut known = entry.known();
+            let used = known
+                .seen
+                .max(known.answer_until)
+                .max(known.left_alone_until);
+            if now < used + PERIOD || (known.person.is_some() && now < used + keep) {
+                return true;
+            }
+            known.person = None;
+            known.answer = None;
+            known.validated = VecDeque::new();
+            known.is_ours && now < used + KEPT
+        });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<[u8; 32], Arc<Token>>> {
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// First those that were never valid: whoever sends many must not push out the others.
+fn forget_idlest(tokens: &mut HashMap<[u8; 32], Arc<Token>>, most: usize) {
+    let mut keys: Vec<(bool, Duration, [u8; 32])> = tokens
+        .iter()
+        .map(|(key, entry)| {
+            let known = entry.known();
+            (known.was_valid, known.seen, *key)
+        })
+        .collect();
+    keys.sort_unstable();
+    for (_, _, key) in keys.into_iter().take(most) {
+        tokens.remove(&key);
+    }
+}
+
+impl Token {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fresh(&self, app: &App) -> Option<Answer> {
+        let known = self.known();
+        let is_fresh = app.clock.elapsed() < known.answer_until;
+        known.answer.clone().filter(|_| is_fresh)
+    }
+
+    /// What follows from that the provider does not know the token, and for how long. One that
+    /// it knew a while ago may be its mistake.
+    fn refused(&self) -> (Error, Duration) {
+        let mut known = self.known();
+        known.person = None;
+        if known.was_valid {
+            (Error::TokenRevoked, FRESH)
+        } else if known.is_ours {
+            (Error::TokenInvalid, FRESH)
+        } else {
+            (Error::TokenInvalid, WORTHLESS_PERIOD)
+        }
+    }
+
+    fn remember(&self, answer: Answer, until: Duration) -> Answer {
+        let mut known = self.known();
+        known.answer = Some(answer.clone());
+        known.answer_until = until;
+        answer
+    }
+
+    /// The person that the provider confirmed, if that was not too long ago, and until when
+    /// it is not.
+    fn believed(&self, now: Duration, stale: Duration) -> Option<(Person, Duration)> {
+        let known = self.known();
+        let (person, confirmed) = known.person.as_ref()?;
+        let until = *confirmed + stale;
+        (now < until).then(|| (person.clone(), until))
+    }
+
+    /// Counts a validation: at most the limit in any minute.
+    fn count(&self, app: &App) -> Result<(), Error> {
+        let now = app.clock.elapsed();
+        let mut known = self.known();
+        known.seen = now;
+        let limit = app.config.validations as usize;
+        if limit == 0 {
+            return Ok(());
+        }
+        while known
+            .validated
+            .front()
+            .is_some_and(|first| now >= *first + PERIOD)
+        {
+            known.validated.pop_front();
+        }
+        if known.validated.len() >= limit {
+            let first = known.validated.front().copied().unwrap_or(now);
+            let wait = (first + PERIOD).saturating_sub(now);
+            return Err(Error::RateLimited(wait));
+        }
+        known.validated.push_back(now);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_idlest_are_forgotten_first_and_of_all_those_that_were_never_valid() {
+        let mut tokens = HashMap::new();
+        for n in 0..10_u8 {
+            let token = Token::default();
+            token.known().seen = Duration::from_secs(u64::from(n));
+            token.known().was_valid = n < 3;
+            tokens.insert([n; 32], Arc::new(token));
+        }
+        forget_idlest(&mut tokens, 4);
+        let mut left: Vec<u8> = tokens.keys().map(|key| key[0]).collect();
+        left.sort_unstable();
+        assert_eq!(left, [0, 1, 2, 7, 8, 9]);
+    }
+}

@@ -1,0 +1,85 @@
+//! What was asked and given out here, for tests and for people.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::{Identity, Poll, Route};
+use crate::lock;
+
+/// A token that was given out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IssuedToken {
+    pub token: String,
+    pub login: String,
+    pub scopes: Vec<String>,
+    /// False: it was revoked.
+    pub live: bool,
+}
+
+impl Identity {
+    /// Requests that came, whatever became of them.
+    pub fn requests(&self) -> BTreeMap<Route, u64> {
+        let gates = self.gates.iter();
+        gates
+            .map(|(route, gate)| (*route, gate.requests()))
+            .collect()
+    }
+
+    /// The polls of a device code so far; none when it is not known.
+    pub fn polls(&self, device_code: &str) -> Vec<Poll> {
+        let books = lock(&self.books);
+        let grant = books.grants.get(device_code);
+        grant.map(|grant| grant.polls.clone()).unwrap_or_default()
+    }
+
+    /// In the order in which they were given out.
+    pub fn tokens(&self) -> Vec<IssuedToken> {
+        let books = lock(&self.books);
+        let tokens = books.tokens.all().into_iter();
+        let tokens = tokens.map(|(text, token)| IssuedToken {
+            token: text.clone(),
+            login: token.login.clone(),
+            scopes: token.scopes.clone(),
+            live: token.live,
+        });
+        tokens.collect()
+    }
+
+    pub(crate) fn view(&self) -> Value {
+        let tokens = self.tokens().into_iter().map(|token| {
+            json!({
+                "token": token.token,
+                "login": token.login,
+                "scopes": token.scopes,
+                "live": token.live,
+            })
+        });
+        let tokens: Value = tokens.collect();
+        let routes = self.gates.iter().map(|(route, gate)| (route, gate.view()));
+        let routes = json!(routes.collect::<BTreeMap<_, _>>());
+        let books = lock(&self.books);
+        let codes = books.grants.iter().map(|(device_code, grant)| {
+            json!({
+                "device_code": device_code,
+                "user_code": grant.user_code,
+                "state": grant.state.name(),
+                "login": grant.state.login(),
+                "scopes": grant.scopes,
+                "expires_at": grant.expires_at,
+                "interval": grant.interval.as_secs(),
+                "polls": grant.polls,
+            })
+        });
+        let codes: Value = codes.collect();
+        let users = books.users.iter().map(|user| &user.login);
+        let limit = books.limits.told(self.clock.now());
+        json!({
+            "routes": routes,
+            "codes": codes,
+            "tokens": tokens,
+            "users": users.collect::<Vec<_>>(),
+            "limited_until": limit.map(|(_, until)| until),
+        })
+    }
+}

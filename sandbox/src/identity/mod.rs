@@ -1,0 +1,283 @@
+//! The identity provider, as GitHub speaks: device codes and their tokens, the page on which a
+//! code is approved, and the API that tells whose a token is.
+//!
+//! A device code yields one token, once. Everything that depends on time follows the sandbox's
+//! clock, so a test that moves the clock sees codes expire and limits end.
+
+mod api;
+mod caller;
+mod codes;
+mod counts;
+mod encoding;
+mod error;
+mod grant;
+mod limits;
+mod objects;
+mod page;
+mod refusal;
+mod rules;
+mod tokens;
+mod users;
+mod web;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use common::clock::Clock;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+pub use counts::IssuedToken;
+pub use error::error;
+pub use grant::{CodeError, Poll};
+pub use limits::Limit;
+pub use rules::LoginRules;
+pub use users::{Email, User, Visibility};
+
+use crate::fault::{Answer, Fault};
+use crate::gate::{Gate, Provider};
+use crate::lock;
+use grant::{Grant, State};
+use limits::Limits;
+use refusal::Refusal;
+use tokens::Tokens;
+
+/// Clones share their state.
+#[derive(Clone)]
+pub struct Identity {
+    clock: Clock,
+    url: Arc<str>,
+    gates: Arc<BTreeMap<Route, Gate>>,
+    books: Arc<Mutex<Books>>,
+}
+
+/// What can be asked for, but the page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Route {
+    /// `POST /login/device/code`
+    DeviceCode,
+    /// `POST /login/oauth/access_token`
+    AccessToken,
+    /// `GET /user`
+    User,
+    /// `GET /user/emails`
+    Emails,
+    /// `POST /applications/{client_id}/token`
+    CheckToken,
+    /// `DELETE /applications/{client_id}/token`
+    RevokeToken,
+}
+
+#[derive(Default)]
+struct Books {
+    rules: LoginRules,
+    users: Vec<User>,
+    /// By device code.
+    grants: BTreeMap<String, Grant>,
+    tokens: Tokens,
+    limits: Limits,
+    /// Polls to come that are too fast, whenever they come.
+    slow_downs: u32,
+}
+
+/// The web side, and the API under `/api`.
+pub fn routes(identity: Identity) -> Router {
+    web::routes(identity.clone()).nest("/api", api::routes(identity))
+}
+
+impl Route {
+    pub const ALL: [Route; 6] = [
+        Route::DeviceCode,
+        Route::AccessToken,
+        Route::User,
+        Route::Emails,
+        Route::CheckToken,
+        Route::RevokeToken,
+    ];
+}
+
+impl Identity {
+    /// `url` is where its web side is.
+    pub(crate) fn new(url: &str, clock: Clock) -> Self {
+        let gates = Route::ALL.map(|route| (route, Gate::new(Provider::Identity)));
+        let books = Books {
+            users: users::built_in(),
+            ..Books::default()
+        };
+        Identity {
+            clock,
+            url: url.into(),
+            gates: Arc::new(gates.into()),
+            books: Arc::new(Mutex::new(books)),
+        }
+    }
+
+    /// Counts the requests of a route, and makes them fail.
+    pub fn gate(&self, route: Route) -> &Gate {
+        &self.gates[&route]
+    }
+
+    /// Every request of every route goes wrong so, until the faults are cleared.
+    pub fn fail(&self, fault: Fault) {
+        self.gates.values().for_each(|gate| gate.fail(fault));
+    }
+
+    /// The next requests of a route are answered so, word for word.
+    pub fn answer_next(&self, route: Route, times: u32, answer: Answer) {
+        self.gate(route).answer_next(times, answer);
+    }
+
+    /// Of every route.
+    pub fn clear_faults(&self) {
+        self.gates.values().for_each(Gate::clear_faults);
+    }
+
+    /// From now on; codes that were given out keep their interval and their end.
+    pub fn set_rules(&self, rules: LoginRules) {
+        lock(&self.books).rules = rules;
+    }
+
+    /// Makes someone known, in place of one with the same login.
+    pub fn add_user(&self, user: User) {
+        let users = &mut lock(&self.books).users;
+        users.retain(|known| known.login != user.login);
+        users.push(user);
+    }
+
+    /// As the button on the page does.
+    pub fn approve(&self, user_code: &str, login: &str) -> Result<(), CodeError> {
+        let mut books = lock(&self.books);
+        let unknown_for = books.rules.unknown_after_approval;
+        let login = books
+            .user(login)
+            .ok_or(CodeError::UnknownUser)?
+            .login
+            .clone();
+        let grant = books.grant_of(user_code).ok_or(CodeError::Unknown)?;
+        grant.is_open(self.clock.now())?;
+        grant.state = State::Approved { login, unknown_for };
+        Ok(())
+    }
+
+    /// As the other button does.
+    pub fn deny(&self, user_code: &str) -> Result<(), CodeError> {
+        let mut books = lock(&self.books);
+        let grant = books.grant_of(user_code).ok_or(CodeError::Unknown)?;
+        grant.is_open(self.clock.now())?;
+        grant.state = State::Denied;
+        Ok(())
+    }
+
+    /// Ends a code before its time.
+    pub fn expire(&self, user_code: &str) -> Result<(), CodeError> {
+        let mut books = lock(&self.books);
+        let grant = books.grant_of(user_code).ok_or(CodeError::Unknown)?;
+        grant.expires_at = grant.expires_at.min(self.clock.now());
+        Ok(())
+    }
+
+    /// The next polls of any code that waits come too fast, whenever they come.
+    pub fn slow_down(&self, polls: u32) {
+        lock(&self.books).slow_downs = polls;
+    }
+
+    /// The API answers every call so for that long.
+    pub fn limit(&self, limit: Limit, lasting: Duration) {
+        let until = self.clock.now().plus(lasting);
+        lock(&self.books).limits.set(limit, until);
+    }
+
+    /// Ends a limit before its time, and forgets the calls and the bad credentials so far.
+    pub fn lift_limits(&self) {
+        lock(&self.books).limits = Limits::default();
+    }
+
+    /// A token without a device code. None: there is no such user.
+    pub fn issue(&self, login: &str, scopes: &[&str]) -> Option<String> {
+        let books = &mut *lock(&self.books);
+        let login = books.user(login)?.login.clone();
+        let scopes = scopes.iter().map(|&scope| scope.to_owned()).collect();
+        Some(books.tokens.issue(&self.clock, login, scopes))
+    }
+
+    /// False: it was not good anyway.
+    pub fn revoke(&self, token: &str) -> bool {
+        lock(&self.books).tokens.revoke(token)
+    }
+
+    fn api_url(&self) -> String {
+        format!("{}/api", self.url)
+    }
+
+    /// Gives out a device code.
+    fn open(&self, scope: &str) -> Result<Value, Refusal> {
+        let books = &mut *lock(&self.books);
+        let rules = &books.rules;
+        if !rules.device_flow {
+            return Err(Refusal::DeviceFlowDisabled);
+        }
+        let (device_code, user_code) = self.new_codes(books);
+        let asked = scope.split([' ', ',']).filter(|scope| !scope.is_empty());
+        let grant = Grant {
+            user_code,
+            scopes: asked.map(str::to_owned).collect(),
+            expires_at: self.clock.now().plus(rules.expires_in),
+            interval: rules.interval,
+            state: State::Pending,
+            polls: Vec::new(),
+        };
+        let answer = json!({
+            "device_code": device_code,
+            "user_code": grant.user_code,
+            "verification_uri": format!("{}/login/device", self.url),
+            "expires_in": rules.expires_in.as_secs(),
+            "interval": rules.interval.as_secs(),
+        });
+        books.grants.insert(device_code, grant);
+        Ok(answer)
+    }
+
+    /// A user code that no other grant has.
+    fn new_codes(&self, books: &Books) -> (String, String) {
+        loop {
+            let noise = self.clock.id().to_string();
+            let user_code = codes::user_code(&noise);
+            let mut known = books.grants.values();
+            if known.all(|grant| grant.user_code != user_code) {
+                return (codes::device_code(&noise), user_code);
+            }
+        }
+    }
+
+    /// Gives out the token of a device code that was approved.
+    fn poll(&self, device_code: &str) -> Result<Value, Refusal> {
+        let books = &mut *lock(&self.books);
+        let grant = books.grants.get_mut(device_code);
+        let grant = grant.ok_or(Refusal::IncorrectDeviceCode)?;
+        let slow = books.slow_downs > 0;
+        books.slow_downs = books.slow_downs.saturating_sub(1);
+        let login = grant.poll(self.clock.now(), slow)?;
+        let scopes = books.rules.granted(&grant.scopes);
+        let scope = scopes.join(",");
+        let token = books.tokens.issue(&self.clock, login, scopes);
+        Ok(json!({"access_token": token, "token_type": "bearer", "scope": scope}))
+    }
+}
+
+impl Books {
+    fn user(&self, login: &str) -> Option<&User> {
+        self.users
+            .iter()
+            .find(|user| user.login.eq_ignore_ascii_case(login))
+    }
+
+    /// However the code is typed.
+    fn grant_of(&mut self, user_code: &str) -> Option<&mut Grant> {
+        let user_code = codes::read_user_code(user_code);
+        let mut grants = self.grants.values_mut();
+        grants.find(|grant| grant.user_code == user_code)
+    }
+}

@@ -1,0 +1,76 @@
+//! The tokens that were given out. They do not expire; they can be revoked.
+
+use std::collections::BTreeMap;
+
+use common::clock::{Clock, Timestamp};
+
+use super::codes;
+
+/// Good tokens of one user with the same scopes: one more revokes the oldest.
+const MOST: usize = 10;
+
+#[derive(Default)]
+pub struct Tokens {
+    issued: BTreeMap<String, Token>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// Counts from 1.
+    pub nth: u64,
+    pub login: String,
+    pub scopes: Vec<String>,
+    pub issued_at: Timestamp,
+    pub live: bool,
+}
+
+impl Tokens {
+    pub fn issue(&mut self, clock: &Clock, login: String, scopes: Vec<String>) -> String {
+        let text = codes::token(&clock.id().to_string());
+        let mut same: Vec<_> = self
+            .issued
+            .values_mut()
+            .filter(|token| token.live && token.login == login && token.scopes == scopes)
+            .collect();
+        same.sort_by_key(|token| token.nth);
+        let too_many = (same.len() + 1).saturating_sub(MOST);
+        for token in same.into_iter().take(too_many) {
+            token.live = false;
+        }
+        let token = Token {
+            nth: u64::try_from(self.issued.len()).unwrap_or(u64::MAX) + 1,
+            login,
+            scopes,
+            issued_at: clock.now(),
+            live: true,
+        };
+        self.issued.insert(text.clone(), token);
+        text
+    }
+
+    /// One that is good.
+    pub fn get(&self, text: &str) -> Option<&Token> {
+        self.issued.get(text).filter(|token| token.live)
+    }
+
+    pub fn revoke(&mut self, text: &str) -> bool {
+        let token = self.issued.get_mut(text).filter(|token| token.live);
+        token.map(|token| token.live = false).is_some()
+    }
+
+    /// Those that were revoked too, in the order in which they were given out.
+    pub fn all(&self) -> Vec<(&String, &Token)> {
+        let mut all: Vec<_> = self.issued.iter().collect();
+        all.sort_by_key(|(_, token)| token.nth);
+        all
+    }
+}
+
+impl Token {
+    /// Whether it has one of these scopes.
+    pub fn may(&self, scopes: &[&str]) -> bool {
+        self.scopes
+            .iter()
+            .any(|scope| scopes.contains(&scope.as_str()))
+    }
+}

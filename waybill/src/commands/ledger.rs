@@ -1,0 +1,162 @@
+//! `waybill ledger`: the books of what was captured, released, refunded and credited.
+
+use anyhow::{Result, bail};
+use common::config::Settings;
+use common::sql::Db;
+use common::store::ledger::{self, Balance, Line};
+use serde_json::json;
+
+use crate::commands::database;
+use crate::table::{self, Table};
+
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Check every entry against what the payments' events said; exit code 1 when one is wrong
+    ///
+    /// Each payment's entries must be what its events come to, and the entries of each
+    /// currency must sum to zero. Workers may go on meanwhile.
+    Verify {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List accounts and what they hold: provider, held, released:AGREEMENT, credited:CUSTOMER
+    Accounts {
+        /// Only those whose names start so, `released:` for example
+        #[arg(default_value = "")]
+        prefix: String,
+        /// How many
+        #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(i64).range(1..=1_000_000))]
+        limit: i64,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the newest entries of an account
+    Show {
+        /// Its name, `held` or `released:pact_7` for example
+        account: String,
+        /// How many
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
+        limit: i64,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+pub async fn run(settings: &Settings, command: Command) -> Result<()> {
+    let db = database(settings).await?;
+    let done = match command {
+        Command::Verify { json } => verify(&db, json).await,
+        Command::Accounts {
+            prefix,
+            limit,
+            json,
+        } => {
+            let balances = ledger::balances(&db, &prefix, limit).await?;
+            if json {
+                table::print_json(&balances)
+            } else {
+                table::print(&accounts(&balances))
+            }
+        }
+        Command::Show {
+            account,
+            limit,
+            json,
+        } => {
+            let lines = ledger::of_account(&db, &account, limit).await?;
+            if json {
+                table::print_json(&lines)
+            } else {
+                table::print(&entries(&lines))
+            }
+        }
+    };
+    db.close().await;
+    done
+}
+
+fn accounts(balances: &[Balance]) -> String {
+    let mut table = Table::new(["ACCOUNT", "CURRENCY", "       BALANCE", "ENTRIES"]);
+    for balance in balances {
+        table.row([
+            balance.account.clone(),
+            balance.currency.clone(),
+            format!("{:>14}", balance.amount),
+            balance.entries.to_string(),
+        ]);
+    }
+    table.render()
+}
+
+/// The entries of an account or a payment.
+pub fn entries(lines: &[Line]) -> String {
+    let mut table = Table::new([
+        "TIME",
+        "PAYMENT",
+        "ENTRY",
+        "ACCOUNT",
+        "        AMOUNT",
+        "CURRENCY",
+    ]);
+    for line in lines {
+        table.row([
+            line.created_at.to_string(),
+            line.payment_id.clone(),
+            line.entry.clone(),
+            line.account.clone(),
+            format!("{:>14}", line.amount),
+            line.currency.clone(),
+        ]);
+    }
+    table.render()
+}
+
+async fn verify(db: &Db, json: bool) -> Result<()> {
+    let books = ledger::verify(db).await?;
+    if json {
+        table::print_json(&json!({
+            "balanced": books.is_balanced(),
+            "payments": books.payments,
+            "entries": books.entries(),
+            "accounts": books.balances,
+            "wrong": books.wrong,
+            "unbalanced": books.unbalanced,
+        }))?;
+    } else {
+        table::print(&accounts(&books.balances))?;
+        for wrong in &books.wrong {
+            table::print(&format!(
+                "WRONG: {} has {} {} in {} ({}), and its events come to {}\n",
+                wrong.payment_id,
+                wrong.booked,
+                wrong.currency,
+                wrong.account,
+                wrong.entry,
+                wrong.expected
+            ))?;
+        }
+    }
+    if !books.is_balanced() {
+        bail!(
+            "the books do not balance: {} wrong sums, {} currencies that do not sum to zero. \
+             Somebody changed the tables payments or ledger_entries by hand, or a worker of an \
+             older version still stores payments; those are booked with their next event.",
+            books.wrong.len(),
+            books.unbalanced.len()
+        );
+    }
+    if json {
+        return Ok(());
+    }
+    table::print(&format!(
+        "\nThe books balance: {} entries of {}, as their events say.\n",
+        books.entries(),
+        match books.payments {
+            1 => "1 payment".to_owned(),
+            payments => format!("{payments} payments"),
+        }
+    ))
+}

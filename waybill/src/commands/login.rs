@@ -1,0 +1,288 @@
+//! `waybill login`: a sample client of the device login. It shows where to go and what to
+//! type there, waits, and tells who logged in. It never opens a browser by itself: who is at
+//! this terminal may be somewhere else than the browser.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write as _};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use common::clock::Clock;
+use common::config::{Config, Settings};
+use common::provider::identity::GRANT_TYPE;
+use common::qr::{Level, QrConfig, Symbol};
+use reqwest::header::RETRY_AFTER;
+use reqwest::{Client, StatusCode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::commands::client;
+use crate::table::{self, Table};
+
+const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
+/// RFC 8628, section 3.5: what `slow_down` adds.
+const SLOWER: Duration = Duration::from_secs(5);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+/// Light modules around the code, which readers need.
+const QUIET: usize = 4;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Print JSON, a line when the login begins and one when it is done, with the token
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Deserialize)]
+struct Begun {
+    device_code: String,
+    user_code: String,
+    verification_uri: String,
+    verification_uri_complete: Option<String>,
+    expires_in: u64,
+    interval: u64,
+}
+
+pub async fn run(settings: &Settings, arguments: &Arguments) -> Result<()> {
+    let url = Config::public_url(settings)?;
+    let device = Device {
+        client: client(&url, REQUEST_DEADLINE)?,
+        url,
+    };
+    let begun = device.begin().await?;
+    if arguments.json {
+        let begin = json!({
+            "verification_uri": begun.verification_uri,
+            "user_code": begun.user_code,
+            "expires_in": begun.expires_in,
+        });
+        table::print(&format!("{begin}\n"))?;
+    } else {
+        table::print(&invitation(&begun, io::stdout().is_terminal()))?;
+    }
+    let user = device.wait(&begun, !arguments.json).await?;
+    if arguments.json {
+        return table::print(&format!("{user}\n"));
+    }
+    table::print(&describe(&user))
+}
+
+struct Device {
+    client: Client,
+    url: String,
+}
+
+impl Device {
+    async fn begin(&self) -> Result<Begun> {
+        let url = format!("{}/auth/device/code", self.url);
+        let response = self.client.post(&url).send().await;
+        let response = response.with_context(|| {
+            format!("nothing answers on {url}; is Waybill running? PUBLIC_URL names its address")
+        })?;
+        let status = response.status();
+        let wait = retry_after(&response);
+        let body: Value = response.json().await.unwrap_or_default();
+        if status == StatusCode::OK {
+            return serde_json::from_value(body).context("the answer is not a device code");
+        }
+        let detail = body["detail"].as_str().unwrap_or("no reason given");
+        match wait {
+            Some(wait) => bail!("{status}: {detail}; try again in {} s", wait.as_secs()),
+            None => bail!("{status}: {detail}"),
+        }
+    }
+
+    /// Polls until the login is over, as RFC 8628, section 3.5 says.
+    async fn wait(&self, begun: &Begun, shown: bool) -> Result<Value> {
+        let clock = Clock::system();
+        let end = clock.elapsed() + Duration::from_secs(begun.expires_in);
+        let mut interval = Duration::from_secs(begun.interval.max(1));
+        let mut pause = interval;
+        let mut countdown = Countdown {
+            shown: shown && io::stderr().is_terminal(),
+        };
+        loop {
+            let next = clock.elapsed() + pause;
+            while clock.elapsed() < next {
+                countdown.show(end.saturating_sub(clock.elapsed()));
+                let left = next.saturating_sub(clock.elapsed());
+                tokio::time::sleep(left.min(Duration::from_secs(1))).await;
+            }
+            if clock.elapsed() >= end {
+                countdown.clear();
+                bail!("the code has expired; run `waybill login` again");
+            }
+            let Some((status, wait, body)) = self.poll(&begun.device_code).await else {
+                // Nobody answered: ask less and less often.
+                pause = (pause * 2).min(LONGEST_PAUSE);
+                continue;
+            };
+            match (status.as_u16(), body["error"].as_str()) {
+                (200, _) => {
+                    countdown.clear();
+                    return Ok(body);
+                }
+                (_, Some("authorization_pending")) => pause = interval,
+                (_, Some("slow_down")) => {
+                    interval += SLOWER;
+                    pause = interval.max(wait.unwrap_or_default());
+                }
+                (503, _) => pause = (pause * 2).min(LONGEST_PAUSE),
+                (_, Some("expired_token")) => {
+                    countdown.clear();
+                    bail!("the code has expired; run `waybill login` again");
+                }
+                (403, _) => {
+                    countdown.clear();
+                    bail!(
+                        "{}: give your account a primary e-mail address and verify it",
+                        body["detail"].as_str().unwrap_or("refused")
+                    );
+                }
+                (_, Some("access_denied")) => {
+                    countdown.clear();
+                    bail!("the login was denied on the page");
+                }
+                (status, _) => {
+                    countdown.clear();
+                    bail!("{status}: {}", body["detail"].as_str().unwrap_or("refused"));
+                }
+            }
+        }
+    }
+
+    async fn poll(&self, device_code: &str) -> Option<(StatusCode, Option<Duration>, Value)> {
+        let form = [("device_code", device_code), ("grant_type", GRANT_TYPE)];
+        let url = format!("{}/auth/device/token", self.url);
+        let response = self.client.post(url).form(&form).send().await.ok()?;
+        let status = response.status();
+        let wait = retry_after(&response);
+        Some((status, wait, response.json().await.unwrap_or_default()))
+    }
+}
+
+fn retry_after(response: &reqwest::Response) -> Option<Duration> {
+    let seconds = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
+    seconds.parse().ok().map(Duration::from_secs)
+}
+
+/// How long the code is still good, on one line that is written over.
+struct Countdown {
+    shown: bool,
+}
+
+impl Countdown {
+    fn show(&mut self, left: Duration) {
+        if self.shown {
+            let (minutes, seconds) = (left.as_secs() / 60, left.as_secs() % 60);
+            eprint!("\rWaiting for you, {minutes}:{seconds:02} left ");
+            let _ = io::stderr().flush();
+        }
+    }
+
+    fn clear(&mut self) {
+        if self.shown {
+            eprint!("\r{:40}\r", "");
+        }
+    }
+}
+
+/// Where to go and what to type there, together; in a terminal also as a QR code.
+fn invitation(begun: &Begun, with_qr: bool) -> String {
+    let link = begun
+        .verification_uri_complete
+        .as_ref()
+        .unwrap_or(&begun.verification_uri);
+    let mut text = format!(
+        "Open {} in any browser and enter the code {}\n",
+        begun.verification_uri, begun.user_code
+    );
+    let symbol = QrConfig::new("http://localhost", 1, 4, Level::L)
+        .ok()
+        .and_then(|qr| qr.custom(link).ok());
+    if let Some(symbol) = symbol.filter(|_| with_qr) {
+        let _ = write!(text, "\n{}\n", drawn(&symbol));
+    }
+    text
+}
+
+/// Two rows of modules in a line, black on white whatever the terminal's colours are.
+fn drawn(symbol: &Symbol) -> String {
+    let width = symbol.width();
+    let is_dark = |x: usize, y: usize| {
+        let inside = |at: usize| at.checked_sub(QUIET).filter(|at| *at < width);
+        inside(x)
+            .zip(inside(y))
+            .is_some_and(|(x, y)| symbol.is_dark(x, y))
+    };
+    let side = width + 2 * QUIET;
+    let mut text = String::new();
+    for y in (0..side).step_by(2) {
+        text.push_str("\x1b[30;107m");
+        for x in 0..side {
+            text.push(match (is_dark(x, y), is_dark(x, y + 1)) {
+                (true, true) => '█',
+                (true, false) => '▀',
+                (false, true) => '▄',
+                (false, false) => ' ',
+            });
+        }
+        text.push_str("\x1b[0m\n");
+    }
+    text
+}
+
+fn describe(user: &Value) -> String {
+    let text = |name: &str| user[name].as_str().unwrap_or("-").to_owned();
+    let mut facts = Table::new(["user", &text("username")]);
+    facts.row(["e-mail".into(), text("email")]);
+    facts.row(["tier".into(), text("tier")]);
+    facts.row(["organization".into(), text("org_name")]);
+    facts.render()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_drawn_code_is_the_symbol_with_a_quiet_zone() {
+        let qr = QrConfig::new("http://localhost", 1, 4, Level::L).unwrap();
+        let symbol = qr.custom("https://github.com/login/device").unwrap();
+        let drawn = drawn(&symbol);
+        let mut rows: Vec<Vec<bool>> = Vec::new();
+        for line in drawn.lines() {
+            let line = line.replace("\x1b[30;107m", "").replace("\x1b[0m", "");
+            let of = |dark: &str| line.chars().map(|c| dark.contains(c)).collect();
+            rows.push(of("█▀"));
+            rows.push(of("█▄"));
+        }
+        let side = symbol.width() + 2 * QUIET;
+        for (y, row) in rows.iter().take(side).enumerate() {
+            assert_eq!(row.len(), side);
+            for (x, dark) in row.iter().enumerate() {
+                let within = |at: usize| (QUIET..side - QUIET).contains(&at);
+                let expected = within(x) && within(y) && symbol.is_dark(x - QUIET, y - QUIET);
+                assert_eq!(*dark, expected, "{x},{y}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_address_and_the_code_stand_on_one_line() {
+        let begun = Begun {
+            device_code: "secret".into(),
+            user_code: "WDJB-MJHT".into(),
+            verification_uri: "https://github.com/login/device".into(),
+            verification_uri_complete: None,
+            expires_in: 900,
+            interval: 5,
+        };
+        let text = invitation(&begun, false);
+        assert_eq!(
+            text,
+            "Open https://github.com/login/device in any browser and enter the code WDJB-MJHT\n"
+        );
+        assert!(!invitation(&begun, true).contains("secret"));
+    }
+}

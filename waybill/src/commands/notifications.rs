@@ -1,0 +1,94 @@
+//! `waybill notifications`: what customers were told, or would be.
+
+use anyhow::{Result, bail};
+use common::config::{Config, Mode, Settings};
+use common::job::JobId;
+use common::store::notifications::{self, Summary};
+use serde_json::json;
+
+use crate::commands::database;
+use crate::table::{self, Table};
+
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// List the newest notifications, without whom they are for
+    List {
+        /// Only those of a payment
+        #[arg(long)]
+        payment: Option<String>,
+        /// How many
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
+        limit: i64,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a notification as its customer reads it, with the address: personal data
+    Show {
+        id: JobId,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+pub async fn run(settings: &Settings, command: Command) -> Result<()> {
+    let db = database(settings).await?;
+    match command {
+        Command::List {
+            payment,
+            limit,
+            json,
+        } => {
+            let payment = payment.unwrap_or_default();
+            let rows = notifications::list(&db, &payment, limit).await?;
+            db.close().await;
+            if json {
+                return table::print_json(&rows);
+            }
+            table::print(&list(&rows))
+        }
+        Command::Show { id, json } => {
+            let letter = notifications::letter(&db, id).await?;
+            db.close().await;
+            let Some(letter) = letter else {
+                bail!("there is no notification {id} here");
+            };
+            let config = Config::load(settings, Mode::Development)?;
+            let mail = letter.mail(&config);
+            if json {
+                return table::print_json(&json!({
+                    "id": id,
+                    "state": letter.state,
+                    "to": letter.email,
+                    "subject": mail.subject,
+                    "body": mail.body,
+                }));
+            }
+            let to = letter
+                .email
+                .as_deref()
+                .unwrap_or("nobody told us an address");
+            table::print(&format!(
+                "State:   {}\nTo:      {to}\nSubject: {}\n\n{}",
+                letter.state, mail.subject, mail.body
+            ))
+        }
+    }
+}
+
+/// Notifications without whom they are for.
+pub fn list(notifications: &[Summary]) -> String {
+    let mut table = Table::new(["NOTIFICATION", "TIME", "KIND", "PAYMENT", "STATE", "ERROR"]);
+    for it in notifications {
+        table.row([
+            it.id.to_string(),
+            it.created_at.to_string(),
+            it.kind.clone(),
+            it.payment_id.clone(),
+            it.state.clone(),
+            it.error.clone().unwrap_or_else(|| "-".to_owned()),
+        ]);
+    }
+    table.render()
+}

@@ -1,0 +1,176 @@
+//! `waybill payments`: what each payment has come to, and until when subscriptions are paid.
+
+use anyhow::{Result, bail};
+use common::config::Settings;
+use common::money::decimal;
+use common::store::payments::{self, Filter, Summary};
+use common::store::{ledger, notifications, payment_retries, subscriptions};
+use serde_json::{Value, json};
+
+use crate::commands::{database, ledger as books};
+use crate::table::{self, Table};
+
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// List the payments that changed last
+    List {
+        /// Only those in a state: succeeded, partially_refunded, refunded, canceled, ..
+        #[arg(long)]
+        state: Option<String>,
+        /// Only those of an agreement (metadata.pact_id)
+        #[arg(long)]
+        pact: Option<String>,
+        /// How many
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
+        limit: i64,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a payment: its ledger entries, our retries, what its customer was told
+    Show {
+        /// The payment provider's id, `pi_..`
+        id: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List subscriptions and until when they are paid
+    Subscriptions {
+        /// How many
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
+        limit: i64,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+pub async fn run(settings: &Settings, command: Command) -> Result<()> {
+    let db = database(settings).await?;
+    match command {
+        Command::List {
+            state,
+            pact,
+            limit,
+            json,
+        } => {
+            let filter = Filter {
+                state: state.unwrap_or_default(),
+                pact_id: pact.unwrap_or_default(),
+            };
+            let payments = payments::list(&db, &filter, limit).await?;
+            db.close().await;
+            if json {
+                return table::print_json(&payments.iter().map(view).collect::<Vec<_>>());
+            }
+            table::print(&list(&payments))
+        }
+        Command::Show { id, json } => {
+            let payment = payments::find(&db, &id).await?;
+            let lines = ledger::of_payment(&db, &id).await?;
+            let retries = payment_retries::list(&db, &id).await?;
+            let told = notifications::list(&db, &id, 100).await?;
+            db.close().await;
+            let Some(payment) = payment else {
+                bail!("there is no payment {id} here");
+            };
+            if json {
+                let mut view = view(&payment);
+                view["ledger"] = json!(lines);
+                view["retries"] = json!(retries);
+                view["notifications"] = json!(told);
+                return table::print_json(&view);
+            }
+            let mut parts = vec![describe(&payment), books::entries(&lines)];
+            if !retries.is_empty() {
+                let mut table = Table::new(["RETRY", "DUE", "STATE", "CODE", "JOB"]);
+                for retry in &retries {
+                    table.row([
+                        retry.number.to_string(),
+                        retry.due_at.to_string(),
+                        retry.state.clone(),
+                        or_none(retry.code.as_deref()),
+                        retry.job_id.to_string(),
+                    ]);
+                }
+                parts.push(table.render());
+            }
+            if !told.is_empty() {
+                parts.push(super::notifications::list(&told));
+            }
+            table::print(&parts.join("\n"))
+        }
+        Command::Subscriptions { limit, json } => {
+            let subscriptions = subscriptions::list(&db, limit).await?;
+            db.close().await;
+            if json {
+                return table::print_json(&subscriptions);
+            }
+            let mut table = Table::new(["SUBSCRIPTION", "PAID UNTIL", "CUSTOMER", "AGREEMENT"]);
+            for it in &subscriptions {
+                table.row([
+                    it.id.clone(),
+                    it.period_end_at.map_or("-".to_owned(), |at| at.to_string()),
+                    or_none(it.customer_id.as_deref()),
+                    or_none(it.pact_id.as_deref()),
+                ]);
+            }
+            table::print(&table.render())
+        }
+    }
+}
+
+fn or_none(text: Option<&str>) -> String {
+    text.unwrap_or("-").to_owned()
+}
+
+/// With its amounts as decimals.
+fn view(payment: &Summary) -> Value {
+    let mut view = json!(payment);
+    let amount = |minor| decimal(minor, &payment.currency);
+    view["amount"] = amount(payment.amount_minor).into();
+    view["received"] = amount(payment.received_minor).into();
+    view["refunded"] = amount(payment.refunded_minor).into();
+    view
+}
+
+fn list(payments: &[Summary]) -> String {
+    let mut table = Table::new([
+        "PAYMENT",
+        "STATE",
+        "    RECEIVED",
+        "    REFUNDED",
+        "CURRENCY",
+        "AGREEMENT",
+        "UPDATED",
+    ]);
+    for payment in payments {
+        table.row([
+            payment.id.clone(),
+            payment.state.clone(),
+            format!("{:>12}", decimal(payment.received_minor, &payment.currency)),
+            format!("{:>12}", decimal(payment.refunded_minor, &payment.currency)),
+            payment.currency.clone(),
+            or_none(payment.pact_id.as_deref()),
+            payment.updated_at.to_string(),
+        ]);
+    }
+    table.render()
+}
+
+fn describe(payment: &Summary) -> String {
+    let money = |minor| {
+        let amount = decimal(minor, &payment.currency);
+        format!("{amount} {}", payment.currency)
+    };
+    let mut facts = Table::new(["payment", &payment.id]);
+    facts.row(["state".into(), payment.state.clone()]);
+    facts.row(["amount".into(), money(payment.amount_minor)]);
+    facts.row(["received".into(), money(payment.received_minor)]);
+    facts.row(["refunded".into(), money(payment.refunded_minor)]);
+    facts.row(["agreement".into(), or_none(payment.pact_id.as_deref())]);
+    facts.row(["customer".into(), or_none(payment.customer_id.as_deref())]);
+    facts.row(["updated".into(), payment.updated_at.to_string()]);
+    facts.render()
+}

@@ -1,0 +1,153 @@
+//! What customers are told when a payment of theirs fails, and whom it is sent to.
+
+use std::time::Duration;
+
+use common::store::notifications::{self, Summary};
+use serde_json::{Value, json};
+
+use crate::support::order::{body, deliver, no_person_in_events_and_jobs, pact, told, with};
+use crate::support::payment::{declined, event, intent};
+use crate::support::smtp::{Manner, SmtpServer};
+use crate::support::{Options, Service, eventually, service};
+
+const FAILED: &str = "payment_intent.payment_failed";
+
+fn with_mail(options: Options, server: &SmtpServer) -> Options {
+    options
+        .setting("SMTP_URL", &server.url())
+        .setting("MAIL_FROM", "Shop <orders@shop.example>")
+}
+
+async fn all(service: &Service) -> Vec<Summary> {
+    notifications::list(service.db(), "", 10).await.unwrap()
+}
+
+async fn states(service: &Service) -> Vec<String> {
+    all(service).await.into_iter().map(|it| it.state).collect()
+}
+
+/// A failure whose intent tells this receipt address.
+fn failed(id: &str, attempt: u32, pact_id: Option<&str>, email: Option<&str>) -> Value {
+    let mut intent = declined(id, 3000, attempt, "insufficient_funds");
+    intent["receipt_email"] = json!(email);
+    intent["metadata"] = pact_id.map_or(json!({}), |pact| json!({"pact_id": pact}));
+    intent
+}
+
+#[tokio::test]
+async fn a_customer_is_told_once_of_each_failure_with_what_they_need_to_know() {
+    let server = SmtpServer::start().await;
+    let service = with_mail(service().manual_clock(), &server).start().await;
+    let order = with(body(41, 0, "pending"), &pact("p1"));
+    deliver(&service, &told("orders/create", &order)).await;
+    let first = failed("pi_1", 1, Some("p1"), Some("canary@example.com"));
+    for nth in [1, 2, 1] {
+        deliver(&service, &event(&service, FAILED, nth, &first)).await;
+    }
+    assert_eq!(states(&service).await, ["sent"]);
+    service.clock().advance(Duration::from_secs(1));
+    let second = failed("pi_1", 2, Some("p1"), Some("canary@example.com"));
+    deliver(&service, &event(&service, FAILED, 60, &second)).await;
+    assert_eq!(states(&service).await, ["sent", "sent"]);
+    let mails = server.received();
+    assert_eq!(mails.len(), 2);
+    assert_eq!(mails[0].to, "canary@example.com");
+    assert_eq!(
+        mails[0].header("Subject").unwrap(),
+        "Your payment of 30.00 USD did not go through"
+    );
+    let text = mails[0].body();
+    for part in [
+        "It is for order #41.",
+        "There were not enough funds in your account.",
+        &format!("{}/pay/41?amount=30.00&currency=USD", service.url),
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert!(!text.contains("try again on"), "no API is set: {text}");
+    no_person_in_events_and_jobs(&service).await;
+    let rows = format!("{:?}", all(&service).await);
+    assert!(!rows.to_lowercase().contains("canary"), "{rows}");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn without_a_mail_server_it_is_kept() {
+    let service = service().manual_clock().start().await;
+    let first = failed("pi_1", 1, None, Some("canary@example.com"));
+    deliver(&service, &event(&service, FAILED, 1, &first)).await;
+    assert_eq!(states(&service).await, ["kept"]);
+    let id = all(&service).await[0].id;
+    let letter = notifications::letter(service.db(), id)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(letter.email.as_deref(), Some("canary@example.com"));
+    let mail = letter.mail(&service.parts.config);
+    assert_eq!(mail.subject, "Your payment of 30.00 USD did not go through");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn the_address_is_the_receipts_or_the_orders_or_nobodys() {
+    let server = SmtpServer::start().await;
+    let service = with_mail(service().manual_clock(), &server).start().await;
+    let order = with(
+        body(41, 0, "pending"),
+        &json!({"email": "order@example.com"}),
+    );
+    deliver(&service, &told("orders/create", &order)).await;
+    let of_order = failed("pi_1", 1, Some("41"), None);
+    deliver(&service, &event(&service, FAILED, 1, &of_order)).await;
+    service.clock().advance(Duration::from_secs(1));
+    let nobody = failed("pi_2", 1, None, None);
+    deliver(&service, &event(&service, FAILED, 1, &nobody)).await;
+    assert_eq!(states(&service).await, ["no_address", "sent"]);
+    let to: Vec<String> = server.received().into_iter().map(|mail| mail.to).collect();
+    assert_eq!(to, ["order@example.com"]);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_mail_server_that_is_away_is_asked_again_and_one_that_refuses_is_not() {
+    let server = SmtpServer::start().await;
+    let service = with_mail(service(), &server).start().await;
+    server.at("RCPT", Manner::Code(451));
+    let first = failed("pi_1", 1, None, Some("canary@example.com"));
+    let delivery = event(&service, FAILED, 1, &first);
+    crate::support::order::post_all(&service, std::slice::from_ref(&delivery)).await;
+    let tried = "select count(*) as n from jobs where kind = 'notifications/send' and attempts > 0";
+    eventually("it was tried", async || service.count(tried).await == 1).await;
+    assert_eq!(states(&service).await, ["pending"]);
+    server.be_kind();
+    eventually("it is sent", async || states(&service).await == ["sent"]).await;
+    server.at("RCPT", Manner::Code(550));
+    let refused = failed("pi_2", 1, None, Some("canary@example.com"));
+    deliver(&service, &event(&service, FAILED, 1, &refused)).await;
+    assert_eq!(states(&service).await[0], "refused");
+    assert_eq!(service.jobs(common::job::State::Dead).await, 0);
+    let error = all(&service).await[0].error.clone().unwrap();
+    assert!(!error.contains("canary"), "{error}");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_payment_that_was_made_meanwhile_is_not_complained_of() {
+    let server = SmtpServer::start().await;
+    let service = with_mail(service().manual_clock(), &server).start().await;
+    server.at("MAIL", Manner::Code(421));
+    let first = failed("pi_1", 1, None, Some("canary@example.com"));
+    let delivery = event(&service, FAILED, 1, &first);
+    crate::support::order::post_all(&service, std::slice::from_ref(&delivery)).await;
+    let tried = "select count(*) as n from jobs where kind = 'notifications/send' and attempts > 0";
+    eventually("it was tried", async || service.count(tried).await == 1).await;
+    let paid = intent("pi_1", "succeeded", 3000, None);
+    let delivery = event(&service, "payment_intent.succeeded", 9, &paid);
+    crate::support::order::post_all(&service, std::slice::from_ref(&delivery)).await;
+    server.be_kind();
+    service.clock().advance(Duration::from_mins(1));
+    service.settled().await;
+    assert_eq!(states(&service).await, ["not_needed"]);
+    assert_eq!(server.received().len(), 0);
+    service.stop().await;
+}

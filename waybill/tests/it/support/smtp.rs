@@ -1,0 +1,263 @@
+//! A mail server that keeps what it is sent, and that refuses, hangs or hangs up as it is told.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+/// What it does instead of saying yes.
+#[derive(Clone, Copy, Debug)]
+pub enum Manner {
+    /// Answers this code, and a text that quotes what it was told.
+    Code(u16),
+    /// Says nothing, and leaves the connection open.
+    Hang,
+    /// Closes the connection.
+    Drop,
+}
+
+/// A mail that it took.
+#[derive(Clone, Debug)]
+pub struct Received {
+    pub from: String,
+    pub to: String,
+    head: String,
+    text: String,
+}
+
+#[derive(Default)]
+struct State {
+    /// By command; the greeting is `""`, the end of the text is `.`.
+    manners: HashMap<String, Manner>,
+    /// Offered in the answer to EHLO.
+    extensions: Vec<String>,
+    received: Vec<Received>,
+    said: Vec<String>,
+}
+
+pub struct SmtpServer {
+    pub address: std::net::SocketAddr,
+    state: Arc<Mutex<State>>,
+}
+
+impl SmtpServer {
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = SmtpServer {
+            address: listener.local_addr().unwrap(),
+            state: Arc::default(),
+        };
+        let state = server.state.clone();
+        common::task::spawn("mail server", async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let state = state.clone();
+                common::task::spawn("mail connection", async move {
+                    let _ = serve(client, &state).await;
+                });
+            }
+        });
+        server
+    }
+
+    pub fn url(&self) -> String {
+        format!("smtp://{}", self.address)
+    }
+
+    /// From now on it does this when it is told `command`.
+    pub fn at(&self, command: &str, manner: Manner) {
+        let mut state = self.state.lock().unwrap();
+        state.manners.insert(command.to_owned(), manner);
+    }
+
+    pub fn offer(&self, extension: &str) {
+        let mut state = self.state.lock().unwrap();
+        state.extensions.push(extension.to_owned());
+    }
+
+    pub fn be_kind(&self) {
+        self.state.lock().unwrap().manners.clear();
+    }
+
+    pub fn received(&self) -> Vec<Received> {
+        self.state.lock().unwrap().received.clone()
+    }
+
+    /// Every line that it was told, but those of mails.
+    pub fn said(&self) -> Vec<String> {
+        self.state.lock().unwrap().said.clone()
+    }
+}
+
+impl Received {
+    /// A header, decoded.
+    pub fn header(&self, name: &str) -> Option<String> {
+        let prefix = format!("{}: ", name.to_ascii_lowercase());
+        let unfolded = self.head.replace("\r\n ", " ").replace("\r\n\t", " ");
+        let mut lines = unfolded.lines();
+        let line = lines.find(|line| line.to_ascii_lowercase().starts_with(&prefix))?;
+        Some(words(&line[prefix.len()..]))
+    }
+
+    /// How many headers there are of a name.
+    pub fn headers(&self, name: &str) -> usize {
+        let prefix = format!("{}:", name.to_ascii_lowercase());
+        let lines = self.head.lines();
+        let named = lines.filter(|line| line.to_ascii_lowercase().starts_with(&prefix));
+        named.count()
+    }
+
+    /// The text, decoded, with our line ends.
+    pub fn body(&self) -> String {
+        let bytes = match self.header("Content-Transfer-Encoding").as_deref() {
+            Some("quoted-printable") => quoted_printable(&self.text),
+            Some("base64") => {
+                let text: String = self.text.split_whitespace().collect();
+                BASE64_STANDARD.decode(text).unwrap()
+            }
+            _ => self.text.clone().into_bytes(),
+        };
+        String::from_utf8(bytes).unwrap().replace("\r\n", "\n")
+    }
+
+    /// As it came.
+    pub fn raw(&self) -> String {
+        format!("{}\r\n\r\n{}", self.head, self.text)
+    }
+}
+
+/// RFC 2047: `=?utf-8?b?..?=`; white space between two of them means nothing.
+fn words(value: &str) -> String {
+    let mut decoded = String::new();
+    let mut last_was_word = false;
+    for word in value.split(' ') {
+        let encoded = word.strip_prefix("=?utf-8?b?");
+        let encoded = encoded.and_then(|word| word.strip_suffix("?="));
+        let joined = decoded.is_empty() || (last_was_word && encoded.is_some());
+        if !joined {
+            decoded.push(' ');
+        }
+        last_was_word = encoded.is_some();
+        match encoded {
+            Some(encoded) => {
+                let bytes = BASE64_STANDARD.decode(encoded).unwrap();
+                decoded += std::str::from_utf8(&bytes).unwrap();
+            }
+            None => decoded += word,
+        }
+    }
+    decoded
+}
+
+fn quoted_printable(text: &str) -> Vec<u8> {
+    let text = text.replace("=\r\n", "");
+    let mut bytes = Vec::new();
+    let mut rest = text.as_str();
+    while let Some((before, after)) = rest.split_once('=') {
+        bytes.extend_from_slice(before.as_bytes());
+        let (code, after) = after.split_at(2);
+        bytes.push(u8::from_str_radix(code, 16).unwrap());
+        rest = after;
+    }
+    bytes.extend_from_slice(rest.as_bytes());
+    bytes
+}
+
+async fn serve(client: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
+    let (read, mut write) = client.into_split();
+    let mut lines = BufReader::new(read).lines();
+    let mut line = String::new();
+    let (mut from, mut to) = (String::new(), String::new());
+    loop {
+        let command = line.split([' ', ':']).next().unwrap_or_default();
+        let command = command.to_ascii_uppercase();
+        let manner = state.lock().unwrap().manners.get(&command).copied();
+        match manner {
+            Some(Manner::Code(code)) => {
+                let answer = format!("{code} no: {line}\r\n");
+                write.write_all(answer.as_bytes()).await?;
+            }
+            Some(Manner::Hang) => std::future::pending().await,
+            Some(Manner::Drop) => return Ok(()),
+            None => {
+                let answer = match command.as_str() {
+                    "" => "220 test",
+                    "EHLO" => &hello(&state.lock().unwrap().extensions),
+                    "AUTH" => "235 welcome",
+                    "DATA" => "354 go on",
+                    "QUIT" => "221 bye",
+                    "MAIL" => {
+                        from = path(&line);
+                        "250 ok"
+                    }
+                    "RCPT" => {
+                        to = path(&line);
+                        "250 ok"
+                    }
+                    "." => "250 taken",
+                    _ => "502 what?",
+                };
+                write.write_all(format!("{answer}\r\n").as_bytes()).await?;
+                if command == "DATA" {
+                    let Some(mut mail) = text(&mut lines).await? else {
+                        return Ok(());
+                    };
+                    (mail.from, mail.to) = (from.clone(), to.clone());
+                    let taken = !state.lock().unwrap().manners.contains_key(".");
+                    if taken {
+                        state.lock().unwrap().received.push(mail);
+                    }
+                    ".".clone_into(&mut line);
+                    continue;
+                }
+            }
+        }
+        let Some(next) = lines.next_line().await? else {
+            return Ok(());
+        };
+        state.lock().unwrap().said.push(next.clone());
+        line = next;
+    }
+}
+
+fn hello(extensions: &[String]) -> String {
+    let more = extensions.iter().map(|it| format!("250-{it}\r\n"));
+    format!(
+        "250-test\r\n{}250-8BITMIME\r\n250 AUTH PLAIN",
+        more.collect::<String>()
+    )
+}
+
+/// `MAIL FROM:<path> ..`
+fn path(line: &str) -> String {
+    let path = line
+        .split_once('<')
+        .and_then(|(_, rest)| rest.split_once('>'));
+    path.map_or_else(String::new, |(path, _)| path.to_owned())
+}
+
+/// The text up to its end.
+async fn text(
+    lines: &mut tokio::io::Lines<BufReader<tokio::net::tcp::OwnedReadHalf>>,
+) -> std::io::Result<Option<Received>> {
+    let mut mail = String::new();
+    loop {
+        match lines.next_line().await? {
+            None => return Ok(None),
+            Some(line) if line == "." => break,
+            Some(line) => {
+                mail += line.strip_prefix('.').unwrap_or(&line);
+                mail += "\r\n";
+            }
+        }
+    }
+    let (head, text) = mail.split_once("\r\n\r\n").unwrap_or((&mail, ""));
+    Ok(Some(Received {
+        from: String::new(),
+        to: String::new(),
+        head: head.to_owned(),
+        text: text.to_owned(),
+    }))
+}

@@ -1,0 +1,404 @@
+//! `GET /auth/validate` and `GET /templates/list`: from memory, never longer than ten
+//! seconds, and never a good token called bad.
+
+use std::time::Duration;
+
+use common::license::Tier;
+use common::store::licenses::{self, Grant, Owner};
+use common::store::orgs;
+use common::store::users::{self, Named};
+use futures_util::future::join_all;
+use reqwest::RequestBuilder;
+use sandbox::{Answer, Fault, Limit, LoginRules, Route};
+use serde_json::{Value, json};
+
+use crate::support::login::{Desk, desk, desk_with, read};
+
+async fn status(request: RequestBuilder) -> u16 {
+    request.send().await.unwrap().status().as_u16()
+}
+
+/// Grants an organization a tier and makes someone its member.
+async fn join_org(desk: &Desk, login: &str, org: &str, tier: Tier) {
+    let mut tx = desk.service.db().begin().await.unwrap();
+    let named = Named::Login(login.to_owned());
+    let user = users::find_or_invite(&mut tx, &desk.clock, &named).await;
+    let org = orgs::create(&mut tx, &desk.clock, org, None).await.unwrap();
+    let org = org.unwrap().id;
+    let now = desk.clock.now();
+    assert!(
+        orgs::add_member(&mut tx, org, user.unwrap().id, now)
+            .await
+            .unwrap()
+    );
+    let grant = Grant {
+        tier,
+        owner: Owner::Org(org),
+        expires_at: Some(now.plus(Duration::from_mins(10))),
+        subscription_id: None,
+    };
+    licenses::grant(&mut tx, &desk.clock, &grant).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_missing_or_malformed_header_is_told_apart_from_a_bad_token() {
+    let desk = desk().await;
+    let get = || desk.service.get("/auth/validate");
+    let malformed = [
+        get(),
+        get().header("Authorization", ""),
+        get().header("Authorization", "Bearer"),
+        get().header("Authorization", "Bearer "),
+        get().header("Authorization", "Basic Z2hvOng="),
+        get().header("Authorization", "gho_16C7e42F292c6912E7710c838347Ae178B4a"),
+        get().header("Authorization", "Bearer gho_a gho_b"),
+        get().header("Authorization", "Bearer g\u{fc}te"),
+        get()
+            .bearer_auth("gho_a")
+            .header("Authorization", "Bearer gho_b"),
+        get().bearer_auth("x".repeat(5000)),
+    ];
+    for request in malformed {
+        let answer = read(request.send().await.unwrap()).await;
+        assert_eq!(answer.status, 401);
+        assert_eq!(answer.code.as_deref(), Some("AUTH_001"));
+        let detail = json!({"detail": "Missing or invalid Authorization header"});
+        assert_eq!(answer.body, detail);
+    }
+    assert_eq!(desk.asked(Route::CheckToken), 0, "nobody was asked");
+    let answer = desk
+        .validate("gho_16C7e42F292c6912E7710c838347Ae178B4a")
+        .await;
+    assert_eq!(answer.status, 401);
+    assert_eq!(answer.code.as_deref(), Some("AUTH_007"));
+    assert_eq!(answer.body, json!({"detail": "Invalid GitHub token"}));
+    let token = desk.log_in("octavia").await;
+    let lower = get().header("authorization", format!("bearer   {token} "));
+    assert_eq!(status(lower).await, 200);
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn a_change_of_licence_shows_within_ten_seconds() {
+    let desk = desk().await;
+    let token = desk.log_in("octavia").await;
+    join_org(&desk, "octavia", "Acme", Tier::Enterprise).await;
+    desk.pass(10);
+    let answer = desk.validate(&token).await;
+    assert_eq!(
+        answer.body,
+        json!({
+            "tier": "enterprise", "status": "active", "email": "octavia@example.com",
+            "username": "octavia", "org_name": "Acme",
+        })
+    );
+    desk.pass(590);
+    let expired = desk.validate(&token).await;
+    assert_eq!(expired.body["status"], "expired");
+    assert_eq!(expired.body["tier"], "enterprise");
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn an_answer_is_remembered_for_ten_seconds_and_asked_for_once() {
+    let desk = desk_with(|options| options.setting("AUTH_VALIDATIONS_PER_MINUTE", "0")).await;
+    let token = desk.log_in("octavia").await;
+    let asked = desk.asked(Route::User);
+    desk.pass(10);
+    let slow = Fault::Slow(Duration::from_millis(200));
+    desk.identity().gate(Route::User).fail_next(1, slow);
+    let answers = join_all((0..64).map(|_| desk.validate(&token))).await;
+    assert!(answers.iter().all(|answer| answer.status == 200));
+    assert_eq!(desk.asked(Route::User), asked + 1);
+    desk.pass(9);
+    assert_eq!(desk.validate(&token).await.status, 200);
+    assert_eq!(desk.asked(Route::User), asked + 1);
+    desk.pass(1);
+    assert_eq!(desk.validate(&token).await.status, 200);
+    assert_eq!(desk.asked(Route::User), asked + 2);
+    assert_eq!(desk.asked(Route::CheckToken), 0, "it was given to us");
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn a_revoked_token_is_refused_within_ten_seconds_and_remembered_as_refused() {
+    let desk = desk().await;
+    let token = desk.log_in("octavia").await;
+    assert!(desk.identity().revoke(&token));
+    assert_eq!(desk.validate(&token).await.status, 200);
+    desk.pass(10);
+    let asked = desk.asked(Route::User);
+    for _ in 0..3 {
+        let answer = desk.validate(&token).await;
+        assert_eq!(answer.status, 401);
+        assert_eq!(answer.code.as_deref(), Some("AUTH_005"));
+        assert_eq!(answer.body, json!({"detail": "Invalid GitHub token"}));
+        desk.pass(3);
+    }
+    assert_eq!(desk.asked(Route::User), asked + 1);
+    desk.pass(10);
+    let answer = desk.validate(&token).await;
+    assert_eq!(answer.code.as_deref(), Some("AUTH_005"), "still");
+    assert_eq!(desk.asked(Route::User), asked + 2);
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn a_token_of_another_application_is_refused_and_its_application_asked_for_once() {
+    let desk = desk().await;
+    let token = desk
+        .identity()
+        .issue("octavia", &["read:user", "user:email"]);
+    let token = token.unwrap();
+    for _ in 0..3 {
+        assert_eq!(desk.validate(&token).await.status, 200);
+        desk.pass(10);
+    }
+    assert_eq!(desk.asked(Route::CheckToken), 1);
+    let foreign = desk.identity().issue("octavia", &["user"]).unwrap();
+    let not_found = Answer {
+        status: 404,
+        headers: vec![("content-type".into(), "application/json".into())],
+        body: r#"{"message":"Not Found"}"#.into(),
+    };
+    desk.identity().answer_next(Route::CheckToken, 1, not_found);
+    let asked = desk.asked(Route::User);
+    assert_eq!(
+        desk.validate(&foreign).await.code.as_deref(),
+        Some("AUTH_007")
+    );
+    assert_eq!(desk.asked(Route::User), asked);
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn a_token_is_validated_a_hundred_times_a_minute() {
+    let desk = desk().await;
+    let token = desk.log_in("octavia").await;
+    let other = desk.log_in("petra").await;
+    for _ in 0..60 {
+        assert_eq!(desk.validate(&token).await.status, 200);
+    }
+    desk.pass(30);
+    for _ in 0..40 {
+        assert_eq!(desk.validate(&token).await.status, 200);
+    }
+    let refused = desk.validate(&token).await;
+    assert_eq!((refused.status, refused.retry_after), (429, Some(30)));
+    assert_eq!(refused.code.as_deref(), Some("AUTH_006"));
+    assert_eq!(refused.body, json!({"detail": "Rate limit exceeded"}));
+    assert_eq!(desk.validate(&other).await.status, 200);
+    desk.pass(30);
+    for _ in 0..60 {
+        assert_eq!(desk.validate(&token).await.status, 200);
+    }
+    assert_eq!(desk.validate(&token).await.retry_after, Some(30));
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn who_tries_many_worthless_tokens_is_slowed_down_before_the_provider_is() {
+    let desk = desk().await;
+    desk.identity().set_rules(LoginRules {
+        lock_after: Some(30),
+        ..LoginRules::default()
+    });
+    let token = desk.log_in("octavia").await;
+    let mut refused = 0;
+    for n in 0..60 {
+        let answer = desk.validate(&format!("gho_worthless{n}")).await;
+        assert!([401, 429].contains(&answer.status), "{answer:?}");
+        refused += usize::from(answer.status == 429);
+    }
+    assert_eq!(refused, 40);
+    assert_eq!(desk.asked(Route::CheckToken), 20);
+    assert_eq!(desk.validate(&token).await.status, 200, "a known one");
+    desk.pass(60);
+    assert_eq!(desk.validate("gho_worthless99").await.status, 401);
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn worthless_tokens_at_once_are_no_more_than_one_after_the_other() {
+    let desk = desk().await;
+    let slow = Fault::Slow(Duration::from_millis(300));
+    desk.identity().gate(Route::CheckToken).fail_next(20, slow);
+    let tokens: Vec<String> = (0..60).map(|n| format!("gho_worthless{n}")).collect();
+    let answers = join_all(tokens.iter().map(|token| desk.validate(token))).await;
+    let refused: Vec<_> = answers.iter().filter(|it| it.status == 429).collect();
+    assert_eq!(refused.len(), 40);
+    assert!(refused.iter().all(|answer| answer.retry_after.is_some()));
+    assert_eq!(desk.asked(Route::CheckToken), 20);
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn good_tokens_at_once_leave_their_places_free() {
+    let desk = desk().await;
+    // The provider lets a person have ten.
+    for _ in 0..3 {
+        let tokens: Vec<String> = (0..10)
+            .map(|_| desk.identity().issue("octavia", &["user"]).unwrap())
+            .collect();
+        let answers = join_all(tokens.iter().map(|token| desk.validate(token))).await;
+        let bad: Vec<_> = answers.iter().filter(|it| it.status != 200).collect();
+        assert!(bad.is_empty(), "{bad:?}");
+    }
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn who_retries_one_dead_token_blocks_nobody() {
+    let desk = desk().await;
+    for _ in 0..24 {
+        assert_eq!(desk.validate("gho_dead").await.status, 401);
+        desk.pass(10);
+    }
+    assert_eq!(desk.asked(Route::CheckToken), 4, "once a minute");
+    let token = desk.identity().issue("octavia", &["user"]).unwrap();
+    assert_eq!(desk.validate(&token).await.status, 200);
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn limits_and_outages_of_the_provider_never_make_a_good_token_bad() {
+    let desk = desk().await;
+    let token = desk.log_in("octavia").await;
+    let secondary = |status, retry_after: Option<u64>| Limit::Secondary {
+        status,
+        retry_after: retry_after.map(Duration::from_secs),
+    };
+    let mut before = 10;
+    for (limit, wait) in [
+        (Limit::Primary { status: 403 }, 40),
+        (Limit::Primary { status: 429 }, 40),
+        (secondary(403, Some(90)), 90),
+        (secondary(429, None), 60),
+    ] {
+        desk.pass(before);
+        desk.identity().limit(limit, Duration::from_secs(40));
+        let asked = desk.asked(Route::User);
+        for passed in [0, 15] {
+            desk.pass(passed);
+            let answer = desk.validate(&token).await;
+            assert_eq!(answer.status, 503, "{limit:?}");
+            assert_eq!(answer.retry_after, Some(wait - passed), "{limit:?}");
+        }
+        assert_eq!(desk.asked(Route::User), asked + 1, "left alone");
+        desk.identity().lift_limits();
+        before = wait - 15;
+    }
+    desk.pass(before);
+    assert_eq!(desk.validate(&token).await.status, 200);
+    for fault in [
+        Fault::Status(500),
+        Fault::Html,
+        Fault::Lose,
+        Fault::RateLimit,
+    ] {
+        desk.pass(10);
+        desk.identity().gate(Route::User).fail_next(1, fault);
+        let answer = desk.validate(&token).await;
+        assert_eq!(answer.status, 503, "{fault}");
+        assert!(answer.retry_after.is_some());
+        desk.pass(1);
+        assert_eq!(desk.validate(&token).await.status, 200, "{fault}");
+    }
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn a_limit_on_one_persons_questions_is_not_everyones_but_one_on_ours_is() {
+    let desk = desk().await;
+    let known = desk.log_in("octavia").await;
+    let limited = Answer {
+        status: 403,
+        headers: vec![("retry-after".into(), "90".into())],
+        body: String::new(),
+    };
+    desk.identity().answer_next(Route::User, 1, limited.clone());
+    let others = ["petra", "octavia"].map(|login| desk.identity().issue(login, &["user"]).unwrap());
+    assert_eq!(desk.validate(&others[0]).await.retry_after, Some(90));
+    assert_eq!(desk.validate(&others[1]).await.status, 200);
+    let others = ["petra", "octavia"].map(|login| desk.identity().issue(login, &["user"]).unwrap());
+    let asked = desk.asked(Route::CheckToken);
+    desk.identity().answer_next(Route::CheckToken, 1, limited);
+    for token in &others {
+        assert_eq!(desk.validate(token).await.retry_after, Some(90));
+    }
+    assert_eq!(desk.asked(Route::CheckToken), asked + 1);
+    assert_eq!(
+        desk.validate(&known).await.status,
+        200,
+        "it is known as ours"
+    );
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn while_the_provider_is_down_a_known_token_is_believed_for_a_while_if_so_set() {
+    let desk = desk_with(|options| options.setting("AUTH_STALE_SECONDS", "300")).await;
+    let token = desk.log_in("octavia").await;
+    let unknown = desk.identity().issue("petra", &["user"]).unwrap();
+    desk.identity().gate(Route::User).fail(Fault::Status(503));
+    desk.pass(60);
+    assert_eq!(desk.validate(&token).await.body["tier"], "free");
+    assert_eq!(desk.validate(&unknown).await.status, 503);
+    join_org(&desk, "octavia", "Acme", Tier::Pro).await;
+    desk.pass(10);
+    let answer = desk.validate(&token).await;
+    assert_eq!(answer.body["tier"], "pro", "licences are ours");
+    desk.pass(229);
+    assert_eq!(desk.validate(&token).await.status, 200);
+    desk.pass(1);
+    assert_eq!(desk.validate(&token).await.status, 503);
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn templates_are_those_of_the_tier() {
+    let desk = desk().await;
+    let get = |token: &str| {
+        let request = desk.service.get("/templates/list").bearer_auth(token);
+        async { read(request.send().await.unwrap()).await }
+    };
+    let token = desk.log_in("octavia").await;
+    let tiers = |body: &Value| -> Vec<String> {
+        let templates = body["templates"].as_array().unwrap().iter();
+        templates
+            .map(|one| one["tier"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let free = get(&token).await;
+    assert_eq!(free.body["tier"], "free");
+    assert!(tiers(&free.body).iter().all(|tier| tier == "free"));
+    join_org(&desk, "octavia", "Acme", Tier::Pro).await;
+    desk.pass(10);
+    let pro = get(&token).await;
+    assert_eq!(pro.body["tier"], "pro");
+    assert!(tiers(&pro.body).contains(&"pro".to_owned()));
+    assert!(!tiers(&pro.body).contains(&"enterprise".to_owned()));
+    desk.pass(600);
+    assert_eq!(get(&token).await.body, free.body, "the licence has expired");
+    assert_eq!(get("gho_nobody").await.status, 401);
+    assert_eq!(status(desk.service.get("/templates/list")).await, 401);
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn another_catalogue_needs_no_other_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("templates.json");
+    let catalogue = json!({"templates": [
+        {"id": "own", "name": "Own", "description": "Ours.", "tier": "free"},
+    ]});
+    std::fs::write(&path, catalogue.to_string()).unwrap();
+    let path = path.display().to_string();
+    let desk = desk_with(|options| options.setting("TEMPLATES_FILE", &path)).await;
+    let token = desk.log_in("octavia").await;
+    let request = desk.service.get("/templates/list").bearer_auth(&token);
+    let answer = read(request.send().await.unwrap()).await;
+    assert_eq!(answer.body["templates"], catalogue["templates"]);
+    desk.stop().await;
+}

@@ -1,0 +1,205 @@
+//! Checkout sessions, and the orders that they make.
+
+use std::collections::{BTreeMap, HashMap};
+
+use anyhow::Result;
+use common::clock::Timestamp;
+use common::money::{Currency, Money};
+use common::order::FinancialStatus;
+use common::order::record::{self as order_record, Contact, Part, Totals, Version};
+use common::payment::{Mode, PaymentStatus, checkout};
+use common::sql::Tx;
+use common::store::checkout_sessions;
+use common::store::orders::{self as order_rows, Claim, records::Key};
+use serde_json::{Value, json};
+
+use super::effects::Effects;
+
+/// A session that has changed.
+pub struct Told {
+    pub id: String,
+    pub entry: checkout_sessions::Entry,
+    /// Unix seconds.
+    created: i64,
+}
+
+/// What a message says of a session, and when that was, in Unix seconds.
+pub type Incoming = (checkout_sessions::Entry, i64);
+
+impl Told {
+    /// What it is for: its agreement, or else itself.
+    pub fn agreement(&self) -> String {
+        let pact = self.entry.record.pact_id.as_ref();
+        pact.map_or_else(|| self.id.clone(), |part| part.value.clone())
+    }
+
+    /// The payment that it led to.
+    pub fn payment(&self) -> Option<String> {
+        let payment = self.entry.record.payment_intent.as_ref();
+        payment.map(|part| part.value.clone())
+    }
+}
+
+/// Joins sessions with what is known of them, and tells what has changed.
+pub async fn take(
+    effects: &mut Effects<'_>,
+    tx: &mut Tx,
+    incoming: BTreeMap<String, Incoming>,
+) -> Result<Vec<Told>> {
+    if incoming.is_empty() {
+        return Ok(Vec::new());
+    }
+    let now = effects.now;
+    let created: BTreeMap<String, i64> = incoming
+        .iter()
+        .map(|(id, (_, created))| (id.clone(), *created))
+        .collect();
+    let incoming: BTreeMap<String, checkout_sessions::Entry> = incoming
+        .into_iter()
+        .map(|(id, (entry, _))| (id, entry))
+        .collect();
+    let inserted = checkout_sessions::insert_new(tx, &incoming, now).await?;
+    let known = incoming.keys().filter(|id| !inserted.contains(*id));
+    let mut known = checkout_sessions::load(tx, known.cloned().collect()).await?;
+    let mut sessions = Vec::new();
+    for (id, new) in incoming {
+        let before = known.remove(&id);
+        let mut entry = new;
+        let mut last_event = now;
+        if let Some(before) = &before {
+            let mut record = before.record.clone();
+            record.join(entry.record);
+            if record == before.record {
+                continue;
+            }
+            last_event = before.events_at;
+            entry = checkout_sessions::Entry {
+                record,
+                ..before.clone()
+            };
+        }
+        let was = before.as_ref().map(|entry| &entry.record);
+        for change in checkout::changes(was, &entry.record) {
+            let kind = match change {
+                checkout::Change::Completed => "checkout.completed",
+                checkout::Change::Settled => "checkout.settled",
+            };
+            effects.event_of(
+                &id,
+                &mut last_event,
+                kind,
+                session_event(&id, &entry.record),
+            );
+        }
+        entry.events_at = last_event.max(entry.events_at);
+        sessions.push(Told {
+            created: created[&id],
+            id,
+            entry,
+        });
+    }
+    Ok(sessions)
+}
+
+fn session_event(id: &str, record: &checkout::Record) -> Value {
+    let text = |part: &Option<common::payment::record::Part<String>>| {
+        part.as_ref().map(|part| part.value.clone())
+    };
+    let currency = record.currency.as_ref().map(|part| part.value);
+    json!({
+        "session_id": id,
+        "mode": record.mode.as_ref().map(|part| part.value.as_str()),
+        "payment_status": record.payment_status.as_ref().map(PaymentStatus::as_str),
+        "amount": total_of(record).map(|total| total.to_string()),
+        "currency": currency.as_ref().map(Currency::as_str),
+        "payment_id": text(&record.payment_intent),
+        "subscription_id": text(&record.subscription),
+        "pact_id": text(&record.pact_id),
+    })
+}
+
+fn total_of(record: &checkout::Record) -> Option<Money> {
+    let currency = record.currency.as_ref().map(|part| part.value);
+    let minor = record.total.as_ref().map(|part| part.value);
+    minor
+        .zip(currency)
+        .map(|(minor, currency)| Money { minor, currency })
+}
+
+/// Finds the order of each session: the storefront's own when it is of the same amount, else
+/// one that is made, which is returned.
+pub fn place(
+    sessions: &mut [Told],
+    claimed: &HashMap<String, Vec<Claim>>,
+) -> Vec<(Key, order_record::Record)> {
+    let mut made = Vec::new();
+    for session in sessions {
+        let agreement = session.agreement();
+        let orders = claimed
+            .get(&agreement)
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        let sells = !matches!(
+            session.entry.record.mode.as_ref().map(|part| &part.value),
+            Some(Mode::Setup)
+        );
+        let own = order_rows::checkout_key(&agreement);
+        let total = total_of(&session.entry.record);
+        let is_of = |claim: &Claim| total.is_none() || claim.total == total;
+        session.entry.order = match orders {
+            _ if !sells => None,
+            [only] if only.key.0 != order_rows::CHECKOUT && is_of(only) => Some(only.key.clone()),
+            [_, _, ..] if !orders.iter().any(|claim| claim.key == own) => None,
+            _ => {
+                made.push((own.clone(), order_of(session)));
+                Some(own)
+            }
+        };
+    }
+    made
+}
+
+/// What a session tells of the order that it makes.
+fn order_of(session: &Told) -> order_record::Record {
+    let record = &session.entry.record;
+    let is_settled = record.is_settled();
+    let version = Version {
+        at: Timestamp::from_unix_seconds(session.created).0,
+        tie: (i64::from(is_settled) << 62) | order_rows::checkout_key(&session.id).1 >> 1,
+    };
+    let part = |is_told: bool| if is_told { version } else { Version::NEVER };
+    let currency = record.currency.as_ref().map(|part| part.value);
+    let total = record.total.as_ref().map(|part| part.value);
+    let status = if is_settled {
+        FinancialStatus::Paid
+    } else {
+        FinancialStatus::Pending
+    };
+    let email = record.email.as_ref().map(|part| part.value.0.clone());
+    let mut order = order_record::Record::unknown(version);
+    order.ordered_at = Some(version.at);
+    order.totals = Part {
+        version: part(total.is_some()),
+        value: Totals {
+            currency,
+            total,
+            subtotal: None,
+            tax: None,
+        },
+    };
+    order.financial = Part {
+        version,
+        value: Some(status),
+    };
+    order.was_paid = is_settled;
+    order.contact = Part {
+        version: part(email.is_some()),
+        value: Contact { email, phone: None },
+    };
+    let pact = record.pact_id.as_ref().map(|part| part.value.clone());
+    order.pact = Part {
+        version: part(pact.is_some()),
+        value: pact,
+    };
+    order
+}

@@ -1,0 +1,70 @@
+//! Subscriptions: paid invoices extend them and their licences.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use common::clock::Timestamp;
+use common::payment::subscription;
+use common::sql::Tx;
+use common::store::{licenses, subscriptions};
+use serde_json::json;
+
+pub use common::store::subscriptions::Entry;
+
+use super::effects::Effects;
+
+/// Joins subscriptions with what is known of them, and extends their licences.
+pub async fn take(
+    effects: &mut Effects<'_>,
+    tx: &mut Tx,
+    incoming: BTreeMap<String, Entry>,
+) -> Result<()> {
+    if incoming.is_empty() {
+        return Ok(());
+    }
+    let now = effects.now;
+    let inserted = subscriptions::insert_new(tx, &incoming, now).await?;
+    let known = incoming.keys().filter(|id| !inserted.contains(*id));
+    let mut known = subscriptions::load(tx, known.cloned().collect()).await?;
+    let mut saved: Vec<(String, Entry)> = Vec::new();
+    for (id, new) in incoming {
+        let before = known.remove(&id);
+        let mut entry = new;
+        let mut last_event = now;
+        if let Some(before) = &before {
+            let mut record = before.record.clone();
+            record.join(entry.record);
+            if record == before.record {
+                continue;
+            }
+            last_event = before.events_at;
+            entry = Entry {
+                record,
+                events_at: before.events_at,
+            };
+        }
+        let was = before.as_ref().map(|entry| &entry.record);
+        if let Some(end) = subscription::extended(was, &entry.record) {
+            let text = |part: &Option<common::payment::record::Part<String>>| {
+                part.as_ref().map(|part| part.value.clone())
+            };
+            let body = json!({
+                "subscription_id": id,
+                "customer_id": text(&entry.record.customer),
+                "pact_id": text(&entry.record.pact_id),
+                "period_end": Timestamp::from_unix_seconds(end),
+            });
+            effects.event_of(&id, &mut last_event, "subscription.extended", body);
+            licenses::extend(tx, &id, Timestamp::from_unix_seconds(end), now).await?;
+        }
+        if before.is_some() {
+            entry.events_at = last_event;
+            saved.push((id, entry));
+        }
+    }
+    let rows: Vec<(&str, &Entry)> = saved
+        .iter()
+        .map(|(id, entry)| (id.as_str(), entry))
+        .collect();
+    Ok(subscriptions::save(tx, &rows, now).await?)
+}
