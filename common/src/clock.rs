@@ -142,9 +142,14 @@ impl Clock {
 
     /// A new API key: `wb_` and 32 bytes from the system's random source, in hex.
     pub fn api_key(&self) -> String {
+        format!("wb_{}", hex::encode(self.secret()))
+    }
+
+    /// 32 bytes from the system's random source.
+    pub fn secret(&self) -> [u8; 32] {
         let mut bytes = [0; 32];
         getrandom::fill(&mut bytes).expect("the system has a random source");
-        format!("wb_{}", hex::encode(bytes))
+        bytes
     }
 
     /// A number in `0.0..1.0` that spreads retries; always 0.5 on a manual clock.

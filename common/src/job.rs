@@ -195,6 +195,9 @@ fn policy(queue: Queue) -> Policy {
 
 /// The last try of a job with a deadline starts this long before it.
 const LAST_TRY: Duration = Duration::from_mins(10);
+/// When so little is left until the deadline, pauses are no longer than an hour.
+const PRESSING: Duration = Duration::from_hours(5 * 24);
+const PRESSING_CAP: Duration = Duration::from_hours(1);
 
 /// The pause after the `attempt`-th failure (from 1): doubling from the queue's first to
 /// its cap, spread by a fifth either way with `jitter` in `0.0..1.0`.
@@ -226,7 +229,9 @@ pub fn next(
     if now >= last {
         return Next::Dead;
     }
-    Next::RetryAt(run_at.min(last))
+    // Once it presses, and not later than an hour after it has begun to.
+    let pressing = deadline.minus(PRESSING).max(now).plus(PRESSING_CAP);
+    Next::RetryAt(run_at.min(pressing).min(last))
 }
 
 #[cfg(test)]
@@ -274,6 +279,21 @@ mod tests {
             }
         };
         assert_eq!(last, deadline.minus(LAST_TRY));
-        assert!(attempts > 100, "six-hourly tries fill thirty days");
+        assert!(attempts > 100 + 120, "six-hourly, then hourly tries");
+    }
+
+    #[test]
+    fn in_the_last_five_days_privacy_work_is_tried_every_hour() {
+        let deadline = START.plus(Duration::from_hours(30 * 24));
+        let pause = |now: Timestamp| match next(Queue::Privacy, 50, now, Some(deadline), 0.5) {
+            Next::RetryAt(run_at) => run_at.since(now),
+            Next::Dead => Duration::ZERO,
+        };
+        let hours = |hours| deadline.minus(Duration::from_hours(hours));
+        assert_eq!(pause(hours(20 * 24)), Duration::from_hours(6));
+        assert_eq!(pause(hours(5 * 24 + 1)), Duration::from_hours(2));
+        assert_eq!(pause(hours(5 * 24)), Duration::from_hours(1));
+        assert_eq!(pause(hours(2)), Duration::from_hours(1));
+        assert_eq!(pause(hours(1)), Duration::from_mins(50));
     }
 }

@@ -13,6 +13,7 @@ pub mod money;
 pub mod notification;
 pub mod order;
 pub mod payment;
+pub mod privacy;
 pub mod process;
 pub mod provider;
 pub mod qr;

@@ -9,8 +9,9 @@ use anyhow::{Context, Result};
 use crate::bus::Bus;
 use crate::clock::Clock;
 use crate::config::{Config, Mistakes, Mode, Settings};
+use crate::privacy::Keys;
 use crate::sql::Db;
-use crate::store::migrations;
+use crate::store::{migrations, privacy_keys};
 use crate::{logs, metrics};
 
 /// Wrong settings or arguments; nothing was started.
@@ -23,6 +24,8 @@ pub struct Parts {
     pub db: Db,
     pub bus: Bus,
     pub clock: Clock,
+    /// Of tombstones, audit and receipts.
+    pub keys: Arc<Keys>,
 }
 
 impl Parts {
@@ -36,11 +39,14 @@ impl Parts {
             Some(url) => Bus::rabbitmq(url, &config.amqp_prefix)?,
             None => Bus::local(),
         };
+        let clock = Clock::system();
+        let keys = privacy_keys::load(&db, config.privacy.key.as_ref(), &clock).await?;
         Ok(Parts {
             config: Arc::new(config),
             db,
             bus,
-            clock: Clock::system(),
+            clock,
+            keys: Arc::new(keys),
         })
     }
 

@@ -11,6 +11,7 @@ use axum::http::{HeaderMap, HeaderName, header};
 use bytes::{Bytes, BytesMut};
 use common::clock::Timestamp;
 use common::job::{Source, State};
+use common::privacy::{PERIOD, Request as PrivacyRequest, Topic};
 use common::signature::{self, Refused};
 use common::store::jobs::NewJob;
 use common::store::orders::CHECKOUT;
@@ -25,8 +26,6 @@ use crate::intake::Memory;
 use crate::request_id::RequestId;
 
 const BODY_DEADLINE: Duration = Duration::from_secs(10);
-/// Privacy work must be done this long after its delivery (spec, Limits).
-const PRIVACY_PERIOD: Duration = Duration::from_hours(30 * 24);
 const LONGEST_ID: usize = 255;
 const LONGEST_TOPIC: usize = 100;
 
@@ -64,16 +63,24 @@ impl FromRequest<Arc<App>> for StorefrontDelivery {
         }
         app.limits.storefront(shop.as_deref().unwrap_or(""))?;
         let envelope: StorefrontEnvelope = parse(&body)?;
+        let request = privacy_request(&topic, shop.as_deref(), &body)?;
+        let shop = match &request {
+            Some(request) => known(app, Some(request.shop.clone()))?,
+            None => shop,
+        };
         let request_id = parts.extensions.get::<RequestId>();
         let object_id = envelope.id.and_then(digits);
         let subject = envelope.customer.and_then(|customer| digits(customer.id?));
-        let job = NewJob {
+        let mut job = NewJob {
             shop,
             external_id: webhook_id,
             object_id,
             subject,
             ..new_job(app, request_id, Source::Storefront, topic, body)
         };
+        if request.is_some_and(|request| request.topic == Topic::ShopRedact) {
+            job.run_at = job.created_at.plus(app.config.privacy.shop_hold);
+        }
         Ok(StorefrontDelivery(job, memory))
     }
 }
@@ -116,6 +123,23 @@ impl FromRequest<Arc<App>> for PaymentDelivery {
         };
         Ok(PaymentDelivery(job, memory))
     }
+}
+
+/// What a privacy topic's body asks for. Topic and shop are not signed: a body of another
+/// topic, or of another shop, is refused (design, Webhooks).
+fn privacy_request(
+    topic: &str,
+    shop: Option<&str>,
+    body: &[u8],
+) -> Result<Option<PrivacyRequest>, Error> {
+    let Some(topic) = Topic::parse(topic) else {
+        return Ok(None);
+    };
+    let request = PrivacyRequest::read(topic, body).map_err(|_| Error::PrivacyBody)?;
+    if shop.is_some_and(|shop| shop != request.shop) {
+        return Err(Error::PrivacyShop);
+    }
+    Ok(Some(request))
 }
 
 /// The header is not signed: where shops are listed, a captured body cannot be sent again in
@@ -334,6 +358,8 @@ fn new_job(
 ) -> NewJob {
     let created_at = app.clock.now();
     let queue = source.queue(&kind);
+    // Nobody will ever read a body of a kind that nobody handles, and it may be about people.
+    let body = if queue.is_some() { body } else { Bytes::new() };
     NewJob {
         id: match request_id {
             Some(RequestId { given: None, own }) => *own,
@@ -362,5 +388,5 @@ fn new_job(
 }
 
 fn deadline(queue: Option<common::job::Queue>, created_at: Timestamp) -> Option<Timestamp> {
-    (queue == Some(common::job::Queue::Privacy)).then(|| created_at.plus(PRIVACY_PERIOD))
+    (queue == Some(common::job::Queue::Privacy)).then(|| created_at.plus(PERIOD))
 }

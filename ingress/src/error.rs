@@ -23,6 +23,8 @@ pub enum Error {
     TopicHeader,
     ShopHeader,
     ShopUnknown,
+    PrivacyBody,
+    PrivacyShop,
     WebhookIdHeader,
     NotJson,
     NotAnObject,
@@ -117,6 +119,16 @@ impl Error {
                 S::UNPROCESSABLE_ENTITY,
                 None,
                 "X-Storefront-Shop-Domain is not one of STOREFRONT_SHOPS",
+            ),
+            Error::PrivacyBody => (
+                S::UNPROCESSABLE_ENTITY,
+                None,
+                "Request body is not one of this privacy topic",
+            ),
+            Error::PrivacyShop => (
+                S::UNPROCESSABLE_ENTITY,
+                None,
+                "X-Storefront-Shop-Domain is not the shop_domain of the body",
             ),
             Error::WebhookIdHeader => (
                 S::UNPROCESSABLE_ENTITY,
@@ -287,6 +299,7 @@ impl Error {
             | Error::ShopUnknown
             | Error::WebhookIdHeader => "header",
             Error::NotJson | Error::NotAnObject | Error::Envelope => "json",
+            Error::PrivacyBody | Error::PrivacyShop => "privacy",
             Error::RateLimited(_) | Error::SlowDown(_) => "rate",
             Error::Unavailable | Error::AuthUnavailable | Error::LoginNotSetUp => "unavailable",
             Error::ProviderUnavailable(_) => "provider",

@@ -19,9 +19,11 @@ use std::time::Duration;
 use common::bus::{Bus, RING_SIZE};
 use common::clock::Clock;
 use common::job::{JobId, Queue, Source, State};
+use common::privacy::Keys;
 use common::process::Parts;
 use common::sql::{self, Db, is_connection_error};
 use common::store::jobs::{self, NewJob};
+use common::store::privacy_requests;
 use common::store::webhook_ids::{self, Claim};
 use common::task;
 use futures_util::stream::{self, StreamExt};
@@ -138,6 +140,7 @@ impl Lanes {
             db,
             bus,
             clock,
+            keys,
         } = parts;
         let (sender, waiting) = mpsc::channel(WAITING);
         let (rings, unrung) = mpsc::channel(UNRUNG);
@@ -145,6 +148,7 @@ impl Lanes {
             db: db.clone(),
             bus: bus.clone(),
             clock: clock.clone(),
+            keys: keys.clone(),
             most: db.writers(2),
             dedupe_ttl: config.dedupe.then_some(config.dedupe_ttl),
             rings,
@@ -205,6 +209,7 @@ struct Lane {
     db: Db,
     bus: Bus,
     clock: Clock,
+    keys: Arc<Keys>,
     /// Batches under way at a time: SQLite has one writer.
     most: usize,
     /// `None`: ids are not remembered.
@@ -230,7 +235,8 @@ impl Lane {
         let rung_at = self.clock.now();
         for waiting in &mut batch {
             let job = &mut waiting.job;
-            let ring = job.state == State::Ready && self.bus.is_ready(job.queue);
+            let is_due = job.state == State::Ready && job.run_at == job.created_at;
+            let ring = is_due && self.bus.is_ready(job.queue);
             job.rung_at = ring.then_some(rung_at);
         }
         let stored = match timeout(STORE_DEADLINE, self.commit_with_retry(&batch)).await {
@@ -263,9 +269,16 @@ impl Lane {
     async fn commit(&self, batch: &[Waiting]) -> Result<HashSet<JobId>, Failed> {
         let first = first_of_each_id(batch, self.dedupe_ttl.is_some());
         let mut tx = self.db.begin().await.map_err(Failed::BeforeCommit)?;
-        let stored = write(&mut tx, batch, &first, self.dedupe_ttl, &self.clock)
-            .await
-            .map_err(Failed::BeforeCommit)?;
+        let stored = write(
+            &mut tx,
+            batch,
+            &first,
+            self.dedupe_ttl,
+            &self.clock,
+            &self.keys,
+        )
+        .await
+        .map_err(Failed::BeforeCommit)?;
         tx.commit().await.map_err(Failed::InCommit)?;
         Ok(stored)
     }
@@ -325,6 +338,7 @@ async fn write(
     first: &BTreeMap<(Source, &str), JobId>,
     ttl: Option<Duration>,
     clock: &Clock,
+    keys: &Keys,
 ) -> sql::Result<HashSet<JobId>> {
     let claims: Vec<Claim<'_>> = first
         .iter()
@@ -340,6 +354,11 @@ async fn write(
         .filter(|job| ttl.is_none() || job.external_id.is_none() || fresh.contains(&job.id))
         .collect();
     jobs::insert(tx, &new).await?;
+    let requests = new
+        .iter()
+        .copied()
+        .filter(|job| job.queue == Queue::Privacy);
+    privacy_requests::open(tx, keys, &requests.collect::<Vec<_>>()).await?;
     Ok(new.iter().map(|job| job.id).collect())
 }
 

@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::Worker;
-use crate::failure::{Failure, outage};
+use crate::failure::{Failure, Unfinished, outage};
 use crate::handlers::{self, Answer, Ring};
 use crate::run::{JOB_DEADLINE, PANICKED, finished};
 
@@ -173,7 +173,7 @@ impl Worker {
                 permanent: true,
             });
         }
-        let call = handlers::call(&self.parts.db, &self.parts.config, &self.providers, job);
+        let call = handlers::call(&self.parts, &self.providers, job);
         let error = match timeout(JOB_DEADLINE, AssertUnwindSafe(call).catch_unwind()).await {
             Ok(Ok(Ok(answer))) => return Ended::Answered(answer),
             Ok(Ok(Err(error))) => error,
@@ -193,6 +193,9 @@ impl Worker {
                 return Ended::PutOff(error, MISCONFIGURED.mul_f64(spread));
             }
             _ => {}
+        }
+        if error.is::<Unfinished>() {
+            return Ended::PutOff(error, Duration::ZERO);
         }
         match outage(error) {
             Ok(error) => Ended::Failed(Failure::new(&error)),

@@ -20,6 +20,11 @@ impl fmt::Display for Permanent {
 
 impl std::error::Error for Permanent {}
 
+/// The end of a run that has done a part of its work and is to go on at once.
+#[derive(Debug, thiserror::Error)]
+#[error("a part is done; it goes on")]
+pub struct Unfinished;
+
 /// A permanent error.
 pub fn permanent(error: impl Into<anyhow::Error>) -> anyhow::Error {
     anyhow::Error::new(Permanent(error.into()))

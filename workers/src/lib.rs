@@ -77,6 +77,7 @@ impl Worker {
         Context {
             config: &self.parts.config,
             clock: &self.parts.clock,
+            keys: &self.parts.keys,
         }
     }
 }

@@ -73,12 +73,12 @@ impl Worker {
 
     /// Reads the bodies and computes what can be without the database, off the async threads.
     async fn prepare(&self, jobs: Vec<Job>) -> sql::Result<(Vec<Prepared>, Vec<(Job, Failure)>)> {
-        let config = self.parts.config.clone();
+        let parts = self.parts.clone();
         let each = move || {
             let mut prepared = Vec::with_capacity(jobs.len());
             let mut failed = Vec::new();
             for job in jobs {
-                let run = AssertUnwindSafe(|| handlers::prepare(&config, &job));
+                let run = AssertUnwindSafe(|| handlers::prepare(&parts, &job));
                 match std::panic::catch_unwind(run) {
                     Ok(Ok(task)) => prepared.push(Prepared { job, task }),
                     Ok(Err(error)) => failed.push((job, Failure::new(&error))),

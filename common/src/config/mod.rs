@@ -5,6 +5,7 @@
 //! mended in one go.
 
 mod mail;
+mod privacy;
 mod settings;
 
 use std::fmt;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 pub use mail::{Login, Server, Smtp, Tls};
+pub use privacy::{ExportStore, Privacy, S3};
 pub use settings::{Given, Origin, SETTINGS, Setting, Settings};
 
 use crate::bus;
@@ -90,6 +92,9 @@ pub struct Config {
     /// The pages that QR codes lead to are served.
     pub public_pages: bool,
     pub job_retention: Duration,
+    pub notification_retention: Duration,
+    pub event_retention: Duration,
+    pub privacy: Privacy,
     pub trusted_proxies: Vec<IpNet>,
     pub log_format: LogFormat,
     pub log_filter: String,
@@ -152,6 +157,10 @@ impl fmt::Display for Mistakes {
             "Every setting, its meaning and its default: `waybill config`."
         )
     }
+}
+
+fn days(days: u32) -> Duration {
+    Duration::from_secs(u64::from(days) * 86_400)
 }
 
 fn count(mistakes: usize) -> String {
@@ -274,6 +283,9 @@ impl<'a> Reader<'a> {
         let qr = self.qr(public_url.as_deref());
         let public_pages = self.flag("PUBLIC_PAGES");
         let retention = self.number("JOB_RETENTION_DAYS", 1, 3650);
+        let notification_retention = self.number("NOTIFICATION_RETENTION_DAYS", 1, 3650);
+        let event_retention = self.number("EVENT_RETENTION_DAYS", 1, 3650);
+        let privacy = self.privacy();
         let trusted_proxies = self.proxies();
         let log_format = self.log_format();
         let log_filter = self.log_filter();
@@ -306,7 +318,10 @@ impl<'a> Reader<'a> {
             payment_tolerance: Duration::from_secs(u64::from(tolerance?)),
             qr: qr?,
             public_pages: public_pages?,
-            job_retention: Duration::from_secs(u64::from(retention?) * 86_400),
+            job_retention: days(retention?),
+            notification_retention: days(notification_retention?),
+            event_retention: days(event_retention?),
+            privacy: privacy?,
             trusted_proxies: trusted_proxies?,
             log_format: log_format?,
             log_filter: log_filter?,

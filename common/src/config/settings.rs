@@ -218,6 +218,50 @@ pub const SETTINGS: &[Setting] = &[
         "How long bodies of finished jobs are kept",
     ),
     setting(
+        "NOTIFICATION_RETENTION_DAYS",
+        Some("90"),
+        "How long it is kept what customers were told",
+    ),
+    setting(
+        "EVENT_RETENTION_DAYS",
+        Some("90"),
+        "How long events are kept that have gone out",
+    ),
+    secret(
+        "PRIVACY_KEY",
+        "Key of the hashes by which erased people are known; never changes. Unset: the database has one",
+    ),
+    setting(
+        "PRIVACY_EXPORT_URL",
+        Some("file://data/exports"),
+        "Where exports of customers' data go: file://FOLDER or s3://BUCKET/PREFIX",
+    ),
+    setting(
+        "PRIVACY_EXPORT_S3_ENDPOINT",
+        None,
+        "Address of an S3 service of your own. Unset: the provider's, by region",
+    ),
+    setting(
+        "PRIVACY_EXPORT_S3_REGION",
+        Some("us-east-1"),
+        "Region of the bucket",
+    ),
+    secret(
+        "PRIVACY_EXPORT_S3_ACCESS_KEY_ID",
+        "Access key of the bucket",
+    ),
+    secret("PRIVACY_EXPORT_S3_SECRET_ACCESS_KEY", "Its secret"),
+    setting(
+        "PRIVACY_EXPORT_RETENTION_DAYS",
+        Some("30"),
+        "How long exports are kept",
+    ),
+    setting(
+        "PRIVACY_SHOP_REDACT_HOLD_SECONDS",
+        Some("3600"),
+        "How long the erasure of a shop waits and may be cancelled",
+    ),
+    setting(
         "TRUSTED_PROXIES",
         None,
         "Addresses or networks whose X-Forwarded-For counts, separated by commas",
@@ -243,6 +287,7 @@ const PREFIXES: &[&str] = &[
     "PAYMENT_",
     "QR_",
     "NOTIFICATION_",
+    "PRIVACY_",
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

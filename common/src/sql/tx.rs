@@ -69,6 +69,26 @@ impl Tx {
         Ok(())
     }
 
+    /// Goes through a gate that many may pass at a time, and stays in it until the end.
+    pub async fn share(&mut self, gate: i64) -> Result<()> {
+        self.gate("select pg_advisory_xact_lock_shared($1)", gate)
+            .await
+    }
+
+    /// Closes a gate: waits until all who passed it have ended, and keeps it closed until the
+    /// end of this transaction.
+    pub async fn close(&mut self, gate: i64) -> Result<()> {
+        self.gate("select pg_advisory_xact_lock($1)", gate).await
+    }
+
+    /// On SQLite there is one writer, so nobody else is in the gate.
+    async fn gate(&mut self, lock: &'static str, gate: i64) -> Result<()> {
+        match self.connection {
+            Connection::Postgres(_) => self.query(lock).bind(gate).fetch_all().await.map(|_| ()),
+            Connection::Sqlite(_) => Ok(()),
+        }
+    }
+
     /// Marks a point to which [`Tx::undo_to_savepoint`] returns.
     pub async fn savepoint(&mut self) -> Result<()> {
         self.command("savepoint job").await

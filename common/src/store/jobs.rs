@@ -429,6 +429,15 @@ pub async fn cut_bodies(db: &Db, before: Timestamp, limit: i64) -> Result<u64> {
     Ok(cut)
 }
 
+/// Cuts the body of one job, whatever its state.
+pub async fn forget_body(tx: &mut Tx, id: JobId) -> Result<()> {
+    tx.query("update jobs set body = null where id = $1")
+        .bind(id)
+        .execute()
+        .await?;
+    Ok(())
+}
+
 /// A job as an operator sees it: everything but the body.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Summary {

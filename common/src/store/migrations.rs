@@ -33,6 +33,11 @@ const ALL: &[(i64, &str, &str)] = &[
         "licenses",
         include_str!("../../../migrations/0004_licenses.sql"),
     ),
+    (
+        5,
+        "privacy",
+        include_str!("../../../migrations/0005_privacy.sql"),
+    ),
 ];
 
 /// Applies what is missing. Safe to call from several processes at once.

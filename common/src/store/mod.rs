@@ -2,6 +2,7 @@
 //! SQL stands here alone.
 
 pub mod api_keys;
+pub mod audit;
 pub mod checkout_sessions;
 pub mod customers;
 pub mod device_code_requests;
@@ -20,10 +21,13 @@ pub mod orders;
 pub mod orgs;
 pub mod payment_retries;
 pub mod payments;
+pub mod privacy_keys;
+pub mod privacy_requests;
 pub mod public_orders;
 pub mod qr_codes;
 pub mod refunds;
 pub mod shipments;
+pub mod subjects;
 pub mod subscriptions;
 pub mod users;
 mod versions;

@@ -795,11 +795,12 @@ async fn heavy_a_worker_killed_between_a_providers_effect_and_its_own_commit_doe
     })
     .await;
     orders.kill();
-    let calls = "select count(*) as n from jobs where source = 'internal' and state = 'ready'";
+    let calls = "select count(*) as n from jobs
+                 where kind in ('refunds/issue', 'fulfillments/request') and state = 'ready'";
     assert_eq!(service.count(calls).await, 2, "and nobody knows");
     let _again = start();
     within(Duration::from_mins(2), "the claims run out", async || {
-        service.jobs(State::Ready).await == 0
+        service.jobs(State::Ready).await == service.scheduled().await
     })
     .await;
     assert_eq!(service.jobs(State::Dead).await, 0);

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use common::clock::Timestamp;
 use common::job::{JobId, Queue, Source, State};
 use common::sql::{self, Tx};
+use common::store::audit;
 use common::store::events::{self, Event, Outlet};
 use common::store::jobs::{self, NewJob};
 use common::store::orders::records::Key;
@@ -36,6 +37,15 @@ pub struct Effects<'a> {
     events: Vec<Event>,
     jobs: Vec<NewJob>,
     rings: Vec<Ring>,
+    audited: Vec<Audited>,
+}
+
+/// An entry of the audit.
+struct Audited {
+    action: &'static str,
+    object_id: String,
+    shop: Option<String>,
+    details: Value,
 }
 
 impl<'a> Effects<'a> {
@@ -46,6 +56,7 @@ impl<'a> Effects<'a> {
             events: Vec::new(),
             jobs: Vec::new(),
             rings: Vec::new(),
+            audited: Vec::new(),
         }
     }
 
@@ -62,6 +73,28 @@ impl<'a> Effects<'a> {
     /// Tells what happened to a payment, a session or a subscription, which are of no shop.
     pub fn event_of(&mut self, id: &str, last: &mut Timestamp, kind: &'static str, body: Value) {
         self.tell(None, id, last, kind, body);
+    }
+
+    /// Tells what became of a privacy request, to the merchant's systems and in the audit.
+    pub fn request(
+        &mut self,
+        shop: &str,
+        id: JobId,
+        kind: &'static str,
+        action: &'static str,
+        details: Value,
+    ) {
+        let id = id.to_string();
+        let mut body = details.clone();
+        body["request_id"] = Value::from(id.as_str());
+        body["shop"] = Value::from(shop);
+        self.tell(Some(shop), &id, &mut Timestamp(0), kind, body);
+        self.audited.push(Audited {
+            action,
+            object_id: id,
+            shop: Some(shop.to_owned()),
+            details,
+        });
     }
 
     /// `last` is the time in the id of the object's event before this one, and moves on: ids
@@ -149,6 +182,21 @@ impl<'a> Effects<'a> {
         events::insert(tx, &self.events, outlet, self.now).await?;
         let jobs: Vec<&NewJob> = self.jobs.iter().collect();
         jobs::insert(tx, &jobs).await
+    }
+
+    /// Writes the audit, which is locked from then on: last of all.
+    pub async fn audit(&self, tx: &mut Tx) -> sql::Result<()> {
+        for entry in &self.audited {
+            let new = audit::New {
+                actor: audit::WORKER,
+                action: entry.action,
+                object_id: &entry.object_id,
+                shop: entry.shop.as_deref(),
+                details: entry.details.clone(),
+            };
+            audit::append(tx, self.context.keys, new, self.now).await?;
+        }
+        Ok(())
     }
 
     /// The jobs to be rung after the commit.

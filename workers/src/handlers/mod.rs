@@ -10,6 +10,7 @@ mod fulfillments;
 mod notifications;
 mod orders;
 mod payments;
+mod privacy;
 mod refunds;
 mod retries;
 mod sessions;
@@ -19,9 +20,11 @@ use anyhow::{Result, bail};
 use common::clock::Clock;
 use common::config::Config;
 use common::job::{Job, Queue};
+use common::privacy::Keys;
+use common::process::Parts;
 use common::provider::payment::{Payment, Refunded};
 use common::provider::storefront::{Requested, Storefront};
-use common::sql::{self, Db, Tx};
+use common::sql::{self, Tx};
 
 pub use effects::{Effects, Ring};
 
@@ -45,6 +48,7 @@ pub enum Answer {
     Refund(Refunded),
     Retry(retries::Tried),
     Mail(notifications::Ended),
+    Privacy(Box<privacy::Done>),
     /// It was not asked: by now nothing is wanted of it.
     NotAsked,
 }
@@ -86,6 +90,7 @@ impl Providers {
 pub struct Context<'a> {
     pub config: &'a Config,
     pub clock: &'a Clock,
+    pub keys: &'a Keys,
 }
 
 const ORDERS: &[&str] = &[
@@ -114,11 +119,11 @@ pub fn kinds(queue: Queue) -> &'static [&'static str] {
     match queue {
         Queue::Orders => ORDERS,
         Queue::Payments => PAYMENTS,
-        Queue::Privacy => &[],
+        Queue::Privacy => privacy::KINDS,
     }
 }
 
-/// True for the kinds that ask a provider.
+/// True for the kinds that ask a provider, or take longer than a transaction should.
 pub fn is_call(kind: &str) -> bool {
     [
         fulfillments::KIND,
@@ -127,16 +132,17 @@ pub fn is_call(kind: &str) -> bool {
         notifications::KIND,
     ]
     .contains(&kind)
+        || privacy::KINDS.contains(&kind)
 }
 
 /// The pure half of the handler of the job's kind.
-pub fn prepare(config: &Config, job: &Job) -> Result<Task> {
+pub fn prepare(parts: &Parts, job: &Job) -> Result<Task> {
     match job.kind.as_str() {
         kind if payments::is_event(kind) || kind == payments::LINK => {
             Ok(Task::Payment(payments::prepare(job)?))
         }
         kind if kind.starts_with("orders/") => {
-            Ok(Task::Order(Box::new(orders::prepare(config, job)?)))
+            Ok(Task::Order(Box::new(orders::prepare(&parts.config, job)?)))
         }
         kind => bail!("there is no handler for {kind}"),
     }
@@ -165,7 +171,8 @@ pub async fn apply<'a>(
 }
 
 /// Asks the provider. The job's id is the idempotency key.
-pub async fn call(db: &Db, config: &Config, providers: &Providers, job: &Job) -> Result<Answer> {
+pub async fn call(parts: &Parts, providers: &Providers, job: &Job) -> Result<Answer> {
+    let Parts { db, config, .. } = parts;
     match job.kind.as_str() {
         fulfillments::KIND => fulfillments::call(db, providers, job).await,
         refunds::KIND => refunds::call(db, providers, job).await,
@@ -173,6 +180,7 @@ pub async fn call(db: &Db, config: &Config, providers: &Providers, job: &Job) ->
         notifications::KIND => {
             notifications::call(db, config, providers.mailer.as_ref(), job).await
         }
+        kind if privacy::KINDS.contains(&kind) => privacy::call(parts, job).await,
         kind => bail!("there is no call for {kind}"),
     }
 }
@@ -192,12 +200,14 @@ pub async fn record<'a>(
         Answer::Refund(answer) => refunds::record(&mut effects, tx, job, answer).await?,
         Answer::Retry(answer) => retries::record(&mut effects, tx, job, answer).await?,
         Answer::Mail(ended) => notifications::record(tx, job, ended, effects.now).await?,
+        Answer::Privacy(done) => privacy::record(&mut effects, tx, job, done).await?,
         Answer::NotAsked if job.kind == retries::KIND => {
             retries::not_asked(tx, job, effects.now).await?;
         }
         Answer::NotAsked => {}
     }
     effects.write(tx).await?;
+    effects.audit(tx).await?;
     Ok(effects)
 }
 
@@ -209,7 +219,11 @@ pub async fn gave_up(context: Context<'_>, tx: &mut Tx, job: &Job, error: &str) 
         refunds::KIND => refunds::gave_up(&mut effects, tx, job, error).await?,
         retries::KIND => retries::gave_up(tx, job, effects.now).await?,
         notifications::KIND => notifications::gave_up(tx, job, error, effects.now).await?,
+        kind if privacy::KINDS.contains(&kind) => {
+            privacy::gave_up(&mut effects, tx, job, error).await?;
+        }
         _ => {}
     }
-    effects.write(tx).await
+    effects.write(tx).await?;
+    effects.audit(tx).await
 }

@@ -20,7 +20,7 @@ use common::config::{Config, Mode, Settings};
 use common::job::{Queue, State};
 use common::process::{Parts, open_database};
 use common::sql::Db;
-use common::store::{api_keys, jobs};
+use common::store::{api_keys, jobs, privacy_keys};
 use reqwest::{RequestBuilder, Response};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -147,8 +147,11 @@ impl Options {
         let config =
             Config::load(&settings, Mode::Production).unwrap_or_else(|wrong| panic!("{wrong}"));
         let _ = common::metrics::install();
+        let db = open_database(&config.database_url, 12).await.unwrap();
+        let keys = privacy_keys::load(&db, config.privacy.key.as_ref(), &self.clock).await;
         let parts = Parts {
-            db: open_database(&config.database_url, 12).await.unwrap(),
+            db,
+            keys: Arc::new(keys.unwrap()),
             bus: match &config.amqp_url {
                 Some(url) => Bus::rabbitmq(url, &config.amqp_prefix).unwrap(),
                 None => Bus::local(),

@@ -1,0 +1,283 @@
+//! Privacy requests: what their bodies say, who is meant, and the keyed hashes by which a
+//! person is recognized after everything else about them is gone.
+//!
+//! Topic and shop headers are not signed, so a captured body could be sent again under
+//! another topic. Each topic therefore requires its own keys and refuses the others'
+//! (`customers/redact` of a `shop/redact` body and the like), and says its shop itself.
+
+mod keys;
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::json::{self, At, Field, Problem, Unreadable};
+
+pub use self::keys::{Key, Keys};
+
+/// How long after its delivery a request must be done (spec, Limits).
+pub const PERIOD: Duration = Duration::from_hours(30 * 24);
+/// How long before the deadline it is warned of, and alarm is given (spec, Events).
+pub const WARNING: Duration = Duration::from_hours(7 * 24);
+pub const ALARM: Duration = Duration::from_hours(48);
+
+/// The longest shop domain.
+const SHOP_LEN: usize = 255;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Topic {
+    DataRequest,
+    Redact,
+    ShopRedact,
+}
+
+/// Where a request stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Received,
+    /// An operator may cancel it still.
+    Held,
+    Done,
+    Cancelled,
+    /// It was given up; `waybill privacy retry` starts it again.
+    Failed,
+}
+
+/// Whom a request is about, as far as it says. Debug shows the number alone.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Person {
+    pub id: Option<i64>,
+    pub email: Option<String>,
+    pub phone: Option<String>,
+}
+
+/// What a body asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    pub topic: Topic,
+    /// In lower case.
+    pub shop: String,
+    /// Default for a shop.
+    pub person: Person,
+    /// Orders that it names.
+    pub orders: Vec<i64>,
+}
+
+impl Request {
+    /// Reads a body under the topic that it came with. An error is final.
+    pub fn read(topic: Topic, body: &[u8]) -> Result<Self, Unreadable> {
+        let body: Body = json::object(body)?;
+        for (name, field) in body.foreign(topic) {
+            if field.is_told() {
+                return Err(Problem::Foreign).at(name);
+            }
+        }
+        let shop = required(body.shop_domain.text()).at("shop_domain")?;
+        if shop.len() > SHOP_LEN || !shop.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(Problem::NotAnId).at("shop_domain");
+        }
+        let (person, orders) = match topic {
+            Topic::ShopRedact => (Person::default(), Vec::new()),
+            Topic::DataRequest => (
+                person(body.customer)?,
+                orders(body.orders_requested).at("orders_requested")?,
+            ),
+            Topic::Redact => (
+                person(body.customer)?,
+                orders(body.orders_to_redact).at("orders_to_redact")?,
+            ),
+        };
+        if topic != Topic::ShopRedact && person == Person::default() && orders.is_empty() {
+            return Err(Problem::Missing).at("customer");
+        }
+        Ok(Request {
+            topic,
+            shop: shop.to_ascii_lowercase(),
+            person,
+            orders,
+        })
+    }
+}
+
+impl Topic {
+    pub const ALL: [Topic; 3] = [Topic::DataRequest, Topic::Redact, Topic::ShopRedact];
+
+    pub fn parse(topic: &str) -> Option<Self> {
+        Topic::ALL.into_iter().find(|it| it.as_str() == topic)
+    }
+
+    /// In the provider's spelling.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Topic::DataRequest => "customers/data_request",
+            Topic::Redact => "customers/redact",
+            Topic::ShopRedact => "shop/redact",
+        }
+    }
+}
+
+impl State {
+    pub const ALL: [State; 5] = [
+        State::Received,
+        State::Held,
+        State::Done,
+        State::Cancelled,
+        State::Failed,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Received => "received",
+            State::Held => "held",
+            State::Done => "done",
+            State::Cancelled => "cancelled",
+            State::Failed => "failed",
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("is not one of received, held, done, cancelled, failed")]
+pub struct UnknownState;
+
+impl FromStr for State {
+    type Err = UnknownState;
+
+    fn from_str(text: &str) -> Result<Self, UnknownState> {
+        let mut all = State::ALL.into_iter();
+        all.find(|state| state.as_str() == text).ok_or(UnknownState)
+    }
+}
+
+impl std::fmt::Debug for Person {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Person")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An address as it is compared: without surrounding space, in lower case.
+pub fn email(text: &str) -> String {
+    text.trim().to_lowercase()
+}
+
+/// A telephone number as it is compared: its digits. None when there are too few to tell two
+/// people apart.
+pub fn phone(text: &str) -> Option<String> {
+    let digits: String = text.chars().filter(char::is_ascii_digit).collect();
+    (digits.len() >= 6).then_some(digits)
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Body<'a> {
+    shop_domain: Field<'a>,
+    customer: Field<'a>,
+    orders_requested: Field<'a>,
+    orders_to_redact: Field<'a>,
+    data_request: Field<'a>,
+    id: Field<'a>,
+    line_items: Field<'a>,
+}
+
+impl<'a> Body<'a> {
+    /// What only bodies of other topics have.
+    fn foreign(&self, topic: Topic) -> Vec<(&'static str, Field<'a>)> {
+        let mut fields = vec![("id", self.id), ("line_items", self.line_items)];
+        if topic != Topic::DataRequest {
+            fields.push(("orders_requested", self.orders_requested));
+            fields.push(("data_request", self.data_request));
+        }
+        if topic != Topic::Redact {
+            fields.push(("orders_to_redact", self.orders_to_redact));
+        }
+        if topic == Topic::ShopRedact {
+            fields.push(("customer", self.customer));
+        }
+        fields
+    }
+}
+
+fn required<T>(read: Result<Option<T>, Problem>) -> Result<T, Problem> {
+    read?.ok_or(Problem::Missing)
+}
+
+fn person(field: Field) -> Result<Person, Unreadable> {
+    #[derive(Default, Deserialize)]
+    #[serde(default, bound(deserialize = "'de: 'a"))]
+    struct Fields<'a> {
+        id: Field<'a>,
+        email: Field<'a>,
+        phone: Field<'a>,
+    }
+
+    let fields = required(field.object::<Fields>()).at("customer")?;
+    Ok(Person {
+        id: fields.id.id().at("customer.id")?,
+        email: fields.email.text().at("customer.email")?,
+        phone: fields.phone.text().at("customer.phone")?,
+    })
+}
+
+/// The key must be there: it tells a request from the others. Its list may be empty.
+fn orders(field: Field) -> Result<Vec<i64>, Problem> {
+    if !field.is_told() {
+        return Err(Problem::Missing);
+    }
+    let values = field.values()?.into_iter();
+    values.map(|value| required(value.id())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REQUEST: &str = r#"{"shop_id":7,"shop_domain":"Acme.example","orders_requested":[1,"2"],
+        "customer":{"id":9,"email":"Ann@Example.com","phone":null},"data_request":{"id":3}}"#;
+    const REDACT: &str = r#"{"shop_id":7,"shop_domain":"acme.example","orders_to_redact":[],
+        "customer":{"email":"ann@example.com"}}"#;
+    const SHOP: &str = r#"{"shop_id":7,"shop_domain":"acme.example"}"#;
+
+    #[test]
+    fn a_request_says_its_shop_whom_it_is_about_and_which_orders() {
+        let read = Request::read(Topic::DataRequest, REQUEST.as_bytes()).unwrap();
+        assert_eq!(read.shop, "acme.example");
+        assert_eq!(read.orders, [1, 2]);
+        assert_eq!(read.person.id, Some(9));
+        assert_eq!(read.person.email.as_deref(), Some("Ann@Example.com"));
+        let read = Request::read(Topic::Redact, REDACT.as_bytes()).unwrap();
+        assert_eq!((read.person.id, read.orders.len()), (None, 0));
+        let read = Request::read(Topic::ShopRedact, SHOP.as_bytes()).unwrap();
+        assert_eq!(read.person, Person::default());
+    }
+
+    #[test]
+    fn a_body_is_read_under_its_own_topic_alone() {
+        let bodies = [REQUEST, REDACT, SHOP];
+        for (i, topic) in Topic::ALL.into_iter().enumerate() {
+            for (j, body) in bodies.iter().enumerate() {
+                let read = Request::read(topic, body.as_bytes());
+                assert_eq!(read.is_ok(), i == j, "{} with body {j}", topic.as_str());
+            }
+        }
+        let order = r#"{"id":1,"shop_domain":"acme.example","line_items":[]}"#;
+        for topic in Topic::ALL {
+            assert!(Request::read(topic, order.as_bytes()).is_err());
+        }
+    }
+
+    #[test]
+    fn a_request_about_nobody_is_refused() {
+        let nobody = r#"{"shop_domain":"acme.example","orders_to_redact":[],"customer":{}}"#;
+        assert!(Request::read(Topic::Redact, nobody.as_bytes()).is_err());
+    }
+
+    #[test]
+    fn numbers_and_addresses_are_compared_however_they_are_written() {
+        assert_eq!(email(" Ann@Example.COM "), email("ann@example.com"));
+        assert_eq!(phone("+1 (555) 123-4567"), phone("15551234567"));
+        assert_eq!(phone("12 34"), None);
+    }
+}

@@ -1,0 +1,150 @@
+//! Keyed hashes (HMAC-SHA256) of what identifies a person, of audit entries and of links, and
+//! the signatures of receipts (Ed25519, RFC 8032): all from one secret, each for its purpose.
+
+use std::fmt;
+
+use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
+use uuid::Uuid;
+
+use super::{email, phone};
+
+/// The secret behind tombstones, the audit, links and receipts. Debug does not show it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Keys {
+    secret: Vec<u8>,
+}
+
+/// What a tombstone is recognized by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key<'a> {
+    Customer(i64),
+    Order(i64),
+    /// As anyone may write it.
+    Email(&'a str),
+    /// As anyone may write it.
+    Phone(&'a str),
+    /// An agreement by which orders and payments find each other.
+    Pact(&'a str),
+    Payment(&'a str),
+    /// The shop itself.
+    Shop,
+}
+
+impl Keys {
+    pub fn new(secret: Vec<u8>) -> Self {
+        Keys { secret }
+    }
+
+    /// The tombstone's key in a shop. None for a telephone number that is none.
+    pub fn subject(&self, shop: &str, key: Key<'_>) -> Option<Uuid> {
+        let (kind, value) = match key {
+            Key::Customer(id) => ("customer", id.to_string()),
+            Key::Order(id) => ("order", id.to_string()),
+            Key::Email(text) => ("email", email(text)),
+            Key::Phone(text) => ("phone", phone(text)?),
+            Key::Pact(id) => ("pact", id.to_owned()),
+            Key::Payment(id) => ("payment", id.to_owned()),
+            Key::Shop => ("shop", String::new()),
+        };
+        Some(self.short("subject", &[shop, kind, &value]))
+    }
+
+    /// What two deliveries of one body have in common.
+    pub fn body(&self, body: &[u8]) -> Uuid {
+        short(self.digest("body", &[body]))
+    }
+
+    /// The code of parts that nobody else can make, for one purpose.
+    pub fn code(&self, purpose: &str, parts: &[&[u8]]) -> [u8; 32] {
+        self.digest(purpose, parts)
+    }
+
+    /// What a secret is recognized by.
+    pub fn fingerprint(&self) -> [u8; 32] {
+        self.digest("fingerprint", &[])
+    }
+
+    /// An Ed25519 signature, 64 bytes.
+    pub fn sign(&self, message: &[u8]) -> Vec<u8> {
+        self.pair().sign(message).as_ref().to_vec()
+    }
+
+    /// The public key that verifies it, 32 bytes.
+    pub fn public(&self) -> Vec<u8> {
+        self.pair().public_key().as_ref().to_vec()
+    }
+
+    fn pair(&self) -> Ed25519KeyPair {
+        let seed = self.digest("receipt", &[]);
+        Ed25519KeyPair::from_seed_unchecked(&seed).expect("a seed is 32 bytes")
+    }
+
+    fn short(&self, purpose: &str, parts: &[&str]) -> Uuid {
+        let parts: Vec<&[u8]> = parts.iter().map(|part| part.as_bytes()).collect();
+        short(self.digest(purpose, &parts))
+    }
+
+    /// Each part with its length before it, so that no two lists of parts are one text.
+    fn digest(&self, purpose: &str, parts: &[&[u8]]) -> [u8; 32] {
+        let mut mac =
+            Hmac::<Sha256>::new_from_slice(&self.secret).expect("HMAC takes keys of any length");
+        for part in std::iter::once(purpose.as_bytes()).chain(parts.iter().copied()) {
+            mac.update(&(part.len() as u64).to_be_bytes());
+            mac.update(part);
+        }
+        mac.finalize().into_bytes().into()
+    }
+}
+
+/// The first 128 bits.
+fn short(digest: [u8; 32]) -> Uuid {
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    Uuid::from_bytes(bytes)
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Keys")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_of_its_secret_shop_and_kind_alone() {
+        let keys = Keys::new(vec![1; 32]);
+        let one = keys.subject("a", Key::Customer(7));
+        assert_eq!(one, keys.subject("a", Key::Customer(7)));
+        for other in [
+            keys.subject("b", Key::Customer(7)),
+            keys.subject("a", Key::Order(7)),
+            keys.subject("a", Key::Customer(8)),
+            Keys::new(vec![2; 32]).subject("a", Key::Customer(7)),
+        ] {
+            assert_ne!(one, other);
+        }
+        let email = |text| keys.subject("a", Key::Email(text));
+        assert_eq!(email("Ann@Example.com "), email("ann@example.com"));
+        assert_eq!(keys.subject("a", Key::Phone("1-2")), None);
+        assert_ne!(
+            keys.code("x", &[b"ab", b"c"]),
+            keys.code("x", &[b"a", b"bc"])
+        );
+    }
+
+    #[test]
+    fn a_receipt_is_verified_with_the_public_key_alone() {
+        let keys = Keys::new(vec![1; 32]);
+        let signature = keys.sign(b"done");
+        let public = UnparsedPublicKey::new(&ED25519, keys.public());
+        assert!(public.verify(b"done", &signature).is_ok());
+        assert!(public.verify(b"gone", &signature).is_err());
+    }
+}

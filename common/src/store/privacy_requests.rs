@@ -1,0 +1,352 @@
+//! The `privacy_requests` table: every request that a storefront passed on, with its deadline
+//! and what became of it. Written with the request's job, and never deleted.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::clock::Timestamp;
+use crate::privacy::{ALARM, Key, Keys, Request, State, Topic, WARNING};
+use crate::sql::{Db, Error, Result, Row, Tx, column};
+use crate::store::jobs::NewJob;
+
+use super::{audit, parsed};
+
+/// A request as it is shown.
+#[derive(Clone, Debug, Serialize)]
+pub struct Entry {
+    pub id: Uuid,
+    pub topic: String,
+    pub shop: String,
+    pub customer_id: Option<i64>,
+    /// The earlier request with the same body.
+    pub repeats: Option<Uuid>,
+    pub state: String,
+    pub received_at: Timestamp,
+    pub due_at: Timestamp,
+    pub held_until: Option<Timestamp>,
+    pub finished_at: Option<Timestamp>,
+    pub warned_at: Option<Timestamp>,
+    pub alarmed_at: Option<Timestamp>,
+    pub overdue_at: Option<Timestamp>,
+    /// Failed runs so far, when the next one is, and why the last one failed.
+    pub attempts: i64,
+    pub next_run_at: Option<Timestamp>,
+    pub last_error: Option<String>,
+    /// What was counted, as far as it has come.
+    pub progress: Value,
+    pub export: Option<Export>,
+    /// What was done, signed.
+    pub receipt: Option<Value>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Export {
+    /// Of the document, in hex.
+    pub sha256: String,
+    pub bytes: i64,
+    pub expires_at: Timestamp,
+    pub removed_at: Option<Timestamp>,
+}
+
+/// Enters the requests of jobs that are inserted with them. One whose body cannot be read was
+/// refused before.
+pub async fn open(tx: &mut Tx, keys: &Keys, jobs: &[&NewJob]) -> Result<()> {
+    for job in jobs {
+        let Some(request) =
+            Topic::parse(&job.kind).and_then(|topic| Request::read(topic, &job.body).ok())
+        else {
+            continue;
+        };
+        let body_key = keys.body(&job.body);
+        let repeats = tx
+            .query(
+                "select id from privacy_requests where body_key = $1 order by received_at, id limit 1",
+            )
+            .bind(body_key)
+            .fetch_optional()
+            .await?;
+        let repeats: Option<Uuid> = repeats.map(|row| row.get("id")).transpose()?;
+        if repeats.is_some() {
+            metrics::counter!("waybill_privacy_requests_repeated_total", "topic" => request.topic.as_str())
+                .increment(1);
+        }
+        let is_held = job.run_at > job.created_at;
+        let state = if is_held {
+            State::Held
+        } else {
+            State::Received
+        };
+        let key = |key| keys.subject(&request.shop, key);
+        let columns = [
+            column("id", [job.id]),
+            column("topic", [request.topic.as_str()]),
+            column("shop", [request.shop.as_str()]),
+            column("customer_id", [request.person.id]),
+            column(
+                "email_key",
+                [request
+                    .person
+                    .email
+                    .as_deref()
+                    .and_then(|it| key(Key::Email(it)))],
+            ),
+            column(
+                "phone_key",
+                [request
+                    .person
+                    .phone
+                    .as_deref()
+                    .and_then(|it| key(Key::Phone(it)))],
+            ),
+            column("body_key", [body_key]),
+            column("repeats", [repeats]),
+            column("state", [state.as_str()]),
+            column("received_at", [job.created_at.0]),
+            column(
+                "due_at",
+                [job.deadline_at
+                    .unwrap_or(job.created_at.plus(crate::privacy::PERIOD))
+                    .0],
+            ),
+            column("held_until", [is_held.then_some(job.run_at.0)]),
+        ];
+        tx.insert("privacy_requests", &columns, "on conflict (id) do nothing")
+            .await?;
+        let new = audit::New {
+            actor: audit::STOREFRONT,
+            action: "request.received",
+            object_id: &job.id.to_string(),
+            shop: Some(&request.shop),
+            details: json!({
+                "topic": request.topic.as_str(),
+                "customer_id": request.person.id,
+                "repeats": repeats,
+            }),
+        };
+        audit::append(tx, keys, new, job.created_at).await?;
+    }
+    Ok(())
+}
+
+/// Which requests are listed.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    pub state: Option<State>,
+    pub topic: Option<Topic>,
+    pub shop: Option<String>,
+    /// Only those that are neither done nor cancelled.
+    pub open: bool,
+}
+
+pub async fn find(db: &Db, id: Uuid) -> Result<Option<Entry>> {
+    let row = db
+        .query(
+            "select privacy_requests.*, jobs.attempts, jobs.run_at, jobs.last_error,
+                    jobs.state as job_state
+             from privacy_requests left join jobs on jobs.id = privacy_requests.id
+             where privacy_requests.id = $1",
+        )
+        .bind(id)
+        .fetch_optional()
+        .await?;
+    row.as_ref().map(read).transpose()
+}
+
+/// By deadline, the nearest first.
+pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Entry>> {
+    let rows = db
+        .query(
+            "select privacy_requests.*, jobs.attempts, jobs.run_at, jobs.last_error,
+                    jobs.state as job_state
+             from privacy_requests left join jobs on jobs.id = privacy_requests.id
+             where ($1 = '' or privacy_requests.state = $1)
+               and ($2 = '' or privacy_requests.topic = $2)
+               and ($3 = '' or privacy_requests.shop = $3)
+               and ($4 = 0 or privacy_requests.finished_at is null)
+             order by privacy_requests.due_at, privacy_requests.id
+             limit $5",
+        )
+        .bind(filter.state.map_or("", State::as_str))
+        .bind(filter.topic.map_or("", Topic::as_str))
+        .bind(filter.shop.as_deref().unwrap_or_default())
+        .bind(i64::from(filter.open))
+        .bind(limit)
+        .fetch_all()
+        .await?;
+    rows.iter().map(read).collect()
+}
+
+/// The state alone.
+pub async fn state(tx: &mut Tx, id: Uuid) -> Result<Option<State>> {
+    let row = tx
+        .query("select state from privacy_requests where id = $1 for update")
+        .bind(id)
+        .fetch_optional()
+        .await?;
+    row.map(|row| {
+        let text: String = row.get("state")?;
+        text.parse().map_err(|error| Error::Decode(Box::new(error)))
+    })
+    .transpose()
+}
+
+/// How far a request has come, as JSON; it must not be finished.
+pub async fn progress(db: &Db, id: Uuid) -> Result<Option<Value>> {
+    let row = db
+        .query("select progress from privacy_requests where id = $1")
+        .bind(id)
+        .fetch_optional()
+        .await?;
+    let text: Option<String> = match row {
+        Some(row) => row.get("progress")?,
+        None => None,
+    };
+    text.map(|text| parsed(&text)).transpose()
+}
+
+pub async fn note_progress(tx: &mut Tx, id: Uuid, progress: &impl Serialize) -> Result<()> {
+    tx.query("update privacy_requests set progress = $1 where id = $2")
+        .bind(super::json(progress)?)
+        .bind(id)
+        .execute()
+        .await?;
+    Ok(())
+}
+
+/// Moves a request from one of the states to another. False: it was in none of them.
+pub async fn set_state(
+    tx: &mut Tx,
+    id: Uuid,
+    from: &[State],
+    to: State,
+    now: Timestamp,
+) -> Result<bool> {
+    let is_end = matches!(to, State::Done | State::Cancelled);
+    let from: Vec<String> = from.iter().map(|state| state.as_str().to_owned()).collect();
+    let changed = tx
+        .query(
+            "update privacy_requests set state = $1, finished_at = $2
+             where id = $3 and state in ($4..)",
+        )
+        .bind(to.as_str())
+        .bind(is_end.then_some(now.0))
+        .bind(id)
+        .bind(from)
+        .execute()
+        .await?;
+    Ok(changed == 1)
+}
+
+pub async fn set_receipt(tx: &mut Tx, id: Uuid, receipt: &Value) -> Result<()> {
+    tx.query("update privacy_requests set receipt = $1 where id = $2")
+        .bind(receipt.to_string())
+        .bind(id)
+        .execute()
+        .await?;
+    Ok(())
+}
+
+/// A deadline that comes near, or has passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// Seven days are left.
+    Warning,
+    /// Two days are left.
+    Alarm,
+    Overdue,
+}
+
+/// Requests of which this notice is due, marked as told: each is told once, whoever looks.
+pub async fn take_notices(
+    tx: &mut Tx,
+    notice: Notice,
+    now: Timestamp,
+    limit: i64,
+) -> Result<Vec<Uuid>> {
+    let (query, until) = match notice {
+        Notice::Warning => (
+            tx.query(
+                "update privacy_requests set warned_at = $1
+                 where id in (
+                     select id from privacy_requests
+                     where finished_at is null and warned_at is null and due_at <= $2
+                     order by due_at, id limit $3 for update skip locked
+                 )
+                 returning id",
+            ),
+            now.plus(WARNING),
+        ),
+        Notice::Alarm => (
+            tx.query(
+                "update privacy_requests set alarmed_at = $1
+                 where id in (
+                     select id from privacy_requests
+                     where finished_at is null and alarmed_at is null and due_at <= $2
+                     order by due_at, id limit $3 for update skip locked
+                 )
+                 returning id",
+            ),
+            now.plus(ALARM),
+        ),
+        Notice::Overdue => (
+            tx.query(
+                "update privacy_requests set overdue_at = $1
+                 where id in (
+                     select id from privacy_requests
+                     where finished_at is null and overdue_at is null and due_at <= $2
+                     order by due_at, id limit $3 for update skip locked
+                 )
+                 returning id",
+            ),
+            now,
+        ),
+    };
+    let rows = query
+        .bind(now.0)
+        .bind(until.0)
+        .bind(limit)
+        .fetch_all()
+        .await?;
+    rows.iter().map(|row| row.get("id")).collect()
+}
+
+fn read(row: &Row) -> Result<Entry> {
+    let time = |name| Ok::<_, Error>(row.get::<Option<i64>>(name)?.map(Timestamp));
+    let value = |name| {
+        let text: Option<String> = row.get(name)?;
+        text.map(|text| parsed(&text)).transpose()
+    };
+    let sha256: Option<String> = row.get("export_sha256")?;
+    let export = match (sha256, time("export_expires_at")?) {
+        (Some(sha256), Some(expires_at)) => Some(Export {
+            sha256,
+            bytes: row.get::<Option<i64>>("export_bytes")?.unwrap_or_default(),
+            expires_at,
+            removed_at: time("export_removed_at")?,
+        }),
+        _ => None,
+    };
+    let is_ready = row.get::<Option<String>>("job_state")?.as_deref() == Some("ready");
+    Ok(Entry {
+        id: row.get("id")?,
+        topic: row.get("topic")?,
+        shop: row.get("shop")?,
+        customer_id: row.get("customer_id")?,
+        repeats: row.get("repeats")?,
+        state: row.get("state")?,
+        received_at: Timestamp(row.get("received_at")?),
+        due_at: Timestamp(row.get("due_at")?),
+        held_until: time("held_until")?,
+        finished_at: time("finished_at")?,
+        warned_at: time("warned_at")?,
+        alarmed_at: time("alarmed_at")?,
+        overdue_at: time("overdue_at")?,
+        attempts: row.get::<Option<i64>>("attempts")?.unwrap_or_default(),
+        next_run_at: time("run_at")?.filter(|_| is_ready),
+        last_error: row.get("last_error")?,
+        progress: value("progress")?.unwrap_or_default(),
+        export,
+        receipt: value("receipt")?,
+    })
+}

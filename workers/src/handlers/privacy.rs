@@ -1,0 +1,175 @@
+//! Privacy requests. Each is a call (`call.rs`): it reads and writes in many small steps of its
+//! own, each harmless when it is done again, and one transaction at the end records what was
+//! done: the request, its receipt, an event, the audit.
+
+mod erase;
+mod export;
+mod shop;
+
+use anyhow::{Result, anyhow};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use common::job::Job;
+use common::privacy::{Request, State, Topic};
+use common::process::Parts;
+use common::sql::{self, Tx};
+use common::store::jobs;
+use common::store::privacy_requests;
+use serde_json::{Value, json};
+
+use super::Answer;
+use super::effects::Effects;
+use crate::failure::permanent;
+
+/// Erases again what came late about somebody whose data was erased; ids alone in its body.
+pub const AGAIN: &str = "privacy/erase_again";
+
+pub const KINDS: &[&str] = &[
+    "customers/data_request",
+    "customers/redact",
+    "shop/redact",
+    AGAIN,
+];
+
+/// The spec's code of a request that failed.
+pub const FAILED: &str = "COMMERCE_007";
+
+/// What a request came to.
+pub struct Done {
+    /// `export.written`, `customer.erased`, ..
+    pub action: &'static str,
+    /// How many of what, as a JSON object; no personal data.
+    pub counts: Value,
+    pub export: Option<Written>,
+}
+
+/// An export that was written, read back and compared.
+pub struct Written {
+    /// Of the document, in hex.
+    pub sha256: String,
+    pub bytes: i64,
+}
+
+pub async fn call(parts: &Parts, job: &Job) -> Result<Answer> {
+    let done = match Topic::parse(&job.kind) {
+        None => erase::again(parts, job).await?,
+        Some(topic) => {
+            if is_over(parts, job).await? {
+                return Ok(Answer::NotAsked);
+            }
+            let request = Request::read(topic, &job.body).map_err(permanent)?;
+            match topic {
+                Topic::DataRequest => export::write(parts, job, &request).await?,
+                Topic::Redact => erase::customer(parts, job, &request).await?,
+                Topic::ShopRedact => shop::erase(parts, job, &request).await?,
+            }
+        }
+    };
+    Ok(Answer::Privacy(Box::new(done)))
+}
+
+/// It was cancelled, or is done already.
+async fn is_over(parts: &Parts, job: &Job) -> Result<bool> {
+    let entry = privacy_requests::find(&parts.db, job.id).await?;
+    let entry = entry.ok_or_else(|| permanent(anyhow!("the request is not in the ledger")))?;
+    Ok(matches!(
+        entry.state.parse(),
+        Ok(State::Cancelled | State::Done)
+    ))
+}
+
+/// Records what was done, for a job that was marked done in `tx`.
+pub async fn record(effects: &mut Effects<'_>, tx: &mut Tx, job: &Job, done: &Done) -> Result<()> {
+    let Some(topic) = Topic::parse(&job.kind) else {
+        let shop = job.shop.as_deref().unwrap_or_default();
+        effects.request(
+            shop,
+            job.id,
+            "privacy.erased_again",
+            done.action,
+            done.counts.clone(),
+        );
+        return Ok(());
+    };
+    let now = effects.now;
+    let from = [State::Received, State::Held, State::Failed];
+    if !privacy_requests::set_state(tx, job.id, &from, State::Done, now).await? {
+        return Ok(());
+    }
+    let request = Request::read(topic, &job.body).map_err(permanent)?;
+    privacy_requests::note_progress(tx, job.id, &done.counts).await?;
+    if let Some(written) = &done.export {
+        export::record(effects, tx, job, &request, written).await?;
+    }
+    let receipt = receipt(effects, job, &request, done);
+    privacy_requests::set_receipt(tx, job.id, &receipt).await?;
+    // Its body names the customer, and nobody will need it again.
+    jobs::forget_body(tx, job.id).await?;
+    let details = json!({
+        "topic": topic.as_str(),
+        "customer_id": request.person.id,
+        "counts": done.counts,
+        "export_sha256": done.export.as_ref().map(|export| &export.sha256),
+    });
+    effects.request(
+        &request.shop,
+        job.id,
+        "privacy.request_completed",
+        done.action,
+        details,
+    );
+    Ok(())
+}
+
+/// What was done, as a document that anyone can verify who has our public key: `signature` is
+/// over the text of `receipt`, byte by byte.
+fn receipt(effects: &Effects<'_>, job: &Job, request: &Request, done: &Done) -> Value {
+    let keys = effects.context.keys;
+    let receipt = json!({
+        "request_id": job.id,
+        "topic": request.topic.as_str(),
+        "shop": request.shop,
+        "customer_id": request.person.id,
+        "received_at": job.created_at,
+        "due_at": job.deadline_at,
+        "finished_at": effects.now,
+        "action": done.action,
+        "counts": done.counts,
+        "export_sha256": done.export.as_ref().map(|export| &export.sha256),
+    })
+    .to_string();
+    json!({
+        "algorithm": "Ed25519",
+        "public_key": STANDARD.encode(keys.public()),
+        "signature": STANDARD.encode(keys.sign(receipt.as_bytes())),
+        "receipt": receipt,
+    })
+}
+
+/// Says that a request will not be tried again by itself, in the transaction that buries it.
+pub async fn gave_up(
+    effects: &mut Effects<'_>,
+    tx: &mut Tx,
+    job: &Job,
+    error: &str,
+) -> sql::Result<()> {
+    let from = [State::Received, State::Held];
+    if !privacy_requests::set_state(tx, job.id, &from, State::Failed, effects.now).await? {
+        return Ok(());
+    }
+    let shop = job.shop.as_deref().unwrap_or_default();
+    let details =
+        json!({"topic": job.kind, "code": FAILED, "error": error, "due_at": job.deadline_at});
+    effects.request(
+        shop,
+        job.id,
+        "privacy.request_failed",
+        "request.failed",
+        details,
+    );
+    tracing::error!(
+        request = %job.id, topic = job.kind, code = FAILED, error,
+        "a privacy request was given up; see `waybill privacy show`, then `waybill privacy retry`"
+    );
+    Ok(())
+}
