@@ -21,6 +21,7 @@ pub mod orders;
 pub mod orgs;
 pub mod payment_retries;
 pub mod payments;
+pub mod people;
 pub mod privacy_keys;
 pub mod privacy_requests;
 pub mod public_orders;
