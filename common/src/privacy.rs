@@ -6,6 +6,8 @@
 //! (`customers/redact` of a `shop/redact` body and the like), and says its shop itself.
 
 mod keys;
+mod mentions;
+mod scrub;
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -15,6 +17,8 @@ use serde::Deserialize;
 use crate::json::{self, At, Field, Problem, Unreadable};
 
 pub use self::keys::{Key, Keys};
+pub use self::mentions::{Mentions, created_at};
+pub use self::scrub::scrub;
 
 /// How long after its delivery a request must be done (spec, Limits).
 pub const PERIOD: Duration = Duration::from_hours(30 * 24);
@@ -88,15 +92,19 @@ impl Request {
                 orders(body.orders_to_redact).at("orders_to_redact")?,
             ),
         };
-        if topic != Topic::ShopRedact && person == Person::default() && orders.is_empty() {
-            return Err(Problem::Missing).at("customer");
-        }
         Ok(Request {
             topic,
             shop: shop.to_ascii_lowercase(),
             person,
             orders,
         })
+    }
+
+    /// It names neither a customer nor an order: intake takes no such request. The body of an
+    /// open one becomes so when its customer is erased meanwhile.
+    pub fn is_about_nobody(&self) -> bool {
+        let is_of_person = self.topic != Topic::ShopRedact;
+        is_of_person && self.person == Person::default() && self.orders.is_empty()
     }
 }
 
@@ -269,9 +277,12 @@ mod tests {
     }
 
     #[test]
-    fn a_request_about_nobody_is_refused() {
+    fn a_request_about_nobody_is_known_as_such() {
         let nobody = r#"{"shop_domain":"acme.example","orders_to_redact":[],"customer":{}}"#;
-        assert!(Request::read(Topic::Redact, nobody.as_bytes()).is_err());
+        let nobody = Request::read(Topic::Redact, nobody.as_bytes()).unwrap();
+        assert!(nobody.is_about_nobody());
+        let somebody = Request::read(Topic::Redact, REDACT.as_bytes()).unwrap();
+        assert!(!somebody.is_about_nobody());
     }
 
     #[test]

@@ -136,6 +136,9 @@ fn privacy_request(
         return Ok(None);
     };
     let request = PrivacyRequest::read(topic, body).map_err(|_| Error::PrivacyBody)?;
+    if request.is_about_nobody() {
+        return Err(Error::PrivacyBody);
+    }
     if shop.is_some_and(|shop| shop != request.shop) {
         return Err(Error::PrivacyShop);
     }

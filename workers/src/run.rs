@@ -312,6 +312,7 @@ impl Worker {
         let clock = &self.parts.clock;
         let now = clock.now();
         let attempts = job.attempts + 1;
+        handlers::scrub_failed(self.context(), tx, job).await?;
         let next = if failure.permanent {
             Next::Dead
         } else {

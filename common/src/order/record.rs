@@ -178,6 +178,12 @@ pub struct Record {
 }
 
 impl Record {
+    /// Forgets whom it is of, but for the customer's id.
+    pub fn forget_person(&mut self) {
+        self.contact.value = Contact::default();
+        self.addresses.value = Addresses::default();
+    }
+
     /// What one delivery says. `received_at`, Unix milliseconds, stands in for times that
     /// the body does not tell.
     ///

@@ -24,6 +24,12 @@ pub struct Record {
 }
 
 impl Record {
+    /// Forgets whom it is of, but for ids of the provider.
+    pub fn forget_person(&mut self) {
+        self.email = None;
+        self.client_reference_id = None;
+    }
+
     /// The session that an event is about, by its id, and what the event says of it.
     pub fn of(event: &Event) -> Option<(&str, Self)> {
         let Object::Session(session) = &event.object else {

@@ -54,6 +54,11 @@ pub struct Record {
 }
 
 impl Record {
+    /// Forgets whom it is of, but for ids.
+    pub fn forget_person(&mut self) {
+        self.receipt_email = None;
+    }
+
     /// The payment that an event is about, by its id, and what the event says of it.
     /// The id is the intent's, or the charge's when that was made without one.
     pub fn of(event: &Event) -> Option<(&str, Self)> {

@@ -75,6 +75,7 @@ pub(super) enum Target<'t> {
 ///
 /// One list may be bound, as the last value, to a placeholder written `in ($n..)`.
 /// `for update`, `skip locked` or not, may end the text; SQLite, with its one writer, needs none.
+/// `contains(body, $2)` is true when the bytes of the column `body` have those of `$2` in them.
 #[must_use = "a query does nothing until it is fetched or executed"]
 pub struct Query<'t, 'v> {
     target: Target<'t>,
@@ -175,6 +176,11 @@ async fn postgres(
         }
         _ => Cow::Borrowed(sql),
     };
+    let sql = if sql.contains(CONTAINS) {
+        Cow::Owned(sql.replace(CONTAINS, "position($2 in body) > 0"))
+    } else {
+        sql
+    };
     let mut query = sqlx::query::<Postgres>(AssertSqlSafe(sql));
     for value in values {
         query = match value {
@@ -215,6 +221,9 @@ async fn sqlite(
         let expanded = format!("in ({})", places.join(", "));
         sql = Cow::Owned(sql.replace(&format!("in (${n}..)"), &expanded));
     }
+    if sql.contains(CONTAINS) {
+        sql = Cow::Owned(sql.replace(CONTAINS, "instr(body, $2) > 0"));
+    }
     for lock in [SKIP_LOCKED, FOR_UPDATE] {
         if sql.contains(lock) {
             sql = Cow::Owned(sql.replace(lock, ""));
@@ -240,6 +249,7 @@ async fn sqlite(
     Ok(Answer::Rows(rows.into_iter().map(Row::Sqlite).collect()))
 }
 
+const CONTAINS: &str = "contains(body, $2)";
 const SKIP_LOCKED: &str = "for update skip locked";
 const FOR_UPDATE: &str = "for update";
 

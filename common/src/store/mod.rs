@@ -7,6 +7,7 @@ pub mod checkout_sessions;
 pub mod customers;
 pub mod device_code_requests;
 pub mod device_codes;
+pub mod erasure;
 pub mod events;
 pub mod fulfillments;
 pub mod inventory;

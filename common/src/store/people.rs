@@ -25,6 +25,8 @@ pub struct Found {
     pub subscriptions: BTreeSet<String>,
     /// As they are compared.
     pub emails: BTreeSet<String>,
+    /// The same, as they were written.
+    pub spellings: BTreeSet<String>,
     /// As they are compared.
     pub phones: BTreeSet<String>,
 }
@@ -63,9 +65,11 @@ pub async fn find(db: &Db, shop: &str, person: &Person, named: &[i64]) -> Result
 }
 
 impl Found {
-    fn add_addresses(&mut self, address: Option<&str>, number: Option<&str>) {
+    pub fn add_addresses(&mut self, address: Option<&str>, number: Option<&str>) {
         if let Some(address) = address.map(str::trim).filter(|it| it.contains('@')) {
             self.emails.insert(email(address));
+            self.spellings.insert(address.to_owned());
+            self.spellings.insert(email(address));
         }
         self.phones.extend(number.and_then(phone));
     }
@@ -124,10 +128,14 @@ async fn storefront_orders(db: &Db, found: &mut Found, named: &[i64]) -> Result<
     }
     for shop in [found.shop.as_str(), CHECKOUT] {
         let query = db
-            .query("select shop, id from orders where shop = $1 and lower(email) in ($2..)")
+            .query("select shop, id, email from orders where shop = $1 and lower(email) in ($2..)")
             .bind(shop)
             .bind(found.email_list());
-        rows.extend(query.fetch_all().await?);
+        let of_email = query.fetch_all().await?;
+        for row in &of_email {
+            found.spellings.insert(row.get("email")?);
+        }
+        rows.extend(of_email);
     }
     let query = db
         .query(
@@ -183,11 +191,15 @@ async fn payments(db: &Db, found: &mut Found) -> Result<()> {
         }
     }
     let rows = db
-        .query("select id, pact_id from payments where lower(receipt_email) in ($1..)")
+        .query(
+            "select id, pact_id, receipt_email from payments
+             where lower(receipt_email) in ($1..)",
+        )
         .bind(found.email_list())
         .fetch_all()
         .await?;
     for row in &rows {
+        found.spellings.insert(row.get("receipt_email")?);
         if !is_anothers(db, found, row).await? {
             found.payments.insert(row.get("id")?);
         }

@@ -11,6 +11,7 @@ mod notifications;
 mod orders;
 mod payments;
 mod privacy;
+mod redacted;
 mod refunds;
 mod retries;
 mod sessions;
@@ -27,6 +28,7 @@ use common::provider::storefront::{Requested, Storefront};
 use common::sql::{self, Tx};
 
 pub use effects::{Effects, Ring};
+pub use redacted::scrub_failed;
 
 use crate::mail::Mailer;
 
@@ -39,7 +41,7 @@ pub struct Prepared {
 /// What a handler has made of a body.
 pub enum Task {
     Order(Box<orders::Task>),
-    Payment(payments::Task),
+    Payment(Box<payments::Task>),
 }
 
 /// A provider's answer.
@@ -139,7 +141,7 @@ pub fn is_call(kind: &str) -> bool {
 pub fn prepare(parts: &Parts, job: &Job) -> Result<Task> {
     match job.kind.as_str() {
         kind if payments::is_event(kind) || kind == payments::LINK => {
-            Ok(Task::Payment(payments::prepare(job)?))
+            Ok(Task::Payment(Box::new(payments::prepare(job)?)))
         }
         kind if kind.starts_with("orders/") => {
             Ok(Task::Order(Box::new(orders::prepare(&parts.config, job)?)))
@@ -159,7 +161,7 @@ pub async fn apply<'a>(
     for prepared in prepared {
         match &prepared.task {
             Task::Order(task) => orders.push((&prepared.job, &**task)),
-            Task::Payment(task) => payments.push(task),
+            Task::Payment(task) => payments.push((&prepared.job, &**task)),
         }
     }
     let mut effects = Effects::new(context);
@@ -180,7 +182,8 @@ pub async fn call(parts: &Parts, providers: &Providers, job: &Job) -> Result<Ans
         notifications::KIND => {
             notifications::call(db, config, providers.mailer.as_ref(), job).await
         }
-        kind if privacy::KINDS.contains(&kind) => privacy::call(parts, job).await,
+        // Boxed: it is far larger than the others.
+        kind if privacy::KINDS.contains(&kind) => Box::pin(privacy::call(parts, job)).await,
         kind => bail!("there is no call for {kind}"),
     }
 }

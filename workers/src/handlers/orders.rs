@@ -28,10 +28,13 @@ use common::store::{order_lines, orders, payments};
 use serde_json::{Value, json};
 
 use super::effects::{Effects, MOST_LISTED, RESERVED};
+use super::privacy::{self, Again};
+use super::redacted::{self, About, Standing};
 use super::{fulfillments as fulfillment_calls, refunds};
 use crate::failure::permanent;
 
 pub struct Task {
+    about: About,
     order_id: i64,
     record: Record,
     customer: Option<(i64, Customer)>,
@@ -48,6 +51,7 @@ pub fn prepare(config: &Config, job: &Job) -> Result<Task> {
     let customer = order.customer.clone();
     let is_first = job.kind == "orders/create";
     Ok(Task {
+        about: About::read(job),
         order_id,
         customer: customer.and_then(|customer| Some((customer.id?, customer))),
         tracking: is_first
@@ -88,12 +92,37 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task
     let mut drawn: HashMap<Key, Drawn> = HashMap::new();
     let mut seen = Vec::new();
     let shops = shops_of(tx, tasks).await?;
-    for ((_, task), shop) in tasks.iter().zip(&shops) {
+    let abouts: Vec<_> = tasks
+        .iter()
+        .zip(&shops)
+        .map(|((_, task), shop)| (Some(shop.as_str()), &task.about))
+        .collect();
+    let standings = redacted::look(effects.context, tx, &abouts).await?;
+    for (((job, task), shop), standing) in tasks.iter().zip(&shops).zip(standings) {
+        redacted::scrub_body(tx, job, standing).await?;
+        if standing == Standing::Gone {
+            continue;
+        }
         let key = (shop.clone(), task.order_id);
+        let mut record = task.record.clone();
+        let is_redacted = matches!(standing, Standing::Redacted { .. });
+        if is_redacted {
+            record.forget_person();
+        }
+        if standing == (Standing::Redacted { known: false }) {
+            let customer_id = task.customer.as_ref().map(|(id, _)| *id);
+            let again = Again {
+                order_id: task.order_id,
+                customer_id,
+            };
+            effects.job(Queue::Privacy, privacy::AGAIN, &key, &json!(again));
+        }
         if let Some(tracking) = &task.tracking {
             drawn.insert(key.clone(), tracking.clone());
         }
-        if let Some((id, customer)) = &task.customer {
+        if let Some((id, customer)) = &task.customer
+            && !is_redacted
+        {
             let version_at = task.record.version.at;
             seen.push(Seen {
                 shop,
@@ -103,10 +132,10 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task
             });
         }
         if let Some(entry) = incoming.get_mut(&key) {
-            entry.record.join(task.record.clone());
+            entry.record.join(record);
         } else {
             let entry = Entry {
-                record: task.record.clone(),
+                record,
                 events_at: Timestamp(now.0 + RESERVED),
             };
             incoming.insert(key, entry);

@@ -23,6 +23,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::effects::{self, Effects, RESERVED};
+use super::redacted::{self, About, Standing};
 use super::sessions::{self, Told};
 use super::{notifications, orders, retries, subscriptions};
 use crate::failure::permanent;
@@ -36,7 +37,14 @@ const SECOND_LOOK: Duration = Duration::from_mins(1);
 /// Our last attempt comes so long after a failure.
 const STALE: Duration = Duration::from_hours(72);
 
-pub enum Task {
+pub struct Task {
+    /// None: it is of our own making.
+    about: Option<About>,
+    what: What,
+}
+
+#[derive(Clone)]
+enum What {
     Payment(String, Box<Record>),
     Session(String, Box<checkout::Record>, i64),
     Subscription(String, subscription::Record),
@@ -57,26 +65,57 @@ pub fn is_event(kind: &str) -> bool {
 pub fn prepare(job: &Job) -> Result<Task> {
     if job.kind == LINK {
         let link: Link = effects::body(job)?;
-        return Ok(Task::Link(link.pact_id));
+        return Ok(Task {
+            about: None,
+            what: What::Link(link.pact_id),
+        });
     }
     let event = Event::read(&job.body).map_err(permanent)?;
-    if let Some((id, record)) = Record::of(&event) {
-        return Ok(Task::Payment(id.to_owned(), Box::new(record)));
-    }
-    if let Some((id, record)) = checkout::Record::of(&event) {
-        return Ok(Task::Session(
-            id.to_owned(),
-            Box::new(record),
-            event.created,
-        ));
-    }
-    Ok(match subscription::Record::of(&event) {
-        Some((id, record)) => Task::Subscription(id.to_owned(), record),
-        None => Task::Nothing,
+    Ok(Task {
+        about: Some(About::read(job)),
+        what: told_by(&event),
     })
 }
 
-pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[&Task]) -> Result<()> {
+fn told_by(event: &Event) -> What {
+    if let Some((id, record)) = Record::of(event) {
+        return What::Payment(id.to_owned(), Box::new(record));
+    }
+    if let Some((id, record)) = checkout::Record::of(event) {
+        return What::Session(id.to_owned(), Box::new(record), event.created);
+    }
+    match subscription::Record::of(event) {
+        Some((id, record)) => What::Subscription(id.to_owned(), record),
+        None => What::Nothing,
+    }
+}
+
+/// What the deliveries tell, without the personal part of those who are erased.
+async fn heeded(effects: &Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task)]) -> Result<Vec<What>> {
+    let ours = tasks.iter().filter(|(_, task)| task.about.is_none());
+    let mut heeded: Vec<What> = ours.map(|(_, task)| task.what.clone()).collect();
+    let told: Vec<_> = tasks
+        .iter()
+        .filter_map(|(job, task)| Some((*job, task.about.as_ref()?, &task.what)))
+        .collect();
+    let abouts: Vec<_> = told.iter().map(|(_, about, _)| (None, *about)).collect();
+    let standings = redacted::look(effects.context, tx, &abouts).await?;
+    for ((job, _, what), standing) in told.into_iter().zip(standings) {
+        redacted::scrub_body(tx, job, standing).await?;
+        let mut what = what.clone();
+        if standing != Standing::Usual {
+            match &mut what {
+                What::Payment(_, record) => record.forget_person(),
+                What::Session(_, record, _) => record.forget_person(),
+                What::Subscription(..) | What::Nothing | What::Link(_) => {}
+            }
+        }
+        heeded.push(what);
+    }
+    Ok(heeded)
+}
+
+pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task)]) -> Result<()> {
     if tasks.is_empty() {
         return Ok(());
     }
@@ -85,49 +124,49 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[&Task]) -> R
     let mut sessions: BTreeMap<String, sessions::Incoming> = BTreeMap::new();
     let mut paid: BTreeMap<String, subscriptions::Entry> = BTreeMap::new();
     let mut looked_for = BTreeSet::new();
-    for task in tasks {
-        match task {
-            Task::Payment(id, record) => {
-                if let Some(entry) = incoming.get_mut(id) {
-                    entry.record.join((**record).clone());
+    for what in heeded(effects, tx, tasks).await? {
+        match what {
+            What::Payment(id, record) => {
+                if let Some(entry) = incoming.get_mut(&id) {
+                    entry.record.join(*record);
                     continue;
                 }
                 let entry = payments::Entry {
-                    record: (**record).clone(),
+                    record: *record,
                     events_at: reserved,
                     entries: 0,
                     is_bare: false,
                 };
-                incoming.insert(id.clone(), entry);
+                incoming.insert(id, entry);
             }
-            Task::Session(id, record, created) => {
-                if let Some((entry, first)) = sessions.get_mut(id) {
-                    entry.record.join((**record).clone());
-                    *first = (*first).min(*created);
+            What::Session(id, record, created) => {
+                if let Some((entry, first)) = sessions.get_mut(&id) {
+                    entry.record.join(*record);
+                    *first = (*first).min(created);
                     continue;
                 }
                 let entry = checkout_sessions::Entry {
-                    record: (**record).clone(),
+                    record: *record,
                     order: None,
                     events_at: reserved,
                 };
-                sessions.insert(id.clone(), (entry, *created));
+                sessions.insert(id, (entry, created));
             }
-            Task::Subscription(id, record) => {
-                if let Some(entry) = paid.get_mut(id) {
-                    entry.record.join(record.clone());
+            What::Subscription(id, record) => {
+                if let Some(entry) = paid.get_mut(&id) {
+                    entry.record.join(record);
                     continue;
                 }
                 let entry = subscriptions::Entry {
-                    record: record.clone(),
+                    record,
                     events_at: reserved,
                 };
-                paid.insert(id.clone(), entry);
+                paid.insert(id, entry);
             }
-            Task::Link(pact) => {
-                looked_for.insert(pact.clone());
+            What::Link(pact) => {
+                looked_for.insert(pact);
             }
-            Task::Nothing => {}
+            What::Nothing => {}
         }
     }
     let mut moved = Moved::default();

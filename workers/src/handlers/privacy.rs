@@ -6,6 +6,10 @@ mod erase;
 mod export;
 mod shop;
 
+pub use erase::Again;
+
+use std::time::Duration;
+
 use anyhow::{Result, anyhow};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -16,10 +20,12 @@ use common::sql::{self, Tx};
 use common::store::jobs;
 use common::store::privacy_requests;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use super::Answer;
 use super::effects::Effects;
-use crate::failure::permanent;
+use crate::failure::{Unfinished, permanent};
 
 /// Erases again what came late about somebody whose data was erased; ids alone in its body.
 pub const AGAIN: &str = "privacy/erase_again";
@@ -50,7 +56,16 @@ pub struct Written {
     pub bytes: i64,
 }
 
+/// Requests that a process works on at a time. Each reads and writes much, and a process has
+/// few connections.
+static TURNS: Semaphore = Semaphore::const_new(2);
+/// Whoever waits longer for a turn is put off.
+const PATIENCE: Duration = Duration::from_secs(8);
+
 pub async fn call(parts: &Parts, job: &Job) -> Result<Answer> {
+    let Ok(_turn) = timeout(PATIENCE, TURNS.acquire()).await else {
+        return Err(Unfinished.into());
+    };
     let done = match Topic::parse(&job.kind) {
         None => erase::again(parts, job).await?,
         Some(topic) => {

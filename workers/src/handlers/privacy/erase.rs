@@ -1,17 +1,304 @@
-//! `customers/redact`: what identifies a customer is erased, amounts, ids and states stay.
+//! `customers/redact`: what identifies a customer is erased; amounts, ids and states stay.
+//!
+//! 1. Tombstones of what the request names, then of all that is found by it: from then on
+//!    writers store nothing personal of them (`store::subjects`). Whatever was being written
+//!    is committed by then, so the next search finds it; until one finds nothing new.
+//! 2. Bodies of jobs: those that are not done, then those that are.
+//! 3. Earlier exports.
+//! 4. Rows, last: what steps 2 and 3 search by is in them. So a run that is cut off is simply
+//!    done again from the start.
 
-use anyhow::{Result, bail};
-use common::job::Job;
-use common::privacy::Request;
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Result;
+use common::job::{Job, JobId};
+use common::privacy::{Key, Keys, Mentions, Person, Request, Topic, scrub};
 use common::process::Parts;
+use common::sql::Tx;
+use common::store::erasure::{self, Kept};
+use common::store::orders::CHECKOUT;
+use common::store::people::{self, Found};
+use common::store::privacy_requests;
+use common::store::subjects::{self, NO_SHOP};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use uuid::Uuid;
 
+use super::super::effects;
 use super::Done;
 
-pub async fn customer(_parts: &Parts, _job: &Job, _request: &Request) -> Result<Done> {
-    bail!("to be built")
+/// Rows of a transaction.
+const CHUNK: usize = 100;
+
+/// The body of an [`super::AGAIN`] job.
+#[derive(Serialize, Deserialize)]
+pub struct Again {
+    pub order_id: i64,
+    pub customer_id: Option<i64>,
 }
 
-/// A late order of somebody whose data was erased: erases what came with it.
-pub async fn again(_parts: &Parts, _job: &Job) -> Result<Done> {
-    bail!("to be built")
+/// How many rows of each sort something was erased in. Kept with the request in the
+/// transactions that erase, so that a run that is cut off is counted too.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Counts {
+    customers: u64,
+    orders: u64,
+    payments: u64,
+    checkout_sessions: u64,
+    jobs: u64,
+    exports: u64,
+}
+
+pub async fn customer(parts: &Parts, job: &Job, request: &Request) -> Result<Done> {
+    let counts = erase(
+        parts,
+        job.id,
+        &request.shop,
+        &request.person,
+        &request.orders,
+    )
+    .await?;
+    Ok(Done {
+        action: "customer.erased",
+        counts: json!(counts),
+        export: None,
+    })
+}
+
+/// An order of somebody whose data was erased has come late: erases what belongs to it.
+pub async fn again(parts: &Parts, job: &Job) -> Result<Done> {
+    let again: Again = effects::body(job)?;
+    let shop = job.shop.as_deref().unwrap_or_default();
+    let person = Person {
+        id: again.customer_id,
+        ..Person::default()
+    };
+    let counts = erase(parts, job.id, shop, &person, &[again.order_id]).await?;
+    Ok(Done {
+        action: "customer.erased_again",
+        counts: json!(counts),
+        export: None,
+    })
+}
+
+async fn erase(
+    parts: &Parts,
+    own: JobId,
+    shop: &str,
+    person: &Person,
+    orders: &[i64],
+) -> Result<Counts> {
+    let mut found = Found {
+        shop: shop.to_owned(),
+        customers: person.id.into_iter().collect(),
+        orders: named_orders(shop, orders).collect(),
+        ..Found::default()
+    };
+    found.add_addresses(person.email.as_deref(), person.phone.as_deref());
+    let mut buried = BTreeMap::new();
+    loop {
+        let tombstones = tombstones(&parts.keys, &found);
+        if tombstones == buried {
+            break;
+        }
+        bury(parts, &tombstones).await?;
+        buried = tombstones;
+        found = people::find(&parts.db, shop, person, orders).await?;
+        found.orders.extend(named_orders(shop, orders));
+    }
+    let counts = match privacy_requests::progress(&parts.db, own).await? {
+        Some(progress) => serde_json::from_value(progress)?,
+        None => Counts::default(),
+    };
+    let mut erasure = Erasure {
+        parts,
+        own,
+        found,
+        counts,
+    };
+    erasure.scrub_unfinished().await?;
+    erasure.scrub_finished().await?;
+    erasure.rows().await?;
+    Ok(erasure.counts)
+}
+
+/// Orders that the request names are buried though they have not come yet.
+fn named_orders(shop: &str, orders: &[i64]) -> impl Iterator<Item = (String, i64)> {
+    orders.iter().map(|id| (shop.to_owned(), *id))
+}
+
+async fn bury(parts: &Parts, tombstones: &BTreeMap<String, BTreeSet<Uuid>>) -> Result<()> {
+    let tombstones: BTreeMap<&str, BTreeSet<Uuid>> = tombstones
+        .iter()
+        .map(|(shop, keys)| (shop.as_str(), keys.clone()))
+        .collect();
+    let mut tx = parts.db.begin().await?;
+    subjects::bury(&mut tx, &tombstones, parts.clock.now()).await?;
+    Ok(tx.commit().await?)
+}
+
+fn tombstones(keys: &Keys, found: &Found) -> BTreeMap<String, BTreeSet<Uuid>> {
+    let mut tombstones: BTreeMap<String, BTreeSet<Uuid>> = BTreeMap::new();
+    let mut add = |shop: &str, key: Key<'_>| {
+        let of_shop = tombstones.entry(shop.to_owned()).or_default();
+        of_shop.extend(keys.subject(shop, key));
+    };
+    for id in &found.customers {
+        add(&found.shop, Key::Customer(*id));
+    }
+    for (shop, id) in &found.orders {
+        add(shop, Key::Order(*id));
+    }
+    for email in &found.emails {
+        for shop in [found.shop.as_str(), CHECKOUT, NO_SHOP] {
+            add(shop, Key::Email(email));
+        }
+    }
+    for phone in &found.phones {
+        add(&found.shop, Key::Phone(phone));
+    }
+    for pact in &found.pacts {
+        add(NO_SHOP, Key::Pact(pact));
+    }
+    let objects = found.payments.iter().chain(&found.sessions);
+    for id in objects.chain(&found.subscriptions) {
+        add(NO_SHOP, Key::Payment(id));
+    }
+    tombstones
+}
+
+struct Erasure<'a> {
+    parts: &'a Parts,
+    /// The request's own job.
+    own: JobId,
+    found: Found,
+    counts: Counts,
+}
+
+impl Erasure<'_> {
+    async fn scrub_unfinished(&mut self) -> Result<()> {
+        let ids = erasure::unfinished(&self.parts.db).await?;
+        for ids in ids.chunks(CHUNK) {
+            let kept = erasure::bodies(&self.parts.db, ids.to_vec()).await?;
+            self.scrub(kept).await?;
+        }
+        Ok(())
+    }
+
+    async fn scrub_finished(&mut self) -> Result<()> {
+        let found = &self.found;
+        let orders = found.orders.iter().map(|(_, id)| id.to_string());
+        let customers = found.customers.iter().map(ToString::to_string);
+        let ids: Vec<String> = orders.chain(customers).collect();
+        let texts = found.spellings.iter().chain(&found.payments);
+        let texts = texts.chain(&found.sessions).chain(&found.subscriptions);
+        let texts: Vec<String> = texts.cloned().collect();
+        for ids in ids.chunks(CHUNK) {
+            let mut cursor = Uuid::nil();
+            loop {
+                let kept = erasure::finished_of(&self.parts.db, cursor, ids.to_vec()).await?;
+                let Some(last) = kept.last() else { break };
+                cursor = last.id;
+                self.scrub(kept).await?;
+            }
+        }
+        for text in texts {
+            let mut cursor = Uuid::nil();
+            loop {
+                let kept = erasure::finished_with(&self.parts.db, cursor, &text).await?;
+                let Some(last) = kept.last() else { break };
+                cursor = last.id;
+                self.scrub(kept).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Replaces the bodies of those jobs that are about the person.
+    async fn scrub(&mut self, kept: Vec<Kept>) -> Result<()> {
+        let replaced: Vec<(JobId, Option<Vec<u8>>)> = kept
+            .into_iter()
+            .filter(|kept| kept.id != self.own && concerns(kept, &self.found))
+            .map(|kept| (kept.id, scrub(&kept.kind, &kept.body), kept.body))
+            .filter(|(_, scrubbed, body)| scrubbed.as_deref() != Some(body))
+            .map(|(id, scrubbed, _)| (id, scrubbed))
+            .collect();
+        if replaced.is_empty() {
+            return Ok(());
+        }
+        let mut tx = self.parts.db.begin().await?;
+        for (id, body) in replaced {
+            self.counts.jobs += u64::from(erasure::replace_body(&mut tx, id, body).await?);
+        }
+        self.commit(tx).await
+    }
+
+    async fn commit(&self, mut tx: Tx) -> Result<()> {
+        privacy_requests::note_progress(&mut tx, self.own, &self.counts).await?;
+        Ok(tx.commit().await?)
+    }
+
+    async fn rows(&mut self) -> Result<()> {
+        let now = self.parts.clock.now();
+        let db = &self.parts.db;
+        let customers: Vec<i64> = self.found.customers.iter().copied().collect();
+        for ids in customers.chunks(CHUNK) {
+            let mut tx = db.begin().await?;
+            let shop = &self.found.shop;
+            self.counts.customers += erasure::customers(&mut tx, shop, ids.to_vec(), now).await?;
+            self.commit(tx).await?;
+        }
+        for shop in [self.found.shop.clone(), CHECKOUT.to_owned()] {
+            let of_shop = self.found.orders.iter().filter(|(of, _)| *of == shop);
+            let ids: Vec<i64> = of_shop.map(|(_, id)| *id).collect();
+            for ids in ids.chunks(CHUNK) {
+                let mut tx = db.begin().await?;
+                self.counts.orders += erasure::orders(&mut tx, &shop, ids.to_vec(), now).await?;
+                self.commit(tx).await?;
+            }
+        }
+        let payments: Vec<String> = self.found.payments.iter().cloned().collect();
+        for ids in payments.chunks(CHUNK) {
+            let mut tx = db.begin().await?;
+            self.counts.payments += erasure::payments(&mut tx, ids.to_vec()).await?;
+            self.commit(tx).await?;
+        }
+        let sessions: Vec<String> = self.found.sessions.iter().cloned().collect();
+        for ids in sessions.chunks(CHUNK) {
+            let mut tx = db.begin().await?;
+            self.counts.checkout_sessions +=
+                erasure::checkout_sessions(&mut tx, ids.to_vec()).await?;
+            self.commit(tx).await?;
+        }
+        Ok(())
+    }
+}
+
+/// True for a body that is about the person.
+fn concerns(kept: &Kept, found: &Found) -> bool {
+    let mentions = Mentions::of(&kept.body);
+    let has_address =
+        !mentions.emails.is_disjoint(&found.emails) || !mentions.phones.is_disjoint(&found.phones);
+    let topic = Topic::parse(&kept.kind);
+    if topic.is_none() && !kept.kind.starts_with("orders/") {
+        let ids = [&found.payments, &found.sessions, &found.subscriptions];
+        let pact = mentions.pact.as_ref();
+        return has_address
+            || pact.is_some_and(|pact| found.pacts.contains(pact))
+            || ids.iter().any(|ids| !mentions.ids.is_disjoint(ids));
+    }
+    if kept.shop.as_ref().is_some_and(|shop| *shop != found.shop) {
+        return false;
+    }
+    // Another erasure that is open reads its own body, and cuts it at its end.
+    if topic == Some(Topic::Redact) && !kept.is_done {
+        return false;
+    }
+    let order = mentions.order.map(|id| (found.shop.clone(), id));
+    has_address
+        || mentions
+            .customer
+            .is_some_and(|id| found.customers.contains(&id))
+        || order.is_some_and(|key| topic.is_none() && found.orders.contains(&key))
 }

@@ -1,0 +1,238 @@
+//! Whom a webhook body may be about: every address, telephone number and id in it, wherever
+//! it stands. Bodies that no handler could read are looked through in the same way.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use uuid::Uuid;
+
+use super::{Key, Keys, email, phone};
+use crate::json::{self, Field};
+
+/// Deeper than any provider nests; what is below is not looked at.
+const DEEPEST: usize = 32;
+
+/// What ids of the payment provider's objects start with that a person is found by.
+const OBJECTS: [&str; 3] = ["pi_", "cs_", "sub_"];
+
+/// Addresses and numbers as they are compared.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Mentions {
+    pub emails: BTreeSet<String>,
+    pub phones: BTreeSet<String>,
+    /// Of the payment provider's objects.
+    pub ids: BTreeSet<String>,
+    /// `data.object.metadata.pact_id`, of a payment provider's body.
+    pub pact: Option<String>,
+    /// `customer.id`, of a storefront's body.
+    pub customer: Option<i64>,
+    /// `id`, of a storefront's body.
+    pub order: Option<i64>,
+}
+
+impl Mentions {
+    /// A body that is not JSON mentions nobody; intake takes none.
+    pub fn of(body: &[u8]) -> Self {
+        #[derive(Default, Deserialize)]
+        #[serde(default, bound(deserialize = "'de: 'a"))]
+        struct Ids<'a> {
+            id: Field<'a>,
+            customer: Field<'a>,
+            data: Field<'a>,
+            object: Field<'a>,
+            metadata: Field<'a>,
+            pact_id: Field<'a>,
+        }
+
+        fn inside(field: Field<'_>) -> Option<Ids<'_>> {
+            field.object().unwrap_or_default()
+        }
+
+        let mut mentions = Mentions::default();
+        let mut deserializer = serde_json::Deserializer::from_slice(body);
+        let walk = Walk {
+            mentions: &mut mentions,
+            depth: 0,
+        };
+        if serde::de::DeserializeSeed::deserialize(walk, &mut deserializer).is_err() {
+            // A lone surrogate, or far too deep: whatever stands in quotes.
+            let text = String::from_utf8_lossy(body);
+            text.split(['"', ':', ','])
+                .for_each(|text| mentions.add(text));
+        }
+        if let Ok(ids) = json::object::<Ids>(body) {
+            mentions.order = ids.id.id().unwrap_or_default();
+            mentions.customer = inside(ids.customer).and_then(|it| it.id.id().unwrap_or_default());
+            let object = inside(ids.data).and_then(|data| inside(data.object));
+            let metadata = object.and_then(|object| inside(object.metadata));
+            mentions.pact = metadata.and_then(|it| it.pact_id.text().unwrap_or_default());
+        }
+        mentions
+    }
+
+    /// The tombstones that a storefront's body would fall under in a shop: those that hold
+    /// whenever it comes, and those of addresses, which hold for what was made before.
+    pub fn keys_in(&self, keys: &Keys, shop: &str) -> (Vec<Uuid>, Vec<Uuid>) {
+        let always = [self.customer.map(Key::Customer), self.order.map(Key::Order)];
+        let always = always.into_iter().flatten();
+        let always = always.filter_map(|key| keys.subject(shop, key));
+        (always.collect(), self.address_keys(keys, shop))
+    }
+
+    /// The same of a payment provider's body.
+    pub fn payment_keys(&self, keys: &Keys, shop: &str) -> (Vec<Uuid>, Vec<Uuid>) {
+        let ids = self.ids.iter().map(|id| Key::Payment(id));
+        let always = ids.chain(self.pact.as_deref().map(Key::Pact));
+        let always = always.filter_map(|key| keys.subject(shop, key));
+        (always.collect(), self.address_keys(keys, shop))
+    }
+
+    fn address_keys(&self, keys: &Keys, shop: &str) -> Vec<Uuid> {
+        let emails = self.emails.iter().map(|it| Key::Email(it));
+        let phones = self.phones.iter().map(|it| Key::Phone(it));
+        let addresses = emails.chain(phones);
+        addresses
+            .filter_map(|key| keys.subject(shop, key))
+            .collect()
+    }
+
+    fn add(&mut self, text: &str) {
+        const LONGEST: usize = 320;
+        let text = text.trim();
+        if text.is_empty() || text.len() > LONGEST {
+            return;
+        }
+        if text.contains('@') {
+            self.emails.insert(email(text));
+            return;
+        }
+        let is_number = |c: char| c.is_ascii_digit() || "+-(). /".contains(c);
+        if text.chars().all(is_number) {
+            self.phones.extend(phone(text));
+        }
+        if OBJECTS.iter().any(|prefix| text.starts_with(prefix)) {
+            self.ids.insert(text.to_owned());
+        }
+    }
+}
+
+/// When an order or a payment event was made, in Unix milliseconds, if its body says so.
+pub fn created_at(body: &[u8]) -> Option<i64> {
+    #[derive(Default, Deserialize)]
+    #[serde(default, bound(deserialize = "'de: 'a"))]
+    struct Times<'a> {
+        created_at: Field<'a>,
+        created: Field<'a>,
+    }
+
+    let times: Times = json::object(body).ok()?;
+    let seconds = times.created.integer().unwrap_or_default();
+    let instant = times.created_at.instant().unwrap_or_default();
+    instant.or(seconds.map(|seconds| seconds.saturating_mul(1000)))
+}
+
+struct Walk<'m> {
+    mentions: &'m mut Mentions,
+    depth: usize,
+}
+
+impl<'de> serde::de::DeserializeSeed<'de> for Walk<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        if self.depth > DEEPEST {
+            return IgnoredAny::deserialize(deserializer).map(|_| ());
+        }
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Walk<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<(), E> {
+        self.mentions.add(text);
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<(), E> {
+        self.mentions.add(&number.to_string());
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        let depth = self.depth + 1;
+        while items
+            .next_element_seed(Walk {
+                mentions: &mut *self.mentions,
+                depth,
+            })?
+            .is_some()
+        {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let depth = self.depth + 1;
+        while map.next_key::<IgnoredAny>()?.is_some() {
+            map.next_value_seed(Walk {
+                mentions: &mut *self.mentions,
+                depth,
+            })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_numbers_and_ids_are_found_wherever_they_stand() {
+        let body = r#"{"id":7,"customer":{"id":"9"},"a":[{"b":" Ann@X.example "}],
+            "c":{"phone":"+1 (555) 123-4567","pi":"pi_1","note":"two words"},"f":1.5,"n":-3}"#;
+        let mentions = Mentions::of(body.as_bytes());
+        assert_eq!((mentions.order, mentions.customer), (Some(7), Some(9)));
+        assert_eq!(
+            mentions.emails,
+            BTreeSet::from(["ann@x.example".to_owned()])
+        );
+        assert!(mentions.phones.contains("15551234567"));
+        assert_eq!(mentions.ids, BTreeSet::from(["pi_1".to_owned()]));
+        let event = br#"{"data":{"object":{"id":"cs_1","metadata":{"pact_id":"p1"}}}}"#;
+        let mentions = Mentions::of(event);
+        assert_eq!(mentions.pact.as_deref(), Some("p1"));
+        assert!(mentions.ids.contains("cs_1"));
+    }
+
+    #[test]
+    fn depth_and_broken_bodies_are_harmless() {
+        let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
+        assert_eq!(Mentions::of(deep.as_bytes()).emails.len(), 0);
+        let lone = Mentions::of(br#"{"note":"\ud800","email":"ann@x.example"}"#);
+        assert_eq!(lone.emails.len(), 1);
+    }
+}
