@@ -5,6 +5,7 @@
 //! another topic. Each topic therefore requires its own keys and refuses the others'
 //! (`customers/redact` of a `shop/redact` body and the like), and says its shop itself.
 
+pub mod inventory;
 mod keys;
 mod mentions;
 mod scrub;

@@ -15,7 +15,7 @@ use crate::store::orders::{self, CHECKOUT};
 pub struct Found {
     pub shop: String,
     pub customers: BTreeSet<i64>,
-    /// Those of the shop, and those that checkout sessions made.
+    /// Those of the shop, and those that checkout sessions made; they may not be there.
     pub orders: BTreeSet<Key>,
     /// Agreements that no other order claims.
     pub pacts: BTreeSet<String>,
@@ -34,15 +34,44 @@ pub struct Found {
 /// Values of a list in a statement.
 const CHUNK: usize = 500;
 
-/// Everything of a person, and of the orders that the request names.
-pub async fn find(db: &Db, shop: &str, person: &Person, named: &[i64]) -> Result<Found> {
+/// Whom to look for.
+pub struct Sought<'a> {
+    pub shop: &'a str,
+    pub person: &'a Person,
+    /// Further customers.
+    pub customers: BTreeSet<i64>,
+    /// Orders of theirs that are named, be they known or not.
+    pub orders: BTreeSet<i64>,
+}
+
+/// What is known without a look.
+pub fn named(sought: &Sought<'_>) -> Found {
+    let shop = sought.shop;
     let mut found = Found {
         shop: shop.to_owned(),
-        customers: person.id.into_iter().collect(),
+        customers: sought
+            .customers
+            .iter()
+            .copied()
+            .chain(sought.person.id)
+            .collect(),
+        orders: sought
+            .orders
+            .iter()
+            .map(|id| (shop.to_owned(), *id))
+            .collect(),
         ..Found::default()
     };
+    let person = sought.person;
     found.add_addresses(person.email.as_deref(), person.phone.as_deref());
-    if let Some(id) = person.id {
+    found
+}
+
+/// Everything of a person.
+pub async fn find(db: &Db, sought: &Sought<'_>) -> Result<Found> {
+    let shop = sought.shop;
+    let mut found = named(sought);
+    for id in found.customers.clone() {
         let row = db
             .query("select email, phone from customers where shop = $1 and id = $2")
             .bind(shop)
@@ -56,10 +85,11 @@ pub async fn find(db: &Db, shop: &str, person: &Person, named: &[i64]) -> Result
         }
     }
     customers(db, &mut found).await?;
-    storefront_orders(db, &mut found, named).await?;
+    storefront_orders(db, &mut found).await?;
     agreements(db, &mut found).await?;
     payments(db, &mut found).await?;
     sessions(db, &mut found).await?;
+    stand_ins(&mut found);
     subscriptions(db, &mut found).await?;
     Ok(found)
 }
@@ -109,26 +139,15 @@ async fn customers(db: &Db, found: &mut Found) -> Result<()> {
     Ok(())
 }
 
-async fn storefront_orders(db: &Db, found: &mut Found, named: &[i64]) -> Result<()> {
+/// By address first: whose orders they are is the person too.
+async fn storefront_orders(db: &Db, found: &mut Found) -> Result<()> {
     let mut rows = Vec::new();
-    let customers: Vec<i64> = found.customers.iter().copied().collect();
-    for customers in customers.chunks(CHUNK) {
-        let query = db
-            .query("select shop, id from orders where shop = $1 and customer_id in ($2..)")
-            .bind(found.shop.as_str())
-            .bind(customers.to_vec());
-        rows.extend(query.fetch_all().await?);
-    }
-    for named in named.chunks(CHUNK) {
-        let query = db
-            .query("select shop, id from orders where shop = $1 and id in ($2..)")
-            .bind(found.shop.as_str())
-            .bind(named.to_vec());
-        rows.extend(query.fetch_all().await?);
-    }
     for shop in [found.shop.as_str(), CHECKOUT] {
         let query = db
-            .query("select shop, id, email from orders where shop = $1 and lower(email) in ($2..)")
+            .query(
+                "select shop, id, customer_id, email from orders
+                 where shop = $1 and lower(email) in ($2..)",
+            )
             .bind(shop)
             .bind(found.email_list());
         let of_email = query.fetch_all().await?;
@@ -139,7 +158,7 @@ async fn storefront_orders(db: &Db, found: &mut Found, named: &[i64]) -> Result<
     }
     let query = db
         .query(
-            "select shop, id from orders
+            "select shop, id, customer_id from orders
              where shop = $1 and phone is not null
                and replace(replace(replace(replace(replace(replace(
                        phone, '+', ''), ' ', ''), '-', ''), '(', ''), ')', ''), '.', '') in ($2..)",
@@ -147,6 +166,19 @@ async fn storefront_orders(db: &Db, found: &mut Found, named: &[i64]) -> Result<
         .bind(found.shop.as_str())
         .bind(found.phone_list());
     rows.extend(query.fetch_all().await?);
+    for row in &rows {
+        found
+            .customers
+            .extend(row.get::<Option<i64>>("customer_id")?);
+    }
+    let customers: Vec<i64> = found.customers.iter().copied().collect();
+    for customers in customers.chunks(CHUNK) {
+        let query = db
+            .query("select shop, id from orders where shop = $1 and customer_id in ($2..)")
+            .bind(found.shop.as_str())
+            .bind(customers.to_vec());
+        rows.extend(query.fetch_all().await?);
+    }
     found.orders.extend(keys(&rows)?);
     Ok(())
 }
@@ -279,6 +311,13 @@ async fn sessions(db: &Db, found: &mut Found) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Orders that checkout sessions made, be they of a session still or taken the place of.
+fn stand_ins(found: &mut Found) {
+    let names = found.pacts.iter().chain(&found.sessions);
+    let keys: Vec<Key> = names.map(|name| orders::checkout_key(name)).collect();
+    found.orders.extend(keys);
 }
 
 /// Those of their checkouts and agreements.

@@ -7,6 +7,7 @@ mod order;
 mod order_history;
 mod payment;
 mod payment_history;
+mod privacy;
 mod qr;
 mod redact;
 mod settlement;

@@ -28,6 +28,8 @@ mod payment_api;
 mod payment_hazards;
 mod payment_storm;
 mod payments;
+mod privacy_erasure;
+mod privacy_schema;
 mod processes;
 mod retries;
 mod sandbox;

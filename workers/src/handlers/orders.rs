@@ -24,7 +24,7 @@ use common::store::fulfillments::{self, Moved};
 use common::store::orders::records::{self, Entry, Key};
 use common::store::qr_codes::{self, QrCode};
 use common::store::shipments::{self, NewParcel};
-use common::store::{order_lines, orders, payments};
+use common::store::{erasure, order_lines, orders, payments};
 use serde_json::{Value, json};
 
 use super::effects::{Effects, MOST_LISTED, RESERVED};
@@ -91,6 +91,8 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task
     let mut incoming: BTreeMap<Key, Entry> = BTreeMap::new();
     let mut drawn: HashMap<Key, Drawn> = HashMap::new();
     let mut seen = Vec::new();
+    let mut redacted = BTreeSet::new();
+    let mut late: BTreeMap<String, Again> = BTreeMap::new();
     let shops = shops_of(tx, tasks).await?;
     let abouts: Vec<_> = tasks
         .iter()
@@ -108,14 +110,13 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task
         let is_redacted = matches!(standing, Standing::Redacted { .. });
         if is_redacted {
             record.forget_person();
+            redacted.insert(key.clone());
         }
         if standing == (Standing::Redacted { known: false }) {
-            let customer_id = task.customer.as_ref().map(|(id, _)| *id);
-            let again = Again {
-                order_id: task.order_id,
-                customer_id,
-            };
-            effects.job(Queue::Privacy, privacy::AGAIN, &key, &json!(again));
+            let late = late.entry(shop.clone()).or_default();
+            late.orders.insert(task.order_id);
+            late.customers
+                .extend(task.customer.as_ref().map(|(id, _)| *id));
         }
         if let Some(tracking) = &task.tracking {
             drawn.insert(key.clone(), tracking.clone());
@@ -142,7 +143,20 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task
         }
     }
     customers::upsert(tx, &seen, now).await?;
-    absorb(effects, tx, incoming, drawn).await
+    absorb(effects, tx, incoming, drawn).await?;
+    for (shop, id) in redacted {
+        erasure::orders(tx, &shop, vec![id], now).await?;
+    }
+    for (shop, again) in late {
+        let first = again.orders.first().copied().unwrap_or_default();
+        effects.job(
+            Queue::Privacy,
+            privacy::AGAIN,
+            &(shop, first),
+            &json!(again),
+        );
+    }
+    Ok(())
 }
 
 /// Joins orders with what is known of them, and does what follows.

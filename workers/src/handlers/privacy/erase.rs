@@ -17,7 +17,7 @@ use common::process::Parts;
 use common::sql::Tx;
 use common::store::erasure::{self, Kept};
 use common::store::orders::CHECKOUT;
-use common::store::people::{self, Found};
+use common::store::people::{self, Found, Sought};
 use common::store::privacy_requests;
 use common::store::subjects::{self, NO_SHOP};
 use serde::{Deserialize, Serialize};
@@ -30,11 +30,11 @@ use super::Done;
 /// Rows of a transaction.
 const CHUNK: usize = 100;
 
-/// The body of an [`super::AGAIN`] job.
-#[derive(Serialize, Deserialize)]
+/// The body of an [`super::AGAIN`] job: orders of a shop, and their customers.
+#[derive(Default, Serialize, Deserialize)]
 pub struct Again {
-    pub order_id: i64,
-    pub customer_id: Option<i64>,
+    pub orders: BTreeSet<i64>,
+    pub customers: BTreeSet<i64>,
 }
 
 /// How many rows of each sort something was erased in. Kept with the request in the
@@ -51,14 +51,13 @@ struct Counts {
 }
 
 pub async fn customer(parts: &Parts, job: &Job, request: &Request) -> Result<Done> {
-    let counts = erase(
-        parts,
-        job.id,
-        &request.shop,
-        &request.person,
-        &request.orders,
-    )
-    .await?;
+    let sought = Sought {
+        shop: &request.shop,
+        person: &request.person,
+        customers: BTreeSet::new(),
+        orders: request.orders.iter().copied().collect(),
+    };
+    let counts = erase(parts, job.id, &sought).await?;
     Ok(Done {
         action: "customer.erased",
         counts: json!(counts),
@@ -66,15 +65,17 @@ pub async fn customer(parts: &Parts, job: &Job, request: &Request) -> Result<Don
     })
 }
 
-/// An order of somebody whose data was erased has come late: erases what belongs to it.
+/// Orders of people whose data was erased have come late: erases what belongs to them.
 pub async fn again(parts: &Parts, job: &Job) -> Result<Done> {
     let again: Again = effects::body(job)?;
     let shop = job.shop.as_deref().unwrap_or_default();
-    let person = Person {
-        id: again.customer_id,
-        ..Person::default()
+    let sought = Sought {
+        shop,
+        person: &Person::default(),
+        customers: again.customers,
+        orders: again.orders,
     };
-    let counts = erase(parts, job.id, shop, &person, &[again.order_id]).await?;
+    let counts = erase(parts, job.id, &sought).await?;
     Ok(Done {
         action: "customer.erased_again",
         counts: json!(counts),
@@ -82,20 +83,8 @@ pub async fn again(parts: &Parts, job: &Job) -> Result<Done> {
     })
 }
 
-async fn erase(
-    parts: &Parts,
-    own: JobId,
-    shop: &str,
-    person: &Person,
-    orders: &[i64],
-) -> Result<Counts> {
-    let mut found = Found {
-        shop: shop.to_owned(),
-        customers: person.id.into_iter().collect(),
-        orders: named_orders(shop, orders).collect(),
-        ..Found::default()
-    };
-    found.add_addresses(person.email.as_deref(), person.phone.as_deref());
+async fn erase(parts: &Parts, own: JobId, sought: &Sought<'_>) -> Result<Counts> {
+    let mut found = people::named(sought);
     let mut buried = BTreeMap::new();
     loop {
         let tombstones = tombstones(&parts.keys, &found);
@@ -104,8 +93,7 @@ async fn erase(
         }
         bury(parts, &tombstones).await?;
         buried = tombstones;
-        found = people::find(&parts.db, shop, person, orders).await?;
-        found.orders.extend(named_orders(shop, orders));
+        found = people::find(&parts.db, sought).await?;
     }
     let counts = match privacy_requests::progress(&parts.db, own).await? {
         Some(progress) => serde_json::from_value(progress)?,
@@ -121,11 +109,6 @@ async fn erase(
     erasure.scrub_finished().await?;
     erasure.rows().await?;
     Ok(erasure.counts)
-}
-
-/// Orders that the request names are buried though they have not come yet.
-fn named_orders(shop: &str, orders: &[i64]) -> impl Iterator<Item = (String, i64)> {
-    orders.iter().map(|id| (shop.to_owned(), *id))
 }
 
 async fn bury(parts: &Parts, tombstones: &BTreeMap<String, BTreeSet<Uuid>>) -> Result<()> {
@@ -239,36 +222,46 @@ impl Erasure<'_> {
         Ok(tx.commit().await?)
     }
 
+    /// A few of each sort a transaction, in the order in which writers take them.
     async fn rows(&mut self) -> Result<()> {
         let now = self.parts.clock.now();
-        let db = &self.parts.db;
-        let customers: Vec<i64> = self.found.customers.iter().copied().collect();
-        for ids in customers.chunks(CHUNK) {
-            let mut tx = db.begin().await?;
-            let shop = &self.found.shop;
-            self.counts.customers += erasure::customers(&mut tx, shop, ids.to_vec(), now).await?;
-            self.commit(tx).await?;
-        }
-        for shop in [self.found.shop.clone(), CHECKOUT.to_owned()] {
-            let of_shop = self.found.orders.iter().filter(|(of, _)| *of == shop);
-            let ids: Vec<i64> = of_shop.map(|(_, id)| *id).collect();
-            for ids in ids.chunks(CHUNK) {
-                let mut tx = db.begin().await?;
-                self.counts.orders += erasure::orders(&mut tx, &shop, ids.to_vec(), now).await?;
-                self.commit(tx).await?;
+        let found = &self.found;
+        let of_shop = |shop: &str| {
+            let of_shop = found.orders.iter().filter(|(of, _)| of == shop);
+            of_shop.map(|(_, id)| *id).collect::<Vec<i64>>()
+        };
+        let payments: Vec<String> = found.payments.iter().cloned().collect();
+        let sessions: Vec<String> = found.sessions.iter().cloned().collect();
+        let customers: Vec<i64> = found.customers.iter().copied().collect();
+        let shop = found.shop.clone();
+        let (orders, stand_ins) = (of_shop(&shop), of_shop(CHECKOUT));
+        let longest = [
+            payments.len(),
+            sessions.len(),
+            customers.len(),
+            orders.len(),
+            stand_ins.len(),
+        ];
+        let rounds = longest.into_iter().max().unwrap_or(0).div_ceil(CHUNK);
+        for nth in 0..rounds {
+            let mut tx = self.parts.db.begin().await?;
+            let counts = &mut self.counts;
+            if let Some(ids) = payments.chunks(CHUNK).nth(nth) {
+                counts.payments += erasure::payments(&mut tx, ids.to_vec()).await?;
             }
-        }
-        let payments: Vec<String> = self.found.payments.iter().cloned().collect();
-        for ids in payments.chunks(CHUNK) {
-            let mut tx = db.begin().await?;
-            self.counts.payments += erasure::payments(&mut tx, ids.to_vec()).await?;
-            self.commit(tx).await?;
-        }
-        let sessions: Vec<String> = self.found.sessions.iter().cloned().collect();
-        for ids in sessions.chunks(CHUNK) {
-            let mut tx = db.begin().await?;
-            self.counts.checkout_sessions +=
-                erasure::checkout_sessions(&mut tx, ids.to_vec()).await?;
+            if let Some(ids) = sessions.chunks(CHUNK).nth(nth) {
+                counts.checkout_sessions +=
+                    erasure::checkout_sessions(&mut tx, ids.to_vec()).await?;
+            }
+            if let Some(ids) = customers.chunks(CHUNK).nth(nth) {
+                counts.customers += erasure::customers(&mut tx, &shop, ids.to_vec(), now).await?;
+            }
+            if let Some(ids) = stand_ins.chunks(CHUNK).nth(nth) {
+                counts.orders += erasure::orders(&mut tx, CHECKOUT, ids.to_vec(), now).await?;
+            }
+            if let Some(ids) = orders.chunks(CHUNK).nth(nth) {
+                counts.orders += erasure::orders(&mut tx, &shop, ids.to_vec(), now).await?;
+            }
             self.commit(tx).await?;
         }
         Ok(())

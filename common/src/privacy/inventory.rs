@@ -1,0 +1,139 @@
+//! Every column of the schema and what it may hold: a test compares this list with the tables
+//! of both databases, so a column that nobody has thought about fails it. What is personal
+//! must be exported (`store::person_data`) and erased (`store::erasure`).
+
+/// What may identify a customer of a shop, by table.
+pub const PERSONAL: &[(&str, &str)] = &[
+    ("jobs", "body"),
+    ("customers", "email phone first_name last_name"),
+    ("orders", "email phone shipping_address billing_address"),
+    ("payments", "receipt_email"),
+    ("checkout_sessions", "email client_reference_id"),
+];
+
+/// What identifies an account of the identity provider, which storefronts know nothing of, and
+/// names that an operator gave. The operator deletes them.
+pub const ACCOUNTS: &[(&str, &str)] = &[
+    ("users", "provider_id login login_key"),
+    ("orgs", "name name_key"),
+    ("api_keys", "name"),
+];
+
+/// Hashes and ciphertexts of what is not stored itself, and keys.
+pub const SEALED: &[(&str, &str)] = &[
+    ("api_keys", "hash"),
+    ("pacts", "id"),
+    ("device_codes", "hash token"),
+    ("device_code_requests", "client"),
+    ("privacy_requests", "email_key phone_key body_key"),
+    ("subjects", "key"),
+    ("audit", "hash"),
+    ("audit_head", "hash"),
+    ("privacy_keys", "secret fingerprint"),
+];
+
+/// Ids, amounts, times, states, and texts about things.
+pub const PLAIN: &[(&str, &str)] = &[
+    (
+        "jobs",
+        "id queue kind source shop external_id object_id subject state attempts crashes run_at \
+         rung_at deadline_at last_error trace created_at finished_at",
+    ),
+    ("webhook_ids", "source id job_id remembered_at expires_at"),
+    (
+        "customers",
+        "shop id version_at updated_at email_at phone_at first_name_at last_name_at redacted_at",
+    ),
+    (
+        "orders",
+        "shop id name customer_id currency total_minor subtotal_minor tax_minor \
+         financial_status fulfillment_status ordered_at cancelled_at version_at revision \
+         created_at updated_at version_tie lags outstanding_minor cancel_reason pact_id refunds \
+         was_paid was_refunded was_fulfilled events_at payment_status payment_covers \
+         payment_canceled_at redacted_at",
+    ),
+    (
+        "order_lines",
+        "shop order_id position id variant_id title quantity price sku fulfillment_status",
+    ),
+    (
+        "fulfillments",
+        "shop order_id state initiated_at updated_at requested_at fulfilled_at cancelled_at \
+         provider_state provider_id",
+    ),
+    ("qr_codes", "shop order_id kind url png created_at"),
+    (
+        "events",
+        "id kind shop object_id body created_at published_at",
+    ),
+    ("api_keys", "id created_at expires_at revoked_at"),
+    (
+        "shipments",
+        "shop order_id id version_at version_tie status carrier lines updated_at",
+    ),
+    (
+        "parcels",
+        "shop order_id shipment_id position number url qr_url qr_png created_at",
+    ),
+    (
+        "inventory_movements",
+        "id shop order_id line_id variant_id sku quantity reason created_at",
+    ),
+    (
+        "payments",
+        "id pact_id currency amount_minor received_minor state created_at updated_at succeeded \
+         canceled_at refunded_minor fully_refunded status customer_id failure versions \
+         events_at entries",
+    ),
+    ("pacts", "revision"),
+    (
+        "refunds",
+        "shop order_id payment_id state amount_minor currency provider_id created_at updated_at",
+    ),
+    ("leases", "name holder expires_at"),
+    (
+        "ledger_entries",
+        "payment_id number entry account amount_minor currency created_at",
+    ),
+    (
+        "checkout_sessions",
+        "id mode payment_status total_minor currency payment_intent subscription invoice \
+         customer_id pact_id versions shop order_id events_at created_at updated_at",
+    ),
+    (
+        "subscriptions",
+        "id period_end_at customer_id pact_id versions events_at created_at updated_at",
+    ),
+    (
+        "payment_retries",
+        "payment_id number job_id state due_at code updated_at",
+    ),
+    (
+        "notifications",
+        "id kind payment_id state error created_at updated_at",
+    ),
+    ("users", "id claimable_until created_at seen_at"),
+    ("orgs", "id owner_id created_at"),
+    ("org_members", "org_id user_id added_at"),
+    (
+        "licenses",
+        "id tier user_id org_id status expires_at subscription_id granted_at updated_at \
+         revoked_at",
+    ),
+    ("license_changes", "id revision"),
+    (
+        "device_codes",
+        "state interval_seconds expires_at next_poll_at token_until created_at",
+    ),
+    ("device_code_requests", "times newest_at"),
+    (
+        "privacy_requests",
+        "id topic shop customer_id repeats state received_at due_at held_until finished_at \
+         warned_at alarmed_at overdue_at progress export_sha256 export_bytes export_expires_at \
+         export_removed_at receipt",
+    ),
+    ("subjects", "shop redacted_at"),
+    ("audit", "number at actor action object_id shop details"),
+    ("audit_head", "id number"),
+    ("privacy_keys", "id created_at"),
+];

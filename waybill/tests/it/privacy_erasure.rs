@@ -1,0 +1,348 @@
+//! `customers/redact`: whom it finds, what it leaves, and that nothing brings a person back
+//! (faults, I4, C13).
+
+use std::time::Duration;
+
+use common::job::State;
+use common::store::{audit, ledger, privacy_requests};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::support::backend::{is_distributed, statement};
+use crate::support::delivery::{Delivery, SHOP, storefront};
+use crate::support::order::{at, body, deliver, pact, post_all, told, with};
+use crate::support::payment::{charge, event, intent, invoice, session};
+use crate::support::{Service, eventually, service};
+
+/// What every personal field of an order has in it.
+const CANARY: &str = "anary";
+
+fn redact(customer: &Value, orders: &[i64]) -> Delivery {
+    let body = json!({
+        "shop_id": 1, "shop_domain": SHOP, "customer": customer, "orders_to_redact": orders,
+    });
+    storefront("customers/redact", body.to_string())
+}
+
+/// The columns in which this text is found.
+async fn places(service: &Service, text: &str) -> Vec<String> {
+    let sql = if is_distributed() {
+        "select cast(table_name as text) as name, cast(column_name as text) as field,
+                case when data_type = 'bytea' then 1 else 0 end as is_bytes
+         from information_schema.columns where table_schema = current_schema()"
+    } else {
+        "select m.name as name, p.name as field, 0 as is_bytes
+         from sqlite_master m, pragma_table_info(m.name) p where m.type = 'table'"
+    };
+    let mut found = Vec::new();
+    for row in service.db().query(sql).fetch_all().await.unwrap() {
+        let (table, field): (String, String) =
+            (row.get("name").unwrap(), row.get("field").unwrap());
+        let is_bytes = row.get::<i32>("is_bytes").unwrap_or(0) == 1;
+        let value = if is_bytes {
+            format!("encode({field}, 'escape')")
+        } else {
+            format!("cast({field} as text)")
+        };
+        let sql = format!("select count(*) as n from {table} where {value} like '%{text}%'");
+        if service.count(statement(sql)).await > 0 {
+            found.push(format!("{table}.{field}"));
+        }
+    }
+    found.sort();
+    found
+}
+
+async fn request(service: &Service) -> privacy_requests::Entry {
+    let all = privacy_requests::Filter::default();
+    let mut requests = privacy_requests::list(service.db(), &all, 10)
+        .await
+        .unwrap();
+    assert_eq!(requests.len(), 1);
+    requests.remove(0)
+}
+
+/// An order, and then its payment, the charge, a session and an invoice.
+async fn buy(service: &Service) {
+    let order = with(body(1, 1, "paid"), &pact("p1"));
+    deliver(service, &told("orders/create", &order).id("1")).await;
+    post_all(service, &payments(service)).await;
+    service.settled().await;
+}
+
+fn payments(service: &Service) -> Vec<Delivery> {
+    let bought = json!({"payment_intent": "pi_1", "metadata": {"pact_id": "p1"},
+                        "subscription": "sub_1", "client_reference_id": "Canary"});
+    vec![
+        event(
+            service,
+            "payment_intent.succeeded",
+            1,
+            &intent("pi_1", "succeeded", 3000, Some("p1")),
+        ),
+        event(service, "charge.refunded", 2, &charge("pi_1", 3000, 500)),
+        event(
+            service,
+            "checkout.session.completed",
+            3,
+            &session("cs_1", "paid", 3000, &bought),
+        ),
+        event(
+            service,
+            "invoice.payment_succeeded",
+            4,
+            &invoice("in_1", "sub_1", 900, 30),
+        ),
+    ]
+}
+
+async fn all_is_erased(service: &Service) {
+    service.settled().await;
+    assert_eq!(places(service, CANARY).await, Vec::<String>::new());
+    assert_eq!(places(service, "2025550123").await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_customer_is_found_by_id_by_email_and_by_phone() {
+    for customer in [
+        json!({"id": 77}),
+        json!({"email": " Canary@Example.com"}),
+        json!({"phone": "+1 (202) 555-0123"}),
+    ] {
+        let service = service().start().await;
+        buy(&service).await;
+        let before = places(&service, CANARY).await;
+        assert!(before.len() >= 9, "{before:?}");
+        deliver(&service, &redact(&customer, &[])).await;
+        all_is_erased(&service).await;
+        let entry = request(&service).await;
+        assert_eq!(entry.state, "done");
+        let counts = &entry.progress;
+        assert_eq!(
+            (&counts["customers"], &counts["orders"], &counts["payments"]),
+            (&json!(1), &json!(1), &json!(1)),
+            "{customer}: {counts}"
+        );
+        assert_eq!(counts["checkout_sessions"], 1);
+        assert_eq!(counts["jobs"], 5, "{customer}");
+        let books = ledger::verify(service.db()).await.unwrap();
+        assert!(books.is_balanced(), "{books:?}");
+        service.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn amounts_ids_and_states_stay() {
+    let service = service().start().await;
+    let key = service.api_key().await;
+    buy(&service).await;
+    let path = format!("/api/commerce/orders/1?shop={SHOP}");
+    let order = async || {
+        let answer = service.get(&path).bearer_auth(&key).send().await.unwrap();
+        answer.json::<Value>().await.unwrap()
+    };
+    let before = order().await;
+    deliver(&service, &redact(&json!({"id": 77}), &[])).await;
+    assert_eq!(order().await, before);
+    let trail = audit::verify(service.db(), &service.parts.keys)
+        .await
+        .unwrap();
+    assert!(trail.broken.is_none() && trail.entries >= 2, "{trail:?}");
+    let entry = request(&service).await;
+    assert!(entry.receipt.is_some());
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn bodies_of_jobs_that_are_ready_dead_or_done_lose_the_person_and_still_run() {
+    let service = service().start().await;
+    deliver(
+        &service,
+        &told("orders/create", &body(1, 1, "pending")).id("1"),
+    )
+    .await;
+    let unreadable = with(body(2, 1, "pending"), &json!({"line_items": 7}));
+    deliver(&service, &told("orders/create", &unreadable).id("2")).await;
+    assert_eq!(service.jobs(State::Dead).await, 1);
+    // Ready, and not due before long.
+    service
+        .execute("update jobs set state = 'ready', finished_at = null, run_at = run_at + 99999999 where external_id = '1'")
+        .await;
+    let before = places(&service, CANARY).await;
+    assert!(before.contains(&"jobs.body".to_owned()));
+    post_all(&service, &[redact(&json!({"id": 77}), &[])]).await;
+    eventually("it is done", async || {
+        request(&service).await.state == "done"
+    })
+    .await;
+    assert_eq!(places(&service, CANARY).await, Vec::<String>::new());
+    let left = "select count(*) as n from jobs where body is not null";
+    assert_eq!(service.count(left).await, 2, "what is worked on is left");
+    service
+        .execute("update jobs set run_at = created_at, rung_at = null where external_id = '1'")
+        .await;
+    service.settled().await;
+    let lines = "select count(*) as n from order_lines where order_id = 1";
+    assert_eq!(service.count(lines).await, 2);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn whatever_comes_late_again_or_first_does_not_bring_a_person_back() {
+    let service = service().start().await;
+    // Nothing has come yet: one order is named, the other is known by its customer alone.
+    deliver(&service, &redact(&json!({"id": 77}), &[5])).await;
+    let anonymous = with(body(5, 1, "paid"), &json!({"customer": null}));
+    post_all(&service, &payments(&service)).await;
+    buy(&service).await;
+    post_all(&service, &[told("orders/create", &anonymous).id("5")]).await;
+    all_is_erased(&service).await;
+    let again = with(body(1, 9, "paid"), &pact("p1"));
+    deliver(&service, &told("orders/updated", &again).id("9")).await;
+    let refunded = charge("pi_1", 3000, 900);
+    deliver(&service, &event(&service, "charge.refunded", 9, &refunded)).await;
+    let later = invoice("in_2", "sub_1", 900, 60);
+    deliver(
+        &service,
+        &event(&service, "invoice.payment_succeeded", 9, &later),
+    )
+    .await;
+    // It fails, and would keep its body.
+    let unreadable = with(body(1, 10, "paid"), &json!({"line_items": 7}));
+    deliver(&service, &told("orders/updated", &unreadable).id("10")).await;
+    assert_eq!(service.jobs(State::Dead).await, 1);
+    all_is_erased(&service).await;
+    let orders =
+        "select count(*) as n from orders where shop = 'shop.example' and redacted_at is not null";
+    assert_eq!(service.count(orders).await, 2, "and they are stored");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn who_comes_back_is_a_new_customer() {
+    let service = service().manual_clock().start().await;
+    deliver(
+        &service,
+        &told("orders/create", &body(1, 1, "paid")).id("1"),
+    )
+    .await;
+    deliver(&service, &redact(&json!({"id": 77}), &[])).await;
+    assert_eq!(places(&service, CANARY).await, Vec::<String>::new());
+    service.clock().advance(Duration::from_hours(48));
+    let back = json!({
+        "created_at": "2027-01-17T08:00:00Z", "updated_at": "2027-01-17T08:00:00Z",
+        "customer": {"id": 78, "email": "canary@example.com", "first_name": "Canary"},
+    });
+    deliver(
+        &service,
+        &told("orders/create", &with(body(2, 1, "paid"), &back)).id("2"),
+    )
+    .await;
+    let found = places(&service, CANARY).await;
+    for place in [
+        "customers.email",
+        "orders.email",
+        "orders.shipping_address",
+        "jobs.body",
+    ] {
+        assert!(found.contains(&place.to_owned()), "{place}: {found:?}");
+    }
+    let erased = "select count(*) as n from orders where email is null";
+    assert_eq!(service.count(erased).await, 1);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn another_customer_and_another_shop_keep_everything() {
+    let service = service().start().await;
+    let other = json!({
+        "email": "parrot@example.com", "phone": "+12025550199",
+        "customer": {"id": 78, "email": "parrot@example.com", "first_name": "Parrot"},
+        "shipping_address": {"first_name": "Parrot"},
+    });
+    let elsewhere = with(body(1, 1, "paid"), &pact("p9"));
+    let paid = intent("pi_9", "succeeded", 3000, Some("p9"));
+    post_all(
+        &service,
+        &[
+            told("orders/create", &with(body(2, 1, "paid"), &other)).id("2"),
+            told("orders/create", &elsewhere)
+                .of_shop("other.example")
+                .id("3"),
+            event(&service, "payment_intent.succeeded", 1, &paid),
+        ],
+    )
+    .await;
+    buy(&service).await;
+    deliver(
+        &service,
+        &redact(&json!({"id": 77, "email": "canary@example.com"}), &[]),
+    )
+    .await;
+    let parrots = places(&service, "arrot").await;
+    for place in [
+        "customers.email",
+        "orders.email",
+        "orders.shipping_address",
+        "jobs.body",
+    ] {
+        assert!(parrots.contains(&place.to_owned()), "{place}: {parrots:?}");
+    }
+    let kept = "select count(*) as n from orders
+                where shop = 'other.example' and email is not null and phone is not null
+                  and shipping_address is not null";
+    assert_eq!(service.count(kept).await, 1);
+    let paid = "select count(*) as n from payments where receipt_email is not null";
+    assert_eq!(service.count(paid).await, 1, "the other shop's");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn erasing_again_finds_nothing_and_a_request_counts_once() {
+    let service = service().start().await;
+    buy(&service).await;
+    let request = redact(&json!({"id": 77}), &[]);
+    deliver(&service, &request.clone().id("a")).await;
+    deliver(&service, &request.id("b")).await;
+    let all = privacy_requests::Filter::default();
+    let requests = privacy_requests::list(service.db(), &all, 10)
+        .await
+        .unwrap();
+    let [first, second] = requests.as_slice() else {
+        panic!("two requests");
+    };
+    assert_eq!(second.repeats, Some(first.id), "the same body came again");
+    assert_eq!(first.progress["orders"], 1);
+    assert_eq!(second.progress["orders"], 0);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn orders_that_are_being_written_while_their_customer_is_erased_are_erased_too() {
+    let service = service().start().await;
+    let order = |id: i64| told("orders/create", &body(id, 1, "paid")).id(&id.to_string());
+    let orders: Vec<Delivery> = (1..=200).map(order).collect();
+    let (first, second) = orders.split_at(100);
+    post_all(&service, first).await;
+    let mut rest = second.to_vec();
+    rest.push(redact(&json!({"id": 77}), &[]));
+    rest.rotate_right(50);
+    post_all(&service, &rest).await;
+    all_is_erased(&service).await;
+    let orders = "select count(*) as n from orders where redacted_at is not null";
+    eventually("each is marked", async || {
+        service.count(orders).await == 200
+    })
+    .await;
+    let id: Uuid = request(&service).await.id;
+    let trail = audit::list(service.db(), Some(&id.to_string()), 0, 10)
+        .await
+        .unwrap();
+    let actions: Vec<&str> = trail.iter().map(|entry| entry.action.as_str()).collect();
+    assert_eq!(actions, ["request.received", "customer.erased"]);
+    assert!(
+        at(1).starts_with("2027"),
+        "orders are older than the request"
+    );
+    service.stop().await;
+}

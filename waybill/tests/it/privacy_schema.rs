@@ -1,0 +1,72 @@
+//! The schema as it is in the database, against what is known of its columns.
+
+use std::collections::BTreeSet;
+
+use common::privacy::inventory::{ACCOUNTS, PERSONAL, PLAIN, SEALED};
+use common::sql::Db;
+use common::store::erasure::ERASED;
+
+use crate::support::backend::is_distributed;
+use crate::support::service;
+
+type Columns = BTreeSet<(String, String)>;
+
+fn listed(list: &[(&str, &str)]) -> Columns {
+    let columns = list.iter().flat_map(|(table, columns)| {
+        let columns = columns.split_whitespace();
+        columns.map(|column| ((*table).to_owned(), column.to_owned()))
+    });
+    columns.collect()
+}
+
+fn named(list: &[(&str, &[&str])]) -> Columns {
+    let columns = list.iter().flat_map(|(table, columns)| {
+        let columns = columns.iter();
+        columns.map(|column| ((*table).to_owned(), (*column).to_owned()))
+    });
+    columns.collect()
+}
+
+/// Every column of every table, but those of the list of migrations.
+async fn schema(db: &Db) -> Columns {
+    let sql = if is_distributed() {
+        "select cast(table_name as text) as name, cast(column_name as text) as field
+         from information_schema.columns where table_schema = current_schema()"
+    } else {
+        "select m.name as name, p.name as field
+         from sqlite_master m, pragma_table_info(m.name) p where m.type = 'table'"
+    };
+    let rows = db.query(sql).fetch_all().await.unwrap();
+    let columns = rows
+        .iter()
+        .map(|row| (row.get("name").unwrap(), row.get("field").unwrap()));
+    columns
+        .filter(|(table, _): &(String, String)| !table.starts_with("_sqlx"))
+        .collect()
+}
+
+#[tokio::test]
+async fn every_column_of_the_schema_is_known_for_what_it_may_hold() {
+    let service = service().without_workers().start().await;
+    let lists = [PERSONAL, ACCOUNTS, SEALED, PLAIN].map(listed);
+    let known: Columns = lists.iter().flatten().cloned().collect();
+    let entries: usize = lists.iter().map(BTreeSet::len).sum();
+    assert_eq!(known.len(), entries, "a column is listed once");
+    let schema = schema(service.db()).await;
+    assert!(schema.len() > 200, "{}", schema.len());
+    let unknown: Vec<_> = schema.difference(&known).collect();
+    assert_eq!(
+        unknown,
+        Vec::<&(String, String)>::new(),
+        "new columns: say in common/src/privacy/inventory.rs what they may hold; what is \
+         personal must be exported and erased too"
+    );
+    let gone: Vec<_> = known.difference(&schema).collect();
+    assert_eq!(gone, Vec::<&(String, String)>::new());
+    service.stop().await;
+}
+
+#[test]
+fn whatever_is_personal_is_erased() {
+    assert_eq!(named(ERASED), listed(PERSONAL));
+}
