@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::clock::Timestamp;
-use crate::privacy::{ALARM, Key, Keys, Request, State, Topic, WARNING};
+use crate::privacy::{ALARM, Key, Keys, PERIOD, Request, State, Topic, WARNING};
 use crate::sql::{Db, Error, Result, Row, Tx, column};
 use crate::store::jobs::NewJob;
 
@@ -49,83 +49,105 @@ pub struct Export {
     pub removed_at: Option<Timestamp>,
 }
 
+/// A request to be entered.
+pub struct New<'a> {
+    pub id: Uuid,
+    pub request: &'a Request,
+    pub body: &'a [u8],
+    pub received_at: Timestamp,
+    pub due_at: Timestamp,
+    pub run_at: Timestamp,
+}
+
 /// Enters the requests of jobs that are inserted with them. One whose body cannot be read was
 /// refused before.
-pub async fn open(tx: &mut Tx, keys: &Keys, jobs: &[&NewJob]) -> Result<()> {
+pub async fn open_all(tx: &mut Tx, keys: &Keys, jobs: &[&NewJob]) -> Result<()> {
     for job in jobs {
-        let Some(request) =
-            Topic::parse(&job.kind).and_then(|topic| Request::read(topic, &job.body).ok())
-        else {
-            continue;
+        let topic = Topic::parse(&job.kind);
+        let request = topic.and_then(|topic| Request::read(topic, &job.body).ok());
+        let Some(request) = request else { continue };
+        let new = New {
+            id: job.id,
+            request: &request,
+            body: &job.body,
+            received_at: job.created_at,
+            due_at: job.deadline_at.unwrap_or(job.created_at.plus(PERIOD)),
+            run_at: job.run_at,
         };
-        let body_key = keys.body(&job.body);
-        let repeats = tx
-            .query(
-                "select id from privacy_requests where body_key = $1 order by received_at, id limit 1",
-            )
-            .bind(body_key)
-            .fetch_optional()
-            .await?;
-        let repeats: Option<Uuid> = repeats.map(|row| row.get("id")).transpose()?;
-        if repeats.is_some() {
-            metrics::counter!("waybill_privacy_requests_repeated_total", "topic" => request.topic.as_str())
-                .increment(1);
-        }
-        let is_held = job.run_at > job.created_at;
-        let state = if is_held {
-            State::Held
-        } else {
-            State::Received
-        };
-        let key = |key| keys.subject(&request.shop, key);
-        let columns = [
-            column("id", [job.id]),
-            column("topic", [request.topic.as_str()]),
-            column("shop", [request.shop.as_str()]),
-            column("customer_id", [request.person.id]),
-            column(
-                "email_key",
-                [request
-                    .person
-                    .email
-                    .as_deref()
-                    .and_then(|it| key(Key::Email(it)))],
-            ),
-            column(
-                "phone_key",
-                [request
-                    .person
-                    .phone
-                    .as_deref()
-                    .and_then(|it| key(Key::Phone(it)))],
-            ),
-            column("body_key", [body_key]),
-            column("repeats", [repeats]),
-            column("state", [state.as_str()]),
-            column("received_at", [job.created_at.0]),
-            column(
-                "due_at",
-                [job.deadline_at
-                    .unwrap_or(job.created_at.plus(crate::privacy::PERIOD))
-                    .0],
-            ),
-            column("held_until", [is_held.then_some(job.run_at.0)]),
-        ];
-        tx.insert("privacy_requests", &columns, "on conflict (id) do nothing")
-            .await?;
-        let new = audit::New {
-            actor: audit::STOREFRONT,
-            action: "request.received",
-            object_id: &job.id.to_string(),
-            shop: Some(&request.shop),
-            details: json!({
-                "topic": request.topic.as_str(),
-                "customer_id": request.person.id,
-                "repeats": repeats,
-            }),
-        };
-        audit::append(tx, keys, new, job.created_at).await?;
+        open(tx, keys, &new).await?;
     }
+    Ok(())
+}
+
+pub async fn open(tx: &mut Tx, keys: &Keys, new: &New<'_>) -> Result<()> {
+    let New {
+        id,
+        request,
+        received_at,
+        ..
+    } = *new;
+    let body_key = keys.body(new.body);
+    let repeats = tx
+        .query(
+            "select id from privacy_requests where body_key = $1 order by received_at, id limit 1",
+        )
+        .bind(body_key)
+        .fetch_optional()
+        .await?;
+    let repeats: Option<Uuid> = repeats.map(|row| row.get("id")).transpose()?;
+    if repeats.is_some() {
+        metrics::counter!("waybill_privacy_requests_repeated_total", "topic" => request.topic.as_str())
+                .increment(1);
+    }
+    let is_held = new.run_at > received_at;
+    let state = if is_held {
+        State::Held
+    } else {
+        State::Received
+    };
+    let key = |key| keys.subject(&request.shop, key);
+    let columns = [
+        column("id", [id]),
+        column("topic", [request.topic.as_str()]),
+        column("shop", [request.shop.as_str()]),
+        column("customer_id", [request.person.id]),
+        column(
+            "email_key",
+            [request
+                .person
+                .email
+                .as_deref()
+                .and_then(|it| key(Key::Email(it)))],
+        ),
+        column(
+            "phone_key",
+            [request
+                .person
+                .phone
+                .as_deref()
+                .and_then(|it| key(Key::Phone(it)))],
+        ),
+        column("body_key", [body_key]),
+        column("repeats", [repeats]),
+        column("state", [state.as_str()]),
+        column("received_at", [received_at.0]),
+        column("due_at", [new.due_at.0]),
+        column("held_until", [is_held.then_some(new.run_at.0)]),
+    ];
+    tx.insert("privacy_requests", &columns, "on conflict (id) do nothing")
+        .await?;
+    let entry = audit::New {
+        actor: audit::STOREFRONT,
+        action: "request.received",
+        object_id: &id.to_string(),
+        shop: Some(&request.shop),
+        details: json!({
+            "topic": request.topic.as_str(),
+            "customer_id": request.person.id,
+            "repeats": repeats,
+        }),
+    };
+    audit::append(tx, keys, entry, received_at).await?;
     Ok(())
 }
 

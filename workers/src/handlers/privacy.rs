@@ -14,7 +14,7 @@ use anyhow::{Result, anyhow};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use common::job::Job;
-use common::privacy::{Request, State, Topic};
+use common::privacy::{PERIOD, Request, State, Topic};
 use common::process::Parts;
 use common::sql::{self, Tx};
 use common::store::jobs;
@@ -69,10 +69,13 @@ pub async fn call(parts: &Parts, job: &Job) -> Result<Answer> {
     let done = match Topic::parse(&job.kind) {
         None => erase::again(parts, job).await?,
         Some(topic) => {
-            if is_over(parts, job).await? {
+            let request = Request::read(topic, &job.body).map_err(permanent)?;
+            if job.shop.as_ref().is_some_and(|shop| *shop != request.shop) {
+                return Err(permanent(anyhow!("its shop is not that of its body")));
+            }
+            if is_over(parts, job, &request).await? {
                 return Ok(Answer::NotAsked);
             }
-            let request = Request::read(topic, &job.body).map_err(permanent)?;
             match topic {
                 Topic::DataRequest => export::write(parts, job, &request).await?,
                 Topic::Redact => erase::customer(parts, job, &request).await?,
@@ -83,14 +86,24 @@ pub async fn call(parts: &Parts, job: &Job) -> Result<Answer> {
     Ok(Answer::Privacy(Box::new(done)))
 }
 
-/// It was cancelled, or is done already.
-async fn is_over(parts: &Parts, job: &Job) -> Result<bool> {
-    let entry = privacy_requests::find(&parts.db, job.id).await?;
-    let entry = entry.ok_or_else(|| permanent(anyhow!("the request is not in the ledger")))?;
-    Ok(matches!(
-        entry.state.parse(),
-        Ok(State::Cancelled | State::Done)
-    ))
+/// It was cancelled, or is done already. One that came before there was a ledger is entered.
+async fn is_over(parts: &Parts, job: &Job, request: &Request) -> Result<bool> {
+    if let Some(entry) = privacy_requests::find(&parts.db, job.id).await? {
+        let state = entry.state.parse();
+        return Ok(matches!(state, Ok(State::Cancelled | State::Done)));
+    }
+    let new = privacy_requests::New {
+        id: job.id,
+        request,
+        body: &job.body,
+        received_at: job.created_at,
+        due_at: job.deadline_at.unwrap_or(job.created_at.plus(PERIOD)),
+        run_at: job.created_at,
+    };
+    let mut tx = parts.db.begin().await?;
+    privacy_requests::open(&mut tx, &parts.keys, &new).await?;
+    tx.commit().await?;
+    Ok(false)
 }
 
 /// Records what was done, for a job that was marked done in `tx`.
