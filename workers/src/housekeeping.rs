@@ -1,11 +1,12 @@
-//! What grows is cut: expired webhook ids, the bodies of jobs finished long ago, in small
-//! transactions, and logins that are over, every few minutes; tokens of logins every minute.
+//! What grows is cut, in small transactions: every few minutes expired webhook ids, the bodies
+//! of jobs finished long ago, old notifications and events, and logins that are over; tokens of
+//! logins every minute. As often, the deadlines of privacy requests are looked at.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use common::sql;
-use common::store::{device_code_requests, device_codes, jobs, webhook_ids};
+use common::store::{device_code_requests, device_codes, events, jobs, notifications, webhook_ids};
 use tokio_util::sync::CancellationToken;
 
 use crate::Worker;
@@ -19,6 +20,9 @@ const LOGIN_KEPT: Duration = Duration::from_hours(1);
 
 pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
     for round in (0..ROUNDS).cycle() {
+        if let Err(error) = worker.tell_deadlines().await {
+            tracing::warn!(%error, "deadlines were not looked at; trying again later");
+        }
         if let Err(error) = worker.tidy(round == 0, &shutdown).await {
             tracing::warn!(%error, "housekeeping failed; trying again later");
         }
@@ -30,6 +34,12 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
 }
 
 impl Worker {
+    /// A round that does everything, once.
+    pub async fn keep_house(&self) -> sql::Result<()> {
+        self.tell_deadlines().await?;
+        self.tidy(true, &CancellationToken::new()).await
+    }
+
     async fn tidy(&self, everything: bool, shutdown: &CancellationToken) -> sql::Result<()> {
         let db = &self.parts.db;
         let now = self.parts.clock.now();
@@ -41,8 +51,14 @@ impl Worker {
         while !shutdown.is_cancelled()
             && webhook_ids::forget_expired(db, now, limit).await? >= CHUNK
         {}
-        let old = now.minus(self.parts.config.job_retention);
+        let config = &self.parts.config;
+        let old = now.minus(config.job_retention);
         while !shutdown.is_cancelled() && jobs::cut_bodies(db, old, limit).await? >= CHUNK {}
+        let old = now.minus(config.notification_retention);
+        while !shutdown.is_cancelled() && notifications::forget(db, old, limit).await? >= CHUNK {}
+        let old = now.minus(config.event_retention);
+        while !shutdown.is_cancelled() && events::forget_published(db, old, limit).await? >= CHUNK {
+        }
         device_codes::forget(db, now.minus(LOGIN_KEPT), now).await?;
         device_code_requests::forget(db, now.minus(LOGIN_KEPT)).await?;
         Ok(())

@@ -20,6 +20,7 @@
 
 mod call;
 mod command;
+mod deadlines;
 mod failure;
 mod handlers;
 mod housekeeping;

@@ -140,6 +140,28 @@ pub async fn mark_published(db: &Db, ids: Vec<Uuid>, now: Timestamp) -> Result<(
     tx.commit().await
 }
 
+/// Forgets at most `limit` events that went out before `before`.
+pub async fn forget_published(db: &Db, before: Timestamp, limit: i64) -> Result<u64> {
+    let mut tx = db.begin().await?;
+    let forgotten = tx
+        .query(
+            "delete from events
+             where id in (
+                 select id from events
+                 where published_at is not null and published_at < $1
+                 order by published_at
+                 limit $2
+                 for update skip locked
+             )",
+        )
+        .bind(before.0)
+        .bind(limit)
+        .execute()
+        .await?;
+    tx.commit().await?;
+    Ok(forgotten)
+}
+
 /// Which events to read; empty texts mean any.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {

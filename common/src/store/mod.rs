@@ -29,6 +29,7 @@ pub mod public_orders;
 pub mod qr_codes;
 pub mod refunds;
 pub mod shipments;
+pub mod shop_erasure;
 pub mod subjects;
 pub mod subscriptions;
 pub mod users;

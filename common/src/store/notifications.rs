@@ -228,3 +228,25 @@ pub async fn list(db: &Db, payment_id: &str, limit: i64) -> Result<Vec<Summary>>
         .await?;
     rows.iter().map(summary).collect()
 }
+
+/// Forgets at most `limit` notifications that ended before `before`.
+pub async fn forget(db: &Db, before: Timestamp, limit: i64) -> Result<u64> {
+    let mut tx = db.begin().await?;
+    let forgotten = tx
+        .query(
+            "delete from notifications
+             where id in (
+                 select id from notifications
+                 where updated_at < $1 and state <> 'pending'
+                 order by updated_at
+                 limit $2
+                 for update skip locked
+             )",
+        )
+        .bind(before.0)
+        .bind(limit)
+        .execute()
+        .await?;
+    tx.commit().await?;
+    Ok(forgotten)
+}

@@ -279,13 +279,22 @@ pub enum Notice {
     Overdue,
 }
 
+/// A request that a notice is about.
+#[derive(Clone, Debug)]
+pub struct Due {
+    pub id: Uuid,
+    pub topic: String,
+    pub shop: String,
+    pub due_at: Timestamp,
+}
+
 /// Requests of which this notice is due, marked as told: each is told once, whoever looks.
 pub async fn take_notices(
     tx: &mut Tx,
     notice: Notice,
     now: Timestamp,
     limit: i64,
-) -> Result<Vec<Uuid>> {
+) -> Result<Vec<Due>> {
     let (query, until) = match notice {
         Notice::Warning => (
             tx.query(
@@ -295,7 +304,7 @@ pub async fn take_notices(
                      where finished_at is null and warned_at is null and due_at <= $2
                      order by due_at, id limit $3 for update skip locked
                  )
-                 returning id",
+                 returning id, topic, shop, due_at",
             ),
             now.plus(WARNING),
         ),
@@ -307,7 +316,7 @@ pub async fn take_notices(
                      where finished_at is null and alarmed_at is null and due_at <= $2
                      order by due_at, id limit $3 for update skip locked
                  )
-                 returning id",
+                 returning id, topic, shop, due_at",
             ),
             now.plus(ALARM),
         ),
@@ -319,7 +328,7 @@ pub async fn take_notices(
                      where finished_at is null and overdue_at is null and due_at <= $2
                      order by due_at, id limit $3 for update skip locked
                  )
-                 returning id",
+                 returning id, topic, shop, due_at",
             ),
             now,
         ),
@@ -330,7 +339,56 @@ pub async fn take_notices(
         .bind(limit)
         .fetch_all()
         .await?;
+    rows.iter()
+        .map(|row| {
+            Ok(Due {
+                id: row.get("id")?,
+                topic: row.get("topic")?,
+                shop: row.get("shop")?,
+                due_at: Timestamp(row.get("due_at")?),
+            })
+        })
+        .collect()
+}
+
+/// How many requests are open, and the nearest of their deadlines.
+pub async fn open_deadlines(db: &Db) -> Result<(i64, Option<Timestamp>)> {
+    let row = db
+        .query(
+            "select count(*) as open, min(due_at) as due_at from privacy_requests
+             where finished_at is null",
+        )
+        .fetch_one()
+        .await?;
+    let due_at: Option<i64> = row.get("due_at")?;
+    Ok((row.get("open")?, due_at.map(Timestamp)))
+}
+
+/// The requests of a shop whose exports are still there.
+pub async fn exports_of_shop(tx: &mut Tx, shop: &str) -> Result<Vec<Uuid>> {
+    let rows = tx
+        .query(
+            "select id from privacy_requests
+             where shop = $1 and export_expires_at is not null and export_removed_at is null
+             order by id for update",
+        )
+        .bind(shop)
+        .fetch_all()
+        .await?;
     rows.iter().map(|row| row.get("id")).collect()
+}
+
+/// Ends the time for which exports are kept.
+pub async fn expire_exports(tx: &mut Tx, ids: Vec<Uuid>, now: Timestamp) -> Result<()> {
+    tx.query(
+        "update privacy_requests set export_expires_at = $1
+         where export_expires_at > $1 and id in ($2..)",
+    )
+    .bind(now.0)
+    .bind(ids)
+    .execute()
+    .await?;
+    Ok(())
 }
 
 fn read(row: &Row) -> Result<Entry> {

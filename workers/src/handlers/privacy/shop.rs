@@ -1,12 +1,280 @@
-//! `shop/redact`: every row of a shop is deleted, batch by batch.
+//! `shop/redact`: every row of a shop is deleted, batch by batch, while the others go on.
+//!
+//! 1. **Tombstone.** From its commit on, what comes late is not stored, and what was being
+//!    stored has been. The request can no longer be cancelled.
+//! 2. **Orders**, a few hundred at a time: first their payments and checkout sessions lose
+//!    their persons, which only the orders lead to, then the orders are deleted with their parts.
+//! 3. **Customers**, and the tombstones of single ones, which the shop's now covers.
+//! 4. **Exports** of its customers' data have expired.
+//! 5. **Jobs** and **events**, last: until the orders were gone, new ones may have been written.
+//!
+//! How far it has come is noted in the transaction of each batch, so a run may end anywhere and
+//! the next one goes on from there. What the shop sends meanwhile is erased with the rest.
+//! Payments stay in the books, without addresses. An agreement that two shops' orders name
+//! counts as this one's: nobody can tell whose its payments are.
 
-use anyhow::{Result, bail};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use anyhow::{Error, Result};
+use common::clock::Timestamp;
 use common::job::Job;
-use common::privacy::Request;
+use common::privacy::{Key, Request, State};
 use common::process::Parts;
+use common::sql::Tx;
+use common::store::shop_erasure::{self, Counts, Order, add};
+use common::store::{privacy_requests, subjects};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use uuid::Uuid;
 
 use super::Done;
+use crate::failure::Unfinished;
 
-pub async fn erase(_parts: &Parts, _job: &Job, _request: &Request) -> Result<Done> {
-    bail!("to be built")
+/// How long one run may take before it lets others have its place.
+const RUN: Duration = Duration::from_secs(15);
+
+/// Rows of a batch.
+#[derive(Clone, Copy)]
+struct Size {
+    orders: i64,
+    rows: i64,
+}
+
+/// PostgreSQL's other writers go on beside a batch.
+const BESIDE: Size = Size {
+    orders: 500,
+    rows: 1000,
+};
+/// SQLite's have to wait for its end.
+const ALONE: Size = Size {
+    orders: 100,
+    rows: 250,
+};
+
+/// Where an erasure stands, as its request keeps it.
+#[derive(Default, Serialize, Deserialize)]
+struct Progress {
+    phase: Phase,
+    /// When the tombstone was written.
+    buried_at: i64,
+    /// The last row that was looked at, where a table is walked.
+    cursor: Uuid,
+    counts: Counts,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Phase {
+    #[default]
+    Tombstone,
+    Orders,
+    Customers,
+    Tombstones,
+    Exports,
+    Jobs,
+    Events,
+    Over,
+}
+
+/// One erasure.
+struct Erasure<'a> {
+    parts: &'a Parts,
+    id: Uuid,
+    shop: &'a str,
+    size: Size,
+    progress: Progress,
+}
+
+pub async fn erase(parts: &Parts, job: &Job, request: &Request) -> Result<Done> {
+    let started = parts.clock.elapsed();
+    let noted = privacy_requests::progress(&parts.db, job.id).await?;
+    let mut erasure = Erasure {
+        parts,
+        id: job.id,
+        shop: &request.shop,
+        size: if parts.db.writers(2) == 1 {
+            ALONE
+        } else {
+            BESIDE
+        },
+        progress: noted
+            .and_then(|noted| serde_json::from_value(noted).ok())
+            .unwrap_or_default(),
+    };
+    while erasure.progress.phase != Phase::Over {
+        erasure.step().await?;
+        let took = parts.clock.elapsed().saturating_sub(started);
+        if took >= RUN && erasure.progress.phase != Phase::Over {
+            return Err(Error::new(Unfinished));
+        }
+    }
+    Ok(Done {
+        action: "shop.erased",
+        counts: json!(erasure.progress.counts),
+        export: None,
+    })
+}
+
+impl Erasure<'_> {
+    /// One batch.
+    async fn step(&mut self) -> Result<()> {
+        match self.progress.phase {
+            Phase::Tombstone => self.bury().await,
+            Phase::Orders => self.orders().await,
+            Phase::Customers => self.customers().await,
+            Phase::Tombstones => self.tombstones().await,
+            Phase::Exports => self.exports().await,
+            Phase::Jobs => self.jobs().await,
+            Phase::Events => self.events().await,
+            Phase::Over => Ok(()),
+        }
+    }
+
+    /// Notes what the transaction did, and commits both.
+    async fn commit(&self, mut tx: Tx) -> Result<()> {
+        privacy_requests::note_progress(&mut tx, self.id, &self.progress).await?;
+        Ok(tx.commit().await?)
+    }
+
+    fn go_on_to(&mut self, phase: Phase) {
+        self.progress.phase = phase;
+        self.progress.cursor = Uuid::nil();
+    }
+
+    async fn bury(&mut self) -> Result<()> {
+        let Parts { db, clock, .. } = self.parts;
+        let mut tx = db.begin().await?;
+        let now = clock.now();
+        let state = privacy_requests::state(&mut tx, self.id).await?;
+        if let Some(State::Cancelled | State::Done) = state {
+            tx.rollback().await?;
+            // The next run sees it, and does nothing.
+            return Err(Error::new(Unfinished));
+        }
+        privacy_requests::set_state(&mut tx, self.id, &[State::Held], State::Received, now).await?;
+        let keys = BTreeMap::from([(self.shop, self.own_key().into_iter().collect())]);
+        subjects::bury(&mut tx, &keys, now).await?;
+        self.progress.buried_at = now.0;
+        self.go_on_to(Phase::Orders);
+        self.commit(tx).await
+    }
+
+    fn own_key(&self) -> Option<Uuid> {
+        self.parts.keys.subject(self.shop, Key::Shop)
+    }
+
+    async fn orders(&mut self) -> Result<()> {
+        let db = &self.parts.db;
+        let orders = shop_erasure::orders(db, self.shop, self.size.orders).await?;
+        if orders.is_empty() {
+            self.go_on_to(Phase::Customers);
+            return Ok(());
+        }
+        self.forget_people(&orders).await?;
+        let mut tx = db.begin().await?;
+        let counts = &mut self.progress.counts;
+        shop_erasure::delete_orders(&mut tx, self.shop, &orders, counts).await?;
+        self.commit(tx).await
+    }
+
+    /// What only the orders lead to. The tombstones keep events of these payments that come
+    /// late from bringing an address back.
+    async fn forget_people(&mut self, orders: &[Order]) -> Result<()> {
+        let Parts { db, clock, .. } = self.parts;
+        let mut tx = db.begin().await?;
+        let now = clock.now();
+        let agreements: Vec<String> = orders.iter().map(Order::agreement).collect();
+        let pacts = agreements.iter().map(|pact| Key::Pact(pact));
+        self.bury_payments(&mut tx, pacts, now).await?;
+        let payments = shop_erasure::payments(&mut tx, self.shop, orders).await?;
+        let ids = payments.iter().map(|id| Key::Payment(id));
+        self.bury_payments(&mut tx, ids, now).await?;
+        let payers = shop_erasure::forget_payers(&mut tx, &payments).await?;
+        let buyers = shop_erasure::forget_buyers(&mut tx, self.shop, orders).await?;
+        shop_erasure::forget_stand_ins(&mut tx, orders).await?;
+        add(&mut self.progress.counts, "payments", payers);
+        add(&mut self.progress.counts, "checkout_sessions", buyers);
+        self.commit(tx).await
+    }
+
+    async fn bury_payments<'k>(
+        &self,
+        tx: &mut Tx,
+        keys: impl Iterator<Item = Key<'k>>,
+        now: Timestamp,
+    ) -> Result<()> {
+        let shop = subjects::NO_SHOP;
+        let keys: BTreeSet<Uuid> = keys
+            .filter_map(|key| self.parts.keys.subject(shop, key))
+            .collect();
+        Ok(subjects::bury(tx, &BTreeMap::from([(shop, keys)]), now).await?)
+    }
+
+    async fn customers(&mut self) -> Result<()> {
+        let mut tx = self.parts.db.begin().await?;
+        let limit = self.size.rows;
+        let deleted = shop_erasure::delete_customers(&mut tx, self.shop, limit).await?;
+        add(&mut self.progress.counts, "customers", deleted);
+        if deleted < limit.cast_unsigned() {
+            self.go_on_to(Phase::Tombstones);
+        }
+        self.commit(tx).await
+    }
+
+    async fn tombstones(&mut self) -> Result<()> {
+        let mut tx = self.parts.db.begin().await?;
+        let limit = self.size.rows;
+        let deleted = shop_erasure::delete_tombstones(
+            &mut tx,
+            self.shop,
+            self.own_key(),
+            Timestamp(self.progress.buried_at),
+            limit,
+        )
+        .await?;
+        if deleted < limit.cast_unsigned() {
+            self.go_on_to(Phase::Exports);
+        }
+        self.commit(tx).await
+    }
+
+    /// Exports of earlier requests have expired, so whoever removes those removes them.
+    async fn exports(&mut self) -> Result<()> {
+        let mut tx = self.parts.db.begin().await?;
+        let exports = privacy_requests::exports_of_shop(&mut tx, self.shop).await?;
+        add(&mut self.progress.counts, "exports", exports.len() as u64);
+        let now = self.parts.clock.now();
+        privacy_requests::expire_exports(&mut tx, exports, now).await?;
+        self.go_on_to(Phase::Jobs);
+        self.commit(tx).await
+    }
+
+    async fn jobs(&mut self) -> Result<()> {
+        let (db, after) = (&self.parts.db, self.progress.cursor);
+        let stretch = shop_erasure::walk_jobs(db, self.shop, after, self.size.rows).await?;
+        let mut tx = db.begin().await?;
+        let mut found = stretch.found;
+        found.retain(|id| *id != self.id);
+        let counts = &mut self.progress.counts;
+        shop_erasure::delete_jobs(&mut tx, self.shop, found, counts).await?;
+        match stretch.last {
+            Some(last) => self.progress.cursor = last,
+            None => self.go_on_to(Phase::Events),
+        }
+        self.commit(tx).await
+    }
+
+    async fn events(&mut self) -> Result<()> {
+        let (db, after) = (&self.parts.db, self.progress.cursor);
+        let stretch = shop_erasure::walk_events(db, self.shop, after, self.size.rows).await?;
+        let mut tx = db.begin().await?;
+        let deleted = shop_erasure::delete_events(&mut tx, self.id, stretch.found).await?;
+        add(&mut self.progress.counts, "events", deleted);
+        match stretch.last {
+            Some(last) => self.progress.cursor = last,
+            None => self.go_on_to(Phase::Over),
+        }
+        self.commit(tx).await
+    }
 }

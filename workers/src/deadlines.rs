@@ -1,0 +1,101 @@
+//! The deadlines of privacy requests: no request passes its own silently. When seven days are
+//! left, when two are, and when none is left, it is told in the log, a metric, an event and the
+//! audit: once each, whichever worker looks, because the request is marked in the transaction
+//! of the event. Each worker looks, those of other queues too: the one that should have done
+//! it may be what is missing.
+
+use common::clock::Timestamp;
+use common::sql;
+use common::store::privacy_requests::{self, Due, Notice};
+use serde_json::json;
+
+use crate::Worker;
+use crate::handlers::{Effects, PRIVACY_FAILED};
+
+/// Requests told of in one transaction.
+const CHUNK: u64 = 100;
+
+impl Worker {
+    /// Tells of every deadline that has come near since it was last looked at.
+    pub async fn tell_deadlines(&self) -> sql::Result<()> {
+        let (open, nearest) = privacy_requests::open_deadlines(&self.parts.db).await?;
+        let now = self.parts.clock.now();
+        show(open, nearest, now);
+        if nearest.is_none_or(|due_at| due_at > now.plus(common::privacy::WARNING)) {
+            return Ok(());
+        }
+        for notice in [Notice::Warning, Notice::Alarm, Notice::Overdue] {
+            while self.tell(notice).await? == CHUNK {}
+        }
+        Ok(())
+    }
+
+    /// Tells of some; how many.
+    async fn tell(&self, notice: Notice) -> sql::Result<u64> {
+        let mut effects = Effects::new(self.context());
+        let mut tx = self.parts.db.begin().await?;
+        let now = effects.now;
+        let limit = CHUNK.cast_signed();
+        let due = privacy_requests::take_notices(&mut tx, notice, now, limit).await?;
+        let (kind, action) = names(notice);
+        for request in &due {
+            let details =
+                json!({"topic": request.topic, "due_at": request.due_at, "code": PRIVACY_FAILED});
+            effects.request(&request.shop, request.id, kind, action, details);
+        }
+        effects.write(&mut tx).await?;
+        effects.audit(&mut tx).await?;
+        tx.commit().await?;
+        for request in &due {
+            announce(notice, request);
+        }
+        Ok(due.len() as u64)
+    }
+}
+
+/// The kind of the event, and what the audit calls it.
+fn names(notice: Notice) -> (&'static str, &'static str) {
+    match notice {
+        Notice::Warning => ("privacy.deadline_near", "deadline.near"),
+        Notice::Alarm => ("privacy.deadline_alarm", "deadline.alarm"),
+        Notice::Overdue => ("privacy.deadline_passed", "deadline.passed"),
+    }
+}
+
+fn announce(notice: Notice, request: &Due) {
+    let (id, topic, due_at) = (request.id, request.topic.as_str(), request.due_at);
+    let label = match notice {
+        Notice::Warning => {
+            tracing::warn!(
+                request = %id, topic, %due_at, code = PRIVACY_FAILED,
+                "a privacy request must be done within seven days; see `waybill privacy show`"
+            );
+            "warning"
+        }
+        Notice::Alarm => {
+            tracing::error!(
+                request = %id, topic, %due_at, code = PRIVACY_FAILED,
+                "a privacy request must be done within 48 hours; see `waybill privacy show`"
+            );
+            "alarm"
+        }
+        Notice::Overdue => {
+            tracing::error!(
+                request = %id, topic, %due_at, code = PRIVACY_FAILED,
+                "a privacy request is overdue; see `waybill privacy show`, then `waybill privacy retry`"
+            );
+            "overdue"
+        }
+    };
+    metrics::counter!("waybill_privacy_deadline_notices_total", "notice" => label).increment(1);
+}
+
+fn show(open: i64, nearest: Option<Timestamp>, now: Timestamp) {
+    // Below zero when it has passed; not a number when nothing is open.
+    let seconds = nearest.map_or(f64::NAN, |due_at| {
+        due_at.since(now).as_secs_f64() - now.since(due_at).as_secs_f64()
+    });
+    metrics::gauge!("waybill_privacy_next_deadline_seconds").set(seconds);
+    let open = u32::try_from(open).unwrap_or(u32::MAX);
+    metrics::gauge!("waybill_privacy_requests_open").set(f64::from(open));
+}
