@@ -7,6 +7,7 @@ mod support;
 
 mod checkout;
 mod command;
+mod deadlines;
 mod events;
 mod events_schema;
 mod health;
@@ -33,6 +34,7 @@ mod privacy_schema;
 mod processes;
 mod retries;
 mod sandbox;
+mod shop_redaction;
 mod standard_clients;
 mod validation;
 mod webhooks;

@@ -1,0 +1,450 @@
+//! `shop/redact`: a shop goes with all that is its own, however often its erasure is
+//! interrupted, and the shop beside it stays as it was.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use common::job::{Queue, State};
+use common::privacy::{Key, State as RequestState};
+use common::sql::{Db, column};
+use common::store::privacy_requests::{self, Entry};
+use common::store::{audit, jobs, subjects};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::support::backend::{is_distributed, statement};
+use crate::support::delivery::{Delivery, SHOP, storefront};
+use crate::support::order::{
+    at, body, cancelled, captured, deliver, fulfilment, pact, post_all, rows, told, with,
+};
+use crate::support::payment::{balances, event, session};
+use crate::support::{Options, Service, eventually, service};
+
+const OTHER: &str = "other.example";
+
+/// What stays of a shop: that it was erased, and for whom.
+const EVIDENCE: [&str; 3] = ["audit", "privacy_requests", "subjects"];
+
+/// Erasures begin at once.
+fn at_once() -> Options {
+    service()
+        .manual_clock()
+        .setting("PRIVACY_SHOP_REDACT_HOLD_SECONDS", "0")
+}
+
+fn redaction(shop: &str) -> Delivery {
+    let body = json!({"shop_id": 1, "shop_domain": shop});
+    storefront("shop/redact", body.to_string()).of_shop(shop)
+}
+
+/// Posts the request; its id.
+async fn redact(service: &Service, delivery: &Delivery) -> Uuid {
+    post_all(service, std::slice::from_ref(delivery)).await;
+    let row = service
+        .db()
+        .query("select id from privacy_requests order by received_at desc, id desc limit 1")
+        .fetch_one();
+    row.await.unwrap().get("id").unwrap()
+}
+
+async fn entry(service: &Service, id: Uuid) -> Entry {
+    let entry = privacy_requests::find(service.db(), id).await.unwrap();
+    entry.expect("the request is in the ledger")
+}
+
+async fn is_done(service: &Service, id: Uuid) -> bool {
+    entry(service, id).await.state == "done"
+}
+
+/// The tables with a column `shop`.
+async fn tables(db: &Db) -> BTreeSet<String> {
+    let sql = if is_distributed() {
+        "select cast(table_name as text) as name from information_schema.columns
+         where column_name = 'shop' and table_schema = current_schema()"
+    } else {
+        "select tables.name as name from sqlite_master tables, pragma_table_info(tables.name) columns
+         where tables.type = 'table' and columns.name = 'shop'"
+    };
+    let rows = db.query(sql).fetch_all().await.unwrap();
+    rows.iter().map(|row| row.get("name").unwrap()).collect()
+}
+
+/// How many rows of each table are of a shop.
+async fn held(service: &Service, shop: &str) -> BTreeMap<String, i64> {
+    let mut held = BTreeMap::new();
+    for table in tables(service.db()).await {
+        let count = format!("select count(*) as n from {table} where shop = '{shop}'");
+        held.insert(table, service.count(statement(count)).await);
+    }
+    held
+}
+
+/// Fills every table of a shop. Payments are `pi_<base + ..>`.
+async fn fill(service: &Service, shop: &str, base: i64) {
+    let named = |id: i64| format!("{shop}-{id}");
+    let post = async |topic: &str, body: Value, id: &str| {
+        let delivery = told(topic, &body).of_shop(shop).id(&named_id(shop, id));
+        deliver(service, &delivery).await;
+    };
+    let shipped = json!({
+        "fulfillment_status": "fulfilled",
+        "fulfillments": [fulfilment(9, &["T-1", "T-2"], &[(1, 2), (2, 1)])],
+    });
+    post("orders/create", body(1, 1, "paid"), "created").await;
+    let fulfilled = with(body(1, 2, "paid"), &shipped);
+    post("orders/fulfilled", fulfilled, "fulfilled").await;
+    // Paid by a payment of its agreement, then cancelled: a refund and stock.
+    let second = with(body(2, 1, "pending"), &pact(&named(2)));
+    post("orders/create", second, "second").await;
+    let now = service.clock().now();
+    for nth in [1, 2, 3] {
+        deliver(service, &captured(now, base + nth, &named(2))).await;
+    }
+    let second = with(cancelled(2, 2, "paid"), &pact(&named(2)));
+    post("orders/cancelled", second, "cancelled").await;
+    // Its checkout session came first, so an order was made of it.
+    let link = json!({
+        "metadata": {"pact_id": named(3)}, "payment_intent": format!("pi_{}", base + 4),
+        "client_reference_id": format!("cart of {shop}"),
+    });
+    let session = session(&format!("cs_{base}"), "paid", 3000, &link);
+    let completed = event(service, "checkout.session.completed", base, &session);
+    deliver(service, &completed).await;
+    let third = with(body(3, 1, "pending"), &pact(&named(3)));
+    post("orders/create", third, "third").await;
+    // One that is dead, one that will wait, one whose delivery had no id.
+    let unreadable = storefront("orders/updated", r#"{"id":"none"}"#).of_shop(shop);
+    let delivery = unreadable.id(&named_id(shop, "dead"));
+    deliver(service, &delivery).await;
+    post("orders/updated", body(1, 1, "paid"), "later").await;
+    let nameless = told("orders/updated", &body(2, 1, "pending")).of_shop(shop);
+    deliver(service, &nameless).await;
+}
+
+/// Makes one of the jobs of a shop wait for its next run.
+async fn put_off(service: &Service, shop: &str) {
+    let later = format!(
+        "update jobs set state = 'ready', attempts = 3, run_at = created_at + 86400000,
+                         finished_at = null where external_id = '{}'",
+        named_id(shop, "later")
+    );
+    service.execute(statement(later)).await;
+}
+
+fn named_id(shop: &str, id: &str) -> String {
+    format!("{shop}/{id}")
+}
+
+/// A request of earlier that was done, with its export; its id.
+async fn exported(service: &Service, shop: &str) -> Uuid {
+    let now = service.clock().now();
+    let id = service.clock().id();
+    let mut tx = service.db().begin().await.unwrap();
+    let columns = [
+        column("id", [id]),
+        column("topic", ["customers/data_request"]),
+        column("shop", [shop]),
+        column("body_key", [id]),
+        column("state", ["done"]),
+        column("received_at", [now.0 - 1]),
+        column("due_at", [now.0]),
+        column("finished_at", [now.0]),
+        column("export_sha256", ["00"]),
+        column("export_bytes", [2]),
+        column("export_expires_at", [now.plus(Duration::from_hours(24)).0]),
+    ];
+    tx.insert("privacy_requests", &columns, "").await.unwrap();
+    tx.commit().await.unwrap();
+    id
+}
+
+async fn bury_someone(service: &Service, shop: &str) {
+    let key = service.parts.keys.subject(shop, Key::Customer(7)).unwrap();
+    let mut tx = service.db().begin().await.unwrap();
+    let keys = BTreeMap::from([(shop, BTreeSet::from([key]))]);
+    subjects::bury(&mut tx, &keys, service.clock().now())
+        .await
+        .unwrap();
+    tx.commit().await.unwrap();
+}
+
+#[tokio::test]
+async fn nothing_of_an_erased_shop_is_left_and_the_other_shop_is_whole() {
+    let service = at_once().start().await;
+    for (shop, base) in [(SHOP, 10), (OTHER, 20)] {
+        fill(&service, shop, base).await;
+        bury_someone(&service, shop).await;
+        exported(&service, shop).await;
+    }
+    put_off(&service, SHOP).await;
+    put_off(&service, OTHER).await;
+    let before = held(&service, SHOP).await;
+    let empty: Vec<&String> = before
+        .iter()
+        .filter(|(table, rows)| **rows == 0 && *table != "audit")
+        .map(|(table, _)| table)
+        .collect();
+    assert_eq!(empty, Vec::<&String>::new(), "a table that was not filled");
+    let (other, other_rows) = (held(&service, OTHER).await, rows(service.db()).await);
+    let books = balances(service.db()).await;
+
+    let id = redact(&service, &redaction(SHOP)).await;
+    eventually("the shop is erased", async || is_done(&service, id).await).await;
+
+    for (table, left) in held(&service, SHOP).await {
+        let allowed = match table.as_str() {
+            // The request's own job and the event that tells of its end.
+            "jobs" | "events" => 1,
+            table if EVIDENCE.contains(&table) => left,
+            _ => 0,
+        };
+        assert_eq!(left, allowed, "{table}");
+    }
+    let own =
+        "select count(*) as n from jobs join privacy_requests on privacy_requests.id = jobs.id
+               where jobs.kind = 'shop/redact' and jobs.state = 'done' and jobs.body is null";
+    assert_eq!(service.count(own).await, 1);
+    assert_eq!(held(&service, OTHER).await, other);
+    let left = rows(service.db()).await;
+    assert_eq!(left.get(SHOP), None);
+    assert_eq!(left.get(OTHER), other_rows.get(OTHER));
+    let remembered = "select count(*) as n from webhook_ids where id like 'shop.example/%'";
+    assert_eq!(service.count(remembered).await, 0);
+    let remembered = "select count(*) as n from webhook_ids where id like 'other.example/%'";
+    assert_eq!(service.count(remembered).await, 7);
+
+    // The books are as they were, without the payers' addresses.
+    assert_eq!(balances(service.db()).await, books);
+    let payers = "select count(*) as n from payments where received_minor = 1000
+                    and pact_id = 'shop.example-2' and receipt_email is null";
+    assert_eq!(service.count(payers).await, 3);
+    let payers = "select count(*) as n from payments
+                  where pact_id = 'other.example-2' and receipt_email is not null";
+    assert_eq!(service.count(payers).await, 3);
+    let buyers = "select count(*) as n from checkout_sessions
+                  where email is null and client_reference_id is null and id = 'cs_10'";
+    assert_eq!(service.count(buyers).await, 1);
+    let buyers = "select count(*) as n from checkout_sessions where id = 'cs_20'
+                    and email is not null and client_reference_id = 'cart of other.example'";
+    assert_eq!(service.count(buyers).await, 1);
+    let stand_ins =
+        "select count(*) as n from orders where shop = 'checkout' and email is not null";
+    assert_eq!(service.count(stand_ins).await, 1, "the other shop's");
+
+    let tombstones = service
+        .db()
+        .query("select key from subjects where shop = $1")
+        .bind(SHOP)
+        .fetch_all()
+        .await
+        .unwrap();
+    let tombstones: Vec<Option<Uuid>> = tombstones.iter().map(|row| row.get("key").ok()).collect();
+    let own = service.parts.keys.subject(SHOP, Key::Shop);
+    assert_eq!(tombstones, [own]);
+    let now = service.clock().now().0;
+    let expired = service
+        .db()
+        .query(
+            "select shop from privacy_requests
+             where export_removed_at is null and export_expires_at <= $1",
+        )
+        .bind(now)
+        .fetch_all()
+        .await
+        .unwrap();
+    let expired: Vec<String> = expired.iter().map(|row| row.get("shop").unwrap()).collect();
+    assert_eq!(expired, [SHOP]);
+
+    let entry = entry(&service, id).await;
+    for (table, count) in [
+        ("orders", 3),
+        ("customers", 1),
+        ("order_lines", 6),
+        ("parcels", 2),
+        ("shipments", 1),
+        ("refunds", 3),
+        ("payments", 3),
+        ("checkout_sessions", 1),
+        ("exports", 1),
+        ("webhook_ids", 7),
+    ] {
+        assert_eq!(entry.progress[table], count, "{table}");
+    }
+    let receipt = entry.receipt.unwrap();
+    let receipt: Value = serde_json::from_str(receipt["receipt"].as_str().unwrap()).unwrap();
+    assert_eq!(receipt["action"], "shop.erased");
+    assert_eq!(receipt["counts"], entry.progress);
+    let chain = audit::verify(service.db(), &service.parts.keys).await;
+    assert!(chain.unwrap().broken.is_none());
+    let audited = audit::list(service.db(), Some(&id.to_string()), 0, 10).await;
+    let actions: Vec<String> = audited.unwrap().into_iter().map(|it| it.action).collect();
+    assert_eq!(actions, ["request.received", "shop.erased"]);
+    service.stop().await;
+}
+
+/// Orders of a shop with a line each, customers and events, without all that deliveries bring along.
+async fn insert_many(service: &Service, orders: i64) {
+    let numbers = format!(
+        "with recursive numbers(n) as (select 1 union all select n + 1 from numbers where n < {orders})"
+    );
+    for insert in [
+        "insert into orders (shop, id, version_at, created_at, updated_at)
+         select 'shop.example', n, 1, 1, 1 from numbers",
+        "insert into order_lines (shop, order_id, position, id, quantity)
+         select 'shop.example', n, 1, 1, 1 from numbers",
+        "insert into customers (shop, id, version_at, updated_at)
+         select 'shop.example', n, 1, 1 from numbers",
+    ] {
+        service
+            .execute(statement(format!("{numbers} {insert}")))
+            .await;
+    }
+    let now = service.clock().now().0;
+    let ids: Vec<Uuid> = (0..orders).map(|_| service.clock().id()).collect();
+    let mut tx = service.db().begin().await.unwrap();
+    let columns = [
+        column("id", ids.iter().copied()),
+        column("kind", ids.iter().map(|_| "order.created")),
+        column("shop", ids.iter().map(|_| SHOP)),
+        column("object_id", ids.iter().map(|_| "1")),
+        column("body", ids.iter().map(|_| "{}")),
+        column("created_at", ids.iter().map(|_| now)),
+        column("published_at", ids.iter().map(|_| now)),
+    ];
+    tx.insert("events", &columns, "").await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+const MANY: i64 = 1203;
+
+#[tokio::test]
+async fn an_erasure_that_fails_half_way_goes_on_where_it_was() {
+    let service = at_once().start().await;
+    insert_many(&service, MANY).await;
+    service
+        .execute("alter table customers rename to customers_elsewhere")
+        .await;
+    let id = redact(&service, &redaction(SHOP)).await;
+    eventually("the run has failed", async || {
+        entry(&service, id).await.attempts == 1
+    })
+    .await;
+    let noted = entry(&service, id).await;
+    assert_eq!(noted.progress["phase"], "orders");
+    assert_eq!(noted.progress["counts"]["orders"], MANY);
+    assert_eq!(
+        service.count("select count(*) as n from orders").await,
+        0,
+        "what was done is done"
+    );
+    service
+        .execute("alter table customers_elsewhere rename to customers")
+        .await;
+    service.clock().advance(Duration::from_mins(2));
+    eventually("the shop is erased", async || is_done(&service, id).await).await;
+    let counts = entry(&service, id).await.progress;
+    for table in ["orders", "order_lines", "customers", "events"] {
+        assert_eq!(counts[table], MANY, "{table}");
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_long_erasure_goes_on_in_many_short_runs_and_none_of_them_is_a_failure() {
+    let service = at_once().start().await;
+    insert_many(&service, MANY).await;
+    let id = redact(&service, &redaction(SHOP)).await;
+    let put_off = "select count(*) as n from jobs where last_error = 'a part is done; it goes on'";
+    // Each look takes a minute of the erasure's time.
+    eventually("a run has ended early", async || {
+        service.clock().advance(Duration::from_mins(1));
+        service.count(put_off).await == 1 || is_done(&service, id).await
+    })
+    .await;
+    assert_eq!(service.count(put_off).await, 1);
+    assert_eq!(entry(&service, id).await.attempts, 0);
+    eventually("the shop is erased", async || is_done(&service, id).await).await;
+    let counts = entry(&service, id).await.progress;
+    for table in ["orders", "order_lines", "customers", "events"] {
+        assert_eq!(counts[table], MANY, "{table}");
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn an_erasure_waits_for_an_hour_and_one_after_it_keeps_its_own_job() {
+    let service = service().manual_clock().start().await;
+    let order = told("orders/create", &body(1, 1, "paid"));
+    deliver(&service, &order).await;
+    let first = redact(&service, &redaction(SHOP)).await;
+    service.clock().advance(Duration::from_mins(30));
+    let second = redact(&service, &redaction(SHOP)).await;
+    service.clock().advance(Duration::from_mins(29));
+    // The sweep has looked at all that is due by now when it has found this one.
+    let beside = told("orders/create", &body(1, 1, "paid")).of_shop(OTHER);
+    post_all(&service, &[beside]).await;
+    service.drained().await;
+    for id in [first, second] {
+        assert_eq!(entry(&service, id).await.state, "held");
+    }
+    let orders = "select count(*) as n from orders where shop = 'shop.example'";
+    assert_eq!(service.count(orders).await, 1);
+
+    service.clock().advance(Duration::from_mins(1));
+    eventually("the first is done", async || is_done(&service, first).await).await;
+    assert_eq!(service.count(orders).await, 0);
+    let waiting = entry(&service, second).await;
+    assert_eq!(waiting.state, "held");
+    assert_eq!(waiting.repeats, Some(first));
+    assert!(waiting.next_run_at.is_some(), "its job is there");
+    service.clock().advance(Duration::from_mins(30));
+    eventually("the second is done", async || {
+        is_done(&service, second).await
+    })
+    .await;
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn an_erasure_that_was_cancelled_in_time_erases_nothing() {
+    let service = service().manual_clock().start().await;
+    deliver(&service, &told("orders/create", &body(1, 1, "paid"))).await;
+    let id = redact(&service, &redaction(SHOP)).await;
+    let mut tx = service.db().begin().await.unwrap();
+    let (held, cancelled) = (RequestState::Held, RequestState::Cancelled);
+    let now = service.clock().now();
+    let was_held = privacy_requests::set_state(&mut tx, id, &[held], cancelled, now).await;
+    assert!(was_held.unwrap());
+    tx.commit().await.unwrap();
+    service.clock().advance(Duration::from_hours(1));
+    eventually("its job has ended", async || {
+        let ready = jobs::count(service.db(), Queue::Privacy, State::Ready).await;
+        ready.unwrap() == 0
+    })
+    .await;
+    assert_eq!(entry(&service, id).await.state, "cancelled");
+    assert_eq!(service.count("select count(*) as n from orders").await, 1);
+    assert_eq!(service.count("select count(*) as n from subjects").await, 0);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn while_a_shop_is_erased_the_deliveries_of_others_are_worked_on() {
+    let service = at_once().start().await;
+    insert_many(&service, 3 * MANY).await;
+    let others: Vec<Delivery> = (1..=60)
+        .map(|id| {
+            let body = with(body(id, 1, "paid"), &json!({"updated_at": at(1)}));
+            told("orders/create", &body).of_shop(OTHER)
+        })
+        .collect();
+    let id = redact(&service, &redaction(SHOP)).await;
+    post_all(&service, &others).await;
+    eventually("the shop is erased", async || is_done(&service, id).await).await;
+    service.drained().await;
+    assert_eq!(held(&service, SHOP).await["orders"], 0);
+    let held = held(&service, OTHER).await;
+    assert_eq!((held["orders"], held["qr_codes"]), (60, 60));
+    assert_eq!(service.jobs(State::Dead).await, 0);
+    service.stop().await;
+}
