@@ -171,8 +171,12 @@ async fn old_notifications_and_events_are_forgotten_unless_something_is_to_follo
     service
         .execute("update events set published_at = null where kind like 'payment.%'")
         .await;
+    let payments = "select count(*) as n from events where kind like 'payment.%'";
+    let unpublished = service.count(payments).await;
+    assert!(unpublished > 0);
     service.clock().advance(Duration::from_millis(1));
     keep_house().await;
+    assert_eq!(service.count(payments).await, unpublished);
     assert_eq!(service.count(notifications).await, 1);
     let pending = "select count(*) as n from notifications where state = 'pending'";
     assert_eq!(service.count(pending).await, 1);

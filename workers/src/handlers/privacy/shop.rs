@@ -49,7 +49,7 @@ const BESIDE: Size = Size {
 /// SQLite's have to wait for its end.
 const ALONE: Size = Size {
     orders: 100,
-    rows: 250,
+    rows: 500,
 };
 
 /// Where an erasure stands, as its request keeps it.
