@@ -4,6 +4,7 @@ pub mod bus;
 pub mod clock;
 pub mod config;
 pub mod due;
+pub mod exports;
 pub mod job;
 pub mod json;
 pub mod license;

@@ -7,6 +7,7 @@
 
 pub mod inventory;
 mod keys;
+pub mod link;
 mod mentions;
 mod scrub;
 
@@ -17,7 +18,7 @@ use serde::Deserialize;
 
 use crate::json::{self, At, Field, Problem, Unreadable};
 
-pub use self::keys::{Key, Keys};
+pub use self::keys::{Key, Keys, verify};
 pub use self::mentions::{Mentions, created_at};
 pub use self::scrub::scrub;
 
@@ -26,6 +27,9 @@ pub const PERIOD: Duration = Duration::from_hours(30 * 24);
 /// How long before the deadline it is warned of, and alarm is given (spec, Events).
 pub const WARNING: Duration = Duration::from_hours(7 * 24);
 pub const ALARM: Duration = Duration::from_hours(48);
+
+/// The spec's code of a request that failed.
+pub const FAILED: &str = "COMMERCE_007";
 
 /// The longest shop domain.
 const SHOP_LEN: usize = 255;

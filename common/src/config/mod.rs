@@ -202,6 +202,15 @@ impl Config {
         url.ok_or(Mistakes(reader.mistakes))
     }
 
+    /// `PRIVACY_KEY`, `PRIVACY_EXPORT_URL` and the like alone.
+    pub fn privacy(settings: &Settings) -> Result<Privacy, Mistakes> {
+        let mut reader = Reader::alone(settings);
+        match reader.privacy() {
+            Some(privacy) if reader.mistakes.is_empty() => Ok(privacy),
+            _ => Err(Mistakes(reader.mistakes)),
+        }
+    }
+
     /// The storefront's secrets, newest first, or the development one.
     pub fn storefront_secrets(settings: &Settings) -> Result<Vec<String>, Mistakes> {
         let mut reader = Reader::alone(settings);

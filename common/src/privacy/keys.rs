@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
+use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use uuid::Uuid;
@@ -98,6 +98,12 @@ impl Keys {
     }
 }
 
+/// True when whoever has this public key's secret signed the message.
+pub fn verify(public: &[u8], message: &[u8], signature: &[u8]) -> bool {
+    let public = UnparsedPublicKey::new(&ED25519, public);
+    public.verify(message, signature).is_ok()
+}
+
 /// The first 128 bits.
 fn short(digest: [u8; 32]) -> Uuid {
     let mut bytes = [0; 16];
@@ -113,8 +119,6 @@ impl fmt::Debug for Keys {
 
 #[cfg(test)]
 mod tests {
-    use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
-
     use super::*;
 
     #[test]
@@ -143,8 +147,10 @@ mod tests {
     fn a_receipt_is_verified_with_the_public_key_alone() {
         let keys = Keys::new(vec![1; 32]);
         let signature = keys.sign(b"done");
-        let public = UnparsedPublicKey::new(&ED25519, keys.public());
-        assert!(public.verify(b"done", &signature).is_ok());
-        assert!(public.verify(b"gone", &signature).is_err());
+        assert!(verify(&keys.public(), b"done", &signature));
+        assert!(!verify(&keys.public(), b"gone", &signature));
+        let other = Keys::new(vec![2; 32]);
+        assert!(!verify(&other.public(), b"done", &signature));
+        assert!(!verify(b"no key", b"done", &signature));
     }
 }

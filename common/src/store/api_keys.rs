@@ -1,7 +1,6 @@
 //! The `api_keys` table. A key is `wb_` and 64 hex digits of chance; only its SHA-256 is kept.
 
 use sha2::{Digest, Sha256};
-use uuid::Uuid;
 
 use crate::clock::{Clock, Timestamp};
 use crate::sql::{Db, Result, Tx};
@@ -39,19 +38,19 @@ pub async fn delete(tx: &mut Tx, name: &str) -> Result<u64> {
         .await
 }
 
-/// The id of a key that may be used now. Looking up by hash takes the same time for an
+/// The name of a key that may be used now. Looking up by hash takes the same time for an
 /// unknown key as for a wrong one.
-pub async fn authenticate(db: &Db, key: &str, now: Timestamp) -> Result<Option<Uuid>> {
+pub async fn authenticate(db: &Db, key: &str, now: Timestamp) -> Result<Option<String>> {
     let row = db
         .query(
-            "select id from api_keys
+            "select name from api_keys
              where hash = $1 and revoked_at is null and (expires_at is null or expires_at > $2)",
         )
         .bind(hash(key))
         .bind(now.0)
         .fetch_optional()
         .await?;
-    row.map(|row| row.get("id")).transpose()
+    row.map(|row| row.get("name")).transpose()
 }
 
 fn hash(key: &str) -> Vec<u8> {

@@ -14,6 +14,8 @@ use crate::sql::{Db, Result, Row, Tx};
 pub const STOREFRONT: &str = "storefront";
 pub const WORKER: &str = "worker";
 pub const OPERATOR: &str = "operator";
+/// Whoever has a link to an export.
+pub const LINK: &str = "link";
 
 /// An entry to be added.
 pub struct New<'a> {

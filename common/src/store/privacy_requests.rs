@@ -1,16 +1,20 @@
 //! The `privacy_requests` table: every request that a storefront passed on, with its deadline
 //! and what became of it. Written with the request's job, and never deleted.
 
+mod actions;
+
 use serde::Serialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::clock::Timestamp;
-use crate::privacy::{ALARM, Key, Keys, PERIOD, Request, State, Topic, WARNING};
+use crate::privacy::{ALARM, FAILED, Key, Keys, PERIOD, Request, State, Topic, WARNING};
 use crate::sql::{Db, Error, Result, Row, Tx, column};
 use crate::store::jobs::NewJob;
 
 use super::{audit, parsed};
+
+pub use self::actions::{By, Refused, cancel, fetch_export, link_export, retry};
 
 /// A request as it is shown.
 #[derive(Clone, Debug, Serialize)]
@@ -22,6 +26,9 @@ pub struct Entry {
     /// The earlier request with the same body.
     pub repeats: Option<Uuid>,
     pub state: String,
+    /// The spec's code of a request that failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<&'static str>,
     pub received_at: Timestamp,
     pub due_at: Timestamp,
     pub held_until: Option<Timestamp>,
@@ -197,6 +204,37 @@ pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Entry>> {
         .fetch_all()
         .await?;
     rows.iter().map(read).collect()
+}
+
+/// How many requests match but are not listed because they are finished.
+pub async fn count_finished(db: &Db, filter: &Filter) -> Result<i64> {
+    let row = db
+        .query(
+            "select count(*) as requests from privacy_requests
+             where ($1 = '' or topic = $1) and ($2 = '' or shop = $2) and finished_at is not null",
+        )
+        .bind(filter.topic.map_or("", Topic::as_str))
+        .bind(filter.shop.as_deref().unwrap_or_default())
+        .fetch_one()
+        .await?;
+    row.get("requests")
+}
+
+/// A request with its entries in the audit, oldest first.
+#[derive(Debug, Serialize)]
+pub struct History {
+    #[serde(flatten)]
+    pub entry: Entry,
+    pub audit: Vec<audit::Entry>,
+}
+
+pub async fn history(db: &Db, id: Uuid) -> Result<Option<History>> {
+    const MOST: i64 = 1000;
+    let Some(entry) = find(db, id).await? else {
+        return Ok(None);
+    };
+    let audit = audit::list(db, Some(&id.to_string()), 0, MOST).await?;
+    Ok(Some(History { entry, audit }))
 }
 
 /// The state alone.
@@ -407,6 +445,7 @@ fn read(row: &Row) -> Result<Entry> {
         }),
         _ => None,
     };
+    let state: String = row.get("state")?;
     let is_ready = row.get::<Option<String>>("job_state")?.as_deref() == Some("ready");
     Ok(Entry {
         id: row.get("id")?,
@@ -414,7 +453,8 @@ fn read(row: &Row) -> Result<Entry> {
         shop: row.get("shop")?,
         customer_id: row.get("customer_id")?,
         repeats: row.get("repeats")?,
-        state: row.get("state")?,
+        code: (state == State::Failed.as_str()).then_some(FAILED),
+        state,
         received_at: Timestamp(row.get("received_at")?),
         due_at: Timestamp(row.get("due_at")?),
         held_until: time("held_until")?,

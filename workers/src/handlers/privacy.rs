@@ -14,7 +14,7 @@ use anyhow::{Result, anyhow};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use common::job::Job;
-use common::privacy::{PERIOD, Request, State, Topic};
+use common::privacy::{FAILED, PERIOD, Request, State, Topic};
 use common::process::Parts;
 use common::sql::{self, Tx};
 use common::store::jobs;
@@ -36,9 +36,6 @@ pub const KINDS: &[&str] = &[
     "shop/redact",
     AGAIN,
 ];
-
-/// The spec's code of a request that failed.
-pub const FAILED: &str = "COMMERCE_007";
 
 /// What a request came to.
 pub struct Done {
