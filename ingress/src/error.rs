@@ -7,6 +7,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use common::store::privacy_requests::Refused;
 use serde_json::json;
 
 use crate::intake::Unavailable;
@@ -41,6 +42,21 @@ pub enum Error {
     OrderAmbiguous,
     ParcelNotFound,
     QrNotFound,
+    PrivacyRequestNotFound,
+    PrivacyQuery,
+    /// Only a request that failed is retried.
+    PrivacyNotFailed,
+    /// A customer's request is never cancelled.
+    PrivacyDuty,
+    /// Only the erasure of a shop that is held is cancelled.
+    PrivacyNotHeld,
+    /// The request failed, so it has no export.
+    PrivacyFailed,
+    NoExport,
+    ExportExpired,
+    ExportUnreadable,
+    /// The link is not ours, or has ended.
+    ExportLink,
     /// No bearer token, or nothing that could be one.
     AuthHeader,
     TokenInvalid,
@@ -76,6 +92,7 @@ mod code {
     pub const TOKEN: &str = "AUTH_007";
     pub const SIGNATURE: &str = "COMMERCE_004";
     pub const ORDER_NOT_FOUND: &str = "COMMERCE_006";
+    pub const PRIVACY: &str = common::privacy::FAILED;
     pub const DEDUPLICATION: &str = "COMMERCE_009";
 }
 
@@ -180,6 +197,50 @@ impl Error {
             ),
             Error::ParcelNotFound => (S::NOT_FOUND, None, "Parcel not found"),
             Error::QrNotFound => (S::NOT_FOUND, None, "There is no such QR code"),
+            Error::PrivacyRequestNotFound => (S::NOT_FOUND, None, "Privacy request not found"),
+            Error::PrivacyQuery => (
+                S::UNPROCESSABLE_ENTITY,
+                None,
+                "?state= is received, held, done, cancelled, failed or all; ?limit= is 1 to 1000; \
+                 give each at most once",
+            ),
+            Error::PrivacyNotFailed => (
+                S::CONFLICT,
+                None,
+                "Only a request that failed is retried by hand",
+            ),
+            Error::PrivacyDuty => (
+                S::CONFLICT,
+                None,
+                "A customer's request cannot be cancelled: answering it is a legal duty",
+            ),
+            Error::PrivacyNotHeld => (
+                S::CONFLICT,
+                None,
+                "Only the erasure of a shop that is held can be cancelled; this one has begun, or \
+                 is over",
+            ),
+            Error::PrivacyFailed => (
+                S::CONFLICT,
+                Some(code::PRIVACY),
+                "The request failed, so it has no export; mend what last_error says, then retry it",
+            ),
+            Error::NoExport => (
+                S::CONFLICT,
+                Some(code::PRIVACY),
+                "The request has no export: only a customers/data_request that is done has one",
+            ),
+            Error::ExportExpired => (
+                S::GONE,
+                Some(code::PRIVACY),
+                "The export has expired; the customer must ask again for a new one",
+            ),
+            Error::ExportUnreadable => (
+                S::SERVICE_UNAVAILABLE,
+                Some(code::PRIVACY),
+                "The export cannot be read now; the operator's log says why",
+            ),
+            Error::ExportLink => (S::NOT_FOUND, None, "Export not found"),
             Error::AuthHeader => (
                 S::UNAUTHORIZED,
                 Some(code::AUTH_INVALID),
@@ -281,7 +342,7 @@ impl Error {
                 Some((wait.as_secs() + begun).max(1))
             }
             Error::Unavailable | Error::AuthUnavailable => Some(2),
-            Error::LoginNotSetUp => Some(60),
+            Error::LoginNotSetUp | Error::ExportUnreadable => Some(60),
             _ => None,
         }
     }
@@ -314,10 +375,18 @@ impl Error {
             | Error::OrderAmbiguous
             | Error::DeviceCodeParameter
             | Error::GrantType
-            | Error::GrantTypeTwice => "request",
+            | Error::GrantTypeTwice
+            | Error::PrivacyQuery => "request",
+            Error::PrivacyNotFailed
+            | Error::PrivacyDuty
+            | Error::PrivacyNotHeld
+            | Error::PrivacyFailed => "state",
+            Error::NoExport | Error::ExportExpired | Error::ExportUnreadable => "export",
             Error::OrderNotFound
             | Error::ParcelNotFound
             | Error::QrNotFound
+            | Error::PrivacyRequestNotFound
+            | Error::ExportLink
             | Error::RouteNotFound => "not_found",
             Error::Method => "method",
             Error::Internal => "internal",
@@ -346,6 +415,26 @@ impl From<common::sql::Error> for Error {
             Error::Unavailable
         } else {
             Error::Internal
+        }
+    }
+}
+
+/// What is wrong with the export store is for the operator: logged here, once.
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Unknown => Error::PrivacyRequestNotFound,
+            Refused::NotFailed(_) => Error::PrivacyNotFailed,
+            Refused::Duty => Error::PrivacyDuty,
+            Refused::NotHeld(_) => Error::PrivacyNotHeld,
+            Refused::Failed => Error::PrivacyFailed,
+            Refused::NoExport => Error::NoExport,
+            Refused::Expired(_) => Error::ExportExpired,
+            Refused::Altered | Refused::Store(_) => {
+                tracing::error!(error = %refused, code = code::PRIVACY, "an export was not handed out");
+                Error::ExportUnreadable
+            }
+            Refused::Database(error) => error.into(),
         }
     }
 }

@@ -25,6 +25,7 @@ use anyhow::Result;
 use common::bus::Bus;
 use common::clock::Clock;
 use common::config::Config;
+use common::privacy::Keys;
 use common::process::Parts;
 use common::provider::identity::Identity;
 use common::sql::Db;
@@ -41,6 +42,8 @@ pub struct App {
     pub db: Db,
     pub bus: Bus,
     pub clock: Clock,
+    /// Of links to exports, and the audit.
+    pub keys: Arc<Keys>,
     pub intake: Intake,
     pub limits: Limits,
     /// `None`: nobody can log in.
@@ -61,6 +64,7 @@ impl App {
             db: parts.db,
             bus: parts.bus,
             clock: parts.clock,
+            keys: parts.keys,
             intake,
             limits,
             stopping: AtomicBool::new(false),

@@ -5,6 +5,7 @@ mod device;
 mod health;
 mod orders;
 mod pages;
+mod privacy;
 mod templates;
 mod webhooks;
 
@@ -45,7 +46,9 @@ pub fn router(app: Arc<App>) -> Router {
             "/api/commerce/orders/{order_id}/parcels/{tracking_number}/qr.svg",
             get(orders::parcel_qr_svg),
         )
+        .merge(privacy())
         .route_layer(middleware::from_fn(deadline))
+        .route("/api/privacy/exports/{id}", get(privacy::export))
         .merge(auth())
         .route("/api/webhooks/storefront", post(webhooks::storefront))
         .route("/api/webhooks/payment", post(webhooks::payment))
@@ -61,6 +64,19 @@ pub fn router(app: Arc<App>) -> Router {
             request_id::attach,
         ))
         .with_state(app)
+}
+
+/// Requests about personal data, for holders of an API key.
+fn privacy() -> Router<Arc<App>> {
+    Router::new()
+        .route("/api/privacy/requests", get(privacy::list))
+        .route("/api/privacy/requests/{id}", get(privacy::show))
+        .route("/api/privacy/requests/{id}/retry", post(privacy::retry))
+        .route("/api/privacy/requests/{id}/cancel", post(privacy::cancel))
+        .route(
+            "/api/privacy/requests/{id}/export-link",
+            post(privacy::link_export),
+        )
 }
 
 /// Login and what a login is good for (spec, Authentication).

@@ -17,7 +17,9 @@ use crate::App;
 use crate::error::Error;
 
 /// An API key was shown and may be used now.
-pub struct ApiKey;
+pub struct ApiKey {
+    pub name: String,
+}
 
 impl FromRequestParts<Arc<App>> for ApiKey {
     type Rejection = Error;
@@ -31,7 +33,7 @@ impl FromRequestParts<Arc<App>> for ApiKey {
             .map(|(_, key)| key.trim())
             .ok_or(Error::ApiKey)?;
         let known = api_keys::authenticate(&app.db, key, app.clock.now()).await?;
-        known.map(|_| ApiKey).ok_or(Error::ApiKey)
+        known.map(|name| ApiKey { name }).ok_or(Error::ApiKey)
     }
 }
 

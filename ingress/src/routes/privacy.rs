@@ -1,0 +1,225 @@
+//! `/api/privacy`: requests, what may be done to them, and links to exports, for holders of
+//! an API key (docs/privacy.md). A link itself needs no key: whoever has one is whom the
+//! holder of a key meant to have the export.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{FromRequestParts, Path, Query, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderName, header};
+use axum::response::{IntoResponse, Response};
+use common::clock::Timestamp;
+use common::exports::Exports;
+use common::privacy::link;
+use common::store::audit;
+use common::store::privacy_requests::{self, By, Filter, Refused};
+use common::task;
+use serde::Deserialize;
+use serde_json::json;
+use uuid::Uuid;
+
+use super::orders::ApiKey;
+use crate::App;
+use crate::error::Error;
+
+/// How long reading an export may take: it may be on another machine.
+const EXPORT_DEADLINE: Duration = Duration::from_secs(20);
+
+const CONTENT_SHA256: HeaderName = HeaderName::from_static("x-content-sha256");
+
+/// The request that a path names.
+pub struct RequestId(Uuid);
+
+impl FromRequestParts<Arc<App>> for RequestId {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Error> {
+        let path = Path::<Uuid>::from_request_parts(parts, app).await;
+        path.map(|Path(id)| RequestId(id))
+            .map_err(|_| Error::PrivacyRequestNotFound)
+    }
+}
+
+/// Which requests are listed: `?state=`, `?shop=` and `?limit=`.
+pub struct Wanted {
+    filter: Filter,
+    limit: i64,
+}
+
+impl FromRequestParts<Arc<App>> for Wanted {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Error> {
+        #[derive(Deserialize)]
+        struct Given {
+            state: Option<String>,
+            shop: Option<String>,
+            limit: Option<i64>,
+        }
+        const USUAL: i64 = 100;
+        const MOST: i64 = 1000;
+        let query = Query::<Given>::from_request_parts(parts, app).await;
+        let Query(given) = query.map_err(|_| Error::PrivacyQuery)?;
+        let state = given.state.as_deref().filter(|state| *state != "all");
+        let state = state.map(str::parse).transpose();
+        let limit = given.limit.unwrap_or(USUAL);
+        let is_shop = |shop: &String| !shop.contains('\0');
+        if !(1..=MOST).contains(&limit) || !given.shop.as_ref().is_none_or(is_shop) {
+            return Err(Error::PrivacyQuery);
+        }
+        Ok(Wanted {
+            filter: Filter {
+                state: state.map_err(|_| Error::PrivacyQuery)?,
+                topic: None,
+                shop: given.shop.map(|shop| shop.to_ascii_lowercase()),
+                open: given.state.is_none(),
+            },
+            limit,
+        })
+    }
+}
+
+/// Requests by their deadlines, the nearest first; without `?state=` those that are open.
+pub async fn list(
+    _key: ApiKey,
+    State(app): State<Arc<App>>,
+    wanted: Wanted,
+) -> Result<Response, Error> {
+    let requests = privacy_requests::list(&app.db, &wanted.filter, wanted.limit).await?;
+    Ok(Json(json!({ "requests": requests })).into_response())
+}
+
+/// A request and its entries in the audit.
+pub async fn show(
+    _key: ApiKey,
+    State(app): State<Arc<App>>,
+    RequestId(id): RequestId,
+) -> Result<Response, Error> {
+    shown(&app, id).await
+}
+
+/// Starts a request again that was given up, and answers what it is then.
+pub async fn retry(
+    key: ApiKey,
+    State(app): State<Arc<App>>,
+    RequestId(id): RequestId,
+) -> Result<Response, Error> {
+    change(&app, key, id, Change::Retry).await?;
+    shown(&app, id).await
+}
+
+/// Cancels the erasure of a shop that is held, and answers what it is then.
+pub async fn cancel(
+    key: ApiKey,
+    State(app): State<Arc<App>>,
+    RequestId(id): RequestId,
+) -> Result<Response, Error> {
+    change(&app, key, id, Change::Cancel).await?;
+    shown(&app, id).await
+}
+
+/// A link to the export for somebody without an API key.
+pub async fn link_export(
+    key: ApiKey,
+    State(app): State<Arc<App>>,
+    RequestId(id): RequestId,
+) -> Result<Response, Error> {
+    let expires = app.clock.now().plus(link::PERIOD).unix_seconds();
+    let expires_at = Timestamp::from_unix_seconds(expires);
+    change(&app, key, id, Change::Link(expires_at)).await?;
+    let path = link::path(&app.keys, id, expires);
+    let url = format!("{}{path}", app.config.public_url);
+    let headers = [(header::CACHE_CONTROL, "no-store")];
+    let body = Json(json!({ "url": url, "expires_at": expires_at }));
+    Ok((headers, body).into_response())
+}
+
+/// What a link says that it is good for.
+pub struct Link {
+    id: Uuid,
+}
+
+impl FromRequestParts<Arc<App>> for Link {
+    type Rejection = Error;
+
+    /// Nothing is looked up for a link that is not good, so all such are answered alike.
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Error> {
+        #[derive(Deserialize)]
+        struct Signed {
+            expires: i64,
+            signature: String,
+        }
+        let path = Path::<Uuid>::from_request_parts(parts, app).await;
+        let query = Query::<Signed>::from_request_parts(parts, app).await;
+        let (Ok(Path(id)), Ok(Query(signed))) = (path, query) else {
+            return Err(Error::ExportLink);
+        };
+        let now = app.clock.now();
+        if !link::is_good(&app.keys, id, signed.expires, &signed.signature, now) {
+            return Err(Error::ExportLink);
+        }
+        Ok(Link { id })
+    }
+}
+
+/// The document behind a link.
+pub async fn export(State(app): State<Arc<App>>, link: Link) -> Result<Response, Error> {
+    let id = link.id;
+    // It writes the audit, which no client may cancel.
+    let fetched = task::finish("export", async move {
+        let exports = Exports::new(&app.config.privacy.exports);
+        let exports = exports.map_err(|error| Refused::Store(format!("{error:#}")))?;
+        let by = by(&app, audit::LINK);
+        privacy_requests::fetch_export(&app.db, by, &exports, id).await
+    });
+    let fetched = tokio::time::timeout(EXPORT_DEADLINE, fetched).await;
+    let fetched = fetched.map_err(|_| Error::ExportUnreadable)?;
+    let (export, document) = fetched.ok_or(Error::Internal)??;
+    let name = format!("attachment; filename=\"export-{id}.json\"");
+    let headers = [
+        (header::CONTENT_TYPE, "application/json".to_owned()),
+        (header::CONTENT_DISPOSITION, name),
+        (header::CACHE_CONTROL, "no-store".to_owned()),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
+        (CONTENT_SHA256, export.sha256),
+    ];
+    Ok((headers, document).into_response())
+}
+
+enum Change {
+    Retry,
+    Cancel,
+    /// A link that ends then.
+    Link(Timestamp),
+}
+
+/// In a task of its own: no client may cancel a write.
+async fn change(app: &Arc<App>, key: ApiKey, id: Uuid, change: Change) -> Result<(), Error> {
+    let app = app.clone();
+    let done = task::finish("privacy request", async move {
+        let actor = format!("key:{}", key.name);
+        let by = by(&app, &actor);
+        match change {
+            Change::Retry => privacy_requests::retry(&app.db, by, id).await,
+            Change::Cancel => privacy_requests::cancel(&app.db, by, id).await,
+            Change::Link(ends) => privacy_requests::link_export(&app.db, by, id, ends).await,
+        }
+    });
+    Ok(done.await.ok_or(Error::Internal)??)
+}
+
+fn by<'a>(app: &'a App, actor: &'a str) -> By<'a> {
+    By {
+        keys: &app.keys,
+        actor,
+        now: app.clock.now(),
+    }
+}
+
+async fn shown(app: &App, id: Uuid) -> Result<Response, Error> {
+    let history = privacy_requests::history(&app.db, id).await?;
+    let history = history.ok_or(Error::PrivacyRequestNotFound)?;
+    Ok(Json(history).into_response())
+}
