@@ -11,8 +11,8 @@ use common::config::Settings;
 use common::process;
 
 use crate::commands::{
-    config, events, health, jobs, keys, ledger, licenses, login, migrate, notifications, orders,
-    orgs, payments, sandbox, start, trigger,
+    audit, config, events, health, jobs, keys, ledger, licenses, login, migrate, notifications,
+    orders, orgs, payments, privacy, sandbox, start, trigger,
 };
 
 /// Takes signed webhooks from a storefront and a payment provider, keeps every one of them,
@@ -53,6 +53,12 @@ enum Command {
     /// What customers were told, or would be without a mail server
     #[command(subcommand)]
     Notifications(notifications::Command),
+    /// What customers asked of their data, by when it must be done, and what was done
+    #[command(subcommand)]
+    Privacy(privacy::Command),
+    /// What was done to people's data, and by whom
+    #[command(subcommand)]
+    Audit(audit::Command),
     /// Stand-ins for the providers, and storms of webhooks
     #[command(subcommand)]
     Sandbox(sandbox::Command),
@@ -93,6 +99,8 @@ async fn dispatch(arguments: Arguments) -> Result<()> {
         Some(Command::Payments(command)) => payments::run(settings, command).await,
         Some(Command::Ledger(command)) => ledger::run(settings, command).await,
         Some(Command::Notifications(command)) => notifications::run(settings, command).await,
+        Some(Command::Privacy(command)) => privacy::run(settings, command).await,
+        Some(Command::Audit(command)) => audit::run(settings, command).await,
         Some(Command::Sandbox(command)) => sandbox::run(settings, command).await,
         Some(Command::Events(command)) => events::run(settings, command).await,
         Some(Command::Keys(command)) => keys::run(settings, command).await,

@@ -1,5 +1,6 @@
 //! The subcommands, a file each.
 
+pub mod audit;
 pub mod config;
 pub mod events;
 pub mod health;
@@ -13,6 +14,7 @@ pub mod notifications;
 pub mod orders;
 pub mod orgs;
 pub mod payments;
+pub mod privacy;
 pub mod sandbox;
 pub mod start;
 pub mod trigger;

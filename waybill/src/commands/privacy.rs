@@ -1,0 +1,507 @@
+//! `waybill privacy`: what customers asked of their data, by when it must be done, and what
+//! was done. What changes a request, and who sees an export, is in the audit.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, bail};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use common::clock::{Clock, Timestamp};
+use common::config::{Config, Privacy, Settings};
+use common::exports::Exports;
+use common::privacy::{self, Keys, State, Topic};
+use common::sql::Db;
+use common::store::privacy_requests::{self, By, Entry, Export, Filter, History};
+use common::store::{audit, privacy_keys};
+use serde::Deserialize;
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::commands::audit as audit_command;
+use crate::commands::database;
+use crate::table::{self, Table};
+
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// List requests by their deadlines, the nearest first
+    ///
+    /// Only those that are neither done nor cancelled, unless --all or --state says otherwise.
+    List(ListArguments),
+    /// Show a request: how far it is, what was counted, its export, its receipt, its audit
+    Show {
+        id: Uuid,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Start a request again that was given up, once what was wrong is mended
+    ///
+    /// It has all its tries before it again, until its deadline. What it has done is not done
+    /// again.
+    Retry { id: Uuid },
+    /// Cancel the erasure of a shop, while it is held
+    ///
+    /// Nothing else can be cancelled: a customer's request is a legal duty, and what has begun
+    /// to be erased cannot be brought back.
+    Cancel { id: Uuid },
+    /// Print the signed receipt of a request that is done: what was done, for whoever asks
+    ///
+    /// Keep what --json prints; `waybill privacy verify-receipt` and OpenSSL verify it.
+    Receipt {
+        id: Uuid,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Check the signature of a receipt; exit code 1 when it is wrong or not of this installation
+    VerifyReceipt {
+        /// What `waybill privacy receipt --json` printed
+        file: PathBuf,
+    },
+    /// Write out the export of a customers/data_request: personal data
+    ///
+    /// The document is compared with the SHA-256 of the ledger, and the audit tells that it was
+    /// fetched. For someone without access to this machine: POST
+    /// /api/privacy/requests/{id}/export-link.
+    Export {
+        id: Uuid,
+        /// A new file, which only its owner may read. Without it: standard output
+        #[arg(long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+}
+
+#[derive(clap::Args)]
+pub struct ListArguments {
+    /// Only those in a state: received, held, done, cancelled, failed
+    #[arg(long)]
+    state: Option<State>,
+    /// Only those of a topic: customers/data_request, customers/redact, shop/redact
+    #[arg(long, value_parser = topic)]
+    topic: Option<Topic>,
+    /// Only those of a shop domain
+    #[arg(long)]
+    shop: Option<String>,
+    /// Also those that are done or cancelled
+    #[arg(long, conflicts_with = "state")]
+    all: bool,
+    /// How many
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
+    limit: i64,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn topic(text: &str) -> Result<Topic, &'static str> {
+    Topic::parse(text).ok_or("is not one of customers/data_request, customers/redact, shop/redact")
+}
+
+pub async fn run(settings: &Settings, command: Command) -> Result<()> {
+    if let Command::VerifyReceipt { file } = &command {
+        return verify_receipt(settings, file).await;
+    }
+    let db = database(settings).await?;
+    let done = with_database(settings, &db, command).await;
+    db.close().await;
+    done
+}
+
+async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result<()> {
+    let clock = Clock::system();
+    match command {
+        Command::List(arguments) => list(db, arguments, clock.now()).await,
+        Command::Show { id, json } => {
+            let history = privacy_requests::history(db, id).await?;
+            let history = history.ok_or_else(|| unknown(id))?;
+            if json {
+                return table::print_json(&history);
+            }
+            table::print(&describe(&history, clock.now()))
+        }
+        Command::Retry { id } => {
+            let keys = keys(settings, db).await?;
+            privacy_requests::retry(db, operator(&keys, &clock), id).await?;
+            table::print(&format!(
+                "Request {id} is received; a worker takes it within seconds.\n\
+                 See what becomes of it: waybill privacy show {id}\n"
+            ))
+        }
+        Command::Cancel { id } => {
+            let keys = keys(settings, db).await?;
+            privacy_requests::cancel(db, operator(&keys, &clock), id).await?;
+            table::print(&format!(
+                "Request {id} is cancelled; nothing of the shop is erased.\n"
+            ))
+        }
+        Command::Receipt { id, json } => receipt(db, id, json).await,
+        Command::Export { id, output } => export(settings, db, id, output.as_deref()).await,
+        Command::VerifyReceipt { .. } => Ok(()),
+    }
+}
+
+fn operator<'a>(keys: &'a Keys, clock: &Clock) -> By<'a> {
+    By {
+        keys,
+        actor: audit::OPERATOR,
+        now: clock.now(),
+    }
+}
+
+/// Only `PRIVACY_KEY` and what belongs to it must be right.
+pub async fn keys(settings: &Settings, db: &Db) -> Result<Keys> {
+    let Privacy { key, .. } = Config::privacy(settings)?;
+    Ok(privacy_keys::load(db, key.as_ref(), &Clock::system()).await?)
+}
+
+fn unknown(id: Uuid) -> anyhow::Error {
+    anyhow!("there is no privacy request {id} here; `waybill privacy list --all` shows them")
+}
+
+async fn list(db: &Db, arguments: ListArguments, now: Timestamp) -> Result<()> {
+    let filter = Filter {
+        state: arguments.state,
+        topic: arguments.topic,
+        shop: arguments.shop.map(|shop| shop.to_ascii_lowercase()),
+        open: arguments.state.is_none() && !arguments.all,
+    };
+    let requests = privacy_requests::list(db, &filter, arguments.limit).await?;
+    if arguments.json {
+        return table::print_json(&requests);
+    }
+    if !requests.is_empty() {
+        return table::print(&rows(&requests, now));
+    }
+    if !filter.open {
+        return table::print("No such privacy requests.\n");
+    }
+    match privacy_requests::count_finished(db, &filter).await? {
+        0 => table::print("No privacy requests.\n"),
+        finished => table::print(&format!(
+            "No open privacy requests; {finished} finished: waybill privacy list --all\n"
+        )),
+    }
+}
+
+fn rows(requests: &[Entry], now: Timestamp) -> String {
+    let mut table = Table::new([
+        "ID",
+        "TOPIC",
+        "SHOP",
+        "CUSTOMER",
+        "STATE",
+        "RECEIVED",
+        "DUE",
+        "DAYS LEFT",
+        "TRIES",
+        "LAST ERROR",
+    ]);
+    for request in requests {
+        table.row([
+            request.id.to_string(),
+            request.topic.clone(),
+            request.shop.clone(),
+            or_none(request.customer_id),
+            request.state.clone(),
+            day(request.received_at),
+            day(request.due_at),
+            format!("{:>9}", left(request, now)),
+            format!("{:>5}", request.attempts),
+            short(request.last_error.as_deref().unwrap_or_default()),
+        ]);
+    }
+    table.render()
+}
+
+/// Days until the deadline, to a tenth and rounded down; below zero when it has passed.
+fn left(request: &Entry, now: Timestamp) -> String {
+    const TENTH: i64 = 86_400_000 / 10;
+    if request.finished_at.is_some() {
+        return "-".to_owned();
+    }
+    let tenths = request.due_at.0.saturating_sub(now.0).div_euclid(TENTH);
+    let sign = if tenths < 0 { "-" } else { "" };
+    let tenths = tenths.unsigned_abs();
+    format!("{sign}{}.{}", tenths / 10, tenths % 10)
+}
+
+fn day(at: Timestamp) -> String {
+    at.to_string().chars().take(10).collect()
+}
+
+fn short(text: &str) -> String {
+    const MOST: usize = 60;
+    if text.chars().count() <= MOST {
+        return text.to_owned();
+    }
+    let begin: String = text.chars().take(MOST - 2).collect();
+    format!("{begin}..")
+}
+
+fn or_none(value: Option<impl ToString>) -> String {
+    value.map_or("-".to_owned(), |value| value.to_string())
+}
+
+fn describe(history: &History, now: Timestamp) -> String {
+    let it = &history.entry;
+    let mut facts = Table::new(["request", &it.id.to_string()]);
+    let mut fact = |name: &str, value: String| facts.row([name.to_owned(), value]);
+    fact("topic", it.topic.clone());
+    fact("shop", it.shop.clone());
+    fact("customer", or_none(it.customer_id));
+    fact(
+        "state",
+        match it.code {
+            Some(code) => format!("{} ({code})", it.state),
+            None => it.state.clone(),
+        },
+    );
+    fact("received", it.received_at.to_string());
+    fact(
+        "due",
+        match left(it, now).as_str() {
+            "-" => it.due_at.to_string(),
+            left => format!("{}, {left} days left", it.due_at),
+        },
+    );
+    if it.finished_at.is_some() {
+        fact("finished", or_none(it.finished_at));
+    } else {
+        fact("tries", it.attempts.to_string());
+        fact("next try", or_none(it.next_run_at));
+        fact("last error", or_none(it.last_error.as_ref()));
+    }
+    for (name, at) in [
+        ("warned at", it.warned_at),
+        ("alarmed at", it.alarmed_at),
+        ("overdue since", it.overdue_at),
+    ] {
+        if at.is_some() {
+            fact(name, or_none(at));
+        }
+    }
+    if !it.progress.is_null() {
+        fact("counts", it.progress.to_string());
+    }
+    if let Some(export) = &it.export {
+        fact("export", describe_export(export, now));
+        fact("SHA-256", export.sha256.clone());
+    }
+    if it.receipt.is_some() {
+        fact("receipt", format!("waybill privacy receipt {}", it.id));
+    }
+    let mut text = facts.render();
+    text.push_str(&advice(it));
+    text.push('\n');
+    text.push_str(&audit_command::rows(&history.audit));
+    text
+}
+
+fn describe_export(export: &Export, now: Timestamp) -> String {
+    let size = format!("{} bytes", export.bytes);
+    match export.removed_at {
+        Some(at) => format!("{size}, removed at {at}"),
+        None if export.expires_at <= now => format!("{size}, expired at {}", export.expires_at),
+        None => format!("{size}, until {}", export.expires_at),
+    }
+}
+
+/// What an operator should know or may do.
+fn advice(it: &Entry) -> String {
+    let mut text = String::new();
+    if let Some(other) = it.repeats {
+        let _ = write!(
+            text,
+            "\nWARNING: its body is that of the earlier request {other}. The storefront may have \
+             asked again;\nor somebody has sent a captured body again. Ask the storefront when in \
+             doubt.\n"
+        );
+    }
+    match (it.state.parse(), it.held_until) {
+        (Ok(State::Held), Some(until)) => {
+            let _ = write!(
+                text,
+                "\nIt is held until {until}; then every row of the shop is erased.\nTo prevent \
+                 that: waybill privacy cancel {}\n",
+                it.id
+            );
+        }
+        (Ok(State::Failed), _) => {
+            let _ = write!(
+                text,
+                "\nIt was given up. Mend what `last error` says, then: waybill privacy retry {}\n",
+                it.id
+            );
+        }
+        _ => {}
+    }
+    text
+}
+
+async fn receipt(db: &Db, id: Uuid, json: bool) -> Result<()> {
+    let entry = privacy_requests::find(db, id).await?;
+    let entry = entry.ok_or_else(|| unknown(id))?;
+    let Some(document) = entry.receipt else {
+        bail!(
+            "request {id} is {}; a receipt is written when it is done",
+            entry.state
+        );
+    };
+    if json {
+        return table::print_json(&document);
+    }
+    let receipt: Receipt = serde_json::from_value(document)?;
+    table::print(&receipt.describe()?)
+}
+
+/// A receipt as it is kept. The signature is over the bytes of `receipt`.
+#[derive(Deserialize)]
+struct Receipt {
+    algorithm: String,
+    public_key: String,
+    signature: String,
+    receipt: String,
+}
+
+impl Receipt {
+    fn describe(&self) -> Result<String> {
+        let says: Value = serde_json::from_str(&self.receipt)?;
+        let mut facts = Table::new(["public key", &self.public_key]);
+        facts.row(["signature".into(), self.signature.clone()]);
+        let Some(object) = says.as_object() else {
+            bail!("the receipt is not a JSON object");
+        };
+        for (name, value) in object {
+            let value = match value {
+                Value::String(text) => text.clone(),
+                Value::Null => "-".to_owned(),
+                other => other.to_string(),
+            };
+            facts.row([name.clone(), value]);
+        }
+        Ok(facts.render())
+    }
+
+    /// The key that signed it, if it did.
+    fn signer(&self) -> Option<Vec<u8>> {
+        let public = STANDARD.decode(&self.public_key).ok()?;
+        let signature = STANDARD.decode(&self.signature).ok()?;
+        let is_signed = self.algorithm == "Ed25519"
+            && privacy::verify(&public, self.receipt.as_bytes(), &signature);
+        is_signed.then_some(public)
+    }
+}
+
+async fn verify_receipt(settings: &Settings, file: &Path) -> Result<()> {
+    let text =
+        std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let receipt: Receipt = serde_json::from_str(&text).with_context(|| {
+        format!(
+            "{} is not what `waybill privacy receipt --json` prints",
+            file.display()
+        )
+    })?;
+    let Some(signer) = receipt.signer() else {
+        bail!("the signature is WRONG: the receipt is not as it was signed");
+    };
+    let db = database(settings).await?;
+    let keys = keys(settings, &db).await;
+    db.close().await;
+    if keys?.public() != signer {
+        bail!(
+            "the signature fits, but its public key is NOT this installation's: anyone can sign \
+             with a key of their own. Verify it where it was issued"
+        );
+    }
+    table::print(&receipt.describe()?)?;
+    table::print("\nThe signature is right, and its public key is this installation's.\n")
+}
+
+async fn export(settings: &Settings, db: &Db, id: Uuid, output: Option<&Path>) -> Result<()> {
+    let keys = keys(settings, db).await?;
+    let exports = Exports::new(&Config::privacy(settings)?.exports)?;
+    let mut file = output.map(create).transpose()?;
+    let by = operator(&keys, &Clock::system());
+    let fetched = privacy_requests::fetch_export(db, by, &exports, id).await;
+    let (export, document) = match (fetched, output) {
+        (Ok(fetched), _) => fetched,
+        (Err(error), None) => return Err(error.into()),
+        (Err(error), Some(path)) => {
+            // It is ours, and empty.
+            let _ = std::fs::remove_file(path);
+            return Err(error.into());
+        }
+    };
+    let Some(file) = &mut file else {
+        return table::print(&String::from_utf8(document)?);
+    };
+    file.write_all(&document)?;
+    file.sync_all()?;
+    eprintln!(
+        "{} bytes, SHA-256 {}: as they were written.",
+        export.bytes, export.sha256
+    );
+    Ok(())
+}
+
+/// A new file: one that is there may be readable for others.
+fn create(path: &Path) -> Result<std::fs::File> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    options
+        .open(path)
+        .with_context(|| format!("cannot create {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_rounded_down_so_that_nobody_thinks_to_have_more() {
+        let entry = |left: i64| Entry {
+            due_at: Timestamp(left),
+            ..request()
+        };
+        let now = Timestamp(0);
+        let hour = 3_600_000;
+        assert_eq!(left(&entry(30 * 24 * hour), now), "30.0");
+        assert_eq!(left(&entry(30 * 24 * hour - 1), now), "29.9");
+        assert_eq!(left(&entry(hour), now), "0.0");
+        assert_eq!(left(&entry(-1), now), "-0.1");
+        assert_eq!(left(&entry(-36 * hour), now), "-1.5");
+        let done = Entry {
+            finished_at: Some(now),
+            ..entry(hour)
+        };
+        assert_eq!(left(&done, now), "-");
+    }
+
+    fn request() -> Entry {
+        Entry {
+            id: Uuid::nil(),
+            topic: "customers/redact".into(),
+            shop: "shop.example".into(),
+            customer_id: None,
+            repeats: None,
+            state: "received".into(),
+            code: None,
+            received_at: Timestamp(0),
+            due_at: Timestamp(0),
+            held_until: None,
+            finished_at: None,
+            warned_at: None,
+            alarmed_at: None,
+            overdue_at: None,
+            attempts: 0,
+            next_run_at: None,
+            last_error: None,
+            progress: Value::Null,
+            export: None,
+            receipt: None,
+        }
+    }
+}
