@@ -10,7 +10,9 @@ use common::store::privacy_requests::{self, Due, Notice};
 use serde_json::json;
 
 use crate::Worker;
-use crate::handlers::{Effects, PRIVACY_FAILED};
+use common::privacy::FAILED;
+
+use crate::handlers::Effects;
 
 /// Requests told of in one transaction.
 const CHUNK: u64 = 100;
@@ -39,8 +41,7 @@ impl Worker {
         let due = privacy_requests::take_notices(&mut tx, notice, now, limit).await?;
         let (kind, action) = names(notice);
         for request in &due {
-            let details =
-                json!({"topic": request.topic, "due_at": request.due_at, "code": PRIVACY_FAILED});
+            let details = json!({"topic": request.topic, "due_at": request.due_at, "code": FAILED});
             effects.request(&request.shop, request.id, kind, action, details);
         }
         effects.write(&mut tx).await?;
@@ -67,21 +68,21 @@ fn announce(notice: Notice, request: &Due) {
     let label = match notice {
         Notice::Warning => {
             tracing::warn!(
-                request = %id, topic, %due_at, code = PRIVACY_FAILED,
+                request = %id, topic, %due_at, code = FAILED,
                 "a privacy request must be done within seven days; see `waybill privacy show`"
             );
             "warning"
         }
         Notice::Alarm => {
             tracing::error!(
-                request = %id, topic, %due_at, code = PRIVACY_FAILED,
+                request = %id, topic, %due_at, code = FAILED,
                 "a privacy request must be done within 48 hours; see `waybill privacy show`"
             );
             "alarm"
         }
         Notice::Overdue => {
             tracing::error!(
-                request = %id, topic, %due_at, code = PRIVACY_FAILED,
+                request = %id, topic, %due_at, code = FAILED,
                 "a privacy request is overdue; see `waybill privacy show`, then `waybill privacy retry`"
             );
             "overdue"

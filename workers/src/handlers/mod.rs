@@ -28,7 +28,6 @@ use common::provider::storefront::{Requested, Storefront};
 use common::sql::{self, Tx};
 
 pub use effects::{Effects, Ring};
-pub use privacy::FAILED as PRIVACY_FAILED;
 pub use redacted::scrub_failed;
 
 use crate::mail::Mailer;

@@ -8,6 +8,7 @@ pub mod order;
 pub mod payment;
 pub mod process;
 pub mod proxy;
+pub mod requests;
 pub mod smtp;
 pub mod storm;
 

@@ -1,0 +1,229 @@
+//! Requests about personal data, as they come in: topic and shop are not signed, so a body is
+//! taken under its own topic and shop alone.
+
+use std::time::Duration;
+
+use common::clock::Timestamp;
+use common::job::State;
+use common::sql::Row;
+use common::store::privacy_requests::{self, Filter};
+use sandbox::sample;
+use serde_json::Value;
+
+use crate::support::delivery::{SHOP, storefront};
+use crate::support::requests::{entry, posted, request};
+use crate::support::{START, Service, service};
+
+const TOPICS: [&str; 3] = ["customers/data_request", "customers/redact", "shop/redact"];
+
+const OTHER_TOPIC: &str = r#"{"detail":"Request body is not one of this privacy topic"}"#;
+const OTHER_SHOP: &str =
+    r#"{"detail":"X-Storefront-Shop-Domain is not the shop_domain of the body"}"#;
+
+async fn requests(service: &Service) -> usize {
+    let all = privacy_requests::list(service.db(), &Filter::default(), 1000).await;
+    all.unwrap().len()
+}
+
+/// How often intake has refused a delivery for this reason.
+async fn refused(service: &Service, reason: &str) -> u64 {
+    let metrics = service.get("/metrics").send().await.unwrap();
+    let metrics = metrics.text().await.unwrap();
+    let label = format!("reason=\"{reason}\"");
+    let counted = metrics
+        .lines()
+        .filter(|line| line.starts_with("waybill_deliveries_refused_total"))
+        .filter(|line| line.contains(&label))
+        .filter_map(|line| line.rsplit(' ').next());
+    counted.map(|n| n.parse::<u64>().unwrap()).sum()
+}
+
+#[tokio::test]
+async fn a_body_is_taken_under_its_own_topic_alone() {
+    let service = service().manual_clock().without_workers().start().await;
+    let before = refused(&service, "privacy").await;
+    for topic in TOPICS {
+        for other in TOPICS.into_iter().filter(|other| *other != topic) {
+            let body = sample::storefront(other, 1, START.0).unwrap();
+            let confused = storefront(topic, body).of_shop(sample::shop());
+            let answer = service.answer(&confused).await;
+            assert_eq!(answer, (422, OTHER_TOPIC.into()), "{other} as {topic}");
+        }
+        for event in ["orders/create", "orders/cancelled"] {
+            let body = sample::storefront(event, 1, START.0).unwrap();
+            let mut body: Value = serde_json::from_str(&body).unwrap();
+            let confused = storefront(topic, body.to_string()).of_shop(sample::shop());
+            let answer = service.answer(&confused).await;
+            assert_eq!(answer, (422, OTHER_TOPIC.into()), "{event} as {topic}");
+            body["shop_domain"] = sample::shop().into();
+            let confused = storefront(topic, body.to_string()).of_shop(sample::shop());
+            let answer = service.answer(&confused).await;
+            assert_eq!(answer, (422, OTHER_TOPIC.into()), "{event} as {topic}");
+        }
+    }
+    assert_eq!(refused(&service, "privacy").await, before + 18);
+    assert_eq!(service.jobs(State::Ready).await, 0);
+    assert_eq!(requests(&service).await, 0);
+    for topic in TOPICS {
+        posted(&service, &request(topic, 1)).await;
+    }
+    assert_eq!(requests(&service).await, 3);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_body_is_taken_from_its_own_shop_alone() {
+    let service = service().manual_clock().without_workers().start().await;
+    for topic in TOPICS {
+        let stolen = request(topic, 1).of_shop(SHOP);
+        assert_eq!(service.answer(&stolen).await, (422, OTHER_SHOP.into()));
+        // Capitals are the same shop, and a header that is missing says nothing else.
+        let id = posted(
+            &service,
+            &request(topic, 1).of_shop("Waybill-Sandbox.Example"),
+        )
+        .await;
+        assert_eq!(entry(&service, id).await.shop, sample::shop());
+        let unsaid = request(topic, 2).without("X-Storefront-Shop-Domain");
+        let id = posted(&service, &unsaid).await;
+        assert_eq!(entry(&service, id).await.shop, sample::shop());
+        let body = sample::storefront(topic, 1, START.0).unwrap();
+        let mut body: Value = serde_json::from_str(&body).unwrap();
+        body.as_object_mut().unwrap().remove("shop_domain");
+        let nobody = storefront(topic, body.to_string()).of_shop(sample::shop());
+        assert_eq!(service.answer(&nobody).await, (422, OTHER_TOPIC.into()));
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_of_a_shop_that_is_not_listed_is_refused_whatever_its_header_says() {
+    let service = service()
+        .setting("STOREFRONT_SHOPS", SHOP)
+        .manual_clock()
+        .without_workers()
+        .start()
+        .await;
+    for topic in TOPICS {
+        let unsaid = request(topic, 1).without("X-Storefront-Shop-Domain");
+        assert_eq!(service.answer(&unsaid).await.0, 422);
+        assert_eq!(service.answer(&request(topic, 1)).await.0, 422);
+    }
+    assert_eq!(requests(&service).await, 0);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_customer_who_is_known_by_an_address_alone_may_ask() {
+    let service = service().manual_clock().without_workers().start().await;
+    let bodies = [
+        (
+            "customers/data_request",
+            r#"{"shop_id":7,"shop_domain":"shop.example","orders_requested":[],
+                "customer":{"email":"ann@example.com"},"data_request":{"id":3}}"#,
+        ),
+        (
+            "customers/redact",
+            r#"{"shop_id":7,"shop_domain":"shop.example","orders_to_redact":[],
+                "customer":{"id":null,"email":"ann@example.com","phone":null}}"#,
+        ),
+    ];
+    for (topic, body) in bodies {
+        let id = posted(&service, &storefront(topic, body)).await;
+        let entry = entry(&service, id).await;
+        assert_eq!(
+            (entry.customer_id, entry.state.as_str()),
+            (None, "received")
+        );
+        let row = service
+            .db()
+            .query("select email_key from privacy_requests where id = $1")
+            .bind(id)
+            .fetch_one();
+        let key = |row: &Row| row.get::<Option<uuid::Uuid>>("email_key").unwrap();
+        assert!(key(&row.await.unwrap()).is_some(), "by its hash");
+    }
+    for nobody in [
+        r#"{"shop_domain":"shop.example","orders_to_redact":[],"customer":{}}"#,
+        r#"{"shop_domain":"shop.example","orders_to_redact":[],"customer":{"email":null}}"#,
+        r#"{"shop_domain":"shop.example","orders_to_redact":[],"customer":null}"#,
+        r#"{"shop_domain":"shop.example","customer":{"id":1}}"#,
+    ] {
+        let answer = service
+            .answer(&storefront("customers/redact", nobody))
+            .await;
+        assert_eq!(answer, (422, OTHER_TOPIC.into()), "{nobody}");
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn the_same_body_under_a_new_id_is_taken_and_flagged() {
+    let service = service().manual_clock().without_workers().start().await;
+    for topic in TOPICS {
+        let first = posted(&service, &request(topic, 1).id(&format!("{topic}-1"))).await;
+        let duplicate = request(topic, 1).id(&format!("{topic}-1"));
+        assert_eq!(service.answer(&duplicate).await.0, 409);
+        service.clock().advance(Duration::from_secs(1));
+        let again = posted(&service, &request(topic, 1).id(&format!("{topic}-2"))).await;
+        let third = posted(&service, &request(topic, 1)).await;
+        assert_eq!(entry(&service, first).await.repeats, None);
+        assert_eq!(entry(&service, again).await.repeats, Some(first));
+        assert_eq!(entry(&service, third).await.repeats, Some(first));
+        if topic != "shop/redact" {
+            let other = posted(&service, &request(topic, 2)).await;
+            assert_eq!(entry(&service, other).await.repeats, None);
+        }
+        let metrics = service.get("/metrics").send().await.unwrap();
+        let counted = format!("waybill_privacy_requests_repeated_total{{topic=\"{topic}\"}} 2");
+        let metrics = metrics.text().await.unwrap();
+        assert!(metrics.contains(&counted), "{counted} in\n{metrics}");
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn the_erasure_of_a_shop_is_held_and_a_customers_request_is_not() {
+    let service = service().manual_clock().without_workers().start().await;
+    let hour = Timestamp(START.0 + 3_600_000);
+    let month = Timestamp(START.0 + 30 * 24 * 3_600_000);
+    for topic in TOPICS {
+        let id = posted(&service, &request(topic, 1)).await;
+        let entry = entry(&service, id).await;
+        let is_held = topic == "shop/redact";
+        assert_eq!(entry.state, if is_held { "held" } else { "received" });
+        assert_eq!(entry.held_until, is_held.then_some(hour));
+        assert_eq!(entry.next_run_at, Some(if is_held { hour } else { START }));
+        assert_eq!(entry.due_at, month);
+    }
+    let rung = "select count(*) as n from jobs where kind = 'shop/redact' and rung_at is not null";
+    assert_eq!(service.count(rung).await, 0);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn without_a_hold_the_erasure_of_a_shop_is_due_at_once() {
+    let service = service()
+        .setting("PRIVACY_SHOP_REDACT_HOLD_SECONDS", "0")
+        .manual_clock()
+        .without_workers()
+        .start()
+        .await;
+    let id = posted(&service, &request("shop/redact", 1)).await;
+    let entry = entry(&service, id).await;
+    assert_eq!((entry.state.as_str(), entry.held_until), ("received", None));
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_no_privacy_topic_opens_no_request() {
+    let service = service().manual_clock().without_workers().start().await;
+    for topic in ["orders/create", "customers/create"] {
+        let body = sample::storefront("orders/create", 1, START.0).unwrap();
+        assert_eq!(service.answer(&storefront(topic, body)).await.0, 200);
+    }
+    assert_eq!(requests(&service).await, 0);
+    let entries = "select count(*) as n from audit";
+    assert_eq!(service.count(entries).await, 0);
+    service.stop().await;
+}
