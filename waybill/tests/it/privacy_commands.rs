@@ -363,22 +363,32 @@ async fn an_entry_that_was_changed_removed_or_added_by_hand_is_found() {
             3,
         ),
     ];
+    let service = service().without_workers().start().await;
+    for seed in 1..4 {
+        posted(&service, &request(DATA, seed)).await;
+    }
+    for table in ["audit", "audit_head"] {
+        let copy = format!("create table copy_of_{table} as select * from {table}");
+        service.execute(statement(copy)).await;
+    }
     for (meddling, number) in cases {
-        let service = service().without_workers().start().await;
-        for seed in 1..4 {
-            posted(&service, &request(DATA, seed)).await;
-        }
-        service.execute(statement(meddling.to_owned())).await;
+        service.execute(meddling).await;
         let found = refused(&service, &["audit", "verify"]);
-        assert!(
-            found.contains(&format!("entry {number} ")),
-            "{meddling}: {found}"
-        );
+        let named = format!("entry {number} ");
+        assert!(found.contains(&named), "{meddling}: {found}");
         let output = waybill(&service, &[], &["audit", "verify", "--json"]);
         assert_eq!(output.status.code(), Some(1));
         assert_eq!(printed(&output)["broken"]["number"], number, "{meddling}");
-        service.stop().await;
+        for table in ["audit", "audit_head"] {
+            let put_back = format!("insert into {table} select * from copy_of_{table}");
+            service
+                .execute(statement(format!("delete from {table}")))
+                .await;
+            service.execute(statement(put_back)).await;
+        }
+        said(&service, &["audit", "verify"]);
     }
+    service.stop().await;
 }
 
 #[tokio::test]
