@@ -2,6 +2,7 @@
 
 pub mod backend;
 pub mod browser;
+pub mod canary;
 pub mod delivery;
 pub mod login;
 pub mod order;

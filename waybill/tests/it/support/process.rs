@@ -1,6 +1,7 @@
 //! The real binaries, started and killed as an operator or the kernel would.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
@@ -58,12 +59,33 @@ pub struct Process {
 
 impl Process {
     pub fn start(name: &str, arguments: &[&str], settings: &[(String, String)]) -> Self {
+        Self::start_with(name, arguments, settings, Stdio::inherit())
+    }
+
+    /// As [`Process::start`], its log lines at the end of a file.
+    pub fn start_logged(
+        name: &str,
+        arguments: &[&str],
+        settings: &[(String, String)],
+        log: &Path,
+    ) -> Self {
+        let log = File::options().create(true).append(true).open(log).unwrap();
+        Self::start_with(name, arguments, settings, log.into())
+    }
+
+    fn start_with(
+        name: &str,
+        arguments: &[&str],
+        settings: &[(String, String)],
+        log: Stdio,
+    ) -> Self {
         let child = Command::new(binary(name))
             .args(arguments)
             .env_clear()
             .envs(settings.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
+            .stderr(log)
             .spawn()
             .unwrap();
         Process { child }
