@@ -922,6 +922,15 @@ async fn the_search_finds_a_canary_in_rows_bodies_dead_jobs_files_and_in_any_spe
         .await;
     let left = product.everywhere().await;
     assert!(left.is_empty(), "{left:#?}");
+    if !is_distributed() {
+        // Deleted pages are searched too, until they are gone.
+        let folder = Path::new(product.backend.database_url.trim_start_matches("sqlite://"));
+        let pages = Product::in_files(folder.parent().unwrap());
+        assert_eq!(numbers(&pages), everybody);
+    }
+    let mut left = Found::new();
+    scan_database_files(&product.backend, &mut left).await;
+    assert!(left.is_empty(), "{left:#?}");
 
     for (text, person) in [
         (word(1, "x"), 1),
