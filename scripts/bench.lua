@@ -1,6 +1,7 @@
 -- wrk's script for scripts/bench: signed deliveries with ids of their own, every answer
 -- counted. Arguments: file with the request up to the id, file with the rest, status that
--- is expected, "fresh" or "same" ids.
+-- is expected, "fresh" or "same" ids, what tells the ids of this run from others', and the mean
+-- pause in ms before a connection's next request: 0, or a steady rate well below the highest.
 local threads = {}
 local number = 0
 
@@ -23,6 +24,7 @@ function init(args)
    expected = tonumber(args[3])
    fresh = args[4] == "fresh"
    run = args[5]
+   pause = tonumber(args[6])
    count = 0
    wrong = 0
    answers = 0
@@ -31,6 +33,12 @@ end
 function request()
    if fresh then count = count + 1 end
    return head .. run .. "-" .. number .. "-" .. count .. tail
+end
+
+-- Spread, so that connections do not move in step.
+function delay()
+   if pause == 0 then return 0 end
+   return math.random(math.floor(pause / 2), math.floor(pause * 1.5))
 end
 
 function response(status)
