@@ -14,7 +14,7 @@ use common::clock::Timestamp;
 use common::exports::Exports;
 use common::privacy::link;
 use common::store::audit;
-use common::store::privacy_requests::{self, By, Filter, Refused};
+use common::store::privacy_requests::{self, By, Filter};
 use common::task;
 use serde::Deserialize;
 use serde_json::json;
@@ -170,7 +170,6 @@ pub async fn export(State(app): State<Arc<App>>, link: Link) -> Result<Response,
     // It writes the audit, which no client may cancel.
     let fetched = task::finish("export", async move {
         let exports = Exports::new(&app.config.privacy.exports);
-        let exports = exports.map_err(|error| Refused::Store(format!("{error:#}")))?;
         let by = by(&app, audit::LINK);
         privacy_requests::fetch_export(&app.db, by, &exports, id).await
     });

@@ -422,7 +422,7 @@ async fn verify_receipt(settings: &Settings, file: &Path) -> Result<()> {
 
 async fn export(settings: &Settings, db: &Db, id: Uuid, output: Option<&Path>) -> Result<()> {
     let keys = keys(settings, db).await?;
-    let exports = Exports::new(&Config::privacy(settings)?.exports)?;
+    let exports = Exports::new(&Config::privacy(settings)?.exports);
     let mut file = output.map(create).transpose()?;
     let by = operator(&keys, &Clock::system());
     let fetched = privacy_requests::fetch_export(db, by, &exports, id).await;
