@@ -112,7 +112,10 @@ fn build(settings: &Settings, arguments: &Arguments, clock: &Clock) -> Result<De
         None => None,
     };
     if sample::STOREFRONT_TOPICS.contains(&topic) || (given.is_some() && topic.contains('/')) {
-        let body = given.or_else(|| sample::storefront(topic, seed, now.0));
+        let body = given.or_else(|| {
+            let body = sample::storefront(topic, seed, now.0)?;
+            Some(of_shop(body, &arguments.shop))
+        });
         let body = body.ok_or_else(|| unknown(topic))?;
         let id = arguments
             .id
@@ -152,6 +155,17 @@ fn build(settings: &Settings, arguments: &Arguments, clock: &Clock) -> Result<De
         headers: vec![("Payment-Signature", signature)],
         body,
     })
+}
+
+/// A privacy body names its shop itself, and is refused under another.
+fn of_shop(body: String, shop: &str) -> String {
+    match serde_json::from_str::<Value>(&body) {
+        Ok(mut value) if value.get("shop_domain").is_some() => {
+            value["shop_domain"] = shop.into();
+            value.to_string()
+        }
+        _ => body,
+    }
 }
 
 fn unknown(topic: &str) -> anyhow::Error {

@@ -236,7 +236,8 @@ async fn a_payment_event_sent_twice_is_one_job_and_two_successes() {
 async fn every_topic_and_event_type_becomes_a_job_of_its_queue() {
     let service = service().manual_clock().without_workers().start().await;
     for topic in sandbox::sample::STOREFRONT_TOPICS {
-        is(&service, &order(topic, 1).id(topic), 200, OK).await;
+        let from = order(topic, 1).of_shop(sandbox::sample::shop());
+        is(&service, &from.id(topic), 200, OK).await;
     }
     for kind in sandbox::sample::PAYMENT_TYPES {
         let body = sandbox::sample::payment(kind, 1, START.0).unwrap();
