@@ -672,9 +672,11 @@ async fn heavy_no_canary_of_a_redacted_customer_is_left_anywhere_after_a_storm()
     let worked_on = AtomicBool::new(false);
     let mut workers = std::mem::take(&mut product.workers);
     let storm = async {
-        product.post(&rest).await;
-        pause(STUCK_FOR).await;
-        product.take_stuck_orders().await;
+        let taken = async {
+            pause(STUCK_FOR).await;
+            product.take_stuck_orders().await;
+        };
+        tokio::join!(product.post(&rest), taken);
         product.drained().await;
         worked_on.store(true, Ordering::SeqCst);
     };
