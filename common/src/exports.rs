@@ -1,29 +1,378 @@
-//! Where exports are kept: a document a request, in a folder.
+//! Where exports of people's data are kept: a folder, or a bucket that speaks S3.
+//!
+//! An export is `<request id>/export.json` and `<request id>/manifest.json`. Each is written
+//! aside, renamed, read back and compared, the manifest last: under its final name is either a
+//! whole document or nothing, and one with a manifest was read back. Names are always the same,
+//! so a try finds and removes whatever the one before it left. Every step has a deadline: the
+//! store's own retries are off, because the request's job has its own.
 
-use anyhow::{Context, Result, bail};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{self, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use object_store::aws::{AmazonS3, AmazonS3Builder};
+use object_store::client::{HttpError, HttpErrorKind};
+use object_store::local::LocalFileSystem;
+use object_store::path::Path;
+use object_store::{ClientOptions, ObjectStore, ObjectStoreExt as _, RetryConfig};
+use sha2::{Digest as _, Sha256};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 use uuid::Uuid;
 
-use crate::config::ExportStore;
+use crate::config::{ExportStore, S3};
 
-/// The store that `PRIVACY_EXPORT_URL` names.
-#[derive(Clone, Debug)]
+/// The spec's code of a failed export.
+pub const CODE: &str = "COMMERCE_007";
+
+const DOCUMENT: &str = "export.json";
+const MANIFEST: &str = "manifest.json";
+/// What is being written ends with it.
+const PART: &str = ".part";
+
+/// One request to the store.
+const STEP: Duration = Duration::from_secs(8);
+const CONNECT: Duration = Duration::from_secs(3);
+/// All of a write. With what is read before it and removed after it, it is done or has failed
+/// within the time that a call has.
+const WRITE: Duration = Duration::from_secs(14);
+const CLEAN_UP: Duration = Duration::from_secs(3);
+
+/// Exports that a process writes at a time: each holds its document in memory.
+const AT_ONCE: usize = 2;
+/// How long one waits for another to end.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Clones share the store and the turns.
+#[derive(Clone)]
 pub struct Exports {
-    store: ExportStore,
+    place: Place,
+    turns: Arc<Semaphore>,
 }
+
+#[derive(Clone)]
+enum Place {
+    Folder(PathBuf),
+    Bucket(Arc<AmazonS3>, Path),
+}
+
+/// What went wrong. Texts tell what to do; they hold no name of a file, key or person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    #[error(
+        "COMMERCE_007: the export store does not answer; check that PRIVACY_EXPORT_URL can be \
+         reached from the workers"
+    )]
+    Silent,
+    #[error(
+        "COMMERCE_007: the export store refuses us; let the workers write to the folder of \
+         PRIVACY_EXPORT_URL, or check the PRIVACY_EXPORT_S3_* credential and its policy"
+    )]
+    Refused,
+    #[error("COMMERCE_007: there is no room in the export store; make some, or move it")]
+    Full,
+    #[error(
+        "COMMERCE_007: the export store has no such folder or bucket; check PRIVACY_EXPORT_URL"
+    )]
+    NoPlace,
+    #[error(
+        "COMMERCE_007: the export store gave back other bytes than it was given; check its disk"
+    )]
+    Altered,
+    #[error("COMMERCE_007: there is no such export; it was removed, or was never written")]
+    Missing,
+    #[error(
+        "COMMERCE_007: the export store failed{}; check PRIVACY_EXPORT_URL and the store itself",
+        told(*.0)
+    )]
+    Failed(Option<u16>),
+}
+
+pub type Result<T> = std::result::Result<T, Failure>;
 
 impl Exports {
     pub fn new(store: &ExportStore) -> Self {
-        let store = store.clone();
-        Exports { store }
+        let place = match store {
+            ExportStore::Folder(folder) => Place::Folder(folder.clone()),
+            ExportStore::S3(s3) => Place::Bucket(Arc::new(bucket(s3)), Path::from(&*s3.prefix)),
+        };
+        Exports {
+            place,
+            turns: Arc::new(Semaphore::new(AT_ONCE)),
+        }
     }
 
-    /// The document of a request.
-    pub async fn read(&self, request_id: Uuid) -> Result<Vec<u8>> {
-        let ExportStore::Folder(folder) = &self.store else {
-            bail!("only folders can be read");
+    /// A turn to write an export. None: others take long.
+    pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        let turn = timeout(PATIENCE, self.turns.clone().acquire_owned()).await;
+        turn.ok()?.ok()
+    }
+
+    /// Writes an export in place of what was there. Failed, nothing of it is left, as far as
+    /// the store can be reached.
+    pub async fn write(&self, id: Uuid, document: Bytes, manifest: Bytes) -> Result<()> {
+        let written = timeout(WRITE, self.try_write(id, document, manifest)).await;
+        let written = written.unwrap_or(Err(Failure::Silent));
+        if written.is_err() {
+            // What stays is removed by the next try.
+            let _ = timeout(CLEAN_UP, self.remove(id)).await;
+        }
+        written
+    }
+
+    async fn try_write(&self, id: Uuid, document: Bytes, manifest: Bytes) -> Result<()> {
+        self.remove(id).await?;
+        if let Place::Folder(folder) = &self.place {
+            make(folder.join(id.to_string())).await?;
+        }
+        let store = self.store().await?;
+        for (name, bytes) in [(DOCUMENT, document), (MANIFEST, manifest)] {
+            let part = self.path(id, &format!("{name}{PART}"));
+            let path = self.path(id, name);
+            step(store.put(&part, bytes.clone().into())).await?;
+            if let Place::Folder(folder) = &self.place {
+                keep_to_ourselves(folder.join(part.as_ref())).await?;
+            }
+            step(store.rename(&part, &path)).await?;
+            if Sha256::digest(get(&*store, &path).await?) != Sha256::digest(&bytes) {
+                return Err(Failure::Altered);
+            }
+        }
+        Ok(())
+    }
+
+    /// The document of an export.
+    pub async fn read(&self, id: Uuid) -> Result<Vec<u8>> {
+        let store = self.store().await?;
+        let bytes = get(&*store, &self.path(id, DOCUMENT)).await?;
+        Ok(bytes.to_vec())
+    }
+
+    /// Removes an export and whatever a failed try left of it; nothing may be there.
+    pub async fn remove(&self, id: Uuid) -> Result<()> {
+        let Place::Folder(folder) = &self.place else {
+            let store = self.store().await?;
+            for name in [MANIFEST, DOCUMENT] {
+                for name in [name.to_owned(), format!("{name}{PART}")] {
+                    match step(store.delete(&self.path(id, &name))).await {
+                        Ok(()) | Err(Failure::Missing) => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+            }
+            return Ok(());
         };
-        let path = folder.join(request_id.to_string()).join("export.json");
-        let read = tokio::fs::read(&path).await;
-        read.with_context(|| format!("cannot read {}", path.display()))
+        let folder = folder.join(id.to_string());
+        on_disk(move || match std::fs::remove_dir_all(folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        })
+        .await
+    }
+
+    fn path(&self, id: Uuid, name: &str) -> Path {
+        let prefix = match &self.place {
+            Place::Folder(_) => Path::default(),
+            Place::Bucket(_, prefix) => prefix.clone(),
+        };
+        prefix.join(id.to_string()).join(name)
+    }
+
+    async fn store(&self) -> Result<Arc<dyn ObjectStore>> {
+        match &self.place {
+            Place::Bucket(bucket, _) => Ok(bucket.clone()),
+            Place::Folder(folder) => {
+                let folder = folder.clone();
+                let open = || LocalFileSystem::new_with_prefix(folder).map_err(io::Error::other);
+                match on_disk(open).await {
+                    Ok(store) => Ok(Arc::new(store.with_fsync(true))),
+                    Err(_) => Err(Failure::NoPlace),
+                }
+            }
+        }
+    }
+}
+
+/// Without deadlines of its own but for connecting: [`step`] has them. Path style, which every store that speaks S3 understands.
+fn bucket(s3: &S3) -> AmazonS3 {
+    let options = ClientOptions::new()
+        .with_connect_timeout(CONNECT)
+        .with_timeout_disabled();
+    let retry = RetryConfig {
+        max_retries: 0,
+        ..RetryConfig::default()
+    };
+    let mut builder = AmazonS3Builder::new()
+        .with_bucket_name(&s3.bucket)
+        .with_region(&s3.region)
+        .with_access_key_id(&s3.access_key_id)
+        .with_secret_access_key(s3.secret_access_key.expose())
+        .with_client_options(options)
+        .with_retry(retry)
+        .with_disable_bulk_delete(true);
+    if let Some(endpoint) = &s3.endpoint {
+        builder = builder
+            .with_allow_http(endpoint.starts_with("http://"))
+            .with_endpoint(endpoint.trim_end_matches('/'));
+    }
+    builder.build().expect("checked settings make a client")
+}
+
+async fn get(store: &dyn ObjectStore, path: &Path) -> Result<Bytes> {
+    step(async { store.get(path).await?.bytes().await }).await
+}
+
+/// One request to the store, in time.
+async fn step<T>(request: impl Future<Output = object_store::Result<T>>) -> Result<T> {
+    match timeout(STEP, request).await {
+        Ok(answer) => answer.map_err(|error| failure(&error)),
+        Err(_) => Err(Failure::Silent),
+    }
+}
+
+/// Off the async threads, in time: a network's disk may hang.
+async fn on_disk<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T> {
+    match timeout(STEP, tokio::task::spawn_blocking(work)).await {
+        Ok(Ok(done)) => done.map_err(|error| of_disk(&error)),
+        Ok(Err(_)) => Err(Failure::Failed(None)),
+        Err(_) => Err(Failure::Silent),
+    }
+}
+
+/// A folder that nobody else can look into.
+async fn make(folder: PathBuf) -> Result<()> {
+    on_disk(move || {
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+    })
+    .await
+}
+
+async fn keep_to_ourselves(file: PathBuf) -> Result<()> {
+    let mode = std::fs::Permissions::from_mode(0o600);
+    on_disk(move || std::fs::set_permissions::<&path::Path>(&file, mode)).await
+}
+
+/// Texts of stores are not passed on: one that refuses a signature quotes what was signed.
+fn failure(error: &object_store::Error) -> Failure {
+    use object_store::Error;
+
+    match error {
+        // Of an object that is not there, and of a bucket that is not.
+        Error::NotFound { .. } if error.to_string().contains("NoSuchBucket") => Failure::NoPlace,
+        Error::NotFound { .. } => Failure::Missing,
+        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => Failure::Refused,
+        _ => {
+            let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
+            while let Some(error) = source {
+                if let Some(error) = error.downcast_ref::<HttpError>() {
+                    return of_network(error);
+                }
+                if let Some(error) = error.downcast_ref::<io::Error>() {
+                    return of_disk(error);
+                }
+                source = error.source();
+            }
+            match status(&error.to_string()) {
+                Some(401 | 403) => Failure::Refused,
+                Some(507) => Failure::Full,
+                status => Failure::Failed(status),
+            }
+        }
+    }
+}
+
+fn of_network(error: &HttpError) -> Failure {
+    use HttpErrorKind::{Connect, Interrupted, Timeout};
+
+    match error.kind() {
+        Connect | Interrupted | Timeout => Failure::Silent,
+        _ => Failure::Failed(None),
+    }
+}
+
+fn of_disk(error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Failure::Refused,
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Failure::Full,
+        io::ErrorKind::NotFound
+        | io::ErrorKind::NotADirectory
+        | io::ErrorKind::AlreadyExists
+        | io::ErrorKind::IsADirectory => Failure::NoPlace,
+        io::ErrorKind::TimedOut => Failure::Silent,
+        _ => Failure::Failed(None),
+    }
+}
+
+/// The status that a text of the client names; its type is not to be had.
+fn status(text: &str) -> Option<u16> {
+    let (_, rest) = text.split_once("status code: ")?;
+    rest.get(..3)?.parse().ok()
+}
+
+fn told(status: Option<u16>) -> String {
+    status.map_or_else(String::new, |status| format!(", status {status}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_export_is_written_read_and_removed_however_often() {
+        let folder = tempfile::tempdir().unwrap();
+        let exports = Exports::new(&ExportStore::Folder(folder.path().join("deep/er")));
+        let id = Uuid::from_u128(7);
+        exports.remove(id).await.unwrap();
+        assert_eq!(exports.read(id).await, Err(Failure::NoPlace));
+        for text in ["one", "two"] {
+            exports
+                .write(id, Bytes::from(text), Bytes::from("{}"))
+                .await
+                .unwrap();
+            assert_eq!(exports.read(id).await.unwrap(), text.as_bytes());
+        }
+        exports.remove(id).await.unwrap();
+        exports.remove(id).await.unwrap();
+        assert_eq!(exports.read(id).await, Err(Failure::Missing));
+    }
+
+    #[test]
+    fn a_failure_tells_what_to_do_and_not_what_the_store_said() {
+        let error = |source: &str| {
+            failure(&object_store::Error::Generic {
+                store: "S3",
+                source: source.into(),
+            })
+        };
+        let refused = error("Server returned non-2xx status code: 403 Forbidden: AKIDSECRET");
+        assert_eq!(refused, Failure::Refused);
+        let failed = error("Server returned non-2xx status code: 500 Oops: AKIDSECRET");
+        assert_eq!(failed, Failure::Failed(Some(500)));
+        let text = failed.to_string();
+        assert!(text.contains("status 500") && text.contains("PRIVACY_EXPORT_URL"));
+        assert!(text.starts_with(CODE) && !text.contains("AKID"));
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        assert_eq!(of_disk(&full), Failure::Full);
+    }
+
+    #[tokio::test]
+    async fn only_a_few_have_a_turn_at_a_time() {
+        tokio::time::pause();
+        let exports = Exports::new(&ExportStore::Folder(PathBuf::from("never")));
+        let mut turns = Vec::new();
+        for _ in 0..AT_ONCE {
+            turns.push(exports.turn().await.unwrap());
+        }
+        assert!(exports.turn().await.is_none());
+        turns.pop();
+        assert!(exports.clone().turn().await.is_some());
     }
 }
