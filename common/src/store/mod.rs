@@ -23,6 +23,7 @@ pub mod orgs;
 pub mod payment_retries;
 pub mod payments;
 pub mod people;
+pub mod person_data;
 pub mod privacy_keys;
 pub mod privacy_requests;
 pub mod public_orders;

@@ -3,6 +3,8 @@
 
 mod actions;
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -305,6 +307,143 @@ pub async fn set_receipt(tx: &mut Tx, id: Uuid, receipt: &Value) -> Result<()> {
         .execute()
         .await?;
     Ok(())
+}
+
+/// Notes the export that was written for a request.
+pub async fn note_export(
+    tx: &mut Tx,
+    id: Uuid,
+    sha256: &str,
+    bytes: i64,
+    expires_at: Timestamp,
+) -> Result<()> {
+    tx.query(
+        "update privacy_requests
+         set export_sha256 = $1, export_bytes = $2, export_expires_at = $3,
+             export_removed_at = null
+         where id = $4",
+    )
+    .bind(sha256)
+    .bind(bytes)
+    .bind(expires_at.0)
+    .bind(id)
+    .execute()
+    .await?;
+    Ok(())
+}
+
+/// Requests whose exports have expired and are still there, the oldest first.
+pub async fn expired_exports(db: &Db, now: Timestamp, limit: i64) -> Result<Vec<Uuid>> {
+    let rows = db
+        .query(
+            "select id from privacy_requests
+             where export_expires_at is not null and export_removed_at is null
+               and export_expires_at <= $1
+             order by export_expires_at, id
+             limit $2",
+        )
+        .bind(now.0)
+        .bind(limit)
+        .fetch_all()
+        .await?;
+    rows.iter().map(|row| row.get("id")).collect()
+}
+
+/// Marks an export as removed. Its shop, or nothing when it was marked before or none was
+/// written.
+pub async fn export_removed(tx: &mut Tx, id: Uuid, now: Timestamp) -> Result<Option<String>> {
+    let row = tx
+        .query(
+            "update privacy_requests set export_removed_at = $1
+             where id = $2 and export_expires_at is not null and export_removed_at is null
+             returning shop",
+        )
+        .bind(now.0)
+        .bind(id)
+        .fetch_optional()
+        .await?;
+    row.map(|row| row.get("shop")).transpose()
+}
+
+/// Requests of a person, by any of what they were named by, whose exports are still there.
+pub async fn exports_of_person(
+    db: &Db,
+    shop: &str,
+    customers: &[i64],
+    email_keys: &[Uuid],
+    phone_keys: &[Uuid],
+) -> Result<Vec<Uuid>> {
+    let by_customer = db
+        .query(
+            "select id from privacy_requests
+             where export_expires_at is not null and export_removed_at is null
+               and shop = $1 and customer_id in ($2..)",
+        )
+        .bind(shop)
+        .bind(customers.to_vec());
+    let by_email = db
+        .query(
+            "select id from privacy_requests
+             where export_expires_at is not null and export_removed_at is null
+               and shop = $1 and email_key in ($2..)",
+        )
+        .bind(shop)
+        .bind(email_keys.to_vec());
+    let by_phone = db
+        .query(
+            "select id from privacy_requests
+             where export_expires_at is not null and export_removed_at is null
+               and shop = $1 and phone_key in ($2..)",
+        )
+        .bind(shop)
+        .bind(phone_keys.to_vec());
+    let mut ids = BTreeSet::new();
+    for query in [by_customer, by_email, by_phone] {
+        for row in query.fetch_all().await? {
+            ids.insert(row.get("id")?);
+        }
+    }
+    Ok(ids.into_iter().collect())
+}
+
+/// Requests of a shop whose exports are still there.
+pub async fn exports_of_shop(db: &Db, shop: &str) -> Result<Vec<Uuid>> {
+    let rows = db
+        .query(
+            "select id from privacy_requests
+             where export_expires_at is not null and export_removed_at is null and shop = $1
+             order by id",
+        )
+        .bind(shop)
+        .fetch_all()
+        .await?;
+    rows.iter().map(|row| row.get("id")).collect()
+}
+
+/// True when an erasure of this shop that had begun by `begun` is under way, or was done after
+/// `since`.
+pub async fn is_erasing(
+    tx: &mut Tx,
+    shop: &str,
+    begun: Timestamp,
+    since: Timestamp,
+    now: Timestamp,
+) -> Result<bool> {
+    let row = tx
+        .query(
+            "select id from privacy_requests
+             where shop = $1 and topic <> 'customers/data_request' and received_at <= $2
+               and (state = 'received' or (state = 'held' and held_until <= $4)
+                    or finished_at >= $3)
+             limit 1",
+        )
+        .bind(shop)
+        .bind(begun.0)
+        .bind(since.0)
+        .bind(now.0)
+        .fetch_optional()
+        .await?;
+    Ok(row.is_some())
 }
 
 /// A deadline that comes near, or has passed.

@@ -1,0 +1,581 @@
+//! Whatever is held on a person, as JSON, for an export: the rows that `people` found and those
+//! that hang on them. [`EXPORTED`] says which columns of which tables; the statements are made
+//! of the same list. Rows are sorted by their keys and columns by their names, so that the same
+//! rows make the same text.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use crate::clock::Timestamp;
+use crate::config::Config;
+use crate::privacy::{self, Key, Keys, Request, Topic};
+use crate::sql::{Db, Result, Row};
+use crate::store::notifications;
+use crate::store::people::Found;
+
+/// Rows by table.
+pub type Data = BTreeMap<&'static str, Vec<Map<String, Value>>>;
+
+/// A table whose rows are exported.
+pub struct Table {
+    pub name: &'static str,
+    pub columns: &'static [Column],
+    /// How many of the first columns are its key.
+    key: usize,
+    ways: &'static [(By, &'static str)],
+}
+
+pub struct Column {
+    pub name: &'static str,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Text,
+    Int,
+    /// 0 or 1.
+    Flag,
+    Time,
+    Json,
+    Id,
+}
+
+/// What rows are found by: the list with which their statement ends, after the shop if it has
+/// one.
+#[derive(Clone, Copy)]
+enum By {
+    Customers,
+    /// Of the shop, and of checkout.
+    Orders,
+    /// The same as text.
+    OrderTexts,
+    Payments,
+    Sessions,
+    Subscriptions,
+    /// Payments, sessions and subscriptions.
+    PaymentTexts,
+    /// Keyed hashes of addresses.
+    Emails,
+    /// Keyed hashes of telephone numbers.
+    Phones,
+}
+
+/// A table with its columns, each with its kind, and the conditions by which rows are found.
+macro_rules! table {
+    ($name:literal, key $key:literal, $columns:tt, $($by:ident $condition:literal),+) => {
+        Table {
+            name: $name,
+            columns: columns!($columns),
+            key: $key,
+            ways: &[$((By::$by, select!($name, $columns, $condition))),+],
+        }
+    };
+}
+
+macro_rules! columns {
+    ([$($name:literal $kind:ident),+ $(,)?]) => {
+        &[$(Column { name: $name, kind: Kind::$kind }),+]
+    };
+}
+
+macro_rules! select {
+    ($table:literal, [$first:literal $_:ident $(, $name:literal $kind:ident)* $(,)?],
+     $condition:literal) => {
+        concat!("select ", $first, $(", ", $name,)* " from ", $table, " where ", $condition)
+    };
+}
+
+/// Every column but pictures, which are drawn of the addresses beside them.
+pub const EXPORTED: &[Table] = &[
+    table!("customers", key 2, [
+        "shop" Text, "id" Int, "email" Text, "phone" Text, "first_name" Text, "last_name" Text,
+        "version_at" Time, "email_at" Time, "phone_at" Time, "first_name_at" Time,
+        "last_name_at" Time, "redacted_at" Time, "updated_at" Time,
+    ], Customers "shop = $1 and id in ($2..)"),
+    table!("orders", key 2, [
+        "shop" Text, "id" Int, "name" Text, "customer_id" Int, "email" Text, "phone" Text,
+        "currency" Text, "total_minor" Int, "subtotal_minor" Int, "tax_minor" Int,
+        "outstanding_minor" Int, "financial_status" Text, "fulfillment_status" Text,
+        "shipping_address" Json, "billing_address" Json, "ordered_at" Time, "cancelled_at" Time,
+        "cancel_reason" Text, "pact_id" Text, "refunds" Json, "was_paid" Flag,
+        "was_refunded" Flag, "was_fulfilled" Flag, "payment_status" Text,
+        "payment_covers" Flag, "payment_canceled_at" Time, "version_at" Time,
+        "version_tie" Int, "lags" Json, "revision" Int, "events_at" Time, "redacted_at" Time,
+        "created_at" Time, "updated_at" Time,
+    ], Orders "shop = $1 and id in ($2..)"),
+    table!("order_lines", key 3, [
+        "shop" Text, "order_id" Int, "position" Int, "id" Int, "variant_id" Int, "title" Text,
+        "quantity" Int, "price" Text, "sku" Text, "fulfillment_status" Text,
+    ], Orders "shop = $1 and order_id in ($2..)"),
+    table!("fulfillments", key 2, [
+        "shop" Text, "order_id" Int, "state" Text, "initiated_at" Time, "requested_at" Time,
+        "fulfilled_at" Time, "cancelled_at" Time, "provider_state" Text, "provider_id" Text,
+        "updated_at" Time,
+    ], Orders "shop = $1 and order_id in ($2..)"),
+    table!("shipments", key 3, [
+        "shop" Text, "order_id" Int, "id" Int, "version_at" Time, "version_tie" Int,
+        "status" Text, "carrier" Text, "lines" Json, "updated_at" Time,
+    ], Orders "shop = $1 and order_id in ($2..)"),
+    table!("parcels", key 5, [
+        "shop" Text, "order_id" Int, "shipment_id" Int, "position" Int, "number" Text,
+        "url" Text, "qr_url" Text, "created_at" Time,
+    ], Orders "shop = $1 and order_id in ($2..)"),
+    table!("qr_codes", key 3, [
+        "shop" Text, "order_id" Int, "kind" Text, "url" Text, "created_at" Time,
+    ], Orders "shop = $1 and order_id in ($2..)"),
+    table!("refunds", key 3, [
+        "shop" Text, "order_id" Int, "payment_id" Text, "state" Text, "amount_minor" Int,
+        "currency" Text, "provider_id" Text, "created_at" Time, "updated_at" Time,
+    ], Orders "shop = $1 and order_id in ($2..)"),
+    table!("inventory_movements", key 1, [
+        "id" Id, "shop" Text, "order_id" Int, "line_id" Int, "variant_id" Int, "sku" Text,
+        "quantity" Int, "reason" Text, "created_at" Time,
+    ], Orders "shop = $1 and order_id in ($2..)"),
+    table!("events", key 1, [
+        "id" Id, "kind" Text, "shop" Text, "object_id" Text, "body" Json, "created_at" Time,
+        "published_at" Time,
+    ], OrderTexts "shop = $1 and object_id in ($2..)",
+       PaymentTexts "shop is null and object_id in ($1..)"),
+    table!("payments", key 1, [
+        "id" Text, "pact_id" Text, "currency" Text, "amount_minor" Int, "received_minor" Int,
+        "refunded_minor" Int, "fully_refunded" Flag, "state" Text, "status" Text,
+        "succeeded" Flag, "canceled_at" Time, "customer_id" Text, "receipt_email" Text,
+        "failure" Json, "versions" Json, "entries" Int, "events_at" Time, "created_at" Time,
+        "updated_at" Time,
+    ], Payments "id in ($1..)"),
+    table!("ledger_entries", key 2, [
+        "payment_id" Text, "number" Int, "entry" Text, "account" Text, "amount_minor" Int,
+        "currency" Text, "created_at" Time,
+    ], Payments "payment_id in ($1..)"),
+    table!("checkout_sessions", key 1, [
+        "id" Text, "mode" Text, "payment_status" Text, "total_minor" Int, "currency" Text,
+        "payment_intent" Text, "subscription" Text, "invoice" Text, "customer_id" Text,
+        "client_reference_id" Text, "pact_id" Text, "email" Text, "versions" Json,
+        "shop" Text, "order_id" Int, "events_at" Time, "created_at" Time, "updated_at" Time,
+    ], Sessions "id in ($1..)"),
+    table!("subscriptions", key 1, [
+        "id" Text, "period_end_at" Time, "customer_id" Text, "pact_id" Text, "versions" Json,
+        "events_at" Time, "created_at" Time, "updated_at" Time,
+    ], Subscriptions "id in ($1..)"),
+    table!("payment_retries", key 2, [
+        "payment_id" Text, "number" Int, "job_id" Id, "state" Text, "due_at" Time,
+        "code" Text, "updated_at" Time,
+    ], Payments "payment_id in ($1..)"),
+    table!("notifications", key 1, [
+        "id" Id, "kind" Text, "payment_id" Text, "state" Text, "error" Text,
+        "created_at" Time, "updated_at" Time,
+    ], Payments "payment_id in ($1..)"),
+    table!("privacy_requests", key 1, [
+        "id" Id, "topic" Text, "shop" Text, "customer_id" Int, "email_key" Id, "phone_key" Id,
+        "body_key" Id, "repeats" Id, "state" Text, "received_at" Time, "due_at" Time,
+        "held_until" Time, "finished_at" Time, "warned_at" Time, "alarmed_at" Time,
+        "overdue_at" Time, "progress" Json, "export_sha256" Text, "export_bytes" Int,
+        "export_expires_at" Time, "export_removed_at" Time, "receipt" Json,
+    ], Customers "shop = $1 and customer_id in ($2..)",
+       Emails "shop = $1 and email_key in ($2..)",
+       Phones "shop = $1 and phone_key in ($2..)"),
+];
+
+/// What stands in the export of a delivery: a job that came from a provider and has its body.
+pub const DELIVERY: &[&str] = &[
+    "id",
+    "kind",
+    "source",
+    "shop",
+    "external_id",
+    "received_at",
+    "body",
+];
+
+/// The name under which deliveries stand in the export.
+pub const DELIVERIES: &str = "deliveries";
+
+/// Values of a list in a statement.
+const CHUNK: usize = 500;
+/// Bodies in memory at a time that may be about somebody else.
+const BODIES: usize = 100;
+
+/// All rows of the tables, without that of the request that asks for them.
+pub async fn read(
+    db: &Db,
+    config: &Config,
+    keys: &Keys,
+    found: &Found,
+    request: Uuid,
+) -> Result<Data> {
+    let mut data = Data::new();
+    for table in EXPORTED {
+        let mut rows = Vec::new();
+        for (by, statement) in table.ways {
+            for (shop, list) in by.lists(found, keys) {
+                for row in select(db, statement, shop, list).await? {
+                    rows.push(table.row(&row)?);
+                }
+            }
+        }
+        rows.retain(|row| table.name != "privacy_requests" || row["id"] != json!(request));
+        rows.sort_by_cached_key(|row| table.key_of(row));
+        rows.dedup_by_key(|row| table.key_of(row));
+        data.insert(table.name, rows);
+    }
+    for row in data.get_mut("notifications").into_iter().flatten() {
+        as_read(db, config, row).await?;
+    }
+    Ok(data)
+}
+
+/// Adds to a notification whom it is for and what it says.
+async fn as_read(db: &Db, config: &Config, row: &mut Map<String, Value>) -> Result<()> {
+    let id = row.get("id").and_then(Value::as_str);
+    let Some(id) = id.and_then(|id| id.parse().ok()) else {
+        return Ok(());
+    };
+    if let Some(letter) = notifications::letter(db, id).await? {
+        let mail = letter.mail(config);
+        row.insert("email".to_owned(), json!(letter.email));
+        row.insert("subject".to_owned(), json!(mail.subject));
+        row.insert("text".to_owned(), json!(mail.body));
+    }
+    Ok(())
+}
+
+impl Table {
+    pub fn statements(&self) -> impl Iterator<Item = &'static str> {
+        self.ways.iter().map(|(_, statement)| *statement)
+    }
+
+    fn row(&self, row: &Row) -> Result<Map<String, Value>> {
+        let columns = self.columns.iter();
+        columns
+            .map(|column| Ok((column.name.to_owned(), column.value(row)?)))
+            .collect()
+    }
+
+    fn key_of(&self, row: &Map<String, Value>) -> Vec<(Option<i64>, Option<String>)> {
+        let key = self.columns[..self.key].iter();
+        key.map(|column| {
+            let value = &row[column.name];
+            (value.as_i64(), value.as_str().map(ToOwned::to_owned))
+        })
+        .collect()
+    }
+}
+
+impl Column {
+    fn value(&self, row: &Row) -> Result<Value> {
+        Ok(match self.kind {
+            Kind::Text => json!(row.get::<Option<String>>(self.name)?),
+            Kind::Int => json!(row.get::<Option<i64>>(self.name)?),
+            Kind::Flag => json!(row.get::<Option<i64>>(self.name)?.map(|flag| flag != 0)),
+            Kind::Time => json!(row.get::<Option<i64>>(self.name)?.map(Timestamp)),
+            Kind::Id => json!(row.get::<Option<Uuid>>(self.name)?),
+            Kind::Json => match row.get::<Option<String>>(self.name)? {
+                Some(text) => as_json(text.as_bytes()),
+                None => Value::Null,
+            },
+        })
+    }
+}
+
+/// What is no JSON stands as text.
+fn as_json(text: &[u8]) -> Value {
+    serde_json::from_slice(text).unwrap_or_else(|_| json!(String::from_utf8_lossy(text)))
+}
+
+enum List {
+    Ints(Vec<i64>),
+    Texts(Vec<String>),
+    Ids(Vec<Uuid>),
+}
+
+impl By {
+    fn lists<'a>(self, found: &'a Found, keys: &Keys) -> Vec<(Option<&'a str>, List)> {
+        let shop = Some(found.shop.as_str());
+        let texts = |set: &BTreeSet<String>| List::Texts(set.iter().cloned().collect());
+        match self {
+            By::Customers => vec![(shop, List::Ints(found.customers.iter().copied().collect()))],
+            By::Orders => of_shops(found)
+                .map(|(shop, ids)| (Some(shop), List::Ints(ids)))
+                .collect(),
+            By::OrderTexts => of_shops(found)
+                .map(|(shop, ids)| {
+                    let ids = ids.iter().map(ToString::to_string).collect();
+                    (Some(shop), List::Texts(ids))
+                })
+                .collect(),
+            By::Payments => vec![(None, texts(&found.payments))],
+            By::Sessions => vec![(None, texts(&found.sessions))],
+            By::Subscriptions => vec![(None, texts(&found.subscriptions))],
+            By::PaymentTexts => {
+                let all = [&found.payments, &found.sessions, &found.subscriptions];
+                vec![(
+                    None,
+                    List::Texts(all.into_iter().flatten().cloned().collect()),
+                )]
+            }
+            By::Emails => {
+                let ids = found.emails.iter();
+                let ids = ids.filter_map(|it| keys.subject(&found.shop, Key::Email(it)));
+                vec![(shop, List::Ids(ids.collect()))]
+            }
+            By::Phones => {
+                let ids = found.phones.iter();
+                let ids = ids.filter_map(|it| keys.subject(&found.shop, Key::Phone(it)));
+                vec![(shop, List::Ids(ids.collect()))]
+            }
+        }
+    }
+}
+
+/// The ids of orders by shop.
+fn of_shops(found: &Found) -> impl Iterator<Item = (&str, Vec<i64>)> {
+    let mut shops: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
+    for (shop, id) in &found.orders {
+        shops.entry(shop).or_default().push(*id);
+    }
+    shops.into_iter()
+}
+
+async fn select(
+    db: &Db,
+    statement: &'static str,
+    shop: Option<&str>,
+    list: List,
+) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    let query = || {
+        let query = db.query(statement);
+        match shop {
+            Some(shop) => query.bind(shop.to_owned()),
+            None => query,
+        }
+    };
+    match list {
+        List::Ints(list) => {
+            for list in list.chunks(CHUNK) {
+                rows.extend(query().bind(list.to_vec()).fetch_all().await?);
+            }
+        }
+        List::Texts(list) => {
+            for list in list.chunks(CHUNK) {
+                rows.extend(query().bind(list.to_vec()).fetch_all().await?);
+            }
+        }
+        List::Ids(list) => {
+            for list in list.chunks(CHUNK) {
+                rows.extend(query().bind(list.to_vec()).fetch_all().await?);
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// How far the search for deliveries has come. There is no index by which they could be found,
+/// so all jobs are walked through, in the order of their ids.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Walk {
+    pub after: Uuid,
+    /// Jobs whose bodies are about the person.
+    pub jobs: BTreeSet<Uuid>,
+    pub is_over: bool,
+}
+
+/// Takes the walk `step` jobs further.
+pub async fn walk(db: &Db, found: &Found, data: &Data, walk: &mut Walk, step: i64) -> Result<()> {
+    let end = db
+        .query("select id from jobs where id > $1 order by id limit 1 offset $2")
+        .bind(walk.after)
+        .bind(step - 1)
+        .fetch_optional()
+        .await?;
+    let last = match &end {
+        Some(row) => row.get("id")?,
+        None => Uuid::max(),
+    };
+    let rows = db
+        .query(
+            "select id, kind, shop, object_id, subject from jobs
+             where id > $1 and id <= $2 and body is not null and source <> 'internal'",
+        )
+        .bind(walk.after)
+        .bind(last)
+        .fetch_all()
+        .await?;
+    let customers = payers(data);
+    let mut perhaps = Vec::new();
+    for row in &rows {
+        let id: Uuid = row.get("id")?;
+        match about(row, found, &customers)? {
+            About::Them => {
+                walk.jobs.insert(id);
+            }
+            About::ItsBodyTells => perhaps.push(id),
+            About::Others => {}
+        }
+    }
+    for ids in perhaps.chunks(BODIES) {
+        let rows = db
+            .query("select id, kind, body from jobs where body is not null and id in ($1..)")
+            .bind(ids.to_vec())
+            .fetch_all()
+            .await?;
+        for row in &rows {
+            if tells(row, found)? {
+                walk.jobs.insert(row.get("id")?);
+            }
+        }
+    }
+    walk.after = last;
+    walk.is_over = end.is_none();
+    Ok(())
+}
+
+/// The payment provider's ids of the person.
+fn payers(data: &Data) -> BTreeSet<&str> {
+    let tables = ["payments", "checkout_sessions", "subscriptions"];
+    let rows = tables.iter().filter_map(|table| data.get(table)).flatten();
+    rows.filter_map(|row| row.get("customer_id")?.as_str())
+        .collect()
+}
+
+enum About {
+    Them,
+    ItsBodyTells,
+    Others,
+}
+
+/// Whom a delivery is about, by its columns.
+fn about(row: &Row, found: &Found, payers: &BTreeSet<&str>) -> Result<About> {
+    let kind: String = row.get("kind")?;
+    let shop: Option<String> = row.get("shop")?;
+    let object_id: Option<String> = row.get("object_id")?;
+    let subject: Option<String> = row.get("subject")?;
+    let Some(shop) = shop else {
+        let object_id = object_id.unwrap_or_default();
+        if found.payments.contains(&object_id) || found.sessions.contains(&object_id) {
+            return Ok(About::Them);
+        }
+        // Charges and invoices name their payment and subscription in their bodies alone.
+        let is_perhaps = ["ch_", "py_", "in_"]
+            .iter()
+            .any(|it| object_id.starts_with(it))
+            && subject.is_none_or(|subject| payers.contains(&*subject));
+        return Ok(if is_perhaps {
+            About::ItsBodyTells
+        } else {
+            About::Others
+        });
+    };
+    if shop != found.shop {
+        return Ok(About::Others);
+    }
+    let number = |id: Option<&str>| id.and_then(|id| id.parse::<i64>().ok());
+    let is_their_order = number(object_id.as_deref())
+        .is_some_and(|id| kind.starts_with("orders/") && found.orders.contains(&(shop, id)));
+    let is_theirs = number(subject.as_deref()).is_some_and(|id| found.customers.contains(&id));
+    if is_their_order || is_theirs {
+        return Ok(About::Them);
+    }
+    // A request may name an address alone.
+    Ok(if Topic::parse(&kind).is_some() {
+        About::ItsBodyTells
+    } else {
+        About::Others
+    })
+}
+
+fn tells(row: &Row, found: &Found) -> Result<bool> {
+    let kind: String = row.get("kind")?;
+    let body: Vec<u8> = row.get("body")?;
+    if let Some(topic) = Topic::parse(&kind) {
+        return Ok(Request::read(topic, &body).is_ok_and(|request| {
+            let person = request.person;
+            let email = person.email.as_deref().map(privacy::email);
+            let phone = person.phone.as_deref().and_then(privacy::phone);
+            email.is_some_and(|it| found.emails.contains(&it))
+                || phone.is_some_and(|it| found.phones.contains(&it))
+        }));
+    }
+    let body: Value = as_json(&body);
+    Ok(mentions(&body, &[&found.payments, &found.subscriptions]))
+}
+
+/// One of the ids is a value in it.
+fn mentions(value: &Value, ids: &[&BTreeSet<String>]) -> bool {
+    match value {
+        Value::String(text) => ids.iter().any(|ids| ids.contains(text)),
+        Value::Array(values) => values.iter().any(|value| mentions(value, ids)),
+        Value::Object(fields) => fields.values().any(|value| mentions(value, ids)),
+        _ => false,
+    }
+}
+
+/// The deliveries that a walk found, with their bodies; without that of the request itself.
+pub async fn deliveries(db: &Db, walk: &Walk, request: Uuid) -> Result<Vec<Map<String, Value>>> {
+    let ids: Vec<Uuid> = walk
+        .jobs
+        .iter()
+        .copied()
+        .filter(|id| *id != request)
+        .collect();
+    let mut deliveries = BTreeMap::new();
+    for ids in ids.chunks(BODIES) {
+        let rows = db
+            .query(
+                "select id, kind, source, shop, external_id, created_at, body from jobs
+                 where body is not null and id in ($1..)",
+            )
+            .bind(ids.to_vec())
+            .fetch_all()
+            .await?;
+        for row in &rows {
+            let id: Uuid = row.get("id")?;
+            let values = [
+                json!(id),
+                json!(row.get::<String>("kind")?),
+                json!(row.get::<String>("source")?),
+                json!(row.get::<Option<String>>("shop")?),
+                json!(row.get::<Option<String>>("external_id")?),
+                json!(Timestamp(row.get("created_at")?)),
+                as_json(&row.get::<Vec<u8>>("body")?),
+            ];
+            let names = DELIVERY.iter().map(|name| (*name).to_owned());
+            deliveries.insert(id, names.zip(values).collect());
+        }
+    }
+    Ok(deliveries.into_values().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_exported_column_stands_in_its_statements_once() {
+        let mut names = BTreeSet::new();
+        for table in EXPORTED {
+            assert!(names.insert(table.name), "{} is there once", table.name);
+            for statement in table.statements() {
+                let (columns, rest) = statement.split_once(" from ").unwrap();
+                let columns: Vec<&str> = columns["select ".len()..].split(", ").collect();
+                let named: Vec<&str> = table.columns.iter().map(|it| it.name).collect();
+                assert_eq!(columns, named, "{}", table.name);
+                assert!(rest.starts_with(&format!("{} where ", table.name)));
+            }
+            let names: BTreeSet<&str> = table.columns.iter().map(|it| it.name).collect();
+            assert_eq!(names.len(), table.columns.len(), "{}", table.name);
+        }
+    }
+
+    #[test]
+    fn an_id_is_mentioned_by_a_whole_value_at_any_depth() {
+        let ids = BTreeSet::from(["pi_1".to_owned()]);
+        let body = json!({"data": {"object": [{"payment_intent": "pi_1"}]}});
+        assert!(mentions(&body, &[&ids]));
+        assert!(!mentions(&json!({"pi_1": "pi_12"}), &[&ids]));
+    }
+}
