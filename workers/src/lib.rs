@@ -45,6 +45,8 @@ use tokio_util::task::TaskTracker;
 
 pub use command::main;
 pub use handlers::kinds;
+/// Exports that are to be gone: expired, or of somebody whose data is erased.
+pub use handlers::privacy::export::{remove_all_of, remove_expired};
 
 use crate::call::Calls;
 use crate::handlers::{Context, Providers};

@@ -10,7 +10,7 @@ mod fulfillments;
 mod notifications;
 mod orders;
 mod payments;
-mod privacy;
+pub mod privacy;
 mod redacted;
 mod refunds;
 mod retries;
@@ -20,6 +20,7 @@ mod subscriptions;
 use anyhow::{Result, bail};
 use common::clock::Clock;
 use common::config::Config;
+use common::exports::Exports;
 use common::job::{Job, Queue};
 use common::privacy::Keys;
 use common::process::Parts;
@@ -55,12 +56,13 @@ pub enum Answer {
     NotAsked,
 }
 
-/// The providers' APIs and the mail server, as far as they are set.
+/// The providers' APIs and the mail server, as far as they are set, and the export store.
 #[derive(Clone)]
 pub struct Providers {
     pub storefront: Option<Storefront>,
     pub payment: Option<Payment>,
     pub mailer: Option<Mailer>,
+    pub exports: Exports,
 }
 
 impl Providers {
@@ -83,6 +85,7 @@ impl Providers {
             storefront: config.storefront_api.as_ref().map(Storefront::new),
             payment: config.payment_api.as_ref().map(Payment::new),
             mailer: Mailer::new(config),
+            exports: Exports::new(&config.privacy.exports),
         }
     }
 }
@@ -183,7 +186,9 @@ pub async fn call(parts: &Parts, providers: &Providers, job: &Job) -> Result<Ans
             notifications::call(db, config, providers.mailer.as_ref(), job).await
         }
         // Boxed: it is far larger than the others.
-        kind if privacy::KINDS.contains(&kind) => Box::pin(privacy::call(parts, job)).await,
+        kind if privacy::KINDS.contains(&kind) => {
+            Box::pin(privacy::call(parts, &providers.exports, job)).await
+        }
         kind => bail!("there is no call for {kind}"),
     }
 }

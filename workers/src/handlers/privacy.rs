@@ -3,7 +3,7 @@
 //! done: the request, its receipt, an event, the audit.
 
 mod erase;
-mod export;
+pub mod export;
 mod shop;
 
 pub use erase::Again;
@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use common::exports::Exports;
 use common::job::Job;
 use common::privacy::{FAILED, PERIOD, Request, State, Topic};
 use common::process::Parts;
@@ -51,6 +52,8 @@ pub struct Written {
     /// Of the document, in hex.
     pub sha256: String,
     pub bytes: i64,
+    /// By which it is seen that the customer's data was erased while it was read.
+    seen: export::Seen,
 }
 
 /// Requests that a process works on at a time. Each reads and writes much, and a process has
@@ -59,7 +62,7 @@ static TURNS: Semaphore = Semaphore::const_new(2);
 /// Whoever waits longer for a turn is put off.
 const PATIENCE: Duration = Duration::from_secs(8);
 
-pub async fn call(parts: &Parts, job: &Job) -> Result<Answer> {
+pub async fn call(parts: &Parts, exports: &Exports, job: &Job) -> Result<Answer> {
     let Ok(_turn) = timeout(PATIENCE, TURNS.acquire()).await else {
         return Err(Unfinished.into());
     };
@@ -74,7 +77,7 @@ pub async fn call(parts: &Parts, job: &Job) -> Result<Answer> {
                 return Ok(Answer::NotAsked);
             }
             match topic {
-                Topic::DataRequest => export::write(parts, job, &request).await?,
+                Topic::DataRequest => export::write(parts, exports, job, &request).await?,
                 Topic::Redact => erase::customer(parts, job, &request).await?,
                 Topic::ShopRedact => shop::erase(parts, job, &request).await?,
             }
@@ -124,7 +127,7 @@ pub async fn record(effects: &mut Effects<'_>, tx: &mut Tx, job: &Job, done: &Do
     let request = Request::read(topic, &job.body).map_err(permanent)?;
     privacy_requests::note_progress(tx, job.id, &done.counts).await?;
     if let Some(written) = &done.export {
-        export::record(effects, tx, job, &request, written).await?;
+        export::record(effects, tx, job, written).await?;
     }
     let receipt = receipt(effects, job, &request, done);
     privacy_requests::set_receipt(tx, job.id, &receipt).await?;

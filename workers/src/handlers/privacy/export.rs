@@ -1,25 +1,221 @@
-//! `customers/data_request`: everything held on a customer, as one document.
+//! `customers/data_request`: everything held on a customer, as one document in the export
+//! store.
+//!
+//! 1. The tombstones of the customer are looked at.
+//! 2. What is held is read, and written to the store ([`write`]). All jobs are walked through
+//!    for deliveries; a long walk is left off and goes on in the next run.
+//! 3. In the gate of tombstones the request is recorded ([`record`]). An erasure that began or
+//!    ended meanwhile may not have known of this export, which may hold what it erased: the
+//!    run counts for nothing then, and the next one writes the export anew. One that comes
+//!    later finds the export with its request and removes it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
 
 use anyhow::{Result, bail};
+use bytes::Bytes;
+use common::clock::Timestamp;
+use common::exports::Exports;
 use common::job::Job;
-use common::privacy::Request;
+use common::privacy::{Key, Keys, Request};
 use common::process::Parts;
 use common::sql::Tx;
+use common::store::people::{self, Found};
+use common::store::person_data::{self, Data, Walk};
+use common::store::{audit, privacy_requests, subjects};
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
 
 use super::super::effects::Effects;
 use super::{Done, Written};
+use crate::failure::Unfinished;
 
-pub async fn write(_parts: &Parts, _job: &Job, _request: &Request) -> Result<Done> {
-    bail!("to be built")
+/// Of the document and its manifest.
+const FORMAT: &str = "waybill-export/1";
+const DOCUMENT: &str = "export.json";
+
+/// Jobs that are walked through with one statement, and how long a run walks.
+const STEP: i64 = 10_000;
+const LONGEST_WALK: Duration = Duration::from_secs(5);
+
+/// Clocks of two hosts differ by less.
+const SKEW: Duration = Duration::from_secs(10);
+
+/// Exports that are removed between two looks at what is left.
+const CHUNK: i64 = 100;
+
+/// Whose data was read, and which tombstones they had before that.
+pub struct Seen {
+    shop: String,
+    keys: BTreeSet<Uuid>,
+    tombstones: HashMap<Uuid, Timestamp>,
+    at: Timestamp,
+}
+
+pub async fn write(parts: &Parts, exports: &Exports, job: &Job, request: &Request) -> Result<Done> {
+    let Some(_turn) = exports.turn().await else {
+        return Err(Unfinished.into());
+    };
+    let Parts { db, config, .. } = parts;
+    let now = parts.clock.now();
+    let found = people::find(db, &request.shop, &request.person, &request.orders).await?;
+    let seen = Seen::look(parts, &found, now).await?;
+    let mut data = person_data::read(db, config, &parts.keys, &found, job.id).await?;
+    let walk = walk(parts, job, &found, &data).await?;
+    let deliveries = person_data::deliveries(db, &walk, job.id).await?;
+    data.insert(person_data::DELIVERIES, deliveries);
+
+    let counts: Map<String, Value> = data
+        .iter()
+        .map(|(table, rows)| ((*table).to_owned(), json!(rows.len())))
+        .collect();
+    let document = document(job.id, request, &data, now)?;
+    let sha256 = hex::encode(Sha256::digest(&document));
+    let manifest = json!({
+        "format": FORMAT,
+        "request_id": job.id,
+        "files": [{"name": DOCUMENT, "bytes": document.len(), "sha256": sha256}],
+        "counts": counts,
+    });
+    let manifest = Bytes::from(pretty(&manifest)?);
+    let bytes = i64::try_from(document.len())?;
+    exports.write(job.id, document, manifest).await?;
+    Ok(Done {
+        action: "export.written",
+        counts: Value::Object(counts),
+        export: Some(Written {
+            sha256,
+            bytes,
+            seen,
+        }),
+    })
+}
+
+fn document(id: Uuid, request: &Request, data: &Data, now: Timestamp) -> Result<Bytes> {
+    let document = json!({
+        "format": FORMAT,
+        "request_id": id,
+        "shop": request.shop,
+        // Whom the request names by an address is found in the data.
+        "customer": {"id": request.person.id},
+        "generated_at": now,
+        "data": data,
+    });
+    Ok(Bytes::from(pretty(&document)?))
+}
+
+fn pretty(value: &Value) -> Result<Vec<u8>> {
+    let mut text = serde_json::to_vec_pretty(value)?;
+    text.push(b'\n');
+    Ok(text)
+}
+
+/// All jobs, from where the run before this one left off.
+async fn walk(parts: &Parts, job: &Job, found: &Found, data: &Data) -> Result<Walk> {
+    let Parts { db, clock, .. } = parts;
+    let left_off = privacy_requests::progress(db, job.id).await?;
+    let left_off = left_off.and_then(|progress| serde_json::from_value(progress).ok());
+    let mut walk: Walk = left_off.unwrap_or_default();
+    let start = clock.elapsed();
+    loop {
+        person_data::walk(db, found, data, &mut walk, STEP).await?;
+        if walk.is_over {
+            return Ok(walk);
+        }
+        if clock.elapsed().saturating_sub(start) > LONGEST_WALK {
+            let mut tx = db.begin().await?;
+            privacy_requests::note_progress(&mut tx, job.id, &walk).await?;
+            tx.commit().await?;
+            return Err(Unfinished.into());
+        }
+    }
+}
+
+impl Seen {
+    async fn look(parts: &Parts, found: &Found, now: Timestamp) -> Result<Self> {
+        let keys = keys(&parts.keys, found);
+        let mut tx = parts.db.begin().await?;
+        let gates = BTreeMap::from([(found.shop.as_str(), keys.clone())]);
+        let tombstones = subjects::look(&mut tx, &gates).await?;
+        tx.commit().await?;
+        Ok(Seen {
+            shop: found.shop.clone(),
+            keys,
+            tombstones,
+            at: now,
+        })
+    }
+}
+
+/// What the tombstones of a person have in common with them.
+fn keys(keys: &Keys, found: &Found) -> BTreeSet<Uuid> {
+    let ids = found.customers.iter().map(|id| Key::Customer(*id));
+    let emails = found.emails.iter().map(|it| Key::Email(it));
+    let phones = found.phones.iter().map(|it| Key::Phone(it));
+    let all = ids.chain(emails).chain(phones).chain([Key::Shop]);
+    all.filter_map(|key| keys.subject(&found.shop, key))
+        .collect()
 }
 
 /// Notes the export with its request, unless the customer's data was erased meanwhile.
 pub async fn record(
-    _effects: &mut Effects<'_>,
-    _tx: &mut Tx,
-    _job: &Job,
-    _request: &Request,
-    _written: &Written,
+    effects: &mut Effects<'_>,
+    tx: &mut Tx,
+    job: &Job,
+    written: &Written,
 ) -> Result<()> {
-    bail!("to be built")
+    let seen = &written.seen;
+    let gates = BTreeMap::from([(seen.shop.as_str(), seen.keys.clone())]);
+    let tombstones = subjects::look(tx, &gates).await?;
+    let now = effects.now;
+    let is_erasing = match tombstones.values().max() {
+        Some(begun) => {
+            let (begun, since) = (begun.plus(SKEW), seen.at.minus(SKEW));
+            privacy_requests::is_erasing(tx, &seen.shop, begun, since, now).await?
+        }
+        None => false,
+    };
+    if is_erasing || tombstones != seen.tombstones {
+        bail!("data of this customer was being erased meanwhile; the export is made again");
+    }
+    let expires_at = now.plus(effects.context.config.privacy.export_retention);
+    privacy_requests::note_export(tx, job.id, &written.sha256, written.bytes, expires_at).await?;
+    Ok(())
+}
+
+/// Removes exports that were kept long enough; how many.
+pub async fn remove_expired(parts: &Parts, exports: &Exports) -> Result<usize> {
+    let now = parts.clock.now();
+    let mut removed = 0;
+    loop {
+        let ids = privacy_requests::expired_exports(&parts.db, now, CHUNK).await?;
+        if ids.is_empty() {
+            return Ok(removed);
+        }
+        remove_all_of(parts, exports, &ids).await?;
+        removed += ids.len();
+    }
+}
+
+/// Removes the exports of these requests: from the store first, so that one which is marked as
+/// removed is.
+pub async fn remove_all_of(parts: &Parts, exports: &Exports, ids: &[Uuid]) -> Result<()> {
+    let now = parts.clock.now();
+    for id in ids {
+        exports.remove(*id).await?;
+        let mut tx = parts.db.begin().await?;
+        if let Some(shop) = privacy_requests::export_removed(&mut tx, *id, now).await? {
+            let new = audit::New {
+                actor: audit::WORKER,
+                action: "export.removed",
+                object_id: &id.to_string(),
+                shop: Some(&shop),
+                details: json!({}),
+            };
+            audit::append(&mut tx, &parts.keys, new, now).await?;
+        }
+        tx.commit().await?;
+    }
+    Ok(())
 }
