@@ -33,6 +33,7 @@ mod privacy_api;
 mod privacy_commands;
 mod privacy_deadline;
 mod privacy_erasure;
+mod privacy_export;
 mod privacy_intake;
 mod privacy_schema;
 mod privacy_storm;

@@ -5,6 +5,7 @@ pub mod browser;
 pub mod canary;
 pub mod delivery;
 pub mod login;
+pub mod object_store;
 pub mod order;
 pub mod payment;
 pub mod process;

@@ -1,0 +1,243 @@
+//! A bucket that speaks as much of S3 as exports need, that keeps what it is given, and that
+//! refuses, hangs, hangs up and forgets as it is told.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use sha2::{Digest, Sha256};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+pub const BUCKET: &str = "exports-of-ours";
+const ACCESS_KEY: &str = "AKIDTEST";
+const SECRET: &str = "secret-of-the-bucket";
+
+/// What it does instead of what it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Answers this status, and a text that quotes the credential, as stores do.
+    Status(u16),
+    /// Answers a write with this status and takes everything else.
+    StatusOfWrites(u16),
+    /// Takes the request and says nothing until this is over.
+    Hang,
+    /// Sends what is read a byte at a time, with pauses, without end.
+    Trickle,
+    /// Reads half of what is written and closes the connection.
+    Cut,
+    /// Gives back other bytes than it was given.
+    Corrupt,
+    /// Takes what is written, and refuses to copy it.
+    NoCopies,
+}
+
+#[derive(Default)]
+struct State {
+    fault: Option<Fault>,
+    objects: BTreeMap<String, Vec<u8>>,
+    /// Methods and names of the requests that came.
+    asked: Vec<String>,
+    unsigned: usize,
+}
+
+pub struct Bucket {
+    address: std::net::SocketAddr,
+    state: Arc<Mutex<State>>,
+}
+
+impl Bucket {
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let bucket = Bucket {
+            address: listener.local_addr().unwrap(),
+            state: Arc::default(),
+        };
+        let state = bucket.state.clone();
+        common::task::spawn("bucket", async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let state = state.clone();
+                common::task::spawn("bucket connection", async move {
+                    let _ = serve(client, &state).await;
+                });
+            }
+        });
+        bucket
+    }
+
+    /// The settings of a service that keeps its exports here.
+    pub fn settings(&self) -> Vec<(&'static str, String)> {
+        let url = format!("s3://{BUCKET}/some/prefix");
+        let endpoint = format!("http://{}", self.address);
+        vec![
+            ("PRIVACY_EXPORT_URL", url),
+            ("PRIVACY_EXPORT_S3_ENDPOINT", endpoint),
+            ("PRIVACY_EXPORT_S3_ACCESS_KEY_ID", ACCESS_KEY.to_owned()),
+            ("PRIVACY_EXPORT_S3_SECRET_ACCESS_KEY", SECRET.to_owned()),
+        ]
+    }
+
+    /// From now on it fails so; None: it is well again.
+    pub fn fails(&self, fault: Option<Fault>) {
+        self.state.lock().unwrap().fault = fault;
+    }
+
+    /// Everything in it, by name.
+    pub fn objects(&self) -> BTreeMap<String, Vec<u8>> {
+        self.state.lock().unwrap().objects.clone()
+    }
+
+    pub fn asked(&self) -> Vec<String> {
+        self.state.lock().unwrap().asked.clone()
+    }
+
+    /// Requests without our signature over their content.
+    pub fn unsigned(&self) -> usize {
+        self.state.lock().unwrap().unsigned
+    }
+}
+
+/// A request, as far as it is understood.
+struct Request {
+    method: String,
+    /// Without the bucket.
+    name: String,
+    headers: BTreeMap<String, String>,
+}
+
+impl Request {
+    fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", String::as_str)
+    }
+
+    /// The header names our key, and the hash of the content that it covers is right.
+    fn is_signed(&self, body: &[u8]) -> bool {
+        let head = format!("AWS4-HMAC-SHA256 Credential={ACCESS_KEY}/");
+        let hash = hex::encode(Sha256::digest(body));
+        let given = self.header("authorization");
+        given.starts_with(&head)
+            && given.contains("x-amz-content-sha256")
+            && given.contains("Signature=")
+            && self.header("x-amz-content-sha256") == hash
+    }
+}
+
+/// One request a connection.
+async fn serve(client: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
+    let mut client = BufReader::new(client);
+    let Some(request) = head(&mut client).await? else {
+        return Ok(());
+    };
+    let fault = state.lock().unwrap().fault;
+    let length: usize = request.header("content-length").parse().unwrap_or(0);
+    if fault == Some(Fault::Cut) && length > 0 {
+        let mut half = vec![0; length / 2];
+        client.read_exact(&mut half).await?;
+        return Ok(());
+    }
+    let mut body = vec![0; length];
+    client.read_exact(&mut body).await?;
+    {
+        let mut state = state.lock().unwrap();
+        let asked = format!("{} {}", request.method, request.name);
+        state.asked.push(asked);
+        state.unsigned += usize::from(!request.is_signed(&body));
+    }
+    while state.lock().unwrap().fault == Some(Fault::Hang) {
+        super::pause(std::time::Duration::from_millis(20)).await;
+    }
+    let is_copy = !request.header("x-amz-copy-source").is_empty();
+    let (status, answer) = match fault {
+        Some(Fault::Trickle) if request.method == "GET" => return trickle(client).await,
+        Some(Fault::Status(status)) => (status, quoting()),
+        Some(Fault::StatusOfWrites(status)) if request.method == "PUT" => (status, quoting()),
+        Some(Fault::NoCopies) if is_copy => (500, quoting()),
+        Some(Fault::Corrupt) if request.method == "GET" => {
+            let (status, mut bytes) = answer(state, &request, body);
+            if let Some(byte) = bytes.last_mut() {
+                *byte ^= 1;
+            }
+            (status, bytes)
+        }
+        _ => answer(state, &request, body),
+    };
+    let head = format!(
+        "HTTP/1.1 {status} Status\r\nContent-Length: {}\r\nETag: \"1\"\r\n\
+         Last-Modified: Fri, 15 Jan 2027 08:00:00 GMT\r\nConnection: close\r\n\r\n",
+        answer.len()
+    );
+    client.write_all(head.as_bytes()).await?;
+    client.write_all(&answer).await?;
+    client.flush().await
+}
+
+async fn head(client: &mut BufReader<TcpStream>) -> std::io::Result<Option<Request>> {
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        if client.read_line(&mut line).await? == 0 {
+            return Ok(None);
+        }
+        match line.trim_end() {
+            "" => break,
+            line => lines.push(line.to_owned()),
+        }
+    }
+    let mut first = lines[0].split(' ');
+    let (method, target) = (first.next().unwrap(), first.next().unwrap());
+    let path = target.split('?').next().unwrap();
+    let name = path.strip_prefix(&format!("/{BUCKET}/")).unwrap_or(path);
+    let headers = lines[1..].iter().filter_map(|line| line.split_once(": "));
+    Ok(Some(Request {
+        method: method.to_owned(),
+        name: name.to_owned(),
+        headers: headers
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
+            .collect(),
+    }))
+}
+
+fn answer(state: &Mutex<State>, request: &Request, body: Vec<u8>) -> (u16, Vec<u8>) {
+    let objects = &mut state.lock().unwrap().objects;
+    let name = request.name.clone();
+    let missing = || (404, b"<Error><Code>NoSuchKey</Code></Error>".to_vec());
+    match request.method.as_str() {
+        "PUT" if !request.header("x-amz-copy-source").is_empty() => {
+            let source = request.header("x-amz-copy-source");
+            let source = source.trim_start_matches('/').split_once('/');
+            let (_, source) = source.expect("bucket and name");
+            let Some(bytes) = objects.get(source).cloned() else {
+                return missing();
+            };
+            objects.insert(name, bytes);
+            let copied = "<CopyObjectResult><ETag>\"1\"</ETag></CopyObjectResult>";
+            (200, copied.into())
+        }
+        "PUT" => {
+            objects.insert(name, body);
+            (200, Vec::new())
+        }
+        "GET" => objects
+            .get(&name)
+            .map_or_else(missing, |it| (200, it.clone())),
+        "DELETE" => {
+            objects.remove(&name);
+            (204, Vec::new())
+        }
+        _ => (501, Vec::new()),
+    }
+}
+
+fn quoting() -> Vec<u8> {
+    format!("<Error><Code>No</Code><AWSAccessKeyId>{ACCESS_KEY}</AWSAccessKeyId></Error>").into()
+}
+
+async fn trickle(mut client: BufReader<TcpStream>) -> std::io::Result<()> {
+    let head = "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\nETag: \"1\"\r\n\
+                Last-Modified: Fri, 15 Jan 2027 08:00:00 GMT\r\n\r\n";
+    client.write_all(head.as_bytes()).await?;
+    loop {
+        client.write_all(b"{").await?;
+        client.flush().await?;
+        super::pause(std::time::Duration::from_millis(100)).await;
+    }
+}
