@@ -19,14 +19,10 @@ use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{ClientOptions, ObjectStore, ObjectStoreExt as _, RetryConfig};
 use sha2::{Digest as _, Sha256};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use uuid::Uuid;
 
 use crate::config::{ExportStore, S3};
-
-/// The spec's code of a failed export.
-pub const CODE: &str = "COMMERCE_007";
 
 const DOCUMENT: &str = "export.json";
 const MANIFEST: &str = "manifest.json";
@@ -41,16 +37,10 @@ const CONNECT: Duration = Duration::from_secs(3);
 const WRITE: Duration = Duration::from_secs(14);
 const CLEAN_UP: Duration = Duration::from_secs(3);
 
-/// Exports that a process writes at a time: each holds its document in memory.
-const AT_ONCE: usize = 2;
-/// How long one waits for another to end.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Clones share the store and the turns.
+/// Clones share the store.
 #[derive(Clone)]
 pub struct Exports {
     place: Place,
-    turns: Arc<Semaphore>,
 }
 
 #[derive(Clone)]
@@ -99,16 +89,7 @@ impl Exports {
             ExportStore::Folder(folder) => Place::Folder(folder.clone()),
             ExportStore::S3(s3) => Place::Bucket(Arc::new(bucket(s3)), Path::from(&*s3.prefix)),
         };
-        Exports {
-            place,
-            turns: Arc::new(Semaphore::new(AT_ONCE)),
-        }
-    }
-
-    /// A turn to write an export. None: others take long.
-    pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
-        let turn = timeout(PATIENCE, self.turns.clone().acquire_owned()).await;
-        turn.ok()?.ok()
+        Exports { place }
     }
 
     /// Writes an export in place of what was there. Failed, nothing of it is left, as far as
@@ -358,21 +339,8 @@ mod tests {
         assert_eq!(failed, Failure::Failed(Some(500)));
         let text = failed.to_string();
         assert!(text.contains("status 500") && text.contains("PRIVACY_EXPORT_URL"));
-        assert!(text.starts_with(CODE) && !text.contains("AKID"));
+        assert!(text.starts_with(crate::privacy::FAILED) && !text.contains("AKID"));
         let full = io::Error::from(io::ErrorKind::StorageFull);
         assert_eq!(of_disk(&full), Failure::Full);
-    }
-
-    #[tokio::test]
-    async fn only_a_few_have_a_turn_at_a_time() {
-        tokio::time::pause();
-        let exports = Exports::new(&ExportStore::Folder(PathBuf::from("never")));
-        let mut turns = Vec::new();
-        for _ in 0..AT_ONCE {
-            turns.push(exports.turn().await.unwrap());
-        }
-        assert!(exports.turn().await.is_none());
-        turns.pop();
-        assert!(exports.clone().turn().await.is_some());
     }
 }

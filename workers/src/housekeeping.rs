@@ -5,11 +5,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use common::job::Queue;
 use common::sql;
 use common::store::{device_code_requests, device_codes, events, jobs, notifications, webhook_ids};
 use tokio_util::sync::CancellationToken;
 
 use crate::Worker;
+use crate::handlers::privacy::export;
 
 const PAUSE: Duration = Duration::from_mins(1);
 /// Of so many rounds the first cuts everything.
@@ -40,6 +42,16 @@ impl Worker {
         self.tidy(true, &CancellationToken::new()).await
     }
 
+    async fn remove_exports(&self) {
+        if let Err(error) = export::remove_expired(&self.parts, &self.providers.exports).await {
+            let error = format!("{error:#}");
+            tracing::warn!(
+                error,
+                "exports that have expired are not removed; trying again later"
+            );
+        }
+    }
+
     async fn tidy(&self, everything: bool, shutdown: &CancellationToken) -> sql::Result<()> {
         let db = &self.parts.db;
         let now = self.parts.clock.now();
@@ -58,6 +70,10 @@ impl Worker {
         while !shutdown.is_cancelled() && notifications::forget(db, old, limit).await? >= CHUNK {}
         let old = now.minus(config.event_retention);
         while !shutdown.is_cancelled() && events::forget_published(db, old, limit).await? >= CHUNK {
+        }
+        if self.queue == Queue::Privacy {
+            // Its workers alone need the store.
+            self.remove_exports().await;
         }
         device_codes::forget(db, now.minus(LOGIN_KEPT), now).await?;
         device_code_requests::forget(db, now.minus(LOGIN_KEPT)).await?;

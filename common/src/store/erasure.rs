@@ -138,6 +138,21 @@ pub async fn finished_with(db: &Db, cursor: JobId, text: &str) -> Result<Vec<Kep
     rows.iter().map(read).collect()
 }
 
+/// Payment events of jobs after `after` up to `until`, with their bodies.
+pub async fn payment_events(db: &Db, after: JobId, until: JobId) -> Result<Vec<Kept>> {
+    let rows = db
+        .query(
+            "select id, kind, shop, body, state from jobs
+             where id > $1 and id <= $2 and source = 'payment' and body is not null
+             order by id",
+        )
+        .bind(after)
+        .bind(until)
+        .fetch_all()
+        .await?;
+    rows.iter().map(read).collect()
+}
+
 /// Puts what may stay of a body in its place; None: nothing. False: it has none any more.
 pub async fn replace_body(tx: &mut Tx, id: JobId, body: Option<Vec<u8>>) -> Result<bool> {
     let changed = tx

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::privacy::{Person, email, phone};
+use crate::privacy::{Person, Request, email, phone};
 use crate::sql::{Db, Result, Row};
 use crate::store::orders::records::Key;
 use crate::store::orders::{self, CHECKOUT};
@@ -42,6 +42,17 @@ pub struct Sought<'a> {
     pub customers: BTreeSet<i64>,
     /// Orders of theirs that are named, be they known or not.
     pub orders: BTreeSet<i64>,
+}
+
+impl<'a> Sought<'a> {
+    pub fn of(request: &'a Request) -> Self {
+        Sought {
+            shop: &request.shop,
+            person: &request.person,
+            customers: BTreeSet::new(),
+            orders: request.orders.iter().copied().collect(),
+        }
+    }
 }
 
 /// What is known without a look.

@@ -541,33 +541,6 @@ pub async fn open_deadlines(db: &Db) -> Result<(i64, Option<Timestamp>)> {
     Ok((row.get("open")?, due_at.map(Timestamp)))
 }
 
-/// The requests of a shop whose exports are still there.
-pub async fn exports_of_shop(tx: &mut Tx, shop: &str) -> Result<Vec<Uuid>> {
-    let rows = tx
-        .query(
-            "select id from privacy_requests
-             where shop = $1 and export_expires_at is not null and export_removed_at is null
-             order by id for update",
-        )
-        .bind(shop)
-        .fetch_all()
-        .await?;
-    rows.iter().map(|row| row.get("id")).collect()
-}
-
-/// Ends the time for which exports are kept.
-pub async fn expire_exports(tx: &mut Tx, ids: Vec<Uuid>, now: Timestamp) -> Result<()> {
-    tx.query(
-        "update privacy_requests set export_expires_at = $1
-         where export_expires_at > $1 and id in ($2..)",
-    )
-    .bind(now.0)
-    .bind(ids)
-    .execute()
-    .await?;
-    Ok(())
-}
-
 fn read(row: &Row) -> Result<Entry> {
     let time = |name| Ok::<_, Error>(row.get::<Option<i64>>(name)?.map(Timestamp));
     let value = |name| {

@@ -15,11 +15,9 @@ use common::privacy::State;
 use common::redact::Hide;
 use common::store::privacy_requests::{self, Entry, Filter};
 use common::store::{audit, jobs};
-use common::task;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
-use tokio_util::sync::CancellationToken;
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -29,7 +27,7 @@ use workers::Worker;
 use crate::support::canary::files;
 use crate::support::delivery::{Delivery, SHOP, storefront};
 use crate::support::order::{body, deliver, post_all, told, with};
-use crate::support::{Options, Service, eventually, service, within};
+use crate::support::{Options, Service, service, within};
 
 const REQUESTS: i64 = 1000;
 /// Those who have an order; of the others nothing is held.
@@ -159,37 +157,10 @@ async fn waiting(service: &Service, now: Timestamp) -> BTreeSet<JobId> {
     rows.iter().map(|row| row.get("id").unwrap()).collect()
 }
 
-/// One round of housekeeping, if it has a deadline to tell of: that of a worker that starts.
+/// One round of housekeeping.
 async fn tidy(service: &Service) {
-    let untold = async || {
-        let now = service.clock().now();
-        let row = service
-            .db()
-            .query(
-                "select count(*) as n from privacy_requests where finished_at is null and (
-                   (warned_at is null and due_at <= $1) or
-                   (alarmed_at is null and due_at <= $2) or
-                   (overdue_at is null and due_at <= $3))",
-            )
-            .bind(now.plus(7 * DAY).0)
-            .bind(now.plus(2 * DAY).0)
-            .bind(now.0)
-            .fetch_one()
-            .await;
-        row.unwrap().get::<i64>("n").unwrap()
-    };
-    if untold().await == 0 {
-        return;
-    }
-    let shutdown = CancellationToken::new();
     let worker = Worker::new(service.parts.clone(), Queue::Privacy, 1);
-    let running = workers::run(worker, shutdown.clone());
-    let running = task::spawn("housekeeping for once", async move {
-        running.await.unwrap();
-    });
-    eventually("deadlines are told of", async || untold().await == 0).await;
-    shutdown.cancel();
-    running.await.unwrap();
+    worker.keep_house().await.unwrap();
 }
 
 /// How often each request was told of in an event, by kind.

@@ -67,7 +67,7 @@ pub async fn call(parts: &Parts, exports: &Exports, job: &Job) -> Result<Answer>
         return Err(Unfinished.into());
     };
     let done = match Topic::parse(&job.kind) {
-        None => erase::again(parts, job).await?,
+        None => erase::again(parts, exports, job).await?,
         Some(topic) => {
             let request = Request::read(topic, &job.body).map_err(permanent)?;
             if job.shop.as_ref().is_some_and(|shop| *shop != request.shop) {
@@ -78,8 +78,8 @@ pub async fn call(parts: &Parts, exports: &Exports, job: &Job) -> Result<Answer>
             }
             match topic {
                 Topic::DataRequest => export::write(parts, exports, job, &request).await?,
-                Topic::Redact => erase::customer(parts, job, &request).await?,
-                Topic::ShopRedact => shop::erase(parts, job, &request).await?,
+                Topic::Redact => erase::customer(parts, exports, job, &request).await?,
+                Topic::ShopRedact => shop::erase(parts, exports, job, &request).await?,
             }
         }
     };
@@ -115,7 +115,7 @@ pub async fn record(effects: &mut Effects<'_>, tx: &mut Tx, job: &Job, done: &Do
             job.id,
             "privacy.erased_again",
             done.action,
-            done.counts.clone(),
+            json!({"counts": done.counts}),
         );
         return Ok(());
     };
@@ -135,7 +135,7 @@ pub async fn record(effects: &mut Effects<'_>, tx: &mut Tx, job: &Job, done: &Do
     jobs::forget_body(tx, job.id).await?;
     let details = json!({
         "topic": topic.as_str(),
-        "customer_id": request.person.id,
+        "customer_id": request.person.id.map(|id| id.to_string()),
         "counts": done.counts,
         "export_sha256": done.export.as_ref().map(|export| &export.sha256),
     });

@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
+use common::exports::Exports;
 use common::job::{Job, JobId};
 use common::privacy::{Key, Keys, Mentions, Person, Request, Topic, scrub};
 use common::process::Parts;
@@ -25,7 +26,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::super::effects;
-use super::Done;
+use super::{Done, export};
 
 /// Rows of a transaction.
 const CHUNK: usize = 100;
@@ -50,14 +51,13 @@ struct Counts {
     exports: u64,
 }
 
-pub async fn customer(parts: &Parts, job: &Job, request: &Request) -> Result<Done> {
-    let sought = Sought {
-        shop: &request.shop,
-        person: &request.person,
-        customers: BTreeSet::new(),
-        orders: request.orders.iter().copied().collect(),
-    };
-    let counts = erase(parts, job.id, &sought).await?;
+pub async fn customer(
+    parts: &Parts,
+    exports: &Exports,
+    job: &Job,
+    request: &Request,
+) -> Result<Done> {
+    let counts = erase(parts, exports, job.id, &Sought::of(request)).await?;
     Ok(Done {
         action: "customer.erased",
         counts: json!(counts),
@@ -66,7 +66,7 @@ pub async fn customer(parts: &Parts, job: &Job, request: &Request) -> Result<Don
 }
 
 /// Orders of people whose data was erased have come late: erases what belongs to them.
-pub async fn again(parts: &Parts, job: &Job) -> Result<Done> {
+pub async fn again(parts: &Parts, exports: &Exports, job: &Job) -> Result<Done> {
     let again: Again = effects::body(job)?;
     let shop = job.shop.as_deref().unwrap_or_default();
     let sought = Sought {
@@ -75,7 +75,7 @@ pub async fn again(parts: &Parts, job: &Job) -> Result<Done> {
         customers: again.customers,
         orders: again.orders,
     };
-    let counts = erase(parts, job.id, &sought).await?;
+    let counts = erase(parts, exports, job.id, &sought).await?;
     Ok(Done {
         action: "customer.erased_again",
         counts: json!(counts),
@@ -83,7 +83,12 @@ pub async fn again(parts: &Parts, job: &Job) -> Result<Done> {
     })
 }
 
-async fn erase(parts: &Parts, own: JobId, sought: &Sought<'_>) -> Result<Counts> {
+async fn erase(
+    parts: &Parts,
+    exports: &Exports,
+    own: JobId,
+    sought: &Sought<'_>,
+) -> Result<Counts> {
     let mut found = people::named(sought);
     let mut buried = BTreeMap::new();
     loop {
@@ -107,6 +112,7 @@ async fn erase(parts: &Parts, own: JobId, sought: &Sought<'_>) -> Result<Counts>
     };
     erasure.scrub_unfinished().await?;
     erasure.scrub_finished().await?;
+    erasure.exports(exports).await?;
     erasure.rows().await?;
     Ok(erasure.counts)
 }
@@ -220,6 +226,28 @@ impl Erasure<'_> {
     async fn commit(&self, mut tx: Tx) -> Result<()> {
         privacy_requests::note_progress(&mut tx, self.own, &self.counts).await?;
         Ok(tx.commit().await?)
+    }
+
+    /// Listed after the tombstones were written: an export that is noted later has seen them.
+    async fn exports(&mut self, exports: &Exports) -> Result<()> {
+        let found = &self.found;
+        let customers: Vec<i64> = found.customers.iter().copied().collect();
+        let key = |key| self.parts.keys.subject(&found.shop, key);
+        let emails = found.emails.iter().filter_map(|it| key(Key::Email(it)));
+        let phones = found.phones.iter().filter_map(|it| key(Key::Phone(it)));
+        let ids = privacy_requests::exports_of_person(
+            &self.parts.db,
+            &found.shop,
+            &customers,
+            &emails.collect::<Vec<Uuid>>(),
+            &phones.collect::<Vec<Uuid>>(),
+        )
+        .await?;
+        for id in ids {
+            export::remove_all_of(self.parts, exports, &[id]).await?;
+            self.counts.exports += 1;
+        }
+        Ok(())
     }
 
     /// A few of each sort a transaction, in the order in which writers take them.

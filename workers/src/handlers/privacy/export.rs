@@ -20,7 +20,7 @@ use common::job::Job;
 use common::privacy::{Key, Keys, Request};
 use common::process::Parts;
 use common::sql::Tx;
-use common::store::people::{self, Found};
+use common::store::people::{self, Found, Sought};
 use common::store::person_data::{self, Data, Walk};
 use common::store::{audit, privacy_requests, subjects};
 use serde_json::{Map, Value, json};
@@ -54,12 +54,9 @@ pub struct Seen {
 }
 
 pub async fn write(parts: &Parts, exports: &Exports, job: &Job, request: &Request) -> Result<Done> {
-    let Some(_turn) = exports.turn().await else {
-        return Err(Unfinished.into());
-    };
     let Parts { db, config, .. } = parts;
     let now = parts.clock.now();
-    let found = people::find(db, &request.shop, &request.person, &request.orders).await?;
+    let found = people::find(db, &Sought::of(request)).await?;
     let seen = Seen::look(parts, &found, now).await?;
     let mut data = person_data::read(db, config, &parts.keys, &found, job.id).await?;
     let walk = walk(parts, job, &found, &data).await?;

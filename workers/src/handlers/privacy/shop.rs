@@ -5,8 +5,8 @@
 //! 2. **Orders**, a few hundred at a time: first their payments and checkout sessions lose
 //!    their persons, which only the orders lead to, then the orders are deleted with their parts.
 //! 3. **Customers**, and the tombstones of single ones, which the shop's now covers.
-//! 4. **Exports** of its customers' data have expired.
-//! 5. **Jobs** and **events**, last: until the orders were gone, new ones may have been written.
+//! 4. **Exports** of its customers' data are removed.
+//! 5. **Jobs**, with what bodies of payment events say of payers, and **events**, last: until the orders were gone, new ones may have been written.
 //!
 //! How far it has come is noted in the transaction of each batch, so a run may end anywhere and
 //! the next one goes on from there. What the shop sends meanwhile is erased with the rest.
@@ -18,21 +18,26 @@ use std::time::Duration;
 
 use anyhow::{Error, Result};
 use common::clock::Timestamp;
+use common::exports::Exports;
 use common::job::Job;
-use common::privacy::{Key, Request, State};
+use common::privacy::{Key, Mentions, Request, State, scrub};
 use common::process::Parts;
 use common::sql::Tx;
+use common::store::erasure::{self, Kept};
 use common::store::shop_erasure::{self, Counts, Order, add};
 use common::store::{privacy_requests, subjects};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::Done;
+use super::{Done, export};
 use crate::failure::Unfinished;
 
 /// How long one run may take before it lets others have its place.
 const RUN: Duration = Duration::from_secs(15);
+
+/// Exports that are removed between two looks at the time.
+const EXPORTS: usize = 10;
 
 /// Rows of a batch.
 #[derive(Clone, Copy)]
@@ -80,17 +85,19 @@ enum Phase {
 /// One erasure.
 struct Erasure<'a> {
     parts: &'a Parts,
+    exports: &'a Exports,
     id: Uuid,
     shop: &'a str,
     size: Size,
     progress: Progress,
 }
 
-pub async fn erase(parts: &Parts, job: &Job, request: &Request) -> Result<Done> {
+pub async fn erase(parts: &Parts, exports: &Exports, job: &Job, request: &Request) -> Result<Done> {
     let started = parts.clock.elapsed();
     let noted = privacy_requests::progress(&parts.db, job.id).await?;
     let mut erasure = Erasure {
         parts,
+        exports,
         id: job.id,
         shop: &request.shop,
         size: if parts.db.writers(2) == 1 {
@@ -239,21 +246,25 @@ impl Erasure<'_> {
         self.commit(tx).await
     }
 
-    /// Exports of earlier requests have expired, so whoever removes those removes them.
+    /// Some exports of earlier requests, or on to what comes after them.
     async fn exports(&mut self) -> Result<()> {
-        let mut tx = self.parts.db.begin().await?;
-        let exports = privacy_requests::exports_of_shop(&mut tx, self.shop).await?;
-        add(&mut self.progress.counts, "exports", exports.len() as u64);
-        let now = self.parts.clock.now();
-        privacy_requests::expire_exports(&mut tx, exports, now).await?;
-        self.go_on_to(Phase::Jobs);
-        self.commit(tx).await
+        let ids = privacy_requests::exports_of_shop(&self.parts.db, self.shop).await?;
+        let Some(some) = ids.chunks(EXPORTS).next() else {
+            self.go_on_to(Phase::Jobs);
+            return Ok(());
+        };
+        export::remove_all_of(self.parts, self.exports, some).await?;
+        add(&mut self.progress.counts, "exports", some.len() as u64);
+        Ok(())
     }
 
     async fn jobs(&mut self) -> Result<()> {
         let (db, after) = (&self.parts.db, self.progress.cursor);
         let stretch = shop_erasure::walk_jobs(db, self.shop, after, self.size.rows).await?;
+        let until = stretch.last.unwrap_or(Uuid::max());
+        let events = erasure::payment_events(db, after, until).await?;
         let mut tx = db.begin().await?;
+        self.scrub(&mut tx, events).await?;
         let mut found = stretch.found;
         found.retain(|id| *id != self.id);
         let counts = &mut self.progress.counts;
@@ -263,6 +274,26 @@ impl Erasure<'_> {
             None => self.go_on_to(Phase::Events),
         }
         self.commit(tx).await
+    }
+
+    /// Takes the payers out of the bodies of payment events that led to the shop's orders.
+    async fn scrub(&self, tx: &mut Tx, events: Vec<Kept>) -> Result<()> {
+        let keys_of = |event: &Kept| {
+            let mentions = Mentions::of(&event.body);
+            mentions.payment_keys(&self.parts.keys, subjects::NO_SHOP).0
+        };
+        let keys: Vec<Vec<Uuid>> = events.iter().map(keys_of).collect();
+        let all = keys.iter().flatten().copied().collect();
+        let buried = subjects::look(tx, &BTreeMap::from([(subjects::NO_SHOP, all)])).await?;
+        for (event, keys) in events.iter().zip(keys) {
+            if keys.iter().any(|key| buried.contains_key(key)) {
+                let rest = scrub(&event.kind, &event.body);
+                if rest.as_deref() != Some(&event.body) {
+                    erasure::replace_body(tx, event.id, rest).await?;
+                }
+            }
+        }
+        Ok(())
     }
 
     async fn events(&mut self) -> Result<()> {
