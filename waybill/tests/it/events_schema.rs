@@ -14,7 +14,7 @@ use sandbox::{Fault, Intent, Options, PAYMENT_KEY, STOREFRONT_TOKEN, Sandbox};
 use serde_json::{Value, json};
 use workers::Worker;
 
-use crate::support::delivery::{payment_at, storefront};
+use crate::support::delivery::{SHOP, payment_at, storefront};
 use crate::support::order::deliver;
 use crate::support::payment::{charge, declined, event, intent, invoice, session};
 use crate::support::{Service, eventually, service};
@@ -302,14 +302,18 @@ async fn every_documented_event_occurs_and_is_as_documented() {
     // An order of a customer whose data was erased.
     let nobody = json!({"shop_id": 1, "shop_domain": SHOP, "customer": {"id": 999},
                         "orders_to_redact": []});
-    deliver(
-        &service,
-        &storefront("customers/redact", nobody.to_string()),
-    )
+    let erased = "select count(*) as n from events where kind = 'privacy.request_completed'
+                  and body like '%customers/redact%'";
+    let redaction = storefront("customers/redact", nobody.to_string());
+    assert_eq!(service.answer(&redaction).await.0, 200);
+    eventually("nobody is erased", async || {
+        service.count(erased).await == 1
+    })
     .await;
     let late = json!({"customer": {"id": 999, "email": "late@example.com"}});
     post(&service, "orders/create", order(9, 1, &late)).await;
-    service.settled().await;
+    let again = "select count(*) as n from events where kind = 'privacy.erased_again'";
+    eventually("again", async || service.count(again).await == 1).await;
     let count = "select count(*) as n from events where kind in ('order.refund_issued', 'order.refund_failed')";
     eventually("the refunds have ended", async || {
         service.count(count).await == 3
