@@ -9,20 +9,20 @@
 //! A process that dies in between loses nothing: when the claim has run out the job is due
 //! again, and the provider knows the key.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Error;
 use common::bus::RING_SIZE;
-use common::job::{Job, JobId, MAX_CRASHES};
+use common::job::{Job, JobId, MAX_CRASHES, Queue};
 use common::provider::{Failure as CallFailure, PAUSE};
 use common::sql;
 use common::store::jobs;
 use common::task;
 use futures_util::FutureExt;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -38,6 +38,10 @@ const LEASE: Duration = Duration::from_secs(35);
 /// Calls of a process that are under way; no less than a message can ask for.
 const AT_ONCE: usize = 64;
 
+/// Privacy requests of a process that are under way: each reads and writes much, and a process
+/// has few connections.
+const REQUESTS_AT_ONCE: usize = 2;
+
 /// How long a message waits for calls before it to end. Longer, and its own are put off.
 const PATIENCE: Duration = Duration::from_millis(200);
 
@@ -46,6 +50,8 @@ const NO_ROOM: Duration = Duration::from_secs(1);
 
 const LEFT_ALONE: &str =
     "COMMERCE_003: its provider does not answer and is left alone for a moment";
+
+const STOPPED: &str = "its process was stopped";
 
 /// When a call is made again that the provider is not ready for, and one for which a setting
 /// is to be mended.
@@ -63,20 +69,30 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 pub(crate) struct Calls {
     room: Arc<Semaphore>,
     tasks: TaskTracker,
+    /// No more are begun.
+    closing: CancellationToken,
     cut: CancellationToken,
 }
 
-impl Default for Calls {
-    fn default() -> Self {
+impl Calls {
+    pub(crate) fn new(queue: Queue) -> Self {
+        let room = match queue {
+            Queue::Orders | Queue::Payments => AT_ONCE,
+            Queue::Privacy => REQUESTS_AT_ONCE,
+        };
         Calls {
-            room: Arc::new(Semaphore::new(AT_ONCE)),
+            room: Arc::new(Semaphore::new(room)),
             tasks: TaskTracker::new(),
+            closing: CancellationToken::new(),
             cut: CancellationToken::new(),
         }
     }
-}
 
-impl Calls {
+    /// Begins no more of them.
+    pub(crate) fn close(&self) {
+        self.closing.cancel();
+    }
+
     /// Lets them end, for a while; the others are put back.
     pub(crate) async fn end(&self) {
         self.tasks.close();
@@ -98,6 +114,9 @@ enum Ended {
 impl Worker {
     /// Starts the calls of a message, or puts them off.
     pub(crate) async fn calls(self: &Arc<Self>, jobs: Vec<Job>) -> sql::Result<()> {
+        if self.queue == Queue::Privacy {
+            return self.calls_in_turn(jobs).await;
+        }
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
         if jobs
             .iter()
@@ -112,24 +131,50 @@ impl Worker {
             return self.put_off(&ids, NO_ROOM, why).await;
         };
         let mut room = room.ok();
-        let now = self.parts.clock.now();
-        let mut tx = self.parts.db.begin().await?;
-        let claimed = jobs::claim(&mut tx, &ids, now, now.plus(LEASE)).await?;
-        tx.commit().await?;
-        let claimed: HashMap<JobId, i64> = claimed.into_iter().collect();
+        let claimed = self.claim(&ids).await?;
         for job in jobs {
             let Some(runs) = claimed.get(&job.id).copied() else {
                 continue;
             };
             let its_room = room.as_mut().and_then(|room| room.split(1));
-            let worker = self.clone();
-            let call = async move {
-                worker.call(&job, runs).await;
-                drop(its_room);
-            };
-            task::spawn("call", self.calls.tasks.track_future(call));
+            self.begin(job, runs, its_room);
         }
         Ok(())
+    }
+
+    /// One after the other, each claimed when there is room for it: what waits is not held up
+    /// by a claim when this process dies, nor counted as a run. The message waits with it.
+    async fn calls_in_turn(self: &Arc<Self>, jobs: Vec<Job>) -> sql::Result<()> {
+        let mut waiting: VecDeque<Job> = jobs.into();
+        while let Some(next) = waiting.front() {
+            let room = self.calls.room.clone().acquire_owned();
+            let Some(room) = self.calls.closing.run_until_cancelled(room).await else {
+                let ids: Vec<JobId> = waiting.iter().map(|job| job.id).collect();
+                return self.put_off(&ids, Duration::ZERO, STOPPED).await;
+            };
+            let claimed = self.claim(&[next.id]).await?;
+            if let (Some(job), Some(runs)) = (waiting.pop_front(), claimed.values().next()) {
+                self.begin(job, *runs, room.ok());
+            }
+        }
+        Ok(())
+    }
+
+    async fn claim(&self, ids: &[JobId]) -> sql::Result<HashMap<JobId, i64>> {
+        let now = self.parts.clock.now();
+        let mut tx = self.parts.db.begin().await?;
+        let claimed = jobs::claim(&mut tx, ids, now, now.plus(LEASE)).await?;
+        tx.commit().await?;
+        Ok(claimed.into_iter().collect())
+    }
+
+    fn begin(self: &Arc<Self>, job: Job, runs: i64, room: Option<OwnedSemaphorePermit>) {
+        let worker = self.clone();
+        let call = async move {
+            worker.call(&job, runs).await;
+            drop(room);
+        };
+        task::spawn("call", self.calls.tasks.track_future(call));
     }
 
     /// A whole message, with one statement.
@@ -150,7 +195,7 @@ impl Worker {
             .cut
             .run_until_cancelled(self.ask(job, runs))
             .await;
-        let stopped = || Ended::PutOff(Error::msg("its process was stopped"), Duration::ZERO);
+        let stopped = || Ended::PutOff(Error::msg(STOPPED), Duration::ZERO);
         let ended = ended.unwrap_or_else(stopped);
         let mut pause = FIRST_PAUSE;
         while let Err(error) = self.settle(job, &ended).await {

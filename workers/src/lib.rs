@@ -72,7 +72,7 @@ impl Worker {
             queue,
             concurrency,
             newest: AtomicI64::new(0),
-            calls: Calls::default(),
+            calls: Calls::new(queue),
         }
     }
 
@@ -105,6 +105,7 @@ pub async fn run(worker: Worker, shutdown: CancellationToken) -> Result<()> {
     task::spawn("publisher", tasks.track_future(publish));
     tracing::info!(queue = %worker.queue, concurrency = worker.concurrency, "working");
     shutdown.cancelled().await;
+    worker.calls.close();
     listener.close();
     tasks.close();
     tasks.wait().await;

@@ -75,7 +75,8 @@ pub(super) enum Target<'t> {
 ///
 /// One list may be bound, as the last value, to a placeholder written `in ($n..)`.
 /// `for update`, `skip locked` or not, may end the text; SQLite, with its one writer, needs none.
-/// `contains(body, $2)` is true when the bytes of the column `body` have those of `$2` in them.
+/// `contains(body, $2..$9)` is true when the bytes of the column `body` have those of any of the
+/// eight values in them.
 #[must_use = "a query does nothing until it is fetched or executed"]
 pub struct Query<'t, 'v> {
     target: Target<'t>,
@@ -177,7 +178,8 @@ async fn postgres(
         _ => Cow::Borrowed(sql),
     };
     let sql = if sql.contains(CONTAINS) {
-        Cow::Owned(sql.replace(CONTAINS, "position($2 in body) > 0"))
+        let any = (2..=9).map(|n| format!("position(${n} in body) > 0"));
+        Cow::Owned(sql.replace(CONTAINS, &any.collect::<Vec<_>>().join(" or ")))
     } else {
         sql
     };
@@ -222,7 +224,8 @@ async fn sqlite(
         sql = Cow::Owned(sql.replace(&format!("in (${n}..)"), &expanded));
     }
     if sql.contains(CONTAINS) {
-        sql = Cow::Owned(sql.replace(CONTAINS, "instr(body, $2) > 0"));
+        let any = (2..=9).map(|n| format!("instr(body, ${n}) > 0"));
+        sql = Cow::Owned(sql.replace(CONTAINS, &any.collect::<Vec<_>>().join(" or ")));
     }
     for lock in [SKIP_LOCKED, FOR_UPDATE] {
         if sql.contains(lock) {
@@ -249,7 +252,7 @@ async fn sqlite(
     Ok(Answer::Rows(rows.into_iter().map(Row::Sqlite).collect()))
 }
 
-const CONTAINS: &str = "contains(body, $2)";
+const CONTAINS: &str = "contains(body, $2..$9)";
 const SKIP_LOCKED: &str = "for update skip locked";
 const FOR_UPDATE: &str = "for update";
 

@@ -121,21 +121,24 @@ pub async fn finished_of(db: &Db, cursor: JobId, ids: Vec<String>) -> Result<Vec
     rows.iter().map(read).collect()
 }
 
-/// The next finished deliveries after `cursor` with this text somewhere in them. The server
-/// looks through all bodies that are kept.
-pub async fn finished_with(db: &Db, cursor: JobId, text: &str) -> Result<Vec<Kept>> {
-    let rows = db
+/// Texts that [`finished_with`] looks for at a time.
+pub const TEXTS: usize = 8;
+
+/// The next finished deliveries after `cursor` with one of these texts somewhere in them, which
+/// are at most [`TEXTS`]. The server looks through all bodies that are kept.
+pub async fn finished_with(db: &Db, cursor: JobId, texts: &[String]) -> Result<Vec<Kept>> {
+    let mut query = db
         .query(
             "select id, kind, shop, body, state from jobs
              where id > $1 and state = 'done' and body is not null and source <> 'internal'
-               and contains(body, $2)
+               and (contains(body, $2..$9))
              order by id limit 200",
         )
-        .bind(cursor)
-        .bind(text.as_bytes())
-        .fetch_all()
-        .await?;
-    rows.iter().map(read).collect()
+        .bind(cursor);
+    for nth in 0..TEXTS {
+        query = query.bind(texts.get(nth).map(|text| text.as_bytes()));
+    }
+    query.fetch_all().await?.iter().map(read).collect()
 }
 
 /// Payment events of jobs after `after` up to `until`, with their bodies.

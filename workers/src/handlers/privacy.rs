@@ -8,8 +8,6 @@ mod shop;
 
 pub use erase::Again;
 
-use std::time::Duration;
-
 use anyhow::{Result, anyhow};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -21,12 +19,10 @@ use common::sql::{self, Tx};
 use common::store::jobs;
 use common::store::privacy_requests;
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
-use tokio::time::timeout;
 
 use super::Answer;
 use super::effects::Effects;
-use crate::failure::{Unfinished, permanent};
+use crate::failure::permanent;
 
 /// Erases again what came late about somebody whose data was erased; ids alone in its body.
 pub const AGAIN: &str = "privacy/erase_again";
@@ -56,16 +52,7 @@ pub struct Written {
     seen: export::Seen,
 }
 
-/// Requests that a process works on at a time. Each reads and writes much, and a process has
-/// few connections.
-static TURNS: Semaphore = Semaphore::const_new(2);
-/// Whoever waits longer for a turn is put off.
-const PATIENCE: Duration = Duration::from_secs(8);
-
 pub async fn call(parts: &Parts, exports: &Exports, job: &Job) -> Result<Answer> {
-    let Ok(_turn) = timeout(PATIENCE, TURNS.acquire()).await else {
-        return Err(Unfinished.into());
-    };
     let done = match Topic::parse(&job.kind) {
         None => erase::again(parts, exports, job).await?,
         Some(topic) => {

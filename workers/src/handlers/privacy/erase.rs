@@ -192,10 +192,10 @@ impl Erasure<'_> {
                 self.scrub(kept).await?;
             }
         }
-        for text in texts {
+        for texts in texts.chunks(erasure::TEXTS) {
             let mut cursor = Uuid::nil();
             loop {
-                let kept = erasure::finished_with(&self.parts.db, cursor, &text).await?;
+                let kept = erasure::finished_with(&self.parts.db, cursor, texts).await?;
                 let Some(last) = kept.last() else { break };
                 cursor = last.id;
                 self.scrub(kept).await?;
