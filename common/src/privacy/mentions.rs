@@ -1,6 +1,7 @@
 //! Whom a webhook body may be about: every address, telephone number and id in it, wherever
 //! it stands. Bodies that no handler could read are looked through in the same way.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -24,8 +25,8 @@ pub struct Mentions {
     pub phones: BTreeSet<String>,
     /// Of the payment provider's objects.
     pub ids: BTreeSet<String>,
-    /// `data.object.metadata.pact_id`, of a payment provider's body.
-    pub pact: Option<String>,
+    /// Agreements: each `pact_id` in it.
+    pub pacts: BTreeSet<String>,
     /// `customer.id`, of a storefront's body.
     pub customer: Option<i64>,
     /// `id`, of a storefront's body.
@@ -40,10 +41,6 @@ impl Mentions {
         struct Ids<'a> {
             id: Field<'a>,
             customer: Field<'a>,
-            data: Field<'a>,
-            object: Field<'a>,
-            metadata: Field<'a>,
-            pact_id: Field<'a>,
         }
 
         fn inside(field: Field<'_>) -> Option<Ids<'_>> {
@@ -54,6 +51,7 @@ impl Mentions {
         let mut deserializer = serde_json::Deserializer::from_slice(body);
         let walk = Walk {
             mentions: &mut mentions,
+            is_pact: false,
             depth: 0,
         };
         if serde::de::DeserializeSeed::deserialize(walk, &mut deserializer).is_err() {
@@ -65,9 +63,6 @@ impl Mentions {
         if let Ok(ids) = json::object::<Ids>(body) {
             mentions.order = ids.id.id().unwrap_or_default();
             mentions.customer = inside(ids.customer).and_then(|it| it.id.id().unwrap_or_default());
-            let object = inside(ids.data).and_then(|data| inside(data.object));
-            let metadata = object.and_then(|object| inside(object.metadata));
-            mentions.pact = metadata.and_then(|it| it.pact_id.text().unwrap_or_default());
         }
         mentions
     }
@@ -84,7 +79,7 @@ impl Mentions {
     /// The same of a payment provider's body.
     pub fn payment_keys(&self, keys: &Keys, shop: &str) -> (Vec<Uuid>, Vec<Uuid>) {
         let ids = self.ids.iter().map(|id| Key::Payment(id));
-        let always = ids.chain(self.pact.as_deref().map(Key::Pact));
+        let always = ids.chain(self.pacts.iter().map(|pact| Key::Pact(pact)));
         let always = always.filter_map(|key| keys.subject(shop, key));
         (always.collect(), self.address_keys(keys, shop))
     }
@@ -135,6 +130,7 @@ pub fn created_at(body: &[u8]) -> Option<i64> {
 
 struct Walk<'m> {
     mentions: &'m mut Mentions,
+    is_pact: bool,
     depth: usize,
 }
 
@@ -157,6 +153,9 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 
     fn visit_str<E>(self, text: &str) -> Result<(), E> {
+        if self.is_pact {
+            self.mentions.pacts.insert(text.to_owned());
+        }
         self.mentions.add(text);
         Ok(())
     }
@@ -187,6 +186,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
         while items
             .next_element_seed(Walk {
                 mentions: &mut *self.mentions,
+                is_pact: false,
                 depth,
             })?
             .is_some()
@@ -196,9 +196,10 @@ impl<'de> Visitor<'de> for Walk<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let depth = self.depth + 1;
-        while map.next_key::<IgnoredAny>()?.is_some() {
+        while let Some(key) = map.next_key::<Cow<'de, str>>()? {
             map.next_value_seed(Walk {
                 mentions: &mut *self.mentions,
+                is_pact: key == "pact_id",
                 depth,
             })?;
         }
@@ -224,7 +225,7 @@ mod tests {
         assert_eq!(mentions.ids, BTreeSet::from(["pi_1".to_owned()]));
         let event = br#"{"data":{"object":{"id":"cs_1","metadata":{"pact_id":"p1"}}}}"#;
         let mentions = Mentions::of(event);
-        assert_eq!(mentions.pact.as_deref(), Some("p1"));
+        assert!(mentions.pacts.contains("p1"));
         assert!(mentions.ids.contains("cs_1"));
     }
 

@@ -11,12 +11,22 @@ use serde_json::value::RawValue;
 use super::Topic;
 use crate::payment::Kind;
 
-/// What is kept of a value.
+/// What is kept of a value. What is of another form goes: nobody can tell what it is.
 enum Keep {
-    /// A number, a text, true or false; nothing of a list or an object.
-    Scalar,
+    /// A number, as such or in quotes, true or false.
+    Number,
+    /// A time or a day.
+    Time,
+    /// An id: no spaces, and nothing that could be an address.
+    Id,
     /// The same, or a list of them.
-    Scalars,
+    Ids,
+    /// One of the provider's own words, such as `partially_paid`.
+    Word,
+    /// A text about a thing.
+    Text,
+    /// The same, or a list of them.
+    Texts,
     Object(&'static [(&'static str, Keep)]),
     List(&'static [(&'static str, Keep)]),
     /// The id of another object, which may stand there itself.
@@ -25,74 +35,76 @@ enum Keep {
     Pact,
 }
 
-use Keep::{Link, List, Object, Pact, Scalar, Scalars};
+use Keep::{Id, Ids, Link, List, Number, Object, Pact, Text, Texts, Time, Word};
+
+const LONGEST_WORD: usize = 40;
 
 const ORDER: &[(&str, Keep)] = &[
-    ("id", Scalar),
-    ("name", Scalar),
-    ("order_number", Scalar),
-    ("customer", Object(&[("id", Scalar)])),
-    ("currency", Scalar),
-    ("total_price", Scalar),
-    ("subtotal_price", Scalar),
-    ("total_tax", Scalar),
-    ("total_outstanding", Scalar),
-    ("financial_status", Scalar),
-    ("fulfillment_status", Scalar),
-    ("cancelled_at", Scalar),
-    ("cancel_reason", Scalar),
-    ("created_at", Scalar),
-    ("updated_at", Scalar),
+    ("id", Id),
+    ("name", Text),
+    ("order_number", Id),
+    ("customer", Object(&[("id", Id)])),
+    ("currency", Word),
+    ("total_price", Number),
+    ("subtotal_price", Number),
+    ("total_tax", Number),
+    ("total_outstanding", Number),
+    ("financial_status", Word),
+    ("fulfillment_status", Word),
+    ("cancelled_at", Time),
+    ("cancel_reason", Word),
+    ("created_at", Time),
+    ("updated_at", Time),
     (
         "line_items",
         List(&[
-            ("id", Scalar),
-            ("variant_id", Scalar),
-            ("title", Scalar),
-            ("quantity", Scalar),
-            ("price", Scalar),
-            ("sku", Scalar),
-            ("fulfillment_status", Scalar),
+            ("id", Id),
+            ("variant_id", Id),
+            ("title", Text),
+            ("quantity", Number),
+            ("price", Number),
+            ("sku", Text),
+            ("fulfillment_status", Word),
         ]),
     ),
     (
         "fulfillments",
         List(&[
-            ("id", Scalar),
-            ("status", Scalar),
-            ("tracking_company", Scalar),
-            ("tracking_number", Scalar),
-            ("tracking_numbers", Scalars),
-            ("tracking_url", Scalar),
-            ("tracking_urls", Scalars),
-            ("line_items", List(&[("id", Scalar), ("quantity", Scalar)])),
-            ("updated_at", Scalar),
+            ("id", Id),
+            ("status", Word),
+            ("tracking_company", Text),
+            ("tracking_number", Text),
+            ("tracking_numbers", Texts),
+            ("tracking_url", Text),
+            ("tracking_urls", Texts),
+            ("line_items", List(&[("id", Id), ("quantity", Number)])),
+            ("updated_at", Time),
         ]),
     ),
     (
         "refunds",
         List(&[
-            ("id", Scalar),
-            ("created_at", Scalar),
+            ("id", Id),
+            ("created_at", Time),
             (
                 "transactions",
                 List(&[
-                    ("id", Scalar),
-                    ("parent_id", Scalar),
-                    ("kind", Scalar),
-                    ("status", Scalar),
-                    ("amount", Scalar),
-                    ("currency", Scalar),
+                    ("id", Id),
+                    ("parent_id", Id),
+                    ("kind", Word),
+                    ("status", Word),
+                    ("amount", Number),
+                    ("currency", Word),
                 ]),
             ),
             (
                 "refund_line_items",
                 List(&[
-                    ("id", Scalar),
-                    ("line_item_id", Scalar),
-                    ("quantity", Scalar),
-                    ("restock_type", Scalar),
-                    ("subtotal", Scalar),
+                    ("id", Id),
+                    ("line_item_id", Id),
+                    ("quantity", Number),
+                    ("restock_type", Word),
+                    ("subtotal", Number),
                 ]),
             ),
         ]),
@@ -100,41 +112,41 @@ const ORDER: &[(&str, Keep)] = &[
     ("note_attributes", Pact),
 ];
 
-const METADATA: Keep = Object(&[("pact_id", Scalar)]);
+const METADATA: Keep = Object(&[("pact_id", Text)]);
 
 const SUBSCRIPTION: Keep = Object(&[("subscription", Link), ("metadata", METADATA)]);
 
 /// What any of the objects has that events are about.
 const PAYMENT: &[(&str, Keep)] = &[
-    ("id", Scalar),
-    ("object", Scalar),
-    ("created", Scalar),
-    ("type", Scalar),
-    ("api_version", Scalar),
-    ("livemode", Scalar),
+    ("id", Id),
+    ("object", Id),
+    ("created", Number),
+    ("type", Word),
+    ("api_version", Word),
+    ("livemode", Number),
     (
         "data",
         Object(&[(
             "object",
             Object(&[
-                ("id", Scalar),
-                ("object", Scalar),
-                ("created", Scalar),
-                ("amount", Scalar),
-                ("amount_received", Scalar),
-                ("amount_captured", Scalar),
-                ("amount_refunded", Scalar),
-                ("amount_total", Scalar),
-                ("amount_paid", Scalar),
-                ("total", Scalar),
-                ("captured", Scalar),
-                ("refunded", Scalar),
-                ("currency", Scalar),
-                ("status", Scalar),
-                ("payment_status", Scalar),
-                ("mode", Scalar),
-                ("billing_reason", Scalar),
-                ("cancellation_reason", Scalar),
+                ("id", Id),
+                ("object", Id),
+                ("created", Number),
+                ("amount", Number),
+                ("amount_received", Number),
+                ("amount_captured", Number),
+                ("amount_refunded", Number),
+                ("amount_total", Number),
+                ("amount_paid", Number),
+                ("total", Number),
+                ("captured", Number),
+                ("refunded", Number),
+                ("currency", Word),
+                ("status", Word),
+                ("payment_status", Word),
+                ("mode", Word),
+                ("billing_reason", Word),
+                ("cancellation_reason", Word),
                 ("metadata", METADATA),
                 ("customer", Link),
                 ("payment_intent", Link),
@@ -142,13 +154,13 @@ const PAYMENT: &[(&str, Keep)] = &[
                 ("charge", Link),
                 ("invoice", Link),
                 ("subscription", Link),
-                ("charges", Object(&[("data", List(&[("id", Scalar)]))])),
+                ("charges", Object(&[("data", List(&[("id", Id)]))])),
                 (
                     "last_payment_error",
                     Object(&[
                         ("charge", Link),
-                        ("code", Scalar),
-                        ("decline_code", Scalar),
+                        ("code", Word),
+                        ("decline_code", Word),
                         ("payment_method", Link),
                     ]),
                 ),
@@ -159,8 +171,8 @@ const PAYMENT: &[(&str, Keep)] = &[
                     Object(&[(
                         "data",
                         List(&[
-                            ("amount", Scalar),
-                            ("period", Object(&[("start", Scalar), ("end", Scalar)])),
+                            ("amount", Number),
+                            ("period", Object(&[("start", Number), ("end", Number)])),
                         ]),
                     )]),
                 ),
@@ -170,12 +182,12 @@ const PAYMENT: &[(&str, Keep)] = &[
 ];
 
 const REQUEST: &[(&str, Keep)] = &[
-    ("shop_id", Scalar),
-    ("shop_domain", Scalar),
-    ("customer", Object(&[("id", Scalar)])),
-    ("orders_requested", Scalars),
-    ("orders_to_redact", Scalars),
-    ("data_request", Object(&[("id", Scalar)])),
+    ("shop_id", Id),
+    ("shop_domain", Text),
+    ("customer", Object(&[("id", Id)])),
+    ("orders_requested", Ids),
+    ("orders_to_redact", Ids),
+    ("data_request", Object(&[("id", Id)])),
 ];
 
 /// The body without anything that may be personal, for a kind that is worked on. None: there
@@ -223,11 +235,18 @@ fn write_object(raw: &str, keep: &[(&str, Keep)], out: &mut String) -> bool {
 fn write(raw: &str, keep: &Keep, out: &mut String) {
     let start = out.len();
     let is_kept = match keep {
-        Scalar => write_scalar(raw, out),
-        Scalars => write_scalar(raw, out) || write_list(raw, out, write_scalar),
+        Number | Time | Id | Word | Text => write_scalar(raw, keep, out),
+        Ids => {
+            write_scalar(raw, &Id, out)
+                || write_list(raw, out, |raw, out| write_scalar(raw, &Id, out))
+        }
+        Texts => {
+            write_scalar(raw, &Text, out)
+                || write_list(raw, out, |raw, out| write_scalar(raw, &Text, out))
+        }
         Object(keep) => write_object(raw, keep, out),
         List(keep) => write_list(raw, out, |item, out| write_object(item, keep, out)),
-        Link => write_scalar(raw, out) || write_object(raw, &[("id", Scalar)], out),
+        Link => write_scalar(raw, &Id, out) || write_object(raw, &[("id", Id)], out),
         Pact => write_pact(raw, out),
     };
     if !is_kept {
@@ -236,12 +255,30 @@ fn write(raw: &str, keep: &Keep, out: &mut String) {
     }
 }
 
-fn write_scalar(raw: &str, out: &mut String) -> bool {
-    let is_scalar = !raw.starts_with(['{', '[']);
-    if is_scalar {
+fn write_scalar(raw: &str, keep: &Keep, out: &mut String) -> bool {
+    let text = raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"'));
+    let is_kept = match (text, keep) {
+        // What is empty, and what is no text, is about nobody.
+        (Some(""), _) => true,
+        (None, _) => !raw.starts_with(['{', '[']),
+        (Some(text), Number) => text
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || b"+-.".contains(&byte)),
+        (Some(text), Time) => {
+            let fits = |byte: u8| byte.is_ascii_digit() || b"+-:.TZ ".contains(&byte);
+            text.bytes().all(fits)
+        }
+        (Some(text), Word) => {
+            let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+            text.len() <= LONGEST_WORD && text.bytes().all(fits)
+        }
+        (Some(text), Id) => !text.contains(['@', ' ', '\\']),
+        (Some(_), _) => true,
+    };
+    if is_kept {
         out.push_str(raw);
     }
-    is_scalar
+    is_kept
 }
 
 /// Items of another shape are left out.
@@ -270,7 +307,7 @@ fn write_pact(raw: &str, out: &mut String) -> bool {
             let mut fields = fields.iter();
             fields.any(|(name, value)| name == "name" && value.get() == "\"pact_id\"")
         });
-        is_pact && write_object(item, &[("name", Scalar), ("value", Scalar)], out)
+        is_pact && write_object(item, &[("name", Word), ("value", Text)], out)
     })
 }
 
@@ -331,10 +368,11 @@ mod tests {
 
     #[test]
     fn a_value_of_an_unexpected_shape_goes() {
-        let body = r#"{"id":1,"cancel_reason":{"text":"Ann"},"line_items":"Ann","customer":"Ann"}"#;
+        let body = r#"{"id":1,"cancel_reason":{"text":"Ann"},"line_items":"Ann","customer":"Ann",
+            "total_price":"Ann","updated_at":"ask Ann","financial_status":"Ann Lee"}"#;
         assert_eq!(
             scrubbed("orders/updated", body),
-            r#"{"id":1,"cancel_reason":null,"line_items":null,"customer":null}"#
+            r#"{"id":1,"cancel_reason":null,"line_items":null,"customer":null,"total_price":null,"updated_at":null,"financial_status":null}"#
         );
         assert_eq!(scrub("customers/update", b"{}"), None);
         assert_eq!(scrub("orders/create", b"[1]"), None);

@@ -136,7 +136,7 @@ pub async fn finished_with(db: &Db, cursor: JobId, texts: &[String]) -> Result<V
         )
         .bind(cursor);
     for nth in 0..TEXTS {
-        query = query.bind(texts.get(nth).map(|text| text.as_bytes()));
+        query = query.bind(texts.get(nth).map(String::as_bytes));
     }
     query.fetch_all().await?.iter().map(read).collect()
 }

@@ -80,23 +80,27 @@ pub fn named(sought: &Sought<'_>) -> Found {
 
 /// Everything of a person.
 pub async fn find(db: &Db, sought: &Sought<'_>) -> Result<Found> {
-    let shop = sought.shop;
     let mut found = named(sought);
-    for id in found.customers.clone() {
-        let row = db
-            .query("select email, phone from customers where shop = $1 and id = $2")
-            .bind(shop)
-            .bind(id)
-            .fetch_optional()
-            .await?;
-        if let Some(row) = row {
-            let email: Option<String> = row.get("email")?;
-            let phone: Option<String> = row.get("phone")?;
-            found.add_addresses(email.as_deref(), phone.as_deref());
+    // Whom an address leads to has more of them.
+    loop {
+        let known = (
+            found.customers.len(),
+            found.emails.len(),
+            found.phones.len(),
+        );
+        addresses(db, &mut found).await?;
+        customers(db, &mut found).await?;
+        storefront_orders(db, &mut found).await?;
+        if known
+            == (
+                found.customers.len(),
+                found.emails.len(),
+                found.phones.len(),
+            )
+        {
+            break;
         }
     }
-    customers(db, &mut found).await?;
-    storefront_orders(db, &mut found).await?;
     agreements(db, &mut found).await?;
     payments(db, &mut found).await?;
     sessions(db, &mut found).await?;
@@ -125,6 +129,25 @@ impl Found {
     fn phone_list(&self) -> Vec<String> {
         self.phones.iter().cloned().collect()
     }
+}
+
+/// Those of the customers.
+async fn addresses(db: &Db, found: &mut Found) -> Result<()> {
+    let customers: Vec<i64> = found.customers.iter().copied().collect();
+    for customers in customers.chunks(CHUNK) {
+        let rows = db
+            .query("select email, phone from customers where shop = $1 and id in ($2..)")
+            .bind(found.shop.as_str())
+            .bind(customers.to_vec())
+            .fetch_all()
+            .await?;
+        for row in &rows {
+            let email: Option<String> = row.get("email")?;
+            let phone: Option<String> = row.get("phone")?;
+            found.add_addresses(email.as_deref(), phone.as_deref());
+        }
+    }
+    Ok(())
 }
 
 async fn customers(db: &Db, found: &mut Found) -> Result<()> {

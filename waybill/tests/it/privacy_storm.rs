@@ -22,10 +22,16 @@ use crate::support::canary::{
     Found, address, billing_details, broker_folder, email, phone, scan, scan_database,
     scan_database_files, scan_files, spaced_phone, word,
 };
-use crate::support::order::{at, fulfilment, with};
+use crate::support::order::{self, fulfilment, with};
 use crate::support::process::{Process, free_port, is_ready, settings};
 use crate::support::storm::{LONGEST_TAIL, count};
 use crate::support::{PAYMENT_SECRET, STOREFRONT_SECRET, eventually, pause, within};
+
+/// The time of an order's version: before any redaction, because an address says nothing of
+/// orders that are made after it was erased.
+fn at(second: u32) -> String {
+    order::at(second).replacen("2027", "2025", 1)
+}
 
 const PEOPLE: usize = 1000;
 const SHOP: &str = "shop.example";

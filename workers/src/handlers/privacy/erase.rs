@@ -145,7 +145,9 @@ fn tombstones(keys: &Keys, found: &Found) -> BTreeMap<String, BTreeSet<Uuid>> {
         }
     }
     for phone in &found.phones {
-        add(&found.shop, Key::Phone(phone));
+        for shop in [found.shop.as_str(), NO_SHOP] {
+            add(shop, Key::Phone(phone));
+        }
     }
     for pact in &found.pacts {
         add(NO_SHOP, Key::Pact(pact));
@@ -304,9 +306,8 @@ fn concerns(kept: &Kept, found: &Found) -> bool {
     let topic = Topic::parse(&kept.kind);
     if topic.is_none() && !kept.kind.starts_with("orders/") {
         let ids = [&found.payments, &found.sessions, &found.subscriptions];
-        let pact = mentions.pact.as_ref();
         return has_address
-            || pact.is_some_and(|pact| found.pacts.contains(pact))
+            || !mentions.pacts.is_disjoint(&found.pacts)
             || ids.iter().any(|ids| !mentions.ids.is_disjoint(ids));
     }
     if kept.shop.as_ref().is_some_and(|shop| *shop != found.shop) {
