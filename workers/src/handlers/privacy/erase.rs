@@ -38,7 +38,7 @@ pub struct Again {
     pub customers: BTreeSet<i64>,
 }
 
-/// How many rows of each sort something was erased in. Kept with the request in the
+/// How many rows of each sort were erased. Kept with the request in the
 /// transactions that erase, so that a run that is cut off is counted too.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -273,6 +273,8 @@ impl Erasure<'_> {
             stand_ins.len(),
         ];
         let rounds = longest.into_iter().max().unwrap_or(0).div_ceil(CHUNK);
+        // A run that was cut off counted them too.
+        (self.counts.customers, self.counts.orders) = (0, 0);
         for nth in 0..rounds {
             let mut tx = self.parts.db.begin().await?;
             let counts = &mut self.counts;
