@@ -850,10 +850,11 @@ async fn requests_are_accounted_for(product: &Product, known: &BTreeSet<usize>, 
     for person in late {
         let counts = erased[requests[&format!("redact-{}", person.0)].as_str()];
         let orders = counts["orders"].as_i64().unwrap();
-        assert!(orders <= 1, "{person:?}: {counts}");
+        // The order, and the one that its session may have made before it came.
+        assert!(orders <= 2, "{person:?}: {counts}");
         if known.contains(&person.0) {
             let customers = counts["customers"].as_i64().unwrap();
-            assert_eq!((orders, customers), (1, 1), "{person:?}: {counts}");
+            assert!(orders >= 1 && customers == 1, "{person:?}: {counts}");
         }
     }
     // Orders that came after the redaction were marked as they were written, or erased again.
@@ -861,7 +862,7 @@ async fn requests_are_accounted_for(product: &Product, known: &BTreeSet<usize>, 
         let counts = erased.values();
         counts.map(|counts| counts[name].as_i64().unwrap()).sum()
     };
-    assert!(sum("orders") <= redacted && sum("orders") > 0);
+    assert!(sum("orders") <= 2 * redacted && sum("orders") > 0);
     assert!(sum("customers") <= redacted && sum("customers") > 0);
 }
 
