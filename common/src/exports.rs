@@ -92,6 +92,19 @@ impl Exports {
         Exports { place }
     }
 
+    /// Makes room for an export. A store that is down is found out here, before all is read
+    /// that would be written.
+    pub async fn prepare(&self, id: Uuid) -> Result<()> {
+        let prepared = timeout(STEP, async {
+            self.remove(id).await?;
+            match &self.place {
+                Place::Folder(folder) => make(folder.join(id.to_string())).await,
+                Place::Bucket(..) => Ok(()),
+            }
+        });
+        prepared.await.unwrap_or(Err(Failure::Silent))
+    }
+
     /// Writes an export in place of what was there. Failed, nothing of it is left, as far as
     /// the store can be reached.
     pub async fn write(&self, id: Uuid, document: Bytes, manifest: Bytes) -> Result<()> {
@@ -105,10 +118,7 @@ impl Exports {
     }
 
     async fn try_write(&self, id: Uuid, document: Bytes, manifest: Bytes) -> Result<()> {
-        self.remove(id).await?;
-        if let Place::Folder(folder) = &self.place {
-            make(folder.join(id.to_string())).await?;
-        }
+        self.prepare(id).await?;
         let store = self.store().await?;
         for (name, bytes) in [(DOCUMENT, document), (MANIFEST, manifest)] {
             let part = self.path(id, &format!("{name}{PART}"));

@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::Worker;
-use crate::failure::{Failure, Unfinished, outage};
+use crate::failure::{Failure, Held, Unfinished, outage};
 use crate::handlers::{self, Answer, Ring};
 use crate::run::{JOB_DEADLINE, PANICKED, finished};
 
@@ -238,6 +238,10 @@ impl Worker {
                 return Ended::PutOff(error, MISCONFIGURED.mul_f64(spread));
             }
             _ => {}
+        }
+        if let Some(Held(pause)) = error.downcast_ref() {
+            let pause = *pause;
+            return Ended::PutOff(error, pause);
         }
         if error.is::<Unfinished>() {
             return Ended::PutOff(error, Duration::ZERO);

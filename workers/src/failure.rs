@@ -1,6 +1,7 @@
 //! How a run fails: for now (`?`), or for good ([`permanent`]).
 
 use std::fmt;
+use std::time::Duration;
 
 use common::redact::redact;
 use common::sql::{self, is_outage};
@@ -24,6 +25,11 @@ impl std::error::Error for Permanent {}
 #[derive(Debug, thiserror::Error)]
 #[error("a part is done; it goes on")]
 pub struct Unfinished;
+
+/// The end of a run that came too early by so much.
+#[derive(Debug, thiserror::Error)]
+#[error("it is held, and may be cancelled until then")]
+pub struct Held(pub Duration);
 
 /// A permanent error.
 pub fn permanent(error: impl Into<anyhow::Error>) -> anyhow::Error {

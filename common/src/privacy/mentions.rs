@@ -27,6 +27,10 @@ pub struct Mentions {
     pub ids: BTreeSet<String>,
     /// Agreements: each `pact_id` in it.
     pub pacts: BTreeSet<String>,
+    /// Those of whoever made the order, of a storefront's body: others that it mentions, such as
+    /// the person that a gift goes to, did not.
+    pub own_emails: BTreeSet<String>,
+    pub own_phones: BTreeSet<String>,
     /// `customer.id`, of a storefront's body.
     pub customer: Option<i64>,
     /// `id`, of a storefront's body.
@@ -38,13 +42,12 @@ impl Mentions {
     pub fn of(body: &[u8]) -> Self {
         #[derive(Default, Deserialize)]
         #[serde(default, bound(deserialize = "'de: 'a"))]
-        struct Ids<'a> {
+        struct Own<'a> {
             id: Field<'a>,
+            email: Field<'a>,
+            contact_email: Field<'a>,
+            phone: Field<'a>,
             customer: Field<'a>,
-        }
-
-        fn inside(field: Field<'_>) -> Option<Ids<'_>> {
-            field.object().unwrap_or_default()
         }
 
         let mut mentions = Mentions::default();
@@ -60,37 +63,45 @@ impl Mentions {
             text.split(['"', ':', ','])
                 .for_each(|text| mentions.add(text));
         }
-        if let Ok(ids) = json::object::<Ids>(body) {
-            mentions.order = ids.id.id().unwrap_or_default();
-            mentions.customer = inside(ids.customer).and_then(|it| it.id.id().unwrap_or_default());
+        if let Ok(own) = json::object::<Own>(body) {
+            mentions.order = own.id.id().unwrap_or_default();
+            let customer: Own = own
+                .customer
+                .object()
+                .unwrap_or_default()
+                .unwrap_or_default();
+            mentions.customer = customer.id.id().unwrap_or_default();
+            for field in [own.email, own.contact_email, customer.email] {
+                let text = field.text().unwrap_or_default();
+                mentions.own_emails.extend(text.map(|text| email(&text)));
+            }
+            for field in [own.phone, customer.phone] {
+                let text = field.text().unwrap_or_default();
+                mentions
+                    .own_phones
+                    .extend(text.and_then(|text| phone(&text)));
+            }
         }
         mentions
     }
 
-    /// The tombstones that a storefront's body would fall under in a shop: those that hold
-    /// whenever it comes, and those of addresses, which hold for what was made before.
-    pub fn keys_in(&self, keys: &Keys, shop: &str) -> (Vec<Uuid>, Vec<Uuid>) {
-        let always = [self.customer.map(Key::Customer), self.order.map(Key::Order)];
-        let always = always.into_iter().flatten();
-        let always = always.filter_map(|key| keys.subject(shop, key));
-        (always.collect(), self.address_keys(keys, shop))
+    /// The tombstones of whoever made an order, in a shop: those of addresses hold for what was
+    /// made before.
+    pub fn own_keys(&self, keys: &Keys, shop: &str) -> Vec<Uuid> {
+        address_keys(keys, shop, &self.own_emails, &self.own_phones)
     }
 
-    /// The same of a payment provider's body.
-    pub fn payment_keys(&self, keys: &Keys, shop: &str) -> (Vec<Uuid>, Vec<Uuid>) {
+    /// The same of all that it mentions.
+    pub fn address_keys(&self, keys: &Keys, shop: &str) -> Vec<Uuid> {
+        address_keys(keys, shop, &self.emails, &self.phones)
+    }
+
+    /// The tombstones of a payment provider's objects and agreements, which hold for ever.
+    pub fn payment_keys(&self, keys: &Keys, shop: &str) -> Vec<Uuid> {
         let ids = self.ids.iter().map(|id| Key::Payment(id));
-        let always = ids.chain(self.pacts.iter().map(|pact| Key::Pact(pact)));
-        let always = always.filter_map(|key| keys.subject(shop, key));
-        (always.collect(), self.address_keys(keys, shop))
-    }
-
-    fn address_keys(&self, keys: &Keys, shop: &str) -> Vec<Uuid> {
-        let emails = self.emails.iter().map(|it| Key::Email(it));
-        let phones = self.phones.iter().map(|it| Key::Phone(it));
-        let addresses = emails.chain(phones);
-        addresses
-            .filter_map(|key| keys.subject(shop, key))
-            .collect()
+        let pacts = self.pacts.iter().map(|pact| Key::Pact(pact));
+        let all = ids.chain(pacts);
+        all.filter_map(|key| keys.subject(shop, key)).collect()
     }
 
     fn add(&mut self, text: &str) {
@@ -111,6 +122,18 @@ impl Mentions {
             self.ids.insert(text.to_owned());
         }
     }
+}
+
+fn address_keys(
+    keys: &Keys,
+    shop: &str,
+    emails: &BTreeSet<String>,
+    phones: &BTreeSet<String>,
+) -> Vec<Uuid> {
+    let emails = emails.iter().map(|it| Key::Email(it));
+    let phones = phones.iter().map(|it| Key::Phone(it));
+    let all = emails.chain(phones);
+    all.filter_map(|key| keys.subject(shop, key)).collect()
 }
 
 /// When an order or a payment event was made, in Unix milliseconds, if its body says so.

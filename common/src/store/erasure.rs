@@ -72,7 +72,7 @@ pub struct Kept {
     pub kind: String,
     pub shop: Option<String>,
     pub body: Bytes,
-    pub is_done: bool,
+    pub is_ready: bool,
 }
 
 /// Jobs that are not done, with their bodies: all ids at once, because rows come and go while
@@ -171,6 +171,6 @@ fn read(row: &Row) -> Result<Kept> {
         kind: row.get("kind")?,
         shop: row.get("shop")?,
         body: Bytes::from(row.get::<Vec<u8>>("body")?),
-        is_done: state == State::Done.as_str(),
+        is_ready: state == State::Ready.as_str(),
     })
 }

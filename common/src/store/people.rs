@@ -121,7 +121,7 @@ impl Found {
 
     /// In the spellings that the databases' lower case comes to.
     fn email_list(&self) -> Vec<String> {
-        let ascii = self.emails.iter().map(|it| it.to_ascii_lowercase());
+        let ascii = self.spellings.iter().map(|it| it.to_ascii_lowercase());
         let all: BTreeSet<String> = self.emails.iter().cloned().chain(ascii).collect();
         all.into_iter().collect()
     }
@@ -208,10 +208,19 @@ async fn storefront_orders(db: &Db, found: &mut Found) -> Result<()> {
     let customers: Vec<i64> = found.customers.iter().copied().collect();
     for customers in customers.chunks(CHUNK) {
         let query = db
-            .query("select shop, id from orders where shop = $1 and customer_id in ($2..)")
+            .query(
+                "select shop, id, email, phone from orders
+                 where shop = $1 and customer_id in ($2..)",
+            )
             .bind(found.shop.as_str())
             .bind(customers.to_vec());
-        rows.extend(query.fetch_all().await?);
+        let theirs = query.fetch_all().await?;
+        for row in &theirs {
+            let email: Option<String> = row.get("email")?;
+            let phone: Option<String> = row.get("phone")?;
+            found.add_addresses(email.as_deref(), phone.as_deref());
+        }
+        rows.extend(theirs);
     }
     found.orders.extend(keys(&rows)?);
     Ok(())

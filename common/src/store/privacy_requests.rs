@@ -309,6 +309,20 @@ pub async fn set_receipt(tx: &mut Tx, id: Uuid, receipt: &Value) -> Result<()> {
     Ok(())
 }
 
+/// Notes that an export of a request may be in the store from now on, so that an erasure and
+/// the end of its time find it whatever becomes of the run.
+pub async fn announce_export(tx: &mut Tx, id: Uuid, expires_at: Timestamp) -> Result<()> {
+    tx.query(
+        "update privacy_requests set export_expires_at = $1, export_removed_at = null
+         where id = $2",
+    )
+    .bind(expires_at.0)
+    .bind(id)
+    .execute()
+    .await?;
+    Ok(())
+}
+
 /// Notes the export that was written for a request.
 pub async fn note_export(
     tx: &mut Tx,

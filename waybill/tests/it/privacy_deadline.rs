@@ -195,11 +195,11 @@ async fn heavy_a_thousand_exports_are_done_in_time_although_their_store_was_down
         post_all(&service, some).await;
     }
 
-    // Each is tried with every step: the pauses have grown to six hours by the first of them.
+    // Each is tried with every step, which is longer than any pause by then.
     let mut runs = 1;
     run_due(&service).await;
     let back_at = started_at.plus(DOWN);
-    for step in [2 * HOUR, 6 * HOUR].into_iter().chain([2 * DAY; 12]) {
+    for step in [2 * HOUR, 8 * DAY, 8 * DAY] {
         let left = back_at.since(service.clock().now());
         service.clock().advance(step.min(left));
         run_due(&service).await;
@@ -221,7 +221,7 @@ async fn heavy_a_thousand_exports_are_done_in_time_although_their_store_was_down
         assert!(entry.due_at.since(started_at) >= 30 * DAY, "{id}");
         // Never more often than they were due, each time it was down.
         assert!(
-            entry.attempts > 8 && entry.attempts <= runs,
+            entry.attempts > 3 && entry.attempts <= runs,
             "{id}: {entry:?}"
         );
         let pause = entry.next_run_at.unwrap().since(service.clock().now());

@@ -347,3 +347,33 @@ async fn orders_that_are_being_written_while_their_customer_is_erased_are_erased
     );
     service.stop().await;
 }
+
+#[tokio::test]
+async fn who_only_mentions_somebody_erased_keeps_their_own() {
+    let service = service().start().await;
+    deliver(
+        &service,
+        &redact(&json!({"id": 77, "phone": "+12025550123"}), &[]),
+    )
+    .await;
+    // Made before, of another customer, and sent to the one who is erased.
+    let gift = json!({
+        "created_at": "2025-01-15T07:00:00Z", "email": "parrot@example.com", "phone": null,
+        "customer": {"id": 78, "email": "parrot@example.com", "first_name": "Parrot"},
+        "shipping_address": {"first_name": "Parrot", "phone": "+1 202 555 0123"},
+        "note": null,
+    });
+    deliver(
+        &service,
+        &told("orders/create", &with(body(1, 1, "paid"), &gift)).id("1"),
+    )
+    .await;
+    let found = places(&service, "arrot").await;
+    for place in ["customers.email", "customers.first_name", "orders.email"] {
+        assert!(found.contains(&place.to_owned()), "{place}: {found:?}");
+    }
+    assert!(!found.contains(&"jobs.body".to_owned()), "the body is cut");
+    let erased = "select count(*) as n from orders where redacted_at is not null";
+    assert_eq!(service.count(erased).await, 0);
+    service.stop().await;
+}

@@ -112,11 +112,16 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task
             record.forget_person();
             redacted.insert(key.clone());
         }
-        if standing == (Standing::Redacted { known: false }) {
+        if let Standing::Redacted {
+            order: false,
+            customer,
+        } = standing
+        {
             let late = late.entry(shop.clone()).or_default();
             late.orders.insert(task.order_id);
-            late.customers
-                .extend(task.customer.as_ref().map(|(id, _)| *id));
+            // By an address alone it is an order of theirs, and no more.
+            let id = task.customer.as_ref().filter(|_| customer);
+            late.customers.extend(id.map(|(id, _)| *id));
         }
         if let Some(tracking) = &task.tracking {
             drawn.insert(key.clone(), tracking.clone());

@@ -103,7 +103,7 @@ async fn heeded(effects: &Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task)]) -> 
     for ((job, _, what), standing) in told.into_iter().zip(standings) {
         redacted::scrub_body(tx, job, standing).await?;
         let mut what = what.clone();
-        if standing != Standing::Usual {
+        if matches!(standing, Standing::Redacted { .. }) {
             match &mut what {
                 What::Payment(_, record) => record.forget_person(),
                 What::Session(_, record, _) => record.forget_person(),

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use super::Answer;
 use super::effects::Effects;
-use crate::failure::permanent;
+use crate::failure::{Held, permanent};
 
 /// Erases again what came late about somebody whose data was erased; ids alone in its body.
 pub const AGAIN: &str = "privacy/erase_again";
@@ -85,11 +85,17 @@ async fn is_over(parts: &Parts, job: &Job, request: &Request) -> Result<bool> {
         body: &job.body,
         received_at: job.created_at,
         due_at: job.deadline_at.unwrap_or(job.created_at.plus(PERIOD)),
-        run_at: job.created_at,
+        run_at: match request.topic {
+            Topic::ShopRedact => parts.clock.now().plus(parts.config.privacy.shop_hold),
+            Topic::DataRequest | Topic::Redact => job.created_at,
+        },
     };
     let mut tx = parts.db.begin().await?;
     privacy_requests::open(&mut tx, &parts.keys, &new).await?;
     tx.commit().await?;
+    if new.run_at > parts.clock.now() {
+        return Err(Held(parts.config.privacy.shop_hold).into());
+    }
     Ok(false)
 }
 

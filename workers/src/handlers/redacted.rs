@@ -38,21 +38,30 @@ impl About {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     Usual,
-    /// It is about somebody who is erased. `known`: by the order's or payment's own tombstone,
-    /// so what belongs to it was erased with it.
+    /// Of somebody else, but its body mentions a person who is erased.
+    Mentioned,
+    /// It is of somebody who is erased.
     Redacted {
-        known: bool,
+        /// By the order's own tombstone: what belongs to it was erased with it.
+        order: bool,
+        /// By the customer's.
+        customer: bool,
     },
     /// Its whole shop was erased after it was made.
     Gone,
 }
 
-/// Keys of a delivery: those that hold whenever it was made, and those of addresses.
+/// The tombstones that a delivery could fall under.
+#[derive(Default)]
 struct Candidates {
-    own: Option<Uuid>,
+    order: Option<Uuid>,
+    customer: Option<Uuid>,
+    /// Of a payment, whenever it was made.
     always: Vec<Uuid>,
-    before: Vec<Uuid>,
-    gone: Option<Uuid>,
+    /// Of addresses, for what was made before.
+    own: Vec<Uuid>,
+    mentioned: Vec<Uuid>,
+    shop: Option<Uuid>,
     created_at: i64,
 }
 
@@ -60,41 +69,51 @@ impl Candidates {
     fn of(context: Context<'_>, shop: Option<&str>, about: &About) -> Self {
         let keys = context.keys;
         let mentions = &about.mentions;
-        let (always, before) = match shop {
-            Some(shop) => mentions.keys_in(keys, shop),
-            None => mentions.payment_keys(keys, NO_SHOP),
+        let created_at = about.created_at;
+        let Some(shop) = shop else {
+            return Candidates {
+                always: mentions.payment_keys(keys, NO_SHOP),
+                own: mentions.address_keys(keys, NO_SHOP),
+                created_at,
+                ..Candidates::default()
+            };
         };
+        let key = |key: Option<Key<'_>>| key.and_then(|key| keys.subject(shop, key));
         Candidates {
-            own: shop.and_then(|shop| keys.subject(shop, Key::Order(mentions.order?))),
-            always,
-            before,
-            gone: shop.and_then(|shop| keys.subject(shop, Key::Shop)),
-            created_at: about.created_at,
+            order: key(mentions.order.map(Key::Order)),
+            customer: key(mentions.customer.map(Key::Customer)),
+            always: Vec::new(),
+            own: mentions.own_keys(keys, shop),
+            mentioned: mentions.address_keys(keys, shop),
+            shop: key(Some(Key::Shop)),
+            created_at,
         }
     }
 
     fn all(&self) -> impl Iterator<Item = Uuid> {
-        let keys = self.always.iter().chain(&self.before).chain(&self.gone);
-        keys.copied()
+        let one = [self.order, self.customer, self.shop].into_iter().flatten();
+        let lists = [&self.always, &self.own, &self.mentioned];
+        one.chain(lists.into_iter().flatten().copied())
     }
 
     fn standing(&self, redacted: &HashMap<Uuid, Timestamp>) -> Standing {
         if redacted.is_empty() {
             return Standing::Usual;
         }
-        let since = |key: &Uuid| redacted.get(key).map(|at| at.0);
-        let is_before = |key: &Uuid| since(key).is_some_and(|at| self.created_at <= at);
-        if self.gone.as_ref().is_some_and(is_before) {
+        let is = |key: &Uuid| redacted.contains_key(key);
+        let is_before = |key: &Uuid| redacted.get(key).is_some_and(|at| self.created_at <= at.0);
+        if self.shop.as_ref().is_some_and(is_before) {
             return Standing::Gone;
         }
-        let is_redacted =
-            self.always.iter().any(|key| since(key).is_some()) || self.before.iter().any(is_before);
-        let known = self.own.as_ref().is_some_and(|key| since(key).is_some());
-        if is_redacted {
-            Standing::Redacted { known }
-        } else {
-            Standing::Usual
+        let order = self.order.as_ref().is_some_and(is);
+        let customer = self.customer.as_ref().is_some_and(is);
+        if order || customer || self.always.iter().any(is) || self.own.iter().any(is_before) {
+            return Standing::Redacted { order, customer };
         }
+        if self.mentioned.iter().any(is_before) {
+            return Standing::Mentioned;
+        }
+        Standing::Usual
     }
 }
 
@@ -123,7 +142,7 @@ pub async fn look(
 pub async fn scrub_body(tx: &mut Tx, job: &Job, standing: Standing) -> sql::Result<()> {
     let body = match standing {
         Standing::Usual => return Ok(()),
-        Standing::Redacted { .. } => scrub(&job.kind, &job.body),
+        Standing::Mentioned | Standing::Redacted { .. } => scrub(&job.kind, &job.body),
         Standing::Gone => None,
     };
     erasure::replace_body(tx, job.id, body).await.map(|_| ())

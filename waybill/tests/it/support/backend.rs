@@ -1,5 +1,6 @@
 //! A database and a bus of its own for each test.
 
+use std::path::Path;
 use std::process::Command;
 
 use common::sql::Db;
@@ -13,7 +14,7 @@ pub struct Backend {
     pub database_url: String,
     pub amqp_url: Option<String>,
     server: Option<String>,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 #[expect(
@@ -50,7 +51,7 @@ impl Backend {
                 database_url: format!("sqlite://{}", path.display()),
                 amqp_url: None,
                 server: None,
-                _folder: folder,
+                folder,
             };
         }
         let server = required("TEST_DATABASE_URL");
@@ -66,8 +67,15 @@ impl Backend {
             amqp_url: Some(required("TEST_AMQP_URL")),
             server: Some(server),
             name,
-            _folder: folder,
+            folder,
         }
+    }
+}
+
+impl Backend {
+    /// A folder of the test's own.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 }
 

@@ -138,6 +138,8 @@ impl Options {
             settings.set("AMQP_URL", url);
             settings.set("AMQP_PREFIX", backend.name.clone());
         }
+        let exports = format!("file://{}", backend.folder().join("exports").display());
+        settings.set("PRIVACY_EXPORT_URL", exports);
         let listener = match self.listener {
             Some(listener) => listener,
             None => TcpListener::bind("127.0.0.1:0").await.unwrap(),

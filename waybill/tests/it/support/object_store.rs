@@ -19,7 +19,7 @@ pub enum Fault {
     Status(u16),
     /// Answers a write with this status and takes everything else.
     StatusOfWrites(u16),
-    /// Takes the request and says nothing until this is over.
+    /// Takes what is written and says nothing until this is over.
     Hang,
     /// Sends what is read a byte at a time, with pauses, without end.
     Trickle,
@@ -142,7 +142,7 @@ async fn serve(client: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
         state.asked.push(asked);
         state.unsigned += usize::from(!request.is_signed(&body));
     }
-    while state.lock().unwrap().fault == Some(Fault::Hang) {
+    while request.method == "PUT" && state.lock().unwrap().fault == Some(Fault::Hang) {
         super::pause(std::time::Duration::from_millis(20)).await;
     }
     let is_copy = !request.header("x-amz-copy-source").is_empty();

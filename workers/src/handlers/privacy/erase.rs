@@ -316,7 +316,7 @@ fn concerns(kept: &Kept, found: &Found) -> bool {
         return false;
     }
     // Another erasure that is open reads its own body, and cuts it at its end.
-    if topic == Some(Topic::Redact) && !kept.is_done {
+    if topic == Some(Topic::Redact) && kept.is_ready {
         return false;
     }
     let order = mentions.order.map(|id| (found.shop.clone(), id));

@@ -56,6 +56,7 @@ pub struct Seen {
 pub async fn write(parts: &Parts, exports: &Exports, job: &Job, request: &Request) -> Result<Done> {
     let Parts { db, config, .. } = parts;
     let now = parts.clock.now();
+    exports.prepare(job.id).await?;
     let found = people::find(db, &Sought::of(request)).await?;
     let seen = Seen::look(parts, &found, now).await?;
     let mut data = person_data::read(db, config, &parts.keys, &found, job.id).await?;
@@ -77,6 +78,10 @@ pub async fn write(parts: &Parts, exports: &Exports, job: &Job, request: &Reques
     });
     let manifest = Bytes::from(pretty(&manifest)?);
     let bytes = i64::try_from(document.len())?;
+    let mut tx = db.begin().await?;
+    let expires_at = now.plus(config.privacy.export_retention);
+    privacy_requests::announce_export(&mut tx, job.id, expires_at).await?;
+    tx.commit().await?;
     exports.write(job.id, document, manifest).await?;
     Ok(Done {
         action: "export.written",

@@ -280,7 +280,7 @@ impl Erasure<'_> {
     async fn scrub(&self, tx: &mut Tx, events: Vec<Kept>) -> Result<()> {
         let keys_of = |event: &Kept| {
             let mentions = Mentions::of(&event.body);
-            mentions.payment_keys(&self.parts.keys, subjects::NO_SHOP).0
+            mentions.payment_keys(&self.parts.keys, subjects::NO_SHOP)
         };
         let keys: Vec<Vec<Uuid>> = events.iter().map(keys_of).collect();
         let all = keys.iter().flatten().copied().collect();
