@@ -31,6 +31,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
+/// Dead connections that a batch tries; no less than a pool keeps idle.
+const MOST_DEAD: usize = 20;
 /// Deliveries that may wait for a lane.
 const WAITING: usize = 4096;
 /// Bytes of bodies that may be read or wait, in KiB: the memory that deliveries may take.
@@ -254,15 +256,18 @@ impl Lane {
     }
 
     /// A connection that turns out to be dead before the commit costs nothing: the batch is
-    /// stored on another one.
+    /// stored on another one. When the server was away, all that were idle are dead.
     async fn commit_with_retry(&self, batch: &[Waiting]) -> sql::Result<HashSet<JobId>> {
-        match self.commit(batch).await {
-            Err(Failed::BeforeCommit(error)) if is_connection_error(&error) => {
-                self.commit(batch).await
+        let mut stored = self.commit(batch).await;
+        for _ in 0..MOST_DEAD {
+            match stored {
+                Err(Failed::BeforeCommit(error)) if is_connection_error(&error) => {
+                    stored = self.commit(batch).await;
+                }
+                other => return other.map_err(Failed::into_inner),
             }
-            other => other,
         }
-        .map_err(Failed::into_inner)
+        stored.map_err(Failed::into_inner)
     }
 
     /// One transaction: remember the ids, insert the jobs of those that are new.
