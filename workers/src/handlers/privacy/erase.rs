@@ -208,9 +208,12 @@ impl Erasure<'_> {
 
     /// Replaces the bodies of those jobs that are about the person.
     async fn scrub(&mut self, kept: Vec<Kept>) -> Result<()> {
-        let replaced: Vec<(JobId, Option<Vec<u8>>)> = kept
+        let theirs = kept.into_iter();
+        let theirs = theirs.filter(|kept| kept.id != self.own && concerns(kept, &self.found));
+        let theirs: Vec<Kept> = theirs.collect();
+        self.bury_orders(&theirs).await?;
+        let replaced: Vec<(JobId, Option<Vec<u8>>)> = theirs
             .into_iter()
-            .filter(|kept| kept.id != self.own && concerns(kept, &self.found))
             .map(|kept| (kept.id, scrub(&kept.kind, &kept.body), kept.body))
             .filter(|(_, scrubbed, body)| scrubbed.as_deref() != Some(body))
             .map(|(id, scrubbed, _)| (id, scrubbed))
@@ -223,6 +226,34 @@ impl Erasure<'_> {
             self.counts.jobs += u64::from(erasure::replace_body(&mut tx, id, body).await?);
         }
         self.commit(tx).await
+    }
+
+    /// Writes tombstones of orders that are known by an address alone, and of their customers:
+    /// once the address is gone from the body, nothing else tells whose they are.
+    async fn bury_orders(&self, theirs: &[Kept]) -> Result<()> {
+        let found = &self.found;
+        let mut keys = BTreeSet::new();
+        for kept in theirs
+            .iter()
+            .filter(|kept| kept.kind.starts_with("orders/"))
+        {
+            let mentions = Mentions::of(&kept.body);
+            if mentions.own_emails.is_disjoint(&found.emails)
+                && mentions.own_phones.is_disjoint(&found.phones)
+            {
+                continue;
+            }
+            let own = [
+                mentions.order.map(Key::Order),
+                mentions.customer.map(Key::Customer),
+            ];
+            let own = own.into_iter().flatten();
+            keys.extend(own.filter_map(|key| self.parts.keys.subject(&found.shop, key)));
+        }
+        if keys.is_empty() {
+            return Ok(());
+        }
+        bury(self.parts, &BTreeMap::from([(found.shop.clone(), keys)])).await
     }
 
     async fn commit(&self, mut tx: Tx) -> Result<()> {
