@@ -50,6 +50,17 @@ const ORDERS: &str = "update orders
          redacted_at = coalesce(redacted_at, $1)
      where shop = $2 and id in ($3..)";
 
+/// False: no erasure has come to this order yet.
+pub async fn is_erased(tx: &mut Tx, shop: &str, id: i64) -> Result<bool> {
+    let row = tx
+        .query("select id from orders where shop = $1 and id = $2 and redacted_at is not null")
+        .bind(shop)
+        .bind(id)
+        .fetch_optional()
+        .await?;
+    Ok(row.is_some())
+}
+
 pub async fn payments(tx: &mut Tx, ids: Vec<String>) -> Result<u64> {
     tx.query(PAYMENTS).bind(ids).execute().await
 }
@@ -75,68 +86,53 @@ pub struct Kept {
     pub is_ready: bool,
 }
 
-/// Jobs that are not done, with their bodies: all ids at once, because rows come and go while
-/// they are walked. Deliveries alone; bodies of our own jobs are ids.
-pub async fn unfinished(db: &Db) -> Result<Vec<JobId>> {
-    let ready = db
-        .query("select id from jobs where state = 'ready' and source <> 'internal'")
-        .fetch_all();
-    let dead = db
-        .query("select id from jobs where state = 'dead' and source <> 'internal'")
-        .fetch_all();
-    let (ready, dead) = (ready.await?, dead.await?);
-    let rows = ready.iter().chain(&dead);
-    rows.map(|row| row.get("id")).collect()
-}
+/// Jobs that one step of a [`walk`] goes past, so that a statement is short however much is kept.
+const STEP: i64 = 5000;
 
-pub async fn bodies(db: &Db, ids: Vec<JobId>) -> Result<Vec<Kept>> {
-    let rows = db
-        .query(
-            "select id, kind, shop, body, state from jobs
-             where body is not null and id in ($1..)
-             order by id",
-        )
-        .bind(ids)
-        .fetch_all()
-        .await?;
-    rows.iter().map(read).collect()
-}
+/// Bodies that it reads at most.
+const BODIES: i64 = 200;
 
-/// The next finished deliveries after `cursor` with one of these ids: an order's, a customer's.
-pub async fn finished_of(db: &Db, cursor: JobId, ids: Vec<String>) -> Result<Vec<Kept>> {
-    let rows = db
-        .query(
-            "select id, kind, shop, body, state from jobs
-             where id > $1 and state = 'done' and body is not null and source = 'storefront'
-               and (object_id in ($2..) or subject in ($2..))
-             order by id limit 200",
-        )
-        .bind(cursor)
-        .bind(ids)
-        .fetch_all()
-        .await?;
-    rows.iter().map(read).collect()
-}
-
-/// Texts that [`finished_with`] looks for at a time.
+/// Texts that a [`walk`] looks for at a time.
 pub const TEXTS: usize = 8;
 
-/// The next finished deliveries after `cursor` with one of these texts somewhere in them, which
-/// are at most [`TEXTS`]. The server looks through all bodies that are kept.
-pub async fn finished_with(db: &Db, cursor: JobId, texts: &[String]) -> Result<Vec<Kept>> {
-    let mut query = db
-        .query(
-            "select id, kind, shop, body, state from jobs
-             where id > $1 and state = 'done' and body is not null and source <> 'internal'
-               and (contains(body, $2..$9))
-             order by id limit 200",
-        )
-        .bind(cursor);
+/// A step of a [`walk`].
+pub struct Stretch {
+    pub kept: Vec<Kept>,
+    /// The last job that was looked at; None: there are no more.
+    pub last: Option<JobId>,
+}
+
+/// The next deliveries after `after` that may be about somebody: all that are not done, whose
+/// bodies tell, and of the others those with one of these ids, an order's or a customer's, or
+/// with one of these texts, at most [`TEXTS`], somewhere in them. Bodies of our own jobs are ids.
+/// A job keeps its id, so none is missed that becomes done meanwhile.
+pub async fn walk(db: &Db, after: JobId, texts: &[String], ids: Vec<String>) -> Result<Stretch> {
+    let end = db
+        .query("select id from jobs where id > $1 order by id limit 1 offset $2")
+        .bind(after)
+        .bind(STEP - 1)
+        .fetch_optional()
+        .await?;
+    let end: Option<JobId> = end.map(|row| row.get("id")).transpose()?;
+    let mut query = db.query(MAY_BE_ABOUT).bind(after);
     for nth in 0..TEXTS {
         query = query.bind(texts.get(nth).map(String::as_bytes));
     }
-    query.fetch_all().await?.iter().map(read).collect()
+    let query = query.bind(end.unwrap_or(JobId::max())).bind(BODIES);
+    let rows = query.bind(ids).fetch_all().await?;
+    let kept: Vec<Kept> = rows.iter().map(read).collect::<Result<_>>()?;
+    let last = match kept.last() {
+        Some(last) if kept.len() as u64 == BODIES.cast_unsigned() => Some(last.id),
+        _ => end,
+    };
+    Ok(Stretch { kept, last })
 }
+
+const MAY_BE_ABOUT: &str = "select id, kind, shop, body, state from jobs
+     where id > $1 and id <= $10 and body is not null and source <> 'internal'
+       and (state <> 'done' or (contains(body, $2..$9))
+            or (source = 'storefront' and (object_id in ($12..) or subject in ($12..))))
+     order by id limit $11";
 
 /// Payment events of jobs after `after` up to `until`, with their bodies.
 pub async fn payment_events(db: &Db, after: JobId, until: JobId) -> Result<Vec<Kept>> {

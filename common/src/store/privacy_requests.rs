@@ -435,7 +435,7 @@ pub async fn exports_of_shop(db: &Db, shop: &str) -> Result<Vec<Uuid>> {
 }
 
 /// True when an erasure of this shop that had begun by `begun` is under way, or was done after
-/// `since`.
+/// `since`, or when something that came late is still to be erased.
 pub async fn is_erasing(
     tx: &mut Tx,
     shop: &str,
@@ -455,6 +455,18 @@ pub async fn is_erasing(
         .bind(begun.0)
         .bind(since.0)
         .bind(now.0)
+        .fetch_optional()
+        .await?;
+    if row.is_some() {
+        return Ok(true);
+    }
+    let row = tx
+        .query(
+            "select id from jobs
+             where state = 'ready' and queue = 'privacy' and kind = 'privacy/erase_again'
+               and shop = $1 limit 1",
+        )
+        .bind(shop)
         .fetch_optional()
         .await?;
     Ok(row.is_some())
@@ -542,17 +554,29 @@ pub async fn take_notices(
         .collect()
 }
 
-/// How many requests are open, and the nearest of their deadlines.
+/// How many requests are open, and the nearest of their deadlines. What came late about somebody
+/// and is still to be erased counts too, from its coming.
 pub async fn open_deadlines(db: &Db) -> Result<(i64, Option<Timestamp>)> {
-    let row = db
+    let requests = db
         .query(
             "select count(*) as open, min(due_at) as due_at from privacy_requests
              where finished_at is null",
         )
-        .fetch_one()
-        .await?;
-    let due_at: Option<i64> = row.get("due_at")?;
-    Ok((row.get("open")?, due_at.map(Timestamp)))
+        .fetch_one();
+    let again = db
+        .query(
+            "select count(*) as open, min(created_at) as created_at from jobs
+             where state = 'ready' and queue = 'privacy' and kind = 'privacy/erase_again'",
+        )
+        .fetch_one();
+    let (requests, again) = (requests.await?, again.await?);
+    let of_requests = requests.get::<Option<i64>>("due_at")?.map(Timestamp);
+    let came_at = again.get::<Option<i64>>("created_at")?.map(Timestamp);
+    let due_at = of_requests
+        .into_iter()
+        .chain(came_at.map(|at| at.plus(PERIOD)));
+    let open = requests.get::<i64>("open")? + again.get::<i64>("open")?;
+    Ok((open, due_at.min()))
 }
 
 fn read(row: &Row) -> Result<Entry> {

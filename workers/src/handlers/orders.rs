@@ -91,8 +91,7 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task
     let mut incoming: BTreeMap<Key, Entry> = BTreeMap::new();
     let mut drawn: HashMap<Key, Drawn> = HashMap::new();
     let mut seen = Vec::new();
-    let mut redacted = BTreeSet::new();
-    let mut late: BTreeMap<String, Again> = BTreeMap::new();
+    let mut redacted: BTreeMap<Key, BTreeSet<i64>> = BTreeMap::new();
     let shops = shops_of(tx, tasks).await?;
     let abouts: Vec<_> = tasks
         .iter()
@@ -108,20 +107,12 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task
         let key = (shop.clone(), task.order_id);
         let mut record = task.record.clone();
         let is_redacted = matches!(standing, Standing::Redacted { .. });
-        if is_redacted {
+        if let Standing::Redacted { customer } = standing {
             record.forget_person();
-            redacted.insert(key.clone());
-        }
-        if let Standing::Redacted {
-            order: false,
-            customer,
-        } = standing
-        {
-            let late = late.entry(shop.clone()).or_default();
-            late.orders.insert(task.order_id);
             // By an address alone it is an order of theirs, and no more.
             let id = task.customer.as_ref().filter(|_| customer);
-            late.customers.extend(id.map(|(id, _)| *id));
+            let customers = redacted.entry(key.clone()).or_default();
+            customers.extend(id.map(|(id, _)| *id));
         }
         if let Some(tracking) = &task.tracking {
             drawn.insert(key.clone(), tracking.clone());
@@ -149,11 +140,29 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task
     }
     customers::upsert(tx, &seen, now).await?;
     absorb(effects, tx, incoming, drawn).await?;
-    for (shop, id) in redacted {
-        erasure::orders(tx, &shop, vec![id], now).await?;
+    forget(effects, tx, redacted).await
+}
+
+/// Takes the persons out of orders that are theirs. One that no erasure has come to was not
+/// there when its person was erased: what belongs to it, such as a payment that only it leads
+/// to, is erased by a job of its own.
+async fn forget(
+    effects: &mut Effects<'_>,
+    tx: &mut Tx,
+    redacted: BTreeMap<Key, BTreeSet<i64>>,
+) -> Result<()> {
+    let mut late: BTreeMap<String, (BTreeSet<i64>, BTreeSet<i64>)> = BTreeMap::new();
+    for ((shop, id), customers) in redacted {
+        if !erasure::is_erased(tx, &shop, id).await? {
+            let (orders, of_shop) = late.entry(shop.clone()).or_default();
+            orders.insert(id);
+            of_shop.extend(customers);
+        }
+        erasure::orders(tx, &shop, vec![id], effects.now).await?;
     }
-    for (shop, again) in late {
-        let first = again.orders.first().copied().unwrap_or_default();
+    for (shop, (orders, customers)) in late {
+        let first = orders.first().copied().unwrap_or_default();
+        let again = Again::new(orders, customers);
         effects.job(
             Queue::Privacy,
             privacy::AGAIN,

@@ -42,9 +42,7 @@ pub enum Standing {
     Mentioned,
     /// It is of somebody who is erased.
     Redacted {
-        /// By the order's own tombstone: what belongs to it was erased with it.
-        order: bool,
-        /// By the customer's.
+        /// By the customer's own tombstone.
         customer: bool,
     },
     /// Its whole shop was erased after it was made.
@@ -108,7 +106,7 @@ impl Candidates {
         let order = self.order.as_ref().is_some_and(is);
         let customer = self.customer.as_ref().is_some_and(is);
         if order || customer || self.always.iter().any(is) || self.own.iter().any(is_before) {
-            return Standing::Redacted { order, customer };
+            return Standing::Redacted { customer };
         }
         if self.mentioned.iter().any(is_before) {
             return Standing::Mentioned;

@@ -3,12 +3,14 @@
 //! 1. Tombstones of what the request names, then of all that is found by it: from then on
 //!    writers store nothing personal of them (`store::subjects`). Whatever was being written
 //!    is committed by then, so the next search finds it; until one finds nothing new.
-//! 2. Bodies of jobs: those that are not done, then those that are.
+//! 2. Bodies of jobs. All that are kept are walked through; a long walk is left off and goes on
+//!    in the next run, as long as it is the same person that is looked for.
 //! 3. Earlier exports.
 //! 4. Rows, last: what steps 2 and 3 search by is in them. So a run that is cut off is simply
-//!    done again from the start.
+//!    done again.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use anyhow::Result;
 use common::exports::Exports;
@@ -23,23 +25,61 @@ use common::store::privacy_requests;
 use common::store::subjects::{self, NO_SHOP};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use super::super::effects;
 use super::{Done, export};
+use crate::failure::Unfinished;
 
-/// Rows of a transaction.
+/// Rows of a transaction, and ids that a walk looks for at a time.
 const CHUNK: usize = 100;
+
+/// How long one run walks before it lets others have its place.
+const RUN: Duration = Duration::from_secs(15);
 
 /// The body of an [`super::AGAIN`] job: orders of a shop, and their customers.
 #[derive(Default, Serialize, Deserialize)]
 pub struct Again {
     pub orders: BTreeSet<i64>,
     pub customers: BTreeSet<i64>,
+    /// It is no request, which would keep it.
+    #[serde(default)]
+    progress: Progress,
 }
 
-/// How many rows of each sort were erased. Kept with the request in the
-/// transactions that erase, so that a run that is cut off is counted too.
+impl Again {
+    pub fn new(orders: BTreeSet<i64>, customers: BTreeSet<i64>) -> Self {
+        Again {
+            orders,
+            customers,
+            progress: Progress::default(),
+        }
+    }
+}
+
+/// Where an erasure stands. Kept in the transactions that erase, so that a run that is cut off
+/// is counted too.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Progress {
+    #[serde(flatten)]
+    counts: Counts,
+    walk: Walk,
+}
+
+/// How far the jobs were walked through.
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Walk {
+    /// Whom it looks for ([`digest`]): for anybody else it begins anew.
+    sought: Uuid,
+    /// How often it has come to the end.
+    passes: usize,
+    after: Uuid,
+}
+
+/// How many rows of each sort were erased.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Counts {
@@ -57,7 +97,11 @@ pub async fn customer(
     job: &Job,
     request: &Request,
 ) -> Result<Done> {
-    let counts = erase(parts, exports, job.id, &Sought::of(request)).await?;
+    let noted = privacy_requests::progress(&parts.db, job.id).await?;
+    let progress = noted.map(serde_json::from_value).transpose()?;
+    let progress = progress.unwrap_or_default();
+    let note = Note::Request(job.id);
+    let counts = erase(parts, exports, &Sought::of(request), note, progress).await?;
     Ok(Done {
         action: "customer.erased",
         counts: json!(counts),
@@ -68,14 +112,14 @@ pub async fn customer(
 /// Orders of people whose data was erased have come late: erases what belongs to them.
 pub async fn again(parts: &Parts, exports: &Exports, job: &Job) -> Result<Done> {
     let again: Again = effects::body(job)?;
-    let shop = job.shop.as_deref().unwrap_or_default();
     let sought = Sought {
-        shop,
+        shop: job.shop.as_deref().unwrap_or_default(),
         person: &Person::default(),
-        customers: again.customers,
-        orders: again.orders,
+        customers: again.customers.clone(),
+        orders: again.orders.clone(),
     };
-    let counts = erase(parts, exports, job.id, &sought).await?;
+    let note = Note::Again(job.id, again.orders, again.customers);
+    let counts = erase(parts, exports, &sought, note, again.progress).await?;
     Ok(Done {
         action: "customer.erased_again",
         counts: json!(counts),
@@ -86,8 +130,9 @@ pub async fn again(parts: &Parts, exports: &Exports, job: &Job) -> Result<Done> 
 async fn erase(
     parts: &Parts,
     exports: &Exports,
-    own: JobId,
     sought: &Sought<'_>,
+    note: Note,
+    mut progress: Progress,
 ) -> Result<Counts> {
     let mut found = people::named(sought);
     let mut buried = BTreeMap::new();
@@ -100,21 +145,51 @@ async fn erase(
         buried = tombstones;
         found = people::find(&parts.db, sought).await?;
     }
-    let counts = match privacy_requests::progress(&parts.db, own).await? {
-        Some(progress) => serde_json::from_value(progress)?,
-        None => Counts::default(),
-    };
+    let digest = digest(&buried, found.spellings.len());
+    if progress.walk.sought != digest {
+        progress.walk = Walk {
+            sought: digest,
+            ..Walk::default()
+        };
+    }
     let mut erasure = Erasure {
         parts,
-        own,
+        note,
         found,
-        counts,
+        progress,
     };
-    erasure.scrub_unfinished().await?;
-    erasure.scrub_finished().await?;
+    erasure.jobs().await?;
     erasure.exports(exports).await?;
     erasure.rows().await?;
-    Ok(erasure.counts)
+    Ok(erasure.progress.counts)
+}
+
+/// Where progress is noted.
+enum Note {
+    /// With the request of this job.
+    Request(JobId),
+    /// In this job's own body, with what else is in it.
+    Again(JobId, BTreeSet<i64>, BTreeSet<i64>),
+}
+
+impl Note {
+    fn job(&self) -> JobId {
+        match self {
+            Note::Request(job) | Note::Again(job, ..) => *job,
+        }
+    }
+}
+
+/// Of tombstones, which are keyed, so it says nothing about anybody.
+fn digest(tombstones: &BTreeMap<String, BTreeSet<Uuid>>, spellings: usize) -> Uuid {
+    let mut hash = Sha256::new();
+    for key in tombstones.values().flatten() {
+        hash.update(key);
+    }
+    hash.update(spellings.to_be_bytes());
+    let mut first = [0; 16];
+    first.copy_from_slice(&hash.finalize()[..16]);
+    Uuid::from_bytes(first)
 }
 
 async fn bury(parts: &Parts, tombstones: &BTreeMap<String, BTreeSet<Uuid>>) -> Result<()> {
@@ -161,23 +236,14 @@ fn tombstones(keys: &Keys, found: &Found) -> BTreeMap<String, BTreeSet<Uuid>> {
 
 struct Erasure<'a> {
     parts: &'a Parts,
-    /// The request's own job.
-    own: JobId,
+    note: Note,
     found: Found,
-    counts: Counts,
+    progress: Progress,
 }
 
 impl Erasure<'_> {
-    async fn scrub_unfinished(&mut self) -> Result<()> {
-        let ids = erasure::unfinished(&self.parts.db).await?;
-        for ids in ids.chunks(CHUNK) {
-            let kept = erasure::bodies(&self.parts.db, ids.to_vec()).await?;
-            self.scrub(kept).await?;
-        }
-        Ok(())
-    }
-
-    async fn scrub_finished(&mut self) -> Result<()> {
+    /// Walks through all jobs, as often as it takes to look for everything.
+    async fn jobs(&mut self) -> Result<()> {
         let found = &self.found;
         let orders = found.orders.iter().map(|(_, id)| id.to_string());
         let customers = found.customers.iter().map(ToString::to_string);
@@ -185,31 +251,34 @@ impl Erasure<'_> {
         let texts = found.spellings.iter().chain(&found.payments);
         let texts = texts.chain(&found.sessions).chain(&found.subscriptions);
         let texts: Vec<String> = texts.cloned().collect();
-        for ids in ids.chunks(CHUNK) {
-            let mut cursor = Uuid::nil();
-            loop {
-                let kept = erasure::finished_of(&self.parts.db, cursor, ids.to_vec()).await?;
-                let Some(last) = kept.last() else { break };
-                cursor = last.id;
-                self.scrub(kept).await?;
+        let of_texts = texts.len().div_ceil(erasure::TEXTS);
+        let passes = of_texts.max(ids.len().div_ceil(CHUNK)).max(1);
+        let clock = &self.parts.clock;
+        let start = clock.elapsed();
+        while self.progress.walk.passes < passes {
+            let Walk { passes, after, .. } = self.progress.walk;
+            let texts = texts.chunks(erasure::TEXTS).nth(passes).unwrap_or_default();
+            let ids = ids.chunks(CHUNK).nth(passes).unwrap_or_default();
+            let stretch = erasure::walk(&self.parts.db, after, texts, ids.to_vec()).await?;
+            let walk = &mut self.progress.walk;
+            match stretch.last {
+                Some(last) => walk.after = last,
+                None => (walk.passes, walk.after) = (passes + 1, Uuid::nil()),
+            }
+            self.scrub(stretch.kept).await?;
+            if clock.elapsed().saturating_sub(start) > RUN {
+                self.commit(self.parts.db.begin().await?).await?;
+                return Err(Unfinished.into());
             }
         }
-        for texts in texts.chunks(erasure::TEXTS) {
-            let mut cursor = Uuid::nil();
-            loop {
-                let kept = erasure::finished_with(&self.parts.db, cursor, texts).await?;
-                let Some(last) = kept.last() else { break };
-                cursor = last.id;
-                self.scrub(kept).await?;
-            }
-        }
-        Ok(())
+        self.commit(self.parts.db.begin().await?).await
     }
 
     /// Replaces the bodies of those jobs that are about the person.
     async fn scrub(&mut self, kept: Vec<Kept>) -> Result<()> {
+        let own = self.note.job();
         let theirs = kept.into_iter();
-        let theirs = theirs.filter(|kept| kept.id != self.own && concerns(kept, &self.found));
+        let theirs = theirs.filter(|kept| kept.id != own && concerns(kept, &self.found));
         let theirs: Vec<Kept> = theirs.collect();
         self.bury_orders(&theirs).await?;
         let replaced: Vec<(JobId, Option<Vec<u8>>)> = theirs
@@ -223,7 +292,7 @@ impl Erasure<'_> {
         }
         let mut tx = self.parts.db.begin().await?;
         for (id, body) in replaced {
-            self.counts.jobs += u64::from(erasure::replace_body(&mut tx, id, body).await?);
+            self.progress.counts.jobs += u64::from(erasure::replace_body(&mut tx, id, body).await?);
         }
         self.commit(tx).await
     }
@@ -257,7 +326,17 @@ impl Erasure<'_> {
     }
 
     async fn commit(&self, mut tx: Tx) -> Result<()> {
-        privacy_requests::note_progress(&mut tx, self.own, &self.counts).await?;
+        match &self.note {
+            Note::Request(job) => {
+                privacy_requests::note_progress(&mut tx, *job, &self.progress).await?;
+            }
+            Note::Again(job, orders, customers) => {
+                let again = json!({
+                    "orders": orders, "customers": customers, "progress": self.progress,
+                });
+                erasure::replace_body(&mut tx, *job, Some(again.to_string().into_bytes())).await?;
+            }
+        }
         Ok(tx.commit().await?)
     }
 
@@ -278,7 +357,7 @@ impl Erasure<'_> {
         .await?;
         for id in ids {
             export::remove_all_of(self.parts, exports, &[id]).await?;
-            self.counts.exports += 1;
+            self.progress.counts.exports += 1;
         }
         Ok(())
     }
@@ -305,10 +384,11 @@ impl Erasure<'_> {
         ];
         let rounds = longest.into_iter().max().unwrap_or(0).div_ceil(CHUNK);
         // A run that was cut off counted them too.
-        (self.counts.customers, self.counts.orders) = (0, 0);
+        let counts = &mut self.progress.counts;
+        (counts.customers, counts.orders) = (0, 0);
         for nth in 0..rounds {
             let mut tx = self.parts.db.begin().await?;
-            let counts = &mut self.counts;
+            let counts = &mut self.progress.counts;
             if let Some(ids) = payments.chunks(CHUNK).nth(nth) {
                 counts.payments += erasure::payments(&mut tx, ids.to_vec()).await?;
             }
