@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use common::job::State;
+use common::sql::column;
 use common::store::{audit, ledger, privacy_requests};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -12,7 +13,7 @@ use crate::support::backend::{is_distributed, statement};
 use crate::support::delivery::{Delivery, SHOP, storefront};
 use crate::support::order::{at, body, deliver, pact, post_all, told, with};
 use crate::support::payment::{charge, event, intent, invoice, session};
-use crate::support::{Service, eventually, service};
+use crate::support::{Service, eventually, pause, service};
 
 /// What every personal field of an order has in it.
 const CANARY: &str = "anary";
@@ -215,6 +216,100 @@ async fn whatever_comes_late_again_or_first_does_not_bring_a_person_back() {
     let orders =
         "select count(*) as n from orders where shop = 'shop.example' and redacted_at is not null";
     assert_eq!(service.count(orders).await, 2, "and they are stored");
+    service.stop().await;
+}
+
+/// It says whose it is by an e-mail, and the request names a telephone number: only the order,
+/// which both are in, leads from one to the other.
+#[tokio::test]
+async fn a_payment_that_only_an_order_still_waiting_leads_to_is_erased_with_it() {
+    let mut service = service().without_workers().start().await;
+    let order = with(body(1, 1, "paid"), &pact("p1"));
+    post_all(&service, &[told("orders/create", &order).id("1")]).await;
+    service
+        .execute(
+            "update jobs set run_at = run_at + 99999999, rung_at = null where external_id = '1'",
+        )
+        .await;
+    service.start_workers();
+    let paid = intent("pi_1", "succeeded", 3000, Some("p1"));
+    let paid = event(&service, "payment_intent.succeeded", 1, &paid);
+    post_all(&service, &[paid]).await;
+    let payers = "select count(*) as n from payments where receipt_email is not null";
+    eventually("the payment is stored", async || {
+        service.count(payers).await == 1
+    })
+    .await;
+    let redaction = redact(&json!({"phone": "+12025550123"}), &[]);
+    post_all(&service, &[redaction]).await;
+    eventually("it is done", async || {
+        request(&service).await.state == "done"
+    })
+    .await;
+    service
+        .execute("update jobs set run_at = created_at, rung_at = null where external_id = '1'")
+        .await;
+    all_is_erased(&service).await;
+    let orders = "select count(*) as n from orders where redacted_at is not null";
+    assert_eq!(service.count(orders).await, 1);
+    service.stop().await;
+}
+
+/// Finished events with nothing in them, but for the first and the last.
+async fn insert_events(service: &Service, count: usize) {
+    let now = service.clock().now().0;
+    let ids: Vec<Uuid> = (0..count).map(|_| service.clock().id()).collect();
+    let body = |nth: usize| -> &[u8] {
+        match nth {
+            0 => br#"{"data":{"object":{"receipt_email":"canary@example.com"}}}"#,
+            nth if nth + 1 == count => br#"{"data":{"object":{"to":"canary@example.com"}}}"#,
+            _ => b"{}",
+        }
+    };
+    let mut tx = service.db().begin().await.unwrap();
+    let columns = [
+        column("id", ids.iter().copied()),
+        column("queue", ids.iter().map(|_| "payments")),
+        column("kind", ids.iter().map(|_| "charge.refunded")),
+        column("source", ids.iter().map(|_| "payment")),
+        column("body", (0..count).map(body)),
+        column("state", ids.iter().map(|_| "done")),
+        column("run_at", ids.iter().map(|_| now)),
+        column("created_at", ids.iter().map(|_| now)),
+        column("finished_at", ids.iter().map(|_| now)),
+    ];
+    tx.insert("jobs", &columns, "").await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_walk_through_many_jobs_goes_on_in_the_next_run_and_misses_none() {
+    let service = service().manual_clock().start().await;
+    insert_events(&service, 12_000).await;
+    let redaction = redact(&json!({"email": "canary@example.com"}), &[]);
+    post_all(&service, &[redaction]).await;
+    // Each step of the walk takes minutes.
+    let hurry = async {
+        loop {
+            service.clock().advance(Duration::from_mins(1));
+            pause(Duration::from_millis(1)).await;
+        }
+    };
+    let left_off = "select count(*) as n from jobs
+                    where last_error = 'a part is done; it goes on' and attempts = 0";
+    let is_left_off = eventually("a run was left off", async || {
+        service.count(left_off).await == 1
+    });
+    tokio::select! {
+        () = hurry => {}
+        () = is_left_off => {}
+    }
+    eventually("it is done", async || {
+        request(&service).await.state == "done"
+    })
+    .await;
+    assert_eq!(request(&service).await.progress["jobs"], 2);
+    assert_eq!(places(&service, CANARY).await, Vec::<String>::new());
     service.stop().await;
 }
 
