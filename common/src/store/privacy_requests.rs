@@ -562,14 +562,15 @@ pub async fn open_deadlines(db: &Db) -> Result<(i64, Option<Timestamp>)> {
             "select count(*) as open, min(due_at) as due_at from privacy_requests
              where finished_at is null",
         )
-        .fetch_one();
+        .fetch_one()
+        .await?;
     let again = db
         .query(
             "select count(*) as open, min(created_at) as created_at from jobs
              where state = 'ready' and queue = 'privacy' and kind = 'privacy/erase_again'",
         )
-        .fetch_one();
-    let (requests, again) = (requests.await?, again.await?);
+        .fetch_one()
+        .await?;
     let of_requests = requests.get::<Option<i64>>("due_at")?.map(Timestamp);
     let came_at = again.get::<Option<i64>>("created_at")?.map(Timestamp);
     let due_at = of_requests

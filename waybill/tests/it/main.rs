@@ -10,6 +10,7 @@ mod command;
 mod deadlines;
 mod events;
 mod events_schema;
+mod full_disk;
 mod health;
 mod license_commands;
 mod licenses;

@@ -622,7 +622,6 @@ async fn known(product: &Product) -> BTreeSet<usize> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "takes three minutes and its last assertions have not been seen to pass: cargo nextest run --run-ignored all heavy_no_canary"]
 async fn heavy_no_canary_of_a_redacted_customer_is_left_anywhere_after_a_storm() {
     let mut product = Product::start().await;
     product.refuse_stuck_orders().await;

@@ -79,8 +79,13 @@ impl Process {
         settings: &[(String, String)],
         log: Stdio,
     ) -> Self {
-        let child = Command::new(binary(name))
-            .args(arguments)
+        let mut command = Command::new(binary(name));
+        command.args(arguments);
+        Self::spawn(command, settings, log)
+    }
+
+    fn spawn(mut command: Command, settings: &[(String, String)], log: Stdio) -> Self {
+        let child = command
             .env_clear()
             .envs(settings.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
@@ -89,6 +94,24 @@ impl Process {
             .spawn()
             .unwrap();
         Process { child }
+    }
+
+    /// `waybill serve` with a disk of `megabytes` at `mount`, which nobody else sees.
+    pub fn serve_with_disk(settings: &[(String, String)], mount: &Path, megabytes: u32) -> Self {
+        const MOUNT: &str = r#"mount -t tmpfs -o size="$1" tmpfs "$2" && exec "$3" serve"#;
+        let mut command = Command::new("/usr/bin/unshare");
+        command
+            .args(["--mount", "--map-root-user", "/bin/sh", "-c", MOUNT, "sh"])
+            .arg(format!("{megabytes}m"))
+            .arg(mount)
+            .arg(binary("waybill"));
+        Self::spawn(command, settings, Stdio::inherit())
+    }
+
+    /// Where a path of its own is seen from here.
+    pub fn path(&self, path: &Path) -> PathBuf {
+        let path = path.strip_prefix("/").unwrap();
+        PathBuf::from(format!("/proc/{}/root", self.child.id())).join(path)
     }
 
     /// SIGKILL: no goodbye.

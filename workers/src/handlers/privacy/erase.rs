@@ -261,10 +261,10 @@ impl Erasure<'_> {
             let ids = ids.chunks(CHUNK).nth(passes).unwrap_or_default();
             let stretch = erasure::walk(&self.parts.db, after, texts, ids.to_vec()).await?;
             let walk = &mut self.progress.walk;
-            match stretch.last {
-                Some(last) => walk.after = last,
-                None => (walk.passes, walk.after) = (passes + 1, Uuid::nil()),
-            }
+            (walk.passes, walk.after) = match stretch.last {
+                Some(last) => (passes, last),
+                None => (passes + 1, Uuid::nil()),
+            };
             self.scrub(stretch.kept).await?;
             if clock.elapsed().saturating_sub(start) > RUN {
                 self.commit(self.parts.db.begin().await?).await?;
