@@ -114,6 +114,33 @@ async fn a_connection_lost_between_deliveries_costs_nobody_an_error() {
     service.stop().await;
 }
 
+/// Nobody can know whether it was committed; whoever sends it again finds out.
+#[tokio::test]
+async fn a_connection_lost_in_a_commit_means_503_and_the_next_try_is_told_that_it_was_kept() {
+    if !is_distributed() {
+        return;
+    }
+    let (backend, database) = proxy::to_database().await;
+    let service = service()
+        .database_url(database.url.clone())
+        .without_workers()
+        .start_on(backend)
+        .await;
+    assert!(is_accepted(&service, 1).await);
+    database.cut_commits();
+    is_unavailable(&service, 2).await;
+    database.restore();
+    database.interrupt();
+    let again = order("orders/create", 2).id("w-2");
+    eventually("it is a duplicate", async || {
+        service.answer(&again).await.0 == 409
+    })
+    .await;
+    assert!(is_accepted(&service, 3).await);
+    assert_eq!(service.jobs(State::Ready).await, 3, "each is kept once");
+    service.stop().await;
+}
+
 #[tokio::test]
 async fn while_the_broker_is_gone_deliveries_are_accepted_and_done_once_it_is_back() {
     if !is_distributed() {

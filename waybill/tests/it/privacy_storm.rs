@@ -25,7 +25,7 @@ use crate::support::canary::{
 use crate::support::order::{self, fulfilment, with};
 use crate::support::process::{Process, free_port, is_ready, settings};
 use crate::support::storm::{LONGEST_TAIL, count};
-use crate::support::{PAYMENT_SECRET, STOREFRONT_SECRET, eventually, pause, within};
+use crate::support::{PAYMENT_SECRET, STOREFRONT_SECRET, pause, within};
 
 /// The time of an order's version: before any redaction, because an address says nothing of
 /// orders that are made after it was erased.
@@ -666,7 +666,7 @@ async fn heavy_no_canary_of_a_redacted_customer_is_left_anywhere_after_a_storm()
     product.post(&requests.collect::<Vec<_>>()).await;
     let exported = "select count(*) as n from privacy_requests
                     where topic = 'customers/data_request' and state = 'done' and export_sha256 is not null";
-    eventually("exports are written", async || {
+    within(LONGEST_TAIL, "exports are written", async || {
         product.count(exported).await == i64::try_from(asked.len()).unwrap()
     })
     .await;

@@ -1,5 +1,6 @@
 //! A TCP proxy that fails as networks and servers do.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -12,6 +13,7 @@ use super::backend::Backend;
 const PASS: u8 = 0;
 const REFUSE: u8 = 1;
 const SWALLOW: u8 = 2;
+const CUT_COMMITS: u8 = 3;
 
 /// Stands between the service and a server named by a URL.
 pub struct Proxy {
@@ -64,6 +66,12 @@ impl Proxy {
         self.cut.send_modify(|cuts| *cuts += 1);
     }
 
+    /// Lets the server commit, and breaks the connection before it can say so.
+    pub fn cut_commits(&self) {
+        self.mode.store(CUT_COMMITS, Ordering::SeqCst);
+        self.cut.send_modify(|cuts| *cuts += 1);
+    }
+
     pub fn restore(&self) {
         self.mode.store(PASS, Ordering::SeqCst);
     }
@@ -99,14 +107,45 @@ async fn pass(
                 _ = cut.changed() => {}
             }
         }
-        _ => {
+        mode => {
             let Ok(mut server) = TcpStream::connect(host).await else {
                 let _ = client.shutdown().await;
                 return;
             };
+            let through = async {
+                if mode == CUT_COMMITS {
+                    let _ = pass_until_commit(&mut client, &mut server).await;
+                } else {
+                    let _ = copy_bidirectional(&mut client, &mut server).await;
+                }
+            };
             tokio::select! {
-                _ = copy_bidirectional(&mut client, &mut server) => {}
+                () = through => {}
                 _ = cut.changed() => {}
+            }
+        }
+    }
+}
+
+/// Ends when the server has answered a commit.
+async fn pass_until_commit(client: &mut TcpStream, server: &mut TcpStream) -> io::Result<()> {
+    let (mut up, mut down) = ([0; 4096], [0; 4096]);
+    loop {
+        tokio::select! {
+            read = client.read(&mut up) => {
+                let said = &up[..read?];
+                server.write_all(said).await?;
+                if said.is_empty() || said.to_ascii_lowercase().windows(6).any(|it| it == b"commit") {
+                    server.read(&mut down).await?;
+                    return Ok(());
+                }
+            }
+            read = server.read(&mut down) => {
+                let said = &down[..read?];
+                client.write_all(said).await?;
+                if said.is_empty() {
+                    return Ok(());
+                }
             }
         }
     }
