@@ -17,7 +17,7 @@ use sandbox::{Delivery, Poster, Webhooks, storm};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::backend::{Backend, is_distributed};
+use crate::support::backend::{Backend, environment, is_distributed};
 use crate::support::canary::{
     Found, address, billing_details, broker_folder, email, phone, scan, scan_database,
     scan_database_files, scan_files, spaced_phone, word,
@@ -33,7 +33,17 @@ fn at(second: u32) -> String {
     order::at(second).replacen("2027", "2025", 1)
 }
 
-const PEOPLE: usize = 1000;
+/// Customers; `STORM_PEOPLE=1000` makes a storm of three minutes and more.
+fn people() -> usize {
+    let given = environment("STORM_PEOPLE");
+    let given = given.map(|text| text.parse().expect("STORM_PEOPLE is a number"));
+    let people = given.unwrap_or(300);
+    assert!(
+        people > 0 && people % 100 == 0,
+        "hundreds, so that every fate is among them"
+    );
+    people
+}
 const SHOP: &str = "shop.example";
 const BETWEEN_KILLS: Duration = Duration::from_secs(2);
 /// Then all may end.
@@ -62,7 +72,7 @@ enum Named {
 
 impl Person {
     fn all() -> impl Iterator<Item = Person> {
-        (0..PEOPLE).map(Person)
+        (0..people()).map(Person)
     }
 
     fn is_redacted(self) -> bool {
@@ -661,7 +671,7 @@ async fn heavy_no_canary_of_a_redacted_customer_is_left_anywhere_after_a_storm()
 
     // Exports of some of those who will be redacted, and of nobody else in them.
     let asked = who(Person::is_asked_about);
-    assert_eq!(asked.len(), PEOPLE / 20);
+    assert_eq!(asked.len(), people() / 20);
     let requests = asked.iter().map(|person| Person(*person).data_request());
     product.post(&requests.collect::<Vec<_>>()).await;
     let exported = "select count(*) as n from privacy_requests
@@ -796,7 +806,7 @@ async fn complete(product: &Product, sql: &'static str) -> BTreeSet<usize> {
 
 /// Each request is done, and what its entry in the audit counted is what was redacted.
 async fn requests_are_accounted_for(product: &Product, known: &BTreeSet<usize>, late: &[Person]) {
-    let redacted = i64::try_from(PEOPLE / 2).unwrap();
+    let redacted = i64::try_from(people() / 2).unwrap();
     let done = "select count(*) as n from privacy_requests
                 where topic = 'customers/redact' and state = 'done' and finished_at is not null";
     assert_eq!(product.count(done).await, redacted);
@@ -837,7 +847,7 @@ async fn requests_are_accounted_for(product: &Product, known: &BTreeSet<usize>, 
     let times = entries
         .iter()
         .filter(|entry| entry.action == "customer.erased");
-    assert_eq!(times.count(), PEOPLE / 2, "one entry a request");
+    assert_eq!(times.count(), people() / 2, "one entry a request");
     // A request whose job ran twice because its process was killed counts what the first run
     // did too: an order that was known before it came is counted once.
     let jobs = "select id, external_id from jobs where kind = 'customers/redact'";
@@ -894,7 +904,7 @@ async fn nothing_is_lost(product: &Product) {
     let books = ledger::verify(&product.db).await.unwrap();
     let wrong = (&books.wrong, &books.unbalanced);
     assert!(books.is_balanced(), "{wrong:?}");
-    assert!(books.payments >= u64::try_from(PEOPLE).unwrap());
+    assert!(books.payments >= u64::try_from(people()).unwrap());
 }
 
 /// The search of the storm is as good as what it finds: everybody, in every place they can be.

@@ -21,7 +21,7 @@ pub struct Backend {
     clippy::disallowed_methods,
     reason = "tests choose their backend by environment"
 )]
-fn environment(name: &str) -> Option<String> {
+pub fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
