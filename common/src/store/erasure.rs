@@ -50,10 +50,10 @@ const ORDERS: &str = "update orders
          redacted_at = coalesce(redacted_at, $1)
      where shop = $2 and id in ($3..)";
 
-/// False: no erasure has come to this order yet.
-pub async fn is_erased(tx: &mut Tx, shop: &str, id: i64) -> Result<bool> {
+/// True when there is such an order, for an erasure to find.
+pub async fn is_known(tx: &mut Tx, shop: &str, id: i64) -> Result<bool> {
     let row = tx
-        .query("select id from orders where shop = $1 and id = $2 and redacted_at is not null")
+        .query("select id from orders where shop = $1 and id = $2")
         .bind(shop)
         .bind(id)
         .fetch_optional()

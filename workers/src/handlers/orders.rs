@@ -91,7 +91,7 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task
     let mut incoming: BTreeMap<Key, Entry> = BTreeMap::new();
     let mut drawn: HashMap<Key, Drawn> = HashMap::new();
     let mut seen = Vec::new();
-    let mut redacted: BTreeMap<Key, BTreeSet<i64>> = BTreeMap::new();
+    let mut redacted: BTreeMap<Key, Late> = BTreeMap::new();
     let shops = shops_of(tx, tasks).await?;
     let abouts: Vec<_> = tasks
         .iter()
@@ -107,12 +107,13 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task
         let key = (shop.clone(), task.order_id);
         let mut record = task.record.clone();
         let is_redacted = matches!(standing, Standing::Redacted { .. });
-        if let Standing::Redacted { customer } = standing {
+        if let Standing::Redacted { order, customer } = standing {
             record.forget_person();
+            let late = redacted.entry(key.clone()).or_default();
+            late.is_buried |= order;
             // By an address alone it is an order of theirs, and no more.
             let id = task.customer.as_ref().filter(|_| customer);
-            let customers = redacted.entry(key.clone()).or_default();
-            customers.extend(id.map(|(id, _)| *id));
+            late.customers.extend(id.map(|(id, _)| *id));
         }
         if let Some(tracking) = &task.tracking {
             drawn.insert(key.clone(), tracking.clone());
@@ -138,37 +139,44 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task
             incoming.insert(key, entry);
         }
     }
+    erase_again(effects, tx, &redacted).await?;
     customers::upsert(tx, &seen, now).await?;
     absorb(effects, tx, incoming, drawn).await?;
-    forget(effects, tx, redacted).await
+    for (shop, id) in redacted.into_keys() {
+        erasure::orders(tx, &shop, vec![id], now).await?;
+    }
+    Ok(())
 }
 
-/// Takes the persons out of orders that are theirs. One that no erasure has come to was not
-/// there when its person was erased: what belongs to it, such as a payment that only it leads
+/// An order whose person was erased.
+#[derive(Default)]
+struct Late {
+    /// It has a tombstone of its own.
+    is_buried: bool,
+    customers: BTreeSet<i64>,
+}
+
+/// What belongs to an order that the erasure did not find, such as a payment that only it leads
 /// to, is erased by a job of its own.
-async fn forget(
+async fn erase_again(
     effects: &mut Effects<'_>,
     tx: &mut Tx,
-    redacted: BTreeMap<Key, BTreeSet<i64>>,
+    redacted: &BTreeMap<Key, Late>,
 ) -> Result<()> {
-    let mut late: BTreeMap<String, (BTreeSet<i64>, BTreeSet<i64>)> = BTreeMap::new();
-    for ((shop, id), customers) in redacted {
-        if !erasure::is_erased(tx, &shop, id).await? {
-            let (orders, of_shop) = late.entry(shop.clone()).or_default();
-            orders.insert(id);
-            of_shop.extend(customers);
+    let mut of_shops: BTreeMap<&str, (BTreeSet<i64>, BTreeSet<i64>)> = BTreeMap::new();
+    for ((shop, id), late) in redacted {
+        if late.is_buried && erasure::is_known(tx, shop, *id).await? {
+            continue;
         }
-        erasure::orders(tx, &shop, vec![id], effects.now).await?;
+        let (orders, customers) = of_shops.entry(shop).or_default();
+        orders.insert(*id);
+        customers.extend(&late.customers);
     }
-    for (shop, (orders, customers)) in late {
+    for (shop, (orders, customers)) in of_shops {
         let first = orders.first().copied().unwrap_or_default();
+        let key = (shop.to_owned(), first);
         let again = Again::new(orders, customers);
-        effects.job(
-            Queue::Privacy,
-            privacy::AGAIN,
-            &(shop, first),
-            &json!(again),
-        );
+        effects.job(Queue::Privacy, privacy::AGAIN, &key, &json!(again));
     }
     Ok(())
 }

@@ -42,7 +42,10 @@ pub enum Standing {
     Mentioned,
     /// It is of somebody who is erased.
     Redacted {
-        /// By the customer's own tombstone.
+        /// By the order's own tombstone: what belongs to an order that was there then is erased
+        /// with it.
+        order: bool,
+        /// By the customer's.
         customer: bool,
     },
     /// Its whole shop was erased after it was made.
@@ -106,7 +109,7 @@ impl Candidates {
         let order = self.order.as_ref().is_some_and(is);
         let customer = self.customer.as_ref().is_some_and(is);
         if order || customer || self.always.iter().any(is) || self.own.iter().any(is_before) {
-            return Standing::Redacted { customer };
+            return Standing::Redacted { order, customer };
         }
         if self.mentioned.iter().any(is_before) {
             return Standing::Mentioned;
