@@ -178,6 +178,35 @@ const fn product(id: u64, title: &'static str, sku: &'static str, price: i64) ->
     }
 }
 
+/// What its variants' ids are above its own.
+const VARIANTS: u64 = 36_650_000_000_000;
+
+/// Something that the sample shop sells: it has one variant.
+pub(crate) struct Article {
+    pub product_id: u64,
+    pub title: &'static str,
+    pub sku: &'static str,
+    /// Minor units.
+    pub price: i64,
+}
+
+/// What is sold as a variant of this id.
+pub(crate) fn article(variant_id: u64) -> Option<Article> {
+    let product_id = variant_id.checked_sub(VARIANTS)?;
+    let product = PRODUCTS.iter().find(|product| product.id == product_id)?;
+    Some(Article {
+        product_id,
+        title: product.title,
+        sku: product.sku,
+        price: product.price,
+    })
+}
+
+/// The id of the only variant of a product.
+pub(crate) fn variant_of(product_id: u64) -> u64 {
+    product_id + VARIANTS
+}
+
 const PLACES: [[&str; 5]; 4] = [
     ["Sampleton", "Oregon", "OR", "United States", "00001"],
     ["Fixture Falls", "Ontario", "ON", "Canada", "X0X 0X0"],
@@ -346,7 +375,7 @@ impl Sale {
                     "sku": product.sku,
                     "title": product.title,
                     "total_discount": "0.00",
-                    "variant_id": product.id + 36_650_000_000_000,
+                    "variant_id": product.id + VARIANTS,
                 })
             })
             .collect()

@@ -10,7 +10,7 @@ use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Refusal, Storefront};
+use super::{Refusal, Storefront, objects};
 use crate::STOREFRONT_TOKEN;
 use crate::gate::{self, IDEMPOTENCY_KEY};
 
@@ -22,6 +22,9 @@ pub fn routes(storefront: Storefront) -> Router {
     Router::new()
         .route(orders, get(fulfillment_orders))
         .route("/fulfillments.json", post(fulfillments))
+        .route("/shop.json", get(shop))
+        .route("/variants/{file}", get(variant))
+        .route("/products/{file}", get(product))
         .fallback(not_found)
         .method_not_allowed_fallback(not_found)
         .layer(middleware::from_fn(authorize))
@@ -97,6 +100,30 @@ async fn fulfillments(
             unprocessable("The idempotency key was used for another fulfillment order.")
         }
     }
+}
+
+async fn shop(State(storefront): State<Storefront>, headers: HeaderMap) -> Response {
+    let shop = storefront.shop_object(text(&headers, SHOP_DOMAIN));
+    Json(json!({"shop": shop})).into_response()
+}
+
+async fn variant(State(storefront): State<Storefront>, Path(file): Path<String>) -> Response {
+    match number(&file).and_then(|id| storefront.variant(id)) {
+        Some(variant) => Json(json!({"variant": variant})).into_response(),
+        None => not_found().await,
+    }
+}
+
+async fn product(Path(file): Path<String>) -> Response {
+    match number(&file).and_then(objects::product) {
+        Some(product) => Json(json!({"product": product})).into_response(),
+        None => not_found().await,
+    }
+}
+
+/// The id in `<id>.json`.
+fn number(file: &str) -> Option<u64> {
+    file.strip_suffix(".json")?.parse().ok()
 }
 
 fn unprocessable(message: &str) -> Response {

@@ -1,4 +1,5 @@
-//! The storefront: its orders' fulfilment orders, and the fulfilments made for them.
+//! The storefront: its orders' fulfilment orders, the fulfilments made for them, and what it
+//! sells.
 //!
 //! A fulfilment order is made up when it is first asked for. Every id follows from shop and
 //! order id, so a sandbox that was started anew gives the same ones.
@@ -47,6 +48,8 @@ struct Books {
     answers: BTreeMap<(String, String), (i64, Value)>,
     /// The newest body of each order that was delivered.
     bodies: BTreeMap<OrderKey, Value>,
+    /// Of variants that have another price than usual.
+    prices: BTreeMap<u64, String>,
 }
 
 struct FulfillmentOrder {
@@ -89,6 +92,13 @@ impl Storefront {
         lock(&self.books).fulfillment_order(&key).held = held;
     }
 
+    /// Sells a variant at another price from now on, a decimal in US dollars.
+    pub fn set_price(&self, variant_id: u64, price: &str) {
+        lock(&self.books)
+            .prices
+            .insert(variant_id, price.to_owned());
+    }
+
     /// Fulfilments made, by shop and order.
     pub fn created(&self) -> BTreeMap<(String, i64), u32> {
         let books = lock(&self.books);
@@ -123,6 +133,15 @@ impl Storefront {
     /// The shop that is meant when none is named.
     pub(crate) fn shop(&self) -> &str {
         &self.shop
+    }
+
+    fn shop_object(&self, shop: Option<&str>) -> Value {
+        objects::shop(shop.unwrap_or(&self.shop))
+    }
+
+    fn variant(&self, id: u64) -> Option<Value> {
+        let books = lock(&self.books);
+        objects::variant(id, books.prices.get(&id).map(String::as_str))
     }
 
     pub(crate) fn view(&self) -> Value {

@@ -5,11 +5,56 @@ use serde_json::{Value, json};
 
 use crate::sample;
 
+/// In which the sample shop sells.
+const CURRENCY: &str = "USD";
+
 /// An id of 16 digits, below 2^53, that follows from what it is of.
 pub fn id(kind: &str, shop: &str, order_id: i64) -> i64 {
     const LEAST: u64 = 1_000_000_000_000_000;
     let noise = sample::mix(&format!("{kind} {shop}"), order_id.unsigned_abs());
     i64::try_from(LEAST + noise % (8 * LEAST)).expect("below 2^53")
+}
+
+pub fn shop(domain: &str) -> Value {
+    json!({
+        "id": id("shop", domain, 1),
+        "name": domain,
+        "domain": domain,
+        "currency": CURRENCY,
+        "enabled_presentment_currencies": [CURRENCY],
+        "money_format": "${{amount}}",
+    })
+}
+
+/// The only variant of something that the sample shop sells, at another price if it has one.
+pub fn variant(id: u64, price: Option<&str>) -> Option<Value> {
+    let article = sample::article(id)?;
+    let usual = format!("{}.{:02}", article.price / 100, article.price % 100);
+    Some(json!({
+        "id": id,
+        "product_id": article.product_id,
+        "title": "Default Title",
+        "price": price.unwrap_or(&usual),
+        "position": 1,
+        "inventory_policy": "deny",
+        "compare_at_price": null,
+        "option1": "Default Title",
+        "sku": article.sku,
+        "taxable": true,
+        "requires_shipping": true,
+    }))
+}
+
+pub fn product(id: u64) -> Option<Value> {
+    let variant_id = sample::variant_of(id);
+    let article = sample::article(variant_id)?;
+    Some(json!({
+        "id": id,
+        "title": article.title,
+        "status": "active",
+        "vendor": "Waybill Sandbox",
+        "variants": [variant(variant_id, None)],
+    }))
 }
 
 pub fn fulfillment_order(id: i64, order_id: i64, status: &str) -> Value {
