@@ -5,8 +5,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
+use serde_json::{Value, json};
+
 use super::record::{Cancellation, Record, Restock, Shipment};
 use super::{FinancialStatus, FulfillmentStatus, Tracking, settlement};
+use crate::money::Money;
 
 /// Why an order is cancelled whose payment was canceled.
 pub const PAYMENT_CANCELED: &str = "payment_canceled";
@@ -222,6 +225,19 @@ pub fn changes(before: Option<&Record>, after: &Record) -> Vec<Change> {
         changes.push(Change::TrackingUpdated);
     }
     changes
+}
+
+/// An order in an event: what an update is told for, without its lines.
+pub fn summary(record: &Record) -> Value {
+    let totals = &record.totals.value;
+    let total = totals.total.zip(totals.currency);
+    let total = total.map(|(minor, currency)| Money { minor, currency }.to_string());
+    json!({
+        "currency": totals.currency.map(|currency| currency.to_string()),
+        "total_price": total,
+        "financial_status": record.financial_status().as_ref().map(FinancialStatus::as_str),
+        "fulfillment_status": record.fulfillment.value.as_ref().map(FulfillmentStatus::as_str),
+    })
 }
 
 /// What an update is told for.

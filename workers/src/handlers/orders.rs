@@ -13,11 +13,10 @@ use anyhow::Result;
 use common::clock::Timestamp;
 use common::config::Config;
 use common::job::{Job, Queue};
-use common::money::Money;
-use common::order::outcome::{Change, FulfillmentState, Parcel, changes};
+use common::order::outcome::{Change, FulfillmentState, Parcel, changes, summary};
 use common::order::record::{Part, Record, Shipment};
 use common::order::settlement::Linked;
-use common::order::{Customer, FinancialStatus, FulfillmentStatus, Line, Order};
+use common::order::{Customer, Line, Order};
 use common::sql::Tx;
 use common::store::customers::{self, Seen};
 use common::store::fulfillments::{self, Moved};
@@ -531,18 +530,6 @@ fn told(change: Change, record: &Record) -> (&'static str, Value) {
             ("order.tracking_updated", json!({ "parcels": parcels }))
         }
     }
-}
-
-fn summary(record: &Record) -> Value {
-    let totals = &record.totals.value;
-    let total = totals.total.zip(totals.currency);
-    let total = total.map(|(minor, currency)| Money { minor, currency }.to_string());
-    json!({
-        "currency": totals.currency.map(|currency| currency.to_string()),
-        "total_price": total,
-        "financial_status": record.financial_status().as_ref().map(FinancialStatus::as_str),
-        "fulfillment_status": record.fulfillment.value.as_ref().map(FulfillmentStatus::as_str),
-    })
 }
 
 fn line(line: &Line) -> Value {
