@@ -1,5 +1,6 @@
 //! What every Waybill process shares.
 
+pub mod api_key;
 pub mod bus;
 pub mod clock;
 pub mod config;
@@ -13,6 +14,7 @@ pub mod metrics;
 pub mod money;
 pub mod notification;
 pub mod order;
+pub mod origins;
 pub mod payment;
 pub mod privacy;
 pub mod process;

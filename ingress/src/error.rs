@@ -7,6 +7,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use common::api_key::Scope;
 use common::store::privacy_requests::Refused;
 use serde_json::json;
 
@@ -36,6 +37,8 @@ pub enum Error {
     /// The database cannot be asked about a login or a token now.
     AuthUnavailable,
     ApiKey,
+    /// The API key may not make this kind of calls.
+    MissingScope(Scope),
     OrderId,
     ShopQuery,
     OrderNotFound,
@@ -97,6 +100,17 @@ mod code {
 }
 
 const INVALID_TOKEN: &str = "Invalid GitHub token";
+
+/// What an API key without the scope is told.
+fn missing(scope: Scope) -> &'static str {
+    match scope {
+        Scope::OrdersRead => "This API key lacks the scope orders:read",
+        Scope::CheckoutWrite => "This API key lacks the scope checkout:write",
+        Scope::QrWrite => "This API key lacks the scope qr:write",
+        Scope::PrivacyRead => "This API key lacks the scope privacy:read",
+        Scope::PrivacyWrite => "This API key lacks the scope privacy:write",
+    }
+}
 
 impl Error {
     /// Status, application code and text of the answer.
@@ -179,6 +193,7 @@ impl Error {
                 "Temporarily unavailable, try again later",
             ),
             Error::ApiKey => (S::UNAUTHORIZED, Some(code::AUTH_INVALID), "Invalid API key"),
+            Error::MissingScope(scope) => (S::FORBIDDEN, None, missing(scope)),
             Error::OrderId => (
                 S::UNPROCESSABLE_ENTITY,
                 None,
@@ -331,6 +346,7 @@ impl Error {
         match self {
             Error::AuthHeader => Some("Bearer"),
             Error::TokenInvalid | Error::TokenRevoked => Some("Bearer error=\"invalid_token\""),
+            Error::MissingScope(_) => Some("Bearer error=\"insufficient_scope\""),
             _ => None,
         }
     }
@@ -369,7 +385,7 @@ impl Error {
             Error::DeviceCodeInvalid | Error::DeviceCodeExpired => "device_code",
             Error::AuthorizationPending => "pending",
             Error::AccessDenied => "denied",
-            Error::ApiKey => "api_key",
+            Error::ApiKey | Error::MissingScope(_) => "api_key",
             Error::OrderId
             | Error::ShopQuery
             | Error::OrderAmbiguous

@@ -4,6 +4,7 @@
 //! A delivery is answered from the database alone (`intake`); nothing a handler does
 //! waits for the bus, and no handler of a webhook holds a connection.
 
+pub mod api_key;
 pub mod client_address;
 pub mod database;
 pub mod delivery;
@@ -32,6 +33,7 @@ use common::sql::Db;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::api_key::ApiKeys;
 use crate::intake::{Intake, Lanes};
 use crate::limit::Limits;
 use crate::validation::Validations;
@@ -46,6 +48,7 @@ pub struct App {
     pub keys: Arc<Keys>,
     pub intake: Intake,
     pub limits: Limits,
+    pub api_keys: ApiKeys,
     /// `None`: nobody can log in.
     pub identity: Option<Identity>,
     pub validations: Validations,
@@ -67,6 +70,7 @@ impl App {
             keys: parts.keys,
             intake,
             limits,
+            api_keys: ApiKeys::default(),
             stopping: AtomicBool::new(false),
         }
     }

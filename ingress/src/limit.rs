@@ -1,7 +1,8 @@
-//! Rate limits, counted in this process alone: of verified deliveries, with a burst of one
-//! second's rate, and of the public pages, by client, both GCRA; and of tokens that turned
-//! out to be worth nothing, by client: a place is taken before the provider is asked about a
-//! token, so that however many are sent at once no more than the limit are asked about.
+//! Rate limits, counted in this process alone: of verified deliveries and of calls with an API
+//! key, with a burst of one second's rate, and of the public pages, by client, all GCRA; and of
+//! tokens and API keys that turned out to be worth nothing, by client. For a token a place is
+//! taken before the provider is asked about it, so that however many are sent at once no more
+//! than the limit are asked about.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -17,6 +18,7 @@ use governor::state::keyed::DashMapStateStore;
 use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use crate::App;
 use crate::client_address::network;
@@ -26,6 +28,7 @@ type Middleware = NoOpMiddleware<Duration>;
 type Shops = DashMapStateStore<String>;
 type PerShop = RateLimiter<String, Shops, LimitClock, Middleware>;
 type PerClient = RateLimiter<IpAddr, DashMapStateStore<IpAddr>, LimitClock, Middleware>;
+type PerKey = RateLimiter<Uuid, DashMapStateStore<Uuid>, LimitClock, Middleware>;
 type Whole = RateLimiter<NotKeyed, InMemoryState, LimitClock, Middleware>;
 
 /// Pages a minute and client, and how many of them may come at once. Enough for a family
@@ -33,8 +36,9 @@ type Whole = RateLimiter<NotKeyed, InMemoryState, LimitClock, Middleware>;
 const PAGES_PER_MINUTE: NonZeroU32 = NonZeroU32::new(60).unwrap();
 const PAGES_AT_ONCE: NonZeroU32 = NonZeroU32::new(30).unwrap();
 
-/// Worthless tokens a minute and client. The provider locks out who asks about too many.
-const WORTHLESS_TOKENS: u32 = 20;
+/// Worthless tokens, or API keys, a minute and client. The provider locks out who asks about
+/// too many tokens.
+const WORTHLESS: u32 = 20;
 pub const WORTHLESS_PERIOD: Duration = Duration::from_mins(1);
 /// By then the provider has mostly answered.
 const ANSWERED: Duration = Duration::from_secs(1);
@@ -44,47 +48,53 @@ pub struct Limits {
     clock: LimitClock,
     storefront: Option<PerShop>,
     payment: Option<Whole>,
+    api_keys: Option<PerKey>,
     pages: PerClient,
-    worthless: Mutex<HashMap<IpAddr, Worthless>>,
+    /// Of the identity provider.
+    pub tokens: Guesses,
+    /// API keys.
+    pub keys: Guesses,
 }
 
-/// A client's tokens.
-struct Worthless {
+/// What clients showed that turned out to be worth nothing.
+pub struct Guesses {
+    clock: LimitClock,
+    clients: Mutex<HashMap<IpAddr, Client>>,
+}
+
+/// A client's guesses.
+struct Client {
     /// When the period began.
     begun: Duration,
     /// How many turned out to be worth nothing in it.
     found: u32,
-    /// About how many the provider is asked just now.
+    /// About how many somebody is asked just now.
     asked: u32,
 }
 
-/// A place among a client's tokens that may turn out to be worth nothing.
+/// A place among a client's guesses that may turn out to be worth nothing. It is free again
+/// when it is dropped.
 pub struct Place<'a> {
-    limits: &'a Limits,
+    guesses: &'a Guesses,
     client: IpAddr,
 }
 
 impl Place<'_> {
-    /// The token is worth nothing.
+    /// It is worth nothing.
     pub fn worthless(self) {
-        let now = self.limits.clock.now();
-        let mut clients = self.limits.worthless();
-        if let Some(client) = clients.get_mut(&self.client) {
-            client.renew(now);
-            client.found += 1;
-        }
+        self.guesses.worthless(self.client);
     }
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        if let Some(client) = self.limits.worthless().get_mut(&self.client) {
+        if let Some(client) = self.guesses.clients().get_mut(&self.client) {
             client.asked = client.asked.saturating_sub(1);
         }
     }
 }
 
-impl Worthless {
+impl Client {
     fn renew(&mut self, now: Duration) {
         if now >= self.begun + WORTHLESS_PERIOD {
             (self.begun, self.found) = (now, 0);
@@ -94,14 +104,70 @@ impl Worthless {
     /// Whether one more may be asked about.
     fn admits(&mut self, now: Duration) -> Result<(), Error> {
         self.renew(now);
-        if self.found >= WORTHLESS_TOKENS {
+        if self.found >= WORTHLESS {
             let wait = (self.begun + WORTHLESS_PERIOD).saturating_sub(now);
             return Err(Error::RateLimited(wait));
         }
-        if self.found + self.asked >= WORTHLESS_TOKENS {
+        if self.found + self.asked >= WORTHLESS {
             return Err(Error::RateLimited(ANSWERED));
         }
         Ok(())
+    }
+}
+
+impl Guesses {
+    fn new(clock: LimitClock) -> Self {
+        Guesses {
+            clock,
+            clients: Mutex::default(),
+        }
+    }
+
+    /// Whether a client may guess once more.
+    pub fn admit(&self, client: IpAddr) -> Result<(), Error> {
+        match self.clients().get_mut(&network(client)) {
+            Some(client) => client.admits(self.clock.now()),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes a place for a guess about which somebody is to be asked.
+    pub fn ask(&self, client: IpAddr) -> Result<Place<'_>, Error> {
+        let client = network(client);
+        let mut clients = self.clients();
+        let of_client = self.of(&mut clients, client);
+        of_client.admits(self.clock.now())?;
+        of_client.asked += 1;
+        Ok(Place {
+            guesses: self,
+            client,
+        })
+    }
+
+    /// A guess was worth nothing.
+    pub fn worthless(&self, client: IpAddr) {
+        let mut clients = self.clients();
+        let of_client = self.of(&mut clients, network(client));
+        of_client.renew(self.clock.now());
+        of_client.found += 1;
+    }
+
+    fn of<'a>(&self, clients: &'a mut HashMap<IpAddr, Client>, client: IpAddr) -> &'a mut Client {
+        clients.entry(client).or_insert_with(|| Client {
+            begun: self.clock.now(),
+            found: 0,
+            asked: 0,
+        })
+    }
+
+    fn forget_idle(&self) {
+        let now = self.clock.now();
+        self.clients()
+            .retain(|_, client| client.asked > 0 || now < client.begun + WORTHLESS_PERIOD);
+    }
+
+    fn clients(&self) -> MutexGuard<'_, HashMap<IpAddr, Client>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -115,8 +181,11 @@ impl Limits {
                 .map(|quota| RateLimiter::new(quota, Shops::default(), clock.clone())),
             payment: quota(config.payment_rate)
                 .map(|quota| RateLimiter::direct_with_clock(quota, clock.clone())),
+            api_keys: quota(config.commerce_rate)
+                .map(|quota| RateLimiter::new(quota, DashMapStateStore::default(), clock.clone())),
             pages: RateLimiter::new(pages, DashMapStateStore::default(), clock.clone()),
-            worthless: Mutex::default(),
+            tokens: Guesses::new(clock.clone()),
+            keys: Guesses::new(clock.clone()),
             clock,
         }
     }
@@ -148,46 +217,18 @@ impl Limits {
             .map_err(|until| Error::RateLimited(until.wait_time_from(self.clock.now())))
     }
 
-    /// Whether a client may have one more token asked about.
-    pub fn unconfirmed_token(&self, client: IpAddr) -> Result<(), Error> {
-        match self.worthless().get_mut(&network(client)) {
-            Some(worthless) => worthless.admits(self.clock.now()),
-            None => Ok(()),
-        }
-    }
-
-    /// Takes a place for a token that the provider is to be asked about. It is free again when
-    /// it is dropped.
-    pub fn ask_about_token(&self, client: IpAddr) -> Result<Place<'_>, Error> {
-        let (client, begun) = (network(client), self.clock.now());
-        let mut clients = self.worthless();
-        let worthless = clients.entry(client).or_insert(Worthless {
-            begun,
-            found: 0,
-            asked: 0,
-        });
-        worthless.admits(begun)?;
-        worthless.asked += 1;
-        Ok(Place {
-            limits: self,
-            client,
-        })
-    }
-
-    fn forget_worthless(&self) {
-        let now = self.clock.now();
-        self.worthless()
-            .retain(|_, client| client.asked > 0 || now < client.begun + WORTHLESS_PERIOD);
-    }
-
-    fn worthless(&self) -> MutexGuard<'_, HashMap<IpAddr, Worthless>> {
-        self.worthless
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    /// Counts a call with an API key.
+    pub fn api_key(&self, id: Uuid) -> Result<(), Error> {
+        let Some(limiter) = &self.api_keys else {
+            return Ok(());
+        };
+        limiter
+            .check_key(&id)
+            .map_err(|until| Error::RateLimited(until.wait_time_from(self.clock.now())))
     }
 }
 
-/// Frees the state of shops, clients and tokens that have been quiet, once a minute.
+/// Frees the state of shops, keys, clients and tokens that have been quiet, once a minute.
 pub fn forget_idle(app: &Arc<App>, shutdown: &CancellationToken) {
     let app = Arc::downgrade(app);
     let shutdown = shutdown.clone();
@@ -201,8 +242,12 @@ pub fn forget_idle(app: &Arc<App>, shutdown: &CancellationToken) {
             if let Some(limiter) = &app.limits.storefront {
                 limiter.retain_recent();
             }
+            if let Some(limiter) = &app.limits.api_keys {
+                limiter.retain_recent();
+            }
             app.limits.pages.retain_recent();
-            app.limits.forget_worthless();
+            app.limits.tokens.forget_idle();
+            app.limits.keys.forget_idle();
             app.validations.forget_idle(&app);
         }
     });

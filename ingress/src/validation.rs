@@ -118,7 +118,7 @@ async fn current(app: &Arc<App>, entry: Arc<Token>, token: &str, client: Option<
             return (answer, false);
         }
         let place = match client.filter(|_| entry.known().person.is_none()) {
-            Some(client) => match of_app.limits.ask_about_token(client) {
+            Some(client) => match of_app.limits.tokens.ask(client) {
                 Ok(place) => Some(place),
                 Err(error) => return (Err(error), false),
             },
@@ -250,7 +250,7 @@ impl Validations {
         if let Some(entry) = self.lock().get(&key) {
             return Ok(entry.clone());
         }
-        app.limits.unconfirmed_token(client)?;
+        app.limits.tokens.admit(client)?;
         Ok(self.insert(app, key))
     }
 

@@ -22,6 +22,7 @@ pub use settings::{Given, Origin, SETTINGS, Setting, Settings};
 use crate::bus;
 use crate::logs::LogFormat;
 use crate::notification::Templates;
+use crate::origins::Origins;
 use crate::qr::{Level, QrConfig};
 use crate::signature::Secrets;
 use crate::sql;
@@ -86,6 +87,10 @@ pub struct Config {
     pub storefront_rate: u32,
     /// A second; 0: no limit.
     pub payment_rate: u32,
+    /// A second and API key; 0: no limit.
+    pub commerce_rate: u32,
+    /// Where buyers may be sent after a checkout.
+    pub return_origins: Origins,
     /// Zero: signatures do not age.
     pub payment_tolerance: Duration,
     pub qr: QrConfig,
@@ -288,6 +293,8 @@ impl<'a> Reader<'a> {
         let max_body = self.number("WEBHOOK_MAX_BODY_BYTES", 1024, 32 * 1024 * 1024);
         let storefront_rate = self.number("STOREFRONT_RATE_PER_SECOND", 0, 1_000_000);
         let payment_rate = self.number("PAYMENT_RATE_PER_SECOND", 0, 1_000_000);
+        let commerce_rate = self.number("COMMERCE_RATE_PER_SECOND", 0, 1_000_000);
+        let return_origins = self.return_origins(public_url.as_deref());
         let tolerance = self.number("PAYMENT_TOLERANCE_SECONDS", 0, 86_400);
         let qr = self.qr(public_url.as_deref());
         let public_pages = self.flag("PUBLIC_PAGES");
@@ -324,6 +331,8 @@ impl<'a> Reader<'a> {
             max_body_bytes: usize::try_from(max_body?).ok()?,
             storefront_rate: storefront_rate?,
             payment_rate: payment_rate?,
+            commerce_rate: commerce_rate?,
+            return_origins: return_origins?,
             payment_tolerance: Duration::from_secs(u64::from(tolerance?)),
             qr: qr?,
             public_pages: public_pages?,
@@ -452,6 +461,20 @@ impl<'a> Reader<'a> {
             return None;
         }
         Some(shops)
+    }
+
+    fn return_origins(&mut self, public_url: Option<&str>) -> Option<Origins> {
+        const NAME: &str = "CHECKOUT_RETURN_ORIGINS";
+        if self.settings.get(NAME).is_none() {
+            return public_url.map(Origins::of_public_url);
+        }
+        let text = self.text(NAME)?;
+        let origins = Origins::read(&text);
+        if let Err(wrong) = &origins {
+            let what = format!("has {wrong:?}; it must be origins like https://shop.example");
+            self.wrong(NAME, what);
+        }
+        origins.ok()
     }
 
     /// An API needs its address and its credential; without both it is not used.

@@ -191,6 +191,16 @@ pub const SETTINGS: &[Setting] = &[
         "Payment events a second; 0: no limit",
     ),
     setting(
+        "COMMERCE_RATE_PER_SECOND",
+        Some("50"),
+        "Calls a second per API key; 0: no limit",
+    ),
+    setting(
+        "CHECKOUT_RETURN_ORIGINS",
+        None,
+        "Origins of return_url, separated by commas. Unset: PUBLIC_URL's and this machine's",
+    ),
+    setting(
         "PAYMENT_TOLERANCE_SECONDS",
         Some("300"),
         "Age at which a payment signature is refused; 0: never",
@@ -282,6 +292,7 @@ pub const SETTINGS: &[Setting] = &[
 const PREFIXES: &[&str] = &[
     "AUTH_",
     "COMMERCE_",
+    "CHECKOUT_",
     "WEBHOOK_",
     "STOREFRONT_",
     "PAYMENT_",

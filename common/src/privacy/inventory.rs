@@ -22,6 +22,7 @@ pub const ACCOUNTS: &[(&str, &str)] = &[
 /// Hashes and ciphertexts of what is not stored itself, and keys.
 pub const SEALED: &[(&str, &str)] = &[
     ("api_keys", "hash"),
+    ("checkouts", "idempotency_key request_key"),
     ("pacts", "id"),
     ("device_codes", "hash token"),
     ("device_code_requests", "client"),
@@ -66,7 +67,15 @@ pub const PLAIN: &[(&str, &str)] = &[
         "events",
         "id kind shop object_id body created_at published_at",
     ),
-    ("api_keys", "id created_at expires_at revoked_at"),
+    (
+        "api_keys",
+        "id created_at expires_at revoked_at scopes shops last_used_at",
+    ),
+    (
+        "checkouts",
+        "id api_key_id pact_id order_id items state refusal session_id url expires_at created_at \
+         updated_at",
+    ),
     (
         "shipments",
         "shop order_id id version_at version_tie status carrier lines updated_at",

@@ -38,6 +38,11 @@ const ALL: &[(i64, &str, &str)] = &[
         "privacy",
         include_str!("../../../migrations/0005_privacy.sql"),
     ),
+    (
+        6,
+        "commerce",
+        include_str!("../../../migrations/0006_commerce.sql"),
+    ),
 ];
 
 /// Applies what is missing. Safe to call from several processes at once.

@@ -315,7 +315,8 @@ pub enum Found {
     Several,
 }
 
-pub async fn find(db: &Db, id: i64, shop: Option<&str>) -> Result<Found> {
+/// Looks in these shops; None: in all.
+pub async fn find(db: &Db, id: i64, shops: Option<Vec<String>>) -> Result<Found> {
     let rows = db
         .query(
             "select orders.shop as shop, orders.id as id, orders.name as name,
@@ -343,12 +344,13 @@ pub async fn find(db: &Db, id: i64, shop: Option<&str>) -> Result<Found> {
              left join qr_codes
                on qr_codes.shop = orders.shop and qr_codes.order_id = orders.id
               and qr_codes.kind = $3
-             where orders.id = $1 and ($2 is null or orders.shop = $2)
+             where orders.id = $1 and ($2 = 1 or orders.shop in ($4..))
              limit 2",
         )
         .bind(id)
-        .bind(shop)
+        .bind(i64::from(shops.is_none()))
         .bind(qr_codes::TRACKING)
+        .bind(shops.unwrap_or_default())
         .fetch_all()
         .await?;
     match rows.as_slice() {

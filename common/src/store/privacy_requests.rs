@@ -166,6 +166,8 @@ pub struct Filter {
     pub state: Option<State>,
     pub topic: Option<Topic>,
     pub shop: Option<String>,
+    /// Only those of these shops; None: of all.
+    pub shops: Option<Vec<String>>,
     /// Only those that are neither done nor cancelled.
     pub open: bool,
 }
@@ -195,6 +197,7 @@ pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Entry>> {
                and ($2 = '' or privacy_requests.topic = $2)
                and ($3 = '' or privacy_requests.shop = $3)
                and ($4 = 0 or privacy_requests.finished_at is null)
+               and ($6 = 1 or privacy_requests.shop in ($7..))
              order by privacy_requests.due_at, privacy_requests.id
              limit $5",
         )
@@ -203,6 +206,8 @@ pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Entry>> {
         .bind(filter.shop.as_deref().unwrap_or_default())
         .bind(i64::from(filter.open))
         .bind(limit)
+        .bind(i64::from(filter.shops.is_none()))
+        .bind(filter.shops.clone().unwrap_or_default())
         .fetch_all()
         .await?;
     rows.iter().map(read).collect()

@@ -10,32 +10,14 @@ use axum::http::header;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use common::store::orders::{self, Found};
-use common::store::{api_keys, qr_codes, shipments};
+use common::store::{qr_codes, shipments};
 use serde::Deserialize;
 
 use crate::App;
+use crate::api_key::{Holder, OrdersRead};
 use crate::error::Error;
 
-/// An API key was shown and may be used now.
-pub struct ApiKey {
-    pub name: String,
-}
-
-impl FromRequestParts<Arc<App>> for ApiKey {
-    type Rejection = Error;
-
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Error> {
-        let header = parts.headers.get(header::AUTHORIZATION);
-        let key = header
-            .and_then(|value| value.to_str().ok())
-            .and_then(|value| value.split_once(' '))
-            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
-            .map(|(_, key)| key.trim())
-            .ok_or(Error::ApiKey)?;
-        let known = api_keys::authenticate(&app.db, key, app.clock.now()).await?;
-        known.map(|name| ApiKey { name }).ok_or(Error::ApiKey)
-    }
-}
+type Key = Holder<OrdersRead>;
 
 /// The order that a request names by its path and, where needed, `?shop=`.
 pub struct Wanted {
@@ -71,31 +53,31 @@ impl FromRequestParts<Arc<App>> for Wanted {
 
 /// The order's state. `?shop=` is needed when several shops have an order with this id.
 pub async fn show(
-    _key: ApiKey,
+    key: Key,
     State(app): State<Arc<App>>,
     wanted: Wanted,
 ) -> Result<Response, Error> {
-    let order = find(&app, wanted).await?;
+    let order = find(&app, &key, wanted).await?;
     Ok(Json(order.view(&app.config.public_url)).into_response())
 }
 
 /// The order's tracking link, as it was when the order came.
 pub async fn qr_png(
-    _key: ApiKey,
+    key: Key,
     State(app): State<Arc<App>>,
     wanted: Wanted,
 ) -> Result<Response, Error> {
-    let (_, png) = order_code(&app, wanted).await?;
+    let (_, png) = order_code(&app, &key, wanted).await?;
     Ok(picture("image/png", png))
 }
 
 /// Drawn from the stored link, so that it leads where the PNG leads.
 pub async fn qr_svg(
-    _key: ApiKey,
+    key: Key,
     State(app): State<Arc<App>>,
     wanted: Wanted,
 ) -> Result<Response, Error> {
-    let (url, _) = order_code(&app, wanted).await?;
+    let (url, _) = order_code(&app, &key, wanted).await?;
     svg(&app, &url)
 }
 
@@ -120,22 +102,22 @@ impl FromRequestParts<Arc<App>> for Parcel {
 }
 
 pub async fn parcel_qr_png(
-    _key: ApiKey,
+    key: Key,
     State(app): State<Arc<App>>,
     wanted: Wanted,
     parcel: Parcel,
 ) -> Result<Response, Error> {
-    let (_, png) = parcel_code(&app, wanted, &parcel).await?;
+    let (_, png) = parcel_code(&app, &key, wanted, &parcel).await?;
     Ok(picture("image/png", png))
 }
 
 pub async fn parcel_qr_svg(
-    _key: ApiKey,
+    key: Key,
     State(app): State<Arc<App>>,
     wanted: Wanted,
     parcel: Parcel,
 ) -> Result<Response, Error> {
-    let (url, _) = parcel_code(&app, wanted, &parcel).await?;
+    let (url, _) = parcel_code(&app, &key, wanted, &parcel).await?;
     svg(&app, &url)
 }
 
@@ -148,8 +130,8 @@ fn svg(app: &App, url: &str) -> Result<Response, Error> {
     Ok(picture("image/svg+xml", symbol.svg()))
 }
 
-async fn order_code(app: &App, wanted: Wanted) -> Result<(String, Vec<u8>), Error> {
-    let order = find(app, wanted).await?;
+async fn order_code(app: &App, key: &Key, wanted: Wanted) -> Result<(String, Vec<u8>), Error> {
+    let order = find(app, key, wanted).await?;
     qr_codes::find(&app.db, &order.shop, order.id, qr_codes::TRACKING)
         .await?
         .ok_or(Error::QrNotFound)
@@ -157,18 +139,25 @@ async fn order_code(app: &App, wanted: Wanted) -> Result<(String, Vec<u8>), Erro
 
 async fn parcel_code(
     app: &App,
+    key: &Key,
     wanted: Wanted,
     parcel: &Parcel,
 ) -> Result<(String, Vec<u8>), Error> {
-    let order = find(app, wanted).await?;
+    let order = find(app, key, wanted).await?;
     let number = parcel.tracking_number.as_str();
     shipments::code(&app.db, &order.shop, order.id, number)
         .await?
         .ok_or(Error::QrNotFound)
 }
 
-async fn find(app: &App, wanted: Wanted) -> Result<orders::StoredOrder, Error> {
-    match orders::find(&app.db, wanted.id, wanted.shop.as_deref()).await? {
+/// An order of a shop that the key does not open is not there.
+async fn find(app: &App, key: &Key, wanted: Wanted) -> Result<orders::StoredOrder, Error> {
+    let shops = match (wanted.shop, &key.shops.0) {
+        (Some(shop), _) if !key.shops.have(&shop) => return Err(Error::OrderNotFound),
+        (Some(shop), _) => Some(vec![shop]),
+        (None, opened) => opened.clone(),
+    };
+    match orders::find(&app.db, wanted.id, shops).await? {
         Found::One(order) => Ok(*order),
         Found::None => Err(Error::OrderNotFound),
         Found::Several => Err(Error::OrderAmbiguous),

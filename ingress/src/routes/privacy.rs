@@ -10,6 +10,7 @@ use axum::extract::{FromRequestParts, Path, Query, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderName, header};
 use axum::response::{IntoResponse, Response};
+use common::api_key::Shops;
 use common::clock::Timestamp;
 use common::exports::Exports;
 use common::privacy::link;
@@ -20,8 +21,8 @@ use serde::Deserialize;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::orders::ApiKey;
 use crate::App;
+use crate::api_key::{Holder, PrivacyRead, PrivacyWrite};
 use crate::error::Error;
 
 /// How long reading an export may take: it may be on another machine.
@@ -74,6 +75,7 @@ impl FromRequestParts<Arc<App>> for Wanted {
                 state: state.map_err(|_| Error::PrivacyQuery)?,
                 topic: None,
                 shop: given.shop.map(|shop| shop.to_ascii_lowercase()),
+                shops: None,
                 open: given.state.is_none(),
             },
             limit,
@@ -83,52 +85,56 @@ impl FromRequestParts<Arc<App>> for Wanted {
 
 /// Requests by their deadlines, the nearest first; without `?state=` those that are open.
 pub async fn list(
-    _key: ApiKey,
+    key: Holder<PrivacyRead>,
     State(app): State<Arc<App>>,
     wanted: Wanted,
 ) -> Result<Response, Error> {
-    let requests = privacy_requests::list(&app.db, &wanted.filter, wanted.limit).await?;
+    let filter = Filter {
+        shops: key.shops.0,
+        ..wanted.filter
+    };
+    let requests = privacy_requests::list(&app.db, &filter, wanted.limit).await?;
     Ok(Json(json!({ "requests": requests })).into_response())
 }
 
 /// A request and its entries in the audit.
 pub async fn show(
-    _key: ApiKey,
+    key: Holder<PrivacyRead>,
     State(app): State<Arc<App>>,
     RequestId(id): RequestId,
 ) -> Result<Response, Error> {
-    shown(&app, id).await
+    shown(&app, &key.shops, id).await
 }
 
 /// Starts a request again that was given up, and answers what it is then.
 pub async fn retry(
-    key: ApiKey,
+    key: Holder<PrivacyWrite>,
     State(app): State<Arc<App>>,
     RequestId(id): RequestId,
 ) -> Result<Response, Error> {
-    change(&app, key, id, Change::Retry).await?;
-    shown(&app, id).await
+    change(&app, &key, id, Change::Retry).await?;
+    shown(&app, &key.shops, id).await
 }
 
 /// Cancels the erasure of a shop that is held, and answers what it is then.
 pub async fn cancel(
-    key: ApiKey,
+    key: Holder<PrivacyWrite>,
     State(app): State<Arc<App>>,
     RequestId(id): RequestId,
 ) -> Result<Response, Error> {
-    change(&app, key, id, Change::Cancel).await?;
-    shown(&app, id).await
+    change(&app, &key, id, Change::Cancel).await?;
+    shown(&app, &key.shops, id).await
 }
 
 /// A link to the export for somebody without an API key.
 pub async fn link_export(
-    key: ApiKey,
+    key: Holder<PrivacyWrite>,
     State(app): State<Arc<App>>,
     RequestId(id): RequestId,
 ) -> Result<Response, Error> {
     let expires = app.clock.now().plus(link::PERIOD).unix_seconds();
     let expires_at = Timestamp::from_unix_seconds(expires);
-    change(&app, key, id, Change::Link(expires_at)).await?;
+    change(&app, &key, id, Change::Link(expires_at)).await?;
     let path = link::path(&app.keys, id, expires);
     let url = format!("{}{path}", app.config.public_url);
     let headers = [(header::CACHE_CONTROL, "no-store")];
@@ -195,10 +201,20 @@ enum Change {
 }
 
 /// In a task of its own: no client may cancel a write.
-async fn change(app: &Arc<App>, key: ApiKey, id: Uuid, change: Change) -> Result<(), Error> {
+async fn change(
+    app: &Arc<App>,
+    key: &Holder<PrivacyWrite>,
+    id: Uuid,
+    change: Change,
+) -> Result<(), Error> {
+    let entry = privacy_requests::find(&app.db, id).await?;
+    // A request never changes its shop.
+    if !entry.is_some_and(|entry| key.shops.have(&entry.shop)) {
+        return Err(Error::PrivacyRequestNotFound);
+    }
     let app = app.clone();
+    let actor = format!("key:{}", key.name);
     let done = task::finish("privacy request", async move {
-        let actor = format!("key:{}", key.name);
         let by = by(&app, &actor);
         match change {
             Change::Retry => privacy_requests::retry(&app.db, by, id).await,
@@ -217,8 +233,10 @@ fn by<'a>(app: &'a App, actor: &'a str) -> By<'a> {
     }
 }
 
-async fn shown(app: &App, id: Uuid) -> Result<Response, Error> {
+/// A request of a shop that the key does not open is not there.
+async fn shown(app: &App, shops: &Shops, id: Uuid) -> Result<Response, Error> {
     let history = privacy_requests::history(&app.db, id).await?;
+    let history = history.filter(|history| shops.have(&history.entry.shop));
     let history = history.ok_or(Error::PrivacyRequestNotFound)?;
     Ok(Json(history).into_response())
 }

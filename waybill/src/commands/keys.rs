@@ -1,52 +1,111 @@
-//! `waybill keys`: API keys for the commerce API.
+//! `waybill keys`: API keys for the commerce API. A key itself is shown once, when it is made.
 
 use std::time::Duration;
 
-use anyhow::Result;
-use common::clock::Clock;
+use anyhow::{Result, bail};
+use common::api_key::{self, Rights, Scope, Shops, State};
+use common::clock::{Clock, Timestamp};
 use common::config::Settings;
-use common::store::api_keys;
+use common::sql::Db;
+use common::store::api_keys::{self, Entry};
+use common::store::orders::CHECKOUT;
 use serde_json::json;
+use uuid::Uuid;
 
 use crate::commands::{database, misused};
-use crate::table;
+use crate::table::{self, Table};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// Make a key and print it, once: only its hash is kept
-    Create {
-        /// What the key is for
-        name: String,
-        /// End it after so many days
-        #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=3650))]
-        expires_in_days: Option<u32>,
+    ///
+    /// Without --scope and --shop it may do everything, also what later versions add. Give each
+    /// program a key of its own with as little as it needs, so that it can be revoked alone.
+    Create(CreateArguments),
+    /// List keys: what they may do, how long they last, when they were last used
+    List {
+        /// Also those that are revoked or expired
+        #[arg(long)]
+        all: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
+    /// End a key for good, at once
+    Revoke {
+        /// Its id, from `waybill keys list`, or its name
+        #[arg(value_name = "ID OR NAME")]
+        key: String,
+    },
+}
+
+#[derive(clap::Args)]
+pub struct CreateArguments {
+    /// What the key is for
+    name: String,
+    /// What it may do; repeat it for several. orders:read, checkout:write, qr:write,
+    /// privacy:read, privacy:write. Without it: everything
+    #[arg(long, value_name = "SCOPE")]
+    scope: Vec<Scope>,
+    /// A shop domain whose orders and privacy requests it opens; repeat it for several. Orders
+    /// of checkouts are of the shop `checkout`. Without it: all shops
+    #[arg(long, value_name = "DOMAIN", value_parser = api_key::shop)]
+    shop: Vec<String>,
+    /// End it after so many days
+    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=3650))]
+    expires_in_days: Option<u32>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
-    let Command::Create {
+    match command {
+        Command::Create(arguments) => create(settings, arguments).await,
+        Command::List { all, json } => {
+            let db = database(settings).await?;
+            let keys = api_keys::list(&db, Clock::system().now()).await?;
+            db.close().await;
+            list(keys, all, json)
+        }
+        Command::Revoke { key } => {
+            let db = database(settings).await?;
+            let done = revoke(&db, &key).await;
+            db.close().await;
+            table::print(&done?)
+        }
+    }
+}
+
+async fn create(settings: &Settings, arguments: CreateArguments) -> Result<()> {
+    let CreateArguments {
         name,
         expires_in_days,
         json,
-    } = command;
-    if name.trim().is_empty() || name == api_keys::DEVELOPMENT {
+        ..
+    } = &arguments;
+    if name.trim().is_empty() || name == api_keys::DEVELOPMENT || name.contains(char::is_control) {
         return Err(misused(format!(
             "{name:?} cannot be the name of a key; choose another"
         )));
     }
+    let rights = rights(&arguments)?;
     let clock = Clock::system();
-    let expires_at =
-        expires_in_days.map(|days| clock.now().plus(Duration::from_hours(u64::from(days) * 24)));
+    let life = |days: u32| Duration::from_hours(u64::from(days) * 24);
+    let expires_at = expires_in_days.map(|days| clock.now().plus(life(days)));
     let db = database(settings).await?;
     let mut tx = db.begin().await?;
-    let key = api_keys::create(&mut tx, &clock, &name, expires_at).await?;
+    let key = api_keys::create(&mut tx, &clock, name, expires_at, &rights).await?;
     tx.commit().await?;
     db.close().await;
-    if json {
-        return table::print_json(&json!({ "name": name, "key": key, "expires_at": expires_at }));
+    if *json {
+        return table::print_json(&json!({
+            "name": name,
+            "key": key,
+            "scopes": rights.scopes,
+            "shops": rights.shops,
+            "expires_at": expires_at,
+        }));
     }
     table::print(&format!("{key}\n"))?;
     eprintln!(
@@ -54,4 +113,117 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
         &key[..6]
     );
     Ok(())
+}
+
+fn rights(arguments: &CreateArguments) -> Result<Rights> {
+    let listed = |mut shops: Vec<String>| {
+        shops.sort_unstable();
+        shops.dedup();
+        (!shops.is_empty()).then_some(shops)
+    };
+    let mut scopes = arguments.scope.clone();
+    scopes.sort_unstable();
+    scopes.dedup();
+    let rights = Rights {
+        scopes: (!scopes.is_empty()).then_some(scopes),
+        shops: Shops(listed(arguments.shop.clone())),
+    };
+    if arguments.scope.contains(&Scope::CheckoutWrite) && !rights.shops.have(CHECKOUT) {
+        return Err(misused(
+            "a checkout makes an order of the shop `checkout`, which this key could not touch: \
+             add --shop checkout",
+        ));
+    }
+    Ok(rights)
+}
+
+fn list(mut keys: Vec<Entry>, all: bool, json: bool) -> Result<()> {
+    let before = keys.len();
+    keys.retain(|key| all || key.state == State::Active);
+    if json {
+        return table::print_json(&keys);
+    }
+    let hidden = before - keys.len();
+    if keys.is_empty() && hidden > 0 {
+        return table::print(&format!(
+            "No key can be used now; {hidden} revoked or expired: waybill keys list --all\n"
+        ));
+    }
+    if keys.is_empty() {
+        return table::print("No keys. Make one: waybill keys create <name>\n");
+    }
+    let mut rows = Table::new([
+        "ID",
+        "NAME",
+        "STATE",
+        "SCOPES",
+        "SHOPS",
+        "CREATED",
+        "EXPIRES",
+        "LAST USED",
+    ]);
+    let minute = |at: Option<Timestamp>, none: &str| match at {
+        Some(at) => at.to_string().chars().take(16).collect(),
+        None => none.to_owned(),
+    };
+    for key in keys {
+        let scopes = key.rights.scopes.map(|scopes| {
+            let names: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
+            names.join(",")
+        });
+        rows.row([
+            key.id.to_string(),
+            key.name,
+            key.state.as_str().to_owned(),
+            scopes.unwrap_or_else(|| "all".to_owned()),
+            key.rights
+                .shops
+                .0
+                .map_or("all".to_owned(), |shops| shops.join(",")),
+            minute(Some(key.created_at), ""),
+            minute(key.expires_at, "never"),
+            minute(key.last_used_at, "never"),
+        ]);
+    }
+    table::print(&rows.render())
+}
+
+async fn revoke(db: &Db, wanted: &str) -> Result<String> {
+    let now = Clock::system().now();
+    let keys = api_keys::list(db, now).await?;
+    let id = Uuid::parse_str(wanted).ok();
+    let mut meant: Vec<&Entry> = keys.iter().filter(|key| Some(key.id) == id).collect();
+    if meant.is_empty() {
+        meant = keys.iter().filter(|key| key.name == wanted).collect();
+        // One that was revoked before does not make the name of another ambiguous.
+        meant.sort_by_key(|key| key.state == State::Revoked);
+        meant.truncate(
+            meant
+                .partition_point(|key| key.state != State::Revoked)
+                .max(1),
+        );
+    }
+    let key = match meant.as_slice() {
+        [key] => *key,
+        [] => bail!("there is no key {wanted:?} here; `waybill keys list --all` shows them"),
+        several => {
+            let ids: Vec<String> = several.iter().map(|key| format!("  {}", key.id)).collect();
+            bail!(
+                "{} keys are named {wanted:?}; revoke the one you mean by its id:\n{}",
+                several.len(),
+                ids.join("\n")
+            );
+        }
+    };
+    let mut tx = db.begin().await?;
+    let revoked = api_keys::revoke(&mut tx, key.id, now).await?;
+    tx.commit().await?;
+    Ok(if revoked {
+        format!(
+            "Key {} ({}) is revoked; it opens nothing any more.\n",
+            key.id, key.name
+        )
+    } else {
+        format!("Key {} ({}) was revoked before.\n", key.id, key.name)
+    })
 }

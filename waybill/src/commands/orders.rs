@@ -27,7 +27,7 @@ pub enum Command {
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     let Command::Show { id, shop, json } = command;
     let db = database(settings).await?;
-    let found = orders::find(&db, id, shop.as_deref()).await?;
+    let found = orders::find(&db, id, shop.map(|shop| vec![shop])).await?;
     db.close().await;
     match found {
         Found::One(order) if json => table::print_json(&order.view(&Config::public_url(settings)?)),

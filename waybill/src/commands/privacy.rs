@@ -166,6 +166,7 @@ async fn list(db: &Db, arguments: ListArguments, now: Timestamp) -> Result<()> {
         state: arguments.state,
         topic: arguments.topic,
         shop: arguments.shop.map(|shop| shop.to_ascii_lowercase()),
+        shops: None,
         open: arguments.state.is_none() && !arguments.all,
     };
     let requests = privacy_requests::list(db, &filter, arguments.limit).await?;

@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 
 use anyhow::{Context, Result};
+use common::api_key::Rights;
 use common::clock::Clock;
 use common::config::{
     Config, DEVELOPMENT_PAYMENT_SECRET, DEVELOPMENT_STOREFRONT_SECRET, Mode, Settings,
@@ -138,7 +139,8 @@ async fn development_key(db: &Db, clock: &Clock) -> Result<String> {
     let mut tx = db.begin().await?;
     api_keys::delete(&mut tx, api_keys::DEVELOPMENT).await?;
     let expires_at = clock.now().plus(DEVELOPMENT_KEY_LIFE);
-    let key = api_keys::create(&mut tx, clock, api_keys::DEVELOPMENT, Some(expires_at)).await?;
+    let (name, rights) = (api_keys::DEVELOPMENT, Rights::default());
+    let key = api_keys::create(&mut tx, clock, name, Some(expires_at), &rights).await?;
     tx.commit().await?;
     Ok(key)
 }

@@ -225,7 +225,7 @@ async fn find_order(db: &Db, job: &Summary) -> Result<Option<StoredOrder>> {
     let Some(id) = job.object_id.as_ref().and_then(|id| id.parse().ok()) else {
         return Ok(None);
     };
-    match orders::find(db, id, job.shop.as_deref()).await? {
+    match orders::find(db, id, job.shop.clone().map(|shop| vec![shop])).await? {
         Found::One(order) => Ok(Some(*order)),
         Found::None | Found::Several => Ok(None),
     }

@@ -5,6 +5,7 @@
 
 mod support;
 
+mod api_keys;
 mod checkout;
 mod command;
 mod deadlines;

@@ -234,7 +234,7 @@ async fn heavy_a_thousand_payments_survive_a_storm_with_a_worker_killed_every_tw
 
         // The order.
         let (shop, order_id) = (shop(nth), order(nth));
-        let found = orders::find(&db, order_id, Some(&shop)).await.unwrap();
+        let found = orders::find(&db, order_id, Some(vec![shop])).await.unwrap();
         let orders::Found::One(order) = found else {
             panic!("order {order_id} is there");
         };

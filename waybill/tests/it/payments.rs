@@ -477,7 +477,10 @@ async fn a_checkout_session_makes_an_order_that_its_payment_pays() {
         ("cs_6", None),
     ] {
         let (shop, id) = checkout_key(name);
-        match orders::find(db, id, Some(&shop)).await.unwrap() {
+        match orders::find(db, id, Some(vec![shop.clone()]))
+            .await
+            .unwrap()
+        {
             orders::Found::One(order) => {
                 let is = order
                     .financial_status

@@ -17,6 +17,7 @@ pub mod storm;
 use std::sync::Arc;
 use std::time::Duration;
 
+use common::api_key::Rights;
 use common::bus::Bus;
 use common::clock::{Clock, Timestamp};
 use common::config::{Config, Mode, Settings};
@@ -65,6 +66,7 @@ pub fn service() -> Options {
         settings: vec![
             ("STOREFRONT_RATE_PER_SECOND", "0".into()),
             ("PAYMENT_RATE_PER_SECOND", "0".into()),
+            ("COMMERCE_RATE_PER_SECOND", "0".into()),
         ],
         workers: true,
         clock: Clock::system(),
@@ -240,10 +242,14 @@ impl Service {
         self.client.post(format!("{}{path}", self.url))
     }
 
-    /// A new API key.
+    /// A new API key that may do everything.
     pub async fn api_key(&self) -> String {
+        self.api_key_for("test", &Rights::default()).await
+    }
+
+    pub async fn api_key_for(&self, name: &str, rights: &Rights) -> String {
         let mut tx = self.db().begin().await.unwrap();
-        let key = api_keys::create(&mut tx, self.clock(), "test", None)
+        let key = api_keys::create(&mut tx, self.clock(), name, None, rights)
             .await
             .unwrap();
         tx.commit().await.unwrap();

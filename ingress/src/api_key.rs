@@ -1,0 +1,154 @@
+//! API keys as an extractor: a handler that has a [`Holder`] was called with a key that may be
+//! used now, has the scope that the handler names, and is within its limit.
+//!
+//! Every key is looked up by its hash, be it malformed or missing, so that all those that open
+//! nothing are answered alike and in the same time. What is remembered of a key here says only
+//! that it was good lately: it is asked about each time, so a revoked one opens nothing at once.
+
+use std::collections::HashMap;
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::extract::FromRequestParts;
+use axum::http::header;
+use axum::http::request::Parts;
+use common::api_key::{Scope, Shops};
+use common::clock::Timestamp;
+use common::store::api_keys::{self, Known, USE_NOTED};
+use common::task;
+use uuid::Uuid;
+
+use crate::App;
+use crate::client_address;
+use crate::database::READ_DEADLINE;
+use crate::error::Error;
+
+/// What a handler asks of a key.
+pub trait Needs {
+    const SCOPE: Scope;
+}
+
+pub struct OrdersRead;
+pub struct CheckoutWrite;
+pub struct QrWrite;
+pub struct PrivacyRead;
+pub struct PrivacyWrite;
+
+impl Needs for OrdersRead {
+    const SCOPE: Scope = Scope::OrdersRead;
+}
+
+impl Needs for CheckoutWrite {
+    const SCOPE: Scope = Scope::CheckoutWrite;
+}
+
+impl Needs for QrWrite {
+    const SCOPE: Scope = Scope::QrWrite;
+}
+
+impl Needs for PrivacyRead {
+    const SCOPE: Scope = Scope::PrivacyRead;
+}
+
+impl Needs for PrivacyWrite {
+    const SCOPE: Scope = Scope::PrivacyWrite;
+}
+
+/// The holder of a key that has the scope.
+pub struct Holder<N> {
+    pub id: Uuid,
+    pub name: String,
+    pub shops: Shops,
+    scope: PhantomData<fn() -> N>,
+}
+
+impl<N: Needs> FromRequestParts<Arc<App>> for Holder<N> {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Error> {
+        let known = authenticate(app, parts).await?;
+        if !known.rights.include(N::SCOPE) {
+            return Err(Error::MissingScope(N::SCOPE));
+        }
+        Ok(Holder {
+            id: known.id,
+            name: known.name,
+            shops: known.rights.shops,
+            scope: PhantomData,
+        })
+    }
+}
+
+async fn authenticate(app: &Arc<App>, parts: &Parts) -> Result<Known, Error> {
+    let key = bearer(parts).unwrap_or_default();
+    let hash = api_keys::hash(key);
+    let trusted = &app.config.trusted_proxies;
+    let client = client_address::of(&parts.extensions, &parts.headers, trusted);
+    if !app.api_keys.was_good(&hash) {
+        app.limits.keys.admit(client)?;
+    }
+    let now = app.clock.now();
+    let asked = api_keys::authenticate(&app.db, hash, now);
+    let asked = tokio::time::timeout(READ_DEADLINE, asked).await;
+    let Some(known) = asked.map_err(|_| Error::Unavailable)?? else {
+        app.api_keys.forget(&hash);
+        app.limits.keys.worthless(client);
+        return Err(Error::ApiKey);
+    };
+    if app.api_keys.is_first_use_of_minute(hash, &known, now) {
+        note_use(app, known.id, now);
+    }
+    app.limits.api_key(known.id)?;
+    Ok(known)
+}
+
+/// The one bearer token of a request.
+fn bearer(parts: &Parts) -> Option<&str> {
+    let mut values = parts.headers.get_all(header::AUTHORIZATION).into_iter();
+    let (Some(value), None) = (values.next(), values.next()) else {
+        return None;
+    };
+    let (scheme, key) = value.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
+}
+
+/// Beside the answer: nobody waits for it, and if it fails the next minute tries again.
+fn note_use(app: &Arc<App>, id: Uuid, now: Timestamp) {
+    let app = app.clone();
+    task::spawn("use of an API key", async move {
+        if let Err(error) = api_keys::note_use(&app.db, id, now).await {
+            tracing::debug!(%error, "the use of an API key was not noted");
+        }
+    });
+}
+
+/// Keys that were good when they were last shown, and when their use was noted. There are no
+/// more of them than the table has.
+#[derive(Default)]
+pub struct ApiKeys {
+    good: Mutex<HashMap<[u8; 32], Timestamp>>,
+}
+
+impl ApiKeys {
+    fn was_good(&self, hash: &[u8; 32]) -> bool {
+        self.good().contains_key(hash)
+    }
+
+    fn forget(&self, hash: &[u8; 32]) {
+        self.good().remove(hash);
+    }
+
+    /// True once a minute; also when another process has noted the use of this minute, which
+    /// then changes nothing.
+    fn is_first_use_of_minute(&self, hash: [u8; 32], known: &Known, now: Timestamp) -> bool {
+        let mut good = self.good();
+        let noted = good.get(&hash).copied().max(known.last_used_at);
+        let is_first = noted.is_none_or(|noted| now.since(noted) >= USE_NOTED);
+        good.insert(hash, if is_first { now } else { noted.unwrap_or(now) });
+        is_first
+    }
+
+    fn good(&self) -> MutexGuard<'_, HashMap<[u8; 32], Timestamp>> {
+        self.good.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
