@@ -60,7 +60,7 @@ pub struct QrConfig {
 }
 
 /// A setting that cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum QrConfigError {
     #[error(
         "base_url must be an http or https address in printable ASCII without query and fragment"
@@ -74,9 +74,9 @@ pub enum QrConfigError {
     Picture(u32),
 }
 
-/// Why there is no QR code. Each of these is COMMERCE_008 and HTTP 422, and
-/// its text is meant for the caller.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+/// Why there is no QR code. Each of these is HTTP 422, and its text is meant
+/// for the caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum QrError {
     /// Nothing is left of the named field once line breaks are stripped.
     #[error("{0} must be a non-empty string")]
@@ -97,6 +97,10 @@ pub enum QrError {
     AmountTooLarge,
     #[error("currency must be three letters such as USD")]
     Currency,
+    #[error("currency must be USD, EUR, GBP or MXN")]
+    CurrencyNotSupported,
+    #[error("kind must be order, payment, package or custom")]
+    UnknownKind,
     #[error("error_correction must be L, M, Q or H")]
     UnknownLevel,
     #[error("format must be PNG or SVG")]
@@ -111,6 +115,26 @@ pub enum QrError {
         capacity: usize,
         level: Level,
     },
+}
+
+impl QrError {
+    /// The application code of the spec's table.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::AmountNotPositive
+            | Self::AmountNotPlain
+            | Self::AmountDecimals
+            | Self::AmountTooLarge => "COMMERCE_001",
+            Self::Currency | Self::CurrencyNotSupported => "COMMERCE_002",
+            Self::Empty(_)
+            | Self::TooLong(_)
+            | Self::DotSegment(_)
+            | Self::UnknownKind
+            | Self::UnknownLevel
+            | Self::UnknownFormat
+            | Self::Capacity { .. } => "COMMERCE_008",
+        }
+    }
 }
 
 impl QrConfig {
@@ -159,6 +183,17 @@ impl QrConfig {
             level,
             ..self.clone()
         }
+    }
+
+    /// The same with boxes or a border of another size.
+    pub fn sized(
+        &self,
+        box_size: Option<u32>,
+        border: Option<u32>,
+    ) -> Result<Self, Vec<QrConfigError>> {
+        let box_size = box_size.unwrap_or(self.box_size);
+        let border = border.unwrap_or(self.border);
+        Self::new(&self.base_url, box_size, border, self.level)
     }
 
     /// `/orders/<order_id>/track`

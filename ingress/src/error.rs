@@ -2,12 +2,14 @@
 //!
 //! Texts are for the sender and say what to do; nothing internal is in them.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use common::api_key::Scope;
+use common::qr::{QrConfigError, QrError};
 use common::store::privacy_requests::Refused;
 use serde_json::json;
 
@@ -30,6 +32,11 @@ pub enum Error {
     WebhookIdHeader,
     NotJson,
     NotAnObject,
+    /// A field of a JSON body that is not known, is given twice, or is of another type.
+    Field {
+        line: u32,
+        column: u32,
+    },
     Envelope,
     RateLimited(Duration),
     /// The database cannot take deliveries now.
@@ -45,6 +52,9 @@ pub enum Error {
     OrderAmbiguous,
     ParcelNotFound,
     QrNotFound,
+    /// There is no such QR code.
+    Qr(QrError),
+    QrSize(QrConfigError),
     PrivacyRequestNotFound,
     PrivacyQuery,
     /// Only a request that failed is retried.
@@ -96,9 +106,12 @@ mod code {
     pub const SIGNATURE: &str = "COMMERCE_004";
     pub const ORDER_NOT_FOUND: &str = "COMMERCE_006";
     pub const PRIVACY: &str = common::privacy::FAILED;
+    pub const QR: &str = "COMMERCE_008";
     pub const DEDUPLICATION: &str = "COMMERCE_009";
 }
 
+/// In place of a text that has values in it, see [`Error::text`].
+const UNREADABLE: &str = "Request body cannot be used";
 const INVALID_TOKEN: &str = "Invalid GitHub token";
 
 /// What an API key without the scope is told.
@@ -172,6 +185,9 @@ impl Error {
                 None,
                 "Request body is not a JSON object",
             ),
+            Error::Field { .. } => (S::UNPROCESSABLE_ENTITY, None, UNREADABLE),
+            Error::Qr(error) => (S::UNPROCESSABLE_ENTITY, Some(error.code()), UNREADABLE),
+            Error::QrSize(_) => (S::UNPROCESSABLE_ENTITY, Some(code::QR), UNREADABLE),
             Error::Envelope => (
                 S::UNPROCESSABLE_ENTITY,
                 None,
@@ -302,6 +318,23 @@ impl Error {
         }
     }
 
+    /// The text, with what is only known now.
+    fn text(self) -> Cow<'static, str> {
+        match self {
+            Error::Field { line, column } => format!(
+                "Line {line}, column {column}: this field is not known, is given twice, or has a \
+                 value of another type"
+            )
+            .into(),
+            Error::Qr(error) => error.to_string().into(),
+            Error::QrSize(error) => error.to_string().into(),
+            other => {
+                let (_, _, text) = other.answer();
+                text.into()
+            }
+        }
+    }
+
     /// The answer with a body of another kind: a page for people.
     pub fn with_body(self, body: impl IntoResponse) -> Response {
         let (status, code, _) = self.answer();
@@ -375,7 +408,8 @@ impl Error {
             | Error::ShopHeader
             | Error::ShopUnknown
             | Error::WebhookIdHeader => "header",
-            Error::NotJson | Error::NotAnObject | Error::Envelope => "json",
+            Error::NotJson | Error::NotAnObject | Error::Field { .. } | Error::Envelope => "json",
+            Error::Qr(_) | Error::QrSize(_) => "qr",
             Error::PrivacyBody | Error::PrivacyShop => "privacy",
             Error::RateLimited(_) | Error::SlowDown(_) => "rate",
             Error::Unavailable | Error::AuthUnavailable | Error::LoginNotSetUp => "unavailable",
@@ -412,14 +446,19 @@ impl Error {
 
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
-        let (_, _, text) = self.answer();
-        self.with_body(Json(json!({ "detail": text })))
+        self.with_body(Json(json!({ "detail": self.text() })))
     }
 }
 
 impl From<Unavailable> for Error {
     fn from(_: Unavailable) -> Self {
         Error::Unavailable
+    }
+}
+
+impl From<QrError> for Error {
+    fn from(error: QrError) -> Self {
+        Error::Qr(error)
     }
 }
 

@@ -3,7 +3,6 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body;
@@ -11,16 +10,15 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
 use axum::response::{IntoResponse, Response};
 use common::provider::identity::GRANT_TYPE;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::{Value, json};
 
 use super::auth::Client;
 use crate::App;
+use crate::body;
 use crate::error::Error;
 use crate::login::{self, Authorized};
 
 const LARGEST_BODY: usize = 16 * 1024;
-const BODY_DEADLINE: Duration = Duration::from_secs(10);
 
 /// A device code, and a user code for a person to type at the provider.
 pub async fn authorize(State(app): State<Arc<App>>, Client(client): Client) -> Response {
@@ -87,22 +85,7 @@ type Parameters = Vec<(String, String)>;
 
 /// A form as the spec says, or JSON, as some libraries send it.
 async fn read(headers: &HeaderMap, body: Body) -> Result<Parameters, Error> {
-    let encoding = headers.get(header::CONTENT_ENCODING);
-    if encoding.is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
-        return Err(Error::FormEncoding);
-    }
-    let body = Limited::new(body, LARGEST_BODY).collect();
-    let body = tokio::time::timeout(BODY_DEADLINE, body)
-        .await
-        .map_err(|_| Error::BodyTooSlow)?
-        .map_err(|error| {
-            if error.is::<LengthLimitError>() {
-                Error::BodyTooLarge
-            } else {
-                Error::BodyIncomplete
-            }
-        })?
-        .to_bytes();
+    let body = body::read(headers, body, LARGEST_BODY).await?;
     let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
     let json = b"application/json";
     let is_json = kind

@@ -6,6 +6,7 @@ mod health;
 mod orders;
 mod pages;
 mod privacy;
+mod qr;
 mod templates;
 mod webhooks;
 
@@ -48,6 +49,7 @@ pub fn router(app: Arc<App>) -> Router {
         )
         .merge(privacy())
         .route_layer(middleware::from_fn(deadline))
+        .route("/api/commerce/qr", post(qr::create))
         .route("/api/privacy/exports/{id}", get(privacy::export))
         .merge(auth())
         .route("/api/webhooks/storefront", post(webhooks::storefront))

@@ -40,6 +40,7 @@ mod privacy_intake;
 mod privacy_schema;
 mod privacy_storm;
 mod processes;
+mod qr;
 mod retries;
 mod sandbox;
 mod shop_redaction;

@@ -1,0 +1,52 @@
+//! Bodies of calls to the API: limited in length and time, never inflated, and read as JSON.
+//! What is wrong with one is told by its place, never by what stands there.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, header};
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::Deserialize;
+use serde_json::error::Category;
+
+use crate::error::Error;
+
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// A whole body of at most so many bytes.
+pub async fn read(headers: &HeaderMap, body: Body, most: usize) -> Result<Bytes, Error> {
+    let encoding = headers.get(header::CONTENT_ENCODING);
+    if encoding.is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        return Err(Error::FormEncoding);
+    }
+    let body = Limited::new(body, most).collect();
+    let body = tokio::time::timeout(DEADLINE, body)
+        .await
+        .map_err(|_| Error::BodyTooSlow)?
+        .map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                Error::BodyTooLarge
+            } else {
+                Error::BodyIncomplete
+            }
+        })?;
+    Ok(body.to_bytes())
+}
+
+/// A JSON object.
+pub fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Error> {
+    let is_object = body.trim_ascii_start().first() == Some(&b'{');
+    serde_json::from_slice(body).map_err(|error| match error.classify() {
+        Category::Data if is_object => Error::Field {
+            line: short(error.line()),
+            column: short(error.column()),
+        },
+        Category::Data => Error::NotAnObject,
+        Category::Syntax | Category::Eof | Category::Io => Error::NotJson,
+    })
+}
+
+fn short(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,129 @@
+//! `POST /api/commerce/qr`: the QR code service over HTTP (docs/commerce.md). Nothing is
+//! stored, and nothing is looked up: an order of that id need not exist.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use common::provider::payment::CURRENCIES;
+use common::qr::{Format, QrConfig, QrError, QrResult, Symbol, parse_amount};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::App;
+use crate::api_key::{Holder, QrWrite};
+use crate::body;
+use crate::error::Error;
+
+/// Far more than the largest symbol holds.
+const LARGEST_BODY: usize = 64 * 1024;
+
+/// What is to be encoded, and how it is drawn. What another kind needs is passed over.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QrRequest {
+    /// `order`, `payment`, `package` or `custom`.
+    pub kind: Option<String>,
+    /// Of `order` and `payment`.
+    #[serde(alias = "orderId")]
+    pub order_id: Option<Id>,
+    /// Of `package`.
+    #[serde(alias = "trackingNumber")]
+    pub tracking_number: Option<String>,
+    /// Of `custom`.
+    pub data: Option<String>,
+    /// Of `payment`: a number, or a decimal as text.
+    pub amount: Option<Box<RawValue>>,
+    /// Of `payment`.
+    pub currency: Option<String>,
+    /// `PNG` (the default) or `SVG`.
+    pub format: Option<String>,
+    /// `L`, `M`, `Q` or `H`; without it as `QR_ERROR_CORRECTION` says.
+    #[serde(alias = "errorCorrection")]
+    pub error_correction: Option<String>,
+    /// Pixels a box.
+    #[serde(alias = "boxSize")]
+    pub box_size: Option<u32>,
+    /// Boxes around the symbol.
+    pub border: Option<u32>,
+}
+
+/// An order's id, which some write as a number.
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub enum Id {
+    Text(String),
+    Number(i64),
+}
+
+pub async fn create(
+    _key: Holder<QrWrite>,
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<QrResult>, Error> {
+    let body = body::read(&headers, body, LARGEST_BODY).await?;
+    // The largest symbols take some milliseconds.
+    let drawn = tokio::task::spawn_blocking(move || {
+        let request: QrRequest = body::parse(&body)?;
+        let format = request.format()?;
+        Ok(request.symbol(&app.config.qr)?.result(format))
+    });
+    drawn.await.map_err(|_| Error::Internal)?.map(Json)
+}
+
+impl QrRequest {
+    fn format(&self) -> Result<Format, QrError> {
+        let format = self.format.as_deref();
+        format.map_or(Ok(Format::Png), |name| name.to_ascii_uppercase().parse())
+    }
+
+    fn symbol(&self, config: &QrConfig) -> Result<Symbol, Error> {
+        let config = self.drawn_as(config)?;
+        let order_id = match &self.order_id {
+            Some(Id::Text(id)) => id.clone(),
+            Some(Id::Number(id)) => id.to_string(),
+            None => String::new(),
+        };
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        let symbol = match self.kind.as_deref() {
+            Some("order") => config.order(&order_id)?,
+            Some("package") => config.package(&text(&self.tracking_number))?,
+            Some("custom") => config.custom(&text(&self.data))?,
+            Some("payment") => {
+                let currency = text(&self.currency).to_ascii_uppercase();
+                let amount = self.amount()?;
+                let symbol = config.payment(&order_id, amount, &currency)?;
+                if !CURRENCIES.contains(&currency.as_str()) {
+                    return Err(QrError::CurrencyNotSupported.into());
+                }
+                symbol
+            }
+            _ => return Err(QrError::UnknownKind.into()),
+        };
+        Ok(symbol)
+    }
+
+    fn drawn_as(&self, config: &QrConfig) -> Result<QrConfig, Error> {
+        let mut config = config.clone();
+        if let Some(level) = &self.error_correction {
+            let level = level.to_ascii_uppercase().parse();
+            config = config.at_level(level.map_err(Error::Qr)?);
+        }
+        let sized = config.sized(self.box_size, self.border);
+        sized.map_err(|wrong| {
+            wrong
+                .first()
+                .map_or(Error::Internal, |it| Error::QrSize(*it))
+        })
+    }
+
+    /// Hundredths.
+    fn amount(&self) -> Result<i64, QrError> {
+        let raw = self.amount.as_ref().map_or("", |raw| raw.get());
+        let text: Result<String, _> = serde_json::from_str(raw);
+        parse_amount(text.as_deref().unwrap_or(raw))
+    }
+}
