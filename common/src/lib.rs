@@ -2,6 +2,7 @@
 
 pub mod api_key;
 pub mod bus;
+pub mod checkout;
 pub mod clock;
 pub mod config;
 pub mod due;

@@ -10,9 +10,11 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use common::api_key::Scope;
 use common::qr::{QrConfigError, QrError};
+use common::store::checkouts::Refusal;
 use common::store::privacy_requests::Refused;
 use serde_json::json;
 
+use crate::checkout::wrong::Wrong;
 use crate::intake::Unavailable;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +57,21 @@ pub enum Error {
     /// There is no such QR code.
     Qr(QrError),
     QrSize(QrConfigError),
+    /// The request for a checkout cannot be used.
+    Checkout(Wrong),
+    /// The key may not touch the orders that checkouts make.
+    CheckoutShop,
+    CheckoutNotSetUp,
+    /// The payment provider refuses it.
+    CheckoutAmount,
+    CheckoutCurrency,
+    CheckoutRefused,
+    /// Somebody has paid on its page.
+    CheckoutPaid,
+    /// The key stands for another checkout.
+    IdempotencyKeyReused,
+    /// The storefront's or the payment provider's API gives no answer; ask again after this.
+    ProviderTimeout(Duration),
     PrivacyRequestNotFound,
     PrivacyQuery,
     /// Only a request that failed is retried.
@@ -103,7 +120,11 @@ mod code {
     pub const REVOKED: &str = "AUTH_005";
     pub const AUTH_RATE: &str = "AUTH_006";
     pub const TOKEN: &str = "AUTH_007";
+    pub const AMOUNT: &str = "COMMERCE_001";
+    pub const CURRENCY: &str = "COMMERCE_002";
+    pub const PROVIDER: &str = "COMMERCE_003";
     pub const SIGNATURE: &str = "COMMERCE_004";
+    pub const PAID: &str = "COMMERCE_005";
     pub const ORDER_NOT_FOUND: &str = "COMMERCE_006";
     pub const PRIVACY: &str = common::privacy::FAILED;
     pub const QR: &str = "COMMERCE_008";
@@ -228,6 +249,48 @@ impl Error {
             ),
             Error::ParcelNotFound => (S::NOT_FOUND, None, "Parcel not found"),
             Error::QrNotFound => (S::NOT_FOUND, None, "There is no such QR code"),
+            Error::Checkout(wrong) => (S::BAD_REQUEST, wrong.code(), UNREADABLE),
+            Error::CheckoutShop => (
+                S::FORBIDDEN,
+                None,
+                "This API key may not touch the orders of checkouts; make one with --shop checkout",
+            ),
+            Error::CheckoutNotSetUp => (
+                S::SERVICE_UNAVAILABLE,
+                None,
+                "Checkout is not set up here: PAYMENT_API_URL and PAYMENT_API_KEY are not set",
+            ),
+            Error::CheckoutAmount => (
+                S::BAD_REQUEST,
+                Some(code::AMOUNT),
+                "The payment provider does not take this amount",
+            ),
+            Error::CheckoutCurrency => (
+                S::BAD_REQUEST,
+                Some(code::CURRENCY),
+                "Currency not supported: use USD, EUR, GBP or MXN, and one of them throughout",
+            ),
+            Error::CheckoutRefused => (
+                S::BAD_REQUEST,
+                None,
+                "The payment provider does not take this checkout; check the ids of prices, and \
+                 customer_email",
+            ),
+            Error::CheckoutPaid => (
+                S::CONFLICT,
+                Some(code::PAID),
+                "This checkout has been paid already; for another one use a new Idempotency-Key",
+            ),
+            Error::IdempotencyKeyReused => (
+                S::UNPROCESSABLE_ENTITY,
+                None,
+                "This Idempotency-Key was used for another checkout; use a new one",
+            ),
+            Error::ProviderTimeout(_) => (
+                S::SERVICE_UNAVAILABLE,
+                Some(code::PROVIDER),
+                "A provider does not answer; try again with the same Idempotency-Key",
+            ),
             Error::PrivacyRequestNotFound => (S::NOT_FOUND, None, "Privacy request not found"),
             Error::PrivacyQuery => (
                 S::UNPROCESSABLE_ENTITY,
@@ -328,6 +391,7 @@ impl Error {
             .into(),
             Error::Qr(error) => error.to_string().into(),
             Error::QrSize(error) => error.to_string().into(),
+            Error::Checkout(wrong) => wrong.to_string().into(),
             other => {
                 let (_, _, text) = other.answer();
                 text.into()
@@ -374,6 +438,12 @@ impl Error {
         self.with_body(Json(json!({ "detail": text, "error": error })))
     }
 
+    /// The answer of a checkout: the spec wants a `message`.
+    pub fn of_checkout(self) -> Response {
+        let text = self.text();
+        self.with_body(Json(json!({ "message": text, "detail": text })))
+    }
+
     /// What a 401 asks for (RFC 6750, section 3).
     fn challenge(self) -> Option<&'static str> {
         match self {
@@ -386,12 +456,15 @@ impl Error {
 
     fn retry_after(self) -> Option<u64> {
         match self {
-            Error::RateLimited(wait) | Error::SlowDown(wait) | Error::ProviderUnavailable(wait) => {
+            Error::RateLimited(wait)
+            | Error::SlowDown(wait)
+            | Error::ProviderUnavailable(wait)
+            | Error::ProviderTimeout(wait) => {
                 let begun = u64::from(wait.subsec_nanos() > 0);
                 Some((wait.as_secs() + begun).max(1))
             }
             Error::Unavailable | Error::AuthUnavailable => Some(2),
-            Error::LoginNotSetUp | Error::ExportUnreadable => Some(60),
+            Error::LoginNotSetUp | Error::CheckoutNotSetUp | Error::ExportUnreadable => Some(60),
             _ => None,
         }
     }
@@ -413,13 +486,17 @@ impl Error {
             Error::PrivacyBody | Error::PrivacyShop => "privacy",
             Error::RateLimited(_) | Error::SlowDown(_) => "rate",
             Error::Unavailable | Error::AuthUnavailable | Error::LoginNotSetUp => "unavailable",
-            Error::ProviderUnavailable(_) => "provider",
+            Error::ProviderUnavailable(_) | Error::ProviderTimeout(_) => "provider",
+            Error::CheckoutNotSetUp => "unavailable",
+            Error::Checkout(_) | Error::IdempotencyKeyReused => "request",
+            Error::CheckoutAmount | Error::CheckoutCurrency | Error::CheckoutRefused => "refused",
+            Error::CheckoutPaid => "paid",
             Error::AuthHeader | Error::TokenInvalid | Error::TokenRevoked => "token",
             Error::NoVerifiedEmail => "email",
             Error::DeviceCodeInvalid | Error::DeviceCodeExpired => "device_code",
             Error::AuthorizationPending => "pending",
             Error::AccessDenied => "denied",
-            Error::ApiKey | Error::MissingScope(_) => "api_key",
+            Error::ApiKey | Error::MissingScope(_) | Error::CheckoutShop => "api_key",
             Error::OrderId
             | Error::ShopQuery
             | Error::OrderAmbiguous
@@ -459,6 +536,22 @@ impl From<Unavailable> for Error {
 impl From<QrError> for Error {
     fn from(error: QrError) -> Self {
         Error::Qr(error)
+    }
+}
+
+impl From<Wrong> for Error {
+    fn from(wrong: Wrong) -> Self {
+        Error::Checkout(wrong)
+    }
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Amount => Error::CheckoutAmount,
+            Refusal::Currency => Error::CheckoutCurrency,
+            Refusal::Provider => Error::CheckoutRefused,
+        }
     }
 }
 

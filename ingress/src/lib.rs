@@ -6,6 +6,7 @@
 
 pub mod api_key;
 pub mod body;
+pub mod checkout;
 pub mod client_address;
 pub mod database;
 pub mod delivery;
@@ -30,6 +31,8 @@ use common::config::Config;
 use common::privacy::Keys;
 use common::process::Parts;
 use common::provider::identity::Identity;
+use common::provider::payment::Payment;
+use common::provider::storefront::Storefront;
 use common::sql::Db;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -53,6 +56,10 @@ pub struct App {
     /// `None`: nobody can log in.
     pub identity: Option<Identity>,
     pub validations: Validations,
+    /// `None`: variants cannot be priced.
+    pub storefront: Option<Storefront>,
+    /// `None`: there are no checkouts.
+    pub payment: Option<Payment>,
     /// Set once shutdown has begun: load balancers should look elsewhere.
     stopping: AtomicBool,
 }
@@ -64,6 +71,8 @@ impl App {
         App {
             identity: identity.map(|settings| Identity::new(settings, &parts.clock)),
             validations: Validations::default(),
+            storefront: parts.config.storefront_api.as_ref().map(Storefront::new),
+            payment: parts.config.payment_api.as_ref().map(Payment::new),
             config: parts.config,
             db: parts.db,
             bus: parts.bus,

@@ -1,13 +1,15 @@
 //! What grows is cut, in small transactions: every few minutes expired webhook ids, the bodies
-//! of jobs finished long ago, old notifications and events, and logins that are over; tokens of
-//! logins every minute. As often, the deadlines of privacy requests are looked at.
+//! of jobs finished long ago, old notifications and events, answers to checkouts, and logins that
+//! are over; tokens of logins every minute. As often, the deadlines of privacy requests are looked at.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use common::job::Queue;
 use common::sql;
-use common::store::{device_code_requests, device_codes, events, jobs, notifications, webhook_ids};
+use common::store::{
+    checkouts, device_code_requests, device_codes, events, jobs, notifications, webhook_ids,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::Worker;
@@ -17,6 +19,8 @@ const PAUSE: Duration = Duration::from_mins(1);
 /// Of so many rounds the first cuts everything.
 const ROUNDS: usize = 5;
 const CHUNK: u64 = 2000;
+/// As long as a caller may ask again with the same idempotency key.
+const CHECKOUT_KEPT: Duration = Duration::from_hours(24);
 /// A login that is over is still told apart from one that never was.
 const LOGIN_KEPT: Duration = Duration::from_hours(1);
 
@@ -71,6 +75,8 @@ impl Worker {
         let old = now.minus(config.event_retention);
         while !shutdown.is_cancelled() && events::forget_published(db, old, limit).await? >= CHUNK {
         }
+        let old = now.minus(CHECKOUT_KEPT);
+        while !shutdown.is_cancelled() && checkouts::forget(db, old, limit).await? >= CHUNK {}
         if self.queue == Queue::Privacy {
             // Its workers alone need the store.
             self.remove_exports().await;

@@ -1,10 +1,14 @@
-//! The storefront's admin API, as far as fulfilment needs it. Shapes: the provider's REST
-//! reference, resources FulfillmentOrder and Fulfillment.
+//! The storefront's admin API, as far as fulfilment and checkouts need it. Shapes: the
+//! provider's REST reference, resources FulfillmentOrder and Fulfillment.
+
+mod catalogue;
 
 use reqwest::StatusCode;
 use serde::Deserialize;
 use serde_json::json;
 use uuid::Uuid;
+
+pub use catalogue::Variant;
 
 use super::{Failure, Provider};
 use crate::config::Api;
@@ -101,7 +105,10 @@ impl Storefront {
     async fn list(&self, shop: &str, order_id: i64) -> Result<Listed, Failure> {
         let path = format!("orders/{order_id}/fulfillment_orders.json");
         let request = self.provider.client.get(self.url(&path));
-        let response = self.provider.send(self.headers(request, shop)).await?;
+        let response = self
+            .provider
+            .send(self.headers(request, Some(shop)))
+            .await?;
         let status = response.status();
         if status != StatusCode::OK {
             return Err(self.provider.refused(told(status)));
@@ -137,7 +144,10 @@ impl Storefront {
             .post(self.url("fulfillments.json"))
             .header("Idempotency-Key", format!("{key}-{id}"))
             .json(&body);
-        let response = self.provider.send(self.headers(request, shop)).await?;
+        let response = self
+            .provider
+            .send(self.headers(request, Some(shop)))
+            .await?;
         match response.status() {
             StatusCode::OK | StatusCode::CREATED => {
                 let created: Created = self.provider.json(response).await?;
@@ -158,11 +168,18 @@ impl Storefront {
 
     /// The shop is named in a header: the address and its token are one, whatever shop a
     /// delivery claims to be from.
-    fn headers(&self, request: reqwest::RequestBuilder, shop: &str) -> reqwest::RequestBuilder {
-        request
+    fn headers(
+        &self,
+        request: reqwest::RequestBuilder,
+        shop: Option<&str>,
+    ) -> reqwest::RequestBuilder {
+        let request = request
             .header("X-Storefront-Access-Token", &self.provider.token)
-            .header("X-Storefront-Shop-Domain", shop)
-            .header("Accept", "application/json")
+            .header("Accept", "application/json");
+        match shop {
+            Some(shop) => request.header("X-Storefront-Shop-Domain", shop),
+            None => request,
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 pub mod api_keys;
 pub mod audit;
 pub mod checkout_sessions;
+pub mod checkouts;
 pub mod customers;
 pub mod device_code_requests;
 pub mod device_codes;

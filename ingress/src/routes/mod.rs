@@ -1,6 +1,7 @@
 //! Every route on one screen.
 
 mod auth;
+mod checkout;
 mod device;
 mod health;
 mod orders;
@@ -50,6 +51,7 @@ pub fn router(app: Arc<App>) -> Router {
         .merge(privacy())
         .route_layer(middleware::from_fn(deadline))
         .route("/api/commerce/qr", post(qr::create))
+        .route("/api/commerce/checkout", post(checkout::create))
         .route("/api/privacy/exports/{id}", get(privacy::export))
         .merge(auth())
         .route("/api/webhooks/storefront", post(webhooks::storefront))

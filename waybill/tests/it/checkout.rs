@@ -1,10 +1,9 @@
-//! A checkout from its start to its refund, in a real browser at the sandbox's own pages.
+//! A checkout from the call that opens it to its refund, in a real browser at the sandbox's own
+//! pages.
 
-use common::config::{Api, Token};
-use common::money::{Currency, Money};
-use common::provider::payment::{Item, NewSession, Payment};
 use common::store::orders::checkout_key;
 use sandbox::{Options, PAYMENT_KEY, Sandbox, Webhooks};
+use serde_json::{Value, json};
 
 use crate::support::browser::Browser;
 use crate::support::order::{kinds, shown, times};
@@ -32,33 +31,29 @@ async fn what_is_paid_in_a_browser_is_an_order_to_ship_and_what_is_refunded_is_a
         .start()
         .await;
     let key = service.api_key().await;
-    let client = Payment::new(&Api {
-        url: sandbox.payment_url(),
-        token: Token::new(PAYMENT_KEY),
+    let body = json!({
+        "lineItems": [{"name": "Enamel mug", "amount": 1450, "currency": "EUR", "quantity": 2}],
+        "returnUrl": format!("{url}/livez"),
+        "cancelUrl": format!("{url}/readyz"),
+        "customerEmail": "ada@example.com",
     });
-    let (shop, id) = checkout_key("pact_mug");
-    let session = NewSession {
-        items: vec![(
-            Item::Priced {
-                name: "Enamel mug".to_owned(),
-                price: Money {
-                    minor: 1450,
-                    currency: Currency::parse("EUR").unwrap(),
-                },
-            },
-            2,
-        )],
-        success_url: format!("{url}/orders/{id}/track"),
-        cancel_url: format!("{url}/healthz"),
-        client_reference_id: None,
-        pact_id: "pact_mug".to_owned(),
-        customer_email: Some("ada@example.com".to_owned()),
-    };
-    let session = client.checkout(&session, "first").await.unwrap();
+    let asked = service
+        .post_to("/api/commerce/checkout")
+        .bearer_auth(&key)
+        .header("Idempotency-Key", "basket-1")
+        .body(body.to_string());
+    let open = async || asked.try_clone().unwrap().send().await.unwrap();
+    let opened = open().await;
+    assert_eq!(opened.status(), 201);
+    let session: Value = opened.json().await.unwrap();
+    let pact = session["pact_id"].as_str().unwrap();
+    let (shop, id) = checkout_key(pact);
+    let order = shown(&service, &key, &shop, id).await;
+    assert_eq!(order["financial_status"], "pending");
 
     // A card that is declined first: the buyer is told on the page and by mail, and tries again.
     let mut browser = Browser::start();
-    let page = browser.visit(&session.url, 360, "light");
+    let page = browser.visit(session["checkout_url"].as_str().unwrap(), 360, "light");
     assert!(page.text.contains("29.00 EUR"), "{}", page.text);
     assert_eq!(page.complaints, Vec::<String>::new());
     browser.press("Decline");
@@ -74,13 +69,20 @@ async fn what_is_paid_in_a_browser_is_an_order_to_ship_and_what_is_refunded_is_a
     let order = shown(&service, &key, &shop, id).await;
     assert_eq!(order["financial_status"], "paid");
     assert_eq!(order["total_price"], "29.00");
+    assert_eq!(order["line_items"][0]["title"], "Enamel mug");
     assert_eq!(order["fulfillment"]["state"], "requested");
     let told = kinds(service.db(), &shop, id).await;
     for kind in ["order.created", "order.paid", "order.fulfillment_requested"] {
         assert_eq!(times(&told, kind), 1, "{kind}");
     }
+    let orders = service.count("select count(*) as n from orders").await;
+    assert_eq!(orders, 1, "the session's order is the one that was there");
+    let again = open().await;
+    assert_eq!(again.status(), 409, "nobody is led to pay a second time");
+    assert_eq!(again.headers()["x-error-code"], "COMMERCE_005");
+    let released = format!("released:{pact}");
     let held = balances(service.db()).await;
-    assert_eq!(held["released:pact_mug"], 2900);
+    assert_eq!(held[&released], 2900);
     assert_eq!(held["provider"], -2900);
     // The buyer is led to the page of the order.
     let page = browser.visit(&format!("{url}/orders/{id}/track"), 360, "dark");
@@ -108,7 +110,7 @@ async fn what_is_paid_in_a_browser_is_an_order_to_ship_and_what_is_refunded_is_a
         credits.map(|(_, minor)| minor).sum()
     };
     assert_eq!(credited(&held), 900);
-    assert_eq!(held["released:pact_mug"], 2000);
+    assert_eq!(held[&released], 2000);
     browser.press("Refund");
     sandbox.webhooks_done().await;
     eventually("so is the other", async || {

@@ -7,6 +7,7 @@ mod support;
 
 mod api_keys;
 mod checkout;
+mod checkout_api;
 mod command;
 mod deadlines;
 mod events;

@@ -318,7 +318,12 @@ async fn a_session_sells_what_is_asked_for_and_is_named_everywhere() {
         id,
         url,
         payment_intent,
+        expires_at,
     } = opened;
+    assert!(
+        expires_at.is_some_and(|at| at > 1_700_000_000),
+        "{expires_at:?}"
+    );
     assert_eq!(url, format!("{}/checkout/{id}", sandbox.payment_url()));
     let shown = at_provider(&sandbox, &format!("checkout/sessions/{id}")).await;
     for (name, value) in [

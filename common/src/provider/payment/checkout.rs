@@ -42,6 +42,8 @@ pub struct CreatedSession {
     pub url: String,
     /// Since 2022-08-01 it is made when the buyer pays.
     pub payment_intent: Option<String>,
+    /// Unix seconds.
+    pub expires_at: Option<i64>,
 }
 
 #[derive(Deserialize)]
@@ -84,7 +86,7 @@ impl Payment {
 
 impl NewSession {
     /// What the provider need not be asked for.
-    fn check(&self) -> Result<(), Failure> {
+    pub fn check(&self) -> Result<(), Failure> {
         let mut known: Option<Currency> = None;
         for (item, quantity) in &self.items {
             let each = match item {

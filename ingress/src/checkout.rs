@@ -1,0 +1,351 @@
+//! A checkout through the API, in steps that each may be done again.
+//!
+//! 1. Whoever has used this idempotency key before goes on where it stopped, at step 4.
+//! 2. Prices of variants are asked of the storefront, never of the caller.
+//! 3. One transaction: the `checkouts` row and our order, pending. Of two calls with one key
+//!    one inserts, and both go on with its row: its items, its agreement.
+//! 4. With no transaction open the payment provider opens the page. The row's id is its
+//!    idempotency key, so however often it is asked, and by whomever, there is one page.
+//! 5. The answer is written down: the page, or that it is refused, which calls the order off.
+//!
+//! The order has the key that a session of its agreement makes (`orders::checkout_key`), so the
+//! session's event joins it. All of it runs in a task that no client cancels.
+
+pub mod request;
+pub mod wrong;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::checkout::{self, Article, Item};
+use common::clock::Timestamp;
+use common::order::outcome::summary;
+use common::order::record::Cancellation;
+use common::provider::payment::{NewSession, Payment};
+use common::provider::{Failure, storefront};
+use common::sql::Tx;
+use common::store::checkouts::{self, Checkout, New, Page, Refusal, State};
+use common::store::events::{self, Event, Outlet};
+use common::store::fulfillments::{self, Moved};
+use common::store::orders::checkout_key;
+use common::store::orders::records::{self, Entry, Key};
+use common::store::payments;
+use common::store::qr_codes::{self, QrCode};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use self::request::{Wanted, Wish};
+use self::wrong::{What, Wrong};
+use crate::App;
+use crate::error::Error;
+
+/// By then the provider is asked again.
+const LEFT_ALONE: Duration = Duration::from_secs(5);
+
+/// Why an order is called off whose checkout the provider refused.
+pub const REFUSED: &str = "checkout_refused";
+
+/// Who asks, and by which key it can ask again.
+pub struct Caller {
+    pub api_key_id: Uuid,
+    pub idempotency_key: Option<String>,
+}
+
+/// A checkout that is open.
+pub struct Opened {
+    pub pact_id: String,
+    pub order_id: i64,
+    pub page: Page,
+}
+
+pub async fn open(app: &Arc<App>, caller: &Caller, wish: &Wish) -> Result<Opened, Error> {
+    let payment = app.payment.as_ref().ok_or(Error::CheckoutNotSetUp)?;
+    let request_key = app.keys.body(&json_of(wish)?);
+    let key = caller.idempotency_key.as_ref();
+    let key = key.map(|key| app.keys.body(key.as_bytes()));
+    let known = match key {
+        Some(key) => checkouts::find(&app.db, caller.api_key_id, key).await?,
+        None => None,
+    };
+    let checkout = match known {
+        Some(known) => known,
+        None => {
+            let items = price(app, wish).await?;
+            let id = app.clock.id();
+            let pact_id = format!("pact_{}", id.simple());
+            let (_, order_id) = checkout_key(&pact_id);
+            let new = New {
+                id,
+                api_key_id: caller.api_key_id,
+                idempotency_key: key,
+                request_key,
+                pact_id: &pact_id,
+                order_id,
+                items: &items,
+            };
+            session(&pact_id, &items, wish)
+                .check()
+                .map_err(|failure| unpayable(&failure))?;
+            begin(app, &new).await?
+        }
+    };
+    if checkout.request_key != request_key {
+        return Err(Error::IdempotencyKeyReused);
+    }
+    resume(app, payment, checkout, wish).await
+}
+
+fn json_of(wish: &Wish) -> Result<Vec<u8>, Error> {
+    serde_json::to_vec(wish).map_err(|_| Error::Internal)
+}
+
+/// Everything that is wanted, at the prices of this moment.
+async fn price(app: &App, wish: &Wish) -> Result<Vec<Item>, Error> {
+    let ids = wish.items.iter().filter_map(|item| match item.what {
+        request::Article::Variant(id) => Some(id),
+        _ => None,
+    });
+    let ids: BTreeSet<i64> = ids.collect();
+    let variants = if ids.is_empty() {
+        BTreeMap::new()
+    } else {
+        let storefront = app.storefront.as_ref();
+        let storefront = storefront.ok_or(Wrong::from(What::NoStorefront))?;
+        let only = match app.config.storefront_shops.as_slice() {
+            [only] => Some(only.as_str()),
+            _ => None,
+        };
+        let shop = wish.shop.as_deref().or(only);
+        let variants = storefront.variants(shop, &ids).await;
+        variants.map_err(|failure| unavailable(&failure))?
+    };
+    let items = wish.items.iter().enumerate();
+    let items = items.map(|(nth, item)| {
+        priced(item, &variants).map_err(|what| Wrong {
+            item: Some(nth),
+            what,
+        })
+    });
+    Ok(items.collect::<Result<_, Wrong>>()?)
+}
+
+fn priced(item: &Wanted, variants: &BTreeMap<i64, storefront::Variant>) -> Result<Item, What> {
+    let article = match &item.what {
+        request::Article::Variant(id) => {
+            let variant = variants.get(id).ok_or(What::UnknownVariant)?;
+            Article::Priced {
+                name: variant.name.clone(),
+                amount: variant.price.minor,
+                currency: variant.price.currency,
+                variant_id: Some(*id),
+                sku: variant.sku.clone(),
+            }
+        }
+        request::Article::Known(price) => Article::Known {
+            price: price.clone(),
+        },
+        request::Article::Named {
+            name,
+            amount,
+            currency,
+        } => Article::Priced {
+            name: name.clone(),
+            amount: *amount,
+            currency: *currency,
+            variant_id: None,
+            sku: None,
+        },
+    };
+    Ok(Item {
+        article,
+        quantity: item.quantity,
+    })
+}
+
+/// Step 3. What is answered is the row of whoever was first.
+async fn begin(app: &App, new: &New<'_>) -> Result<Checkout, Error> {
+    let now = app.clock.now();
+    let key = checkout_key(new.pact_id);
+    let symbol = app.config.qr.order(&new.order_id.to_string());
+    let symbol = symbol.map_err(|_| Error::Internal)?;
+    let code = QrCode {
+        shop: key.0.clone(),
+        order_id: key.1,
+        kind: qr_codes::TRACKING,
+        url: symbol.url.clone(),
+        png: symbol.png(),
+    };
+    let mut tx = app.db.begin().await?;
+    if !checkouts::insert(&mut tx, new, now).await? {
+        tx.rollback().await?;
+        let idempotency_key = new.idempotency_key.ok_or(Error::Internal)?;
+        let first = checkouts::find(&app.db, new.api_key_id, idempotency_key).await?;
+        return first.ok_or(Error::Internal);
+    }
+    let record = checkout::order(new.items, new.pact_id, now.0);
+    let body = summary(&record);
+    let state = record.fulfillment_state();
+    let entry = Entry {
+        record,
+        events_at: now,
+    };
+    let orders = BTreeMap::from([(key.clone(), entry)]);
+    records::insert_new(&mut tx, &orders, now).await?;
+    payments::lock_pacts(&mut tx, [new.pact_id.to_owned()]).await?;
+    let moved = Moved {
+        key: &key,
+        state,
+        to_provider: false,
+    };
+    fulfillments::save(&mut tx, &[moved], now).await?;
+    qr_codes::insert(&mut tx, &[code], now).await?;
+    tell(app, &mut tx, &key, "order.created", body, now).await?;
+    tx.commit().await?;
+    Ok(Checkout {
+        id: new.id,
+        request_key: new.request_key,
+        pact_id: new.pact_id.to_owned(),
+        order_id: new.order_id,
+        items: new.items.to_vec(),
+        state: State::Pending,
+    })
+}
+
+/// Steps 4 and 5, or the answer that is there already.
+async fn resume(
+    app: &App,
+    payment: &Payment,
+    checkout: Checkout,
+    wish: &Wish,
+) -> Result<Opened, Error> {
+    let page = match checkout.state.clone() {
+        State::Open(_) if checkouts::is_paid(&app.db, checkout.order_id).await? => {
+            return Err(Error::CheckoutPaid);
+        }
+        State::Open(page) => page,
+        State::Refused(refusal) => return Err(refusal.into()),
+        State::Pending => ask(app, payment, &checkout, wish).await?,
+    };
+    Ok(Opened {
+        pact_id: checkout.pact_id,
+        order_id: checkout.order_id,
+        page,
+    })
+}
+
+async fn ask(
+    app: &App,
+    payment: &Payment,
+    checkout: &Checkout,
+    wish: &Wish,
+) -> Result<Page, Error> {
+    let wanted = session(&checkout.pact_id, &checkout.items, wish);
+    let opened = payment.checkout(&wanted, &checkout.id.to_string()).await;
+    match opened {
+        Ok(session) => {
+            let page = Page {
+                session_id: session.id,
+                url: session.url,
+                expires_at: session.expires_at.map(Timestamp::from_unix_seconds),
+            };
+            let mut tx = app.db.begin().await?;
+            checkouts::open(&mut tx, checkout.id, &page, app.clock.now()).await?;
+            tx.commit().await?;
+            Ok(page)
+        }
+        Err(failure) if failure.is_final() => {
+            let refusal = match &failure {
+                Failure::InvalidAmount(_) => Refusal::Amount,
+                Failure::UnsupportedCurrency(_) => Refusal::Currency,
+                _ => Refusal::Provider,
+            };
+            tracing::info!(error = %failure, checkout = %checkout.id, "a checkout was refused");
+            call_off(app, checkout, refusal).await?;
+            Err(refusal.into())
+        }
+        Err(failure) => Err(unavailable(&failure)),
+    }
+}
+
+fn session(pact_id: &str, items: &[Item], wish: &Wish) -> NewSession {
+    NewSession {
+        items: checkout::sold(items),
+        success_url: wish.success_url.clone(),
+        cancel_url: wish.cancel_url.clone(),
+        client_reference_id: wish.client_reference_id.clone(),
+        pact_id: pact_id.to_owned(),
+        customer_email: wish.customer_email.clone(),
+    }
+}
+
+/// The provider has opened no page and will open none, so nobody can pay for the order.
+async fn call_off(app: &App, checkout: &Checkout, refusal: Refusal) -> Result<(), Error> {
+    let now = app.clock.now();
+    let key = checkout_key(&checkout.pact_id);
+    let mut tx = app.db.begin().await?;
+    if !checkouts::refuse(&mut tx, checkout.id, refusal, now).await? {
+        return Ok(tx.rollback().await?);
+    }
+    for (key, mut entry) in records::load(&mut tx, &[&key]).await? {
+        let told_at = Timestamp(now.0.max(entry.events_at.0 + 1));
+        entry.record.cancelled = Some(Cancellation {
+            at: now.0,
+            reason: Some(REFUSED.to_owned()),
+        });
+        entry.events_at = told_at;
+        let moved = Moved {
+            key: &key,
+            state: entry.record.fulfillment_state(),
+            to_provider: false,
+        };
+        fulfillments::save(&mut tx, &[moved], now).await?;
+        records::save(&mut tx, &[(&key, &entry)], now).await?;
+        let body = json!({"cancelled_at": now, "reason": REFUSED});
+        tell(app, &mut tx, &key, "order.cancelled", body, told_at).await?;
+    }
+    Ok(tx.commit().await?)
+}
+
+/// Writes an event of an order; its id is of the time `at`.
+async fn tell(
+    app: &App,
+    tx: &mut Tx,
+    key: &Key,
+    kind: &'static str,
+    mut body: Value,
+    at: Timestamp,
+) -> Result<(), Error> {
+    let (shop, order_id) = key;
+    body["shop"] = Value::from(shop.as_str());
+    body["order_id"] = Value::from(order_id.to_string());
+    let event = Event {
+        id: app.clock.id_at(at),
+        kind,
+        shop: Some(shop.clone()),
+        object_id: order_id.to_string(),
+        body,
+    };
+    let outlet = Outlet::of(&app.config);
+    Ok(events::insert(tx, &[event], outlet, app.clock.now()).await?)
+}
+
+/// What is wrong with the amounts before anybody is asked.
+fn unpayable(failure: &Failure) -> Error {
+    match failure {
+        Failure::UnsupportedCurrency(_) => Wrong::from(What::Currencies).into(),
+        _ => Wrong::from(What::Amount).into(),
+    }
+}
+
+/// A provider that does not answer, or not as it should: logged here, once.
+fn unavailable(failure: &Failure) -> Error {
+    match failure {
+        Failure::Paused(_) => tracing::debug!(error = %failure, "a checkout has to wait"),
+        Failure::Misconfigured { .. } | Failure::Refused { .. } => {
+            tracing::error!(error = %failure, "a checkout cannot be opened");
+        }
+        _ => tracing::warn!(error = %failure, "a checkout could not be opened"),
+    }
+    Error::ProviderTimeout(LEFT_ALONE)
+}

@@ -1,0 +1,220 @@
+//! The body of `POST /api/commerce/checkout` and what it asks for, once it is checked. Each
+//! field has the spec's two spellings, `line_items` and `lineItems`, and is given in one of them.
+
+use common::api_key::{self, Shops};
+use common::money::Currency;
+use common::origins::Origins;
+use common::provider::payment::CURRENCIES;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::wrong::{What, Wrong};
+
+const MOST_ITEMS: usize = 100;
+const MOST_UNITS: i64 = 999;
+/// As the payment provider's.
+const MOST_MINOR: i64 = 99_999_999;
+const LONGEST_NAME: usize = 250;
+const LONGEST_EMAIL: usize = 254;
+const LONGEST_REFERENCE: usize = 200;
+const LONGEST_PRICE_ID: usize = 255;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckoutRequest {
+    /// 1 to 100.
+    #[serde(alias = "lineItems")]
+    pub line_items: Option<Vec<LineItem>>,
+    /// Where the buyer goes who has paid.
+    #[serde(alias = "returnUrl")]
+    pub return_url: Option<String>,
+    /// Where the buyer goes who has not. Without it: `return_url`.
+    #[serde(alias = "cancelUrl")]
+    pub cancel_url: Option<String>,
+    /// Passed on to the payment provider, and not stored.
+    #[serde(alias = "customerEmail")]
+    pub customer_email: Option<String>,
+    /// The caller's own name for it.
+    #[serde(alias = "clientReferenceId", alias = "reference")]
+    pub client_reference_id: Option<String>,
+    /// Whose variants are meant, where there are several shops.
+    pub shop: Option<String>,
+}
+
+/// A variant of the storefront, a price of the payment provider, or a name with an amount.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LineItem {
+    #[serde(alias = "variantId")]
+    pub variant_id: Option<VariantId>,
+    /// `price_..`
+    pub price: Option<String>,
+    pub name: Option<String>,
+    /// Minor units, of one.
+    pub amount: Option<Value>,
+    pub currency: Option<String>,
+    pub quantity: Option<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+pub enum VariantId {
+    Text(String),
+    Number(i64),
+}
+
+/// What is asked for. Two requests that ask for the same are the same as JSON.
+#[derive(Clone, Serialize)]
+pub struct Wish {
+    pub items: Vec<Wanted>,
+    pub success_url: String,
+    pub cancel_url: String,
+    pub customer_email: Option<String>,
+    pub client_reference_id: Option<String>,
+    pub shop: Option<String>,
+}
+
+#[derive(Clone, Serialize)]
+pub struct Wanted {
+    pub what: Article,
+    pub quantity: i64,
+}
+
+#[derive(Clone, Serialize)]
+pub enum Article {
+    Variant(i64),
+    Known(String),
+    Named {
+        name: String,
+        amount: i64,
+        currency: Currency,
+    },
+}
+
+impl CheckoutRequest {
+    pub fn check(self, origins: &Origins, shops: &Shops) -> Result<Wish, Wrong> {
+        let items = self.line_items.ok_or(What::Items)?;
+        if !(1..=MOST_ITEMS).contains(&items.len()) {
+            return Err(What::Items.into());
+        }
+        let wanted = |(nth, item): (usize, LineItem)| {
+            item.check().map_err(|what| Wrong {
+                item: Some(nth),
+                what,
+            })
+        };
+        let items: Vec<Wanted> = items
+            .into_iter()
+            .enumerate()
+            .map(wanted)
+            .collect::<Result<_, _>>()?;
+        let return_url = self.return_url.ok_or(What::NoReturnUrl)?;
+        let success_url = origins.check(&return_url).map_err(What::ReturnUrl)?;
+        let cancel_url = match &self.cancel_url {
+            Some(url) => origins.check(url).map_err(What::CancelUrl)?,
+            None => success_url.clone(),
+        };
+        let email = self.customer_email;
+        if email.as_deref().is_some_and(|email| !is_email(email)) {
+            return Err(What::Email.into());
+        }
+        let reference = self.client_reference_id;
+        if reference
+            .as_deref()
+            .is_some_and(|it| !is_text(it, LONGEST_REFERENCE))
+        {
+            return Err(What::Reference.into());
+        }
+        Ok(Wish {
+            items,
+            success_url,
+            cancel_url,
+            customer_email: email,
+            client_reference_id: reference,
+            shop: self.shop.map(|shop| opened(&shop, shops)).transpose()?,
+        })
+    }
+}
+
+impl LineItem {
+    fn check(self) -> Result<Wanted, What> {
+        let quantity = self.quantity.as_ref().and_then(Value::as_i64);
+        let quantity = quantity.filter(|units| (1..=MOST_UNITS).contains(units));
+        let has_price = self.name.is_some() || self.amount.is_some() || self.currency.is_some();
+        let what = match (self.variant_id, self.price, has_price) {
+            (Some(id), None, false) => Article::Variant(id.number().ok_or(What::VariantId)?),
+            (None, Some(id), false) => Article::Known(price_id(id)?),
+            (None, None, true) => named(self.name, self.amount.as_ref(), self.currency)?,
+            _ => return Err(What::Article),
+        };
+        Ok(Wanted {
+            what,
+            quantity: quantity.ok_or(What::Quantity)?,
+        })
+    }
+}
+
+impl VariantId {
+    /// The number, which other APIs of the storefront put at the end of a path.
+    fn number(&self) -> Option<i64> {
+        let number = match self {
+            VariantId::Number(number) => *number,
+            VariantId::Text(text) => {
+                let digits = match text.strip_prefix("gid://") {
+                    Some(path) => path.split_once("/ProductVariant/")?.1,
+                    None => text,
+                };
+                let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+                is_number.then(|| digits.parse().ok()).flatten()?
+            }
+        };
+        (number > 0).then_some(number)
+    }
+}
+
+fn price_id(id: String) -> Result<String, What> {
+    let fits = (1..=LONGEST_PRICE_ID).contains(&id.len())
+        && id
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if fits { Ok(id) } else { Err(What::PriceId) }
+}
+
+fn named(
+    name: Option<String>,
+    amount: Option<&Value>,
+    currency: Option<String>,
+) -> Result<Article, What> {
+    let name = name.filter(|name| is_text(name, LONGEST_NAME) && !name.trim().is_empty());
+    let amount = amount.and_then(Value::as_i64);
+    let amount = amount.filter(|minor| (1..=MOST_MINOR).contains(minor));
+    let currency = currency.and_then(|code| Currency::parse(&code));
+    let currency = currency.filter(|code| CURRENCIES.contains(&code.as_str()));
+    Ok(Article::Named {
+        name: name.ok_or(What::Name)?,
+        amount: amount.ok_or(What::Amount)?,
+        currency: currency.ok_or(What::Currency)?,
+    })
+}
+
+fn is_text(text: &str, longest: usize) -> bool {
+    (1..=longest).contains(&text.chars().count()) && !text.contains(char::is_control)
+}
+
+/// Enough to tell a mistake; whether there is such an address the provider finds out.
+fn is_email(text: &str) -> bool {
+    let parts = text.split_once('@');
+    text.len() <= LONGEST_EMAIL
+        && parts.is_some_and(|(name, host)| !name.is_empty() && host.contains('.'))
+        && text.bytes().filter(|byte| *byte == b'@').count() == 1
+        && !text.contains(|c: char| c.is_whitespace() || c.is_control())
+}
+
+fn opened(shop: &str, shops: &Shops) -> Result<String, Wrong> {
+    let shop = api_key::shop(shop).map_err(|_| What::Shop)?;
+    if shops.have(&shop) {
+        Ok(shop)
+    } else {
+        Err(What::Shop.into())
+    }
+}

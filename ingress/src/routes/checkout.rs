@@ -1,0 +1,108 @@
+//! `POST /api/commerce/checkout` (docs/commerce.md). Errors have a `message`, as the spec says,
+//! and the same text as `detail`, where clients of the other calls look for it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use common::clock::Timestamp;
+use common::store::orders::CHECKOUT;
+use common::task;
+use serde::Serialize;
+
+use crate::App;
+use crate::api_key::{CheckoutWrite, Holder};
+use crate::body;
+use crate::checkout::request::CheckoutRequest;
+use crate::checkout::wrong::{What, Wrong};
+use crate::checkout::{self, Caller, Opened};
+use crate::error::Error;
+
+const LARGEST_BODY: usize = 256 * 1024;
+/// The work goes on after it, and whoever asks again with the same key has its result.
+const DEADLINE: Duration = Duration::from_secs(25);
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+const LONGEST_KEY: usize = 255;
+
+/// Where the buyer pays, and by what the order is found.
+#[derive(Serialize)]
+pub struct CheckoutResponse {
+    pub checkout_url: String,
+    /// As text, for readers whose numbers end at 2^53.
+    pub order_id: String,
+    pub session_id: String,
+    /// The agreement: events of the session and of its payment name it.
+    pub pact_id: String,
+    pub expires_at: Option<Timestamp>,
+}
+
+pub async fn create(State(app): State<Arc<App>>, request: Request) -> Response {
+    let answer = async {
+        let answer = tokio::time::timeout(DEADLINE, answered(&app, request)).await;
+        answer.unwrap_or(Err(Error::ProviderTimeout(Duration::from_secs(1))))
+    };
+    match answer.await {
+        Ok(opened) => (StatusCode::CREATED, Json(opened)).into_response(),
+        Err(error) => error.of_checkout(),
+    }
+}
+
+async fn answered(app: &Arc<App>, request: Request) -> Result<CheckoutResponse, Error> {
+    let (mut parts, body) = request.into_parts();
+    let key = Holder::<CheckoutWrite>::from_request_parts(&mut parts, app).await?;
+    if !key.shops.have(CHECKOUT) {
+        return Err(Error::CheckoutShop);
+    }
+    let caller = Caller {
+        api_key_id: key.id,
+        idempotency_key: idempotency_key(&parts.headers)?,
+    };
+    let body = body::read(&parts.headers, body, LARGEST_BODY).await?;
+    let request: CheckoutRequest = body::parse(&body).map_err(unreadable)?;
+    let wish = request.check(&app.config.return_origins, &key.shops)?;
+    let app = app.clone();
+    let opened = task::finish("checkout", async move {
+        checkout::open(&app, &caller, &wish).await
+    });
+    opened.await.ok_or(Error::Internal)?.map(Into::into)
+}
+
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Wrong> {
+    let mut values = headers.get_all(IDEMPOTENCY_KEY).into_iter();
+    let value = match (values.next(), values.next()) {
+        (None, _) => return Ok(None),
+        (Some(value), None) => value.as_bytes(),
+        (Some(_), Some(_)) => return Err(What::IdempotencyKey.into()),
+    };
+    let fits = (1..=LONGEST_KEY).contains(&value.len()) && value.iter().all(u8::is_ascii_graphic);
+    if !fits {
+        return Err(What::IdempotencyKey.into());
+    }
+    Ok(Some(String::from_utf8_lossy(value).into_owned()))
+}
+
+/// The spec answers a body that cannot be used with 400 here.
+fn unreadable(error: Error) -> Error {
+    let what = match error {
+        Error::NotJson => What::NotJson,
+        Error::NotAnObject => What::NotAnObject,
+        Error::Field { line, column } => What::Field { line, column },
+        other => return other,
+    };
+    Wrong::from(what).into()
+}
+
+impl From<Opened> for CheckoutResponse {
+    fn from(opened: Opened) -> Self {
+        CheckoutResponse {
+            checkout_url: opened.page.url,
+            order_id: opened.order_id.to_string(),
+            session_id: opened.page.session_id,
+            pact_id: opened.pact_id,
+            expires_at: opened.page.expires_at,
+        }
+    }
+}

@@ -1,0 +1,641 @@
+//! `POST /api/commerce/checkout`, with the sandbox's providers over real HTTP.
+
+use std::collections::BTreeMap;
+
+use common::api_key::{Rights, Shops};
+use common::store::orders::checkout_key;
+use futures_util::future::join_all;
+use reqwest::Response;
+use sandbox::{Fault, Options as SandboxOptions, PAYMENT_KEY, Price, STOREFRONT_TOKEN, Sandbox};
+use serde_json::{Value, json};
+
+use crate::support::order::{events, kinds, shown};
+use crate::support::{Options, Service, eventually, service};
+
+const PATH: &str = "/api/commerce/checkout";
+/// The sandbox's enamel mug, 14.50 US dollars.
+const MUG: i64 = 44_872_223_000_001;
+
+async fn sandbox() -> Sandbox {
+    Sandbox::start(SandboxOptions::default()).await.unwrap()
+}
+
+fn with_providers(sandbox: &Sandbox) -> Options {
+    service()
+        .setting("PAYMENT_API_URL", &sandbox.payment_url())
+        .setting("PAYMENT_API_KEY", PAYMENT_KEY)
+        .setting("STOREFRONT_API_URL", &sandbox.storefront_url())
+        .setting("STOREFRONT_API_TOKEN", STOREFRONT_TOKEN)
+        .setting("CHECKOUT_RETURN_ORIGINS", "https://shop.example")
+}
+
+async fn start() -> (Sandbox, Service, String) {
+    let sandbox = sandbox().await;
+    let service = with_providers(&sandbox).without_workers().start().await;
+    let key = service.api_key().await;
+    (sandbox, service, key)
+}
+
+async fn stop(sandbox: Sandbox, service: Service) {
+    service.stop().await;
+    sandbox.stop().await;
+}
+
+fn mug() -> Value {
+    json!({
+        "line_items": [{"name": "Enamel mug", "amount": 1450, "currency": "EUR", "quantity": 2}],
+        "return_url": "https://shop.example/thanks",
+    })
+}
+
+async fn post(service: &Service, key: &str, again: Option<&str>, body: &str) -> Response {
+    let mut request = service.post_to(PATH).bearer_auth(key);
+    if let Some(again) = again {
+        request = request.header("Idempotency-Key", again);
+    }
+    request.body(body.to_owned()).send().await.unwrap()
+}
+
+/// Status, code and body. An error says the same as `message` and as `detail`.
+async fn answer(response: Response) -> (u16, Option<String>, Value) {
+    let code = response.headers().get("x-error-code");
+    let code = code.map(|code| code.to_str().unwrap().to_owned());
+    let status = response.status().as_u16();
+    let body: Value = response.json().await.unwrap();
+    if status != 201 {
+        assert_eq!(body["message"], body["detail"]);
+        assert!(body["message"].is_string(), "{body}");
+    }
+    (status, code, body)
+}
+
+async fn opened(service: &Service, key: &str, again: Option<&str>, body: &Value) -> Value {
+    let (status, _, body) = answer(post(service, key, again, &body.to_string()).await).await;
+    assert_eq!(status, 201, "{body}");
+    body
+}
+
+async fn refused(service: &Service, key: &str, body: &str) -> (u16, Option<String>, String) {
+    let (status, code, body) = answer(post(service, key, None, body).await).await;
+    (status, code, body["message"].as_str().unwrap().to_owned())
+}
+
+async fn session(sandbox: &Sandbox, id: &Value) -> Value {
+    let id = id.as_str().unwrap();
+    let url = format!("{}/v1/checkout/sessions/{id}", sandbox.payment_url());
+    let asked = reqwest::Client::new().get(url).bearer_auth(PAYMENT_KEY);
+    asked.send().await.unwrap().json().await.unwrap()
+}
+
+const ORDERS: &str = "select count(*) as n from orders";
+
+#[tokio::test]
+async fn a_checkout_is_a_page_to_pay_on_and_a_pending_order() {
+    let (sandbox, service, key) = start().await;
+    let mut body = mug();
+    body["cancel_url"] = json!("https://shop.example/cart");
+    body["customer_email"] = json!("ada@example.com");
+    body["client_reference_id"] = json!("basket-7");
+    let checkout = opened(&service, &key, None, &body).await;
+    let pact = checkout["pact_id"].as_str().unwrap();
+    let (shop, id) = checkout_key(pact);
+    assert_eq!(checkout["order_id"], id.to_string());
+    let seen = session(&sandbox, &checkout["session_id"]).await;
+    for (name, value) in [
+        ("url", checkout["checkout_url"].clone()),
+        ("amount_total", json!(2900)),
+        ("currency", json!("eur")),
+        ("success_url", json!("https://shop.example/thanks")),
+        ("cancel_url", json!("https://shop.example/cart")),
+        ("customer_email", json!("ada@example.com")),
+        ("client_reference_id", json!("basket-7")),
+        ("metadata", json!({"pact_id": pact})),
+    ] {
+        assert_eq!(seen[name], value, "{name}");
+    }
+    assert!(checkout["expires_at"].as_str().unwrap().ends_with('Z'));
+    let order = shown(&service, &key, &shop, id).await;
+    assert_eq!(order["financial_status"], "pending");
+    assert_eq!(order["total_price"], "29.00");
+    assert_eq!(order["currency"], "EUR");
+    assert_eq!(order["fulfillment"]["state"], "initiated");
+    let line = &order["line_items"][0];
+    assert_eq!(
+        (&line["title"], &line["quantity"]),
+        (&json!("Enamel mug"), &json!(2))
+    );
+    assert_eq!(line["price"], "14.50");
+    assert!(
+        order["tracking"]["url"]
+            .as_str()
+            .unwrap()
+            .contains("/orders/")
+    );
+    let told = events(service.db(), &shop, id).await;
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0].0, "order.created");
+    assert_eq!(told[0].1["total_price"], "29.00");
+    let kept = "select count(*) as n from checkouts
+                where items like '%ada%' or url like '%ada%' or pact_id like '%ada%'";
+    assert_eq!(service.count(kept).await, 0, "nobody's e-mail is stored");
+    stop(sandbox, service).await;
+}
+
+#[tokio::test]
+async fn a_variant_costs_what_the_storefront_says_whatever_the_caller_thinks() {
+    let (sandbox, service, key) = start().await;
+    sandbox
+        .storefront()
+        .set_price(u64::try_from(MUG).unwrap(), "12.34");
+    for id in [
+        json!(MUG),
+        json!(MUG.to_string()),
+        json!(format!("gid://storefront/ProductVariant/{MUG}")),
+    ] {
+        let body = json!({
+            "lineItems": [{"variantId": id, "quantity": 3}],
+            "returnUrl": "https://shop.example/thanks",
+        });
+        let checkout = opened(&service, &key, None, &body).await;
+        let seen = session(&sandbox, &checkout["session_id"]).await;
+        assert_eq!(
+            (&seen["amount_total"], &seen["currency"]),
+            (&json!(3702), &json!("usd"))
+        );
+        let (shop, order_id) = checkout_key(checkout["pact_id"].as_str().unwrap());
+        let order = shown(&service, &key, &shop, order_id).await;
+        let line = &order["line_items"][0];
+        assert_eq!(line["variant_id"], MUG);
+        assert_eq!(
+            (&line["title"], &line["price"]),
+            (&json!("Enamel mug"), &json!("12.34"))
+        );
+        assert_eq!(line["sku"], "MUG-ENAMEL");
+    }
+    let own_price = json!({
+        "line_items": [{"variant_id": MUG, "quantity": 1, "amount": 1, "currency": "USD"}],
+        "return_url": "https://shop.example/thanks",
+    });
+    assert_eq!(refused(&service, &key, &own_price.to_string()).await.0, 400);
+    let unknown = json!({
+        "line_items": [{"variant_id": MUG, "quantity": 1}, {"variant_id": 7, "quantity": 1}],
+        "return_url": "https://shop.example/thanks",
+    });
+    let (status, _, message) = refused(&service, &key, &unknown.to_string()).await;
+    assert_eq!(status, 400);
+    assert_eq!(
+        message,
+        "line_items[1]: the storefront does not sell this variant"
+    );
+    // What is refused before anybody was asked to be paid makes no order.
+    assert_eq!(service.count(ORDERS).await, 3);
+    stop(sandbox, service).await;
+}
+
+#[tokio::test]
+async fn a_price_of_the_payment_provider_is_known_to_it_alone() {
+    let (sandbox, service, key) = start().await;
+    sandbox.payment().add_price(Price {
+        id: "price_candle".to_owned(),
+        name: "Candle".to_owned(),
+        amount: 1200,
+        currency: common::money::Currency::parse("USD").unwrap(),
+        months: None,
+    });
+    let body = json!({
+        "line_items": [{"price": "price_candle", "quantity": 2}],
+        "return_url": "https://shop.example/thanks",
+    });
+    let checkout = opened(&service, &key, None, &body).await;
+    let seen = session(&sandbox, &checkout["session_id"]).await;
+    assert_eq!(seen["amount_total"], 2400);
+    let (shop, id) = checkout_key(checkout["pact_id"].as_str().unwrap());
+    let order = shown(&service, &key, &shop, id).await;
+    assert_eq!(
+        order["total_price"],
+        Value::Null,
+        "until its session is completed"
+    );
+    stop(sandbox, service).await;
+}
+
+#[tokio::test]
+async fn the_same_key_and_body_have_the_same_answer_also_at_once_and_on_another_replica() {
+    let (sandbox, first, key) = start().await;
+    let second = with_providers(&sandbox)
+        .without_workers()
+        .start_beside(&first)
+        .await;
+    let (body, camel) = (
+        mug(),
+        json!({
+            "lineItems": [{"name": "Enamel mug", "amount": 1450, "currency": "eur", "quantity": 2}],
+            "returnUrl": "https://SHOP.example/thanks",
+        }),
+    );
+    let calls = (0..8).map(|nth| {
+        let service = if nth % 2 == 0 { &first } else { &second };
+        opened(
+            service,
+            &key,
+            Some("basket-1"),
+            if nth < 4 { &body } else { &camel },
+        )
+    });
+    let answers = join_all(calls).await;
+    assert!(answers.iter().all(|it| *it == answers[0]), "{answers:?}");
+    let made = sandbox.payment().sessions_by_key();
+    assert_eq!(made.values().collect::<Vec<_>>(), [&1]);
+    assert_eq!(first.count(ORDERS).await, 1);
+    let asked = sandbox.payment().gate.requests();
+    assert_eq!(
+        opened(&second, &key, Some("basket-1"), &body).await,
+        answers[0]
+    );
+    assert_eq!(
+        sandbox.payment().gate.requests(),
+        asked,
+        "nobody is asked again"
+    );
+
+    let mut other = mug();
+    other["line_items"][0]["quantity"] = json!(3);
+    let reused = post(&first, &key, Some("basket-1"), &other.to_string()).await;
+    let (status, _, body) = answer(reused).await;
+    assert_eq!(status, 422);
+    assert!(
+        body["message"].as_str().unwrap().contains("use a new one"),
+        "{body}"
+    );
+    assert_eq!(first.count(ORDERS).await, 1);
+    // The key of one holder is not another's, and without one each call is new.
+    let stranger = first.api_key().await;
+    let theirs = opened(&first, &stranger, Some("basket-1"), &other).await;
+    assert_ne!(theirs["session_id"], answers[0]["session_id"]);
+    let without = opened(&first, &key, None, &mug()).await;
+    let again = opened(&first, &key, None, &mug()).await;
+    assert_ne!(without["session_id"], again["session_id"]);
+    second.stop().await;
+    stop(sandbox, first).await;
+}
+
+#[tokio::test]
+async fn two_bodies_under_one_key_at_once_are_one_checkout_and_one_refusal() {
+    let (sandbox, service, key) = start().await;
+    let mut other = mug();
+    other["line_items"][0]["amount"] = json!(1);
+    let bodies = [mug().to_string(), other.to_string()];
+    let calls = (0..6).map(|nth| post(&service, &key, Some("k"), &bodies[nth % 2]));
+    let mut statuses = BTreeMap::new();
+    for response in join_all(calls).await {
+        *statuses.entry(response.status().as_u16()).or_insert(0) += 1;
+    }
+    assert_eq!(statuses, BTreeMap::from([(201, 3), (422, 3)]));
+    assert_eq!(service.count(ORDERS).await, 1);
+    stop(sandbox, service).await;
+}
+
+#[tokio::test]
+async fn a_checkout_whose_answer_was_lost_goes_on_where_it_stopped() {
+    let (sandbox, first, key) = start().await;
+    let gate = &sandbox.payment().gate;
+    let body = json!({
+        "line_items": [{"variant_id": MUG, "quantity": 1}],
+        "return_url": "https://shop.example/thanks",
+    });
+    // The page is opened there, and nobody here gets to know: no try has an answer.
+    gate.fail_next(4, Fault::Lose);
+    let lost = post(&first, &key, Some("k"), &body.to_string()).await;
+    assert_eq!(lost.headers()["retry-after"], "5");
+    let (status, code, _) = answer(lost).await;
+    assert_eq!((status, code.as_deref()), (503, Some("COMMERCE_003")));
+    let pending = "select count(*) as n from checkouts where state = 'pending'";
+    assert_eq!(first.count(pending).await, 1);
+    let made = sandbox.payment().sessions_by_key();
+    assert_eq!(made.values().collect::<Vec<_>>(), [&1]);
+    // Meanwhile the price is another, and the process is another too.
+    sandbox
+        .storefront()
+        .set_price(u64::try_from(MUG).unwrap(), "99.00");
+    let second = with_providers(&sandbox)
+        .without_workers()
+        .start_beside(&first)
+        .await;
+    let checkout = opened(&second, &key, Some("k"), &body).await;
+    assert_eq!(sandbox.payment().sessions_by_key(), made, "the same page");
+    let seen = session(&sandbox, &checkout["session_id"]).await;
+    assert_eq!(seen["amount_total"], 1450, "at the price of the first call");
+    assert_eq!(first.count(ORDERS).await, 1);
+    assert_eq!(first.count(pending).await, 0);
+    second.stop().await;
+    stop(sandbox, first).await;
+}
+
+#[tokio::test]
+async fn what_the_provider_refuses_is_refused_for_good_and_its_order_called_off() {
+    let (sandbox, service, key) = start().await;
+    let body = json!({
+        "line_items": [{"price": "price_none", "quantity": 1}],
+        "return_url": "https://shop.example/thanks",
+    });
+    for _ in 0..2 {
+        let response = post(&service, &key, Some("k"), &body.to_string()).await;
+        let (status, _, body) = answer(response).await;
+        let message = body["message"].as_str().unwrap();
+        assert_eq!(status, 400);
+        assert!(message.contains("ids of prices"), "{message}");
+        assert!(!message.contains("resource_missing") && !message.contains("price_none"));
+    }
+    assert_eq!(
+        sandbox.payment().gate.requests(),
+        1,
+        "it is not asked again"
+    );
+    let order = "select id as n from orders";
+    let id = service.count(order).await;
+    let order = shown(&service, &key, "checkout", id).await;
+    assert_eq!(order["cancel_reason"], "checkout_refused");
+    assert_eq!(order["fulfillment"]["state"], "cancelled");
+    let told = kinds(service.db(), "checkout", id).await;
+    assert_eq!(told, ["order.created", "order.cancelled"]);
+    // Of an amount that only the provider knows to be too much.
+    let mut much = mug();
+    much["line_items"][0] =
+        json!({"name": "Palace", "amount": 99_999_999, "currency": "USD", "quantity": 999});
+    let (status, code, _) = refused(&service, &key, &much.to_string()).await;
+    assert_eq!((status, code.as_deref()), (400, Some("COMMERCE_001")));
+    stop(sandbox, service).await;
+}
+
+#[tokio::test]
+async fn where_a_buyer_could_be_led_astray_nothing_is_opened() {
+    let (sandbox, service, key) = start().await;
+    let long = format!("https://shop.example/{}", "a".repeat(10_000));
+    for address in [
+        "https://evil.example/",
+        "http://shop.example/",
+        "https://shop.example:8443/",
+        "https://shop.example@evil.example/",
+        "https://user:word@shop.example/",
+        "https://shop.example\\@evil.example/",
+        "https:\\\\shop.example",
+        "javascript:alert(1)//https://shop.example",
+        "data:text/html,x",
+        "//shop.example/",
+        "/thanks",
+        "https://shop.example/\u{0}",
+        "https://shop.example/\r\nLocation: https://evil.example",
+        "https://sh\top.example/",
+        "http://127.0.0.1/",
+        "",
+        &long,
+    ] {
+        for field in ["return_url", "cancel_url"] {
+            let mut body = mug();
+            body[field] = json!(address);
+            let (status, code, message) = refused(&service, &key, &body.to_string()).await;
+            assert_eq!((status, code), (400, None), "{address:?}");
+            assert!(message.starts_with(field), "{message}");
+            assert!(!message.contains("evil"), "{message}");
+        }
+    }
+    assert_eq!(sandbox.payment().gate.requests(), 0);
+    assert_eq!(service.count(ORDERS).await, 0);
+    stop(sandbox, service).await;
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_body_is_told_by_its_place_and_never_by_its_content() {
+    let (sandbox, service, key) = start().await;
+    let item = |item: Value| {
+        let mut body = mug();
+        body["line_items"] = json!([{"price": "price_1", "quantity": 1}, item]);
+        body.to_string()
+    };
+    let named = |field: &str, value: Value| {
+        let mut named = json!({"name": "x", "amount": 5, "currency": "USD", "quantity": 1});
+        named[field] = value;
+        item(named)
+    };
+    let with = |field: &str, value: Value| {
+        let mut body = mug();
+        body[field] = value;
+        body.to_string()
+    };
+    let items = |count: usize| {
+        with(
+            "line_items",
+            json!(vec![json!({"price": "p", "quantity": 1}); count]),
+        )
+    };
+    let (amount, currency) = (Some("COMMERCE_001"), Some("COMMERCE_002"));
+    for (body, code, told) in [
+        ("canary".to_owned(), None, "not JSON"),
+        ("[\"canary\"]".to_owned(), None, "not a JSON object"),
+        (String::new(), None, "not JSON"),
+        ("{}".to_owned(), None, "line_items"),
+        (items(0), None, "1 to 100"),
+        (items(101), None, "1 to 100"),
+        (with("line_items", json!("canary")), None, "line 1, column"),
+        (with("lineItems", json!([])), None, "both spellings"),
+        (
+            with("returnUrl", json!("https://shop.example/")),
+            None,
+            "both spellings",
+        ),
+        (with("canary", json!(1)), None, "not known"),
+        (
+            with("return_url", Value::Null),
+            None,
+            "return_url is missing",
+        ),
+        (
+            with("customer_email", json!("canary")),
+            None,
+            "customer_email",
+        ),
+        (
+            with("customer_email", json!("a b@c.example")),
+            None,
+            "customer_email",
+        ),
+        (
+            with("client_reference_id", json!("a\nb")),
+            None,
+            "client_reference_id",
+        ),
+        (
+            with("client_reference_id", json!("x".repeat(201))),
+            None,
+            "client_reference_id",
+        ),
+        (with("shop", json!("canary/canary")), None, "shop"),
+        (
+            item(json!({"quantity": 1})),
+            None,
+            "line_items[1]: must have",
+        ),
+        (
+            item(json!({"price": "price_1", "variant_id": 1, "quantity": 1})),
+            None,
+            "line_items[1]: must have",
+        ),
+        (
+            item(json!({"price": "canary canary", "quantity": 1})),
+            None,
+            "line_items[1]: price",
+        ),
+        (
+            item(json!({"variant_id": 0, "quantity": 1})),
+            None,
+            "line_items[1]: variant_id",
+        ),
+        (
+            item(json!({"variant_id": "canary", "quantity": 1})),
+            None,
+            "line_items[1]: variant_id",
+        ),
+        (
+            item(json!({"price": "price_1"})),
+            None,
+            "line_items[1]: quantity",
+        ),
+        (
+            item(json!({"price": "price_1", "quantity": 0})),
+            None,
+            "line_items[1]: quantity",
+        ),
+        (
+            item(json!({"price": "price_1", "quantity": 1000})),
+            None,
+            "line_items[1]: quantity",
+        ),
+        (
+            item(json!({"price": "price_1", "quantity": 1.5})),
+            None,
+            "line_items[1]: quantity",
+        ),
+        (named("name", json!(" ")), None, "line_items[1]: name"),
+        (
+            named("name", json!("x".repeat(251))),
+            None,
+            "line_items[1]: name",
+        ),
+        (named("amount", json!(0)), amount, "line_items[1]: amount"),
+        (named("amount", json!(-5)), amount, "line_items[1]: amount"),
+        (
+            named("amount", json!(19.99)),
+            amount,
+            "line_items[1]: amount",
+        ),
+        (
+            named("amount", json!("1999")),
+            amount,
+            "line_items[1]: amount",
+        ),
+        (
+            named("amount", json!(100_000_000)),
+            amount,
+            "line_items[1]: amount",
+        ),
+        (
+            named("currency", json!("JPY")),
+            currency,
+            "line_items[1]: currency",
+        ),
+        (
+            named("currency", json!("canary")),
+            currency,
+            "line_items[1]: currency",
+        ),
+    ] {
+        let (status, seen, message) = refused(&service, &key, &body).await;
+        assert_eq!((status, seen.as_deref()), (400, code), "{body}: {message}");
+        assert!(message.contains(told), "{body}: {message}");
+        assert!(!message.contains("canary"), "{message}");
+    }
+    let mixed = json!({
+        "line_items": [
+            {"name": "x", "amount": 5, "currency": "USD", "quantity": 1},
+            {"name": "x", "amount": 5, "currency": "EUR", "quantity": 1},
+        ],
+        "return_url": "https://shop.example/",
+    });
+    let (status, code, _) = refused(&service, &key, &mixed.to_string()).await;
+    assert_eq!((status, code.as_deref()), (400, currency));
+    for wrong in ["a b", "", &"k".repeat(256)] {
+        let response = post(&service, &key, Some(wrong), &mug().to_string()).await;
+        let (status, _, body) = answer(response).await;
+        let message = body["message"].as_str().unwrap();
+        assert_eq!(status, 400);
+        assert!(message.starts_with("Idempotency-Key"), "{message}");
+    }
+    assert_eq!(sandbox.payment().gate.requests(), 0);
+    assert_eq!(service.count(ORDERS).await, 0);
+    stop(sandbox, service).await;
+}
+
+#[tokio::test]
+async fn who_may_not_open_checkouts_is_told_so_in_a_message() {
+    let (sandbox, service, _) = start().await;
+    let body = mug().to_string();
+    let (status, code, message) = refused(&service, "wb_wrong", &body).await;
+    assert_eq!((status, code.as_deref()), (401, Some("AUTH_001")));
+    assert_eq!(message, "Invalid API key");
+    let of_shops = |shops: &[&str]| Rights {
+        scopes: None,
+        shops: Shops(Some(shops.iter().map(|&it| it.to_owned()).collect())),
+    };
+    let blind = service
+        .api_key_for("blind", &of_shops(&["a.example"]))
+        .await;
+    let (status, _, message) = refused(&service, &blind, &body).await;
+    assert_eq!(status, 403);
+    assert!(message.contains("--shop checkout"), "{message}");
+    let seeing = of_shops(&["a.example", "checkout"]);
+    let seeing = service.api_key_for("seeing", &seeing).await;
+    let mut other = mug();
+    other["shop"] = json!("b.example");
+    let (status, _, message) = refused(&service, &seeing, &other.to_string()).await;
+    assert_eq!(status, 400);
+    assert!(message.starts_with("shop"), "{message}");
+    let checkout = opened(&service, &seeing, None, &mug()).await;
+    let id = checkout["order_id"].as_str().unwrap().parse().unwrap();
+    shown(&service, &seeing, "checkout", id).await;
+    stop(sandbox, service).await;
+
+    let bare = crate::support::service().without_workers().start().await;
+    let key = bare.api_key().await;
+    let here = json!({
+        "line_items": [{"name": "x", "amount": 5, "currency": "USD", "quantity": 1}],
+        "return_url": format!("{}/thanks", bare.url),
+    });
+    let (status, _, message) = refused(&bare, &key, &here.to_string()).await;
+    assert_eq!(status, 503);
+    assert!(message.contains("PAYMENT_API_URL"), "{message}");
+    bare.stop().await;
+}
+
+#[tokio::test]
+async fn answers_are_kept_for_a_day_and_their_orders_for_good() {
+    let sandbox = sandbox().await;
+    let service = with_providers(&sandbox).manual_clock().start().await;
+    let key = service.api_key().await;
+    let first = opened(&service, &key, Some("k"), &mug()).await;
+    let worker = workers::Worker::new(service.parts.clone(), common::job::Queue::Orders, 1);
+    service.clock().advance(std::time::Duration::from_hours(23));
+    worker.keep_house().await.unwrap();
+    assert_eq!(opened(&service, &key, Some("k"), &mug()).await, first);
+    service.clock().advance(std::time::Duration::from_hours(2));
+    worker.keep_house().await.unwrap();
+    let kept = "select count(*) as n from checkouts";
+    eventually("its answer is forgotten", async || {
+        service.count(kept).await == 0
+    })
+    .await;
+    assert_eq!(service.count(ORDERS).await, 1);
+    let anew = opened(&service, &key, Some("k"), &mug()).await;
+    assert_ne!(anew["session_id"], first["session_id"]);
+    drop(worker);
+    stop(sandbox, service).await;
+}
