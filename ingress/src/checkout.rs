@@ -68,32 +68,45 @@ pub async fn open(app: &Arc<App>, caller: &Caller, wish: &Wish) -> Result<Opened
         Some(key) => checkouts::find(&app.db, caller.api_key_id, key).await?,
         None => None,
     };
-    let checkout = match known {
-        Some(known) => known,
-        None => {
-            let items = price(app, wish).await?;
-            let id = app.clock.id();
-            let pact_id = format!("pact_{}", id.simple());
-            let (_, order_id) = checkout_key(&pact_id);
-            let new = New {
-                id,
-                api_key_id: caller.api_key_id,
-                idempotency_key: key,
-                request_key,
-                pact_id: &pact_id,
-                order_id,
-                items: &items,
-            };
-            session(&pact_id, &items, wish)
-                .check()
-                .map_err(|failure| unpayable(&failure))?;
-            begin(app, &new).await?
-        }
+    let is_known = known.is_some();
+    let checkout = if let Some(known) = known {
+        known
+    } else {
+        start(app, caller.api_key_id, key, request_key, wish).await?
     };
     if checkout.request_key != request_key {
         return Err(Error::IdempotencyKeyReused);
     }
+    if is_known && checkouts::is_paid(&app.db, checkout.order_id).await? {
+        return Err(Error::CheckoutPaid);
+    }
     resume(app, payment, checkout, wish).await
+}
+
+/// Steps 2 and 3.
+async fn start(
+    app: &App,
+    api_key_id: Uuid,
+    idempotency_key: Option<Uuid>,
+    request_key: Uuid,
+    wish: &Wish,
+) -> Result<Checkout, Error> {
+    let items = price(app, wish).await?;
+    let id = app.clock.id();
+    let pact_id = format!("pact_{}", id.simple());
+    let checked = session(&pact_id, &items, wish).check();
+    checked.map_err(|failure| unpayable(&failure))?;
+    let (_, order_id) = checkout_key(&pact_id);
+    let new = New {
+        id,
+        api_key_id,
+        idempotency_key,
+        request_key,
+        pact_id: &pact_id,
+        order_id,
+        items: &items,
+    };
+    begin(app, &new).await
 }
 
 fn json_of(wish: &Wish) -> Result<Vec<u8>, Error> {
@@ -112,12 +125,7 @@ async fn price(app: &App, wish: &Wish) -> Result<Vec<Item>, Error> {
     } else {
         let storefront = app.storefront.as_ref();
         let storefront = storefront.ok_or(Wrong::from(What::NoStorefront))?;
-        let only = match app.config.storefront_shops.as_slice() {
-            [only] => Some(only.as_str()),
-            _ => None,
-        };
-        let shop = wish.shop.as_deref().or(only);
-        let variants = storefront.variants(shop, &ids).await;
+        let variants = storefront.variants(wish.shop.as_deref(), &ids).await;
         variants.map_err(|failure| unavailable(&failure))?
     };
     let items = wish.items.iter().enumerate();
@@ -220,9 +228,6 @@ async fn resume(
     wish: &Wish,
 ) -> Result<Opened, Error> {
     let page = match checkout.state.clone() {
-        State::Open(_) if checkouts::is_paid(&app.db, checkout.order_id).await? => {
-            return Err(Error::CheckoutPaid);
-        }
         State::Open(page) => page,
         State::Refused(refusal) => return Err(refusal.into()),
         State::Pending => ask(app, payment, &checkout, wish).await?,

@@ -485,10 +485,11 @@ impl Error {
             Error::Qr(_) | Error::QrSize(_) => "qr",
             Error::PrivacyBody | Error::PrivacyShop => "privacy",
             Error::RateLimited(_) | Error::SlowDown(_) => "rate",
-            Error::Unavailable | Error::AuthUnavailable | Error::LoginNotSetUp => "unavailable",
+            Error::Unavailable
+            | Error::AuthUnavailable
+            | Error::LoginNotSetUp
+            | Error::CheckoutNotSetUp => "unavailable",
             Error::ProviderUnavailable(_) | Error::ProviderTimeout(_) => "provider",
-            Error::CheckoutNotSetUp => "unavailable",
-            Error::Checkout(_) | Error::IdempotencyKeyReused => "request",
             Error::CheckoutAmount | Error::CheckoutCurrency | Error::CheckoutRefused => "refused",
             Error::CheckoutPaid => "paid",
             Error::AuthHeader | Error::TokenInvalid | Error::TokenRevoked => "token",
@@ -497,7 +498,9 @@ impl Error {
             Error::AuthorizationPending => "pending",
             Error::AccessDenied => "denied",
             Error::ApiKey | Error::MissingScope(_) | Error::CheckoutShop => "api_key",
-            Error::OrderId
+            Error::Checkout(_)
+            | Error::IdempotencyKeyReused
+            | Error::OrderId
             | Error::ShopQuery
             | Error::OrderAmbiguous
             | Error::DeviceCodeParameter

@@ -5,6 +5,7 @@ use common::api_key::{self, Shops};
 use common::money::Currency;
 use common::origins::Origins;
 use common::provider::payment::CURRENCIES;
+use common::store::orders::CHECKOUT;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -92,7 +93,13 @@ pub enum Article {
 }
 
 impl CheckoutRequest {
-    pub fn check(self, origins: &Origins, shops: &Shops) -> Result<Wish, Wrong> {
+    /// `opened` are the shops of the API key, `served` those that we know of, if any.
+    pub fn check(
+        self,
+        origins: &Origins,
+        opened: &Shops,
+        served: &[String],
+    ) -> Result<Wish, Wrong> {
         let items = self.line_items.ok_or(What::Items)?;
         if !(1..=MOST_ITEMS).contains(&items.len()) {
             return Err(What::Items.into());
@@ -125,13 +132,23 @@ impl CheckoutRequest {
         {
             return Err(What::Reference.into());
         }
+        let sells_variants = items
+            .iter()
+            .any(|item| matches!(item.what, Article::Variant(_)));
+        let shop = match &self.shop {
+            Some(shop) => Some(named_shop(shop, opened, served)?),
+            None => only_shop(opened, served),
+        };
+        if sells_variants && shop.is_none() && opened.0.is_some() {
+            return Err(What::Shop.into());
+        }
         Ok(Wish {
             items,
             success_url,
             cancel_url,
             customer_email: email,
             client_reference_id: reference,
-            shop: self.shop.map(|shop| opened(&shop, shops)).transpose()?,
+            shop,
         })
     }
 }
@@ -210,11 +227,28 @@ fn is_email(text: &str) -> bool {
         && !text.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
-fn opened(shop: &str, shops: &Shops) -> Result<String, Wrong> {
+fn named_shop(shop: &str, opened: &Shops, served: &[String]) -> Result<String, Wrong> {
     let shop = api_key::shop(shop).map_err(|_| What::Shop)?;
-    if shops.have(&shop) {
+    if opened.have(&shop) && (served.is_empty() || served.contains(&shop)) {
         Ok(shop)
     } else {
         Err(What::Shop.into())
+    }
+}
+
+/// The only shop that can be meant. None: there are several, or the storefront's address alone
+/// tells.
+fn only_shop(opened: &Shops, served: &[String]) -> Option<String> {
+    let meant: Vec<&String> = match &opened.0 {
+        Some(list) => list
+            .iter()
+            .filter(|shop| *shop != CHECKOUT)
+            .filter(|shop| served.is_empty() || served.contains(shop))
+            .collect(),
+        None => served.iter().collect(),
+    };
+    match meant.as_slice() {
+        [only] => Some((*only).clone()),
+        _ => None,
     }
 }

@@ -34,7 +34,10 @@ pub enum What {
     Email,
     #[error("client_reference_id must be 1 to 200 characters without control characters")]
     Reference,
-    #[error("shop must be a shop domain that this API key opens")]
+    #[error(
+        "shop must name the shop whose variants are meant: one of STOREFRONT_SHOPS, if that is set, \
+             that this API key opens"
+    )]
     Shop,
     #[error("Idempotency-Key must be one header of 1 to 255 visible ASCII characters")]
     IdempotencyKey,

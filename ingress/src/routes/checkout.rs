@@ -62,7 +62,8 @@ async fn answered(app: &Arc<App>, request: Request) -> Result<CheckoutResponse, 
     };
     let body = body::read(&parts.headers, body, LARGEST_BODY).await?;
     let request: CheckoutRequest = body::parse(&body).map_err(unreadable)?;
-    let wish = request.check(&app.config.return_origins, &key.shops)?;
+    let config = &app.config;
+    let wish = request.check(&config.return_origins, &key.shops, &config.storefront_shops)?;
     let app = app.clone();
     let opened = task::finish("checkout", async move {
         checkout::open(&app, &caller, &wish).await

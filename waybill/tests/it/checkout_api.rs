@@ -599,6 +599,18 @@ async fn who_may_not_open_checkouts_is_told_so_in_a_message() {
     let (status, _, message) = refused(&service, &seeing, &other.to_string()).await;
     assert_eq!(status, 400);
     assert!(message.starts_with("shop"), "{message}");
+    let variant = json!({
+        "line_items": [{"variant_id": MUG, "quantity": 1}],
+        "return_url": "https://shop.example/thanks",
+    });
+    opened(&service, &seeing, None, &variant).await;
+    // Whose variant it may be is not clear, or nobody's.
+    for shops in [&["a.example", "b.example", "checkout"][..], &["checkout"]] {
+        let unclear = service.api_key_for("unclear", &of_shops(shops)).await;
+        let (status, _, message) = refused(&service, &unclear, &variant.to_string()).await;
+        assert_eq!(status, 400);
+        assert!(message.starts_with("shop must name"), "{message}");
+    }
     let checkout = opened(&service, &seeing, None, &mug()).await;
     let id = checkout["order_id"].as_str().unwrap().parse().unwrap();
     shown(&service, &seeing, "checkout", id).await;
