@@ -84,8 +84,11 @@ async fn authenticate(app: &Arc<App>, parts: &Parts) -> Result<Known, Error> {
     let hash = api_keys::hash(key);
     let trusted = &app.config.trusted_proxies;
     let client = client_address::of(&parts.extensions, &parts.headers, trusted);
-    if !app.api_keys.was_good(&hash) {
-        app.limits.keys.admit(client)?;
+    // One that is used too often costs no look-up.
+    let seen = app.api_keys.seen(&hash);
+    match seen {
+        Some(id) => app.limits.api_key(id)?,
+        None => app.limits.keys.admit(client)?,
     }
     let now = app.clock.now();
     let asked = api_keys::authenticate(&app.db, hash, now);
@@ -98,7 +101,9 @@ async fn authenticate(app: &Arc<App>, parts: &Parts) -> Result<Known, Error> {
     if app.api_keys.is_first_use_of_minute(hash, &known, now) {
         note_use(app, known.id, now);
     }
-    app.limits.api_key(known.id)?;
+    if seen.is_none() {
+        app.limits.api_key(known.id)?;
+    }
     Ok(known)
 }
 
@@ -122,16 +127,22 @@ fn note_use(app: &Arc<App>, id: Uuid, now: Timestamp) {
     });
 }
 
-/// Keys that were good when they were last shown, and when their use was noted. There are no
-/// more of them than the table has.
+/// Keys that were good when they were last shown. There are no more of them than the table has.
 #[derive(Default)]
 pub struct ApiKeys {
-    good: Mutex<HashMap<[u8; 32], Timestamp>>,
+    good: Mutex<HashMap<[u8; 32], Good>>,
+}
+
+struct Good {
+    id: Uuid,
+    /// When its use was noted.
+    noted: Timestamp,
 }
 
 impl ApiKeys {
-    fn was_good(&self, hash: &[u8; 32]) -> bool {
-        self.good().contains_key(hash)
+    /// The key with this hash, if it was good.
+    fn seen(&self, hash: &[u8; 32]) -> Option<Uuid> {
+        self.good().get(hash).map(|good| good.id)
     }
 
     fn forget(&self, hash: &[u8; 32]) {
@@ -142,13 +153,50 @@ impl ApiKeys {
     /// then changes nothing.
     fn is_first_use_of_minute(&self, hash: [u8; 32], known: &Known, now: Timestamp) -> bool {
         let mut good = self.good();
-        let noted = good.get(&hash).copied().max(known.last_used_at);
-        let is_first = noted.is_none_or(|noted| now.since(noted) >= USE_NOTED);
-        good.insert(hash, if is_first { now } else { noted.unwrap_or(now) });
-        is_first
+        let here = good.get(&hash).map(|good| good.noted);
+        let noted = here.max(known.last_used_at);
+        let noted = noted.filter(|noted| now.since(*noted) < USE_NOTED);
+        let entry = Good {
+            id: known.id,
+            noted: noted.unwrap_or(now),
+        };
+        good.insert(hash, entry);
+        noted.is_none()
     }
 
-    fn good(&self) -> MutexGuard<'_, HashMap<[u8; 32], Timestamp>> {
+    fn good(&self) -> MutexGuard<'_, HashMap<[u8; 32], Good>> {
         self.good.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use common::api_key::Rights;
+
+    use super::*;
+
+    #[test]
+    fn the_use_of_a_key_is_noted_once_a_minute_by_whichever_process_was_first() {
+        let keys = ApiKeys::default();
+        let start = Timestamp(1_800_000_000_000);
+        let at = |seconds| start.plus(Duration::from_secs(seconds));
+        let known = |last_used_at| Known {
+            id: Uuid::nil(),
+            name: "desk".to_owned(),
+            rights: Rights::default(),
+            last_used_at,
+        };
+        let is_first = |noted, now| keys.is_first_use_of_minute([0; 32], &known(noted), now);
+        assert!(is_first(None, at(0)));
+        assert!(!is_first(None, at(0)), "the note may still be on its way");
+        assert!(!is_first(Some(at(0)), at(59)));
+        assert!(is_first(Some(at(0)), at(60)));
+        assert!(!is_first(Some(at(90)), at(121)), "another one noted it");
+        assert!(is_first(Some(at(90)), at(150)));
+        assert_eq!(keys.seen(&[0; 32]), Some(Uuid::nil()));
+        keys.forget(&[0; 32]);
+        assert_eq!(keys.seen(&[0; 32]), None);
     }
 }
