@@ -14,7 +14,13 @@ use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
 
 /// An instant: milliseconds since 1970-01-01T00:00:00Z.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, utoipa::ToSchema)]
+#[schema(
+    value_type = String,
+    format = DateTime,
+    description = "RFC 3339 in UTC, with milliseconds.",
+    example = "2026-11-20T14:24:45.002Z"
+)]
 pub struct Timestamp(pub i64);
 
 impl Timestamp {

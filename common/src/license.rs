@@ -10,6 +10,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::clock::Timestamp;
@@ -19,7 +20,10 @@ pub type OrgId = Uuid;
 /// Ours; the provider's number of an account is a `provider_id`.
 pub type UserId = Uuid;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// What a licence is for, lowest first.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
     Free,
@@ -90,7 +94,8 @@ impl FromStr for Tier {
 }
 
 /// What a licence is worth now. In the order in which equals are preferred.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, ToSchema)]
+#[schema(as = LicenseStatus)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     Active,

@@ -8,7 +8,7 @@ use crate::license::Tier;
 /// What is there when no file is named.
 const BUILT_IN: &str = include_str!("../../templates.json");
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Template {
     pub id: String,

@@ -24,6 +24,7 @@ use common::store::{licenses, users};
 use common::task;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
+use utoipa::ToSchema;
 
 use crate::App;
 use crate::database;
@@ -44,14 +45,18 @@ const FORGOTTEN_AT_ONCE: usize = MOST_TOKENS / 100;
 const KEPT: Duration = Duration::from_hours(1);
 
 /// A person's tier, as `GET /auth/validate` shows it. No Debug: the e-mail would be in it.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
 pub struct Validated {
     pub tier: Tier,
     pub status: Status,
+    #[schema(example = "octavia@example.com")]
     pub email: String,
+    #[schema(example = "octavia")]
     pub username: String,
+    /// Whose licence it is, when it is an organization's.
     pub org_name: Option<String>,
     /// All of it as JSON.
+    #[schema(ignore)]
     #[serde(skip)]
     pub json: Bytes,
 }

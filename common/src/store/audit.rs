@@ -5,6 +5,7 @@
 
 use serde::Serialize;
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use crate::clock::Timestamp;
 use crate::privacy::Keys;
@@ -29,16 +30,24 @@ pub struct New<'a> {
     pub details: Value,
 }
 
-#[derive(Clone, Debug, Serialize)]
+/// What was done to people's data, by whom, when.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = AuditEntry)]
 pub struct Entry {
     pub number: i64,
     pub at: Timestamp,
+    /// `storefront`, `worker`, `link`, `key:<name of an API key>`, ..
+    #[schema(example = "storefront")]
     pub actor: String,
+    #[schema(example = "request.received")]
     pub action: String,
     pub object_id: String,
+    #[schema(example = "shop.example")]
     pub shop: Option<String>,
+    /// Counts and ids.
+    #[schema(value_type = Object)]
     pub details: Value,
-    /// In hex.
+    /// Of this entry and the one before it, in hex.
     pub hash: String,
     /// As it was hashed.
     #[serde(skip)]

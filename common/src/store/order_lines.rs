@@ -1,6 +1,7 @@
 //! The `order_lines` table: an order's lines as its newest version has them.
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::order::Line;
 use crate::sql::{Db, Result, Row, Tx, column};
@@ -66,14 +67,24 @@ pub async fn of(tx: &mut Tx, shop: &str, orders: &[i64]) -> Result<Vec<(i64, Lin
 }
 
 /// A line as the API shows it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = OrderLine)]
 pub struct StoredLine {
+    #[schema(example = 466_157_049)]
     pub id: i64,
+    #[schema(example = 39_072_856)]
     pub variant_id: Option<i64>,
+    #[schema(example = "Linen apron")]
     pub title: Option<String>,
+    #[schema(example = 2)]
     pub quantity: i64,
+    /// Of one, as the storefront wrote it.
+    #[schema(example = "39.00")]
     pub price: Option<String>,
+    #[schema(example = "APRON-LINEN")]
     pub sku: Option<String>,
+    /// `fulfilled`, or null.
+    #[schema(example = "fulfilled")]
     pub fulfillment_status: Option<String>,
 }
 

@@ -1,12 +1,13 @@
-//! The `orders` table as it is read and shown. How it is written: [`records`].
+//! The `orders` table as it is read. How it is written: [`records`]; how it is shown: [`view`].
 
 pub mod records;
+pub mod view;
 
 use std::collections::{HashMap, HashSet};
 
 use serde::Serialize;
-use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use utoipa::ToSchema;
 
 use crate::clock::Timestamp;
 use crate::money::{Currency, Money};
@@ -185,125 +186,20 @@ pub struct StoredOrder {
 }
 
 /// What Waybill has asked for an order, and since when.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Fulfillment {
+    /// `initiated`, `requested`, `fulfilled` or `cancelled`.
+    #[schema(example = "fulfilled")]
     pub state: String,
     /// What became of the request at the storefront: `pending`, `created`, `not_needed` or
-    /// `failed`; None: it was not asked.
+    /// `failed`; null: it was not asked.
+    #[schema(example = "created")]
     pub provider_state: Option<String>,
     pub initiated_at: Timestamp,
     pub requested_at: Option<Timestamp>,
     pub fulfilled_at: Option<Timestamp>,
     pub cancelled_at: Option<Timestamp>,
     pub updated_at: Timestamp,
-}
-
-impl StoredOrder {
-    /// The JSON of `GET /api/commerce/orders/{order_id}` (docs/orders.md). `order_id` is the
-    /// id as text, for readers whose numbers end at 2^53.
-    pub fn view(&self, public_url: &str) -> Value {
-        let base = format!("{public_url}/api/commerce/orders/{}", self.id);
-        let shop = percent(&self.shop);
-        let link = |path: &str| format!("{base}/{path}?shop={shop}");
-        let amount = |money: Option<Money>| money.map(|money| money.to_string());
-        let shipments: Vec<Value> = self
-            .shipments
-            .iter()
-            .map(|shipment| {
-                let parcels: Vec<Value> = shipment
-                    .parcels
-                    .iter()
-                    .map(|parcel| {
-                        let path = format!("parcels/{}", percent(&parcel.tracking_number));
-                        let qr = |end: &str| {
-                            let page = parcel.page_url.as_ref();
-                            page.map(|_| link(&format!("{path}/{end}")))
-                        };
-                        json!({
-                            "tracking_number": parcel.tracking_number,
-                            "tracking_url": parcel.tracking_url,
-                            "page_url": parcel.page_url,
-                            "qr_png": qr("qr.png"),
-                            "qr_svg": qr("qr.svg"),
-                        })
-                    })
-                    .collect();
-                json!({
-                    "id": shipment.id,
-                    "status": shipment.status,
-                    "carrier": shipment.carrier,
-                    "parcels": parcels,
-                    "updated_at": shipment.updated_at,
-                })
-            })
-            .collect();
-        let refunds: Vec<Value> = self.refunds.iter().map(refund).collect();
-        let storefront_refunds: Vec<Value> = self
-            .storefront_refunds
-            .iter()
-            .map(|refund| {
-                let money = refund.amount.zip(self.currency);
-                let money = money.map(|(minor, currency)| Money { minor, currency });
-                json!({ "id": refund.id, "amount": amount(money) })
-            })
-            .collect();
-        let restocked: Vec<Value> = self
-            .restocked
-            .iter()
-            .map(|(line_id, quantity)| json!({ "line_id": line_id, "quantity": quantity }))
-            .collect();
-        json!({
-            "order_id": self.id.to_string(),
-            "id": self.id,
-            "shop": self.shop,
-            "name": self.name,
-            "financial_status": self.financial_status.as_ref().map(FinancialStatus::as_str),
-            "payment_status": self.payment_status.as_ref().map(FinancialStatus::as_str),
-            "fulfillment_status": self.fulfillment_status,
-            "fulfillment": self.fulfillment,
-            "currency": self.currency.map(|currency| currency.to_string()),
-            "total_price": amount(self.total),
-            "subtotal_price": amount(self.subtotal),
-            "total_tax": amount(self.tax),
-            "total_outstanding": amount(self.outstanding),
-            "line_items": self.lines,
-            "tracking": self.tracking_url.as_ref().map(|url| json!({
-                "url": url,
-                "qr_png": link("qr.png"),
-                "qr_svg": link("qr.svg"),
-            })),
-            "shipments": shipments,
-            "refunds": refunds,
-            "storefront_refunds": storefront_refunds,
-            "restocked": restocked,
-            "created_at": self.ordered_at,
-            "cancelled_at": self.cancelled_at,
-            "cancel_reason": self.cancel_reason,
-            "updated_at": self.updated_at,
-        })
-    }
-}
-
-fn percent(text: &str) -> String {
-    use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-    const KEPT: &percent_encoding::AsciiSet = &NON_ALPHANUMERIC
-        .remove(b'-')
-        .remove(b'.')
-        .remove(b'_')
-        .remove(b'~');
-    utf8_percent_encode(text, KEPT).to_string()
-}
-
-fn refund(refund: &Refund) -> Value {
-    let payment_id = Some(&refund.payment_id).filter(|id| !id.is_empty());
-    json!({
-        "state": refund.state,
-        "payment_id": payment_id,
-        "refund_id": refund.provider_id,
-        "amount": refund.amount().map(|amount| amount.to_string()),
-        "currency": refund.currency,
-        "updated_at": refund.updated_at,
-    })
 }
 
 /// The answer to a search by id.

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 use serde_json::{Value, json};
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::clock::Timestamp;
@@ -19,22 +20,34 @@ use super::{audit, parsed};
 pub use self::actions::{By, Refused, cancel, fetch_export, link_export, retry};
 
 /// A request as it is shown.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = PrivacyRequest)]
 pub struct Entry {
+    /// The request's id, and its job's.
     pub id: Uuid,
+    /// `customers/data_request`, `customers/redact` or `shop/redact`.
+    #[schema(example = "customers/data_request")]
     pub topic: String,
+    #[schema(example = "shop.example")]
     pub shop: String,
+    /// Null when the body names none, or is about a shop.
+    #[schema(example = 207_119_551)]
     pub customer_id: Option<i64>,
     /// The earlier request with the same body.
     pub repeats: Option<Uuid>,
+    /// `received`, `held`, `done`, `cancelled` or `failed`.
+    #[schema(example = "done")]
     pub state: String,
-    /// The spec's code of a request that failed.
+    /// `COMMERCE_007`, when it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<&'static str>,
     pub received_at: Timestamp,
+    /// By when it must be done: 30 days after it came.
     pub due_at: Timestamp,
+    /// Until when the erasure of a shop may be cancelled.
     pub held_until: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
+    /// When it was told that seven days were left, 48 hours, and none.
     pub warned_at: Option<Timestamp>,
     pub alarmed_at: Option<Timestamp>,
     pub overdue_at: Option<Timestamp>,
@@ -42,14 +55,18 @@ pub struct Entry {
     pub attempts: i64,
     pub next_run_at: Option<Timestamp>,
     pub last_error: Option<String>,
-    /// What was counted, as far as it has come.
+    /// What was counted, as far as it has come; null: nothing yet.
+    #[schema(value_type = Option<Object>)]
     pub progress: Value,
     pub export: Option<Export>,
     /// What was done, signed.
+    #[schema(value_type = Option<Object>)]
     pub receipt: Option<Value>,
 }
 
-#[derive(Clone, Debug, Serialize)]
+/// The document with a customer's data.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = PrivacyExport)]
 pub struct Export {
     /// Of the document, in hex.
     pub sha256: String,
@@ -228,7 +245,8 @@ pub async fn count_finished(db: &Db, filter: &Filter) -> Result<i64> {
 }
 
 /// A request with its entries in the audit, oldest first.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = PrivacyRequestHistory)]
 pub struct History {
     #[serde(flatten)]
     pub entry: Entry,

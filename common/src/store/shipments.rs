@@ -1,8 +1,6 @@
 //! The `shipments` and `parcels` tables: the storefront's fulfilments of an order and their
 //! tracking numbers, each number with the QR code of its public page.
 
-use serde::Serialize;
-
 use crate::clock::Timestamp;
 use crate::order::Tracking;
 use crate::order::record::{Part, Shipment, Version};
@@ -156,8 +154,7 @@ fn read(row: &Row) -> Result<Part<Shipment>> {
     })
 }
 
-/// A shipment as the API shows it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct StoredShipment {
     pub id: i64,
     pub status: Option<String>,
@@ -166,7 +163,7 @@ pub struct StoredShipment {
     pub updated_at: Timestamp,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct StoredParcel {
     pub tracking_number: String,
     /// The carrier's own page.

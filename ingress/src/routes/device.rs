@@ -9,8 +9,11 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
 use axum::response::{IntoResponse, Response};
+use common::license::Tier;
 use common::provider::identity::GRANT_TYPE;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
 
 use super::auth::Client;
 use crate::App;
@@ -20,23 +23,64 @@ use crate::login::{self, Authorized};
 
 const LARGEST_BODY: usize = 16 * 1024;
 
+/// A login that has begun. No Debug: its code is as good as the token.
+#[derive(Serialize, ToSchema)]
+pub struct DeviceCode<'a> {
+    /// Identifies the login; poll with it.
+    #[schema(example = "3584d83530557fdd1f46af8289938c8ef79f9dc5")]
+    device_code: &'a str,
+    /// What the person types.
+    #[schema(example = "WDJB-MJHT")]
+    user_code: &'a str,
+    /// Where the person types it.
+    #[schema(example = "https://github.com/login/device")]
+    verification_uri: &'a str,
+    /// The same with the code in it, where the provider has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verification_uri_complete: Option<&'a str>,
+    /// Seconds.
+    #[schema(example = 900)]
+    expires_in: u64,
+    /// Seconds between two polls, at least.
+    #[schema(example = 5)]
+    interval: u64,
+}
+
+/// A login that has ended well. No Debug: the token is in it.
+#[derive(Serialize, ToSchema)]
+pub struct Login<'a> {
+    /// Opaque. Send it as `Authorization: Bearer <token>`.
+    #[schema(example = "gho_..")]
+    access_token: &'a str,
+    /// `bearer`
+    #[schema(example = "bearer")]
+    token_type: &'static str,
+    #[schema(example = "read:user,user:email")]
+    scope: &'a str,
+    /// The primary, verified address.
+    #[schema(example = "octavia@example.com")]
+    email: &'a str,
+    #[schema(example = "octavia")]
+    username: &'a str,
+    /// The highest tier that the user has.
+    tier: Tier,
+    /// Whose licence it is, when it is an organization's.
+    org_name: Option<&'a str>,
+}
+
 /// A device code, and a user code for a person to type at the provider.
 pub async fn authorize(State(app): State<Arc<App>>, Client(client): Client) -> Response {
     match login::begin(&app, client).await {
         Err(error) => error.of_device_login(),
-        Ok(code) => {
-            let mut body = json!({
-                "device_code": code.device_code.expose(),
-                "user_code": code.user_code,
-                "verification_uri": code.verification_uri,
-                "expires_in": code.expires_in,
-                "interval": code.interval,
-            });
-            if let Some(complete) = code.verification_uri_complete {
-                body["verification_uri_complete"] = complete.into();
-            }
-            Json(body).into_response()
-        }
+        Ok(code) => Json(DeviceCode {
+            device_code: code.device_code.expose(),
+            user_code: &code.user_code,
+            verification_uri: &code.verification_uri,
+            verification_uri_complete: code.verification_uri_complete.as_deref(),
+            expires_in: code.expires_in,
+            interval: code.interval,
+        })
+        .into_response(),
     }
 }
 
@@ -68,15 +112,15 @@ pub async fn no_head() -> Response {
 fn answered(answer: Result<Authorized, Error>) -> Response {
     match answer {
         Err(error) => error.of_device_login(),
-        Ok(login) => Json(json!({
-            "access_token": login.token.expose(),
-            "token_type": "bearer",
-            "scope": login.scope,
-            "email": login.holder.email,
-            "username": login.holder.username,
-            "tier": login.holder.tier,
-            "org_name": login.holder.org_name,
-        }))
+        Ok(login) => Json(Login {
+            access_token: login.token.expose(),
+            token_type: "bearer",
+            scope: &login.scope,
+            email: &login.holder.email,
+            username: &login.holder.username,
+            tier: login.holder.tier,
+            org_name: login.holder.org_name.as_deref(),
+        })
         .into_response(),
     }
 }

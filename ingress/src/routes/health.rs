@@ -7,16 +7,37 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use serde::Serialize;
 use tokio::time::timeout;
+use utoipa::ToSchema;
 
 use crate::App;
 
 const PING_DEADLINE: Duration = Duration::from_secs(1);
 
+#[derive(Serialize, ToSchema)]
+pub struct Alive {
+    /// `ok`
+    #[schema(example = "ok")]
+    status: &'static str,
+}
+
+#[derive(Serialize, ToSchema)]
+pub struct Readiness {
+    /// `ready`, `degraded`, `unavailable` or `stopping`.
+    #[schema(example = "ready")]
+    status: &'static str,
+    /// `up` or `down`.
+    #[schema(example = "up")]
+    database: &'static str,
+    /// `up` or `down`.
+    #[schema(example = "up")]
+    bus: &'static str,
+}
+
 /// The process runs.
 pub async fn live() -> Response {
-    Json(json!({ "status": "ok" })).into_response()
+    Json(Alive { status: "ok" }).into_response()
 }
 
 /// 200 while deliveries can be accepted: `ready`, or `degraded` without the bus, when they
@@ -34,7 +55,11 @@ pub async fn ready(State(app): State<Arc<App>>) -> Response {
         (StatusCode::OK, "ready")
     };
     let up = |up| if up { "up" } else { "down" };
-    let body = json!({ "status": status, "database": up(database), "bus": up(bus) });
+    let body = Readiness {
+        status,
+        database: up(database),
+        bus: up(bus),
+    };
     (code, Json(body)).into_response()
 }
 

@@ -15,10 +15,10 @@ use common::clock::Timestamp;
 use common::exports::Exports;
 use common::privacy::link;
 use common::store::audit;
-use common::store::privacy_requests::{self, By, Filter};
+use common::store::privacy_requests::{self, By, Entry, Filter};
 use common::task;
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::App;
@@ -29,6 +29,21 @@ use crate::error::Error;
 const EXPORT_DEADLINE: Duration = Duration::from_secs(20);
 
 const CONTENT_SHA256: HeaderName = HeaderName::from_static("x-content-sha256");
+
+#[derive(Serialize, ToSchema)]
+pub struct PrivacyRequests {
+    requests: Vec<Entry>,
+}
+
+/// No Debug: whoever has the link has the export.
+#[derive(Serialize, ToSchema)]
+pub struct ExportLink {
+    #[schema(
+        example = "https://waybill.example/api/privacy/exports/01a3185c-5000-7cc3-98c4-dc0c0c07398f?expires=1795184985&signature=mY0s.."
+    )]
+    url: String,
+    expires_at: Timestamp,
+}
 
 /// The request that a path names.
 pub struct RequestId(Uuid);
@@ -94,7 +109,7 @@ pub async fn list(
         ..wanted.filter
     };
     let requests = privacy_requests::list(&app.db, &filter, wanted.limit).await?;
-    Ok(Json(json!({ "requests": requests })).into_response())
+    Ok(Json(PrivacyRequests { requests }).into_response())
 }
 
 /// A request and its entries in the audit.
@@ -138,8 +153,8 @@ pub async fn link_export(
     let path = link::path(&app.keys, id, expires);
     let url = format!("{}{path}", app.config.public_url);
     let headers = [(header::CACHE_CONTROL, "no-store")];
-    let body = Json(json!({ "url": url, "expires_at": expires_at }));
-    Ok((headers, body).into_response())
+    let link = ExportLink { url, expires_at };
+    Ok((headers, Json(link)).into_response())
 }
 
 /// What a link says that it is good for.

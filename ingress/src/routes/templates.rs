@@ -8,12 +8,20 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use common::license::{Status, Tier};
 use common::templates::Template;
-use serde_json::json;
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::auth::{Bearer, Client};
 use crate::App;
 use crate::error::Error;
 use crate::validation;
+
+#[derive(Serialize, ToSchema)]
+pub struct Templates<'a> {
+    /// The tier whose templates these are.
+    tier: Tier,
+    templates: Vec<&'a Template>,
+}
 
 pub async fn list(
     State(app): State<Arc<App>>,
@@ -25,6 +33,6 @@ pub async fn list(
         Status::Active => holder.tier,
         Status::Expired | Status::Suspended => Tier::Free,
     };
-    let templates: Vec<&Template> = app.config.catalogue.of(tier).collect();
-    Ok(Json(json!({ "tier": tier, "templates": templates })).into_response())
+    let templates = app.config.catalogue.of(tier).collect();
+    Ok(Json(Templates { tier, templates }).into_response())
 }
