@@ -22,6 +22,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::timeout;
 use uuid::Uuid;
 
+use crate::code::Code;
 use crate::config::{ExportStore, S3};
 
 const DOCUMENT: &str = "export.json";
@@ -53,30 +54,41 @@ enum Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     #[error(
-        "COMMERCE_007: the export store does not answer; check that PRIVACY_EXPORT_URL can be \
-         reached from the workers"
+        "{code}: the export store does not answer; check that PRIVACY_EXPORT_URL can be \
+         reached from the workers",
+        code = Code::Privacy
     )]
     Silent,
     #[error(
-        "COMMERCE_007: the export store refuses us; let the workers write to the folder of \
-         PRIVACY_EXPORT_URL, or check the PRIVACY_EXPORT_S3_* credential and its policy"
+        "{code}: the export store refuses us; let the workers write to the folder of \
+         PRIVACY_EXPORT_URL, or check the PRIVACY_EXPORT_S3_* credential and its policy",
+        code = Code::Privacy
     )]
     Refused,
-    #[error("COMMERCE_007: there is no room in the export store; make some, or move it")]
+    #[error(
+        "{code}: there is no room in the export store; make some, or move it",
+        code = Code::Privacy
+    )]
     Full,
     #[error(
-        "COMMERCE_007: the export store has no such folder or bucket; check PRIVACY_EXPORT_URL"
+        "{code}: the export store has no such folder or bucket; check PRIVACY_EXPORT_URL",
+        code = Code::Privacy
     )]
     NoPlace,
     #[error(
-        "COMMERCE_007: the export store gave back other bytes than it was given; check its disk"
+        "{code}: the export store gave back other bytes than it was given; check its disk",
+        code = Code::Privacy
     )]
     Altered,
-    #[error("COMMERCE_007: there is no such export; it was removed, or was never written")]
+    #[error(
+        "{code}: there is no such export; it was removed, or was never written",
+        code = Code::Privacy
+    )]
     Missing,
     #[error(
-        "COMMERCE_007: the export store failed{}; check PRIVACY_EXPORT_URL and the store itself",
-        told(*.0)
+        "{code}: the export store failed{status}; check PRIVACY_EXPORT_URL and the store itself",
+        code = Code::Privacy,
+        status = told(*.0)
     )]
     Failed(Option<u16>),
 }
@@ -349,7 +361,7 @@ mod tests {
         assert_eq!(failed, Failure::Failed(Some(500)));
         let text = failed.to_string();
         assert!(text.contains("status 500") && text.contains("PRIVACY_EXPORT_URL"));
-        assert!(text.starts_with(crate::privacy::FAILED) && !text.contains("AKID"));
+        assert!(text.starts_with(Code::Privacy.id()) && !text.contains("AKID"));
         let full = io::Error::from(io::ErrorKind::StorageFull);
         assert_eq!(of_disk(&full), Failure::Full);
     }

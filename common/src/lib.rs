@@ -4,6 +4,7 @@ pub mod api_key;
 pub mod bus;
 pub mod checkout;
 pub mod clock;
+pub mod code;
 pub mod config;
 pub mod due;
 pub mod exports;

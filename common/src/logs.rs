@@ -19,7 +19,7 @@ use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 use tracing_subscriber::layer::{Context, SubscriberExt as _};
 use tracing_subscriber::registry::{LookupSpan, Scope};
 
-use crate::redact::{Hide, REDACTED};
+use crate::redact::{self, Hide, REDACTED};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
@@ -73,6 +73,9 @@ pub fn init(format: LogFormat, filter: &str, redact: bool) {
     let _ = tracing::subscriber::set_global_default(subscriber);
     // The default hook would print past the redaction.
     std::panic::set_hook(Box::new(|panic| {
+        if redact::is_under_way() {
+            return;
+        }
         let location = panic.location().map(ToString::to_string);
         let message = panic.payload_as_str().unwrap_or("no message");
         tracing::error!(message, location, "a panic");
@@ -165,16 +168,11 @@ struct Fields {
 
 impl Visit for Fields {
     fn record_str(&mut self, field: &Field, value: &str) {
-        let value = self.hide.within(value);
-        if field.name() == "message" {
-            self.message = value.into_owned();
-        } else {
-            self.put(field.name(), value.into());
-        }
+        self.take(field, self.hide.within(value).into_owned());
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.record_str(field, &format!("{value:?}"));
+        self.take(field, self.hide.told(format_args!("{value:?}")));
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
@@ -200,6 +198,14 @@ impl Fields {
             hide,
             message: String::new(),
             values: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, field: &Field, redacted: String) {
+        if field.name() == "message" {
+            self.message = redacted;
+        } else {
+            self.put(field.name(), redacted.into());
         }
     }
 

@@ -28,9 +28,6 @@ pub const PERIOD: Duration = Duration::from_hours(30 * 24);
 pub const WARNING: Duration = Duration::from_hours(7 * 24);
 pub const ALARM: Duration = Duration::from_hours(48);
 
-/// The spec's code of a request that failed.
-pub const FAILED: &str = "COMMERCE_007";
-
 /// The longest shop domain.
 const SHOP_LEN: usize = 255;
 

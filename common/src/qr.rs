@@ -18,6 +18,8 @@ use std::str::FromStr;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
+use crate::code::Code;
+
 pub use picture::QrResult;
 pub use symbol::Symbol;
 
@@ -119,20 +121,20 @@ pub enum QrError {
 
 impl QrError {
     /// The application code of the spec's table.
-    pub fn code(self) -> &'static str {
+    pub fn code(self) -> Code {
         match self {
             Self::AmountNotPositive
             | Self::AmountNotPlain
             | Self::AmountDecimals
-            | Self::AmountTooLarge => "COMMERCE_001",
-            Self::Currency | Self::CurrencyNotSupported => "COMMERCE_002",
+            | Self::AmountTooLarge => Code::Amount,
+            Self::Currency | Self::CurrencyNotSupported => Code::Currency,
             Self::Empty(_)
             | Self::TooLong(_)
             | Self::DotSegment(_)
             | Self::UnknownKind
             | Self::UnknownLevel
             | Self::UnknownFormat
-            | Self::Capacity { .. } => "COMMERCE_008",
+            | Self::Capacity { .. } => Code::Qr,
         }
     }
 }

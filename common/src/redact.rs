@@ -5,11 +5,24 @@
 //! recognised by its form is listed at each function, with what it must leave alone:
 //! UUIDs, ULIDs, provider ids, plain numbers, amounts, times and IP addresses survive.
 //! Form alone cannot find a name or a street: those are found by their key.
+//!
+//! A value that cannot be looked through is left out and counted (COMMERCE_010): whoever logs
+//! does not fail by it, and nothing gets out unseen.
 
 use std::borrow::Cow;
+use std::cell::Cell;
+use std::fmt::{self, Write};
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub const REDACTED: &str = "[redacted]";
+
+/// Stands in place of a value that could not be redacted.
+pub const WITHHELD: &str = "[withheld: COMMERCE_010]";
+
+thread_local! {
+    static UNDER_WAY: Cell<bool> = const { Cell::new(false) };
+}
 
 /// How a token begins that must never be logged: ours, the identity provider's, the
 /// payment provider's and the storefront provider's.
@@ -101,8 +114,42 @@ pub fn redact(text: &str) -> Cow<'_, str> {
     Hide::PersonalDataAndSecrets.within(text)
 }
 
+/// Whether this thread is redacting: a panic is then told by [`WITHHELD`], because a line about
+/// it would have to be redacted itself.
+pub fn is_under_way() -> bool {
+    UNDER_WAY.get()
+}
+
+/// Does what may fail or panic; None, and counted, when it does.
+fn guarded<T>(work: impl FnOnce() -> Option<T>) -> Option<T> {
+    let outer = UNDER_WAY.replace(true);
+    let done = catch_unwind(AssertUnwindSafe(work)).ok().flatten();
+    UNDER_WAY.set(outer);
+    if done.is_none() {
+        metrics::counter!("waybill_redaction_failures_total").increment(1);
+    }
+    done
+}
+
 impl Hide {
     pub fn within(self, text: &str) -> Cow<'_, str> {
+        guarded(|| Some(self.scan(text))).unwrap_or(Cow::Borrowed(WITHHELD))
+    }
+
+    /// The same of values that may fail to tell themselves.
+    pub fn told(self, values: fmt::Arguments<'_>) -> String {
+        let text = guarded(|| {
+            let mut text = String::new();
+            text.write_fmt(values).ok()?;
+            Some(text)
+        });
+        match text {
+            Some(text) => self.within(&text).into_owned(),
+            None => WITHHELD.to_owned(),
+        }
+    }
+
+    fn scan(self, text: &str) -> Cow<'_, str> {
         let mut scanner = Scanner {
             text,
             bytes: text.as_bytes(),
@@ -337,7 +384,7 @@ impl Scanner<'_> {
             return None;
         }
         let start = at + b"://".len();
-        let user = self.hide.within(&self.text[start..start + colon]);
+        let user = self.hide.scan(&self.text[start..start + colon]);
         Some(Hit {
             start,
             end: start + end,

@@ -9,10 +9,12 @@ use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use common::api_key::Scope;
+use common::code::Code;
 use common::qr::{QrConfigError, QrError};
 use common::store::checkouts::Refusal;
 use common::store::privacy_requests::Refused;
-use serde_json::json;
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::checkout::wrong::Wrong;
 use crate::intake::Unavailable;
@@ -111,26 +113,6 @@ pub enum Error {
     Internal,
 }
 
-/// The application codes of the spec that ingress answers with, in `X-Error-Code`.
-mod code {
-    pub const AUTH_INVALID: &str = "AUTH_001";
-    pub const DEVICE_CODE: &str = "AUTH_002";
-    pub const PENDING: &str = "AUTH_003";
-    pub const EXPIRED: &str = "AUTH_004";
-    pub const REVOKED: &str = "AUTH_005";
-    pub const AUTH_RATE: &str = "AUTH_006";
-    pub const TOKEN: &str = "AUTH_007";
-    pub const AMOUNT: &str = "COMMERCE_001";
-    pub const CURRENCY: &str = "COMMERCE_002";
-    pub const PROVIDER: &str = "COMMERCE_003";
-    pub const SIGNATURE: &str = "COMMERCE_004";
-    pub const PAID: &str = "COMMERCE_005";
-    pub const ORDER_NOT_FOUND: &str = "COMMERCE_006";
-    pub const PRIVACY: &str = common::privacy::FAILED;
-    pub const QR: &str = "COMMERCE_008";
-    pub const DEDUPLICATION: &str = "COMMERCE_009";
-}
-
 /// In place of a text that has values in it, see [`Error::text`].
 const UNREADABLE: &str = "Request body cannot be used";
 const INVALID_TOKEN: &str = "Invalid GitHub token";
@@ -148,17 +130,17 @@ fn missing(scope: Scope) -> &'static str {
 
 impl Error {
     /// Status, application code and text of the answer.
-    fn answer(self) -> (StatusCode, Option<&'static str>, &'static str) {
+    pub fn answer(self) -> (StatusCode, Option<Code>, &'static str) {
         use StatusCode as S;
         match self {
             Error::StorefrontSignature => (
                 S::UNAUTHORIZED,
-                Some(code::SIGNATURE),
+                Some(Code::Signature),
                 "Invalid HMAC signature",
             ),
             Error::PaymentSignature => (
                 S::UNAUTHORIZED,
-                Some(code::SIGNATURE),
+                Some(Code::Signature),
                 "Invalid payment signature",
             ),
             Error::Duplicate => (S::CONFLICT, None, "Duplicate webhook"),
@@ -208,7 +190,7 @@ impl Error {
             ),
             Error::Field { .. } => (S::UNPROCESSABLE_ENTITY, None, UNREADABLE),
             Error::Qr(error) => (S::UNPROCESSABLE_ENTITY, Some(error.code()), UNREADABLE),
-            Error::QrSize(_) => (S::UNPROCESSABLE_ENTITY, Some(code::QR), UNREADABLE),
+            Error::QrSize(_) => (S::UNPROCESSABLE_ENTITY, Some(Code::Qr), UNREADABLE),
             Error::Envelope => (
                 S::UNPROCESSABLE_ENTITY,
                 None,
@@ -216,12 +198,12 @@ impl Error {
             ),
             Error::RateLimited(_) | Error::SlowDown(_) => (
                 S::TOO_MANY_REQUESTS,
-                Some(code::AUTH_RATE),
+                Some(Code::RateLimit),
                 "Rate limit exceeded",
             ),
             Error::Unavailable => (
                 S::SERVICE_UNAVAILABLE,
-                Some(code::DEDUPLICATION),
+                Some(Code::Deduplication),
                 "Not accepted, try again later",
             ),
             Error::AuthUnavailable => (
@@ -229,7 +211,7 @@ impl Error {
                 None,
                 "Temporarily unavailable, try again later",
             ),
-            Error::ApiKey => (S::UNAUTHORIZED, Some(code::AUTH_INVALID), "Invalid API key"),
+            Error::ApiKey => (S::UNAUTHORIZED, Some(Code::NoToken), "Invalid API key"),
             Error::MissingScope(scope) => (S::FORBIDDEN, None, missing(scope)),
             Error::OrderId => (
                 S::UNPROCESSABLE_ENTITY,
@@ -241,7 +223,7 @@ impl Error {
                 None,
                 "?shop= is a shop domain; give it at most once",
             ),
-            Error::OrderNotFound => (S::NOT_FOUND, Some(code::ORDER_NOT_FOUND), "Order not found"),
+            Error::OrderNotFound => (S::NOT_FOUND, Some(Code::OrderNotFound), "Order not found"),
             Error::OrderAmbiguous => (
                 S::CONFLICT,
                 None,
@@ -262,12 +244,12 @@ impl Error {
             ),
             Error::CheckoutAmount => (
                 S::BAD_REQUEST,
-                Some(code::AMOUNT),
+                Some(Code::Amount),
                 "The payment provider does not take this amount",
             ),
             Error::CheckoutCurrency => (
                 S::BAD_REQUEST,
-                Some(code::CURRENCY),
+                Some(Code::Currency),
                 "Currency not supported: use USD, EUR, GBP or MXN, and one of them throughout",
             ),
             Error::CheckoutRefused => (
@@ -278,7 +260,7 @@ impl Error {
             ),
             Error::CheckoutPaid => (
                 S::CONFLICT,
-                Some(code::PAID),
+                Some(Code::AlreadyProcessed),
                 "This checkout has been paid already; for another one use a new Idempotency-Key",
             ),
             Error::IdempotencyKeyReused => (
@@ -288,7 +270,7 @@ impl Error {
             ),
             Error::ProviderTimeout(_) => (
                 S::SERVICE_UNAVAILABLE,
-                Some(code::PROVIDER),
+                Some(Code::ProviderTimeout),
                 "A provider does not answer; try again with the same Idempotency-Key",
             ),
             Error::PrivacyRequestNotFound => (S::NOT_FOUND, None, "Privacy request not found"),
@@ -316,37 +298,37 @@ impl Error {
             ),
             Error::PrivacyFailed => (
                 S::CONFLICT,
-                Some(code::PRIVACY),
+                Some(Code::Privacy),
                 "The request failed, so it has no export; mend what last_error says, then retry it",
             ),
             Error::NoExport => (
                 S::CONFLICT,
-                Some(code::PRIVACY),
+                Some(Code::Privacy),
                 "The request has no export: only a customers/data_request that is done has one",
             ),
             Error::ExportExpired => (
                 S::GONE,
-                Some(code::PRIVACY),
+                Some(Code::Privacy),
                 "The export has expired; the customer must ask again for a new one",
             ),
             Error::ExportUnreadable => (
                 S::SERVICE_UNAVAILABLE,
-                Some(code::PRIVACY),
+                Some(Code::Privacy),
                 "The export cannot be read now; the operator's log says why",
             ),
             Error::ExportLink => (S::NOT_FOUND, None, "Export not found"),
             Error::AuthHeader => (
                 S::UNAUTHORIZED,
-                Some(code::AUTH_INVALID),
+                Some(Code::NoToken),
                 "Missing or invalid Authorization header",
             ),
-            Error::TokenInvalid => (S::UNAUTHORIZED, Some(code::TOKEN), INVALID_TOKEN),
-            Error::TokenRevoked => (S::UNAUTHORIZED, Some(code::REVOKED), INVALID_TOKEN),
+            Error::TokenInvalid => (S::UNAUTHORIZED, Some(Code::ForeignToken), INVALID_TOKEN),
+            Error::TokenRevoked => (S::UNAUTHORIZED, Some(Code::Revoked), INVALID_TOKEN),
             Error::NoVerifiedEmail => (S::FORBIDDEN, None, "No verified e-mail"),
             Error::DeviceCodeInvalid => {
-                (S::NOT_FOUND, Some(code::DEVICE_CODE), "Invalid device code")
+                (S::NOT_FOUND, Some(Code::DeviceCode), "Invalid device code")
             }
-            Error::DeviceCodeExpired => (S::BAD_REQUEST, Some(code::EXPIRED), "expired_token"),
+            Error::DeviceCodeExpired => (S::BAD_REQUEST, Some(Code::Expired), "expired_token"),
             Error::DeviceCodeParameter => (
                 S::UNPROCESSABLE_ENTITY,
                 None,
@@ -365,7 +347,7 @@ impl Error {
             ),
             Error::AuthorizationPending => (
                 S::PRECONDITION_REQUIRED,
-                Some(code::PENDING),
+                Some(Code::Pending),
                 "Authorization pending",
             ),
             Error::AccessDenied => (S::BAD_REQUEST, None, "access_denied"),
@@ -382,7 +364,7 @@ impl Error {
     }
 
     /// The text, with what is only known now.
-    fn text(self) -> Cow<'static, str> {
+    pub fn text(self) -> Cow<'static, str> {
         match self {
             Error::Field { line, column } => format!(
                 "Line {line}, column {column}: this field is not known, is given twice, or has a \
@@ -405,7 +387,7 @@ impl Error {
         let mut response = (status, body).into_response();
         let headers = response.headers_mut();
         if let Some(code) = code {
-            headers.insert("x-error-code", HeaderValue::from_static(code));
+            headers.insert("x-error-code", HeaderValue::from_static(code.id()));
         }
         if let Some(seconds) = self.retry_after() {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
@@ -417,35 +399,18 @@ impl Error {
         response
     }
 
-    /// The answer of a device login: beside `detail` the `error` that standard clients read
-    /// (RFC 6749, section 5.2; RFC 8628, section 3.5).
+    /// The answer of a device login: beside `detail` the `error` that standard clients read.
     pub fn of_device_login(self) -> Response {
-        let error = match self {
-            Error::AuthorizationPending => "authorization_pending",
-            Error::SlowDown(_) | Error::RateLimited(_) => "slow_down",
-            Error::DeviceCodeExpired => "expired_token",
-            Error::AccessDenied | Error::NoVerifiedEmail => "access_denied",
-            Error::DeviceCodeInvalid | Error::TokenInvalid | Error::TokenRevoked => "invalid_grant",
-            Error::GrantType => "unsupported_grant_type",
-            Error::ProviderUnavailable(_)
-            | Error::Unavailable
-            | Error::AuthUnavailable
-            | Error::LoginNotSetUp => "temporarily_unavailable",
-            Error::Internal => "server_error",
-            _ => "invalid_request",
-        };
-        let (_, _, text) = self.answer();
-        self.with_body(Json(json!({ "detail": text, "error": error })))
+        self.with_body(Json(LoginErrorBody::from(self)))
     }
 
     /// The answer of a checkout: the spec wants a `message`.
     pub fn of_checkout(self) -> Response {
-        let text = self.text();
-        self.with_body(Json(json!({ "message": text, "detail": text })))
+        self.with_body(Json(CheckoutErrorBody::from(self)))
     }
 
     /// What a 401 asks for (RFC 6750, section 3).
-    fn challenge(self) -> Option<&'static str> {
+    pub fn challenge(self) -> Option<&'static str> {
         match self {
             Error::AuthHeader => Some("Bearer"),
             Error::TokenInvalid | Error::TokenRevoked => Some("Bearer error=\"invalid_token\""),
@@ -454,7 +419,8 @@ impl Error {
         }
     }
 
-    fn retry_after(self) -> Option<u64> {
+    /// Seconds.
+    pub fn retry_after(self) -> Option<u64> {
         match self {
             Error::RateLimited(wait)
             | Error::SlowDown(wait)
@@ -526,7 +492,77 @@ impl Error {
 
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
-        self.with_body(Json(json!({ "detail": self.text() })))
+        self.with_body(Json(DetailBody::from(self)))
+    }
+}
+
+/// The body of an error.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Error)]
+pub struct DetailBody {
+    /// What is wrong, and what to do about it.
+    pub detail: Cow<'static, str>,
+}
+
+impl From<Error> for DetailBody {
+    fn from(error: Error) -> Self {
+        let detail = error.text();
+        DetailBody { detail }
+    }
+}
+
+/// The body of an error of a checkout.
+#[derive(Serialize, ToSchema)]
+#[schema(as = CheckoutError)]
+pub struct CheckoutErrorBody {
+    /// What is wrong, and what to do about it.
+    pub message: Cow<'static, str>,
+    /// The same, where clients of the other calls look for it.
+    pub detail: Cow<'static, str>,
+}
+
+impl From<Error> for CheckoutErrorBody {
+    fn from(error: Error) -> Self {
+        CheckoutErrorBody {
+            message: error.text(),
+            detail: error.text(),
+        }
+    }
+}
+
+/// The body of an error of a device login.
+#[derive(Serialize, ToSchema)]
+#[schema(as = LoginError)]
+pub struct LoginErrorBody {
+    /// What is wrong.
+    pub detail: &'static str,
+    /// For OAuth libraries (RFC 6749, section 5.2; RFC 8628, section 3.5):
+    /// `authorization_pending`, `slow_down`, `expired_token`, `access_denied`, `invalid_grant`,
+    /// `unsupported_grant_type`, `invalid_request`, `temporarily_unavailable` or `server_error`.
+    pub error: &'static str,
+}
+
+impl From<Error> for LoginErrorBody {
+    fn from(error: Error) -> Self {
+        let name = match error {
+            Error::AuthorizationPending => "authorization_pending",
+            Error::SlowDown(_) | Error::RateLimited(_) => "slow_down",
+            Error::DeviceCodeExpired => "expired_token",
+            Error::AccessDenied | Error::NoVerifiedEmail => "access_denied",
+            Error::DeviceCodeInvalid | Error::TokenInvalid | Error::TokenRevoked => "invalid_grant",
+            Error::GrantType => "unsupported_grant_type",
+            Error::ProviderUnavailable(_)
+            | Error::Unavailable
+            | Error::AuthUnavailable
+            | Error::LoginNotSetUp => "temporarily_unavailable",
+            Error::Internal => "server_error",
+            _ => "invalid_request",
+        };
+        let (_, _, detail) = error.answer();
+        LoginErrorBody {
+            detail,
+            error: name,
+        }
     }
 }
 
@@ -582,7 +618,7 @@ impl From<Refused> for Error {
             Refused::NoExport => Error::NoExport,
             Refused::Expired(_) => Error::ExportExpired,
             Refused::Altered | Refused::Store(_) => {
-                tracing::error!(error = %refused, code = code::PRIVACY, "an export was not handed out");
+                tracing::error!(error = %refused, code = %Code::Privacy, "an export was not handed out");
                 Error::ExportUnreadable
             }
             Refused::Database(error) => error.into(),

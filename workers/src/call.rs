@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use anyhow::Error;
 use common::bus::RING_SIZE;
+use common::code::Code;
 use common::job::{Job, JobId, MAX_CRASHES, Queue};
 use common::provider::{Failure as CallFailure, PAUSE};
 use common::sql;
@@ -48,8 +49,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// When calls for which there was no room are tried again.
 const NO_ROOM: Duration = Duration::from_secs(1);
 
-const LEFT_ALONE: &str =
-    "COMMERCE_003: its provider does not answer and is left alone for a moment";
+const LEFT_ALONE: &str = "its provider does not answer and is left alone for a moment";
 
 const STOPPED: &str = "its process was stopped";
 
@@ -122,7 +122,8 @@ impl Worker {
             .iter()
             .all(|job| self.providers.is_left_alone(&job.kind))
         {
-            return self.put_off(&ids, PAUSE, LEFT_ALONE).await;
+            let why = format!("{}: {LEFT_ALONE}", Code::ProviderTimeout);
+            return self.put_off(&ids, PAUSE, &why).await;
         }
         let count = u32::try_from(jobs.len()).unwrap_or(u32::MAX);
         let room = self.calls.room.clone().acquire_many_owned(count);

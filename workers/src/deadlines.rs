@@ -5,12 +5,12 @@
 //! it may be what is missing.
 
 use common::clock::Timestamp;
+use common::code::Code;
 use common::sql;
 use common::store::privacy_requests::{self, Due, Notice};
 use serde_json::json;
 
 use crate::Worker;
-use common::privacy::FAILED;
 
 use crate::handlers::Effects;
 
@@ -41,7 +41,7 @@ impl Worker {
         let due = privacy_requests::take_notices(&mut tx, notice, now, limit).await?;
         let (kind, action) = names(notice);
         for request in &due {
-            let details = json!({"topic": request.topic, "due_at": request.due_at, "code": FAILED});
+            let details = json!({"topic": request.topic, "due_at": request.due_at, "code": Code::Privacy.id()});
             effects.request(&request.shop, request.id, kind, action, details);
         }
         effects.write(&mut tx).await?;
@@ -68,21 +68,21 @@ fn announce(notice: Notice, request: &Due) {
     let label = match notice {
         Notice::Warning => {
             tracing::warn!(
-                request = %id, topic, %due_at, code = FAILED,
+                request = %id, topic, %due_at, code = %Code::Privacy,
                 "a privacy request must be done within seven days; see `waybill privacy show`"
             );
             "warning"
         }
         Notice::Alarm => {
             tracing::error!(
-                request = %id, topic, %due_at, code = FAILED,
+                request = %id, topic, %due_at, code = %Code::Privacy,
                 "a privacy request must be done within 48 hours; see `waybill privacy show`"
             );
             "alarm"
         }
         Notice::Overdue => {
             tracing::error!(
-                request = %id, topic, %due_at, code = FAILED,
+                request = %id, topic, %due_at, code = %Code::Privacy,
                 "a privacy request is overdue; see `waybill privacy show`, then `waybill privacy retry`"
             );
             "overdue"

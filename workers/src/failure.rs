@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use common::redact::redact;
+use common::redact::Hide;
 use common::sql::{self, is_outage};
 
 /// What is kept of an error's text.
@@ -52,7 +52,7 @@ impl Failure {
     }
 
     pub fn new(error: &anyhow::Error) -> Self {
-        let mut text = redact(&format!("{error:#}")).into_owned();
+        let mut text = Hide::PersonalDataAndSecrets.told(format_args!("{error:#}"));
         if let Some((end, _)) = text.char_indices().nth(LONGEST_TEXT) {
             text.truncate(end);
         }

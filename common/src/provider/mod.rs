@@ -15,6 +15,7 @@ use reqwest::{Client, RequestBuilder, Response, StatusCode};
 
 pub use breaker::{Breaker, PAUSE};
 
+use crate::code::Code;
 use crate::config::Api;
 
 const CONNECT_DEADLINE: Duration = Duration::from_secs(2);
@@ -31,13 +32,16 @@ const PAUSES: [Duration; 3] = [
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// No answer, or one that says "later". The call may have had its effect.
-    #[error("COMMERCE_003: the {provider} provider {what}")]
+    #[error("{code}: the {provider} provider {what}", code = Code::ProviderTimeout)]
     Timeout {
         provider: &'static str,
         what: String,
     },
     /// The provider has not answered others just now and is left alone for a moment.
-    #[error("COMMERCE_003: the {0} provider does not answer; it is left alone for a moment")]
+    #[error(
+        "{code}: the {0} provider does not answer; it is left alone for a moment",
+        code = Code::ProviderTimeout
+    )]
     Paused(&'static str),
     /// The provider does not take our credential. Nothing is wrong with the call.
     #[error("the {provider} provider answered {status}; check {setting}")]
@@ -59,10 +63,10 @@ pub enum Failure {
         what: String,
     },
     /// Nor here.
-    #[error("COMMERCE_001: invalid payment amount: {0}")]
+    #[error("{code}: invalid payment amount: {0}", code = Code::Amount)]
     InvalidAmount(String),
     /// Nor here.
-    #[error("COMMERCE_002: currency not supported: {0}")]
+    #[error("{code}: currency not supported: {0}", code = Code::Currency)]
     UnsupportedCurrency(String),
 }
 
@@ -70,9 +74,9 @@ impl Failure {
     /// The application code of the spec's table, if it has one for this.
     pub fn code(&self) -> Option<&'static str> {
         match self {
-            Failure::InvalidAmount(_) => Some("COMMERCE_001"),
-            Failure::UnsupportedCurrency(_) => Some("COMMERCE_002"),
-            Failure::Timeout { .. } | Failure::Paused(_) => Some("COMMERCE_003"),
+            Failure::InvalidAmount(_) => Some(Code::Amount.id()),
+            Failure::UnsupportedCurrency(_) => Some(Code::Currency.id()),
+            Failure::Timeout { .. } | Failure::Paused(_) => Some(Code::ProviderTimeout.id()),
             Failure::Misconfigured { .. } | Failure::Waiting { .. } | Failure::Refused { .. } => {
                 None
             }

@@ -11,7 +11,8 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::clock::Timestamp;
-use crate::privacy::{ALARM, FAILED, Key, Keys, PERIOD, Request, State, Topic, WARNING};
+use crate::code::Code;
+use crate::privacy::{ALARM, Key, Keys, PERIOD, Request, State, Topic, WARNING};
 use crate::sql::{Db, Error, Result, Row, Tx, column};
 use crate::store::jobs::NewJob;
 
@@ -627,7 +628,7 @@ fn read(row: &Row) -> Result<Entry> {
         shop: row.get("shop")?,
         customer_id: row.get("customer_id")?,
         repeats: row.get("repeats")?,
-        code: (state == State::Failed.as_str()).then_some(FAILED),
+        code: (state == State::Failed.as_str()).then_some(Code::Privacy.id()),
         state,
         received_at: Timestamp(row.get("received_at")?),
         due_at: Timestamp(row.get("due_at")?),

@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use common::code::Code;
 use common::logs::{Lines, LogFormat};
-use common::redact::{Hide, redact};
+use common::redact::{Hide, WITHHELD, redact};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -556,4 +557,43 @@ fn a_log_format_is_read_from_its_name() {
     assert_eq!("human".parse().ok(), Some(LogFormat::Human));
     assert_eq!("json".parse().ok(), Some(LogFormat::Json));
     assert!("JSONL".parse::<LogFormat>().is_err());
+}
+
+/// A value that cannot be told: as it is, or at all.
+struct Broken {
+    panics: bool,
+}
+
+impl fmt::Debug for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("canary")?;
+        assert!(!self.panics, "canary");
+        Err(fmt::Error)
+    }
+}
+
+#[test]
+fn a_value_that_cannot_be_redacted_is_withheld_and_the_line_is_written_all_the_same() {
+    for panics in [false, true] {
+        let lines = logged_json(|| {
+            let span = tracing::info_span!("s", value = ?Broken { panics });
+            let _entered = span.enter();
+            tracing::warn!(order = 7, value = ?Broken { panics }, "said");
+            tracing::warn!("{:?}", Broken { panics });
+        });
+        let withheld = "[withheld: COMMERCE_010]";
+        assert_eq!(lines[0]["message"], "said");
+        assert_eq!(
+            (&lines[0]["order"], &lines[0]["value"]),
+            (&json!(7), &json!(withheld))
+        );
+        assert_eq!(lines[0]["spans"][0]["value"], withheld);
+        assert_eq!(lines[1]["message"], withheld);
+        assert!(!json!(lines).to_string().contains("canary"), "{lines:#?}");
+    }
+}
+
+#[test]
+fn the_mark_of_a_withheld_value_names_its_code() {
+    assert!(WITHHELD.contains(Code::Redaction.id()));
 }

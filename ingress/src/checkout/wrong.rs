@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use common::code::Code;
 use common::origins::NotAllowed;
 
 /// A mistake, and in which line item it is, counted from 0.
@@ -65,10 +66,10 @@ pub enum What {
 
 impl Wrong {
     /// The application code of the spec's table, if it has one for this.
-    pub fn code(self) -> Option<&'static str> {
+    pub fn code(self) -> Option<Code> {
         match self.what {
-            What::Amount => Some("COMMERCE_001"),
-            What::Currency | What::Currencies => Some("COMMERCE_002"),
+            What::Amount => Some(Code::Amount),
+            What::Currency | What::Currencies => Some(Code::Currency),
             _ => None,
         }
     }

@@ -8,6 +8,7 @@ mod support;
 mod api_keys;
 mod checkout;
 mod checkout_api;
+mod codes;
 mod command;
 mod deadlines;
 mod events;

@@ -17,7 +17,7 @@ async fn sandbox() -> Sandbox {
     Sandbox::start(Options::default()).await.unwrap()
 }
 
-fn client(sandbox: &Sandbox) -> Payment {
+pub fn client(sandbox: &Sandbox) -> Payment {
     client_with(sandbox, PAYMENT_KEY)
 }
 
@@ -64,7 +64,7 @@ fn mug() -> Item {
     priced("USD", 1450)
 }
 
-fn priced(code: &str, minor: i64) -> Item {
+pub fn priced(code: &str, minor: i64) -> Item {
     Item::Priced {
         name: "Enamel mug & spoon".to_owned(),
         price: Money {
@@ -74,7 +74,7 @@ fn priced(code: &str, minor: i64) -> Item {
     }
 }
 
-fn session(items: impl IntoIterator<Item = (Item, i64)>) -> NewSession {
+pub fn session(items: impl IntoIterator<Item = (Item, i64)>) -> NewSession {
     NewSession {
         items: items.into_iter().collect(),
         success_url: "https://shop.example/thanks?a=b".to_owned(),

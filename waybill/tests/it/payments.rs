@@ -683,14 +683,14 @@ async fn retries_stop_at_a_cancel_and_are_not_made_where_networks_forbid_them() 
     sandbox.stop().await;
 }
 
-fn with_api(options: crate::support::Options, sandbox: &Sandbox) -> crate::support::Options {
+pub fn with_api(options: crate::support::Options, sandbox: &Sandbox) -> crate::support::Options {
     options
         .setting("PAYMENT_API_URL", &sandbox.payment_url())
         .setting("PAYMENT_API_KEY", PAYMENT_KEY)
 }
 
 /// An intent at the provider whose first attempt was declined.
-async fn declined_intent(sandbox: &Sandbox) -> String {
+pub async fn declined_intent(sandbox: &Sandbox) -> String {
     let url = format!("{}/v1/payment_intents", sandbox.payment_url());
     let fields = [
         ("amount", "1000"),
@@ -709,7 +709,7 @@ async fn declined_intent(sandbox: &Sandbox) -> String {
 }
 
 /// Waits until one of our retries has ended so.
-async fn retry_ends(service: &Service, state: &'static str) {
+pub async fn retry_ends(service: &Service, state: &'static str) {
     eventually(state, async || {
         let row = service
             .db()

@@ -11,12 +11,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use anyhow::Result;
 use common::clock::Timestamp;
+use common::code::Code;
 use common::config::Config;
 use common::job::{Job, Queue};
 use common::order::outcome::{Change, FulfillmentState, Parcel, changes, summary};
 use common::order::record::{Part, Record, Shipment};
 use common::order::settlement::Linked;
 use common::order::{Customer, Line, Order};
+use common::qr::QrError;
 use common::sql::Tx;
 use common::store::customers::{self, Seen};
 use common::store::fulfillments::{self, Moved};
@@ -431,8 +433,16 @@ async fn write_shipments(
                 let known = before.is_some_and(|before| has(before, &tracking.number));
                 let draw = !known && position < MOST_CODES;
                 // A number that fits no QR code, or makes no link, is tracked without one.
-                let symbol = draw.then(|| config.qr.package(&tracking.number).ok());
-                let symbol = symbol.flatten();
+                let symbol = draw.then(|| config.qr.package(&tracking.number));
+                let symbol = symbol.and_then(|drawn| {
+                    let log = |error: &QrError| {
+                        let (shop, order) = &story.key;
+                        tracing::info!(
+                            shop, order, %error, code = %Code::Qr, "a parcel gets no QR code"
+                        );
+                    };
+                    drawn.inspect_err(log).ok()
+                });
                 parcels.push(NewParcel {
                     key: &story.key,
                     shipment_id: *id,

@@ -11,9 +11,10 @@ pub use erase::Again;
 use anyhow::{Result, anyhow};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use common::code::Code;
 use common::exports::Exports;
 use common::job::Job;
-use common::privacy::{FAILED, PERIOD, Request, State, Topic};
+use common::privacy::{PERIOD, Request, State, Topic};
 use common::process::Parts;
 use common::sql::{self, Tx};
 use common::store::jobs;
@@ -179,8 +180,7 @@ pub async fn gave_up(
         return Ok(());
     }
     let shop = job.shop.as_deref().unwrap_or_default();
-    let details =
-        json!({"topic": job.kind, "code": FAILED, "error": error, "due_at": job.deadline_at});
+    let details = json!({"topic": job.kind, "code": Code::Privacy.id(), "error": error, "due_at": job.deadline_at});
     effects.request(
         shop,
         job.id,
@@ -189,7 +189,7 @@ pub async fn gave_up(
         details,
     );
     tracing::error!(
-        request = %job.id, topic = job.kind, code = FAILED, error,
+        request = %job.id, topic = job.kind, code = %Code::Privacy, error,
         "a privacy request was given up; see `waybill privacy show`, then `waybill privacy retry`"
     );
     Ok(())

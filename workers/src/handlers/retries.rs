@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use common::clock::Timestamp;
+use common::code::Code;
 use common::job::Job;
 use common::payment::PaymentError;
 use common::payment::record::Record;
@@ -159,7 +160,7 @@ pub async fn record(
         Tried::Answered(Confirmed::Declined { code, decline_code }) => {
             (State::Declined, decline_code.as_deref().or(code.as_deref()))
         }
-        Tried::Answered(Confirmed::Already) => (State::Stopped, Some("COMMERCE_005")),
+        Tried::Answered(Confirmed::Already) => (State::Stopped, Some(Code::AlreadyProcessed.id())),
         Tried::Refused(why) => (State::Failed, Some(why.as_str())),
     };
     let now = effects.now;

@@ -1,0 +1,238 @@
+//! Every application code of the spec is told somewhere, and the README's table is the program's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use common::code::Code;
+use common::logs::{Lines, LogFormat};
+use common::redact::Hide;
+use reqwest::{RequestBuilder, Response};
+use sandbox::{Fault, Options, PAYMENT_KEY, Sandbox};
+use serde_json::json;
+use tracing_subscriber::layer::SubscriberExt as _;
+
+use crate::payment_api::{client, priced, session};
+use crate::payments::{declined_intent, retry_ends, with_api};
+use crate::support::delivery::{order, payment, storefront};
+use crate::support::login::{Desk, desk};
+use crate::support::order::deliver;
+use crate::support::payment::{declined, event};
+use crate::support::requests::{complete, export, posted, request};
+use crate::support::{START, service};
+
+/// A code's row in the README.
+fn row(code: Code) -> String {
+    let it = code.meaning();
+    let statuses: Vec<String> = it.statuses.iter().map(u16::to_string).collect();
+    let statuses = if statuses.is_empty() {
+        "–".to_owned()
+    } else {
+        statuses.join(", ")
+    };
+    format!(
+        "| `{}` | {statuses} | {} | {} | {} |",
+        it.id, it.message, it.told, it.resolution
+    )
+}
+
+#[test]
+fn the_readme_has_the_programs_table_of_codes() {
+    let readme = include_str!("../../../README.md");
+    let rows: Vec<&str> = readme
+        .lines()
+        .filter(|line| line.starts_with("| `AUTH_0") || line.starts_with("| `COMMERCE_0"))
+        .collect();
+    assert_eq!(rows, Code::ALL.map(row));
+}
+
+/// The codes that were told, with the statuses of the answers that told them.
+#[derive(Default)]
+struct Told(BTreeMap<String, BTreeSet<u16>>);
+
+impl Told {
+    fn answer(&mut self, answer: &Response) {
+        let code = answer.headers().get("x-error-code");
+        let code = code.expect("a code").to_str().unwrap();
+        self.answered(code, answer.status().as_u16());
+    }
+
+    fn answered(&mut self, code: &str, status: u16) {
+        self.elsewhere(code);
+        self.0.entry(code.to_owned()).or_default().insert(status);
+    }
+
+    fn elsewhere(&mut self, code: &str) {
+        self.0.entry(code.to_owned()).or_default();
+    }
+
+    async fn sent(&mut self, request: RequestBuilder) {
+        self.answer(&request.send().await.unwrap());
+    }
+}
+
+async fn logins(told: &mut Told) {
+    let desk = desk().await;
+    let mut answered = |answer: crate::support::login::Answer| {
+        told.answered(&answer.code.expect("a code"), answer.status);
+    };
+    answered(desk.validate("no token").await);
+    answered(
+        desk.validate("gho_0123456789abcdefghijABCDEFGHIJ012345")
+            .await,
+    );
+    answered(desk.poll("3584d83530557fdd1f46af8289938c8ef79f9dc5").await);
+    let (code, _) = desk.code().await;
+    answered(desk.poll(&code).await);
+    answered(desk.poll(&code).await);
+    let token = desk.log_in("octavia").await;
+    assert!(desk.identity().revoke(&token));
+    desk.pass(900);
+    answered(desk.validate(&token).await);
+    answered(desk.poll(&code).await);
+    webhooks_and_orders(told, desk).await;
+}
+
+async fn webhooks_and_orders(told: &mut Told, mut desk: Desk) {
+    let service = &desk.service;
+    let key = service.api_key().await;
+    let order_path = "/api/commerce/orders/7";
+    told.sent(service.get(order_path)).await;
+    told.sent(service.get(order_path).bearer_auth(&key)).await;
+    let unsigned = order("orders/create", 1).without("X-Storefront-Hmac-Sha256");
+    told.sent(service.request(&unsigned)).await;
+    told.sent(service.request(&payment("{}").without("Payment-Signature")))
+        .await;
+    told.sent(service.get("/orders/7/track")).await;
+    service.db().close().await;
+    told.sent(service.request(&order("orders/create", 1))).await;
+    desk.service.halt().await;
+    desk.sandbox.stop().await;
+}
+
+async fn privacy_requests(told: &mut Told) {
+    let folder = tempfile::tempdir().unwrap();
+    let service = service()
+        .manual_clock()
+        .without_workers()
+        .setting(
+            "PRIVACY_EXPORT_URL",
+            &format!("file://{}", folder.path().display()),
+        )
+        .start()
+        .await;
+    let key = service.api_key().await;
+    let link = |id| {
+        let path = format!("/api/privacy/requests/{id}/export-link");
+        service.post_to(&path).bearer_auth(&key)
+    };
+    let redaction = posted(&service, &request("customers/redact", 1)).await;
+    complete(&service, redaction).await;
+    told.sent(link(redaction)).await;
+    let id = posted(&service, &request("customers/data_request", 1)).await;
+    let ends = START.plus(Duration::from_mins(4));
+    export(&service, folder.path(), id, "{}", ends).await;
+    let answer = link(id).send().await.unwrap();
+    let body: serde_json::Value = answer.json().await.unwrap();
+    let path = body["url"].as_str().unwrap().strip_prefix(&service.url);
+    let path = path.unwrap().to_owned();
+    std::fs::remove_dir_all(folder.path().join(id.to_string())).unwrap();
+    told.sent(service.get(&path)).await;
+    service.clock().advance(Duration::from_mins(4));
+    told.sent(service.get(&path)).await;
+    service.stop().await;
+}
+
+async fn calls_to_providers(told: &mut Told) {
+    let sandbox = Sandbox::start(Options::default()).await.unwrap();
+    let provider = client(&sandbox);
+    for (currency, amount) in [("EUR", 0), ("JPY", 5)] {
+        let wish = session([(priced(currency, amount), 1)]);
+        let failure = provider.checkout(&wish, "k").await.unwrap_err();
+        told.elsewhere(failure.code().expect("a code"));
+    }
+    let service = with_api(service().manual_clock(), &sandbox).start().await;
+    let pi = declined_intent(&sandbox).await;
+    let mut failed = declined(&pi, 1000, 1, "insufficient_funds");
+    failed["last_payment_error"]["payment_method"]["id"] = json!("pm_card_chargeDeclined");
+    let kind = "payment_intent.payment_failed";
+    deliver(&service, &event(&service, kind, 1, &failed)).await;
+    // The customer pays before it is tried again.
+    let url = format!("{}/v1/payment_intents/{pi}/confirm", sandbox.payment_url());
+    let paid = reqwest::Client::new()
+        .post(url)
+        .bearer_auth(PAYMENT_KEY)
+        .form(&[("payment_method", "pm_card_visa")])
+        .send();
+    assert_eq!(paid.await.unwrap().status(), 200);
+    service.clock().advance(Duration::from_mins(61));
+    retry_ends(&service, "stopped").await;
+    let row = service
+        .db()
+        .query("select code from payment_retries where state = 'stopped'")
+        .fetch_one();
+    told.elsewhere(&row.await.unwrap().get::<String>("code").unwrap());
+    service.stop().await;
+    sandbox.payment().gate.fail(Fault::Status(503));
+    let confirmed = provider.confirm("pi_1", None, uuid::Uuid::nil()).await;
+    told.elsewhere(confirmed.unwrap_err().code().expect("a code"));
+    sandbox.stop().await;
+}
+
+/// A value that cannot be shown.
+struct Unshowable;
+
+impl fmt::Debug for Unshowable {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Err(fmt::Error)
+    }
+}
+
+/// What the log says while a parcel comes whose number fits no QR code, and of a value that
+/// cannot be shown.
+async fn log_lines(told: &mut Told) {
+    let written = Arc::new(Mutex::new(String::new()));
+    let sink = written.clone();
+    let write = move |line: &str| sink.lock().unwrap().push_str(line);
+    let lines = Lines::new(LogFormat::Json, Hide::PersonalDataAndSecrets, write);
+    let subscriber = tracing_subscriber::registry().with(lines);
+    // Everything of the service runs on this thread.
+    let _logged = tracing::subscriber::set_default(subscriber);
+    let service = service().start().await;
+    let shipped = json!({
+        "id": 7, "updated_at": "2027-01-15T08:00:00Z", "fulfillment_status": "fulfilled",
+        "fulfillments": [{"id": 9, "status": "success", "tracking_number": ".."}],
+    });
+    deliver(
+        &service,
+        &storefront("orders/fulfilled", shipped.to_string()),
+    )
+    .await;
+    tracing::info!(value = ?Unshowable, "a value that cannot be shown");
+    service.stop().await;
+    for line in written.lock().unwrap().lines() {
+        for code in [Code::Qr, Code::Redaction] {
+            if line.contains(code.id()) {
+                told.elsewhere(code.id());
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_code_is_told_with_the_statuses_of_the_table() {
+    let mut told = Told::default();
+    logins(&mut told).await;
+    privacy_requests(&mut told).await;
+    calls_to_providers(&mut told).await;
+    log_lines(&mut told).await;
+    for code in Code::ALL {
+        let statuses = told.0.get(code.id());
+        let statuses = statuses.unwrap_or_else(|| panic!("{code} is told nowhere"));
+        assert!(
+            statuses.iter().eq(code.meaning().statuses),
+            "{code} came with {statuses:?}"
+        );
+    }
+}
