@@ -14,6 +14,7 @@ pub mod error;
 pub mod intake;
 pub mod limit;
 pub mod login;
+pub mod openapi;
 pub mod page;
 pub mod request_id;
 pub mod routes;
@@ -40,6 +41,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api_key::ApiKeys;
 use crate::intake::{Intake, Lanes};
 use crate::limit::Limits;
+use crate::openapi::Description;
 use crate::validation::Validations;
 
 /// What every handler sees.
@@ -60,6 +62,7 @@ pub struct App {
     pub storefront: Option<Storefront>,
     /// `None`: there are no checkouts.
     pub payment: Option<Payment>,
+    pub description: Description,
     /// Set once shutdown has begun: load balancers should look elsewhere.
     stopping: AtomicBool,
 }
@@ -73,6 +76,7 @@ impl App {
             validations: Validations::default(),
             storefront: parts.config.storefront_api.as_ref().map(Storefront::new),
             payment: parts.config.payment_api.as_ref().map(Payment::new),
+            description: Description::new(&parts.config.public_url),
             config: parts.config,
             db: parts.db,
             bus: parts.bus,

@@ -20,14 +20,17 @@ use crate::error::Error;
 const STYLE: &str = include_str!("page.css");
 
 /// Nothing but the one style of our own may take effect on a page, whatever gets into it.
-pub static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
-    let hash = STANDARD.encode(Sha256::digest(STYLE));
+pub static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| policy(STYLE));
+
+/// The policy of a page with this style.
+pub fn policy(style: &str) -> HeaderValue {
+    let hash = STANDARD.encode(Sha256::digest(style));
     let policy = format!(
         "default-src 'none'; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'; \
          frame-ancestors 'none'"
     );
     HeaderValue::try_from(policy).expect("a policy is visible ASCII")
-});
+}
 
 /// What the link to a payment page asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -452,7 +455,7 @@ fn moment(rfc3339: &str) -> Option<String> {
 
 /// Any text, made fit for HTML's text and quoted attributes. Control characters are left
 /// out: HTML has no way to write most of them.
-struct Text<'a>(&'a str);
+pub struct Text<'a>(pub &'a str);
 
 impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,6 +3,7 @@
 mod auth;
 mod checkout;
 mod device;
+mod docs;
 mod health;
 mod orders;
 mod pages;
@@ -23,6 +24,12 @@ use crate::App;
 use crate::database::READ_DEADLINE;
 use crate::error::Error;
 use crate::request_id;
+
+pub use self::device::{DeviceCode, Login};
+pub use self::health::{Alive, Readiness};
+pub use self::privacy::{ExportLink, PrivacyRequests};
+pub use self::templates::Templates;
+pub use self::webhooks::Accepted;
 
 pub fn router(app: Arc<App>) -> Router {
     let pages = if app.config.public_pages {
@@ -58,6 +65,8 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/webhooks/payment", post(webhooks::payment))
         .merge(pages)
         .route("/robots.txt", get(pages::robots))
+        .route("/openapi.json", get(docs::json))
+        .route("/docs", get(docs::page))
         .route("/livez", get(health::live))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))

@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use common::job::Source;
 use common::store::jobs::NewJob;
+use utoipa::ToSchema;
 
 use crate::App;
 use crate::client_address;
@@ -63,6 +64,15 @@ async fn accept(app: &App, job: NewJob, memory: Memory) -> Result<Verdict, Error
         }
     }
     Ok(verdict)
+}
+
+/// What [`ok`] answers.
+#[derive(ToSchema)]
+pub struct Accepted {
+    /// `ok`
+    #[schema(example = "ok")]
+    #[expect(dead_code, reason = "the answer is a constant text")]
+    status: String,
 }
 
 fn ok() -> Response {

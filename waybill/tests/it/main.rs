@@ -23,6 +23,7 @@ mod login_limit;
 mod login_responses;
 mod mail;
 mod notifications;
+mod openapi;
 mod order_providers;
 mod order_storm;
 mod order_topics;

@@ -1,0 +1,172 @@
+//! The API's description: OpenAPI 3.1 at `/openapi.json`, and the same for people at `/docs`.
+//!
+//! Shapes are those of the types that handlers answer, and errors are variants of `Error`: what
+//! stands here of a status, a text, a code or a header is read off them. The test `openapi`
+//! compares the paths with the router's.
+
+mod auth;
+mod bodies;
+mod commerce;
+mod events;
+mod operation;
+mod page;
+mod pages;
+mod privacy;
+mod schemas;
+mod service;
+mod webhooks;
+
+use axum::http::HeaderValue;
+use bytes::Bytes;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+pub use page::POLICY;
+
+use self::operation::Operation;
+use self::schemas::Schemas;
+
+const ABOUT: &str = "Waybill takes the webhooks of a storefront and of a payment provider, logs devices in, and tells \
+     what became of orders, payments and requests about personal data.\n\nEvery answer carries \
+     `X-Request-Id`: the client's own, if it sent one of up to 128 letters, digits and `-_.:/+=`, else a \
+     new one. An error's body is `{\"detail\": \"<text>\"}`, of a device login also `error`; pages answer with a \
+     page. `X-Error-Code` holds the application code of errors that have one. Other paths are 404, other \
+     methods 405. Fields may be added to any answer: pass over what you do not know.";
+
+/// The groups, in the order in which they are shown.
+const TAGS: [(&str, &str); 6] = [
+    (
+        "Webhooks",
+        "What the providers send. Signed over the raw body; accepted once committed.",
+    ),
+    (
+        "Orders",
+        "The state of orders, and their QR codes, for holders of an API key.",
+    ),
+    (
+        "Privacy",
+        "Requests about personal data: their deadlines, and what may be done to them.",
+    ),
+    (
+        "Login",
+        "Passwordless device login (RFC 8628), tokens and licence tiers.",
+    ),
+    (
+        "Pages",
+        "What QR codes lead to: HTML for everyone who has the link, without personal data.",
+    ),
+    ("Service", "Health, metrics and this description."),
+];
+
+/// Both forms of the description, made once.
+pub struct Description {
+    pub json: Document,
+    pub page: Document,
+}
+
+/// What is served, and the tag that tells one version from another.
+pub struct Document {
+    pub text: Bytes,
+    pub etag: HeaderValue,
+}
+
+impl Description {
+    pub fn new(public_url: &str) -> Self {
+        let document = document(public_url);
+        let order: Vec<&str> = operations().map(|it| it.id).collect();
+        Description {
+            page: Document::new(page::html(&document, &order)),
+            json: Document::new(document.to_string()),
+        }
+    }
+}
+
+impl Document {
+    fn new(text: String) -> Self {
+        let hash = hex::encode(&Sha256::digest(&text)[..16]);
+        Document {
+            // A quoted hexadecimal number is always a header's value.
+            etag: HeaderValue::try_from(format!("\"{hash}\""))
+                .unwrap_or(HeaderValue::from_static("\"\"")),
+            text: text.into(),
+        }
+    }
+}
+
+/// The whole description; `public_url` is where clients reach the service.
+pub fn document(public_url: &str) -> Value {
+    let mut schemas = Schemas::default();
+    let mut paths = json!({});
+    for operation in operations() {
+        let (path, method) = (operation.path, operation.method);
+        paths[path][method] = operation.describe(&mut schemas);
+    }
+    let webhooks = events::webhooks(&mut schemas);
+    bodies::add_to(&mut schemas);
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Waybill",
+            "version": env!("CARGO_PKG_VERSION"),
+            "summary": "Webhooks in, orders and logins out",
+            "description": ABOUT,
+            "license": {"name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0"},
+        },
+        "servers": [{"url": public_url}],
+        "tags": tags(),
+        "paths": paths,
+        "webhooks": webhooks,
+        "components": {
+            "schemas": schemas.into_json(),
+            "securitySchemes": security_schemes(),
+        },
+    })
+}
+
+fn operations() -> impl Iterator<Item = Operation> {
+    webhooks::operations()
+        .into_iter()
+        .chain(commerce::operations())
+        .chain(privacy::operations())
+        .chain(auth::operations())
+        .chain(pages::operations())
+        .chain(service::operations())
+}
+
+fn tags() -> Value {
+    let events = (
+        "Events",
+        "What Waybill tells your own systems, as messages of a broker.",
+    );
+    TAGS.into_iter()
+        .chain([events])
+        .map(|(name, about)| json!({"name": name, "description": about}))
+        .collect()
+}
+
+fn security_schemes() -> Value {
+    json!({
+        "apiKey": {
+            "type": "http", "scheme": "bearer", "bearerFormat": "wb_<64 hexadecimal digits>",
+            "description": "An API key: `waybill keys create <name>` makes one and shows it once.",
+        },
+        "accessToken": {
+            "type": "http", "scheme": "bearer",
+            "description": "The access token of a device login. It is the identity provider's, and is never \
+                            sent in a query.",
+        },
+        "storefrontSignature": {
+            "type": "apiKey", "in": "header", "name": "X-Storefront-Hmac-Sha256",
+            "description": "HMAC-SHA256 of the raw body with `STOREFRONT_WEBHOOK_SECRET`, in Base64.",
+        },
+        "paymentSignature": {
+            "type": "apiKey", "in": "header", "name": "Payment-Signature",
+            "description": "`t=<unix seconds>,v1=<hex>`: HMAC-SHA256 of `<t>.<raw body>` with \
+                            `PAYMENT_WEBHOOK_SECRET`. Any of several `v1` may match; `v0` never does.",
+        },
+        "exportLink": {
+            "type": "apiKey", "in": "query", "name": "signature",
+            "description": "Part of a link that `linkPrivacyExport` has made. It is good for five minutes.",
+        },
+    })
+}

@@ -1,0 +1,111 @@
+//! The named shapes of the description, collected from the types that handlers answer, and
+//! examples made of what stands at their fields.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
+
+/// Fields that an answer may lack. Every other one is there, null where there is nothing.
+const OMITTED: [(&str, &str); 2] = [
+    ("PrivacyRequest", "code"),
+    ("DeviceCode", "verification_uri_complete"),
+];
+
+const REFERENCE: &str = "#/components/schemas/";
+
+#[derive(Default)]
+pub struct Schemas(BTreeMap<String, Value>);
+
+impl Schemas {
+    /// Takes in the shape of an answer and of all that is in it; what refers to it.
+    pub fn answer<T: ToSchema>(&mut self) -> Value {
+        let mut found = Vec::new();
+        T::schemas(&mut found);
+        found.push((T::name().into_owned(), T::schema()));
+        for (name, schema) in found {
+            let mut schema = json!(schema);
+            require_all(&name, &mut schema);
+            self.0.entry(name).or_insert(schema);
+        }
+        json!({"$ref": format!("{REFERENCE}{}", T::name())})
+    }
+
+    /// Takes in a shape that no type of ours has.
+    pub fn insert(&mut self, name: &str, schema: Value) {
+        self.0.insert(name.to_owned(), schema);
+    }
+
+    pub fn into_json(self) -> Value {
+        json!(self.0)
+    }
+
+    /// A value of this shape: of the examples at its fields, and where there is none, null if
+    /// it may be.
+    pub fn example(&self, schema: &Value) -> Value {
+        if !schema["example"].is_null() {
+            return schema["example"].clone();
+        }
+        if let Some(name) = schema["$ref"].as_str() {
+            let name = name.strip_prefix(REFERENCE).unwrap_or(name);
+            return self.0.get(name).map_or(Value::Null, |it| self.example(it));
+        }
+        if let Some(parts) = schema["allOf"].as_array() {
+            let mut whole = Map::new();
+            for part in parts {
+                if let Value::Object(fields) = self.example(part) {
+                    whole.extend(fields);
+                }
+            }
+            return whole.into();
+        }
+        if let Some(choices) = schema["oneOf"].as_array() {
+            let choice = choices.iter().find(|choice| choice["type"] != "null");
+            return choice.map_or(Value::Null, |choice| self.example(choice));
+        }
+        if let Some(first) = schema["enum"].as_array().and_then(|values| values.first()) {
+            return first.clone();
+        }
+        self.example_of_type(schema)
+    }
+
+    fn example_of_type(&self, schema: &Value) -> Value {
+        if schema["type"].as_array().is_some() {
+            return Value::Null;
+        }
+        match schema["type"].as_str() {
+            Some("object") => {
+                let fields = schema["properties"].as_object();
+                let fields = fields.into_iter().flatten();
+                fields
+                    .map(|(name, field)| (name.clone(), self.example(field)))
+                    .collect()
+            }
+            Some("array") => json!([self.example(&schema["items"])]),
+            Some("integer") => json!(1),
+            Some("boolean") => json!(true),
+            Some("string") if schema["format"] == "uuid" => {
+                json!("01a3185c-5000-7cc3-98c4-dc0c0c07398f")
+            }
+            Some("string") => json!("text"),
+            _ => Value::Null,
+        }
+    }
+}
+
+/// An answer has all its fields, but for those in [`OMITTED`].
+fn require_all(name: &str, schema: &mut Value) {
+    let parts = schema.get_mut("allOf").and_then(Value::as_array_mut);
+    for part in parts.into_iter().flatten() {
+        require_all(name, part);
+    }
+    let Some(fields) = schema["properties"].as_object() else {
+        return;
+    };
+    let required: Vec<String> = fields
+        .keys()
+        .filter(|field| !OMITTED.contains(&(name, field)))
+        .cloned()
+        .collect();
+    schema["required"] = json!(required);
+}

@@ -1,0 +1,58 @@
+//! `/openapi.json` and `/docs`: the description of the API (`openapi`), from memory.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+use crate::App;
+use crate::openapi::{Document, POLICY};
+
+const KEPT: HeaderValue = HeaderValue::from_static("public, max-age=300");
+
+pub async fn json(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    let mut response = document(&app.description.json, &headers, "application/json");
+    // Tools in a browser read it from their own origin. Nothing in it is anyone's.
+    let anyone = HeaderValue::from_static("*");
+    response
+        .headers_mut()
+        .insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, anyone);
+    response
+}
+
+pub async fn page(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    let mut response = document(&app.description.page, &headers, "text/html; charset=utf-8");
+    let own = response.headers_mut();
+    own.insert(header::CONTENT_SECURITY_POLICY, POLICY.clone());
+    own.insert(
+        "x-robots-tag",
+        HeaderValue::from_static("noindex, nofollow"),
+    );
+    own.insert(
+        header::REFERRER_POLICY,
+        HeaderValue::from_static("no-referrer"),
+    );
+    response
+}
+
+/// 304 to whoever has it already.
+fn document(document: &Document, asked: &HeaderMap, kind: &'static str) -> Response {
+    let known = asked.get_all(header::IF_NONE_MATCH).into_iter().any(|it| {
+        let tags = it.to_str().unwrap_or_default().split(',');
+        let mut tags = tags.map(|tag| tag.trim().trim_start_matches("W/"));
+        tags.any(|tag| tag == "*" || document.etag == tag)
+    });
+    let mut response = if known {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        let kind = [(header::CONTENT_TYPE, kind)];
+        (kind, document.text.clone()).into_response()
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::ETAG, document.etag.clone());
+    headers.insert(header::CACHE_CONTROL, KEPT);
+    let sniff = HeaderValue::from_static("nosniff");
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, sniff);
+    response
+}
