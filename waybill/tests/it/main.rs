@@ -6,6 +6,7 @@
 mod support;
 
 mod api_keys;
+mod api_test;
 mod checkout;
 mod checkout_api;
 mod codes;
