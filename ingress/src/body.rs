@@ -37,14 +37,19 @@ pub async fn read(headers: &HeaderMap, body: Body, most: usize) -> Result<Bytes,
 /// A JSON object.
 pub fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Error> {
     let is_object = body.trim_ascii_start().first() == Some(&b'{');
-    serde_json::from_slice(body).map_err(|error| match error.classify() {
-        Category::Data if is_object => Error::Field {
-            line: short(error.line()),
-            column: short(error.column()),
-        },
-        Category::Data => Error::NotAnObject,
-        Category::Syntax | Category::Eof | Category::Io => Error::NotJson,
-    })
+    match serde_json::from_slice(body) {
+        // serde would also read a struct from an array of its fields.
+        Ok(_) if !is_object => Err(Error::NotAnObject),
+        Ok(read) => Ok(read),
+        Err(error) => Err(match error.classify() {
+            Category::Data if is_object => Error::Field {
+                line: short(error.line()),
+                column: short(error.column()),
+            },
+            Category::Data => Error::NotAnObject,
+            Category::Syntax | Category::Eof | Category::Io => Error::NotJson,
+        }),
+    }
 }
 
 fn short(number: usize) -> u32 {
