@@ -70,9 +70,11 @@ impl Code {
             Code::NoToken => Meaning {
                 id: "AUTH_001",
                 message: "Missing or invalid token",
-                resolution: "send `Authorization: Bearer <token>`: an API key (`waybill keys create` makes one) or the token of a device login",
+                resolution: "send `Authorization: Bearer <token>`: an API key (`waybill keys \
+                    create` makes one) or the token of a device login",
                 statuses: &[401],
-                told: "the API key is missing, unknown, expired or revoked; or there is no access token",
+                told: "the API key is missing, unknown, expired or revoked; or there is no access \
+                    token",
             },
             Code::DeviceCode => Meaning {
                 id: "AUTH_002",
@@ -107,7 +109,8 @@ impl Code {
                 message: "Rate limit exceeded",
                 resolution: "wait as long as `Retry-After` says, 60 seconds where there is none",
                 statuses: &[429],
-                told: "too many deliveries, calls of an API key, pages, logins, polls or validations",
+                told: "too many deliveries, calls of an API key, pages, logins, polls or \
+                    validations",
             },
             Code::ForeignToken => Meaning {
                 id: "AUTH_007",
@@ -119,23 +122,29 @@ impl Code {
             Code::Amount => Meaning {
                 id: "COMMERCE_001",
                 message: "Invalid payment amount",
-                resolution: "send a positive amount: in a checkout an integer in cents, in a QR code with two decimals at most",
+                resolution: "send a positive amount: in a checkout an integer in cents, in a QR \
+                    code with two decimals at most",
                 statuses: &[400, 422],
-                told: "an amount of a checkout or of a payment's QR code is zero, negative, not a number or too large",
+                told: "an amount of a checkout or of a payment's QR code is zero, negative, not a \
+                    number or too large",
             },
             Code::Currency => Meaning {
                 id: "COMMERCE_002",
                 message: "Currency not supported",
                 resolution: "use USD, EUR, GBP or MXN only",
                 statuses: &[400, 422],
-                told: "a checkout or a payment's QR code is in another currency, or a checkout in several",
+                told: "a checkout or a payment's QR code is in another currency, or a checkout in \
+                    several",
             },
             Code::ProviderTimeout => Meaning {
                 id: "COMMERCE_003",
                 message: "Provider API timeout",
-                resolution: "wait: a run tries four times, after pauses of 1, 2 and 4 s; a job is then run again, 12 times in all, before it is dead",
+                resolution: "wait: a run tries four times, after pauses of 1, 2 and 4 s; a job is \
+                    then run again, 12 times in all, before it is dead",
                 statuses: &[503],
-                told: "a provider does not answer, or answers \"later\"; `last_error` of the job (`waybill jobs show`), the log line of its failure, and `error` of the events `order.refund_failed` and `order.fulfillment_failed`",
+                told: "a provider does not answer, or answers \"later\"; `last_error` of the job \
+                    (`waybill jobs show`), the log line of its failure, and `error` of the events \
+                    `order.refund_failed` and `order.fulfillment_failed`",
             },
             Code::Signature => Meaning {
                 id: "COMMERCE_004",
@@ -147,9 +156,12 @@ impl Code {
             Code::AlreadyProcessed => Meaning {
                 id: "COMMERCE_005",
                 message: "Payment already processed",
-                resolution: "do not retry; for another checkout use a new `Idempotency-Key`. A job is done then, and nothing is asked again",
+                resolution: "do not retry; for another checkout use a new `Idempotency-Key`. A \
+                    job is done then, and nothing is asked again",
                 statuses: &[409],
-                told: "a checkout has been paid; a payment had been refunded, paid or canceled before: state `already_refunded` of the refund, and the same of the event `order.refund_issued`; `code` of a retry (`waybill payments show`)",
+                told: "a checkout has been paid; a payment had been refunded, paid or canceled \
+                    before: state `already_refunded` of the refund, and the same of the event \
+                    `order.refund_issued`; `code` of a retry (`waybill payments show`)",
             },
             Code::OrderNotFound => Meaning {
                 id: "COMMERCE_006",
@@ -161,30 +173,38 @@ impl Code {
             Code::Privacy => Meaning {
                 id: "COMMERCE_007",
                 message: "GDPR request failed",
-                resolution: "see `last_error` (`waybill privacy show`), look at `PRIVACY_EXPORT_URL`, then `waybill privacy retry`",
+                resolution: "see `last_error` (`waybill privacy show`), look at \
+                    `PRIVACY_EXPORT_URL`, then `waybill privacy retry`",
                 statuses: &[409, 410, 503],
-                told: "a privacy request failed, or its export is not there or cannot be read; also `code` of a request that failed, of its events and log lines",
+                told: "a privacy request failed, or its export is not there or cannot be read; \
+                    also `code` of a request that failed, of its events and log lines",
             },
             Code::Qr => Meaning {
                 id: "COMMERCE_008",
                 message: "QR generation failed",
-                resolution: "mend what the text names: what is encoded, its length, or the level of error correction",
+                resolution: "mend what the text names: what is encoded, its length, or the level \
+                    of error correction",
                 statuses: &[422],
-                told: "what is to be encoded is empty, too long or of no known kind; also the log line of a parcel that gets no code",
+                told: "what is to be encoded is empty, too long or of no known kind; also the log \
+                    line of a parcel that gets no code",
             },
             Code::Deduplication => Meaning {
                 id: "COMMERCE_009",
                 message: "Webhook deduplication failed",
-                resolution: "try again after `Retry-After`; look at the database, which remembers the ids",
+                resolution: "try again after `Retry-After`; look at the database, which remembers \
+                    the ids",
                 statuses: &[503],
                 told: "the database cannot store a delivery or answer a read",
             },
             Code::Redaction => Meaning {
                 id: "COMMERCE_010",
                 message: "PII redaction error",
-                resolution: "the value was left out, so nothing got out; report the line, and look at `COMMERCE_PII_REDACTION_ENABLED`",
+                resolution: "the value was left out, so nothing got out; report the line, and \
+                    look at `COMMERCE_PII_REDACTION_ENABLED`",
                 statuses: &[],
-                told: "a value of a log line or of `last_error` could not be redacted: `[withheld: COMMERCE_010]` stands in its place, and `waybill_redaction_failures_total` counts it",
+                told: "a value of a log line or of `last_error` could not be redacted: \
+                    `[withheld: COMMERCE_010]` stands in its place, and \
+                    `waybill_redaction_failures_total` counts it",
             },
         }
     }

@@ -44,7 +44,8 @@ pub enum Level {
 }
 
 /// The kind of picture.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[schema(as = QrFormat)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Format {
     Png,

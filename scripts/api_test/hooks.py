@@ -63,6 +63,8 @@ class Credential(requests.auth.AuthBase):
             body = body.encode()
         if self.scheme == "apiKey":
             key = SEEDED["api_key"] if right else choice(["wb_" + "0" * 64, "wb_", "", "x", SEEDED["token"]])
+            if right and chance(20):
+                key = SEEDED["narrow_key"]
             request.headers["Authorization"] = f"Bearer {key}"
         elif self.scheme == "accessToken":
             wrong = ["gho_" + "0" * 36, "x", "", SEEDED["api_key"]]
@@ -102,6 +104,8 @@ def before_call(context, case, kwargs):
         path["order_id"] = order["id"]
         if case.query and "shop" in case.query:
             case.query["shop"] = order["shop"]
+            if chance(3):
+                del case.query["shop"]
         if "tracking_number" in path and order["parcels"]:
             path["tracking_number"] = choice(order["parcels"])
     elif path and "tracking_number" in path:
@@ -112,6 +116,13 @@ def before_call(context, case, kwargs):
         case.query = {"expires": link["expires"], "signature": link["signature"]}
     elif path and "id" in path:
         path["id"] = choice(SEEDED["requests"])
+    elif case.operation.path == "/api/commerce/checkout" and isinstance(case.body, dict):
+        case.body["return_url"] = "https://shop.example/thanks"
+        case.body.pop("cancel_url", None)
+        case.body.pop("shop", None)
+        if chance(2):
+            item = {"name": "Enamel mug", "amount": 1450, "currency": "EUR", "quantity": 2}
+            case.body["line_items"] = [item]
     elif case.operation.path == "/auth/device/token":
         code = choice(SEEDED["device_codes"])
         if case.query and "device_code" in case.query:

@@ -78,6 +78,8 @@ class Waybill:
             "PAYMENT_RATE_PER_SECOND": "0",
             "AUTH_DEVICE_CODES_PER_15_MINUTES": "0",
             "AUTH_VALIDATIONS_PER_MINUTE": "0",
+            "COMMERCE_RATE_PER_SECOND": "0",
+            "CHECKOUT_RETURN_ORIGINS": "https://shop.example",
             "LOG_FORMAT": "json",
             "RUST_LOG": "info",
         }
@@ -132,6 +134,7 @@ class Waybill:
 def seed(waybill):
     """Orders in all states, privacy requests, an export with a link, logins, an API key."""
     key = json.loads(waybill.command("keys", "create", "api-test"))["key"]
+    narrow = json.loads(waybill.command("keys", "create", "narrow", "--scope", "qr:write", "--shop", "one.example"))["key"]
     api = requests.Session()
     api.headers["Authorization"] = f"Bearer {key}"
     many = 10**9
@@ -175,6 +178,7 @@ def seed(waybill):
     polled.raise_for_status()
     return {
         "api_key": key,
+        "narrow_key": narrow,
         "storefront_secret": STOREFRONT_SECRET,
         "payment_secret": PAYMENT_SECRET,
         "token": polled.json()["access_token"],
@@ -237,7 +241,7 @@ def check_description(document):
 
 def run(waybill, arguments, seeded, report):
     # About a thousand are made of each operation's schema alone; then so many of each that has parameters or a body.
-    each = max(2, (arguments.requests - 1000) // 21)
+    each = max(2, (arguments.requests - 1000) // 23)
     answers = report / "answers.json"
     (report / "seeded.json").write_text(json.dumps(seeded))
     environment = {

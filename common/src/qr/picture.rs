@@ -8,12 +8,14 @@ use super::mask::Line;
 use super::{Format, Symbol, deflate};
 
 /// A picture as it goes over the wire.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct QrResult {
     /// The file in Base64.
+    #[schema(example = "iVBORw0KGgo=")]
     pub data: String,
     pub format: Format,
     /// What a reader of the code gets.
+    #[schema(example = "https://waybill.example/orders/1001/track")]
     pub url: String,
 }
 

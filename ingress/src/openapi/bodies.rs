@@ -1,5 +1,6 @@
-//! The bodies of the providers' webhooks. No type of ours has them whole, because workers read
-//! them by need; the test `openapi` compares them with the sandbox's.
+//! The bodies that no type of ours has whole: those of the providers' webhooks, which workers read
+//! by need, and those whose fields depend on one another. The test `openapi` compares the former
+//! with the sandbox's; `scripts/api-test` makes the latter, right and wrong.
 
 use serde_json::{Map, Value, json};
 
@@ -28,6 +29,42 @@ pub fn storefront() -> Value {
 
 pub fn payment() -> Value {
     content(&["PaymentEvent"])
+}
+
+/// The example is of what most will ask for, not of every field.
+pub fn checkout() -> Value {
+    let item = json!({"name": "Enamel mug", "amount": 1450, "currency": "EUR", "quantity": 2});
+    let example = json!({
+        "line_items": [item],
+        "return_url": "https://shop.example/thanks",
+    });
+    let variant = json!({
+        "line_items": [{"variant_id": "44872223000001", "quantity": 1}],
+        "return_url": "https://shop.example/thanks",
+        "customer_email": "ada@example.com",
+    });
+    with_examples(
+        "CheckoutRequest",
+        [("named", example), ("variant", variant)],
+    )
+}
+
+pub fn qr() -> Value {
+    let order = json!({"kind": "order", "order_id": "1001"});
+    let payment = json!({
+        "kind": "payment", "order_id": "1001", "amount": "19.90", "currency": "EUR",
+        "format": "SVG",
+    });
+    with_examples("QrRequest", [("order", order), ("payment", payment)])
+}
+
+fn with_examples(name: &str, examples: [(&str, Value); 2]) -> Value {
+    let examples: Map<String, Value> = examples
+        .into_iter()
+        .map(|(name, example)| (name.to_owned(), json!({"value": example})))
+        .collect();
+    let schema = json!({"$ref": format!("#/components/schemas/{name}")});
+    json!({"application/json": {"schema": schema, "examples": examples}})
 }
 
 /// A body of any of these shapes, with an example of each.

@@ -1,20 +1,75 @@
-//! Orders and their QR codes.
+//! Checkouts, orders and QR codes.
 
+use std::time::Duration;
+
+use common::api_key::Scope;
+use common::origins::NotAllowed;
+use common::qr::{QrConfigError, QrError, QrResult};
 use common::store::orders::view::View;
 use serde_json::{Value, json};
 
-use super::operation::{Operation, get, in_path, in_query};
+use super::bodies;
+use super::operation::{Operation, Shape, get, in_header, in_path, in_query, post};
+use crate::checkout::wrong::{What, Wrong};
 use crate::error::Error;
+use crate::routes::CheckoutResponse;
 
 /// What every request about an order may be answered.
-const OF_AN_ORDER: [Error; 7] = [
-    Error::ApiKey,
+const OF_AN_ORDER: [Error; 5] = [
+    Error::MissingScope(Scope::OrdersRead),
     Error::OrderId,
     Error::ShopQuery,
     Error::OrderNotFound,
     Error::OrderAmbiguous,
+];
+
+/// What every call with an API key may be answered.
+pub const OF_A_KEY: [Error; 4] = [
+    Error::ApiKey,
+    Error::RateLimited(Duration::from_secs(1)),
     Error::Unavailable,
     Error::Internal,
+];
+
+const OF_A_BODY: [Error; 4] = [
+    Error::FormEncoding,
+    Error::BodyTooLarge,
+    Error::BodyTooSlow,
+    Error::BodyIncomplete,
+];
+
+const fn wrong(what: What) -> Error {
+    Error::Checkout(Wrong { item: None, what })
+}
+
+const OF_A_CHECKOUT: [Error; 15] = [
+    Error::MissingScope(Scope::CheckoutWrite),
+    Error::CheckoutShop,
+    wrong(What::NotJson),
+    wrong(What::Items),
+    wrong(What::Article),
+    wrong(What::ReturnUrl(NotAllowed::OtherOrigin)),
+    wrong(What::Amount),
+    wrong(What::Currency),
+    Error::CheckoutAmount,
+    Error::CheckoutCurrency,
+    Error::CheckoutRefused,
+    Error::CheckoutPaid,
+    Error::IdempotencyKeyReused,
+    Error::ProviderTimeout(Duration::from_secs(1)),
+    Error::CheckoutNotSetUp,
+];
+
+const OF_A_CODE: [Error; 9] = [
+    Error::MissingScope(Scope::QrWrite),
+    Error::NotJson,
+    Error::NotAnObject,
+    Error::Field { line: 1, column: 9 },
+    Error::Qr(QrError::Empty("order_id")),
+    Error::Qr(QrError::AmountNotPositive),
+    Error::Qr(QrError::CurrencyNotSupported),
+    Error::Qr(QrError::UnknownKind),
+    Error::QrSize(QrConfigError::BoxSize(101)),
 ];
 
 pub fn operations() -> Vec<Operation> {
@@ -61,10 +116,55 @@ pub fn operations() -> Vec<Operation> {
             "image/svg+xml",
         ),
     ];
-    let mut all = vec![order];
+    let mut all = vec![checkout(), draw(), order];
     all.extend(codes);
     all.extend(parcels.map(|it| it.parameters([tracking_number()])));
     all
+}
+
+fn checkout() -> Operation {
+    let key = json!({"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"});
+    post(
+        "/api/commerce/checkout",
+        "openCheckout",
+        "Open a page to pay on",
+    )
+    .tag("Orders")
+    .needs("apiKey")
+    .about(
+        "And its order, which is pending until it is paid. Prices of variants are the \
+             storefront's, never the caller's. Fields may be in camelCase too, `lineItems` and \
+             `returnUrl`; one that is not known, or given in both spellings, is refused. Ask again \
+             with the same `Idempotency-Key` and the same body, and the answer is the same.",
+    )
+    .parameters([in_header(
+        "Idempotency-Key",
+        "Your own name for this checkout; it is remembered for 24 hours.",
+        &key,
+        "basket-7",
+    )])
+    .takes(bodies::checkout())
+    .answers::<CheckoutResponse>(201, "The page, and the order.")
+    .errors_as(Shape::Checkout)
+    .errors(&OF_A_KEY)
+    .errors(&OF_A_BODY)
+    .errors(&OF_A_CHECKOUT)
+}
+
+fn draw() -> Operation {
+    post("/api/commerce/qr", "drawQr", "Draw a QR code")
+        .tag("Orders")
+        .needs("apiKey")
+        .about(
+            "Nothing is stored, and the order or parcel need not exist. What another kind needs is \
+             passed over. Fields may be in camelCase too; one that is not known is refused. How much \
+             text fits depends on the level: 2,953 bytes at `L`, 1,273 at `H`.",
+        )
+        .takes(bodies::qr())
+        .answers::<QrResult>(200, "The picture, and what it leads to.")
+        .errors(&OF_A_KEY)
+        .errors(&OF_A_BODY)
+        .errors(&OF_A_CODE)
 }
 
 fn of_an_order(operation: Operation) -> Operation {
@@ -72,6 +172,7 @@ fn of_an_order(operation: Operation) -> Operation {
         .tag("Orders")
         .needs("apiKey")
         .parameters([order_id(), shop()])
+        .errors(&OF_A_KEY)
         .errors(&OF_AN_ORDER)
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use super::schemas::Schemas;
-use crate::error::{DetailBody, Error, LoginErrorBody};
+use crate::error::{CheckoutErrorBody, DetailBody, Error, LoginErrorBody};
 
 /// The methods that paths have here.
 pub const METHODS: [&str; 3] = ["get", "post", "delete"];
@@ -35,6 +35,7 @@ pub struct Operation {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     Detail,
+    Checkout,
     DeviceLogin,
     Page,
 }
@@ -185,7 +186,8 @@ impl Operation {
 /// The answer of one status, whichever of these errors it is.
 fn refusal(errors: &[Error], shape: Shape, schemas: &mut Schemas) -> Value {
     let told = |error: &Error| {
-        let (_, code, text) = error.answer();
+        let (_, code, _) = error.answer();
+        let text = error.text();
         let code = code.map_or(String::new(), |code| format!(" ({code})"));
         format!("`{text}`{code}")
     };
@@ -223,6 +225,9 @@ fn refusal(errors: &[Error], shape: Shape, schemas: &mut Schemas) -> Value {
         Shape::Detail => with_examples(&schemas.answer::<DetailBody>(), errors, |error| {
             json!(DetailBody::from(error))
         }),
+        Shape::Checkout => with_examples(&schemas.answer::<CheckoutErrorBody>(), errors, |error| {
+            json!(CheckoutErrorBody::from(error))
+        }),
         Shape::DeviceLogin => with_examples(&schemas.answer::<LoginErrorBody>(), errors, |error| {
             json!(LoginErrorBody::from(error))
         }),
@@ -231,14 +236,16 @@ fn refusal(errors: &[Error], shape: Shape, schemas: &mut Schemas) -> Value {
 }
 
 fn with_examples(schema: &Value, errors: &[Error], body: impl Fn(Error) -> Value) -> Value {
-    let examples: Map<String, Value> = errors
-        .iter()
-        .map(|&error| {
-            let name = format!("{error:?}");
-            let name = name.split_once('(').map_or(name.as_str(), |(name, _)| name);
-            (name.to_owned(), json!({"value": body(error)}))
-        })
-        .collect();
+    let mut examples = Map::new();
+    for &error in errors {
+        let name = format!("{error:?}");
+        let end = name.find(|c: char| !c.is_alphanumeric());
+        let mut name = name[..end.unwrap_or(name.len())].to_owned();
+        while examples.contains_key(&name) {
+            name.push('+');
+        }
+        examples.insert(name, json!({"value": body(error)}));
+    }
     json!({"application/json": {"schema": schema, "examples": examples}})
 }
 

@@ -1,11 +1,16 @@
 //! Requests about personal data, and exports.
 
+use common::api_key::Scope;
 use common::store::privacy_requests::History;
 use serde_json::{Value, json};
 
+use super::commerce::OF_A_KEY;
 use super::operation::{Operation, get, in_path, in_query, post};
 use crate::error::Error;
 use crate::routes::{ExportLink, PrivacyRequests};
+
+const READ: Error = Error::MissingScope(Scope::PrivacyRead);
+const WRITE: Error = Error::MissingScope(Scope::PrivacyWrite);
 
 pub fn operations() -> Vec<Operation> {
     let list = by_key(get(
@@ -16,20 +21,21 @@ pub fn operations() -> Vec<Operation> {
     .about("The nearest deadline first; without `state` those that are neither done nor cancelled.")
     .parameters(filters())
     .answers::<PrivacyRequests>(200, "The requests.")
-    .errors(&[Error::PrivacyQuery]);
+    .errors(&[Error::PrivacyQuery, READ]);
     let show = of_a_request(get(
         "/api/privacy/requests/{id}",
         "getPrivacyRequest",
         "A privacy request and its audit",
     ))
-    .answers::<History>(200, "The request.");
+    .answers::<History>(200, "The request.")
+    .errors(&[READ]);
     let retry = of_a_request(post(
         "/api/privacy/requests/{id}/retry",
         "retryPrivacyRequest",
         "Start a request again that was given up",
     ))
     .answers::<History>(200, "The request as it is then.")
-    .errors(&[Error::PrivacyNotFailed]);
+    .errors(&[Error::PrivacyNotFailed, WRITE]);
     let cancel = of_a_request(post(
         "/api/privacy/requests/{id}/cancel",
         "cancelPrivacyRequest",
@@ -37,7 +43,7 @@ pub fn operations() -> Vec<Operation> {
     ))
     .about("A customer's request cannot be cancelled.")
     .answers::<History>(200, "The request as it is then.")
-    .errors(&[Error::PrivacyDuty, Error::PrivacyNotHeld]);
+    .errors(&[Error::PrivacyDuty, Error::PrivacyNotHeld, WRITE]);
     let link = of_a_request(post(
         "/api/privacy/requests/{id}/export-link",
         "linkPrivacyExport",
@@ -45,7 +51,12 @@ pub fn operations() -> Vec<Operation> {
     ))
     .about("It is good for five minutes; who made it and who followed it is in the audit.")
     .answers::<ExportLink>(200, "The link.")
-    .errors(&[Error::PrivacyFailed, Error::NoExport, Error::ExportExpired]);
+    .errors(&[
+        WRITE,
+        Error::PrivacyFailed,
+        Error::NoExport,
+        Error::ExportExpired,
+    ]);
     vec![list, show, retry, cancel, link, export()]
 }
 
@@ -99,11 +110,7 @@ fn export() -> Operation {
 }
 
 fn by_key(operation: Operation) -> Operation {
-    operation.tag("Privacy").needs("apiKey").errors(&[
-        Error::ApiKey,
-        Error::Unavailable,
-        Error::Internal,
-    ])
+    operation.tag("Privacy").needs("apiKey").errors(&OF_A_KEY)
 }
 
 fn of_a_request(operation: Operation) -> Operation {

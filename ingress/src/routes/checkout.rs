@@ -12,6 +12,7 @@ use common::clock::Timestamp;
 use common::store::orders::CHECKOUT;
 use common::task;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::App;
 use crate::api_key::{CheckoutWrite, Holder};
@@ -28,13 +29,19 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const LONGEST_KEY: usize = 255;
 
 /// Where the buyer pays, and by what the order is found.
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Checkout)]
 pub struct CheckoutResponse {
+    /// Where the buyer goes.
+    #[schema(example = "https://pay.example/c/cs_test_OCYbHzYT4wFKZIfc3pS5Jao4")]
     pub checkout_url: String,
     /// As text, for readers whose numbers end at 2^53.
+    #[schema(example = "1893754821937465321")]
     pub order_id: String,
+    #[schema(example = "cs_test_OCYbHzYT4wFKZIfc3pS5Jao4")]
     pub session_id: String,
     /// The agreement: events of the session and of its payment name it.
+    #[schema(example = "pact_01a1f957035877c2b0f757af41d22cc2")]
     pub pact_id: String,
     pub expires_at: Option<Timestamp>,
 }

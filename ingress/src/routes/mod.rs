@@ -25,6 +25,7 @@ use crate::database::READ_DEADLINE;
 use crate::error::Error;
 use crate::request_id;
 
+pub use self::checkout::CheckoutResponse;
 pub use self::device::{DeviceCode, Login};
 pub use self::health::{Alive, Readiness};
 pub use self::privacy::{ExportLink, PrivacyRequests};

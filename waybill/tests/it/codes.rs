@@ -18,7 +18,7 @@ use crate::payments::{declined_intent, retry_ends, with_api};
 use crate::support::delivery::{order, payment, storefront};
 use crate::support::login::{Desk, desk};
 use crate::support::order::deliver;
-use crate::support::payment::{declined, event};
+use crate::support::payment::{declined, event, intent};
 use crate::support::requests::{complete, export, posted, request};
 use crate::support::{START, service};
 
@@ -180,6 +180,48 @@ async fn calls_to_providers(told: &mut Told) {
     sandbox.stop().await;
 }
 
+async fn checkouts_and_codes(told: &mut Told) {
+    let sandbox = Sandbox::start(Options::default()).await.unwrap();
+    let service = with_api(service(), &sandbox)
+        .setting("CHECKOUT_RETURN_ORIGINS", "https://shop.example")
+        .start()
+        .await;
+    let key = service.api_key().await;
+    let wish = |amount: i64, currency: &str| {
+        let item = json!({"name": "Mug", "amount": amount, "currency": currency, "quantity": 1});
+        json!({"line_items": [item], "return_url": "https://shop.example/thanks"})
+    };
+    let post = |path: &str, body: serde_json::Value| {
+        let request = service.post_to(path).bearer_auth(&key).json(&body);
+        request.header("Idempotency-Key", "basket-7")
+    };
+    let checkout = "/api/commerce/checkout";
+    told.sent(post(checkout, wish(0, "EUR"))).await;
+    told.sent(post(checkout, wish(5, "JPY"))).await;
+    let opened = post(checkout, wish(2900, "USD")).send().await.unwrap();
+    let opened: serde_json::Value = opened.json().await.unwrap();
+    let pact = opened["pact_id"].as_str().unwrap();
+    let paid = intent("pi_paid", "succeeded", 2900, Some(pact));
+    deliver(
+        &service,
+        &event(&service, "payment_intent.succeeded", 1, &paid),
+    )
+    .await;
+    told.sent(post(checkout, wish(2900, "USD"))).await;
+    for body in [
+        json!({"kind": "order", "order_id": ""}),
+        json!({"kind": "payment", "order_id": "1", "amount": 0, "currency": "USD"}),
+        json!({"kind": "payment", "order_id": "1", "amount": 1, "currency": "JPY"}),
+    ] {
+        told.sent(post("/api/commerce/qr", body)).await;
+    }
+    sandbox.payment().gate.fail(Fault::Status(503));
+    let other = service.post_to(checkout).bearer_auth(&key);
+    told.sent(other.json(&wish(1, "USD"))).await;
+    service.stop().await;
+    sandbox.stop().await;
+}
+
 /// A value that cannot be shown.
 struct Unshowable;
 
@@ -226,6 +268,7 @@ async fn every_code_is_told_with_the_statuses_of_the_table() {
     logins(&mut told).await;
     privacy_requests(&mut told).await;
     calls_to_providers(&mut told).await;
+    checkouts_and_codes(&mut told).await;
     log_lines(&mut told).await;
     for code in Code::ALL {
         let statuses = told.0.get(code.id());
