@@ -41,13 +41,23 @@ impl Parts {
         };
         let clock = Clock::system();
         let keys = privacy_keys::load(&db, config.privacy.key.as_ref(), &clock).await?;
-        Ok(Parts {
+        let parts = Parts {
             config: Arc::new(config),
             db,
             bus,
             clock,
             keys: Arc::new(keys),
-        })
+        };
+        metrics::tell_build(
+            parts.db.name(),
+            if parts.bus.is_local() {
+                "local"
+            } else {
+                "rabbitmq"
+            },
+        );
+        metrics::watch(&parts);
+        Ok(parts)
     }
 
     /// Says what separate processes lack without a broker: they find work by the sweep alone.

@@ -19,10 +19,13 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use sqlx::ConnectOptions as _;
+use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
+
+use tokio::time::Instant;
 
 use crate::task;
 
@@ -32,6 +35,14 @@ pub use sqlx::Error;
 pub use tx::Tx;
 
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// The connections of a process to its database.
+#[derive(Clone, Copy, Debug)]
+pub struct Connections {
+    pub used: u32,
+    pub idle: u32,
+    pub most: u32,
+}
 
 /// How long a statement may wait for a connection, and a connection for its server.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -63,6 +74,14 @@ impl Db {
         open_sqlite(url).await
     }
 
+    /// What it is, for a label.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Db::Postgres(_) => "postgresql",
+            Db::Sqlite { .. } => "sqlite",
+        }
+    }
+
     /// How many transactions may write at a time, of the `wanted` ones.
     pub fn writers(&self, wanted: usize) -> usize {
         match self {
@@ -81,6 +100,14 @@ impl Db {
         Tx::begin(self).await
     }
 
+    /// What its pools hold at this moment.
+    pub fn connections(&self) -> Connections {
+        match self {
+            Db::Postgres(pool) => held(&[pool]),
+            Db::Sqlite { write, read } => held(&[write, read]),
+        }
+    }
+
     /// Asks the server for a trivial answer.
     pub async fn ping(&self) -> Result<()> {
         self.query("select 1").fetch_optional().await.map(|_| ())
@@ -96,6 +123,28 @@ impl Db {
             }
         }
     }
+}
+
+fn held<D: sqlx::Database>(pools: &[&sqlx::Pool<D>]) -> Connections {
+    let idle = |pool: &sqlx::Pool<D>| u32::try_from(pool.num_idle()).unwrap_or(u32::MAX);
+    let idle: u32 = pools.iter().map(|pool| idle(pool)).sum();
+    let open: u32 = pools.iter().map(|pool| pool.size()).sum();
+    Connections {
+        used: open.saturating_sub(idle),
+        idle,
+        most: pools
+            .iter()
+            .map(|pool| pool.options().get_max_connections())
+            .sum(),
+    }
+}
+
+/// Waits for a connection, and counts how long.
+async fn acquire<D: sqlx::Database>(pool: &sqlx::Pool<D>) -> Result<PoolConnection<D>> {
+    let begun = Instant::now();
+    let connection = pool.acquire().await;
+    metrics::histogram!("waybill_database_acquire_seconds").record(begun.elapsed());
+    connection
 }
 
 /// Whether a URL names a database, without asking it; what is wrong otherwise.

@@ -29,7 +29,7 @@ use common::task;
 use futures_util::stream::{self, StreamExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// Dead connections that a batch tries; no less than a pool keeps idle.
 const MOST_DEAD: usize = 20;
@@ -182,6 +182,7 @@ async fn collect(mut waiting: mpsc::Receiver<Waiting>, lane: Arc<Lane>) {
     let mut batch = Vec::with_capacity(BATCH);
     let mut under_way = JoinSet::new();
     let mut is_open = true;
+    let left = metrics::gauge!("waybill_intake_waiting");
     while is_open || !batch.is_empty() || !under_way.is_empty() {
         let room = BATCH - batch.len();
         tokio::select! {
@@ -204,6 +205,9 @@ async fn collect(mut waiting: mpsc::Receiver<Waiting>, lane: Arc<Lane>) {
             let full = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
             under_way.spawn(lane.clone().store(full));
         }
+        left.set(f64::from(
+            u32::try_from(batch.len() + waiting.len()).unwrap_or(u32::MAX),
+        ));
     }
 }
 
@@ -241,10 +245,12 @@ impl Lane {
             let ring = is_due && self.bus.is_ready(job.queue);
             job.rung_at = ring.then_some(rung_at);
         }
+        let begun = Instant::now();
         let stored = match timeout(STORE_DEADLINE, self.commit_with_retry(&batch)).await {
             Ok(stored) => stored.map_err(|error| error.to_string()),
             Err(_) => Err("it took longer than a second".to_owned()),
         };
+        metrics::histogram!("waybill_intake_commit_seconds").record(begun.elapsed());
         match stored {
             Ok(stored) => {
                 self.outage.over();

@@ -14,6 +14,7 @@ pub mod error;
 pub mod intake;
 pub mod limit;
 pub mod login;
+pub mod measure;
 pub mod openapi;
 pub mod page;
 pub mod request_id;
@@ -29,6 +30,7 @@ use anyhow::Result;
 use common::bus::Bus;
 use common::clock::Clock;
 use common::config::Config;
+use common::metrics::By;
 use common::privacy::Keys;
 use common::process::Parts;
 use common::provider::identity::Identity;
@@ -101,6 +103,7 @@ const DRAIN: Duration = Duration::from_secs(4);
 /// Serves until `shutdown`, then answers what is under way, commits what was accepted and
 /// rings it.
 pub async fn serve(listener: TcpListener, parts: Parts, shutdown: CancellationToken) -> Result<()> {
+    common::metrics::begin(By::Ingress);
     let (intake, lanes) = Lanes::start(&parts);
     let app = Arc::new(App::new(parts, intake));
     limit::forget_idle(&app, &shutdown);

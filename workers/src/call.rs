@@ -24,14 +24,14 @@ use common::store::jobs;
 use common::task;
 use futures_util::FutureExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::Worker;
 use crate::failure::{Failure, Held, Unfinished, outage};
 use crate::handlers::{self, Answer, Ring};
-use crate::run::{JOB_DEADLINE, PANICKED, finished};
+use crate::run::{JOB_DEADLINE, PANICKED, finished, took};
 
 /// Longer than any call runs.
 const LEASE: Duration = Duration::from_secs(35);
@@ -220,7 +220,10 @@ impl Worker {
             });
         }
         let call = handlers::call(&self.parts, &self.providers, job);
-        let error = match timeout(JOB_DEADLINE, AssertUnwindSafe(call).catch_unwind()).await {
+        let begun = Instant::now();
+        let ended = timeout(JOB_DEADLINE, AssertUnwindSafe(call).catch_unwind()).await;
+        took(self.queue, &job.kind, begun.elapsed());
+        let error = match ended {
             Ok(Ok(Ok(answer))) => return Ended::Answered(answer),
             Ok(Ok(Err(error))) => error,
             Ok(Err(_)) => return Ended::Failed(Failure::retry(PANICKED)),

@@ -37,6 +37,7 @@ use std::time::Duration;
 use anyhow::Result;
 use common::bus::{Listener, Ring};
 use common::job::Queue;
+use common::metrics::By;
 use common::process::Parts;
 use common::store::jobs;
 use common::task;
@@ -87,6 +88,7 @@ impl Worker {
 
 /// Works until `shutdown`, then finishes the messages under way.
 pub async fn run(worker: Worker, shutdown: CancellationToken) -> Result<()> {
+    common::metrics::begin(By::Worker);
     let worker = Arc::new(worker);
     let bus = &worker.parts.bus;
     // One message in work and one in hand for each task.
@@ -142,6 +144,11 @@ impl Worker {
     /// Runs the jobs of a ring and acknowledges it. While the database is away the message
     /// is kept and tried again; unanswered at the end, it is delivered to someone else.
     async fn answer(self: &Arc<Self>, ring: Ring, shutdown: &CancellationToken) {
+        metrics::counter!(
+            "waybill_rings_received_total", "queue" => self.queue.as_str(),
+            "redelivered" => if ring.redelivered { "yes" } else { "no" }
+        )
+        .increment(1);
         let mut pause = FIRST_PAUSE;
         let mut logged = false;
         let mut counted = HashSet::new();

@@ -7,12 +7,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use common::bus;
-use common::job::{self, Job, JobId, MAX_CRASHES, Next};
+use common::job::{self, Job, JobId, MAX_CRASHES, Next, Queue};
 use common::sql::{self, Tx};
 use common::store::jobs;
 use common::task;
 use futures_util::FutureExt;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::Worker;
 use crate::failure::{Failure, outage};
@@ -101,7 +101,10 @@ impl Worker {
         if prepared.is_empty() {
             return Ok(());
         }
-        match self.guarded(self.commit_together(&prepared)).await? {
+        match self
+            .guarded(kind_of(&prepared), self.commit_together(&prepared))
+            .await?
+        {
             Outcome::Done => {
                 finished(prepared.iter().map(|prepared| &prepared.job));
                 Ok(())
@@ -142,7 +145,10 @@ impl Worker {
     ) -> sql::Result<()> {
         let mut failed = Vec::new();
         let outcome = self
-            .guarded(self.commit_in_turn(&prepared, &mut failed))
+            .guarded(
+                kind_of(&prepared),
+                self.commit_in_turn(&prepared, &mut failed),
+            )
             .await?;
         if let Outcome::Lost(_) = outcome {
             return self.apart(jobs_of(prepared), counted).await;
@@ -265,7 +271,7 @@ impl Worker {
                 }
             }
         };
-        match self.guarded(run).await? {
+        match self.guarded(&prepared.job.kind, run).await? {
             Outcome::Done => {
                 finished([&prepared.job]);
                 Ok(())
@@ -282,9 +288,13 @@ impl Worker {
     /// closes the connection and so rolls back.
     async fn guarded(
         &self,
+        kind: &str,
         run: impl Future<Output = sql::Result<Outcome>>,
     ) -> sql::Result<Outcome> {
-        match timeout(JOB_DEADLINE, AssertUnwindSafe(run).catch_unwind()).await {
+        let begun = Instant::now();
+        let ended = timeout(JOB_DEADLINE, AssertUnwindSafe(run).catch_unwind()).await;
+        took(self.queue, kind, begun.elapsed());
+        match ended {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => Ok(Outcome::Lost(PANICKED)),
             Err(_) => Ok(Outcome::Lost("it took too long")),
@@ -364,6 +374,19 @@ impl Worker {
 
 fn jobs_of(prepared: Vec<Prepared>) -> Vec<Job> {
     prepared.into_iter().map(|prepared| prepared.job).collect()
+}
+
+/// A message is of one kind.
+fn kind_of(prepared: &[Prepared]) -> &str {
+    prepared.first().map_or("", |prepared| &prepared.job.kind)
+}
+
+/// Counts how long a run took.
+pub(crate) fn took(queue: Queue, kind: &str, time: Duration) {
+    metrics::histogram!(
+        "waybill_run_seconds", "queue" => queue.as_str(), "kind" => kind.to_owned()
+    )
+    .record(time);
 }
 
 pub(crate) fn finished<'a>(jobs: impl IntoIterator<Item = &'a Job>) {

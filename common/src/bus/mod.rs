@@ -73,18 +73,20 @@ impl Bus {
     /// Tells the queue's workers that jobs of `kind` are ready. `Ok` means that the broker
     /// has stored the message in a queue. At most [`RING_SIZE`] jobs.
     pub async fn ring(&self, queue: Queue, kind: &str, jobs: &[JobId]) -> Result<()> {
-        match self {
+        let rung = match self {
             Bus::RabbitMq(bus) => bus.ring(queue, kind, jobs).await,
             Bus::Local(bus) => bus.ring(queue, jobs, false),
-        }
+        };
+        count(queue, rung)
     }
 
     /// As [`Bus::ring`], for jobs that an earlier process may have died running.
     pub async fn ring_again(&self, queue: Queue, kind: &str, jobs: &[JobId]) -> Result<()> {
-        match self {
+        let rung = match self {
             Bus::RabbitMq(bus) => bus.ring(queue, kind, jobs).await,
             Bus::Local(bus) => bus.ring(queue, jobs, true),
-        }
+        };
+        count(queue, rung)
     }
 
     /// Shows a job that was given up in the broker's dead-letter queue.
@@ -198,6 +200,13 @@ impl Ring {
             tracing::debug!("an ack was lost; the message will come again");
         }
     }
+}
+
+fn count(queue: Queue, rung: Result<()>) -> Result<()> {
+    let outcome = if rung.is_ok() { "sent" } else { "failed" };
+    metrics::counter!("waybill_rings_total", "queue" => queue.as_str(), "outcome" => outcome)
+        .increment(1);
+    rung
 }
 
 fn encode(jobs: &[JobId]) -> Result<Vec<u8>> {

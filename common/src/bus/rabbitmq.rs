@@ -196,6 +196,7 @@ impl Shared {
     fn stall(&self) {
         let until = Instant::now() + STALL_PAUSE;
         if self.stalled_until().replace(until).is_none() {
+            tell_up(false);
             tracing::warn!(
                 "the broker accepts messages but does not confirm them, probably a memory or \
                  disk alarm; jobs wait in the database"
@@ -205,6 +206,7 @@ impl Shared {
 
     fn confirmed(&self) {
         if self.stalled_until().take().is_some() {
+            tell_up(true);
             tracing::info!("the broker confirms messages again");
         }
     }
@@ -366,7 +368,8 @@ async fn open_confirming(connection: &Connection) -> Result<Channel> {
 /// Keeps one publishing connection up until the bus is closed.
 async fn keep_publishing(shared: Arc<Shared>) {
     let closed = shared.closed.clone();
-    let mut backoff = Backoff::new();
+    let mut backoff = Backoff::new("publisher");
+    tell_up(false);
     loop {
         let opened = tokio::select! {
             opened = timeout(SETUP_DEADLINE, open_publisher(&shared)) => {
@@ -376,25 +379,32 @@ async fn keep_publishing(shared: Arc<Shared>) {
         };
         match opened {
             Ok(link) => {
-                backoff.recovered("publisher");
+                backoff.recovered();
                 shared.confirmed();
                 shared.link.send_replace(Some(link.clone()));
+                tell_up(true);
                 tokio::select! {
                     () = lost(&link) => {}
                     () = link.broken.notified() => {}
                     () = closed.cancelled() => return,
                 }
                 shared.link.send_replace(None);
+                tell_up(false);
                 let closing = link.connection.close(200, "starting over".into());
                 let _ = timeout(Duration::from_secs(1), closing).await;
             }
-            Err(error) => backoff.failed("publisher", &error),
+            Err(error) => backoff.failed(&error),
         }
         tokio::select! {
             () = backoff.pause() => {}
             () = closed.cancelled() => return,
         }
     }
+}
+
+/// Whether rings get through, as far as this process knows.
+fn tell_up(up: bool) {
+    metrics::gauge!("waybill_broker_up").set(if up { 1.0 } else { 0.0 });
 }
 
 /// Ends when the connection or one of its channels does.
@@ -411,19 +421,23 @@ async fn lost(link: &Link) {
 /// Waits between attempts and logs only changes: one line when the broker goes, one when
 /// it is back.
 struct Backoff {
+    who: &'static str,
     pause: Duration,
     down: bool,
 }
 
 impl Backoff {
-    fn new() -> Self {
+    fn new(who: &'static str) -> Self {
         Backoff {
+            who,
             pause: FIRST_PAUSE,
             down: false,
         }
     }
 
-    fn failed(&mut self, who: &str, error: &anyhow::Error) {
+    fn failed(&mut self, error: &anyhow::Error) {
+        let who = self.who;
+        count_connect(who, "failed");
         if self.down {
             tracing::debug!(who, error = format!("{error:#}"), "still no broker");
         } else {
@@ -436,7 +450,9 @@ impl Backoff {
         self.down = true;
     }
 
-    fn recovered(&mut self, who: &str) {
+    fn recovered(&mut self) {
+        let who = self.who;
+        count_connect(who, "connected");
         tracing::info!(who, "connected to the broker");
         self.down = false;
         self.pause = FIRST_PAUSE;
@@ -446,6 +462,13 @@ impl Backoff {
         tokio::time::sleep(self.pause).await;
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
+}
+
+fn count_connect(connection: &'static str, outcome: &'static str) {
+    metrics::counter!(
+        "waybill_broker_connects_total", "connection" => connection, "outcome" => outcome
+    )
+    .increment(1);
 }
 
 #[derive(Clone)]
@@ -472,12 +495,12 @@ async fn keep_consuming(
     rings: mpsc::Sender<Ring>,
     closed: CancellationToken,
 ) {
-    let mut backoff = Backoff::new();
+    let mut backoff = Backoff::new(queue.as_str());
     loop {
         let consumed = consume(&shared, queue, prefetch, &rings, &closed, &mut backoff).await;
         match consumed {
             Ok(()) => return,
-            Err(error) => backoff.failed("consumer", &error),
+            Err(error) => backoff.failed(&error),
         }
         tokio::select! {
             () = backoff.pause() => {}
@@ -501,7 +524,7 @@ async fn consume(
     };
     let (connection, channel, mut consumer) =
         opened.context("the broker did not answer in time")??;
-    backoff.recovered(queue.as_str());
+    backoff.recovered();
     loop {
         let delivery = tokio::select! {
             delivery = consumer.next() => delivery,

@@ -12,13 +12,23 @@ pub const PAUSE: Duration = Duration::from_secs(5);
 const PROBE: Duration = Duration::from_secs(30);
 
 /// Clones share it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Breaker {
+    provider: &'static str,
     /// None: it answers.
     closed_until: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Breaker {
+    pub fn new(provider: &'static str) -> Self {
+        let breaker = Breaker {
+            provider,
+            closed_until: Arc::default(),
+        };
+        breaker.show(false);
+        breaker
+    }
+
     /// True when a call may be made. Of those that ask after the pause, one may.
     pub fn admits(&self) -> bool {
         let mut until = self.lock();
@@ -40,11 +50,19 @@ impl Breaker {
     /// The provider does not answer.
     pub fn open(&self) {
         *self.lock() = Some(Instant::now() + PAUSE);
+        self.show(true);
     }
 
     /// The provider answered.
     pub fn close(&self) {
-        *self.lock() = None;
+        if self.lock().take().is_some() {
+            self.show(false);
+        }
+    }
+
+    fn show(&self, open: bool) {
+        metrics::gauge!("waybill_provider_breaker_open", "provider" => self.provider)
+            .set(if open { 1.0 } else { 0.0 });
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Instant>> {
@@ -60,7 +78,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_caller_at_a_time_asks_a_provider_that_was_silent() {
-        let breaker = Breaker::default();
+        let breaker = Breaker::new("test");
         assert!(breaker.admits() && breaker.admits());
         breaker.open();
         assert!(breaker.is_open() && !breaker.admits());
@@ -73,7 +91,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_one_that_asked_and_vanished_is_replaced() {
-        let breaker = Breaker::default();
+        let breaker = Breaker::new("test");
         breaker.open();
         tokio::time::advance(PAUSE).await;
         assert!(breaker.admits());

@@ -17,8 +17,9 @@ use std::time::Duration;
 use reqwest::{Client, RequestBuilder, Response, StatusCode, header};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
-use super::{ANSWER_DEADLINE, Breaker, client};
+use super::{ANSWER_DEADLINE, Breaker, client, count};
 use crate::clock::{Clock, Timestamp};
 use crate::config::{IdentityProvider, Token};
 use crate::store::users::Account;
@@ -122,6 +123,16 @@ pub enum Trouble {
 }
 
 impl Trouble {
+    /// A short name for the metric's label.
+    fn outcome(&self) -> &'static str {
+        match self {
+            Trouble::Unavailable { .. } => "timeout",
+            Trouble::Limited { .. } => "limited",
+            Trouble::Misconfigured { .. } => "misconfigured",
+            Trouble::LeftAlone { .. } => "paused",
+        }
+    }
+
     /// When to ask again.
     pub fn wait(&self) -> Duration {
         match self {
@@ -187,6 +198,18 @@ pub fn is_device_code(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
+/// Asks, and counts how long it took.
+async fn counted<T>(
+    operation: &'static str,
+    question: impl Future<Output = Result<T, Trouble>>,
+) -> Result<T, Trouble> {
+    let begun = Instant::now();
+    let answer = question.await;
+    let outcome = answer.as_ref().err().map_or("ok", Trouble::outcome);
+    count("identity", operation, outcome, begun.elapsed());
+    answer
+}
+
 /// Clones share connections and what is known of the provider's health.
 #[derive(Clone)]
 pub struct Identity {
@@ -207,7 +230,7 @@ impl Identity {
             settings: settings.clone(),
             client: client(&settings.api_url),
             clock: clock.clone(),
-            breaker: Breaker::default(),
+            breaker: Breaker::new("identity"),
             strikes: Arc::default(),
             begins: LeftAlone::default(),
             polls: LeftAlone::default(),
@@ -233,20 +256,21 @@ impl Identity {
     /// Asks, unless this kind of question is left alone.
     async fn unless_left_alone<T>(
         &self,
+        operation: &'static str,
         kind: &LeftAlone,
         longest: Duration,
         question: impl Future<Output = Result<T, Trouble>>,
     ) -> Result<T, Trouble> {
         match kind.wait(&self.clock) {
             Some(wait) => Err(Trouble::LeftAlone { wait }),
-            None => kind.heed(&self.clock, question.await, longest),
+            None => kind.heed(&self.clock, counted(operation, question).await, longest),
         }
     }
 
     /// Begins a login.
     pub async fn device_code(&self) -> Result<DeviceCode, Trouble> {
         let question = self.ask_for_device_code();
-        self.unless_left_alone(&self.begins, LONGEST_WAIT, question)
+        self.unless_left_alone("device_code", &self.begins, LONGEST_WAIT, question)
             .await
     }
 
@@ -283,7 +307,7 @@ impl Identity {
     /// Asks once what became of a login.
     pub async fn poll(&self, device_code: &str) -> Result<Polled, Trouble> {
         let question = self.ask_about_login(device_code);
-        self.unless_left_alone(&self.polls, LONGEST_PAUSE, question)
+        self.unless_left_alone("poll", &self.polls, LONGEST_PAUSE, question)
             .await
     }
 
@@ -322,7 +346,7 @@ impl Identity {
             return Ok(true);
         };
         let question = self.ask_whether_ours(token, secret);
-        self.unless_left_alone(&self.checks, LONGEST_WAIT, question)
+        self.unless_left_alone("check", &self.checks, LONGEST_WAIT, question)
             .await
     }
 
@@ -347,6 +371,10 @@ impl Identity {
 
     /// Whose a token is, by the provider's word of this moment.
     pub async fn who(&self, token: &str) -> Result<Who, Trouble> {
+        counted("who", self.ask_who(token)).await
+    }
+
+    async fn ask_who(&self, token: &str) -> Result<Who, Trouble> {
         let response = self.ask(token, "/user").await?;
         match response.status() {
             StatusCode::OK => {}

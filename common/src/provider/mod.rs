@@ -12,6 +12,7 @@ pub mod storefront;
 use std::time::Duration;
 
 use reqwest::{Client, RequestBuilder, Response, StatusCode};
+use tokio::time::Instant;
 
 pub use breaker::{Breaker, PAUSE};
 
@@ -83,6 +84,19 @@ impl Failure {
         }
     }
 
+    /// A short name for the metric's label.
+    fn outcome(&self) -> &'static str {
+        match self {
+            Failure::Timeout { .. } => "timeout",
+            Failure::Paused(_) => "paused",
+            Failure::Misconfigured { .. } => "misconfigured",
+            Failure::Waiting { .. } => "waiting",
+            Failure::Refused { .. }
+            | Failure::InvalidAmount(_)
+            | Failure::UnsupportedCurrency(_) => "refused",
+        }
+    }
+
     /// True when asking again will not help.
     pub fn is_final(&self) -> bool {
         matches!(
@@ -112,7 +126,7 @@ impl Provider {
             client: client(&api.url),
             url: api.url.clone(),
             token: api.token.expose().to_owned(),
-            breaker: Breaker::default(),
+            breaker: Breaker::new(name),
         }
     }
 
@@ -120,6 +134,7 @@ impl Provider {
     /// to answer, one caller at a time finds out whether it does again.
     async fn patiently<T, C: Future<Output = Result<T, Failure>>>(
         &self,
+        operation: &'static str,
         call: impl Fn() -> C,
     ) -> Result<T, Failure> {
         if !self.breaker.admits() {
@@ -127,8 +142,11 @@ impl Provider {
         }
         let mut pauses = PAUSES.into_iter();
         loop {
+            let begun = Instant::now();
             let answer = tokio::time::timeout(ANSWER_DEADLINE, call()).await;
             let result = answer.unwrap_or_else(|_| Err(self.timeout("did not answer in time")));
+            let outcome = result.as_ref().err().map_or("ok", Failure::outcome);
+            count(self.name, operation, outcome, begun.elapsed());
             match result {
                 Err(Failure::Timeout { .. }) => {}
                 // So it will be with every other call.
@@ -224,6 +242,15 @@ impl Provider {
             what,
         }
     }
+}
+
+/// Counts a try of a call.
+fn count(provider: &'static str, operation: &'static str, outcome: &'static str, took: Duration) {
+    metrics::histogram!(
+        "waybill_provider_call_seconds",
+        "provider" => provider, "operation" => operation, "outcome" => outcome
+    )
+    .record(took);
 }
 
 /// Connections to a provider.

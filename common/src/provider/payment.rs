@@ -91,7 +91,7 @@ impl Payment {
         key: Uuid,
     ) -> Result<Refunded, Failure> {
         let call = || self.refund_once(payment_id, order_id, key);
-        self.provider.patiently(call).await
+        self.provider.patiently("refund", call).await
     }
 
     async fn refund_once(

@@ -71,7 +71,7 @@ impl Storefront {
         key: Uuid,
     ) -> Result<Requested, Failure> {
         let call = || self.create_what_is_open(shop, order_id, key);
-        self.provider.patiently(call).await
+        self.provider.patiently("fulfillment", call).await
     }
 
     /// True while the storefront is left alone because it did not answer.

@@ -8,7 +8,7 @@ use sqlx::{AssertSqlSafe, Postgres, Sqlite};
 use uuid::Uuid;
 
 use super::tx::{Connection, Undetermined, in_time, open};
-use super::{Db, Error, Result, Tx, is_connection_error};
+use super::{Db, Error, Result, Tx, acquire, is_connection_error};
 
 /// A value bound to a placeholder.
 #[derive(Debug)]
@@ -131,7 +131,7 @@ impl<'t, 'v> Query<'t, 'v> {
         match target {
             Target::Db(Db::Postgres(pool)) => {
                 // Dropped half way, it is closed: the pool would wait for it without end.
-                let mut connection = Undetermined(Some(pool.acquire().await?));
+                let mut connection = Undetermined(Some(acquire(pool).await?));
                 let answer =
                     in_time(postgres(open(&mut connection.0)?, sql, values, execute)).await;
                 if !answer.as_ref().is_err_and(is_connection_error) {
@@ -140,7 +140,7 @@ impl<'t, 'v> Query<'t, 'v> {
                 answer
             }
             Target::Db(Db::Sqlite { read, .. }) => {
-                sqlite(&mut *read.acquire().await?, sql, values, execute).await
+                sqlite(&mut *acquire(read).await?, sql, values, execute).await
             }
             Target::Tx(tx) => {
                 let result = match &mut tx.connection {

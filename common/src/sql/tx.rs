@@ -8,7 +8,7 @@ use sqlx::{Postgres, Sqlite};
 
 use super::insert::{insert_postgres, insert_sqlite};
 use super::query::Target;
-use super::{Column, Db, Error, Query, Result, Row};
+use super::{Column, Db, Error, Query, Result, Row, acquire};
 
 /// A server that has not answered a statement by then never will: its own limit is a minute.
 const STATEMENT_DEADLINE: Duration = Duration::from_secs(65);
@@ -33,8 +33,8 @@ impl Tx {
     pub(super) async fn begin(db: &Db) -> Result<Self> {
         let mut tx = Tx {
             connection: match db {
-                Db::Postgres(pool) => Connection::Postgres(Some(pool.acquire().await?)),
-                Db::Sqlite { write, .. } => Connection::Sqlite(Some(write.acquire().await?)),
+                Db::Postgres(pool) => Connection::Postgres(Some(acquire(pool).await?)),
+                Db::Sqlite { write, .. } => Connection::Sqlite(Some(acquire(write).await?)),
             },
             failed: false,
         };

@@ -3,6 +3,7 @@
 
 pub mod api_keys;
 pub mod audit;
+pub mod backlog;
 pub mod checkout_sessions;
 pub mod checkouts;
 pub mod customers;

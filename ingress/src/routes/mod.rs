@@ -23,7 +23,7 @@ use axum::routing::{get, post};
 use crate::App;
 use crate::database::READ_DEADLINE;
 use crate::error::Error;
-use crate::request_id;
+use crate::{measure, request_id};
 
 pub use self::checkout::CheckoutResponse;
 pub use self::device::{DeviceCode, Login};
@@ -77,6 +77,7 @@ pub fn router(app: Arc<App>) -> Router {
             app.clone(),
             request_id::attach,
         ))
+        .layer(middleware::from_fn(measure::measure))
         .with_state(app)
 }
 

@@ -75,7 +75,7 @@ impl Payment {
             let answer = answer.await?;
             answer.map_err(|refusal| refusal.failure(&self.provider))
         };
-        let opened = self.provider.patiently(call).await?;
+        let opened = self.provider.patiently("checkout", call).await?;
         // Of a price that it knows the provider alone can say this. Nobody gets to see the page.
         match opened.currency.as_deref().map(Currency::parse) {
             Some(currency) if !currency.is_some_and(is_supported) => Err(unsupported()),

@@ -49,7 +49,7 @@ impl Payment {
                 Err(refusal) => self.not_confirmed(&refusal),
             }
         };
-        self.provider.patiently(call).await
+        self.provider.patiently("confirm", call).await
     }
 
     fn not_confirmed(&self, refusal: &Refusal) -> Result<Confirmed, Failure> {

@@ -1,0 +1,314 @@
+//! Every metric there is: its type, its labels, what it counts, and which process shows it.
+
+use By::{Every, Ingress, Worker};
+
+/// The processes that show a metric. `waybill` and `waybill serve` are both kinds in one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    Every,
+    Ingress,
+    Worker,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+#[derive(Debug)]
+pub struct Metric {
+    pub name: &'static str,
+    pub kind: Kind,
+    pub by: By,
+    pub labels: &'static [&'static str],
+    pub help: &'static str,
+}
+
+const fn counter(
+    by: By,
+    name: &'static str,
+    labels: &'static [&'static str],
+    help: &'static str,
+) -> Metric {
+    let kind = Kind::Counter;
+    Metric {
+        name,
+        kind,
+        by,
+        labels,
+        help,
+    }
+}
+
+const fn gauge(
+    by: By,
+    name: &'static str,
+    labels: &'static [&'static str],
+    help: &'static str,
+) -> Metric {
+    Metric {
+        kind: Kind::Gauge,
+        ..counter(by, name, labels, help)
+    }
+}
+
+const fn histogram(
+    by: By,
+    name: &'static str,
+    labels: &'static [&'static str],
+    help: &'static str,
+) -> Metric {
+    Metric {
+        kind: Kind::Histogram,
+        ..counter(by, name, labels, help)
+    }
+}
+
+/// In the order of README's tables.
+pub const ALL: &[Metric] = &[
+    gauge(
+        Every,
+        "waybill_build_info",
+        &["version", "database", "bus"],
+        "Always 1: the version, and what it runs on",
+    ),
+    gauge(
+        Every,
+        "waybill_database_up",
+        &[],
+        "1 when the database answered the last look at the queues, else 0",
+    ),
+    gauge(
+        Every,
+        "waybill_database_connections",
+        &["state"],
+        "Connections of this process to the database",
+    ),
+    gauge(
+        Every,
+        "waybill_database_connections_max",
+        &[],
+        "The most connections that this process opens",
+    ),
+    histogram(
+        Every,
+        "waybill_database_acquire_seconds",
+        &[],
+        "How long a statement or transaction waited for a connection",
+    ),
+    gauge(
+        Every,
+        "waybill_broker_up",
+        &[],
+        "1 while the broker takes messages, else 0; absent without a broker",
+    ),
+    counter(
+        Every,
+        "waybill_broker_connects_total",
+        &["connection", "outcome"],
+        "Tries to connect to the broker, reconnects included",
+    ),
+    counter(
+        Every,
+        "waybill_rings_total",
+        &["queue", "outcome"],
+        "Messages with job ids handed to the bus",
+    ),
+    gauge(
+        Every,
+        "waybill_queue_ready_jobs",
+        &["queue"],
+        "Jobs that are due and not done, counted up to 100000 of a kind",
+    ),
+    gauge(
+        Every,
+        "waybill_queue_oldest_ready_seconds",
+        &["queue"],
+        "For how long the job has been due that waits longest; 0 when none waits",
+    ),
+    gauge(
+        Every,
+        "waybill_queue_scheduled_jobs",
+        &["queue"],
+        "Jobs put down for later, retries included, counted up to 100000 of a kind",
+    ),
+    gauge(
+        Every,
+        "waybill_queue_dead_jobs",
+        &["queue"],
+        "Jobs that were given up and not run again, counted up to 100000",
+    ),
+    gauge(
+        Every,
+        "waybill_events_waiting",
+        &[],
+        "Events that have not gone out, counted up to 100000",
+    ),
+    gauge(
+        Every,
+        "waybill_events_oldest_waiting_seconds",
+        &[],
+        "Age of the oldest event that has not gone out; 0 when none waits",
+    ),
+    histogram(
+        Every,
+        "waybill_provider_call_seconds",
+        &["provider", "operation", "outcome"],
+        "Calls to providers' APIs, each try for itself",
+    ),
+    gauge(
+        Every,
+        "waybill_provider_breaker_open",
+        &["provider"],
+        "1 while a provider is left alone because it did not answer, else 0",
+    ),
+    counter(
+        Every,
+        "process_cpu_seconds_total",
+        &[],
+        "User and system time",
+    ),
+    gauge(
+        Every,
+        "process_resident_memory_bytes",
+        &[],
+        "Resident memory",
+    ),
+    gauge(Every, "process_virtual_memory_bytes", &[], "Virtual memory"),
+    gauge(Every, "process_open_fds", &[], "Open file descriptors"),
+    gauge(
+        Every,
+        "process_max_fds",
+        &[],
+        "The most file descriptors it may open",
+    ),
+    gauge(Every, "process_threads", &[], "Threads"),
+    gauge(
+        Every,
+        "process_start_time_seconds",
+        &[],
+        "When it started, in seconds since 1970",
+    ),
+    histogram(
+        Ingress,
+        "waybill_http_request_seconds",
+        &["route", "method", "status"],
+        "Requests from their headers to their answer, by template of the route and class of status",
+    ),
+    counter(
+        Ingress,
+        "waybill_deliveries_accepted_total",
+        &["source", "known"],
+        "Deliveries committed",
+    ),
+    counter(
+        Ingress,
+        "waybill_deliveries_duplicate_total",
+        &["source"],
+        "Deliveries whose id was known",
+    ),
+    counter(
+        Ingress,
+        "waybill_deliveries_refused_total",
+        &["source", "reason"],
+        "Deliveries refused",
+    ),
+    counter(
+        Ingress,
+        "waybill_signatures_refused_total",
+        &["source", "reason"],
+        "Signatures refused",
+    ),
+    counter(
+        Ingress,
+        "waybill_old_secret_matches_total",
+        &["source", "secret"],
+        "Signatures made with a secret that is not the first of the list",
+    ),
+    counter(
+        Ingress,
+        "waybill_privacy_requests_repeated_total",
+        &["topic"],
+        "Privacy requests with the body of an earlier one",
+    ),
+    counter(
+        Ingress,
+        "waybill_login_polls_total",
+        &["outcome"],
+        "Polls of device logins",
+    ),
+    counter(
+        Ingress,
+        "waybill_tokens_asked_total",
+        &["outcome"],
+        "Tokens about which the identity provider was asked",
+    ),
+    histogram(
+        Ingress,
+        "waybill_intake_batch_size",
+        &[],
+        "Deliveries in one transaction",
+    ),
+    histogram(
+        Ingress,
+        "waybill_intake_commit_seconds",
+        &[],
+        "How long it took to store a batch, from begin to commit",
+    ),
+    counter(
+        Ingress,
+        "waybill_intake_failures_total",
+        &[],
+        "Batches that could not be committed",
+    ),
+    gauge(
+        Ingress,
+        "waybill_intake_waiting",
+        &[],
+        "Deliveries that wait to be put into a batch, of at most 4096",
+    ),
+    counter(
+        Worker,
+        "waybill_jobs_run_total",
+        &["queue", "kind", "outcome"],
+        "Runs of jobs by what came of them",
+    ),
+    histogram(
+        Worker,
+        "waybill_run_seconds",
+        &["queue", "kind"],
+        "How long a run took: up to 32 jobs of a kind in one transaction, or one call",
+    ),
+    counter(
+        Worker,
+        "waybill_rings_received_total",
+        &["queue", "redelivered"],
+        "Messages with job ids that came from the bus",
+    ),
+    counter(
+        Worker,
+        "waybill_events_published_total",
+        &[],
+        "Events that the broker has confirmed",
+    ),
+    counter(
+        Worker,
+        "waybill_privacy_deadline_notices_total",
+        &["notice"],
+        "Privacy requests told of because their deadline is near or over",
+    ),
+    gauge(
+        Worker,
+        "waybill_privacy_requests_open",
+        &[],
+        "Privacy requests that are neither done nor cancelled",
+    ),
+    gauge(
+        Worker,
+        "waybill_privacy_next_deadline_seconds",
+        &[],
+        "Time left for the most urgent of them, below zero when it is overdue; NaN when none is open",
+    ),
+];

@@ -1,0 +1,49 @@
+//! Counts requests and how long they took. The label is the template of the route that fits,
+//! never the path: that a client chooses.
+
+use axum::extract::{MatchedPath, Request};
+use axum::http::{Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::Response;
+use tokio::time::Instant;
+
+/// The label of what fits no route.
+const NONE: &str = "none";
+
+pub async fn measure(request: Request, next: Next) -> Response {
+    let begun = Instant::now();
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let method = method(request.method());
+    let response = next.run(request).await;
+    let route = route.map_or_else(|| NONE.to_owned(), |route| route.as_str().to_owned());
+    metrics::histogram!(
+        "waybill_http_request_seconds",
+        "route" => route, "method" => method, "status" => class(response.status())
+    )
+    .record(begun.elapsed());
+    response
+}
+
+/// A method may be any word.
+fn method(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::POST => "POST",
+        Method::HEAD => "HEAD",
+        Method::PUT => "PUT",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        Method::OPTIONS => "OPTIONS",
+        _ => "other",
+    }
+}
+
+fn class(status: StatusCode) -> &'static str {
+    match status.as_u16() / 100 {
+        1 => "1xx",
+        2 => "2xx",
+        3 => "3xx",
+        4 => "4xx",
+        _ => "5xx",
+    }
+}
