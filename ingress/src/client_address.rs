@@ -5,8 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use axum::http::{Extensions, HeaderMap};
 use ipnet::IpNet;
-
-use crate::server::Peer;
+use server::Peer;
 
 const FORWARDED_FOR: &str = "x-forwarded-for";
 

@@ -19,7 +19,6 @@ pub mod openapi;
 pub mod page;
 pub mod request_id;
 pub mod routes;
-pub mod server;
 pub mod validation;
 
 use std::sync::Arc;

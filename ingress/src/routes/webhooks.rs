@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use common::job::Source;
 use common::store::jobs::NewJob;
+use server::Peer;
 use utoipa::ToSchema;
 
 use crate::App;
@@ -15,7 +16,6 @@ use crate::client_address;
 use crate::delivery::{PaymentDelivery, StorefrontDelivery};
 use crate::error::Error;
 use crate::intake::{Memory, Verdict};
-use crate::server::Peer;
 
 /// A duplicate id is answered with `WEBHOOK_DUPLICATE_STATUS`.
 pub async fn storefront(State(app): State<Arc<App>>, request: Request) -> Response {

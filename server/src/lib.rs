@@ -1,4 +1,7 @@
-//! Accepting connections and ending them: slow headers, idle sockets and shutdown.
+//! Accepting connections and ending them: slow headers, idle sockets and shutdown. And what
+//! every process that listens answers for load balancers and monitoring (`probes`).
+
+pub mod probes;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
