@@ -120,7 +120,7 @@ pub const ALL: &[Metric] = &[
         Every,
         "waybill_queue_ready_jobs",
         &["queue"],
-        "Jobs that are due and not done, counted up to 100000 of a kind",
+        "Jobs that are due and not done, counted up to 10000 of a kind",
     ),
     gauge(
         Every,
@@ -132,19 +132,19 @@ pub const ALL: &[Metric] = &[
         Every,
         "waybill_queue_scheduled_jobs",
         &["queue"],
-        "Jobs put down for later, retries included, counted up to 100000 of a kind",
+        "Jobs put down for later, retries included, counted up to 10000 of a kind",
     ),
     gauge(
         Every,
         "waybill_queue_dead_jobs",
         &["queue"],
-        "Jobs that were given up and not run again, counted up to 100000",
+        "Jobs that were given up and not run again, counted up to 10000",
     ),
     gauge(
         Every,
         "waybill_events_waiting",
         &[],
-        "Events that have not gone out, counted up to 100000",
+        "Events that have not gone out, counted up to 10000",
     ),
     gauge(
         Every,

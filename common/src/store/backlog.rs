@@ -6,8 +6,10 @@ use crate::job::Queue;
 use crate::sql::{Db, Result};
 use crate::store::events::time_of;
 
-/// Where counting ends: enough to see that it is too much.
-pub const MOST: i64 = 100_000;
+/// Where counting ends: enough to see that it is too much. Measured with a million ready jobs of
+/// seven kinds on PostgreSQL: 218 ms when all are counted up to 100,000, and 4 s while the table
+/// waits to be vacuumed.
+pub const MOST: i64 = 10_000;
 
 /// What waits in a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
