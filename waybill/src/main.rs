@@ -81,7 +81,11 @@ enum Command {
     /// Bring the database to this version's schema
     Migrate,
     /// Ask a running service whether it is ready; exit code 1 when not
-    Health,
+    Health {
+        /// The worker that listens on `WORKER_LISTEN_ADDR` instead of the service on `LISTEN_ADDR`
+        #[arg(long)]
+        worker: bool,
+    },
 }
 
 fn main() -> ExitCode {
@@ -109,6 +113,6 @@ async fn dispatch(arguments: Arguments) -> Result<()> {
         Some(Command::Orgs(command)) => orgs::run(settings, command).await,
         Some(Command::Config(arguments)) => config::run(settings, &arguments),
         Some(Command::Migrate) => migrate::run(settings).await,
-        Some(Command::Health) => health::run(settings).await,
+        Some(Command::Health { worker }) => health::run(settings, worker).await,
     }
 }

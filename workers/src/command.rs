@@ -9,7 +9,7 @@ use common::job::Queue;
 use common::process::{self, Parts};
 use common::shutdown;
 
-use crate::Worker;
+use crate::{Endpoint, Worker};
 
 #[derive(Parser)]
 #[command(version)]
@@ -44,7 +44,14 @@ async fn work(queue: Queue, arguments: Arguments) -> Result<()> {
     let parts = Parts::start(&arguments.settings, Mode::Production, connections).await?;
     parts.warn_without_broker();
     let worker = Worker::new(parts.clone(), queue, arguments.concurrency);
+    let endpoint = match parts.config.worker_listen_addr {
+        Some(address) => Some(Endpoint::open(&worker, address, shutdown.clone()).await?),
+        None => None,
+    };
     crate::run(worker, shutdown).await?;
+    if let Some(endpoint) = endpoint {
+        endpoint.close().await;
+    }
     parts.close().await;
     Ok(())
 }

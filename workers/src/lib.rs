@@ -21,11 +21,13 @@
 mod call;
 mod command;
 mod deadlines;
+mod endpoint;
 mod failure;
 mod handlers;
 mod housekeeping;
 pub mod mail;
 mod publish;
+mod pulse;
 mod run;
 mod sweep;
 
@@ -45,12 +47,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use command::main;
+pub use endpoint::Endpoint;
 pub use handlers::kinds;
 /// Exports that are to be gone: expired, or of somebody whose data is erased.
 pub use handlers::privacy::export::{remove_all_of, remove_expired};
 
 use crate::call::Calls;
 use crate::handlers::{Context, Providers};
+use crate::pulse::Pulse;
 
 /// A process' share of a queue.
 pub struct Worker {
@@ -63,6 +67,7 @@ pub struct Worker {
     newest: AtomicI64,
     providers: Providers,
     calls: Calls,
+    pulse: Arc<Pulse>,
 }
 
 impl Worker {
@@ -74,6 +79,7 @@ impl Worker {
             concurrency,
             newest: AtomicI64::new(0),
             calls: Calls::new(queue),
+            pulse: Arc::new(Pulse::new(concurrency)),
         }
     }
 
@@ -120,6 +126,7 @@ pub async fn run(worker: Worker, shutdown: CancellationToken) -> Result<()> {
 }
 
 async fn work(worker: Arc<Worker>, listener: Listener, shutdown: CancellationToken) {
+    let _at_work = worker.pulse.at_work();
     while let Some(ring) = next(&worker, &listener, &shutdown).await {
         worker.answer(ring, &shutdown).await;
     }

@@ -33,6 +33,7 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
     let started_at = worker.parts.clock.now();
     let mut down = false;
     loop {
+        worker.pulse.beat();
         match worker.sweep(started_at, &shutdown).await {
             Ok(()) => down = false,
             Err(error) if !down => {
@@ -97,6 +98,7 @@ impl Worker {
         started_at: Timestamp,
     ) -> Result<i64> {
         let (bus, db) = (&self.parts.bus, &self.parts.db);
+        self.pulse.beat();
         if !jobs::any_unheard(db, self.queue, kind, unheard).await? {
             return Ok(0);
         }

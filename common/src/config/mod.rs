@@ -50,6 +50,8 @@ pub enum Mode {
 )]
 pub struct Config {
     pub listen_addr: SocketAddr,
+    /// `None`: workers listen nowhere.
+    pub worker_listen_addr: Option<SocketAddr>,
     /// Without a slash at its end.
     pub public_url: String,
     pub database_url: String,
@@ -200,6 +202,17 @@ impl Config {
         address.ok_or(Mistakes(reader.mistakes))
     }
 
+    /// `WORKER_LISTEN_ADDR` alone.
+    pub fn worker_listen_addr(settings: &Settings) -> Result<Option<SocketAddr>, Mistakes> {
+        let mut reader = Reader::alone(settings);
+        let address = reader.worker_listen_addr();
+        if reader.mistakes.is_empty() {
+            Ok(address)
+        } else {
+            Err(Mistakes(reader.mistakes))
+        }
+    }
+
     /// `PUBLIC_URL` alone.
     pub fn public_url(settings: &Settings) -> Result<String, Mistakes> {
         let mut reader = Reader::alone(settings);
@@ -255,6 +268,13 @@ impl<'a> Reader<'a> {
         self.parse("LISTEN_ADDR", "an address and port like 127.0.0.1:8000")
     }
 
+    fn worker_listen_addr(&mut self) -> Option<SocketAddr> {
+        self.parse(
+            "WORKER_LISTEN_ADDR",
+            "an address and port like 127.0.0.1:9100",
+        )
+    }
+
     fn config(&mut self, mode: Mode) -> Option<Config> {
         let public_url = self.url("PUBLIC_URL");
         let storefront = self.secrets(
@@ -271,6 +291,7 @@ impl<'a> Reader<'a> {
                 secret == DEVELOPMENT_STOREFRONT_SECRET || secret == DEVELOPMENT_PAYMENT_SECRET
             });
         let listen_addr = self.listen_addr();
+        let worker_listen_addr = self.worker_listen_addr();
         let database_url = self.database_url();
         let amqp_url = self.amqp_url(database_url.as_deref());
         if development {
@@ -308,6 +329,7 @@ impl<'a> Reader<'a> {
         let amqp_prefix = self.amqp_prefix();
         Some(Config {
             listen_addr: listen_addr?,
+            worker_listen_addr,
             public_url: public_url?,
             database_url: database_url?,
             amqp_url,

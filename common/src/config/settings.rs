@@ -47,6 +47,11 @@ pub const SETTINGS: &[Setting] = &[
         "Where ingress listens",
     ),
     setting(
+        "WORKER_LISTEN_ADDR",
+        None,
+        "Where a worker process serves /livez, /readyz and /metrics. Unset: nowhere",
+    ),
+    setting(
         "PUBLIC_URL",
         Some("http://127.0.0.1:8000"),
         "How clients reach it",

@@ -1,4 +1,5 @@
-//! `waybill health`: asks the service that listens on `LISTEN_ADDR` of this machine.
+//! `waybill health`: asks the service that listens on `LISTEN_ADDR` of this machine, or the
+//! worker on `WORKER_LISTEN_ADDR`.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -8,8 +9,13 @@ use common::config::{Config, Settings};
 
 use crate::table;
 
-pub async fn run(settings: &Settings) -> Result<()> {
-    let mut address: SocketAddr = Config::listen_addr(settings)?;
+pub async fn run(settings: &Settings, worker: bool) -> Result<()> {
+    let mut address: SocketAddr = if worker {
+        Config::worker_listen_addr(settings)?
+            .context("WORKER_LISTEN_ADDR is not set, so no worker listens")?
+    } else {
+        Config::listen_addr(settings)?
+    };
     if address.ip().is_unspecified() {
         address.set_ip(Ipv4Addr::LOCALHOST.into());
     }

@@ -1,0 +1,75 @@
+//! Whether a worker's loop lives: its tasks are there to take messages, and the sweep goes round.
+//! A task that ended in a panic is not started again, so a process without it should be.
+
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Longer than a step of the sweep may take: a statement has a minute, and a broker seconds.
+const LONGEST_STEP: Duration = Duration::from_mins(5);
+
+#[derive(Debug)]
+pub struct Pulse {
+    wanted: u16,
+    at_work: AtomicU16,
+    beat_at: Mutex<Instant>,
+}
+
+/// A task that takes messages; dropped, it is gone.
+pub struct AtWork(Arc<Pulse>);
+
+impl Pulse {
+    pub fn new(wanted: u16) -> Self {
+        Pulse {
+            wanted,
+            at_work: AtomicU16::new(0),
+            beat_at: Mutex::new(Instant::now()),
+        }
+    }
+
+    pub fn at_work(self: &Arc<Self>) -> AtWork {
+        self.at_work.fetch_add(1, Ordering::Relaxed);
+        AtWork(self.clone())
+    }
+
+    /// The sweep has taken a step.
+    pub fn beat(&self) {
+        *self.beat_at.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    pub fn is_alive(&self) -> bool {
+        let beat_at = *self.beat_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.at_work.load(Ordering::Relaxed) >= self.wanted;
+        all && beat_at.elapsed() < LONGEST_STEP
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.0.at_work.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_worker_lives_while_all_its_tasks_do_and_the_sweep_goes_round() {
+        let pulse = Arc::new(Pulse::new(2));
+        let one = pulse.at_work();
+        assert!(!pulse.is_alive(), "one of two");
+        let other = pulse.at_work();
+        assert!(pulse.is_alive());
+        drop(other);
+        assert!(!pulse.is_alive(), "the other has ended");
+        let _other = pulse.at_work();
+        tokio::time::advance(LONGEST_STEP).await;
+        assert!(!pulse.is_alive(), "the sweep stands still");
+        pulse.beat();
+        assert!(pulse.is_alive());
+        drop(one);
+    }
+}
