@@ -158,6 +158,12 @@ pub const ALL: &[Metric] = &[
         &["provider", "operation", "outcome"],
         "Calls to providers' APIs, each try for itself",
     ),
+    counter(
+        Every,
+        "waybill_redaction_failures_total",
+        &[],
+        "Values withheld from the log because they could not be redacted",
+    ),
     gauge(
         Every,
         "waybill_provider_breaker_open",

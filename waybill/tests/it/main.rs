@@ -23,6 +23,7 @@ mod login_command;
 mod login_limit;
 mod login_responses;
 mod mail;
+mod metrics;
 mod notifications;
 mod openapi;
 mod order_providers;

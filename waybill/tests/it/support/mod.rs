@@ -11,6 +11,7 @@ pub mod payment;
 pub mod process;
 pub mod proxy;
 pub mod requests;
+pub mod scrape;
 pub mod smtp;
 pub mod storm;
 

@@ -1,0 +1,148 @@
+//! `/metrics` read strictly, by the rules of Prometheus' text format, and `promtool`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A metric as it was scraped.
+#[derive(Debug, Default)]
+pub struct Family {
+    pub kind: String,
+    pub help: String,
+    pub samples: Vec<Sample>,
+}
+
+#[derive(Debug)]
+pub struct Sample {
+    /// With `_bucket`, `_sum` or `_count` after a histogram's name.
+    pub name: String,
+    pub labels: BTreeMap<String, String>,
+    pub value: f64,
+}
+
+pub async fn scrape(port: u16) -> String {
+    let url = format!("http://127.0.0.1:{port}/metrics");
+    let answer = reqwest::get(url).await.unwrap();
+    assert_eq!(answer.status(), 200);
+    let kind = answer.headers()["content-type"].to_str().unwrap();
+    assert_eq!(kind, "text/plain; version=0.0.4; charset=utf-8");
+    answer.text().await.unwrap()
+}
+
+/// Panics at whatever is not in order: a sample before its TYPE, a HELP or TYPE that is missing
+/// or comes twice, a family in two pieces, a series twice, a value that is no number.
+pub fn parse(text: &str) -> BTreeMap<String, Family> {
+    assert!(text.ends_with('\n'), "the last line ends");
+    let mut families: BTreeMap<String, Family> = BTreeMap::new();
+    let mut current = String::new();
+    let mut series = BTreeSet::new();
+    for line in text.lines().filter(|line| !line.is_empty()) {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            let (name, help) = rest.split_once(' ').expect(line);
+            let family = Family {
+                help: help.to_owned(),
+                ..Family::default()
+            };
+            let before = families.insert(name.to_owned(), family);
+            assert!(before.is_none(), "twice: {line}");
+            current = name.to_owned();
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').expect(line);
+            assert_eq!(name, current, "TYPE follows HELP: {line}");
+            let family = families.get_mut(name).unwrap();
+            assert!(
+                family.kind.is_empty() && family.samples.is_empty(),
+                "{line}"
+            );
+            kind.clone_into(&mut family.kind);
+        } else {
+            let sample = sample(line);
+            let family = families.get_mut(&current).expect(line);
+            let suffix = sample.name.strip_prefix(&current).expect(line);
+            let fits = match family.kind.as_str() {
+                "histogram" => ["_bucket", "_sum", "_count"].contains(&suffix),
+                "counter" | "gauge" => suffix.is_empty(),
+                kind => panic!("{kind}: {line}"),
+            };
+            assert!(fits, "{line} in {current}");
+            assert!(
+                series.insert((sample.name.clone(), sample.labels.clone())),
+                "{line}"
+            );
+            family.samples.push(sample);
+        }
+    }
+    families
+}
+
+fn sample(line: &str) -> Sample {
+    let (series, value) = line.rsplit_once(' ').expect(line);
+    let (name, labels) = match series.split_once('{') {
+        None => (series, BTreeMap::new()),
+        Some((name, rest)) => (name, labels(rest.strip_suffix('}').expect(line), line)),
+    };
+    let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    assert!(name.bytes().all(is_word), "{line}");
+    Sample {
+        name: name.to_owned(),
+        labels,
+        value: value.parse().expect(line),
+    }
+}
+
+/// No value of ours holds a quote, so none is escaped.
+fn labels(text: &str, line: &str) -> BTreeMap<String, String> {
+    assert!(!text.contains('\\'), "{line}");
+    let mut labels = BTreeMap::new();
+    for pair in text
+        .split_inclusive("\",")
+        .map(|pair| pair.trim_end_matches(','))
+    {
+        let (name, value) = pair.split_once("=\"").expect(line);
+        let value = value.strip_suffix('"').expect(line);
+        let before = labels.insert(name.to_owned(), value.to_owned());
+        assert!(before.is_none(), "{line}");
+    }
+    labels
+}
+
+/// Prometheus' own checker, where `scripts/test` has put it, or in the PATH.
+fn promtool() -> Option<PathBuf> {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let ours = workspace.join("target/tools/promtool");
+    let program = if ours.exists() {
+        ours
+    } else {
+        "promtool".into()
+    };
+    let runs = Command::new(&program).arg("--version").output();
+    runs.is_ok_and(|run| run.status.success())
+        .then_some(program)
+}
+
+/// Runs `promtool check ..` with `input`. Where it is not installed nothing is checked.
+pub fn promtool_check(arguments: &[&str], input: &str) {
+    let Some(program) = promtool() else {
+        eprintln!("promtool is not installed: `scripts/services promtool` fetches it");
+        return;
+    };
+    let mut checking = Command::new(program)
+        .arg("check")
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = checking.stdin.take().unwrap();
+    stdin.write_all(input.as_bytes()).unwrap();
+    drop(stdin);
+    let checked = checking.wait_with_output().unwrap();
+    let said = [checked.stdout, checked.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(
+        checked.status.success(),
+        "promtool check {arguments:?}: {said}"
+    );
+}
