@@ -1,6 +1,7 @@
 //! A job: one accepted delivery, or one piece of internal work, as a row that ends
 //! `done` or `dead`. Here are its states and, in one table, when a failed one runs again.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use crate::clock::Timestamp;
+use crate::trace::TraceContext;
 
 pub type JobId = Uuid;
 
@@ -155,9 +157,30 @@ pub struct Job {
     /// Runs in a row that ended with the process instead of an answer.
     pub crashes: i64,
     pub deadline_at: Option<Timestamp>,
-    /// The request id that brought it, when the client named one.
+    /// The request id that brought it, when the client named one; of internal work the id of the
+    /// request that it follows from.
     pub trace: Option<String>,
+    /// What it came with, from a client or the job that made it.
+    pub traceparent: Option<TraceContext>,
     pub created_at: Timestamp,
+}
+
+impl Job {
+    /// Its place in the trace that it came with, or in one that begins with it.
+    pub fn context(&self) -> TraceContext {
+        match self.traceparent {
+            Some(parent) => parent.child(self.id),
+            None => TraceContext::begin(self.id),
+        }
+    }
+
+    /// The id of the request that all began with.
+    pub fn request_id(&self) -> Cow<'_, str> {
+        match &self.trace {
+            Some(given) => Cow::Borrowed(given),
+            None => Cow::Owned(self.id.to_string()),
+        }
+    }
 }
 
 /// A job whose runs ended its process this often in a row is dead (faults, C6).

@@ -29,3 +29,4 @@ pub mod sql;
 pub mod store;
 pub mod task;
 pub mod templates;
+pub mod trace;

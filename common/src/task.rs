@@ -8,6 +8,8 @@ use std::panic::AssertUnwindSafe;
 use futures_util::FutureExt;
 use tokio::task::JoinHandle;
 
+use crate::trace;
+
 /// Runs `future` in the background until it ends.
 #[expect(clippy::disallowed_methods, reason = "this is spawn's one home")]
 pub fn spawn<F>(name: &'static str, future: F) -> JoinHandle<()>
@@ -28,6 +30,7 @@ where
     F: Future<Output: Send + 'static> + Send + 'static,
 {
     let (done, result) = tokio::sync::oneshot::channel();
+    let future = trace::within(trace::current(), future);
     spawn(name, async move {
         // Nobody may be there any more.
         let _ = done.send(future.await);

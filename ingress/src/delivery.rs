@@ -365,8 +365,8 @@ fn new_job(
     let body = if queue.is_some() { body } else { Bytes::new() };
     NewJob {
         id: match request_id {
-            Some(RequestId { given: None, own }) => *own,
-            _ => app.clock.id(),
+            Some(id) => id.own,
+            None => app.clock.id(),
         },
         queue: queue.unwrap_or(source.home()),
         kind,
@@ -386,6 +386,8 @@ fn new_job(
         rung_at: None,
         deadline_at: deadline(queue, created_at),
         trace: request_id.and_then(|id| id.given.clone()),
+        // Its trace begins with it, unless the client had one.
+        traceparent: request_id.and_then(|id| id.parent.map(|_| id.context())),
         created_at,
     }
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::bus::{Bus, RING_SIZE};
+use common::bus::{Bell, Bus, RING_SIZE};
 use common::clock::Clock;
 use common::job::{JobId, Queue, Source, State};
 use common::privacy::Keys;
@@ -226,7 +226,7 @@ struct Lane {
 
 /// A committed job to be rung.
 struct Rung {
-    id: JobId,
+    bell: Bell,
     queue: Queue,
     kind: String,
 }
@@ -304,11 +304,13 @@ impl Lane {
             }
             let _ = answer.send(Verdict::Accepted);
             if job.rung_at.is_some() {
-                let NewJob {
-                    id, queue, kind, ..
-                } = job;
+                let bell = Bell {
+                    job: job.id,
+                    traceparent: job.traceparent,
+                };
+                let NewJob { queue, kind, .. } = job;
                 // A full channel is a bus that has stood still for long: left to the sweep.
-                let _ = self.rings.try_send(Rung { id, queue, kind });
+                let _ = self.rings.try_send(Rung { bell, queue, kind });
             }
         }
     }
@@ -377,7 +379,7 @@ async fn write(
 struct Message {
     queue: Queue,
     kind: String,
-    ids: Vec<JobId>,
+    bells: Vec<Bell>,
 }
 
 /// Rings committed jobs, as many as possible with one message, several messages at a time.
@@ -392,16 +394,16 @@ async fn ring(bus: Bus, db: Db, mut unrung: mpsc::Receiver<Rung>) {
 }
 
 fn into_messages(rung: impl Iterator<Item = Rung>) -> Vec<Message> {
-    let mut kinds: BTreeMap<(Queue, String), Vec<JobId>> = BTreeMap::new();
-    for Rung { id, queue, kind } in rung {
-        kinds.entry((queue, kind)).or_default().push(id);
+    let mut kinds: BTreeMap<(Queue, String), Vec<Bell>> = BTreeMap::new();
+    for Rung { bell, queue, kind } in rung {
+        kinds.entry((queue, kind)).or_default().push(bell);
     }
     let mut messages = Vec::new();
-    for ((queue, kind), ids) in kinds {
-        messages.extend(ids.chunks(RING_SIZE).map(|ids| Message {
+    for ((queue, kind), bells) in kinds {
+        messages.extend(bells.chunks(RING_SIZE).map(|bells| Message {
             queue,
             kind: kind.clone(),
-            ids: ids.to_vec(),
+            bells: bells.to_vec(),
         }));
     }
     messages
@@ -409,11 +411,12 @@ fn into_messages(rung: impl Iterator<Item = Rung>) -> Vec<Message> {
 
 /// The jobs that could not be rung.
 async fn try_ring(bus: &Bus, message: Message) -> Vec<JobId> {
-    let Message { queue, kind, ids } = message;
+    let Message { queue, kind, bells } = message;
+    let ids = bells.iter().map(|bell| bell.job).collect();
     if !bus.is_ready(queue) {
         return ids;
     }
-    match bus.ring(queue, &kind, &ids).await {
+    match bus.ring(queue, &kind, &bells).await {
         Ok(()) => Vec::new(),
         Err(_) => ids,
     }

@@ -1,7 +1,7 @@
 //! What every request to a provider's API passes first: it is counted, and a fault that was
 //! set is played. Clones share their counts and faults.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future;
 use std::sync::{Arc, Mutex};
 
@@ -17,6 +17,7 @@ use crate::fault::{Answer, Fault, Faults, Play};
 use crate::{identity, lock, payment, storefront};
 
 pub const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
+const TRACEPARENT: &str = "traceparent";
 
 /// Bytes of a request's body that are read.
 pub const LARGEST_BODY: usize = 1024 * 1024;
@@ -50,6 +51,7 @@ pub struct Gate {
 struct Book {
     requests: u64,
     by_key: BTreeMap<String, u32>,
+    traceparents: BTreeSet<String>,
     answers: BTreeMap<u16, u64>,
     faults: Faults,
 }
@@ -95,6 +97,11 @@ impl Gate {
         lock(&self.book).by_key.clone()
     }
 
+    /// The `traceparent` headers that came.
+    pub fn traceparents(&self) -> BTreeSet<String> {
+        lock(&self.book).traceparents.clone()
+    }
+
     /// Answers given, by status.
     pub fn answers(&self) -> BTreeMap<u16, u64> {
         lock(&self.book).answers.clone()
@@ -110,10 +117,12 @@ impl Gate {
         })
     }
 
-    fn enter(&self, key: Option<&str>) -> Option<Play> {
+    fn enter(&self, request: &Request) -> Option<Play> {
         let mut book = lock(&self.book);
         book.requests += 1;
-        if let Some(key) = key {
+        book.traceparents
+            .extend(header(request, TRACEPARENT).map(ToOwned::to_owned));
+        if let Some(key) = key(request) {
             *book.by_key.entry(key.to_owned()).or_default() += 1;
         }
         book.faults.take()
@@ -127,7 +136,7 @@ impl Gate {
 
 pub async fn pass(State(gate): State<Gate>, request: Request, next: Next) -> Response {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let play = gate.enter(key(&request));
+    let play = gate.enter(&request);
     let provider = gate.provider;
     if let Some(play) = &play {
         tracing::debug!(?provider, %method, path, %play, "goes wrong, as it was told to");
@@ -160,7 +169,11 @@ pub async fn pass(State(gate): State<Gate>, request: Request, next: Next) -> Res
 
 /// The header's value, when it has one.
 pub fn key(request: &Request) -> Option<&str> {
-    let value = request.headers().get(IDEMPOTENCY_KEY)?.to_str().ok()?;
+    header(request, IDEMPOTENCY_KEY)
+}
+
+fn header<'r>(request: &'r Request, name: &str) -> Option<&'r str> {
+    let value = request.headers().get(name)?.to_str().ok()?;
     Some(value).filter(|value| !value.is_empty())
 }
 

@@ -15,18 +15,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Error;
-use common::bus::RING_SIZE;
+use common::bus::{Bell, RING_SIZE};
 use common::code::Code;
 use common::job::{Job, JobId, MAX_CRASHES, Queue};
 use common::provider::{Failure as CallFailure, PAUSE};
 use common::sql;
 use common::store::jobs;
 use common::task;
+use common::trace;
 use futures_util::FutureExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 
 use crate::Worker;
 use crate::failure::{Failure, Held, Unfinished, outage};
@@ -171,10 +173,17 @@ impl Worker {
 
     fn begin(self: &Arc<Self>, job: Job, runs: i64, room: Option<OwnedSemaphorePermit>) {
         let worker = self.clone();
+        let context = job.context();
+        // Its lines, and those of whatever it asks, name the delivery that it follows from.
+        let span = tracing::info_span!(
+            "call", job = %job.id, kind = job.kind, request_id = %job.request_id(),
+            trace_id = %context.trace_id()
+        );
         let call = async move {
             worker.call(&job, runs).await;
             drop(room);
         };
+        let call = trace::within(Some(context), call.instrument(span));
         task::spawn("call", self.calls.tasks.track_future(call));
     }
 
@@ -200,7 +209,10 @@ impl Worker {
         let ended = ended.unwrap_or_else(stopped);
         let mut pause = FIRST_PAUSE;
         while let Err(error) = self.settle(job, &ended).await {
-            tracing::debug!(job = %job.id, %error, "the end of a call is written again");
+            tracing::debug!(
+                job = %job.id, request_id = %job.request_id(), trace_id = %job.context().trace_id(),
+                %error, "the end of a call is written again"
+            );
             let waited = self
                 .calls
                 .cut
@@ -238,7 +250,11 @@ impl Worker {
                 return Ended::PutOff(error, HELD_BACK.mul_f64(spread));
             }
             Some(CallFailure::Misconfigured { .. }) => {
-                tracing::error!(job = %job.id, %error, "a provider refuses our credential");
+                tracing::error!(
+                    job = %job.id, request_id = %job.request_id(),
+                    trace_id = %job.context().trace_id(), %error,
+                    "a provider refuses our credential"
+                );
                 return Ended::PutOff(error, MISCONFIGURED.mul_f64(spread));
             }
             _ => {}
@@ -305,9 +321,10 @@ impl Worker {
         task::spawn("ring", async move {
             for of_kind in rings.chunk_by(|a, b| (a.queue, a.kind) == (b.queue, b.kind)) {
                 for message in of_kind.chunks(RING_SIZE) {
-                    let ids: Vec<JobId> = message.iter().map(|ring| ring.id).collect();
+                    let bells: Vec<Bell> = message.iter().map(|ring| ring.bell).collect();
+                    let ids: Vec<JobId> = bells.iter().map(|bell| bell.job).collect();
                     let (queue, kind) = (message[0].queue, message[0].kind);
-                    if parts.bus.ring(queue, kind, &ids).await.is_err()
+                    if parts.bus.ring(queue, kind, &bells).await.is_err()
                         && let Err(error) = jobs::unring(&parts.db, &ids).await
                     {
                         tracing::debug!(%error, "jobs that were not rung wait for the sweep");

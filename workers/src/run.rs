@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use common::bus;
+use common::bus::{self, Bell};
 use common::job::{self, Job, JobId, MAX_CRASHES, Next, Queue};
 use common::sql::{self, Tx};
 use common::store::jobs;
@@ -345,25 +345,31 @@ impl Worker {
         let queue = self.queue.as_str();
         let id = job.id;
         let attempts = job.attempts + 1;
-        let (kind, request_id) = (job.kind.clone(), job.trace.as_deref());
+        let kind = job.kind.clone();
+        let context = job.context();
+        let (request_id, trace_id) = (job.request_id(), context.trace_id());
         let error = failure.text.as_str();
         match next {
             Next::RetryAt(run_at) => {
                 count(queue, &kind, "retry");
                 tracing::warn!(
-                    job = %id, kind, request_id, attempts, error, %run_at,
+                    job = %id, kind, %request_id, %trace_id, attempts, error, %run_at,
                     "a job failed and will be tried again"
                 );
             }
             Next::Dead => {
                 count(queue, &kind, "dead");
                 tracing::error!(
-                    job = %id, kind, request_id, attempts, error,
+                    job = %id, kind, %request_id, %trace_id, attempts, error,
                     "a job is dead; see `waybill jobs show`"
                 );
                 let (bus, queue) = (self.parts.bus.clone(), self.queue);
+                let bell = Bell {
+                    job: id,
+                    traceparent: job.traceparent,
+                };
                 task::spawn("dead letter", async move {
-                    if let Err(error) = bus.bury(queue, &kind, id).await {
+                    if let Err(error) = bus.bury(queue, &kind, bell).await {
                         tracing::debug!(%error, "the broker does not show a dead letter");
                     }
                 });
@@ -393,7 +399,8 @@ pub(crate) fn finished<'a>(jobs: impl IntoIterator<Item = &'a Job>) {
     for job in jobs {
         count(job.queue.as_str(), &job.kind, "done");
         tracing::debug!(
-            job = %job.id, kind = job.kind, request_id = job.trace.as_deref(), "a job is done"
+            job = %job.id, kind = job.kind, request_id = %job.request_id(),
+            trace_id = %job.context().trace_id(), "a job is done"
         );
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use common::bus::RING_SIZE;
+use common::bus::{Bell, RING_SIZE};
 use common::clock::Timestamp;
 use common::job::JobId;
 use common::store::jobs::{self, Due, Unheard};
@@ -127,10 +127,15 @@ impl Worker {
         let mut unheard: Vec<JobId> = due.iter().map(|due| due.id).collect();
         for (suspect, message) in messages {
             let ids: Vec<JobId> = message.iter().map(|due| due.id).collect();
+            let bell = |due: &&Due| Bell {
+                job: due.id,
+                traceparent: due.traceparent,
+            };
+            let bells: Vec<Bell> = message.iter().map(bell).collect();
             let rung = if suspect {
-                bus.ring_again(self.queue, kind, &ids).await
+                bus.ring_again(self.queue, kind, &bells).await
             } else {
-                bus.ring(self.queue, kind, &ids).await
+                bus.ring(self.queue, kind, &bells).await
             };
             if let Err(error) = rung {
                 jobs::unring(db, &unheard).await?;

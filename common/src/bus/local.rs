@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use tokio::sync::{Mutex, mpsc};
 
-use super::{Answer, Ring};
+use super::{Answer, Bell, Ring};
 use crate::job::{JobId, Queue};
 
 /// Messages that wait in a channel; further jobs wait in the database until there is room.
@@ -52,8 +52,8 @@ impl Local {
         self.channel(queue).sender.capacity() > CAPACITY / 4
     }
 
-    pub fn ring(&self, queue: Queue, jobs: &[JobId], redelivered: bool) -> Result<()> {
-        let jobs = jobs.to_vec();
+    pub fn ring(&self, queue: Queue, jobs: &[Bell], redelivered: bool) -> Result<()> {
+        let jobs = jobs.iter().map(|bell| bell.job).collect();
         let sent = self
             .channel(queue)
             .sender

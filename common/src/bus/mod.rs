@@ -20,6 +20,7 @@ pub use rabbitmq::{RabbitMq, Tap};
 
 use crate::job::{JobId, Queue};
 use crate::store::events::Envelope;
+use crate::trace::TraceContext;
 
 const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 
@@ -29,6 +30,22 @@ pub const RING_SIZE: usize = 32;
 /// Whether a URL names a broker, without asking it.
 pub fn is_url(url: &str) -> bool {
     url.parse::<lapin::uri::AMQPUri>().is_ok()
+}
+
+/// A job to be rung. The message carries the trace that it came with, and nothing else of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Bell {
+    pub job: JobId,
+    pub traceparent: Option<TraceContext>,
+}
+
+impl From<JobId> for Bell {
+    fn from(job: JobId) -> Self {
+        Bell {
+            job,
+            traceparent: None,
+        }
+    }
 }
 
 /// The bus of this process. Clones share it.
@@ -72,25 +89,31 @@ impl Bus {
 
     /// Tells the queue's workers that jobs of `kind` are ready. `Ok` means that the broker
     /// has stored the message in a queue. At most [`RING_SIZE`] jobs.
-    pub async fn ring(&self, queue: Queue, kind: &str, jobs: &[JobId]) -> Result<()> {
+    pub async fn ring<J>(&self, queue: Queue, kind: &str, jobs: &[J]) -> Result<()>
+    where
+        J: Copy + Into<Bell>,
+    {
         let rung = match self {
-            Bus::RabbitMq(bus) => bus.ring(queue, kind, jobs).await,
-            Bus::Local(bus) => bus.ring(queue, jobs, false),
+            Bus::RabbitMq(bus) => bus.ring(queue, kind, &bells(jobs)).await,
+            Bus::Local(bus) => bus.ring(queue, &bells(jobs), false),
         };
         count(queue, rung)
     }
 
     /// As [`Bus::ring`], for jobs that an earlier process may have died running.
-    pub async fn ring_again(&self, queue: Queue, kind: &str, jobs: &[JobId]) -> Result<()> {
+    pub async fn ring_again<J>(&self, queue: Queue, kind: &str, jobs: &[J]) -> Result<()>
+    where
+        J: Copy + Into<Bell>,
+    {
         let rung = match self {
-            Bus::RabbitMq(bus) => bus.ring(queue, kind, jobs).await,
-            Bus::Local(bus) => bus.ring(queue, jobs, true),
+            Bus::RabbitMq(bus) => bus.ring(queue, kind, &bells(jobs)).await,
+            Bus::Local(bus) => bus.ring(queue, &bells(jobs), true),
         };
         count(queue, rung)
     }
 
     /// Shows a job that was given up in the broker's dead-letter queue.
-    pub async fn bury(&self, queue: Queue, kind: &str, job: JobId) -> Result<()> {
+    pub async fn bury(&self, queue: Queue, kind: &str, job: Bell) -> Result<()> {
         match self {
             Bus::RabbitMq(bus) => bus.bury(queue, kind, job).await,
             Bus::Local(_) => Ok(()),
@@ -209,8 +232,12 @@ fn count(queue: Queue, rung: Result<()>) -> Result<()> {
     rung
 }
 
-fn encode(jobs: &[JobId]) -> Result<Vec<u8>> {
-    let ids: Vec<String> = jobs.iter().map(Uuid::to_string).collect();
+fn bells<J: Copy + Into<Bell>>(jobs: &[J]) -> Vec<Bell> {
+    jobs.iter().map(|job| (*job).into()).collect()
+}
+
+fn encode(jobs: &[Bell]) -> Result<Vec<u8>> {
+    let ids: Vec<String> = jobs.iter().map(|bell| bell.job.to_string()).collect();
     serde_json::to_vec(&ids).context("job ids as JSON")
 }
 

@@ -32,8 +32,8 @@ use tokio_util::sync::CancellationToken;
 
 pub use events::Tap;
 
-use super::{ANSWER_DEADLINE, Answer, Ring, decode, encode};
-use crate::job::{JobId, Queue};
+use super::{ANSWER_DEADLINE, Answer, Bell, Ring, decode, encode};
+use crate::job::Queue;
 use crate::task;
 
 /// A broker in alarm accepts a publish and never confirms it.
@@ -97,18 +97,18 @@ impl RabbitMq {
         self.shared.link.borrow().is_some() && !self.shared.is_stalled()
     }
 
-    pub async fn ring(&self, queue: Queue, kind: &str, jobs: &[JobId]) -> Result<()> {
+    pub async fn ring(&self, queue: Queue, kind: &str, jobs: &[Bell]) -> Result<()> {
         let exchange = self.shared.name(queue.as_str());
         self.publish(&exchange, kind, jobs).await
     }
 
-    pub async fn bury(&self, queue: Queue, kind: &str, job: JobId) -> Result<()> {
+    pub async fn bury(&self, queue: Queue, kind: &str, job: Bell) -> Result<()> {
         let exchange = self.shared.name("dead");
         let key = format!("{queue}.{kind}");
         self.publish(&exchange, &key, &[job]).await
     }
 
-    async fn publish(&self, exchange: &str, kind: &str, jobs: &[JobId]) -> Result<()> {
+    async fn publish(&self, exchange: &str, kind: &str, jobs: &[Bell]) -> Result<()> {
         let Some(link) = self.shared.link.borrow().clone() else {
             bail!("the broker is not connected");
         };
@@ -232,14 +232,17 @@ fn routing_key(kind: &str) -> String {
     kind.replace('/', ".")
 }
 
-async fn publish(channel: &Channel, exchange: &str, kind: &str, jobs: &[JobId]) -> Result<()> {
+async fn publish(channel: &Channel, exchange: &str, kind: &str, jobs: &[Bell]) -> Result<()> {
     let options = BasicPublishOptions {
         mandatory: true,
         ..BasicPublishOptions::default()
     };
-    let properties = BasicProperties::default()
+    let mut properties = BasicProperties::default()
         .with_content_type("application/json".into())
         .with_delivery_mode(2);
+    if let Some(headers) = traceparents(jobs) {
+        properties = properties.with_headers(headers);
+    }
     let key = routing_key(kind);
     let confirm = channel
         .basic_publish(
@@ -257,6 +260,22 @@ async fn publish(channel: &Channel, exchange: &str, kind: &str, jobs: &[JobId]) 
         Confirmation::Nack(_) => bail!("the broker refused the message"),
         Confirmation::NotRequested => bail!("the channel is not in confirm mode"),
     }
+}
+
+/// The header `traceparents`: one for each job id of the body, in their order, or void for a job
+/// whose trace begins with itself. A message of such jobs alone has no header.
+fn traceparents(jobs: &[Bell]) -> Option<FieldTable> {
+    if jobs.iter().all(|bell| bell.traceparent.is_none()) {
+        return None;
+    }
+    let each = |bell: &Bell| match bell.traceparent {
+        Some(context) => AMQPValue::LongString(context.child(bell.job).to_string().into()),
+        None => AMQPValue::Void,
+    };
+    let all: Vec<AMQPValue> = jobs.iter().map(each).collect();
+    let mut headers = FieldTable::default();
+    headers.insert("traceparents".into(), AMQPValue::FieldArray(all.into()));
+    Some(headers)
 }
 
 async fn open(url: &str, name: &str) -> Result<Connection> {

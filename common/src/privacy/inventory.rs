@@ -38,7 +38,7 @@ pub const PLAIN: &[(&str, &str)] = &[
     (
         "jobs",
         "id queue kind source shop external_id object_id subject state attempts crashes run_at \
-         rung_at deadline_at last_error trace created_at finished_at",
+         rung_at deadline_at last_error trace traceparent created_at finished_at",
     ),
     ("webhook_ids", "source id job_id remembered_at expires_at"),
     (
@@ -65,7 +65,7 @@ pub const PLAIN: &[(&str, &str)] = &[
     ("qr_codes", "shop order_id kind url png created_at"),
     (
         "events",
-        "id kind shop object_id body created_at published_at",
+        "id kind shop object_id body created_at published_at traceparent",
     ),
     (
         "api_keys",

@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{ANSWER_DEADLINE, Breaker, client, count};
+use super::{ANSWER_DEADLINE, Breaker, client, count, traced};
 use crate::clock::{Clock, Timestamp};
 use crate::config::{IdentityProvider, Token};
 use crate::store::users::Account;
@@ -449,7 +449,7 @@ impl Identity {
         if !self.breaker.admits() {
             return Err(Trouble::LeftAlone { wait: SOON });
         }
-        let sent = tokio::time::timeout(ANSWER_DEADLINE, request.send()).await;
+        let sent = tokio::time::timeout(ANSWER_DEADLINE, traced(request).send()).await;
         let what = match sent {
             Ok(Ok(response)) if !response.status().is_server_error() => {
                 self.strikes.store(0, Ordering::Relaxed);

@@ -18,6 +18,7 @@ pub use breaker::{Breaker, PAUSE};
 
 use crate::code::Code;
 use crate::config::Api;
+use crate::trace;
 
 const CONNECT_DEADLINE: Duration = Duration::from_secs(2);
 /// A try that has no answer by then, in all its requests, has timed out (COMMERCE_003).
@@ -169,7 +170,7 @@ impl Provider {
 
     /// Sends one request. Statuses that say "later" are timeouts; any other is the caller's.
     async fn send(&self, request: RequestBuilder) -> Result<Response, Failure> {
-        let response = request.send().await.map_err(|error| {
+        let response = traced(request).send().await.map_err(|error| {
             self.timeout(if error.is_connect() {
                 "cannot be reached"
             } else if error.is_timeout() {
@@ -241,6 +242,14 @@ impl Provider {
             provider: self.name,
             what,
         }
+    }
+}
+
+/// The request with the trace that it is a part of, if any.
+fn traced(request: RequestBuilder) -> RequestBuilder {
+    match trace::current() {
+        Some(context) => request.header("traceparent", context.to_string()),
+        None => request,
     }
 }
 

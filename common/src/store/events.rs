@@ -13,6 +13,7 @@ use uuid::Uuid;
 use crate::clock::Timestamp;
 use crate::config::Config;
 use crate::sql::{Db, Error, Result, Row, Tx, column};
+use crate::trace::{self, TraceContext, TraceId};
 
 /// A domain event, `order.created` for example.
 #[derive(Clone, Debug)]
@@ -23,6 +24,8 @@ pub struct Event {
     /// The id of the order, payment, .. it happened to.
     pub object_id: String,
     pub body: serde_json::Value,
+    /// What it follows from.
+    pub traceparent: Option<TraceContext>,
 }
 
 /// Where the events that a process writes go.
@@ -45,6 +48,10 @@ impl Outlet {
 
 pub async fn insert(tx: &mut Tx, events: &[Event], outlet: Outlet, now: Timestamp) -> Result<()> {
     let bodies: Vec<String> = events.iter().map(|event| event.body.to_string()).collect();
+    let traceparents: Vec<Option<String>> = events
+        .iter()
+        .map(|event| trace::column(event.traceparent))
+        .collect();
     let published_at = match outlet {
         Outlet::Broker => None,
         Outlet::Database => Some(now.0),
@@ -60,6 +67,7 @@ pub async fn insert(tx: &mut Tx, events: &[Event], outlet: Outlet, now: Timestam
         column("body", bodies.iter().map(String::as_str)),
         column("created_at", events.iter().map(|_| now.0)),
         column("published_at", events.iter().map(|_| published_at)),
+        column("traceparent", traceparents.iter().map(Option::as_deref)),
     ];
     tx.insert("events", &columns, "").await?;
     Ok(())
@@ -77,6 +85,9 @@ pub struct Envelope {
     #[serde(deserialize_with = "timestamp")]
     pub created_at: Timestamp,
     pub data: Box<RawValue>,
+    /// A header of the message; its body is as ever.
+    #[serde(skip)]
+    pub traceparent: Option<TraceContext>,
 }
 
 fn timestamp<'de, D: Deserializer<'de>>(
@@ -99,6 +110,7 @@ fn read(row: &Row) -> Result<Envelope> {
         object_id: row.get("object_id")?,
         created_at: Timestamp(row.get("created_at")?),
         data: RawValue::from_string(body).map_err(|error| Error::Decode(Box::new(error)))?,
+        traceparent: trace::stored(row.get("traceparent")?),
     })
 }
 
@@ -117,7 +129,7 @@ pub fn time_of(id: Uuid) -> Timestamp {
 pub async fn unpublished(db: &Db, from: Uuid, limit: i64) -> Result<Vec<Envelope>> {
     let rows = db
         .query(
-            "select id, kind, shop, object_id, body, created_at from events
+            "select id, kind, shop, object_id, body, created_at, traceparent from events
              where published_at is null and id >= $1
              order by id
              limit $2",
@@ -174,7 +186,7 @@ pub struct Filter {
 pub async fn newest(db: &Db, filter: &Filter, before: Uuid, limit: i64) -> Result<Vec<Envelope>> {
     let rows = db
         .query(
-            "select id, kind, shop, object_id, body, created_at from events
+            "select id, kind, shop, object_id, body, created_at, traceparent from events
              where id < $1 and substr(kind, 1, length($2)) = $2
                and ($3 = '' or shop = $3) and ($4 = '' or object_id = $4)
              order by id desc
@@ -188,6 +200,25 @@ pub async fn newest(db: &Db, filter: &Filter, before: Uuid, limit: i64) -> Resul
         .fetch_all()
         .await?;
     rows.iter().map(read).collect()
+}
+
+/// The events of these traces, oldest first. Ordered by id alone, PostgreSQL would walk the table
+/// by its key instead of looking into the index.
+pub async fn of_traces(db: &Db, traces: &[TraceId], limit: i64) -> Result<Vec<Envelope>> {
+    let rows = db
+        .query(
+            "select id, kind, shop, object_id, body, created_at, traceparent from events
+             where traceparent is not null and substr(traceparent, 4, 32) in ($2..)
+             order by substr(traceparent, 4, 32), id
+             limit $1",
+        )
+        .bind(limit)
+        .bind(traces.iter().map(ToString::to_string).collect::<Vec<_>>())
+        .fetch_all()
+        .await?;
+    let mut events: Vec<Envelope> = rows.iter().map(read).collect::<Result<_>>()?;
+    events.sort_by_key(|event| event.id);
+    Ok(events)
 }
 
 /// The ids of all events after the id `after`, in their order.
@@ -205,7 +236,7 @@ pub async fn ids_after(db: &Db, after: Uuid, limit: i64) -> Result<Vec<Uuid>> {
 pub async fn matching(db: &Db, filter: &Filter, ids: Vec<Uuid>) -> Result<Vec<Envelope>> {
     let rows = db
         .query(
-            "select id, kind, shop, object_id, body, created_at from events
+            "select id, kind, shop, object_id, body, created_at, traceparent from events
              where substr(kind, 1, length($1)) = $1
                and ($2 = '' or shop = $2) and ($3 = '' or object_id = $3)
                and id in ($4..)

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use crate::clock::Timestamp;
 use crate::job::{Job, JobId, Queue, Source, State};
 use crate::sql::{Db, Error, Result, Row, Tx, column};
+use crate::trace::{self, TraceContext, TraceId};
 
 /// A job to be inserted.
 #[derive(Clone, Debug)]
@@ -28,11 +29,16 @@ pub struct NewJob {
     pub rung_at: Option<Timestamp>,
     pub deadline_at: Option<Timestamp>,
     pub trace: Option<String>,
+    pub traceparent: Option<TraceContext>,
     pub created_at: Timestamp,
 }
 
 pub async fn insert(tx: &mut Tx, jobs: &[&NewJob]) -> Result<()> {
     let finished = |job: &NewJob| (job.state != State::Ready).then_some(job.created_at.0);
+    let traceparents: Vec<Option<String>> = jobs
+        .iter()
+        .map(|job| trace::column(job.traceparent))
+        .collect();
     let columns = [
         column("id", jobs.iter().map(|job| job.id)),
         column("queue", jobs.iter().map(|job| job.queue.as_str())),
@@ -54,6 +60,7 @@ pub async fn insert(tx: &mut Tx, jobs: &[&NewJob]) -> Result<()> {
             jobs.iter().map(|job| job.deadline_at.map(|at| at.0)),
         ),
         column("trace", jobs.iter().map(|job| job.trace.as_deref())),
+        column("traceparent", traceparents.iter().map(Option::as_deref)),
         column("created_at", jobs.iter().map(|job| job.created_at.0)),
         column("finished_at", jobs.iter().map(|job| finished(job))),
     ];
@@ -69,7 +76,8 @@ pub async fn insert(tx: &mut Tx, jobs: &[&NewJob]) -> Result<()> {
 pub async fn ready(db: &Db, ids: &[JobId], now: Timestamp) -> Result<Vec<Job>> {
     let rows = db
         .query(
-            "select id, queue, kind, shop, body, attempts, crashes, deadline_at, trace, created_at
+            "select id, queue, kind, shop, body, attempts, crashes, deadline_at, trace,
+                    traceparent, created_at
              from jobs
              where state not in ('done', 'dead') and (run_at <= $1 or run_at = created_at)
                and id in ($2..)
@@ -93,6 +101,7 @@ fn read(row: &Row) -> Result<Job> {
         crashes: row.get("crashes")?,
         deadline_at: row.get::<Option<i64>>("deadline_at")?.map(Timestamp),
         trace: row.get("trace")?,
+        traceparent: trace::stored(row.get("traceparent")?),
         created_at: Timestamp(row.get("created_at")?),
     })
 }
@@ -284,6 +293,7 @@ pub struct Due {
     pub id: JobId,
     /// When it was last rung, before this time.
     pub rung_at: Option<Timestamp>,
+    pub traceparent: Option<TraceContext>,
 }
 
 /// Which of a queue's ready jobs the sweep looks for.
@@ -310,7 +320,7 @@ pub async fn take_unheard(
     let query = match unheard {
         Unheard::Unrung { now } => tx
             .query(
-                "select id, rung_at from jobs
+                "select id, rung_at, traceparent from jobs
                  where queue = $1 and kind = $2 and state = 'ready' and rung_at is null
                    and (run_at <= $3 or run_at = created_at)
                  order by run_at
@@ -323,7 +333,7 @@ pub async fn take_unheard(
             .bind(limit),
         Unheard::Lost { before, future } => tx
             .query(
-                "select id, rung_at from jobs
+                "select id, rung_at, traceparent from jobs
                  where queue = $1 and kind = $2 and state = 'ready' and run_at <= $3
                    and (rung_at < $3 or rung_at > $4)
                  order by run_at
@@ -343,6 +353,7 @@ pub async fn take_unheard(
             Ok(Due {
                 id: row.get("id")?,
                 rung_at: row.get::<Option<i64>>("rung_at")?.map(Timestamp),
+                traceparent: trace::stored(row.get("traceparent")?),
             })
         })
         .collect::<Result<Vec<_>>>()?;
@@ -453,14 +464,20 @@ pub struct Summary {
     pub run_at: Timestamp,
     pub last_error: Option<String>,
     pub trace: Option<String>,
+    pub trace_id: String,
     pub created_at: Timestamp,
     pub finished_at: Option<Timestamp>,
     pub body_bytes: Option<i64>,
 }
 
-fn read_summary(row: &Row) -> Result<Summary> {
+/// Public to its siblings, which select the same columns.
+pub(super) fn read_summary(row: &Row) -> Result<Summary> {
+    let id = row.get("id")?;
+    let parent = trace::stored(row.get("traceparent")?);
+    let trace_id = parent.map_or(TraceId::of(id), TraceContext::trace_id);
     Ok(Summary {
-        id: row.get("id")?,
+        id,
+        trace_id: trace_id.to_string(),
         queue: row.get("queue")?,
         kind: row.get("kind")?,
         source: row.get("source")?,
@@ -491,7 +508,7 @@ pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Summary>> 
     let rows = db
         .query(
             "select id, queue, kind, source, shop, external_id, object_id, state, attempts,
-                    run_at, last_error, trace, created_at, finished_at,
+                    run_at, last_error, trace, traceparent, created_at, finished_at,
                     cast(length(body) as bigint) as body_bytes
              from jobs
              where ($1 = '' or queue = $1) and ($2 = '' or state = $2) and ($3 = '' or kind = $3)
@@ -511,7 +528,7 @@ pub async fn show(db: &Db, id: JobId) -> Result<Option<Summary>> {
     let row = db
         .query(
             "select id, queue, kind, source, shop, external_id, object_id, state, attempts,
-                    run_at, last_error, trace, created_at, finished_at,
+                    run_at, last_error, trace, traceparent, created_at, finished_at,
                     cast(length(body) as bigint) as body_bytes
              from jobs where id = $1",
         )

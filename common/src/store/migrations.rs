@@ -43,6 +43,11 @@ const ALL: &[(i64, &str, &str)] = &[
         "commerce",
         include_str!("../../../migrations/0006_commerce.sql"),
     ),
+    (
+        7,
+        "trace",
+        include_str!("../../../migrations/0007_trace.sql"),
+    ),
 ];
 
 /// Applies what is missing. Safe to call from several processes at once.

@@ -35,6 +35,7 @@ pub mod shipments;
 pub mod shop_erasure;
 pub mod subjects;
 pub mod subscriptions;
+pub mod traces;
 pub mod users;
 mod versions;
 pub mod webhook_ids;

@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use common::job::Source;
 use common::store::jobs::NewJob;
+use common::trace::{TraceContext, TraceId};
 use server::Peer;
 use utoipa::ToSchema;
 
@@ -16,6 +17,7 @@ use crate::client_address;
 use crate::delivery::{PaymentDelivery, StorefrontDelivery};
 use crate::error::Error;
 use crate::intake::{Memory, Verdict};
+use crate::request_id::RequestId;
 
 /// A duplicate id is answered with `WEBHOOK_DUPLICATE_STATUS`.
 pub async fn storefront(State(app): State<Arc<App>>, request: Request) -> Response {
@@ -49,7 +51,11 @@ async fn accept(app: &App, job: NewJob, memory: Memory) -> Result<Verdict, Error
     } else {
         "no"
     };
-    tracing::debug!(job = %job.id, kind = job.kind, "a delivery arrived");
+    tracing::debug!(
+        job = %job.id, kind = job.kind, request_id = job.trace.clone().unwrap_or_else(|| job.id.to_string()),
+        trace_id = %job.traceparent.map_or(TraceId::of(job.id), TraceContext::trace_id),
+        "a delivery arrived"
+    );
     let verdict = app.intake.accept(job, memory).await?;
     match verdict {
         Verdict::Accepted => {
@@ -89,6 +95,7 @@ fn ok() -> Response {
 struct Sender {
     peer: Option<SocketAddr>,
     headers: HeaderMap,
+    id: Option<RequestId>,
 }
 
 impl Sender {
@@ -96,6 +103,7 @@ impl Sender {
         let forwarded = request.headers().get_all("x-forwarded-for");
         Sender {
             peer: request.extensions().get().map(|Peer(peer)| *peer),
+            id: request.extensions().get().cloned(),
             headers: forwarded
                 .into_iter()
                 .map(|value| {
@@ -130,7 +138,19 @@ fn answered(
             let trusted = &app.config.trusted_proxies;
             client_address::resolve(peer.ip(), &sender.headers, trusted).to_string()
         });
-        tracing::info!(source, reason, client, "a delivery was refused");
+        let request_id = sender.id.as_ref().map(RequestId::text);
+        let trace_id = sender
+            .id
+            .as_ref()
+            .map(|id| id.context().trace_id().to_string());
+        tracing::info!(
+            source,
+            reason,
+            client,
+            request_id,
+            trace_id,
+            "a delivery was refused"
+        );
     }
     error.into_response()
 }

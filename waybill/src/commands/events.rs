@@ -17,6 +17,7 @@ use common::config::Settings;
 use common::shutdown;
 use common::sql::{self, Db};
 use common::store::events::{self, Envelope, Filter};
+use common::store::traces;
 use serde_json::Value;
 use tokio::time::sleep;
 use uuid::Uuid;
@@ -75,6 +76,10 @@ pub struct List {
     /// Only those of an order, payment, .. with this id
     #[arg(long, value_name = "ID")]
     object: Option<String>,
+    /// Only those that followed from one delivery, oldest first: by its request id, trace id,
+    /// delivery id or job id
+    #[arg(long, value_name = "ID", conflicts_with_all = ["kind", "shop", "object"])]
+    trace: Option<String>,
     /// How many
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     limit: u64,
@@ -161,8 +166,12 @@ async fn list(settings: &Settings, arguments: List) -> Result<()> {
     let filter = filter(&arguments.kind, arguments.shop, arguments.object);
     let limit = usize::try_from(arguments.limit)?;
     let mut found: Vec<Envelope> = Vec::new();
+    if let Some(id) = &arguments.trace {
+        let traces: Vec<_> = traces::of(&db, id.trim()).await?.into_iter().collect();
+        found = events::of_traces(&db, &traces, i64::try_from(limit)?).await?;
+    }
     let mut before = Uuid::max();
-    while found.len() < limit {
+    while arguments.trace.is_none() && found.len() < limit {
         let older = events::newest(&db, &filter, before, CHUNK).await?;
         let Some(oldest) = older.last() else { break };
         before = oldest.id;

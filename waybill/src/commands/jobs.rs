@@ -5,6 +5,7 @@ use common::clock::{Clock, Timestamp};
 use common::config::Settings;
 use common::job::{JobId, Queue, State};
 use common::store::jobs::{self, Filter, Summary};
+use common::store::traces;
 
 use crate::commands::database;
 use crate::table::{self, Table};
@@ -22,6 +23,10 @@ pub enum Command {
         /// Only those of a topic or event type, `orders/create` for example
         #[arg(long)]
         kind: Option<String>,
+        /// Only those of one delivery, and of all that followed from it, oldest first: by its
+        /// request id (`X-Request-Id`), trace id (`traceparent`), delivery id or job id
+        #[arg(long, value_name = "ID", conflicts_with_all = ["queue", "state", "kind"])]
+        trace: Option<String>,
         /// How many
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
         limit: i64,
@@ -50,6 +55,7 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
             queue,
             state,
             kind,
+            trace,
             limit,
             json,
         } => {
@@ -58,7 +64,10 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
                 state: state.map(|state| state.to_string()).unwrap_or_default(),
                 kind: kind.unwrap_or_default(),
             };
-            let jobs = jobs::list(&db, &filter, limit).await?;
+            let jobs = match trace {
+                Some(id) => traces::jobs(&db, &traces::of(&db, id.trim()).await?, limit).await?,
+                None => jobs::list(&db, &filter, limit).await?,
+            };
             db.close().await;
             if json {
                 return table::print_json(&jobs);
@@ -143,6 +152,7 @@ pub fn describe(job: &Summary) -> String {
     facts.row(["delivery id".into(), or_none(job.external_id.clone())]);
     facts.row(["about".into(), or_none(job.object_id.clone())]);
     facts.row(["request id".into(), or_none(job.trace.clone())]);
+    facts.row(["trace id".into(), job.trace_id.clone()]);
     facts.row(["arrived".into(), job.created_at.to_string()]);
     facts.row([
         "finished".into(),

@@ -155,6 +155,7 @@ async fn write(db: &Db, outlet: Outlet, orders: i64, each: i64) -> Vec<Uuid> {
                 shop: Some(SHOP.into()),
                 object_id: format!("{}", 1000 + order),
                 body: json!({ "order_id": format!("{}", 1000 + order), "shop": SHOP, "n": n }),
+                traceparent: None,
             });
         }
     }

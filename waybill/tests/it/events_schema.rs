@@ -208,6 +208,7 @@ async fn post_overdue(service: &Service, run_at: Timestamp, body: &'static [u8])
         rung_at: None,
         deadline_at: Some(now.minus(Duration::from_hours(1))),
         trace: None,
+        traceparent: None,
         created_at: now,
     };
     let mut tx = service.db().begin().await.unwrap();

@@ -50,5 +50,6 @@ mod retries;
 mod sandbox;
 mod shop_redaction;
 mod standard_clients;
+mod traces;
 mod validation;
 mod webhooks;

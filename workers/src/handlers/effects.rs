@@ -3,8 +3,9 @@
 
 use anyhow::Result;
 use bytes::Bytes;
+use common::bus::Bell;
 use common::clock::Timestamp;
-use common::job::{JobId, Queue, Source, State};
+use common::job::{Job, JobId, Queue, Source, State};
 use common::sql::{self, Tx};
 use common::store::audit;
 use common::store::events::{self, Event, Outlet};
@@ -14,6 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::Context;
+use super::causes::Causes;
 use crate::failure::permanent;
 
 /// Times that an order's row reserves for the events of a message: it holds the time of the
@@ -28,12 +30,13 @@ pub const MOST_LISTED: usize = 1000;
 pub struct Ring {
     pub queue: Queue,
     pub kind: &'static str,
-    pub id: JobId,
+    pub bell: Bell,
 }
 
 pub struct Effects<'a> {
     pub context: Context<'a>,
     pub now: Timestamp,
+    pub causes: Causes,
     events: Vec<Event>,
     jobs: Vec<NewJob>,
     rings: Vec<Ring>,
@@ -53,10 +56,19 @@ impl<'a> Effects<'a> {
         Effects {
             context,
             now: context.clock.now(),
+            causes: Causes::default(),
             events: Vec::new(),
             jobs: Vec::new(),
             rings: Vec::new(),
             audited: Vec::new(),
+        }
+    }
+
+    /// All of them follow from one job.
+    pub fn of(context: Context<'a>, job: &Job) -> Self {
+        Effects {
+            causes: Causes::only(job),
+            ..Effects::new(context)
         }
     }
 
@@ -109,12 +121,14 @@ impl<'a> Effects<'a> {
         body: Value,
     ) {
         *last = Timestamp(self.now.0.max(last.0 + 1));
+        let cause = self.causes.of(shop, object_id);
         self.events.push(Event {
             id: self.context.clock.id_at(*last),
             kind,
             shop: shop.map(ToOwned::to_owned),
             object_id: object_id.to_owned(),
             body,
+            traceparent: cause.map(|cause| cause.context),
         });
     }
 
@@ -153,8 +167,15 @@ impl<'a> Effects<'a> {
     ) -> JobId {
         let id = self.context.clock.id();
         let is_due = run_at <= self.now;
+        let cause = self.causes.of(shop, object_id);
+        let traceparent = cause.map(|cause| cause.context);
+        let request_id = cause.map(|cause| cause.request_id.clone());
         if is_due {
-            self.rings.push(Ring { queue, kind, id });
+            let bell = Bell {
+                job: id,
+                traceparent,
+            };
+            self.rings.push(Ring { queue, kind, bell });
         }
         self.jobs.push(NewJob {
             id,
@@ -170,7 +191,8 @@ impl<'a> Effects<'a> {
             run_at,
             rung_at: is_due.then_some(self.now),
             deadline_at: None,
-            trace: None,
+            trace: request_id,
+            traceparent,
             created_at: self.now,
         });
         id
@@ -206,7 +228,7 @@ impl<'a> Effects<'a> {
 }
 
 /// The body of a job of our own.
-pub fn body<T: DeserializeOwned>(job: &common::job::Job) -> Result<T> {
+pub fn body<T: DeserializeOwned>(job: &Job) -> Result<T> {
     serde_json::from_slice(&job.body).map_err(|_| {
         permanent(anyhow::anyhow!(
             "the body of this {} job cannot be read",

@@ -5,6 +5,7 @@
 //! - those that ask a provider: `call` does so outside any transaction, `record` writes the
 //!   answer, `gave_up` what follows when there will be none.
 
+mod causes;
 mod effects;
 mod fulfillments;
 mod notifications;
@@ -167,7 +168,10 @@ pub async fn apply<'a>(
             Task::Payment(task) => payments.push((&prepared.job, &**task)),
         }
     }
-    let mut effects = Effects::new(context);
+    let mut effects = match prepared {
+        [only] => Effects::of(context, &only.job),
+        _ => Effects::new(context),
+    };
     // Boxed: their futures are large, and every caller's would hold them.
     Box::pin(orders::apply(&mut effects, tx, &orders)).await?;
     Box::pin(payments::apply(&mut effects, tx, &payments)).await?;
@@ -200,7 +204,7 @@ pub async fn record<'a>(
     job: &Job,
     answer: &Answer,
 ) -> Result<Effects<'a>> {
-    let mut effects = Effects::new(context);
+    let mut effects = Effects::of(context, job);
     match answer {
         Answer::Fulfillment(answer) => {
             fulfillments::record(&mut effects, tx, job, answer).await?;
@@ -221,7 +225,7 @@ pub async fn record<'a>(
 
 /// Writes what follows from a call that is given up, in the transaction that buries its job.
 pub async fn gave_up(context: Context<'_>, tx: &mut Tx, job: &Job, error: &str) -> sql::Result<()> {
-    let mut effects = Effects::new(context);
+    let mut effects = Effects::of(context, job);
     match job.kind.as_str() {
         fulfillments::KIND => fulfillments::gave_up(&mut effects, tx, job, error).await?,
         refunds::KIND => refunds::gave_up(&mut effects, tx, job, error).await?,

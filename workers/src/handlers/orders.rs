@@ -106,6 +106,9 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task
             continue;
         }
         let key = (shop.clone(), task.order_id);
+        effects
+            .causes
+            .note(Some(shop), &task.order_id.to_string(), job);
         let mut record = task.record.clone();
         let is_redacted = matches!(standing, Standing::Redacted { .. });
         if let Standing::Redacted { order, customer } = standing {
@@ -263,6 +266,7 @@ async fn finish(effects: &mut Effects<'_>, tx: &mut Tx, mut stories: Vec<Story>)
         (more || story.is_settled_anew).then_some(&*story)
     });
     save(tx, beyond, now).await?;
+    effects.causes.follow([]);
     settle::supersede(effects, tx, superseded).await
 }
 
@@ -490,6 +494,10 @@ async fn follow(effects: &mut Effects<'_>, tx: &mut Tx, story: &mut Story) -> Re
     } = story;
     let before = before.as_ref().map(|before| &before.record);
     let record = &after.record;
+    let pact = refunds::pact_of(key, record);
+    let moved_by = payments.iter().map(|payment| payment.id.as_str());
+    let moved_by = moved_by.chain([pact.as_str()]).map(|id| (None, id));
+    effects.causes.follow(moved_by);
     for change in changes(before, record) {
         let (kind, body) = told(change, record);
         effects.event(key, events_at, kind, body);

@@ -90,8 +90,36 @@ fn told_by(event: &Event) -> What {
     }
 }
 
+/// What a job is about: what follows from it, follows by one of these.
+fn note(effects: &mut Effects<'_>, job: &Job, what: &What) {
+    let (id, pact) = match what {
+        What::Payment(id, record) => (id, record.pact_id.as_ref()),
+        What::Session(id, record, _) => {
+            let payment = record.payment_intent.as_ref();
+            if let Some(payment) = payment {
+                effects.causes.note(None, &payment.value, job);
+            }
+            (id, record.pact_id.as_ref())
+        }
+        What::Subscription(id, record) => (id, record.pact_id.as_ref()),
+        What::Link(pact) => (pact, None),
+        What::Nothing => return,
+    };
+    effects.causes.note(None, id, job);
+    if let Some(pact) = pact {
+        effects.causes.note(None, &pact.value, job);
+    }
+}
+
 /// What the deliveries tell, without the personal part of those who are erased.
-async fn heeded(effects: &Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task)]) -> Result<Vec<What>> {
+async fn heeded(
+    effects: &mut Effects<'_>,
+    tx: &mut Tx,
+    tasks: &[(&Job, &Task)],
+) -> Result<Vec<What>> {
+    for (job, task) in tasks {
+        note(effects, job, &task.what);
+    }
     let ours = tasks.iter().filter(|(_, task)| task.about.is_none());
     let mut heeded: Vec<What> = ours.map(|(_, task)| task.what.clone()).collect();
     let told: Vec<_> = tasks

@@ -11,7 +11,7 @@ use lapin::options::{
     BasicAckOptions, BasicConsumeOptions, BasicPublishOptions, BasicQosOptions, QueueBindOptions,
     QueueDeclareOptions,
 };
-use lapin::types::FieldTable;
+use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Confirmation, Connection, Consumer};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -58,12 +58,18 @@ impl RabbitMq {
 }
 
 async fn send(channel: &Channel, exchange: &str, event: &Envelope) -> Result<Confirmation> {
-    let properties = BasicProperties::default()
+    let mut properties = BasicProperties::default()
         .with_content_type("application/json".into())
         .with_delivery_mode(2)
         .with_message_id(event.id.to_string().into())
         .with_type(event.kind.as_str().into())
         .with_timestamp(u64::try_from(event.created_at.unix_seconds()).unwrap_or(0));
+    if let Some(context) = event.traceparent {
+        let mut headers = FieldTable::default();
+        let value = AMQPValue::LongString(context.to_string().into());
+        headers.insert("traceparent".into(), value);
+        properties = properties.with_headers(headers);
+    }
     let body = serde_json::to_vec(event).context("an event as JSON")?;
     let key = routing_key(&event.kind);
     let options = BasicPublishOptions::default();
