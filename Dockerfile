@@ -26,5 +26,5 @@ USER 10001:10001
 # Relative paths of the settings, such as the default database data/waybill.db, are below this folder.
 WORKDIR /var/lib/waybill
 ENV LISTEN_ADDR=0.0.0.0:8000
-EXPOSE 8000
+EXPOSE 8000 9100
 CMD ["waybill"]

@@ -1,7 +1,12 @@
 //! `/livez`, `/readyz`, `/metrics`.
 
-use crate::support::backend::is_distributed;
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+use crate::support::backend::{Backend, is_distributed};
 use crate::support::delivery::order;
+use crate::support::process::{Process, command, free_port, is_ready, output, settings};
 use crate::support::proxy;
 use crate::support::{eventually, service};
 
@@ -15,10 +20,10 @@ async fn a_running_service_is_alive_and_ready() {
     );
     let ready = service.get("/readyz").send().await.unwrap();
     assert_eq!(ready.status(), 200);
-    let body: serde_json::Value = ready.json().await.unwrap();
+    let body: Value = ready.json().await.unwrap();
     assert_eq!(
         body,
-        serde_json::json!({"status": "ready", "database": "up", "bus": "up"})
+        json!({"status": "ready", "database": "up", "bus": "up"})
     );
     service.stop().await;
 }
@@ -81,4 +86,92 @@ async fn deliveries_and_refusals_are_counted() {
         assert!(metrics.contains(line), "{line} in\n{metrics}");
     }
     service.stop().await;
+}
+
+/// The settings of a worker that listens on `port`.
+fn worker_settings(backend: &Backend, port: u16) -> Vec<(String, String)> {
+    let mut settings = settings(backend, free_port());
+    settings.push(("WORKER_LISTEN_ADDR".into(), format!("127.0.0.1:{port}")));
+    settings
+}
+
+fn run(name: &str, arguments: &[&str], settings: &[(String, String)]) -> Output {
+    let settings: Vec<(&str, &str)> = settings
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect();
+    let mut command: Command = command(name, &settings);
+    command.args(arguments);
+    output(command)
+}
+
+async fn asked(port: u16, path: &str) -> (u16, Value) {
+    let url = format!("http://127.0.0.1:{port}{path}");
+    let answer = reqwest::get(url).await.unwrap();
+    (answer.status().as_u16(), answer.json().await.unwrap())
+}
+
+#[tokio::test]
+async fn a_worker_answers_health_checks_where_it_is_told_to() {
+    let backend = Backend::create().await;
+    let port = free_port();
+    let settings = worker_settings(&backend, port);
+    let alone = run("waybill", &["health", "--worker"], &settings);
+    assert_eq!(alone.status.code(), Some(1), "nobody is there yet");
+    let mut worker = Process::start("waybill-orders", &[], &settings);
+    is_ready(port).await;
+    let ready = json!({"status": "ready", "database": "up", "bus": "up", "loop": "up"});
+    assert_eq!(asked(port, "/readyz").await, (200, ready));
+    assert_eq!(asked(port, "/livez").await, (200, json!({"status": "ok"})));
+    assert_eq!(
+        asked(port, "/api/commerce/orders/1").await,
+        (404, json!({"detail": "Not found"}))
+    );
+    let healthy = run("waybill", &["health", "--worker"], &settings);
+    assert_eq!(healthy.status.code(), Some(0), "{healthy:?}");
+
+    let second = run("waybill-orders", &[], &settings);
+    assert_eq!(second.status.code(), Some(1));
+    let told = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert!(
+        told.contains("WORKER_LISTEN_ADDR") && told.contains("port of its own"),
+        "{told}"
+    );
+    assert!(worker.terminate().await.success());
+}
+
+#[tokio::test]
+async fn a_worker_without_its_broker_is_alive_and_not_ready() {
+    if !is_distributed() {
+        return;
+    }
+    let (backend, broker) = proxy::to_broker().await;
+    let port = free_port();
+    let mut settings = worker_settings(&backend, port);
+    settings.retain(|(name, _)| name != "AMQP_URL");
+    settings.push(("AMQP_URL".into(), broker.url.clone()));
+    let mut worker = Process::start("waybill-payments", &[], &settings);
+    is_ready(port).await;
+    broker.kill();
+    eventually("readyz says what is missing", async || {
+        let missing = json!({
+            "status": "unavailable", "database": "up", "bus": "down", "loop": "up"
+        });
+        asked(port, "/readyz").await == (503, missing)
+    })
+    .await;
+    assert_eq!(asked(port, "/livez").await.0, 200, "a start would not help");
+    let metrics = reqwest::get(format!("http://127.0.0.1:{port}/metrics"))
+        .await
+        .unwrap();
+    assert!(
+        metrics
+            .text()
+            .await
+            .unwrap()
+            .contains("\nwaybill_broker_up 0\n")
+    );
+    broker.restore();
+    is_ready(port).await;
+    assert!(worker.terminate().await.success());
 }
