@@ -67,7 +67,8 @@ pub async fn attach(State(app): State<Arc<App>>, mut request: Request, next: Nex
     let span = if request.uri().path().starts_with(WEBHOOKS) {
         tracing::Span::none()
     } else {
-        tracing::info_span!("request", request_id = text, trace_id = %context.trace_id())
+        // Of the highest level: it is there whatever RUST_LOG leaves of the lines.
+        tracing::error_span!("request", request_id = text, trace_id = %context.trace_id())
     };
     request.extensions_mut().insert(id);
     let answered = next.run(request).instrument(span);

@@ -33,7 +33,7 @@ use tracing::Instrument;
 use crate::Worker;
 use crate::failure::{Failure, Held, Unfinished, outage};
 use crate::handlers::{self, Answer, Ring};
-use crate::run::{JOB_DEADLINE, PANICKED, finished, took};
+use crate::run::{JOB_DEADLINE, PANICKED, finished, span, took};
 
 /// Longer than any call runs.
 const LEASE: Duration = Duration::from_secs(35);
@@ -174,11 +174,7 @@ impl Worker {
     fn begin(self: &Arc<Self>, job: Job, runs: i64, room: Option<OwnedSemaphorePermit>) {
         let worker = self.clone();
         let context = job.context();
-        // Its lines, and those of whatever it asks, name the delivery that it follows from.
-        let span = tracing::info_span!(
-            "call", job = %job.id, kind = job.kind, request_id = %job.request_id(),
-            trace_id = %context.trace_id()
-        );
+        let span = span(&job);
         let call = async move {
             worker.call(&job, runs).await;
             drop(room);

@@ -13,6 +13,7 @@ use common::store::jobs;
 use common::task;
 use futures_util::FutureExt;
 use tokio::time::{Instant, timeout};
+use tracing::{Instrument, Span};
 
 use crate::Worker;
 use crate::failure::{Failure, outage};
@@ -78,6 +79,7 @@ impl Worker {
             let mut prepared = Vec::with_capacity(jobs.len());
             let mut failed = Vec::new();
             for job in jobs {
+                let _in_span = span(&job).entered();
                 let run = AssertUnwindSafe(|| handlers::prepare(&parts, &job));
                 match std::panic::catch_unwind(run) {
                     Ok(Ok(task)) => prepared.push(Prepared { job, task }),
@@ -177,7 +179,8 @@ impl Worker {
         let mut rings = Vec::new();
         for prepared in prepared {
             tx.savepoint().await?;
-            match self.run_one(&mut tx, prepared).await? {
+            let run = self.run_one(&mut tx, prepared);
+            match run.instrument(span(&prepared.job)).await? {
                 Ok(more) => {
                     tx.release_savepoint().await?;
                     rings.extend(more);
@@ -271,6 +274,7 @@ impl Worker {
                 }
             }
         };
+        let run = run.instrument(span(&prepared.job));
         match self.guarded(&prepared.job.kind, run).await? {
             Outcome::Done => {
                 finished([&prepared.job]);
@@ -380,6 +384,15 @@ impl Worker {
 
 fn jobs_of(prepared: Vec<Prepared>) -> Vec<Job> {
     prepared.into_iter().map(|prepared| prepared.job).collect()
+}
+
+/// What is logged within it, a panic too, names the job and the delivery that it follows from.
+pub(crate) fn span(job: &Job) -> Span {
+    // Of the highest level: it is there whatever RUST_LOG leaves of the lines.
+    tracing::error_span!(
+        "job", job = %job.id, kind = job.kind, request_id = %job.request_id(),
+        trace_id = %job.context().trace_id()
+    )
 }
 
 /// A message is of one kind.

@@ -342,7 +342,7 @@ async fn what_is_scraped_after_real_traffic_is_what_the_table_says() {
     traffic(product.ingress).await;
     let orders = *product.workers.first().unwrap_or(&product.ingress);
     let payments = *product.workers.get(1).unwrap_or(&product.ingress);
-    let soon = Duration::from_secs(60);
+    let soon = Duration::from_mins(1);
     within(
         soon,
         "the calls were made and the broken one is dead",

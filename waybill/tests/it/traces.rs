@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use crate::support::backend::{Backend, is_distributed};
 use crate::support::delivery::{Delivery, order};
+use crate::support::order::{body, captured, deliver, told};
 use crate::support::process::{Process, command, free_port, is_ready, output, settings};
 use crate::support::{eventually, service};
 
@@ -377,6 +378,43 @@ async fn deliveries_of_one_message_keep_their_traces() {
             traceparent.contains(&format!("{:016x}", job.as_u64_pair().1)),
             "its job's span"
         );
+    }
+    service.stop().await;
+}
+
+/// The payments come with one message, and each moves another order.
+#[tokio::test]
+async fn a_payment_hands_its_trace_to_the_order_that_it_pays() {
+    let mut before = service().start().await;
+    for id in 1..=10 {
+        let mut unpaid = body(id, 1, "pending");
+        unpaid["total_price"] = "10.00".into();
+        unpaid["total_outstanding"] = "10.00".into();
+        deliver(&before, &told("orders/create", &unpaid)).await;
+    }
+    before.halt().await;
+    let backend = before.backend.clone();
+    let mut service = service().without_workers().start_on(backend).await;
+    let now = service.clock().now();
+    for id in 1..=10 {
+        let traceparent = format!("00-{:032x}-b7ad6b7169203331-00", 0xdef0 + id);
+        let payment = captured(now, id, &id.to_string()).header("traceparent", traceparent);
+        assert_eq!(service.answer(&payment).await.0, 200);
+    }
+    service.start_workers();
+    service.settled().await;
+    let rows = service
+        .db()
+        .query("select object_id, traceparent from events where kind = 'order.paid'")
+        .fetch_all()
+        .await
+        .unwrap();
+    assert_eq!(rows.len(), 10);
+    for row in rows {
+        let order: String = row.get("object_id").unwrap();
+        let order: i64 = order.parse().unwrap();
+        let traceparent: String = row.get("traceparent").unwrap();
+        assert_eq!(trace_of(&traceparent), format!("{:032x}", 0xdef0 + order));
     }
     service.stop().await;
 }

@@ -46,7 +46,7 @@ pub fn parse(text: &str) -> BTreeMap<String, Family> {
             };
             let before = families.insert(name.to_owned(), family);
             assert!(before.is_none(), "twice: {line}");
-            current = name.to_owned();
+            name.clone_into(&mut current);
         } else if let Some(rest) = line.strip_prefix("# TYPE ") {
             let (name, kind) = rest.split_once(' ').expect(line);
             assert_eq!(name, current, "TYPE follows HELP: {line}");
