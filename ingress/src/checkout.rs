@@ -32,6 +32,7 @@ use common::store::orders::checkout_key;
 use common::store::orders::records::{self, Entry, Key};
 use common::store::payments;
 use common::store::qr_codes::{self, QrCode};
+use common::trace;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -330,6 +331,7 @@ async fn tell(
         shop: Some(shop.clone()),
         object_id: order_id.to_string(),
         body,
+        traceparent: trace::current(),
     };
     let outlet = Outlet::of(&app.config);
     Ok(events::insert(tx, &[event], outlet, app.clock.now()).await?)

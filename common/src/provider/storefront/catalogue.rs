@@ -141,6 +141,6 @@ impl Storefront {
                 status => Err(self.provider.refused(told(status))),
             }
         };
-        self.provider.patiently(call).await
+        self.provider.patiently("catalogue", call).await
     }
 }
