@@ -209,7 +209,7 @@ async fn when_a_key_was_last_used_is_noted_once_a_minute() {
     let soon = second.plus(Duration::from_secs(59));
     api_keys::note_use(db, id, soon).await.unwrap();
     assert_eq!(noted().await, second.0);
-    let later = second.plus(Duration::from_secs(60));
+    let later = second.plus(Duration::from_mins(1));
     api_keys::note_use(db, id, later).await.unwrap();
     assert_eq!(noted().await, later.0);
     service.stop().await;
