@@ -17,7 +17,7 @@ fn heavy_every_answer_to_generated_requests_is_as_described() {
     let report = tempfile::tempdir().unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/api-test");
     let output = Command::new(script)
-        .args(["--requests", "2500", "--binary"])
+        .args(["--requests", "2000", "--binary"])
         .arg(binary("waybill"))
         .arg("--report")
         .arg(report.path())

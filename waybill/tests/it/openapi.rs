@@ -127,7 +127,17 @@ async fn the_description_is_served_from_memory_and_not_again_to_who_has_it() {
             (304, &etag)
         );
         let other = service.get(path).header(IF_NONE_MATCH, "\"other\"");
-        assert_eq!(other.send().await.unwrap().status(), 200);
+        let other = other.send().await.unwrap();
+        assert_eq!(other.status(), 200);
+        assert_eq!(other.headers()["x-content-type-options"], "nosniff");
+        if path == "/docs" {
+            let policy = other.headers()["content-security-policy"].to_str();
+            let policy = policy.unwrap();
+            assert!(
+                policy.starts_with("default-src 'none'; style-src 'sha256-"),
+                "{policy}"
+            );
+        }
     }
     service.stop().await;
 }

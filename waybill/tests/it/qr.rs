@@ -238,6 +238,11 @@ async fn a_body_that_cannot_be_read_is_told_by_its_place_and_never_by_its_conten
         ("canary", "is not JSON"),
         (r#"{"kind": "canary"#, "is not JSON"),
         (r#"["canary"]"#, "is not a JSON object"),
+        // All fields of the request, in its order.
+        (
+            r#"["custom",null,null,"canary",null,null,null,null,null,null]"#,
+            "is not a JSON object",
+        ),
     ] {
         let (status, _, answer) = post(&service, &key, body.to_owned()).await;
         let detail = answer["detail"].as_str().unwrap();
