@@ -10,6 +10,7 @@ mod keys;
 pub mod link;
 mod mentions;
 mod scrub;
+mod shown;
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -21,6 +22,7 @@ use crate::json::{self, At, Field, Problem, Unreadable};
 pub use self::keys::{Key, Keys, verify};
 pub use self::mentions::{Mentions, created_at};
 pub use self::scrub::scrub;
+pub use self::shown::shown;
 
 /// How long after its delivery a request must be done (spec, Limits).
 pub const PERIOD: Duration = Duration::from_hours(30 * 24);

@@ -1,5 +1,6 @@
 //! The `waybill` command: the whole product in one process, and the operator's tools.
 
+mod age;
 mod commands;
 mod table;
 
@@ -11,8 +12,8 @@ use common::config::Settings;
 use common::process;
 
 use crate::commands::{
-    audit, config, events, health, jobs, keys, ledger, licenses, login, migrate, notifications,
-    orders, orgs, payments, privacy, sandbox, start, trigger,
+    audit, config, dead, events, health, jobs, keys, ledger, licenses, login, migrate,
+    notifications, orders, orgs, payments, privacy, sandbox, start, trigger,
 };
 
 /// Takes signed webhooks from a storefront and a payment provider, keeps every one of them,
@@ -41,6 +42,9 @@ enum Command {
     /// Look at deliveries and other work
     #[command(subcommand)]
     Jobs(jobs::Command),
+    /// Dead letters: what was given up, and running it again
+    #[command(subcommand)]
+    Dead(dead::Command),
     /// Look at orders
     #[command(subcommand)]
     Orders(orders::Command),
@@ -99,6 +103,7 @@ async fn dispatch(arguments: Arguments) -> Result<()> {
         Some(Command::Serve) => start::serve(settings).await,
         Some(Command::Trigger(trigger)) => trigger::run(settings, trigger).await,
         Some(Command::Jobs(command)) => jobs::run(settings, command).await,
+        Some(Command::Dead(command)) => dead::run(settings, command).await,
         Some(Command::Orders(command)) => orders::run(settings, command).await,
         Some(Command::Payments(command)) => payments::run(settings, command).await,
         Some(Command::Ledger(command)) => ledger::run(settings, command).await,

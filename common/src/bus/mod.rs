@@ -120,6 +120,14 @@ impl Bus {
         }
     }
 
+    /// Takes away all that [`Bus::bury`] has shown: no job is dead any more.
+    pub async fn forget_dead_letters(&self) -> Result<()> {
+        match self {
+            Bus::RabbitMq(bus) => bus.forget_dead_letters().await,
+            Bus::Local(_) => Ok(()),
+        }
+    }
+
     /// Sends events to whoever has bound a queue to their exchange, all at once: whatever must
     /// arrive in order is sent one after the other.
     pub async fn publish_events(&self, events: &[&Envelope]) -> Published {

@@ -19,7 +19,7 @@ use lapin::message::Delivery;
 use lapin::options::{
     BasicCancelOptions, BasicConsumeOptions, BasicPublishOptions, BasicQosOptions,
     BasicRejectOptions, ConfirmSelectOptions, ExchangeDeclareOptions, QueueBindOptions,
-    QueueDeclareOptions,
+    QueueDeclareOptions, QueuePurgeOptions,
 };
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{
@@ -129,6 +129,24 @@ impl RabbitMq {
                 self.shared.stall();
                 bail!("the broker did not confirm in time")
             }
+        }
+    }
+
+    pub async fn forget_dead_letters(&self) -> Result<()> {
+        let Some(link) = self.shared.link.borrow().clone() else {
+            bail!("the broker is not connected");
+        };
+        let name = self.shared.name("dead");
+        let purged = async {
+            let channel = link.connection.create_channel().await?;
+            let options = QueuePurgeOptions::default();
+            channel.queue_purge(name.as_str().into(), options).await?;
+            let _ = channel.close(200, "done".into()).await;
+            Ok(())
+        };
+        match timeout(CONFIRM_DEADLINE, purged).await {
+            Ok(purged) => purged,
+            Err(_) => bail!("the broker did not answer in time"),
         }
     }
 

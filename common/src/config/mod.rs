@@ -109,6 +109,13 @@ pub struct Config {
     pub development: bool,
 }
 
+/// The broker, and what names there begin with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broker {
+    pub url: String,
+    pub prefix: String,
+}
+
 /// A provider's API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Api {
@@ -218,6 +225,16 @@ impl Config {
         let mut reader = Reader::alone(settings);
         let url = reader.url("PUBLIC_URL");
         url.ok_or(Mistakes(reader.mistakes))
+    }
+
+    /// `AMQP_URL` and `AMQP_PREFIX` alone; `None`: there is no broker.
+    pub fn broker(settings: &Settings) -> Result<Option<Broker>, Mistakes> {
+        let mut reader = Reader::alone(settings);
+        let (url, prefix) = (reader.amqp_url(None), reader.amqp_prefix());
+        if !reader.mistakes.is_empty() {
+            return Err(Mistakes(reader.mistakes));
+        }
+        Ok(url.zip(prefix).map(|(url, prefix)| Broker { url, prefix }))
     }
 
     /// `PRIVACY_KEY`, `PRIVACY_EXPORT_URL` and the like alone.

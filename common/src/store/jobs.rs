@@ -1,6 +1,9 @@
 //! The `jobs` table. Every change of state is a guarded update: a job leaves `ready`
 //! once, whoever else holds its id.
 
+pub mod ended;
+pub mod operate;
+
 use bytes::Bytes;
 
 use crate::clock::Timestamp;
@@ -194,6 +197,49 @@ pub async fn revive(tx: &mut Tx, id: JobId, now: Timestamp) -> Result<bool> {
         )
         .bind(now.0)
         .bind(id)
+        .execute()
+        .await?;
+    Ok(changed == 1)
+}
+
+/// Makes a job that has ended ready again, with all its tries before it, unless it has been run
+/// again since: each time it ended, it is revived once, however many operators say so. `rung_at`
+/// is when it will be rung, by the caller. False: it is no longer as it was seen.
+pub async fn revive_as_seen(
+    tx: &mut Tx,
+    job: &ended::Ended,
+    now: Timestamp,
+    rung_at: Option<Timestamp>,
+) -> Result<bool> {
+    let changed = tx
+        .query(
+            "update jobs
+             set state = 'ready', attempts = 0, crashes = 0, run_at = $1, rung_at = $2,
+                 finished_at = null
+             where id = $3 and state = $4 and finished_at = $5 and discarded_at is null
+               and body is not null",
+        )
+        .bind(now.0)
+        .bind(rung_at.map(|at| at.0))
+        .bind(job.id)
+        .bind(job.state.as_str())
+        .bind(job.finished_at.0)
+        .execute()
+        .await?;
+    Ok(changed == 1)
+}
+
+/// Gives a dead job up for good: it is done, without its body, and is never run again. False:
+/// it is no longer dead, or has died again since it was seen.
+pub async fn discard(tx: &mut Tx, job: &ended::Ended, now: Timestamp) -> Result<bool> {
+    let changed = tx
+        .query(
+            "update jobs set state = 'done', discarded_at = $1, body = null
+             where id = $2 and state = 'dead' and finished_at = $3",
+        )
+        .bind(now.0)
+        .bind(job.id)
+        .bind(job.finished_at.0)
         .execute()
         .await?;
     Ok(changed == 1)
@@ -467,6 +513,8 @@ pub struct Summary {
     pub trace_id: String,
     pub created_at: Timestamp,
     pub finished_at: Option<Timestamp>,
+    /// When an operator gave it up for good.
+    pub discarded_at: Option<Timestamp>,
     pub body_bytes: Option<i64>,
 }
 
@@ -491,6 +539,7 @@ pub(super) fn read_summary(row: &Row) -> Result<Summary> {
         trace: row.get("trace")?,
         created_at: Timestamp(row.get("created_at")?),
         finished_at: row.get::<Option<i64>>("finished_at")?.map(Timestamp),
+        discarded_at: row.get::<Option<i64>>("discarded_at")?.map(Timestamp),
         body_bytes: row.get("body_bytes")?,
     })
 }
@@ -508,7 +557,7 @@ pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Summary>> 
     let rows = db
         .query(
             "select id, queue, kind, source, shop, external_id, object_id, state, attempts,
-                    run_at, last_error, trace, traceparent, created_at, finished_at,
+                    run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
                     cast(length(body) as bigint) as body_bytes
              from jobs
              where ($1 = '' or queue = $1) and ($2 = '' or state = $2) and ($3 = '' or kind = $3)
@@ -528,7 +577,7 @@ pub async fn show(db: &Db, id: JobId) -> Result<Option<Summary>> {
     let row = db
         .query(
             "select id, queue, kind, source, shop, external_id, object_id, state, attempts,
-                    run_at, last_error, trace, traceparent, created_at, finished_at,
+                    run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
                     cast(length(body) as bigint) as body_bytes
              from jobs where id = $1",
         )
@@ -536,6 +585,19 @@ pub async fn show(db: &Db, id: JobId) -> Result<Option<Summary>> {
         .fetch_optional()
         .await?;
     row.as_ref().map(read_summary).transpose()
+}
+
+/// The body of a job that still has one.
+pub async fn body(db: &Db, id: JobId) -> Result<Option<Bytes>> {
+    let row = db
+        .query("select body from jobs where id = $1")
+        .bind(id)
+        .fetch_optional()
+        .await?;
+    let body = row
+        .map(|row| row.get::<Option<Vec<u8>>>("body"))
+        .transpose()?;
+    Ok(body.flatten().map(Bytes::from))
 }
 
 /// How many jobs of a queue are in a state.

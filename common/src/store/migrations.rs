@@ -48,6 +48,11 @@ const ALL: &[(i64, &str, &str)] = &[
         "trace",
         include_str!("../../../migrations/0007_trace.sql"),
     ),
+    (
+        8,
+        "operations",
+        include_str!("../../../migrations/0008_operations.sql"),
+    ),
 ];
 
 /// Applies what is missing. Safe to call from several processes at once.

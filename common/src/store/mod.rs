@@ -53,3 +53,11 @@ fn json(value: &impl Serialize) -> Result<String> {
 fn parsed<T: DeserializeOwned>(json: &str) -> Result<T> {
     serde_json::from_str(json).map_err(|error| Error::Decode(error.into()))
 }
+
+/// For `serde`: what a value is called.
+fn as_text<S: serde::Serializer>(
+    value: &impl std::fmt::Display,
+    serializer: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}

@@ -22,6 +22,7 @@ use serde_json::Value;
 use tokio::time::sleep;
 use uuid::Uuid;
 
+use crate::age;
 use crate::commands::{database, misused};
 use crate::table::{self, Table};
 
@@ -98,18 +99,8 @@ fn since(text: &str) -> Result<Since, String> {
     if let Ok(id) = text.parse() {
         return Ok(Since::After(id));
     }
-    let unit = match text.chars().last() {
-        Some('s') => 1,
-        Some('m') => 60,
-        Some('h') => 3600,
-        Some('d') => 86_400,
-        _ => 0,
-    };
-    let number = text.get(..text.len().saturating_sub(1)).unwrap_or_default();
-    match number.parse::<u32>() {
-        Ok(number) if unit > 0 => Ok(Since::Age(Duration::from_secs(u64::from(number) * unit))),
-        _ => Err("it must be an age like 90s, 10m, 2h or 7d, or the id of an event".to_owned()),
-    }
+    let age = age::parse(text).map(Since::Age);
+    age.map_err(|problem| format!("{problem}, or the id of an event"))
 }
 
 fn pattern(text: &str) -> Result<String, String> {

@@ -1,13 +1,18 @@
-//! `waybill jobs`: deliveries and other work, with their states.
+//! `waybill jobs`: deliveries and other work, with their states, and finished deliveries again.
 
 use anyhow::{Result, bail};
 use common::clock::{Clock, Timestamp};
 use common::config::Settings;
 use common::job::{JobId, Queue, State};
+use common::sql::Db;
+use common::store::jobs::ended;
+use common::store::jobs::operate::Action;
 use common::store::jobs::{self, Filter, Summary};
 use common::store::traces;
 
-use crate::commands::database;
+use crate::age;
+use crate::commands::operation::{Found, How, Operation, nothing_named};
+use crate::commands::{database, dead};
 use crate::table::{self, Table};
 
 #[derive(clap::Subcommand)]
@@ -35,17 +40,74 @@ pub enum Command {
         json: bool,
     },
     /// Show a job: everything but the body, which holds personal data
+    ///
+    /// Of a dead one `waybill dead show` shows the body too, without what is personal.
     Show {
         id: JobId,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Run a dead job again, once what killed it is mended
+    /// Work on finished deliveries again, while their bodies are kept
     ///
-    /// It has all its tries before it again. Running a job twice is harmless: what it has done
-    /// is not done again.
-    Retry { id: JobId },
+    /// For when what Waybill made of them is lost or wrong: after a backup was restored, or a
+    /// handler was mended. What they tell is joined with what is known, so nothing is done twice. Calls that were made, such as refunds and mails, are not
+    /// made again, and privacy requests that were answered stay so. Who was erased meanwhile does
+    /// not come back. Dead jobs: `waybill dead replay`.
+    Replay(Replay),
+    /// Run a dead job again: `waybill dead replay`, under its old name
+    #[command(hide = true)]
+    Retry {
+        id: JobId,
+        #[command(flatten)]
+        how: How,
+    },
+}
+
+#[derive(clap::Args)]
+pub struct Replay {
+    /// The deliveries; without any, those that the filters name
+    ids: Vec<JobId>,
+    /// Only those of a topic or event type; `*` stands for any text: `orders/*`
+    #[arg(long, value_name = "PATTERN")]
+    kind: Option<String>,
+    /// Only those of a shop domain
+    #[arg(long)]
+    shop: Option<String>,
+    /// Only those that arrived then or later: an age like 2h, or a time like 2027-01-31T12:00:00Z
+    #[arg(long, value_name = "AGE|TIME", value_parser = moment)]
+    since: Option<Moment>,
+    /// Only those that arrived before then
+    #[arg(long, value_name = "AGE|TIME", value_parser = moment)]
+    until: Option<Moment>,
+    /// All whose bodies are kept
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    how: How,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Moment {
+    Ago(std::time::Duration),
+    At(Timestamp),
+}
+
+impl Moment {
+    fn before(self, now: Timestamp) -> Timestamp {
+        match self {
+            Moment::Ago(age) => now.minus(age),
+            Moment::At(at) => at,
+        }
+    }
+}
+
+fn moment(text: &str) -> Result<Moment, String> {
+    if let Ok(at) = text.parse() {
+        return Ok(Moment::At(at));
+    }
+    let ago = age::parse(text).map(Moment::Ago);
+    ago.map_err(|problem| format!("{problem}, or a time like 2027-01-31T12:00:00Z"))
 }
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
@@ -74,31 +136,66 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
             }
             table::print(&list(&jobs, Clock::system().now()))
         }
-        Command::Retry { id } => {
-            let mut tx = db.begin().await?;
-            let revived = jobs::revive(&mut tx, id, Clock::system().now()).await?;
-            tx.commit().await?;
-            let job = jobs::show(&db, id).await?;
+        Command::Replay(replay) => {
+            let done = again(settings, &db, &replay).await;
             db.close().await;
-            match job {
-                Some(_) if revived => table::print(&format!(
-                    "Job {id} is ready; a worker takes it within seconds.\n\
-                     See what becomes of it: waybill jobs show {id}\n"
-                )),
-                Some(job) => bail!("job {id} is {}; only a dead one is run again", job.state),
-                None => bail!("there is no job {id} here"),
-            }
+            done
+        }
+        Command::Retry { id, how } => {
+            let done = dead::replay_one(settings, &db, id, &how).await;
+            db.close().await;
+            done
         }
         Command::Show { id, json } => {
             let job = jobs::show(&db, id).await?;
             db.close().await;
             match job {
-                None => bail!("there is no job {id} here"),
+                None => bail!("{}", dead::unknown(id)),
                 Some(job) if json => table::print_json(&job),
                 Some(job) => table::print(&describe(&job)),
             }
         }
     }
+}
+
+async fn again(settings: &Settings, db: &Db, replay: &Replay) -> Result<()> {
+    let Replay {
+        ids,
+        kind,
+        shop,
+        since,
+        until,
+        all,
+        how,
+    } = replay;
+    let is_filtered = kind.is_some() || shop.is_some() || since.is_some() || until.is_some();
+    nothing_named(ids, *all || is_filtered)?;
+    let found = if ids.is_empty() {
+        let now = Clock::system().now();
+        let any = ended::Filter::default();
+        let filter = ended::Filter {
+            kind: kind.clone().unwrap_or_default(),
+            shop: shop.clone().unwrap_or_default().to_ascii_lowercase(),
+            arrived_from: since.map_or(any.arrived_from, |it| it.before(now)),
+            arrived_until: until.map_or(any.arrived_until, |it| it.before(now)),
+            ..any
+        };
+        let jobs = ended::done(db, &filter).await?;
+        Found {
+            is_named: false,
+            jobs,
+            missing: Vec::new(),
+        }
+    } else {
+        dead::named(db, ids, State::Done).await?
+    };
+    let operation = Operation {
+        settings,
+        db,
+        action: Action::Replay,
+        how,
+    };
+    operation.run(found).await
 }
 
 fn list(jobs: &[Summary], now: Timestamp) -> String {
@@ -118,10 +215,10 @@ fn list(jobs: &[Summary], now: Timestamp) -> String {
     for job in jobs {
         rows.row([
             job.id.to_string(),
-            age(now, job.created_at),
+            age::told(now, job.created_at),
             job.queue.clone(),
             job.kind.clone(),
-            job.state.clone(),
+            state(job),
             job.attempts.to_string(),
             job.shop.clone().unwrap_or_else(|| "-".to_owned()),
             job.last_error.clone().unwrap_or_default(),
@@ -130,13 +227,11 @@ fn list(jobs: &[Summary], now: Timestamp) -> String {
     rows.render()
 }
 
-fn age(now: Timestamp, then: Timestamp) -> String {
-    let seconds = now.since(then).as_secs();
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3600 => format!("{}m", seconds / 60),
-        3600..86_400 => format!("{}h", seconds / 3600),
-        _ => format!("{}d", seconds / 86_400),
+/// The state, as people are told it.
+fn state(job: &Summary) -> String {
+    match job.discarded_at {
+        Some(_) => "discarded".to_owned(),
+        None => job.state.clone(),
     }
 }
 
@@ -146,7 +241,7 @@ pub fn describe(job: &Summary) -> String {
     let mut facts = Table::new(["job", &job.id.to_string()]);
     facts.row(["kind".into(), job.kind.clone()]);
     facts.row(["queue".into(), job.queue.clone()]);
-    facts.row(["state".into(), job.state.clone()]);
+    facts.row(["state".into(), state(job)]);
     facts.row(["source".into(), job.source.clone()]);
     facts.row(["shop".into(), or_none(job.shop.clone())]);
     facts.row(["delivery id".into(), or_none(job.external_id.clone())]);
@@ -158,6 +253,9 @@ pub fn describe(job: &Summary) -> String {
         "finished".into(),
         or_none(job.finished_at.map(|at| at.to_string())),
     ]);
+    if let Some(at) = job.discarded_at {
+        facts.row(["discarded".into(), at.to_string()]);
+    }
     facts.row(["failed runs".into(), job.attempts.to_string()]);
     facts.row(["last error".into(), or_none(job.last_error.clone())]);
     facts.row([

@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod config;
+pub mod dead;
 pub mod events;
 pub mod health;
 pub mod jobs;
@@ -11,6 +12,8 @@ pub mod licenses;
 pub mod login;
 pub mod migrate;
 pub mod notifications;
+pub mod operation;
+pub mod operator;
 pub mod orders;
 pub mod orgs;
 pub mod payments;

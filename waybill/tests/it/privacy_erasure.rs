@@ -26,7 +26,7 @@ fn redact(customer: &Value, orders: &[i64]) -> Delivery {
 }
 
 /// The columns in which this text is found.
-async fn places(service: &Service, text: &str) -> Vec<String> {
+pub async fn places(service: &Service, text: &str) -> Vec<String> {
     let sql = if is_distributed() {
         "select cast(table_name as text) as name, cast(column_name as text) as field,
                 case when data_type = 'bytea' then 1 else 0 end as is_bytes

@@ -77,7 +77,7 @@ fn too_late(state: State) -> &'static str {
 pub async fn retry(db: &Db, by: By<'_>, id: Uuid) -> Result<(), Refused> {
     let entry = find(db, id).await?.ok_or(Refused::Unknown)?;
     let mut tx = db.begin().await?;
-    // False: `waybill jobs retry` was first, and only the ledger is behind.
+    // False: `waybill dead replay` was first, and only the ledger is behind.
     jobs::revive(&mut tx, id, by.now).await?;
     if !set_state(&mut tx, id, &[State::Failed], State::Received, by.now).await? {
         let state = state(&mut tx, id).await?.ok_or(Refused::Unknown)?;

@@ -6,6 +6,7 @@ pub mod canary;
 pub mod delivery;
 pub mod login;
 pub mod object_store;
+pub mod operator;
 pub mod order;
 pub mod payment;
 pub mod process;

@@ -1,0 +1,27 @@
+//! Ages as people write and read them: `90s`, `10m`, `2h`, `7d`.
+
+use std::time::Duration;
+
+use common::clock::Timestamp;
+
+const UNITS: [(char, u64); 4] = [('s', 1), ('m', 60), ('h', 3600), ('d', 86_400)];
+
+pub fn parse(text: &str) -> Result<Duration, String> {
+    let unit = UNITS.iter().find(|(unit, _)| text.ends_with(*unit));
+    let number = text.get(..text.len().saturating_sub(1)).unwrap_or_default();
+    match (number.parse::<u32>(), unit) {
+        (Ok(number), Some((_, seconds))) => Ok(Duration::from_secs(u64::from(number) * seconds)),
+        _ => Err("it must be an age like 90s, 10m, 2h or 7d".to_owned()),
+    }
+}
+
+/// How long ago that was, in the largest unit that fits.
+pub fn told(now: Timestamp, then: Timestamp) -> String {
+    let seconds = now.since(then).as_secs();
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86_400 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}

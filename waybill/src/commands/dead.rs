@@ -1,0 +1,344 @@
+//! `waybill dead`: jobs that were given up. An operator sees what died of what, mends it, and
+//! lets them run again; what can never be mended is discarded, and the audit keeps both.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Result, bail};
+use common::clock::{Clock, Timestamp};
+use common::config::Settings;
+use common::job::{JobId, Queue, State};
+use common::privacy::shown;
+use common::sql::Db;
+use common::store::jobs::ended::{self, Ended, Filter, Group};
+use common::store::jobs::operate::{self, Action};
+use common::store::jobs::{self, Summary};
+
+use crate::age;
+use crate::commands::operation::{Found, How, Missing, Operation, missing, nothing_named, to_json};
+use crate::commands::{database, jobs as jobs_command};
+use crate::table::{self, Table};
+
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// What died of what: how many dead jobs, by kind and error
+    Summary {
+        #[command(flatten)]
+        which: Which,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List dead jobs, those first that died last
+    List {
+        #[command(flatten)]
+        which: Which,
+        /// How many
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
+        limit: i64,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a dead job with its body, without anything personal, and what to do about it
+    ///
+    /// Of the body every field is shown, but of values only those that an erasure would leave:
+    /// ids, amounts, times and states.
+    Show {
+        id: JobId,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run dead jobs again, once what killed them is mended
+    ///
+    /// Each has all its tries before it again. Running a job twice is harmless: what it has done
+    /// is not done again. Workers may run meanwhile. Stopped with Ctrl-C and said again, it goes
+    /// on with the rest.
+    Replay(Targets),
+    /// Give dead jobs up for good, when they can never be worked on
+    ///
+    /// They are done then, without their bodies; the job, its last error and who discarded it
+    /// stay. The delivery's id is remembered still, so the provider's next try is a duplicate. A
+    /// job that stands for an open privacy request cannot be discarded.
+    Discard(Targets),
+}
+
+#[derive(clap::Args)]
+pub struct Which {
+    /// Only those of a topic or event type; `*` stands for any text: `orders/*`
+    #[arg(long, value_name = "PATTERN")]
+    kind: Option<String>,
+    /// Only those of a queue: orders, payments, privacy
+    #[arg(long)]
+    queue: Option<Queue>,
+    /// Only those of a shop domain
+    #[arg(long)]
+    shop: Option<String>,
+    /// Only those whose last error has this text in it
+    #[arg(long, value_name = "TEXT")]
+    error: Option<String>,
+    /// Only those that died longer ago than this: 90s, 10m, 2h, 7d
+    #[arg(long, value_name = "AGE", value_parser = age::parse)]
+    older_than: Option<std::time::Duration>,
+    /// Only those that died since so long ago
+    #[arg(long, value_name = "AGE", value_parser = age::parse)]
+    newer_than: Option<std::time::Duration>,
+}
+
+#[derive(clap::Args)]
+pub struct Targets {
+    /// The jobs; without any, those that the filters name
+    ids: Vec<JobId>,
+    #[command(flatten)]
+    which: Which,
+    /// All that are dead
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    how: How,
+}
+
+impl Which {
+    fn is_any(&self) -> bool {
+        self.kind.is_none()
+            && self.queue.is_none()
+            && self.shop.is_none()
+            && self.error.is_none()
+            && self.older_than.is_none()
+            && self.newer_than.is_none()
+    }
+
+    fn filter(&self, now: Timestamp) -> Filter {
+        let mut filter = Filter {
+            queue: self.queue,
+            kind: self.kind.clone().unwrap_or_default(),
+            shop: self.shop.clone().unwrap_or_default().to_ascii_lowercase(),
+            error: self.error.clone().unwrap_or_default(),
+            ..Filter::default()
+        };
+        if let Some(age) = self.older_than {
+            filter.until = now.minus(age);
+        }
+        if let Some(age) = self.newer_than {
+            filter.from = now.minus(age);
+        }
+        filter
+    }
+}
+
+pub async fn run(settings: &Settings, command: Command) -> Result<()> {
+    let db = database(settings).await?;
+    let done = with_database(settings, &db, command).await;
+    db.close().await;
+    done
+}
+
+async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result<()> {
+    let now = Clock::system().now();
+    match command {
+        Command::Summary { which, json } => {
+            let groups = ended::groups(db, &which.filter(now)).await?;
+            if json {
+                return table::print_json(&groups);
+            }
+            table::print(&summary(&groups, now))
+        }
+        Command::List { which, limit, json } => {
+            let jobs = ended::newest_dead(db, &which.filter(now), limit).await?;
+            if json {
+                return table::print_json(&jobs);
+            }
+            table::print(&list(&jobs, now))
+        }
+        Command::Show { id, json } => show(db, id, json).await,
+        Command::Replay(targets) => act(settings, db, Action::Replay, &targets).await,
+        Command::Discard(targets) => act(settings, db, Action::Discard, &targets).await,
+    }
+}
+
+/// One dead job again, for `waybill jobs retry`.
+pub async fn replay_one(settings: &Settings, db: &Db, id: JobId, how: &How) -> Result<()> {
+    let operation = Operation {
+        settings,
+        db,
+        action: Action::Replay,
+        how,
+    };
+    operation.run(named(db, &[id], State::Dead).await?).await
+}
+
+async fn act(settings: &Settings, db: &Db, action: Action, targets: &Targets) -> Result<()> {
+    let Targets {
+        ids,
+        which,
+        all,
+        how,
+    } = targets;
+    nothing_named(ids, *all || !which.is_any())?;
+    let found = if ids.is_empty() {
+        let jobs = ended::dead(db, &which.filter(Clock::system().now())).await?;
+        Found {
+            is_named: false,
+            jobs,
+            missing: Vec::new(),
+        }
+    } else {
+        named(db, ids, State::Dead).await?
+    };
+    let operation = Operation {
+        settings,
+        db,
+        action,
+        how,
+    };
+    operation.run(found).await
+}
+
+/// Jobs by their ids, as far as they have ended in this state, sorted.
+pub async fn named(db: &Db, ids: &[JobId], state: State) -> Result<Found> {
+    let mut found = Found {
+        is_named: true,
+        jobs: Vec::new(),
+        missing: Vec::new(),
+    };
+    for id in BTreeSet::from_iter(ids.iter().copied()) {
+        match jobs::show(db, id).await? {
+            None => found.missing.push(missing(id, unknown(id))),
+            Some(job) => match as_ended(&job, state) {
+                Ok(job) => found.jobs.push(job),
+                Err(problem) => found.missing.push(problem),
+            },
+        }
+    }
+    Ok(found)
+}
+
+fn as_ended(job: &Summary, wanted: State) -> Result<Ended, Missing> {
+    let id = job.id;
+    let (Ok(state), Ok(queue)) = (job.state.parse::<State>(), job.queue.parse::<Queue>()) else {
+        return Err(missing(id, format!("job {id} is of another version")));
+    };
+    let instead = match (state, wanted) {
+        _ if job.discarded_at.is_some() => "was discarded, and is never run again",
+        (State::Ready, _) => "is ready: it waits for its turn, and its tries are not used up",
+        (State::Done, State::Dead) => {
+            "is done; only a dead one is meant here. A finished delivery is run again with \
+             `waybill jobs replay`"
+        }
+        (State::Dead, State::Done) => "is dead; `waybill dead replay` runs it again",
+        (State::Done, _) if job.body_bytes.is_none() && queue != Queue::Privacy => {
+            "has no body any more: bodies of finished jobs are kept for JOB_RETENTION_DAYS. Let \
+             the provider send the delivery again"
+        }
+        _ => {
+            return Ok(Ended {
+                id,
+                queue,
+                kind: job.kind.clone(),
+                source: job.source.clone(),
+                shop: job.shop.clone(),
+                state,
+                finished_at: job.finished_at.unwrap_or(job.created_at),
+            });
+        }
+    };
+    Err(missing(id, format!("job {id} {instead}")))
+}
+
+pub fn unknown(id: JobId) -> String {
+    format!("there is no job {id} here; `waybill jobs list` and `waybill dead list` show some")
+}
+
+async fn show(db: &Db, id: JobId, json: bool) -> Result<()> {
+    let Some(job) = jobs::show(db, id).await? else {
+        bail!("{}", unknown(id));
+    };
+    if job.state != State::Dead.as_str() {
+        bail!(
+            "job {id} is {}, not dead: waybill jobs show {id}",
+            job.state
+        );
+    }
+    let body = jobs::body(db, id).await?.unwrap_or_default();
+    let body = shown(&job.kind, job.source == "internal", &body);
+    if json {
+        return table::print_json(&to_json(&job, body)?);
+    }
+    let is_duty = match as_ended(&job, State::Dead) {
+        Ok(ended) => !operate::duties(db, &[ended]).await?.is_empty(),
+        Err(_) => false,
+    };
+    let next = if is_duty {
+        format!(
+            "It stands for a privacy request, which must be answered. Mend what is wrong, then:\n\n  \
+             waybill privacy show {id}\n  waybill privacy retry {id}\n"
+        )
+    } else {
+        format!(
+            "Mend what it died of, then run it again, or give it up for good:\n\n  \
+             waybill dead replay {id}\n  waybill dead discard {id}\n"
+        )
+    };
+    table::print(&format!(
+        "{}\n{}\n\n{next}",
+        jobs_command::describe(&job),
+        serde_json::to_string_pretty(&body)?
+    ))
+}
+
+fn summary(groups: &[Group], now: Timestamp) -> String {
+    if groups.is_empty() {
+        return "No dead jobs.\n".to_owned();
+    }
+    let mut rows = Table::new(["JOBS", "KIND", "FIRST", "LAST", "ERROR"]);
+    for group in groups {
+        rows.row([
+            format!("{:>4}", group.jobs),
+            group.kind.clone(),
+            age::told(now, group.first),
+            age::told(now, group.last),
+            or_none(&group.error),
+        ]);
+    }
+    let jobs: i64 = groups.iter().map(|group| group.jobs).sum();
+    let example = groups.first().map_or("", |group| group.kind.as_str());
+    format!(
+        "{}\n{jobs} dead in all. Which they are, and once it is mended:\n\n  \
+         waybill dead list --kind {example}\n  waybill dead replay --kind {example} --dry-run\n",
+        rows.render()
+    )
+}
+
+fn list(jobs: &[Summary], now: Timestamp) -> String {
+    if jobs.is_empty() {
+        return "No dead jobs.\n".to_owned();
+    }
+    let mut rows = Table::new([
+        "JOB",
+        "DIED",
+        "KIND",
+        "TRIES",
+        "SHOP",
+        "ABOUT",
+        "LAST ERROR",
+    ]);
+    for job in jobs {
+        rows.row([
+            job.id.to_string(),
+            age::told(now, job.finished_at.unwrap_or(job.created_at)),
+            job.kind.clone(),
+            format!("{:>5}", job.attempts),
+            job.shop.clone().unwrap_or_else(|| "-".to_owned()),
+            job.object_id.clone().unwrap_or_else(|| "-".to_owned()),
+            job.last_error.clone().unwrap_or_default(),
+        ]);
+    }
+    rows.render()
+}
+
+fn or_none(text: &str) -> String {
+    if text.is_empty() {
+        return "-".to_owned();
+    }
+    text.to_owned()
+}

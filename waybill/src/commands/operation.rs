@@ -1,0 +1,490 @@
+//! Doing one thing to many jobs: first how many and which, then, when that is confirmed, batch
+//! by batch at a bounded rate, so that what was mended is not run over by what waited for it.
+//! Stopped in the middle nothing is half done, and said again it does the rest.
+
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use common::bus::{Bus, RING_SIZE};
+use common::clock::Clock;
+use common::config::{Config, Settings};
+use common::job::{JobId, Queue, State};
+use common::shutdown;
+use common::sql::Db;
+use common::store::jobs;
+use common::store::jobs::ended::Ended;
+use common::store::jobs::operate::{self, Action, Refusal};
+use common::store::privacy_requests::By;
+use serde::Serialize;
+use serde_json::json;
+use tokio::time::{Instant, sleep, sleep_until};
+use uuid::Uuid;
+
+use crate::commands::privacy::keys;
+use crate::commands::{misused, operator};
+use crate::table::{self, Table};
+
+/// How long a broker may take to be reached; after it the workers' sweep finds the jobs.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Ids that people are shown; machines get all of them.
+const SHOWN: usize = 10;
+const NOTHING: &str = "No jobs match.\n";
+
+#[derive(clap::Args)]
+pub struct How {
+    /// Only say how many and which; nothing is changed
+    #[arg(long)]
+    dry_run: bool,
+    /// At most so many jobs a second
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    rate: u32,
+    /// Do not ask whether it is meant
+    #[arg(long, short)]
+    yes: bool,
+    /// Who does it, for the audit. Default: the user of this system
+    #[arg(long, value_name = "NAME", value_parser = operator::name)]
+    by: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was asked for, as it was found.
+pub struct Found {
+    /// By their ids, and not by what they have in common.
+    pub is_named: bool,
+    pub jobs: Vec<Ended>,
+    /// Named, and cannot be had.
+    pub missing: Vec<Missing>,
+}
+
+#[derive(Serialize)]
+pub struct Missing {
+    pub id: JobId,
+    pub why: String,
+}
+
+#[derive(Serialize)]
+struct Refused {
+    id: JobId,
+    kind: String,
+    why: &'static str,
+}
+
+/// What came of it.
+#[derive(Serialize)]
+struct Report {
+    /// A refusal is a failure, and not only to be told.
+    #[serde(skip)]
+    is_wanted: bool,
+    action: &'static str,
+    dry_run: bool,
+    /// As in the audit, when it was more than one.
+    operation: Uuid,
+    matched: usize,
+    done: usize,
+    /// Someone else was first.
+    passed_over: usize,
+    refused: Vec<Refused>,
+    missing: Vec<Missing>,
+    /// Stopped before all were done.
+    stopped: bool,
+    /// What it was done to; of a dry run, what it would be done to.
+    ids: Vec<JobId>,
+}
+
+pub struct Operation<'a> {
+    pub settings: &'a Settings,
+    pub db: &'a Db,
+    pub action: Action,
+    pub how: &'a How,
+}
+
+impl Operation<'_> {
+    /// Does it to all that was found, as far as it may be done.
+    pub async fn run(&self, found: Found) -> Result<()> {
+        let Found {
+            is_named,
+            jobs,
+            missing,
+        } = found;
+        let (jobs, refused) = self.admitted(jobs).await?;
+        // Who says `--all` of finished jobs means those that there are to be had.
+        let is_wanted = is_named || self.action == Action::Discard || jobs.is_empty();
+        let mut report = Report {
+            is_wanted,
+            action: self.verb(),
+            dry_run: self.how.dry_run,
+            operation: Clock::system().id(),
+            matched: jobs.len(),
+            done: 0,
+            passed_over: 0,
+            refused,
+            missing,
+            stopped: false,
+            ids: Vec::new(),
+        };
+        if self.how.dry_run {
+            report.ids = jobs.iter().map(|job| job.id).collect();
+            return self.tell(&report, || self.preview(&jobs));
+        }
+        let mut reach = Reach::Unneeded;
+        if !jobs.is_empty() {
+            if jobs.len() > 1 && !self.how.yes {
+                self.confirm(&jobs)?;
+            }
+            let ringer = Ringer::open(self.settings).await?;
+            reach = ringer.reach;
+            let worked = self.work(&jobs, &ringer, &mut report).await;
+            ringer.close(self.db).await;
+            worked?;
+        }
+        self.tell(&report, || self.summary(&report, reach))
+    }
+
+    /// Parts what may be done from what may not.
+    async fn admitted(&self, jobs: Vec<Ended>) -> Result<(Vec<Ended>, Vec<Refused>)> {
+        let duties = match self.action {
+            Action::Discard => operate::duties(self.db, &jobs).await?,
+            Action::Replay => Vec::new(),
+        };
+        let (mut admitted, mut refused) = (Vec::with_capacity(jobs.len()), Vec::new());
+        for job in jobs {
+            let duty = duties.contains(&job.id).then_some(Refusal::Duty);
+            match duty.or_else(|| operate::refusal(&job, self.action)) {
+                None => admitted.push(job),
+                Some(refusal) => refused.push(Refused {
+                    id: job.id,
+                    kind: job.kind,
+                    why: refusal.why(),
+                }),
+            }
+        }
+        Ok((admitted, refused))
+    }
+
+    /// Batch by batch, until all are done or someone presses Ctrl-C.
+    async fn work(&self, jobs: &[Ended], ringer: &Ringer, report: &mut Report) -> Result<()> {
+        let clock = Clock::system();
+        let keys = keys(self.settings, self.db).await?;
+        let actor = operator::actor(self.how.by.as_deref());
+        let stop = shutdown::on_signal()?;
+        let rate = usize::try_from(self.how.rate)?;
+        let begun = Instant::now();
+        // Four batches a second, so that Ctrl-C is heard and the rate is even.
+        for batch in jobs.chunks(rate.div_ceil(4).clamp(1, RING_SIZE)) {
+            if stop.is_cancelled() {
+                report.stopped = true;
+                break;
+            }
+            let by = By {
+                keys: &keys,
+                actor: &actor,
+                now: clock.now(),
+            };
+            let operation = report.operation;
+            let taken = operate::carry_out(
+                self.db,
+                by,
+                self.action,
+                operation,
+                batch,
+                ringer.is_reached(),
+            );
+            let taken = taken.await?;
+            report.done += taken.len();
+            report.passed_over += batch.len() - taken.len();
+            report.ids.extend(taken.iter().map(|job| job.id));
+            if self.action == Action::Replay {
+                ringer.ring(self.db, &taken).await?;
+            }
+            let worked = report.done + report.passed_over;
+            self.progress(worked, jobs.len());
+            if worked < jobs.len() {
+                let worked = u32::try_from(worked)?;
+                let due = Duration::from_secs(1) * worked / self.how.rate;
+                tokio::select! {
+                    () = sleep_until(begun + due) => {}
+                    () = stop.cancelled() => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn confirm(&self, jobs: &[Ended]) -> Result<()> {
+        let what = format!("{} {} jobs", self.verb(), jobs.len());
+        if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+            return Err(misused(format!(
+                "to {what} it must be asked for with --yes, because nobody is here to confirm \
+                 it; --dry-run says which they are"
+            )));
+        }
+        let end = match self.action {
+            Action::Replay => "",
+            Action::Discard => " for good",
+        };
+        eprint!("{}\nReally {what}{end}? [y/N] ", by_kind(jobs));
+        io::stderr().flush()?;
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer)?;
+        if !["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()) {
+            bail!("nothing was changed");
+        }
+        Ok(())
+    }
+
+    fn progress(&self, worked: usize, all: usize) {
+        if io::stderr().is_terminal() && !self.how.json && all > RING_SIZE {
+            let end = if worked == all { "\n" } else { "" };
+            eprint!("\r{}: {worked} of {all}{end}", self.past());
+        }
+    }
+
+    /// Prints the report, and fails when not everything that was asked for was done.
+    fn tell(&self, report: &Report, text: impl Fn() -> String) -> Result<()> {
+        if self.how.json {
+            table::print_json(report)?;
+        } else {
+            table::print(&text())?;
+        }
+        let refusals = self.refusals(&report.refused);
+        let mut problems: Vec<String> = report.missing.iter().map(|it| it.why.clone()).collect();
+        if report.is_wanted {
+            problems.extend(refusals);
+        } else if !self.how.json {
+            for refusal in refusals {
+                table::print(&format!("{refusal}\n"))?;
+            }
+        }
+        if report.stopped {
+            problems.push(format!(
+                "stopped after {} of {}; said again, it goes on with the rest",
+                report.done + report.passed_over,
+                report.matched
+            ));
+        }
+        if !problems.is_empty() {
+            bail!("{}", problems.join("\n"));
+        }
+        Ok(())
+    }
+
+    /// Why jobs stay as they are, a line for each reason.
+    fn refusals(&self, refused: &[Refused]) -> Vec<String> {
+        let mut reasons: BTreeMap<&str, Vec<&Refused>> = BTreeMap::new();
+        for refused in refused {
+            reasons.entry(refused.why).or_default().push(refused);
+        }
+        let told = reasons.into_iter().map(|(why, refused)| {
+            let which = match refused.as_slice() {
+                [one] => format!("job {} ({})", one.id, one.kind),
+                many => format!("{} jobs ({}, ..)", many.len(), many[0].kind),
+            };
+            format!("{which} cannot be {}ed: {why}", self.verb())
+        });
+        told.collect()
+    }
+
+    fn preview(&self, jobs: &[Ended]) -> String {
+        if jobs.is_empty() {
+            return NOTHING.to_owned();
+        }
+        let mut text = by_kind(jobs);
+        text.push('\n');
+        for job in jobs.iter().take(SHOWN) {
+            text.push_str(&format!("{}\n", job.id));
+        }
+        if jobs.len() > SHOWN {
+            text.push_str(&format!(
+                ".. and {} more; --json prints all\n",
+                jobs.len() - SHOWN
+            ));
+        }
+        let jobs = match jobs.len() {
+            1 => "1 job".to_owned(),
+            many => format!("{many} jobs"),
+        };
+        text.push_str(&format!(
+            "\n{jobs} to {}. Nothing was changed.\n",
+            self.verb()
+        ));
+        text
+    }
+
+    fn summary(&self, report: &Report, reach: Reach) -> String {
+        let done = match (self.action, report.ids.as_slice()) {
+            (_, []) if report.matched == 0 => NOTHING.to_owned(),
+            (_, []) => "Nothing was changed.\n".to_owned(),
+            (Action::Replay, [id]) => format!(
+                "Job {id} is ready; {}.\nSee what becomes of it: waybill jobs show {id}\n",
+                reach.told()
+            ),
+            (Action::Replay, ids) => format!(
+                "{} jobs are ready; {}.\nSee what becomes of them: waybill dead summary\n",
+                ids.len(),
+                reach.told()
+            ),
+            (Action::Discard, [id]) => {
+                format!("Job {id} is discarded: it is never run again, and its body is gone.\n")
+            }
+            (Action::Discard, ids) => format!(
+                "{} jobs are discarded: they are never run again, and their bodies are gone.\n",
+                ids.len()
+            ),
+        };
+        match report.passed_over {
+            0 => done,
+            others => format!(
+                "{done}{others} were passed over: someone else was first, or they have ended anew \
+                 meanwhile.\n"
+            ),
+        }
+    }
+
+    fn verb(&self) -> &'static str {
+        match self.action {
+            Action::Replay => "replay",
+            Action::Discard => "discard",
+        }
+    }
+
+    fn past(&self) -> &'static str {
+        match self.action {
+            Action::Replay => "replayed",
+            Action::Discard => "discarded",
+        }
+    }
+}
+
+/// How many of which kind.
+fn by_kind(jobs: &[Ended]) -> String {
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    for job in jobs {
+        *kinds.entry(&job.kind).or_default() += 1;
+    }
+    let mut rows = Table::new(["JOBS", "KIND"]);
+    for (kind, jobs) in kinds {
+        rows.row([format!("{jobs:>4}"), kind.to_owned()]);
+    }
+    rows.render()
+}
+
+#[derive(Clone, Copy)]
+enum Reach {
+    Unneeded,
+    Reached,
+    NoBroker,
+    Unreached,
+}
+
+impl Reach {
+    fn told(self) -> &'static str {
+        match self {
+            Reach::Unneeded | Reach::Reached => "a worker takes it at once",
+            Reach::NoBroker => "a worker takes it within seconds",
+            Reach::Unreached => {
+                "the broker cannot be reached, so workers take it some seconds after it is back"
+            }
+        }
+    }
+}
+
+/// Tells the workers at once, where there is a broker between them and us. Otherwise their
+/// sweep finds the jobs.
+struct Ringer {
+    bus: Option<Bus>,
+    reach: Reach,
+}
+
+impl Ringer {
+    async fn open(settings: &Settings) -> Result<Self> {
+        let Some(broker) = Config::broker(settings)? else {
+            let reach = Reach::NoBroker;
+            return Ok(Ringer { bus: None, reach });
+        };
+        let bus = Bus::rabbitmq(&broker.url, &broker.prefix)?;
+        let until = Instant::now() + PATIENCE;
+        while !bus.is_up() && Instant::now() < until {
+            sleep(Duration::from_millis(20)).await;
+        }
+        let reach = if bus.is_up() {
+            Reach::Reached
+        } else {
+            Reach::Unreached
+        };
+        Ok(Ringer {
+            bus: Some(bus),
+            reach,
+        })
+    }
+
+    fn is_reached(&self) -> bool {
+        matches!(self.reach, Reach::Reached)
+    }
+
+    /// What the bus does not take is left to the sweep.
+    async fn ring(&self, db: &Db, jobs: &[&Ended]) -> Result<()> {
+        let Some(bus) = self.bus.as_ref().filter(|_| self.is_reached()) else {
+            return Ok(());
+        };
+        let mut messages: BTreeMap<(Queue, &str), Vec<JobId>> = BTreeMap::new();
+        for job in jobs {
+            let message = messages.entry((job.queue, &job.kind)).or_default();
+            message.push(job.id);
+        }
+        for ((queue, kind), ids) in messages {
+            if bus.ring(queue, kind, &ids).await.is_err() {
+                jobs::unring(db, &ids).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The broker's dead letters are notes of ids. When no job is dead any more, none of them
+    /// is true, and they go.
+    async fn close(self, db: &Db) {
+        let Some(bus) = self.bus else {
+            return;
+        };
+        let mut dead = 0;
+        for queue in Queue::ALL {
+            dead += jobs::count(db, queue, State::Dead).await.unwrap_or(1);
+        }
+        if dead == 0 && matches!(self.reach, Reach::Reached) {
+            // A note that stays is only an old one.
+            let _ = bus.forget_dead_letters().await;
+        }
+        bus.close().await;
+    }
+}
+
+/// For `serde` and people alike: what a command found that was named by its id.
+pub fn missing(id: JobId, why: impl Into<String>) -> Missing {
+    Missing {
+        id,
+        why: why.into(),
+    }
+}
+
+/// A dry run's or an operation's jobs, when none were named and no filter was given.
+pub fn nothing_named(ids: &[JobId], is_filtered: bool) -> Result<()> {
+    match (ids.is_empty(), is_filtered) {
+        (true, false) => Err(misused(
+            "which jobs? Name them by their ids, or by filters such as --kind; --all is all",
+        )),
+        (false, true) => Err(misused("name jobs by their ids or by filters, not by both")),
+        _ => Ok(()),
+    }
+}
+
+/// Also of `jobs show` and the like.
+pub fn to_json(job: &jobs::Summary, body: serde_json::Value) -> Result<serde_json::Value> {
+    let mut value = serde_json::to_value(job)?;
+    if let Some(fields) = value.as_object_mut() {
+        fields.insert("body".to_owned(), json!(body));
+    }
+    Ok(value)
+}

@@ -1,0 +1,367 @@
+//! `waybill dead`: seeing what died, running it again, giving it up for good.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use common::job::{Queue, State};
+use common::store::audit;
+use serde_json::{Value, json as value};
+use uuid::Uuid;
+
+use crate::support::backend::is_distributed;
+use crate::support::delivery::order;
+use crate::support::operator::{dead_orders, json, parsed, ran, refused, said, waybill};
+use crate::support::order::{body, deliver, post_all, told, with};
+use crate::support::requests::{entry, give_up, posted, request};
+use crate::support::{Service, eventually, service};
+
+async fn trail(service: &Service, action: &str) -> Vec<audit::Entry> {
+    let entries = audit::newest(service.db(), 1000).await.unwrap();
+    let its = entries.into_iter().filter(|entry| entry.action == action);
+    its.collect()
+}
+
+fn ids(list: &Value) -> Vec<String> {
+    let jobs = list.as_array().unwrap().iter();
+    jobs.map(|job| job["id"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+async fn one_of_everything(service: &Service, orders: i64) {
+    for counted in [
+        "select count(*) as n from orders",
+        "select count(*) as n from fulfillments",
+        "select count(*) as n from qr_codes",
+        "select count(*) as n from events where kind = 'order.created'",
+    ] {
+        assert_eq!(service.count(counted).await, orders, "{counted}");
+    }
+}
+
+#[tokio::test]
+async fn the_summary_says_what_died_of_what_and_filters_find_them() {
+    let service = service().without_workers().start().await;
+    assert_eq!(said(&service, &["dead", "summary"]), "No dead jobs.\n");
+    assert_eq!(said(&service, &["dead", "list"]), "No dead jobs.\n");
+    dead_orders(&service, 3).await;
+    let paid = order("orders/paid", 9).of_shop("other.example");
+    post_all(&service, &[paid]).await;
+    service
+        .execute(
+            "update jobs set state = 'dead', attempts = 12, finished_at = created_at - 7200000,
+                    last_error = 'order 5 is 100%_odd at line 1 column 7'
+             where kind = 'orders/paid'",
+        )
+        .await;
+    service
+        .execute("update jobs set last_error = 'the shelf 7 is away' where external_id = 'w-1'")
+        .await;
+    service
+        .execute("update jobs set last_error = 'the shelf 12 is away' where external_id = 'w-2'")
+        .await;
+    let groups = json(&service, &["dead", "summary"]);
+    let told: Vec<(i64, &str)> = groups
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|group| {
+            let kind = group["kind"].as_str().unwrap();
+            (group["jobs"].as_i64().unwrap(), kind)
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (2, "orders/create"),
+            (1, "orders/create"),
+            (1, "orders/paid")
+        ],
+        "shelves 7 and 12 are one error: {groups}"
+    );
+    let text = said(&service, &["dead", "summary"]);
+    assert!(text.starts_with("JOBS  KIND "), "{text}");
+    assert!(text.contains("4 dead in all"), "{text}");
+    let found = |filters: &[&str]| {
+        let list = json(&service, &[&["dead", "list"], filters].concat());
+        ids(&list).len()
+    };
+    for (filters, jobs) in [
+        (&["--kind", "orders/*"][..], 4),
+        (&["--kind", "Orders/Create"], 3),
+        (&["--kind", "orders/p"], 0),
+        (&["--queue", "payments"], 0),
+        (&["--shop", "Other.Example"], 1),
+        (&["--error", "SHELF"], 3),
+        (&["--error", "100%_odd"], 1),
+        (&["--error", "100 odd"], 0),
+        (&["--error", "%"], 1),
+        (&["--older-than", "1h"], 1),
+        (&["--newer-than", "1h"], 3),
+        (&["--kind", "*create", "--limit", "2"], 2),
+    ] {
+        assert_eq!(found(filters), jobs, "{filters:?}");
+    }
+    let wrong = refused(&service, &["dead", "list", "--older-than", "long"]);
+    assert_eq!(wrong.0, 2, "{}", wrong.1);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_dead_job_is_shown_with_its_body_and_nobody_in_it() {
+    let service = service().start().await;
+    let unreadable = with(body(2, 1, "pending"), &value!({"line_items": 7}));
+    deliver(&service, &told("orders/create", &unreadable).id("w-2")).await;
+    let id = ids(&json(&service, &["dead", "list"])).remove(0);
+    let text = said(&service, &["dead", "show", &id]);
+    for part in [
+        "orders/create",
+        "w-2",
+        "line_items",
+        "\"line_items\": \"[redacted: a number]\"",
+        "\"email\": \"[redacted: a text of",
+        "\"total_price\": \"30.00\"",
+        &format!("waybill dead replay {id}"),
+        &format!("waybill dead discard {id}"),
+    ] {
+        assert!(text.contains(part), "{part} in\n{text}");
+    }
+    let machine = json(&service, &["dead", "show", &id]);
+    assert_eq!(machine["body"]["id"], 2);
+    for text in [text, machine.to_string()] {
+        assert!(!text.to_lowercase().contains("canary"), "{text}");
+        assert!(!text.contains("2025550123"), "{text}");
+    }
+    let unknown = Uuid::now_v7().to_string();
+    let (code, error) = refused(&service, &["dead", "show", &unknown]);
+    assert!(code == 1 && error.contains("there is no job"), "{error}");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_dry_run_says_how_many_and_which_and_changes_nothing() {
+    let service = service().without_workers().start().await;
+    dead_orders(&service, 12).await;
+    for action in ["replay", "discard"] {
+        let text = said(&service, &["dead", action, "--all", "--dry-run"]);
+        assert!(text.contains("  12  orders/create"), "{text}");
+        assert!(text.contains(".. and 2 more"), "{text}");
+        assert!(text.contains(&format!("12 jobs to {action}")), "{text}");
+        let report = json(&service, &["dead", action, "--all", "--dry-run"]);
+        assert_eq!(report["ids"].as_array().unwrap().len(), 12);
+        assert_eq!(
+            (&report["matched"], &report["done"]),
+            (&12.into(), &0.into())
+        );
+    }
+    assert_eq!(service.jobs(State::Dead).await, 12);
+    assert!(trail(&service, "jobs.replayed").await.is_empty());
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn more_than_one_needs_yes_where_nobody_can_be_asked() {
+    let service = service().without_workers().start().await;
+    dead_orders(&service, 3).await;
+    for arguments in [
+        &["dead", "replay", "--all"][..],
+        &["dead", "discard", "--kind", "orders/*"],
+        &["dead", "replay"],
+        &["dead", "replay", "--all", &Uuid::now_v7().to_string()],
+        &["dead", "replay", "--all", "--yes", "--rate", "0"],
+        &["dead", "replay", "--all", "--yes", "--by", "a\nb"],
+    ] {
+        let (code, error) = refused(&service, arguments);
+        assert_eq!(code, 2, "{arguments:?}: {error}");
+    }
+    assert_eq!(service.jobs(State::Dead).await, 3);
+    let one = ids(&json(&service, &["dead", "list"])).remove(0);
+    let text = said(&service, &["dead", "replay", &one]);
+    assert!(text.contains(&format!("Job {one} is ready")), "{text}");
+    assert_eq!(service.jobs(State::Dead).await, 2);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn dead_jobs_are_revived_once_each_however_many_operators_say_so() {
+    let mut service = service().without_workers().start().await;
+    dead_orders(&service, 60).await;
+    service.start_workers();
+    let replay = [
+        "dead", "replay", "--all", "--yes", "--rate", "1000", "--json",
+    ];
+    let operators: Vec<_> = ["ann", "ben", "cleo"]
+        .map(|name| {
+            let mut command = waybill(&service, &replay);
+            command.args(["--by", name]).stdout(Stdio::piped());
+            command.spawn().unwrap()
+        })
+        .into();
+    let mut done = 0;
+    for operator in operators {
+        let report = parsed(&operator.wait_with_output().unwrap());
+        done += report["done"].as_i64().unwrap();
+    }
+    assert_eq!(done, 60);
+    eventually("all are done", async || {
+        service.jobs(State::Done).await >= 60
+    })
+    .await;
+    service.settled().await;
+    assert_eq!(service.jobs(State::Dead).await, 0);
+    one_of_everything(&service, 60).await;
+    let entries = trail(&service, "jobs.replayed").await;
+    let counted: i64 = entries
+        .iter()
+        .map(|entry| entry.details["jobs"].as_i64().unwrap())
+        .sum();
+    assert_eq!(counted, 60, "the audit has each of them once");
+    let named = |entry: &audit::Entry| {
+        ["operator:ann", "operator:ben", "operator:cleo"].contains(&entry.actor.as_str())
+    };
+    assert!(entries.iter().all(named), "{entries:?}");
+    let chain = audit::verify(service.db(), &service.parts.keys).await;
+    assert!(chain.unwrap().broken.is_none());
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_replay_that_is_stopped_goes_on_when_it_is_said_again() {
+    let service = service().without_workers().start().await;
+    dead_orders(&service, 40).await;
+    let replay = ["dead", "replay", "--all", "--yes", "--rate", "8"];
+    let stopped = waybill(&service, &replay)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    eventually("it has begun", async || {
+        service.jobs(State::Ready).await >= 4
+    })
+    .await;
+    let pid = stopped.id().to_string();
+    std::process::Command::new("kill")
+        .args(["-INT", &pid])
+        .status()
+        .unwrap();
+    let output = stopped.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let ready = service.jobs(State::Ready).await;
+    assert!((4..40).contains(&ready), "{ready}");
+    let error = String::from_utf8(output.stderr).unwrap();
+    let told = format!("stopped after {ready} of 40");
+    assert!(error.contains(&told), "{told} in {error}");
+    let report = json(
+        &service,
+        &["dead", "replay", "--all", "--yes", "--rate", "1000"],
+    );
+    assert_eq!(report["done"], 40 - ready);
+    assert_eq!(service.jobs(State::Ready).await, 40);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn the_rate_is_kept() {
+    let service = service().without_workers().start().await;
+    dead_orders(&service, 20).await;
+    let begun = tokio::time::Instant::now();
+    said(
+        &service,
+        &["dead", "replay", "--all", "--yes", "--rate", "10"],
+    );
+    assert!(
+        begun.elapsed() >= Duration::from_millis(1600),
+        "20 at 10 a second"
+    );
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_discarded_job_is_final_and_its_delivery_stays_remembered() {
+    let mut service = service().without_workers().start().await;
+    dead_orders(&service, 2).await;
+    let listed = json(&service, &["dead", "list"]);
+    let first = ids(&listed).remove(0);
+    let text = said(&service, &["dead", "discard", &first]);
+    assert!(text.contains("never run again"), "{text}");
+    let left = "select count(*) as n from jobs where body is not null";
+    assert_eq!(service.count(left).await, 1, "its body is gone");
+    let shown = said(&service, &["jobs", "show", &first]);
+    for part in ["state        discarded", "the shelf is away"] {
+        assert!(shown.contains(part), "{part} in\n{shown}");
+    }
+    for command in [["dead", "replay"], ["jobs", "replay"], ["dead", "discard"]] {
+        let (code, error) = refused(&service, &[&command[..], &[&first]].concat());
+        assert!(code == 1 && error.contains("was discarded"), "{error}");
+    }
+    let its = listed[0]["external_id"].as_str().unwrap();
+    let seed = its.trim_start_matches("w-").parse().unwrap();
+    let again = service.answer(&order("orders/create", seed).id(its)).await;
+    assert_eq!(again.0, 409, "{}", again.1);
+    let entries = trail(&service, "jobs.discarded").await;
+    assert_eq!(entries.len(), 1);
+    assert_eq!(entries[0].object_id, first);
+    assert_eq!(entries[0].details["ids"], value!([first]));
+    service.start_workers();
+    said(&service, &["dead", "replay", "--all"]);
+    service.settled().await;
+    one_of_everything(&service, 1).await;
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_privacy_request_that_is_open_cannot_be_discarded_and_is_run_again() {
+    let service = service().without_workers().start().await;
+    let duty = posted(&service, &request("customers/redact", 2)).await;
+    give_up(&service, duty, "the store of exports is away").await;
+    dead_orders(&service, 2).await;
+    let shown = said(&service, &["dead", "show", &duty.to_string()]);
+    assert!(shown.contains("waybill privacy retry"), "{shown}");
+    let (code, error) = refused(&service, &["dead", "discard", &duty.to_string()]);
+    assert!(code == 1 && error.contains("legal duty"), "{error}");
+    let (code, error) = refused(&service, &["dead", "discard", "--all", "--yes"]);
+    assert!(code == 1 && error.contains("legal duty"), "{error}");
+    assert_eq!(
+        service.jobs(State::Dead).await,
+        1,
+        "the others are discarded"
+    );
+    assert_eq!(entry(&service, duty).await.state, "failed");
+    said(&service, &["dead", "replay", &duty.to_string()]);
+    assert_eq!(service.jobs(State::Dead).await, 0);
+    assert_eq!(entry(&service, duty).await.state, "received");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn workers_are_told_at_once_and_the_broker_forgets_its_dead_letters() {
+    if !is_distributed() {
+        return;
+    }
+    let service = service().without_workers().start().await;
+    dead_orders(&service, 3).await;
+    let bus = &service.parts.bus;
+    for id in ids(&json(&service, &["dead", "list"])) {
+        let id = id.parse().unwrap();
+        bus.bury(Queue::Orders, "orders/create", id).await.unwrap();
+    }
+    let before = bus.depth(Queue::Orders).await.unwrap();
+    said(&service, &["dead", "replay", "--all", "--yes"]);
+    let rung = "select count(*) as n from jobs where state = 'ready' and rung_at is not null";
+    assert_eq!(service.count(rung).await, 3);
+    assert!(bus.depth(Queue::Orders).await.unwrap() > before);
+    let letters = crate::support::operator::dead_letters(&service).await;
+    assert_eq!(letters, 0, "none of them is dead any more");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn the_old_name_still_runs_a_dead_job_again() {
+    let service = service().without_workers().start().await;
+    dead_orders(&service, 1).await;
+    let id = ids(&json(&service, &["dead", "list"])).remove(0);
+    let retried = ran(&service, &["jobs", "retry", &id]);
+    assert!(retried.status.success());
+    assert_eq!(service.jobs(State::Ready).await, 1);
+    assert_eq!(trail(&service, "jobs.replayed").await.len(), 1);
+    service.stop().await;
+}

@@ -1,0 +1,168 @@
+//! `waybill jobs replay`: finished deliveries are worked on again, and nothing is done twice.
+
+use common::job::State;
+use sandbox::{Options, STOREFRONT_TOKEN, Sandbox};
+use serde_json::{Value, json as value};
+
+use crate::privacy_erasure::places;
+use crate::support::delivery::{SHOP, order, storefront};
+use crate::support::operator::{json, refused, said};
+use crate::support::order::{body, deliver, post_all, rows, told};
+use crate::support::{Service, eventually, service};
+
+async fn replayed(service: &Service, filters: &[&str]) -> Value {
+    let replay = ["jobs", "replay", "--yes", "--rate", "1000"];
+    let report = json(service, &[&replay, filters].concat());
+    eventually("what was revived is done", async || {
+        service.jobs(State::Ready).await == service.scheduled().await
+    })
+    .await;
+    report
+}
+
+/// The id of the one job of a kind.
+async fn job(service: &Service, kind: &str) -> String {
+    let jobs = json(service, &["jobs", "list", "--kind", kind]);
+    assert_eq!(jobs.as_array().unwrap().len(), 1, "{jobs}");
+    jobs[0]["id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn finished_deliveries_are_worked_on_again_and_nothing_is_done_twice() {
+    let service = service().start().await;
+    for id in 1..=3 {
+        deliver(&service, &told("orders/create", &body(id, 1, "pending"))).await;
+        deliver(&service, &told("orders/paid", &body(id, 2, "paid"))).await;
+    }
+    let events = "select count(*) as n from events";
+    let calls = "select count(*) as n from jobs where source = 'internal'";
+    let before = (service.count(events).await, service.count(calls).await);
+    let known = rows(service.db()).await;
+    let dry = json(&service, &["jobs", "replay", "--all", "--dry-run"]);
+    assert_eq!(dry["matched"], 6);
+    let report = replayed(&service, &["--all"]).await;
+    assert_eq!(report["done"], 6, "{report}");
+    assert_eq!(rows(service.db()).await, known);
+    let after = (service.count(events).await, service.count(calls).await);
+    assert_eq!(after, before);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn what_was_lost_is_made_anew_of_the_deliveries_that_filters_name() {
+    let service = service().start().await;
+    for (id, shop) in [(1, SHOP), (2, "other.example")] {
+        let delivery = told("orders/create", &body(id, 1, "pending")).of_shop(shop);
+        deliver(&service, &delivery).await;
+    }
+    let lost = [
+        "delete from qr_codes",
+        "delete from fulfillments",
+        "delete from order_lines",
+        "delete from orders",
+    ];
+    for sql in lost {
+        service.execute(sql).await;
+    }
+    for (filters, matched) in [
+        (&["--until", "1h"][..], 0),
+        (&["--since", "2100-01-01"], 0),
+        (&["--kind", "payment_*"], 0),
+        (&["--shop", "Other.example", "--since", "1h"], 1),
+    ] {
+        let report = json(
+            &service,
+            &[&["jobs", "replay", "--dry-run"], filters].concat(),
+        );
+        assert_eq!(report["matched"], matched, "{filters:?}");
+    }
+    replayed(&service, &["--kind", "orders/*", "--shop", "other.example"]).await;
+    let orders = "select count(*) as n from orders where shop = 'other.example' and id = 2";
+    assert_eq!(service.count(orders).await, 1);
+    let lines = "select count(*) as n from order_lines";
+    assert_eq!(service.count(lines).await, 2);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn calls_that_were_made_are_not_made_again() {
+    let sandbox = Sandbox::start(Options::default()).await.unwrap();
+    let service = service()
+        .setting("STOREFRONT_API_URL", &sandbox.storefront_url())
+        .setting("STOREFRONT_API_TOKEN", STOREFRONT_TOKEN)
+        .start()
+        .await;
+    deliver(&service, &told("orders/paid", &body(1, 1, "paid"))).await;
+    let asked = sandbox.storefront().gate.requests();
+    let call = job(&service, "fulfillments/request").await;
+    let (code, error) = refused(&service, &["jobs", "replay", &call]);
+    assert!(code == 1 && error.contains("a second time"), "{error}");
+    let (code, error) = refused(&service, &["jobs", "replay", "--kind", "fulfillments/*"]);
+    assert!(code == 1 && error.contains("no delivery"), "{error}");
+    let text = said(&service, &["jobs", "replay", "--all"]);
+    assert!(
+        text.contains("is ready") && text.contains("no delivery"),
+        "{text}"
+    );
+    service.settled().await;
+    assert_eq!(service.jobs(State::Dead).await, 0);
+    assert_eq!(sandbox.storefront().gate.requests(), asked);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn what_waybill_only_keeps_and_what_has_no_body_any_more_says_so() {
+    let service = service().start().await;
+    post_all(&service, &[storefront("products/update", r#"{"id":1}"#)]).await;
+    let kept = job(&service, "products/update").await;
+    let (code, error) = refused(&service, &["jobs", "replay", &kept]);
+    assert!(
+        code == 1 && error.contains("does nothing with them"),
+        "{error}"
+    );
+    deliver(&service, &order("orders/create", 1)).await;
+    service
+        .execute("update jobs set body = null where kind = 'orders/create'")
+        .await;
+    let cut = job(&service, "orders/create").await;
+    let (code, error) = refused(&service, &["jobs", "replay", &cut]);
+    assert!(code == 1 && error.contains("JOB_RETENTION_DAYS"), "{error}");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_replayed_delivery_of_an_erased_person_does_not_bring_them_back() {
+    let service = service().start().await;
+    deliver(&service, &told("orders/create", &body(1, 1, "pending"))).await;
+    deliver(&service, &told("orders/paid", &body(1, 2, "paid"))).await;
+    assert!(!places(&service, "anary").await.is_empty());
+    let redact = value!({
+        "shop_id": 1, "shop_domain": SHOP, "customer": {"id": 77}, "orders_to_redact": [],
+    });
+    deliver(
+        &service,
+        &storefront("customers/redact", redact.to_string()),
+    )
+    .await;
+    assert_eq!(places(&service, "anary").await, Vec::<String>::new());
+    let answered = job(&service, "customers/redact").await;
+    let (code, error) = refused(&service, &["jobs", "replay", &answered]);
+    assert!(code == 1 && error.contains("was answered"), "{error}");
+    for lost in [
+        "delete from qr_codes",
+        "delete from refunds",
+        "delete from fulfillments",
+        "delete from order_lines",
+        "delete from orders",
+        "delete from customers",
+    ] {
+        service.execute(lost).await;
+    }
+    let report = replayed(&service, &["--all"]).await;
+    assert_eq!(report["done"], 2, "{report}");
+    let orders = "select count(*) as n from orders where redacted_at is not null";
+    assert_eq!(service.count(orders).await, 1, "the order is back");
+    assert_eq!(places(&service, "anary").await, Vec::<String>::new());
+    assert_eq!(places(&service, "2025550123").await, Vec::<String>::new());
+    service.stop().await;
+}

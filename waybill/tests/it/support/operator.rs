@@ -1,0 +1,82 @@
+//! The operator's command beside a running service, and dead jobs for it.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use super::Service;
+use super::delivery::order;
+use super::order::post_all;
+use super::process::{command, output};
+
+/// The command with the settings that lead to a service's database and broker.
+pub fn waybill(service: &Service, arguments: &[&str]) -> Command {
+    let mut command = command("waybill", &[("PATH", "/usr/bin:/bin")]);
+    command.env("DATABASE_URL", &service.backend.database_url);
+    if let Some(url) = &service.backend.amqp_url {
+        command.env("AMQP_URL", url);
+        command.env("AMQP_PREFIX", &service.backend.name);
+    }
+    command.args(arguments);
+    command
+}
+
+pub fn ran(service: &Service, arguments: &[&str]) -> Output {
+    output(waybill(service, arguments))
+}
+
+/// What it says, when it succeeds.
+pub fn said(service: &Service, arguments: &[&str]) -> String {
+    let output = ran(service, arguments);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {error}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What it says that is wrong, and its exit code.
+pub fn refused(service: &Service, arguments: &[&str]) -> (i32, String) {
+    let output = ran(service, arguments);
+    let error = String::from_utf8(output.stderr).unwrap();
+    (output.status.code().unwrap(), error)
+}
+
+/// What it prints for machines, whether it succeeds or not.
+pub fn json(service: &Service, arguments: &[&str]) -> Value {
+    parsed(&ran(service, &[arguments, &["--json"]].concat()))
+}
+
+pub fn parsed(output: &Output) -> Value {
+    let error = String::from_utf8_lossy(&output.stderr);
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("no JSON: {error}"))
+}
+
+/// Posts so many orders to a service without workers, and leaves them as a worker does that has
+/// given them up.
+pub async fn dead_orders(service: &Service, orders: u64) {
+    let deliveries: Vec<_> = (1..=orders)
+        .map(|seed| order("orders/create", seed).id(&format!("w-{seed}")))
+        .collect();
+    post_all(service, &deliveries).await;
+    service
+        .execute(
+            "update jobs set state = 'dead', attempts = 12, finished_at = created_at + 5,
+                    last_error = 'the shelf is away'
+             where state = 'ready' and kind = 'orders/create'",
+        )
+        .await;
+}
+
+/// What the broker shows as dead letters.
+pub async fn dead_letters(service: &Service) -> u32 {
+    let url = service.backend.amqp_url.as_ref().unwrap();
+    let properties = lapin::ConnectionProperties::default();
+    let connection = lapin::Connection::connect(url, properties).await.unwrap();
+    let channel = connection.create_channel().await.unwrap();
+    let options = lapin::options::QueueDeclareOptions {
+        passive: true,
+        ..Default::default()
+    };
+    let name = format!("{}.dead", service.backend.name);
+    let queue = channel.queue_declare(name.into(), options, lapin::types::FieldTable::default());
+    queue.await.unwrap().message_count()
+}
