@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
+use time::format_description::well_known::{Rfc2822, Rfc3339};
 use uuid::Uuid;
 
 /// An instant: milliseconds since 1970-01-01T00:00:00Z.
@@ -31,6 +31,13 @@ impl Timestamp {
 
     pub fn unix_seconds(self) -> i64 {
         self.0.div_euclid(1000)
+    }
+
+    /// The `Date` of an HTTP answer (RFC 9110, 5.6.7), `Sun, 06 Nov 1994 08:49:37 GMT`.
+    pub fn from_http_date(text: &str) -> Option<Self> {
+        let text = text.trim().replace("GMT", "+0000");
+        let instant = OffsetDateTime::parse(&text, &Rfc2822).ok()?;
+        Some(Timestamp::from_unix_seconds(instant.unix_timestamp()))
     }
 
     #[must_use]

@@ -147,6 +147,25 @@ impl Exports {
         Ok(())
     }
 
+    /// Writes, reads and removes something that is nobody's. A folder that was never needed is
+    /// not made for it: false.
+    pub async fn probe(&self, id: Uuid) -> Result<bool> {
+        if let Place::Folder(folder) = &self.place {
+            let folder = folder.clone();
+            if !on_disk(move || folder.try_exists()).await? {
+                return Ok(false);
+            }
+        }
+        let text = Bytes::from_static(b"waybill doctor");
+        self.write(id, text.clone(), text.clone()).await?;
+        let read = self.read(id).await;
+        self.remove(id).await?;
+        if read? != text {
+            return Err(Failure::Altered);
+        }
+        Ok(true)
+    }
+
     /// The document of an export.
     pub async fn read(&self, id: Uuid) -> Result<Vec<u8>> {
         let store = self.store().await?;

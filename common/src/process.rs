@@ -17,6 +17,11 @@ use crate::{logs, metrics};
 /// Wrong settings or arguments; nothing was started.
 pub const EXIT_USAGE: u8 = 2;
 
+/// A mistake in how a command was called.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Misuse(pub String);
+
 /// The parts every process is made of.
 #[derive(Clone)]
 pub struct Parts {
@@ -100,7 +105,7 @@ pub fn run(main: impl Future<Output = Result<()>>) -> ExitCode {
     code
 }
 
-/// The exit code for what `main` ended with: 2 for wrong settings, 1 for any other failure.
+/// The exit code for what `main` ended with: 2 for wrong settings or arguments, 1 for any other failure.
 /// The error is printed for the person who started the program.
 pub fn exit(result: Result<()>) -> ExitCode {
     let Err(error) = result else {
@@ -110,7 +115,7 @@ pub fn exit(result: Result<()>) -> ExitCode {
     for line in format!("error: {error:#}").lines() {
         eprintln!("{}", crate::redact::redact(line));
     }
-    if error.is::<Mistakes>() {
+    if error.is::<Mistakes>() || error.is::<Misuse>() {
         return ExitCode::from(EXIT_USAGE);
     }
     ExitCode::FAILURE

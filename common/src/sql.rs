@@ -12,6 +12,7 @@
 
 mod insert;
 mod query;
+mod server;
 mod tx;
 
 use std::path::Path;
@@ -31,6 +32,7 @@ use crate::task;
 
 pub use insert::{Cell, Column, Values, column};
 pub use query::{Field, Query, Row, Value};
+pub use server::Server;
 pub use sqlx::Error;
 pub use tx::Tx;
 

@@ -78,6 +78,13 @@ impl Mailer {
         Ok(())
     }
 
+    /// Connects and logs in as for a mail, and sends none.
+    pub async fn probe(&self) -> Result<(), MailFailure> {
+        let mut connection = self.connect().await?;
+        let _ = timeout(GOODBYE, connection.quit()).await;
+        Ok(())
+    }
+
     fn message(&self, id: Uuid, to: Address, mail: &Mail) -> Result<Vec<u8>, MailFailure> {
         let from = &self.smtp.from;
         // RFC 3834: so that no machine answers.

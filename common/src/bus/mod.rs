@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 pub use local::Local;
-pub use rabbitmq::{RabbitMq, Tap};
+pub use rabbitmq::{Found, Holds, RabbitMq, Tap, Topology, inspect};
 
 use crate::job::{JobId, Queue};
 use crate::store::events::Envelope;

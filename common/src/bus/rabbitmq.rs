@@ -9,6 +9,7 @@
 //! path heals a restarted broker as well as a deleted queue.
 
 mod events;
+mod inspect;
 
 use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -31,6 +32,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 pub use events::Tap;
+pub use inspect::{Found, Holds, Topology, inspect};
 
 use super::{ANSWER_DEADLINE, Answer, Bell, Ring, decode, encode};
 use crate::job::Queue;
@@ -50,6 +52,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const DELIVERY_LIMIT: i32 = 20;
 /// Messages shown in the dead-letter queue; the jobs themselves are in the database.
 const DEAD_LETTERS: i32 = 10_000;
+
+/// Exchanges, by their last word.
+const EXCHANGES: [&str; 5] = ["orders", "payments", "privacy", "events", "dead"];
 
 #[derive(Clone)]
 pub struct RabbitMq {
@@ -317,23 +322,34 @@ async fn connect(shared: &Shared, name: &str) -> Result<Connection> {
 /// would end it, and a refused declaration must not end one that carries messages.
 async fn declare(connection: &Connection, shared: &Shared) -> Result<()> {
     let channel = connection.create_channel().await?;
-    for exchange in ["orders", "payments", "privacy", "events", "dead"] {
+    for exchange in EXCHANGES {
         declare_exchange(&channel, &shared.name(exchange)).await?;
     }
     for queue in Queue::ALL {
-        let mut arguments = quorum();
-        let dead = AMQPValue::LongString(shared.name("dead").into());
-        arguments.insert("x-dead-letter-exchange".into(), dead);
-        let limit = AMQPValue::LongInt(DELIVERY_LIMIT);
-        arguments.insert("x-delivery-limit".into(), limit);
+        let arguments = queue_arguments(shared.name("dead"));
         declare_queue(&channel, &shared.name(queue.as_str()), arguments).await?;
     }
+    declare_queue(&channel, &shared.name("dead"), dead_arguments()).await?;
+    let _ = channel.close(200, "declared".into()).await;
+    Ok(())
+}
+
+/// Of a worker's queue.
+fn queue_arguments(dead_exchange: String) -> FieldTable {
+    let mut arguments = quorum();
+    let dead = AMQPValue::LongString(dead_exchange.into());
+    arguments.insert("x-dead-letter-exchange".into(), dead);
+    let limit = AMQPValue::LongInt(DELIVERY_LIMIT);
+    arguments.insert("x-delivery-limit".into(), limit);
+    arguments
+}
+
+/// Of the queue that shows dead letters.
+fn dead_arguments() -> FieldTable {
     let mut arguments = quorum();
     let limit = AMQPValue::LongInt(DEAD_LETTERS);
     arguments.insert("x-max-length".into(), limit);
-    declare_queue(&channel, &shared.name("dead"), arguments).await?;
-    let _ = channel.close(200, "declared".into()).await;
-    Ok(())
+    arguments
 }
 
 async fn declare_exchange(channel: &Channel, name: &str) -> Result<()> {

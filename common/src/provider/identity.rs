@@ -19,6 +19,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::probe::{self, Probed, Silence};
 use super::{ANSWER_DEADLINE, Breaker, client, count, traced};
 use crate::clock::{Clock, Timestamp};
 use crate::config::{IdentityProvider, Token};
@@ -265,6 +266,20 @@ impl Identity {
             Some(wait) => Err(Trouble::LeftAlone { wait }),
             None => kind.heed(&self.clock, counted(operation, question).await, longest),
         }
+    }
+
+    /// Asks, as our application, about a token that cannot be. Without a client secret there is
+    /// nothing to prove: then any answer at all is one.
+    pub async fn probe(&self) -> Result<Probed, Silence> {
+        let Some(secret) = &self.settings.client_secret else {
+            return probe::ask(self.api(Client::get, "/user")).await;
+        };
+        let path = format!("/applications/{}/token", self.settings.client_id);
+        let request = self
+            .api(Client::post, &path)
+            .basic_auth(&self.settings.client_id, Some(secret.expose()))
+            .json(&json!({ "access_token": "gho_waybilldoctor" }));
+        probe::ask(request).await
     }
 
     /// Begins a login.

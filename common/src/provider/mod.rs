@@ -7,6 +7,7 @@
 mod breaker;
 pub mod identity;
 pub mod payment;
+mod probe;
 pub mod storefront;
 
 use std::time::Duration;
@@ -15,6 +16,7 @@ use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use tokio::time::Instant;
 
 pub use breaker::{Breaker, PAUSE};
+pub use probe::{Probed, Silence};
 
 use crate::code::Code;
 use crate::config::Api;

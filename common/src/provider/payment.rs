@@ -15,6 +15,7 @@ use uuid::Uuid;
 pub use checkout::{CURRENCIES, CreatedSession, Item, NewSession};
 pub use confirm::Confirmed;
 
+use super::probe::{self, Probed, Silence};
 use super::{Failure, Provider};
 use crate::config::Api;
 
@@ -81,6 +82,13 @@ impl Payment {
     /// True while the provider is left alone because it did not answer.
     pub fn is_left_alone(&self) -> bool {
         self.provider.is_left_alone()
+    }
+
+    /// Asks for a payment that cannot be.
+    pub async fn probe(&self) -> Result<Probed, Silence> {
+        let provider = &self.provider;
+        let url = format!("{}/v1/payment_intents/pi_waybill_doctor", provider.url);
+        probe::ask(provider.client.get(url).bearer_auth(&provider.token)).await
     }
 
     /// Gives back all that is left of a payment intent. `key` is the idempotency key.

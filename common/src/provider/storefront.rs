@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 pub use catalogue::Variant;
 
+use super::probe::{self, Probed, Silence};
 use super::{Failure, Provider};
 use crate::config::Api;
 
@@ -77,6 +78,12 @@ impl Storefront {
     /// True while the storefront is left alone because it did not answer.
     pub fn is_left_alone(&self) -> bool {
         self.provider.is_left_alone()
+    }
+
+    /// Asks, as every call does, for what is to be fulfilled of an order that cannot be.
+    pub async fn probe(&self, shop: &str) -> Result<Probed, Silence> {
+        let url = self.url("orders/1/fulfillment_orders.json");
+        probe::ask(self.headers(self.provider.client.get(url), shop)).await
     }
 
     /// One fulfilment for each fulfilment order: they may be at different locations.

@@ -51,3 +51,13 @@ pub async fn release(db: &Db, name: &str, holder: Uuid) -> Result<()> {
         .await?;
     tx.commit().await
 }
+
+/// Whether anyone holds a lease: a process that works renews its own.
+pub async fn any_held(db: &Db, now: Timestamp) -> Result<bool> {
+    let row = db
+        .query("select name from leases where expires_at > $1 limit 1")
+        .bind(now.0)
+        .fetch_optional()
+        .await?;
+    Ok(row.is_some())
+}

@@ -10,7 +10,10 @@ use sqlx::SqlSafeStr;
 use sqlx::migrate::{Migrate, MigrateError, Migration, MigrationType, Migrator};
 use sqlx::sqlite::SqlitePool;
 
-use crate::sql::Db;
+use crate::sql::{Db, Error};
+
+/// Where the database keeps which it has.
+const TABLE: &str = "_sqlx_migrations";
 
 const ALL: &[(i64, &str, &str)] = &[
     (
@@ -92,7 +95,6 @@ pub struct Applied {
 
 /// Every migration this binary knows, in order.
 pub async fn list(db: &Db) -> Result<Vec<Applied>, MigrateError> {
-    const TABLE: &str = "_sqlx_migrations";
     let applied = match db {
         Db::Postgres(pool) => {
             let mut connection = pool.acquire().await?;
@@ -113,6 +115,46 @@ pub async fn list(db: &Db) -> Result<Vec<Applied>, MigrateError> {
             applied: applied.iter().any(|done| done.version == version),
         })
         .collect())
+}
+
+/// How a database stands to this binary.
+#[derive(Debug, Default)]
+pub struct Compared {
+    pub applied: usize,
+    /// Ours that it lacks.
+    pub missing: Vec<i64>,
+    /// Its own that this binary does not know.
+    pub newer: Vec<i64>,
+    /// Ours that it has otherwise.
+    pub changed: Vec<i64>,
+}
+
+/// Compares, and writes nothing. A database without our table of them has none.
+pub async fn compare(db: &Db) -> Result<Compared, MigrateError> {
+    let listed = match db {
+        Db::Postgres(pool) => pool.acquire().await?.list_applied_migrations(TABLE).await,
+        Db::Sqlite { read, .. } => read.acquire().await?.list_applied_migrations(TABLE).await,
+    };
+    let listed = match listed {
+        Ok(listed) => listed,
+        Err(MigrateError::Execute(Error::Database(_))) => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    let ours = migrator();
+    let mut compared = Compared::default();
+    for migration in ours.iter() {
+        match listed.iter().find(|it| it.version == migration.version) {
+            None => compared.missing.push(migration.version),
+            Some(it) if it.checksum != migration.checksum => {
+                compared.changed.push(migration.version);
+            }
+            Some(_) => compared.applied += 1,
+        }
+    }
+    let is_ours = |version| ours.iter().any(|migration| migration.version == version);
+    let newer = listed.iter().map(|it| it.version);
+    compared.newer = newer.filter(|version| !is_ours(*version)).collect();
+    Ok(compared)
 }
 
 /// A database that already has a newer version's migrations is used as it is: during a

@@ -93,7 +93,7 @@ async fn calls_that_were_made_are_not_made_again() {
         .start()
         .await;
     deliver(&service, &told("orders/paid", &body(1, 1, "paid"))).await;
-    let asked = sandbox.storefront().gate.requests();
+    let asked = sandbox.storefront().gate().requests();
     let call = job(&service, "fulfillments/request").await;
     let (code, error) = refused(&service, &["jobs", "replay", &call]);
     assert!(code == 1 && error.contains("a second time"), "{error}");
@@ -106,7 +106,7 @@ async fn calls_that_were_made_are_not_made_again() {
     );
     service.settled().await;
     assert_eq!(service.jobs(State::Dead).await, 0);
-    assert_eq!(sandbox.storefront().gate.requests(), asked);
+    assert_eq!(sandbox.storefront().gate().requests(), asked);
     service.stop().await;
 }
 
