@@ -2,18 +2,19 @@
 
 mod age;
 mod commands;
+mod help;
 mod table;
 
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use common::config::Settings;
 use common::process;
 
 use crate::commands::{
-    audit, config, dead, events, health, jobs, keys, ledger, licenses, login, migrate,
-    notifications, orders, orgs, payments, privacy, sandbox, start, trigger,
+    audit, completions, config, dead, doctor, events, health, jobs, keys, ledger, licenses, login,
+    man, migrate, notifications, orders, orgs, payments, privacy, sandbox, start, trigger,
 };
 
 /// Takes signed webhooks from a storefront and a payment provider, keeps every one of them,
@@ -24,7 +25,8 @@ use crate::commands::{
 #[command(name = "waybill", version, max_term_width = 100)]
 #[command(
     after_help = "Try it: `waybill`, then in a second terminal `waybill trigger orders/create`.\n\
-    --help also lists every setting; each may be given in the environment."
+    --help also lists every setting; each may be given in the environment.\n\
+    `waybill doctor` finds what is wrong, and says what to do about it."
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -39,7 +41,7 @@ enum Command {
     Serve,
     /// Build, sign and post a webhook, and show what became of it
     Trigger(trigger::Arguments),
-    /// Look at deliveries and other work
+    /// Deliveries and other work: list, show, work on again
     #[command(subcommand)]
     Jobs(jobs::Command),
     /// Dead letters: what was given up, and running it again
@@ -80,6 +82,14 @@ enum Command {
     /// Organizations whose members share a licence
     #[command(subcommand)]
     Orgs(orgs::Command),
+    /// Look at everything it stands on, and say what is wrong and what to do
+    ///
+    /// Exit code 1 when something failed, 2 when settings are wrong.
+    ///
+    /// Settings, database, broker, clocks, the providers' APIs, export store, mail server, disk,
+    /// and what waits. Each look ends within five seconds, all go on at once, and nothing is
+    /// changed by it.
+    Doctor(doctor::Arguments),
     /// Show every setting, its value and where it came from
     Config(config::Arguments),
     /// Bring the database to this version's schema
@@ -90,10 +100,28 @@ enum Command {
         #[arg(long)]
         worker: bool,
     },
+    /// Print a script by which a shell completes commands and options
+    ///
+    /// bash: waybill completions bash > ~/.local/share/bash-completion/completions/waybill
+    ///
+    /// zsh: waybill completions zsh > "${fpath[1]}/_waybill"
+    ///
+    /// fish: waybill completions fish > ~/.config/fish/completions/waybill.fish
+    Completions(completions::Arguments),
+    /// Print the manual page, or write those of all commands
+    ///
+    /// waybill man --output ~/.local/share/man/man1, and then man waybill-dead-replay
+    Man(man::Arguments),
 }
 
 fn main() -> ExitCode {
-    process::run(dispatch(Arguments::parse()))
+    process::run(dispatch(arguments()))
+}
+
+/// As `Arguments::parse` does, with a first page of help of our own.
+fn arguments() -> Arguments {
+    let matches = help::grouped(Arguments::command()).get_matches();
+    Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
 async fn dispatch(arguments: Arguments) -> Result<()> {
@@ -119,5 +147,8 @@ async fn dispatch(arguments: Arguments) -> Result<()> {
         Some(Command::Config(arguments)) => config::run(settings, &arguments),
         Some(Command::Migrate) => migrate::run(settings).await,
         Some(Command::Health { worker }) => health::run(settings, worker).await,
+        Some(Command::Doctor(arguments)) => Box::pin(doctor::run(settings, &arguments)).await,
+        Some(Command::Completions(shell)) => completions::run(Arguments::command(), &shell),
+        Some(Command::Man(pages)) => man::run(Arguments::command(), &pages),
     }
 }

@@ -201,7 +201,8 @@ pub async fn named(db: &Db, ids: &[JobId], state: State) -> Result<Found> {
         jobs: Vec::new(),
         missing: Vec::new(),
     };
-    for id in BTreeSet::from_iter(ids.iter().copied()) {
+    let ids: BTreeSet<JobId> = ids.iter().copied().collect();
+    for id in ids {
         match jobs::show(db, id).await? {
             None => found.missing.push(missing(id, unknown(id))),
             Some(job) => match as_ended(&job, state) {
@@ -262,7 +263,7 @@ async fn show(db: &Db, id: JobId, json: bool) -> Result<()> {
     let body = jobs::body(db, id).await?.unwrap_or_default();
     let body = shown(&job.kind, job.source == "internal", &body);
     if json {
-        return table::print_json(&to_json(&job, body)?);
+        return table::print_json(&to_json(&job, &body)?);
     }
     let is_duty = match as_ended(&job, State::Dead) {
         Ok(ended) => !operate::duties(db, &[ended]).await?.is_empty(),

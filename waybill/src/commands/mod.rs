@@ -1,8 +1,10 @@
 //! The subcommands, a file each.
 
 pub mod audit;
+pub mod completions;
 pub mod config;
 pub mod dead;
+pub mod doctor;
 pub mod events;
 pub mod health;
 pub mod jobs;
@@ -10,6 +12,7 @@ pub mod keys;
 pub mod ledger;
 pub mod licenses;
 pub mod login;
+pub mod man;
 pub mod migrate;
 pub mod notifications;
 pub mod operation;
@@ -25,8 +28,8 @@ pub mod trigger;
 use std::time::Duration;
 
 use anyhow::Result;
-use common::config::{Config, Mistakes, Settings};
-use common::process;
+use common::config::{Config, Settings};
+use common::process::{self, Misuse};
 use common::provider::is_loopback;
 use common::sql::Db;
 use reqwest::Client;
@@ -49,5 +52,5 @@ fn client(url: &str, deadline: Duration) -> Result<Client> {
 
 /// A mistake in how a command was called.
 fn misused(what: impl Into<String>) -> anyhow::Error {
-    Mistakes(vec![what.into()]).into()
+    Misuse(what.into()).into()
 }

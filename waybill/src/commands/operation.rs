@@ -3,10 +3,11 @@
 //! Stopped in the middle nothing is half done, and said again it does the rest.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use common::bus::{Bus, RING_SIZE};
 use common::clock::Clock;
 use common::config::{Config, Settings};
@@ -37,9 +38,9 @@ pub struct How {
     /// Only say how many and which; nothing is changed
     #[arg(long)]
     dry_run: bool,
-    /// At most so many jobs a second
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    rate: u32,
+    /// At most so many jobs a second. Default: 50; to discard, as many as go
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    rate: Option<u32>,
     /// Do not ask whether it is meant
     #[arg(long, short)]
     yes: bool,
@@ -139,7 +140,13 @@ impl Operation<'_> {
             reach = ringer.reach;
             let worked = self.work(&jobs, &ringer, &mut report).await;
             ringer.close(self.db).await;
-            worked?;
+            worked.with_context(|| {
+                let done = report.done + report.passed_over;
+                format!(
+                    "after {done} of {}; said again, it goes on with the rest",
+                    jobs.len()
+                )
+            })?;
         }
         self.tell(&report, || self.summary(&report, reach))
     }
@@ -171,10 +178,10 @@ impl Operation<'_> {
         let keys = keys(self.settings, self.db).await?;
         let actor = operator::actor(self.how.by.as_deref());
         let stop = shutdown::on_signal()?;
-        let rate = usize::try_from(self.how.rate)?;
+        let rate = self.rate();
         let begun = Instant::now();
         // Four batches a second, so that Ctrl-C is heard and the rate is even.
-        for batch in jobs.chunks(rate.div_ceil(4).clamp(1, RING_SIZE)) {
+        for batch in jobs.chunks(usize::try_from(rate.div_ceil(4))?.clamp(1, RING_SIZE)) {
             if stop.is_cancelled() {
                 report.stopped = true;
                 break;
@@ -204,7 +211,7 @@ impl Operation<'_> {
             self.progress(worked, jobs.len());
             if worked < jobs.len() {
                 let worked = u32::try_from(worked)?;
-                let due = Duration::from_secs(1) * worked / self.how.rate;
+                let due = Duration::from_secs(1) * worked / rate;
                 tokio::select! {
                     () = sleep_until(begun + due) => {}
                     () = stop.cancelled() => {}
@@ -212,6 +219,14 @@ impl Operation<'_> {
             }
         }
         Ok(())
+    }
+
+    fn rate(&self) -> u32 {
+        let usual = match self.action {
+            Action::Replay => 50,
+            Action::Discard => 10_000,
+        };
+        self.how.rate.unwrap_or(usual)
     }
 
     fn confirm(&self, jobs: &[Ended]) -> Result<()> {
@@ -295,22 +310,18 @@ impl Operation<'_> {
         let mut text = by_kind(jobs);
         text.push('\n');
         for job in jobs.iter().take(SHOWN) {
-            text.push_str(&format!("{}\n", job.id));
+            let _ = writeln!(text, "{}", job.id);
         }
         if jobs.len() > SHOWN {
-            text.push_str(&format!(
-                ".. and {} more; --json prints all\n",
-                jobs.len() - SHOWN
-            ));
+            let more = jobs.len() - SHOWN;
+            let _ = writeln!(text, ".. and {more} more; --json prints all");
         }
         let jobs = match jobs.len() {
             1 => "1 job".to_owned(),
             many => format!("{many} jobs"),
         };
-        text.push_str(&format!(
-            "\n{jobs} to {}. Nothing was changed.\n",
-            self.verb()
-        ));
+        let verb = self.verb();
+        let _ = writeln!(text, "\n{jobs} to {verb}. Nothing was changed.");
         text
     }
 
@@ -383,10 +394,10 @@ enum Reach {
 impl Reach {
     fn told(self) -> &'static str {
         match self {
-            Reach::Unneeded | Reach::Reached => "a worker takes it at once",
-            Reach::NoBroker => "a worker takes it within seconds",
+            Reach::Unneeded | Reach::Reached => "workers are told at once",
+            Reach::NoBroker => "workers find out within seconds",
             Reach::Unreached => {
-                "the broker cannot be reached, so workers take it some seconds after it is back"
+                "the broker cannot be reached, so workers find out seconds after it is back"
             }
         }
     }
@@ -481,7 +492,7 @@ pub fn nothing_named(ids: &[JobId], is_filtered: bool) -> Result<()> {
 }
 
 /// Also of `jobs show` and the like.
-pub fn to_json(job: &jobs::Summary, body: serde_json::Value) -> Result<serde_json::Value> {
+pub fn to_json(job: &jobs::Summary, body: &serde_json::Value) -> Result<serde_json::Value> {
     let mut value = serde_json::to_value(job)?;
     if let Some(fields) = value.as_object_mut() {
         fields.insert("body".to_owned(), json!(body));

@@ -4,7 +4,10 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use common::job::{Queue, State};
-use common::store::audit;
+use common::store::jobs::ended;
+use common::store::jobs::operate::{self, Action};
+use common::store::privacy_requests::By;
+use common::store::{audit, jobs};
 use serde_json::{Value, json as value};
 use uuid::Uuid;
 
@@ -38,7 +41,7 @@ async fn one_of_everything(service: &Service, orders: i64) {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_summary_says_what_died_of_what_and_filters_find_them() {
     let service = service().without_workers().start().await;
     assert_eq!(said(&service, &["dead", "summary"]), "No dead jobs.\n");
@@ -106,7 +109,7 @@ async fn the_summary_says_what_died_of_what_and_filters_find_them() {
     service.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_dead_job_is_shown_with_its_body_and_nobody_in_it() {
     let service = service().start().await;
     let unreadable = with(body(2, 1, "pending"), &value!({"line_items": 7}));
@@ -137,7 +140,7 @@ async fn a_dead_job_is_shown_with_its_body_and_nobody_in_it() {
     service.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_dry_run_says_how_many_and_which_and_changes_nothing() {
     let service = service().without_workers().start().await;
     dead_orders(&service, 12).await;
@@ -158,7 +161,7 @@ async fn a_dry_run_says_how_many_and_which_and_changes_nothing() {
     service.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn more_than_one_needs_yes_where_nobody_can_be_asked() {
     let service = service().without_workers().start().await;
     dead_orders(&service, 3).await;
@@ -181,7 +184,7 @@ async fn more_than_one_needs_yes_where_nobody_can_be_asked() {
     service.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn dead_jobs_are_revived_once_each_however_many_operators_say_so() {
     let mut service = service().without_workers().start().await;
     dead_orders(&service, 60).await;
@@ -224,7 +227,35 @@ async fn dead_jobs_are_revived_once_each_however_many_operators_say_so() {
     service.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_died_again_meanwhile_is_not_revived_by_who_saw_it_die_before() {
+    let service = service().without_workers().start().await;
+    dead_orders(&service, 1).await;
+    let seen = ended::dead(service.db(), &ended::Filter::default()).await;
+    let seen = seen.unwrap();
+    let by = By {
+        keys: &service.parts.keys,
+        actor: audit::OPERATOR,
+        now: service.clock().now(),
+    };
+    let replay = async || {
+        let (action, operation) = (Action::Replay, Uuid::now_v7());
+        let taken = operate::carry_out(service.db(), by, action, operation, &seen, false);
+        taken.await.unwrap().len()
+    };
+    assert_eq!(replay().await, 1);
+    assert_eq!(replay().await, 0, "it is ready");
+    let mut tx = service.db().begin().await.unwrap();
+    let again = jobs::bury(&mut tx, seen[0].id, 12, by.now, "the shelf is away still");
+    assert!(again.await.unwrap());
+    tx.commit().await.unwrap();
+    assert_eq!(replay().await, 0, "it died anew");
+    assert_eq!(service.jobs(State::Dead).await, 1);
+    assert_eq!(trail(&service, "jobs.replayed").await.len(), 1);
+    service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_replay_that_is_stopped_goes_on_when_it_is_said_again() {
     let service = service().without_workers().start().await;
     dead_orders(&service, 40).await;
@@ -259,7 +290,7 @@ async fn a_replay_that_is_stopped_goes_on_when_it_is_said_again() {
     service.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_rate_is_kept() {
     let service = service().without_workers().start().await;
     dead_orders(&service, 20).await;
@@ -275,7 +306,7 @@ async fn the_rate_is_kept() {
     service.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_discarded_job_is_final_and_its_delivery_stays_remembered() {
     let mut service = service().without_workers().start().await;
     dead_orders(&service, 2).await;
@@ -308,7 +339,7 @@ async fn a_discarded_job_is_final_and_its_delivery_stays_remembered() {
     service.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_privacy_request_that_is_open_cannot_be_discarded_and_is_run_again() {
     let service = service().without_workers().start().await;
     let duty = posted(&service, &request("customers/redact", 2)).await;
@@ -332,7 +363,7 @@ async fn a_privacy_request_that_is_open_cannot_be_discarded_and_is_run_again() {
     service.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn workers_are_told_at_once_and_the_broker_forgets_its_dead_letters() {
     if !is_distributed() {
         return;
@@ -354,7 +385,7 @@ async fn workers_are_told_at_once_and_the_broker_forgets_its_dead_letters() {
     service.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_old_name_still_runs_a_dead_job_again() {
     let service = service().without_workers().start().await;
     dead_orders(&service, 1).await;

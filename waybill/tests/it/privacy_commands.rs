@@ -199,12 +199,11 @@ async fn a_request_that_failed_is_run_again_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_job_that_was_revived_by_itself_does_not_lock_its_request_out() {
+async fn a_dead_request_that_is_replayed_as_a_job_is_received_again() {
     let service = service().without_workers().start().await;
     let id = posted(&service, &request(DATA, 1)).await;
     give_up(&service, id, "away").await;
-    said(&service, &["jobs", "retry", &id.to_string()]);
-    said(&service, &["privacy", "retry", &id.to_string()]);
+    said(&service, &["dead", "replay", &id.to_string()]);
     assert_eq!(entry(&service, id).await.state, "received");
     service.stop().await;
 }

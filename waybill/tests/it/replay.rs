@@ -21,13 +21,13 @@ async fn replayed(service: &Service, filters: &[&str]) -> Value {
 }
 
 /// The id of the one job of a kind.
-async fn job(service: &Service, kind: &str) -> String {
+fn job(service: &Service, kind: &str) -> String {
     let jobs = json(service, &["jobs", "list", "--kind", kind]);
     assert_eq!(jobs.as_array().unwrap().len(), 1, "{jobs}");
     jobs[0]["id"].as_str().unwrap().to_owned()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn finished_deliveries_are_worked_on_again_and_nothing_is_done_twice() {
     let service = service().start().await;
     for id in 1..=3 {
@@ -48,7 +48,7 @@ async fn finished_deliveries_are_worked_on_again_and_nothing_is_done_twice() {
     service.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_was_lost_is_made_anew_of_the_deliveries_that_filters_name() {
     let service = service().start().await;
     for (id, shop) in [(1, SHOP), (2, "other.example")] {
@@ -84,7 +84,7 @@ async fn what_was_lost_is_made_anew_of_the_deliveries_that_filters_name() {
     service.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn calls_that_were_made_are_not_made_again() {
     let sandbox = Sandbox::start(Options::default()).await.unwrap();
     let service = service()
@@ -93,8 +93,8 @@ async fn calls_that_were_made_are_not_made_again() {
         .start()
         .await;
     deliver(&service, &told("orders/paid", &body(1, 1, "paid"))).await;
-    let asked = sandbox.storefront().gate().requests();
-    let call = job(&service, "fulfillments/request").await;
+    let asked = sandbox.storefront().gate.requests();
+    let call = job(&service, "fulfillments/request");
     let (code, error) = refused(&service, &["jobs", "replay", &call]);
     assert!(code == 1 && error.contains("a second time"), "{error}");
     let (code, error) = refused(&service, &["jobs", "replay", "--kind", "fulfillments/*"]);
@@ -106,15 +106,15 @@ async fn calls_that_were_made_are_not_made_again() {
     );
     service.settled().await;
     assert_eq!(service.jobs(State::Dead).await, 0);
-    assert_eq!(sandbox.storefront().gate().requests(), asked);
+    assert_eq!(sandbox.storefront().gate.requests(), asked);
     service.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn what_waybill_only_keeps_and_what_has_no_body_any_more_says_so() {
     let service = service().start().await;
     post_all(&service, &[storefront("products/update", r#"{"id":1}"#)]).await;
-    let kept = job(&service, "products/update").await;
+    let kept = job(&service, "products/update");
     let (code, error) = refused(&service, &["jobs", "replay", &kept]);
     assert!(
         code == 1 && error.contains("does nothing with them"),
@@ -124,13 +124,13 @@ async fn what_waybill_only_keeps_and_what_has_no_body_any_more_says_so() {
     service
         .execute("update jobs set body = null where kind = 'orders/create'")
         .await;
-    let cut = job(&service, "orders/create").await;
+    let cut = job(&service, "orders/create");
     let (code, error) = refused(&service, &["jobs", "replay", &cut]);
     assert!(code == 1 && error.contains("JOB_RETENTION_DAYS"), "{error}");
     service.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_replayed_delivery_of_an_erased_person_does_not_bring_them_back() {
     let service = service().start().await;
     deliver(&service, &told("orders/create", &body(1, 1, "pending"))).await;
@@ -145,7 +145,7 @@ async fn a_replayed_delivery_of_an_erased_person_does_not_bring_them_back() {
     )
     .await;
     assert_eq!(places(&service, "anary").await, Vec::<String>::new());
-    let answered = job(&service, "customers/redact").await;
+    let answered = job(&service, "customers/redact");
     let (code, error) = refused(&service, &["jobs", "replay", &answered]);
     assert!(code == 1 && error.contains("was answered"), "{error}");
     for lost in [

@@ -118,7 +118,7 @@ pub async fn newest_dead(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Sum
     let rows = db
         .query(
             "select id, queue, kind, source, shop, external_id, object_id, state, attempts,
-                    run_at, last_error, trace, created_at, finished_at, discarded_at,
+                    run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
                     cast(length(body) as bigint) as body_bytes
              from jobs
              where state = 'dead'

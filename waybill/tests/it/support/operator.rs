@@ -74,7 +74,7 @@ pub async fn dead_letters(service: &Service) -> u32 {
     let channel = connection.create_channel().await.unwrap();
     let options = lapin::options::QueueDeclareOptions {
         passive: true,
-        ..Default::default()
+        ..lapin::options::QueueDeclareOptions::default()
     };
     let name = format!("{}.dead", service.backend.name);
     let queue = channel.queue_declare(name.into(), options, lapin::types::FieldTable::default());

@@ -1,0 +1,21 @@
+//! `waybill completions`: what a shell needs to complete commands and options.
+
+use anyhow::Result;
+use clap::Command;
+use clap_complete::Shell;
+
+use crate::help;
+use crate::table;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The shell that is to complete
+    shell: Shell,
+}
+
+pub fn run(command: Command, arguments: &Arguments) -> Result<()> {
+    let mut script = Vec::new();
+    let mut command = help::told_once(command);
+    clap_complete::generate(arguments.shell, &mut command, "waybill", &mut script);
+    table::print(&String::from_utf8_lossy(&script))
+}

@@ -1,0 +1,120 @@
+//! The broker: exchanges and queues as they are to be, and whether anyone listens.
+
+use common::bus::{self, Found, Holds};
+use common::config::{Broker, Config};
+use reqwest::Url;
+
+use super::{Finding, machine};
+
+/// Messages in a queue that workers do not keep up with.
+const MANY: u32 = 10_000;
+
+pub async fn look(config: &Config) -> Vec<Finding> {
+    let Some(url) = &config.amqp_url else {
+        return vec![Finding::ok(
+            "broker",
+            "not set: the bus is within the process, which is right for `waybill` and `waybill \
+             serve`",
+        )];
+    };
+    let broker = Broker {
+        url: url.clone(),
+        prefix: config.amqp_prefix.clone(),
+    };
+    let advice = "Is RabbitMQ running there? Check AMQP_URL: host, user, password and vhost. \
+                  Meanwhile nothing is lost, and work is found some seconds late.";
+    if let Err(problem) = listens(&broker).await {
+        return vec![Finding::failed("broker", problem, advice)];
+    }
+    match bus::inspect(&broker).await {
+        Err(error) => {
+            let found = format!("cannot be used: {error:#}");
+            vec![Finding::failed("broker", found, advice)]
+        }
+        Ok(topology) => {
+            let mut findings = vec![exchanges(&topology.missing_exchanges)];
+            findings.extend(topology.queues.iter().map(queue));
+            findings.extend(topology.dead.iter().map(dead_letters));
+            findings
+        }
+    }
+}
+
+async fn listens(broker: &Broker) -> Result<(), String> {
+    let Ok(url) = Url::parse(&broker.url) else {
+        return Ok(());
+    };
+    let Some(host) = url.host_str() else {
+        return Ok(());
+    };
+    let usual = if url.scheme() == "amqps" { 5671 } else { 5672 };
+    machine::connects(host, url.port().unwrap_or(usual)).await
+}
+
+fn exchanges(missing: &[String]) -> Finding {
+    if missing.is_empty() {
+        return Finding::ok("broker", "connected; its exchanges are there");
+    }
+    Finding::failed(
+        "broker",
+        format!("connected; missing: exchanges {}", missing.join(", ")),
+        "Start or restart any process of Waybill: each declares what is missing. If they are \
+         running, check that AMQP_URL and AMQP_PREFIX are the same everywhere.",
+    )
+}
+
+fn queue(queue: &Found) -> Finding {
+    const CHECK: &str = "queue";
+    let name = &queue.name;
+    let Some(holds) = queue.holds else {
+        return Finding::failed(
+            CHECK,
+            format!("{name} is missing"),
+            "Start or restart any process of Waybill: each declares what is missing. What was \
+             in it is in the database, and is rung again.",
+        );
+    };
+    let Holds {
+        messages,
+        consumers,
+        is_foreign,
+    } = holds;
+    let found = format!("{name}: {messages} messages, {consumers} consumers");
+    if is_foreign {
+        return Finding::failed(
+            CHECK,
+            format!("{found}; made with other arguments than ours"),
+            "Delete the queue when it is empty; any process of Waybill declares it anew. Or set \
+             another AMQP_PREFIX.",
+        );
+    }
+    if consumers == 0 {
+        return Finding::warning(
+            CHECK,
+            found,
+            "No worker listens to it: start the worker of this queue.",
+        );
+    }
+    if messages > MANY {
+        return Finding::warning(CHECK, found, "Start more workers of this queue.");
+    }
+    Finding::ok(CHECK, found)
+}
+
+fn dead_letters(queue: &Found) -> Finding {
+    const CHECK: &str = "dead letters";
+    match queue.holds {
+        None => Finding::failed(
+            CHECK,
+            format!("{} is missing", queue.name),
+            "Start or restart any process of Waybill: each declares what is missing.",
+        ),
+        Some(holds) if holds.messages > 0 => Finding::warning(
+            CHECK,
+            format!("{}: {} notes of jobs that died", queue.name, holds.messages),
+            "They are ids alone, and may be of jobs that are done by now: `waybill dead list` \
+             knows. Once nothing is dead, `waybill dead replay` and `discard` empty it.",
+        ),
+        Some(_) => Finding::ok(CHECK, format!("{}: empty", queue.name)),
+    }
+}

@@ -1,0 +1,32 @@
+//! How far a clock is from ours. Signatures are refused, leases end early and retries come late
+//! where clocks disagree.
+
+use std::time::Duration;
+
+use common::clock::Timestamp;
+
+use super::Finding;
+
+/// A `Date` has whole seconds, and an answer takes its time.
+const NOTED: Duration = Duration::from_secs(5);
+const WRONG: Duration = Duration::from_mins(1);
+
+const ADVICE: &str = "Run NTP here and there (`timedatectl` tells); where two others agree with \
+                      each other, this machine is the one that is wrong.";
+
+/// What another clock said at a moment of ours.
+pub fn compare(check: &'static str, whose: &str, theirs: Timestamp, ours: Timestamp) -> Finding {
+    let (apart, ahead) = if theirs >= ours {
+        (theirs.since(ours), "ahead of")
+    } else {
+        (ours.since(theirs), "behind")
+    };
+    if apart < NOTED {
+        return Finding::ok(check, format!("{whose} clock agrees with ours"));
+    }
+    let found = format!("{whose} clock is {} seconds {ahead} ours", apart.as_secs());
+    if apart < WRONG {
+        return Finding::warning(check, found, ADVICE);
+    }
+    Finding::failed(check, found, ADVICE)
+}

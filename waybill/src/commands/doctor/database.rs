@@ -1,0 +1,236 @@
+//! The database: whether it is there, of which version, and what waits in it.
+
+use std::path::PathBuf;
+
+use common::clock::{Clock, Timestamp};
+use common::config::Config;
+use common::job::{Queue, State};
+use common::redact::redact;
+use common::sql::{self, Db};
+use common::store::jobs::{self, ended};
+use common::store::migrations::{self, Compared};
+use common::store::{leases, privacy_requests};
+use reqwest::Url;
+
+use super::{Finding, clock, machine};
+use crate::age;
+
+/// Work that is due waits no longer than this where workers run.
+const LONG: std::time::Duration = std::time::Duration::from_mins(1);
+
+pub async fn look(config: &Config) -> Vec<Finding> {
+    let url = &config.database_url;
+    if let Some(file) = sqlite_file(url)
+        && !file.exists()
+    {
+        return vec![Finding::warning(
+            "database",
+            format!("{} does not exist yet", file.display()),
+            "`waybill` makes it when it starts; if there should be one, check DATABASE_URL and \
+             the folder you are in.",
+        )];
+    }
+    if let Err(finding) = listens(url).await {
+        return vec![finding];
+    }
+    let db = match Db::open(url, 2).await {
+        Ok(db) => db,
+        Err(error) => return vec![unreachable(&error)],
+    };
+    let findings = with(&db, config).await;
+    db.close().await;
+    findings.unwrap_or_else(|error| vec![unreachable(&error)])
+}
+
+async fn with(db: &Db, config: &Config) -> sql::Result<Vec<Finding>> {
+    let server = db.server().await?;
+    let now = Clock::system().now();
+    let millis = server.round_trip.as_secs_f64() * 1000.0;
+    let place = redact(&config.database_url).into_owned();
+    let found = format!("{} at {place}, answers in {millis:.1} ms", server.version);
+    let mut findings = vec![
+        if server.round_trip > std::time::Duration::from_millis(50) {
+            let advice = "Every delivery waits for it: move the processes closer to the database.";
+            Finding::warning("database", found, advice)
+        } else {
+            Finding::ok("database", found)
+        },
+    ];
+    if let Some(theirs) = server.clock {
+        findings.push(clock::compare(
+            "database clock",
+            "the database's",
+            theirs,
+            now,
+        ));
+    }
+    let compared = match migrations::compare(db).await {
+        Ok(compared) => compared,
+        Err(error) => {
+            let advice = "Let the user of DATABASE_URL read the tables.";
+            findings.push(Finding::failed("schema", error.to_string(), advice));
+            return Ok(findings);
+        }
+    };
+    let is_whole = compared.missing.is_empty();
+    findings.push(schema(&compared));
+    if is_whole {
+        findings.extend(workers(db, config, now).await?);
+        findings.extend(work(db, now).await?);
+        findings.extend(privacy(db, now).await?);
+    }
+    Ok(findings)
+}
+
+fn schema(compared: &Compared) -> Finding {
+    let list = |versions: &[i64]| {
+        let versions: Vec<String> = versions.iter().map(ToString::to_string).collect();
+        versions.join(", ")
+    };
+    if !compared.changed.is_empty() {
+        return Finding::failed(
+            "schema",
+            format!(
+                "migrations {} were changed after they were applied",
+                list(&compared.changed)
+            ),
+            "Nothing starts on it. Use the binary that made this database, or another database.",
+        );
+    }
+    if !compared.missing.is_empty() {
+        return Finding::warning(
+            "schema",
+            format!("migrations {} are missing", list(&compared.missing)),
+            "`waybill migrate` applies them, and so does every process when it starts.",
+        );
+    }
+    if !compared.newer.is_empty() {
+        return Finding::warning(
+            "schema",
+            format!(
+                "a newer version of Waybill has migrated it (migrations {})",
+                list(&compared.newer)
+            ),
+            "In the middle of an upgrade that is as it should be; otherwise bring this binary up \
+             to date.",
+        );
+    }
+    Finding::ok(
+        "schema",
+        format!("all {} migrations applied", compared.applied),
+    )
+}
+
+/// Of the workers on a broker one holds the lease to publish events. Without a broker nobody
+/// needs it.
+async fn workers(db: &Db, config: &Config, now: Timestamp) -> sql::Result<Option<Finding>> {
+    if config.amqp_url.is_none() {
+        return Ok(None);
+    }
+    if leases::any_held(db, now).await? {
+        let found = "at least one process is working";
+        return Ok(Some(Finding::ok("workers", found)));
+    }
+    Ok(Some(Finding::warning(
+        "workers",
+        "none has been heard of for some seconds",
+        "Start `waybill serve`, or `waybill-orders`, `waybill-payments` and `waybill-privacy`; \
+         deliveries wait until then.",
+    )))
+}
+
+/// What waits, and what is dead.
+async fn work(db: &Db, now: Timestamp) -> sql::Result<Vec<Finding>> {
+    let mut findings = Vec::new();
+    let (mut waiting, mut oldest, mut dead) = (0, None, 0);
+    for queue in Queue::ALL {
+        let (jobs, since) = ended::waiting(db, queue, now).await?;
+        waiting += jobs;
+        if let Some(since) = since {
+            oldest = Some(oldest.map_or((since, queue), |known: (Timestamp, Queue)| {
+                known.min((since, queue))
+            }));
+        }
+        dead += jobs::count(db, queue, State::Dead).await?;
+    }
+    findings.push(match oldest {
+        Some((since, queue)) if now.since(since) > LONG => Finding::failed(
+            "waiting jobs",
+            format!(
+                "{waiting}, the oldest due for {} in the queue {queue}",
+                age::told(now, since)
+            ),
+            "Is a worker of this queue running, and does its log complain? `waybill jobs list \
+             --state ready` shows them.",
+        ),
+        _ => Finding::ok("waiting jobs", format!("{waiting}, none of them long")),
+    });
+    findings.push(match dead {
+        0 => Finding::ok("dead jobs", "none"),
+        dead => Finding::warning(
+            "dead jobs",
+            format!("{dead}"),
+            "`waybill dead summary` says what they died of.",
+        ),
+    });
+    Ok(findings)
+}
+
+async fn privacy(db: &Db, now: Timestamp) -> sql::Result<Vec<Finding>> {
+    let (open, nearest) = privacy_requests::open_deadlines(db).await?;
+    let failed = privacy_requests::Filter {
+        state: Some(common::privacy::State::Failed),
+        ..privacy_requests::Filter::default()
+    };
+    let failed = privacy_requests::list(db, &failed, 1000).await?.len();
+    let advice =
+        "`waybill privacy list` shows them and why; mend it, then `waybill privacy retry`.";
+    let found = match nearest {
+        None => return Ok(vec![Finding::ok("privacy requests", "none is open")]),
+        Some(due) if due <= now => {
+            format!(
+                "{open} open, {failed} failed, one overdue for {}",
+                age::told(now, due)
+            )
+        }
+        Some(due) => format!(
+            "{open} open, {failed} failed, the nearest deadline in {}",
+            age::told(due, now)
+        ),
+    };
+    let is_overdue = nearest.is_some_and(|due| due <= now);
+    let presses = nearest.is_some_and(|due| due.since(now) < common::privacy::ALARM);
+    Ok(vec![if is_overdue || failed > 0 {
+        Finding::failed("privacy requests", found, advice)
+    } else if presses {
+        Finding::warning("privacy requests", found, advice)
+    } else {
+        Finding::ok("privacy requests", found)
+    }])
+}
+
+/// The file of a SQLite database.
+pub fn sqlite_file(url: &str) -> Option<PathBuf> {
+    let path = url.strip_prefix("sqlite://")?;
+    Some(PathBuf::from(path.split('?').next().unwrap_or(path)))
+}
+
+/// A pool says only that it waited in vain, so the port is tried first.
+async fn listens(url: &str) -> Result<(), Finding> {
+    let Ok(url) = Url::parse(url) else {
+        return Ok(());
+    };
+    let Some(host) = url.host_str().filter(|_| url.scheme() != "sqlite") else {
+        return Ok(());
+    };
+    let port = url.port().unwrap_or(5432);
+    let advice = "Is PostgreSQL running there, and may this machine reach it? Check DATABASE_URL.";
+    machine::connects(host, port)
+        .await
+        .map_err(|problem| Finding::failed("database", problem, advice))
+}
+
+fn unreachable(error: &sql::Error) -> Finding {
+    let advice = "Check user, password and name of the database in DATABASE_URL, and its log.";
+    Finding::failed("database", format!("cannot be used: {error}"), advice)
+}

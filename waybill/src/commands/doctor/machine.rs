@@ -1,0 +1,75 @@
+//! This machine: ports that can be reached from it, and room on its disks.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use common::config::{Config, ExportStore};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::Finding;
+use super::database::sqlite_file;
+
+const CONNECT: Duration = Duration::from_secs(2);
+/// Below this a disk is about to be full, in KiB.
+const LITTLE: u64 = 1024 * 1024;
+const TOO_LITTLE: u64 = 100 * 1024;
+
+/// Whether anything listens there; what is wrong otherwise.
+pub async fn connects(host: &str, port: u16) -> Result<(), String> {
+    let host = host.trim_matches(['[', ']']);
+    match timeout(CONNECT, TcpStream::connect((host, port))).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+            Err(format!("nothing listens on {host}:{port}"))
+        }
+        Ok(Err(error)) => Err(format!("cannot reach {host}:{port}: {error}")),
+        Err(_) => Err(format!("{host}:{port} does not answer")),
+    }
+}
+
+/// Room where data is kept on this machine.
+pub async fn disk(config: &Config) -> Vec<Finding> {
+    let mut places: Vec<PathBuf> = sqlite_file(&config.database_url).into_iter().collect();
+    if let ExportStore::Folder(folder) = &config.privacy.exports {
+        places.push(folder.clone());
+    }
+    let looked = tokio::task::spawn_blocking(move || {
+        let free = places.iter().filter_map(|place| free_kib(place));
+        free.min()
+    });
+    let Ok(Some(free)) = looked.await else {
+        return Vec::new();
+    };
+    let found = format!("{:.1} GiB free where data is kept", gib(free));
+    let advice = "Make room, or move the data: when the disk is full nothing is accepted.";
+    vec![if free < TOO_LITTLE {
+        Finding::failed("disk", found, advice)
+    } else if free < LITTLE {
+        Finding::warning("disk", found, advice)
+    } else {
+        Finding::ok("disk", found)
+    }]
+}
+
+fn gib(kib: u64) -> f64 {
+    let mib = u32::try_from(kib / 1024).unwrap_or(u32::MAX);
+    f64::from(mib) / 1024.0
+}
+
+/// What `df` says (POSIX) of the nearest folder that is there.
+fn free_kib(place: &Path) -> Option<u64> {
+    let place = std::path::absolute(place).ok()?;
+    let there = place.ancestors().find(|place| place.exists())?;
+    let mut df = Command::new("df");
+    let said = df
+        .arg("-Pk")
+        .arg(there)
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    let said = String::from_utf8(said.stdout).ok()?;
+    let free = said.lines().nth(1)?.split_whitespace().nth(3)?;
+    free.parse().ok()
+}

@@ -1,0 +1,162 @@
+//! `waybill doctor`: looks at everything that Waybill stands on, all at once, and says of each
+//! what was found and what to do about it. It mends nothing: no migration, no queue, no folder
+//! is made by looking. Nothing secret is printed.
+
+mod broker;
+mod clock;
+mod database;
+mod machine;
+mod providers;
+mod secrets;
+mod service;
+mod stores;
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use common::config::{Config, Mode, SETTINGS, Settings};
+use common::redact::redact;
+use serde::Serialize;
+use serde_json::json;
+use tokio::time::timeout;
+
+use crate::table::{self, Table};
+
+/// One check. A service that has not answered by then does not serve anyone.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    Ok,
+    Warning,
+    Failed,
+}
+
+/// What was found of one thing.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finding {
+    pub check: &'static str,
+    pub level: Level,
+    pub found: String,
+    /// What to do about it; nothing, when it is well.
+    pub advice: Option<String>,
+}
+
+impl Finding {
+    pub fn ok(check: &'static str, found: impl Into<String>) -> Self {
+        Self::new(check, Level::Ok, found, None)
+    }
+
+    pub fn warning(check: &'static str, found: impl Into<String>, advice: &str) -> Self {
+        Self::new(check, Level::Warning, found, Some(advice))
+    }
+
+    pub fn failed(check: &'static str, found: impl Into<String>, advice: &str) -> Self {
+        Self::new(check, Level::Failed, found, Some(advice))
+    }
+
+    fn new(
+        check: &'static str,
+        level: Level,
+        found: impl Into<String>,
+        advice: Option<&str>,
+    ) -> Self {
+        Finding {
+            check,
+            level,
+            found: redact(&found.into()).into_owned(),
+            advice: advice.map(ToOwned::to_owned),
+        }
+    }
+}
+
+/// Exit code 1 when something failed; 2, with every mistake, when settings are wrong.
+pub async fn run(settings: &Settings, arguments: &Arguments) -> Result<()> {
+    let config = Config::load(settings, Mode::Development)?;
+    let (service, database, broker, storefront, payment, identity, exports, mail, disk) = tokio::join!(
+        within("service", service::look(&config)),
+        within("database", database::look(&config)),
+        within("broker", broker::look(&config)),
+        within("storefront API", providers::storefront(&config)),
+        within("payment API", providers::payment(&config)),
+        within("identity provider", providers::identity(&config)),
+        within("export store", stores::exports(&config)),
+        within("mail server", stores::mail(&config)),
+        within("disk", machine::disk(&config)),
+    );
+    let mut findings = vec![Finding::ok(
+        "settings",
+        format!("all {} are right", SETTINGS.len()),
+    )];
+    findings.extend(secrets::look(settings, &config));
+    for found in [
+        service, database, broker, storefront, payment, identity, exports, mail, disk,
+    ] {
+        findings.extend(found);
+    }
+    if arguments.json {
+        table::print_json(&json!({
+            "failed": count(&findings, Level::Failed),
+            "warnings": count(&findings, Level::Warning),
+            "findings": findings,
+        }))?;
+    } else {
+        table::print(&render(&findings))?;
+    }
+    match count(&findings, Level::Failed) {
+        0 => Ok(()),
+        1 => bail!("one thing failed; what to do stands below it"),
+        many => bail!("{many} things failed; what to do stands below each"),
+    }
+}
+
+/// A check that does not end has failed.
+async fn within(check: &'static str, look: impl Future<Output = Vec<Finding>>) -> Vec<Finding> {
+    timeout(DEADLINE, look).await.unwrap_or_else(|_| {
+        vec![Finding::failed(
+            check,
+            format!("no answer within {} seconds", DEADLINE.as_secs()),
+            "Whatever it waits for is overloaded, or a firewall drops what is sent to it.",
+        )]
+    })
+}
+
+fn count(findings: &[Finding], level: Level) -> usize {
+    findings.iter().filter(|it| it.level == level).count()
+}
+
+fn render(findings: &[Finding]) -> String {
+    let mut rows = Table::new(["CHECK", "STATE", "FOUND"]);
+    for finding in findings {
+        let state = match finding.level {
+            Level::Ok => "ok",
+            Level::Warning => "warning",
+            Level::Failed => "FAILED",
+        };
+        rows.row([
+            finding.check.to_owned(),
+            state.to_owned(),
+            finding.found.clone(),
+        ]);
+        if let Some(advice) = &finding.advice {
+            rows.row([String::new(), String::new(), format!("-> {advice}")]);
+        }
+    }
+    let (failed, warnings) = (
+        count(findings, Level::Failed),
+        count(findings, Level::Warning),
+    );
+    let well = findings.len() - failed - warnings;
+    format!(
+        "{}\n{well} ok, {warnings} to look at, {failed} failed\n",
+        rows.render()
+    )
+}

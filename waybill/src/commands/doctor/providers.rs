@@ -1,0 +1,125 @@
+//! The providers' APIs: whether they answer, take our credentials, and agree about the time. A
+//! credential that is not taken is told apart from a provider that is not there.
+
+use common::clock::Clock;
+use common::config::Config;
+use common::provider::identity::Identity;
+use common::provider::payment::Payment;
+use common::provider::storefront::Storefront;
+use common::provider::{Probed, Silence};
+
+use super::{Finding, clock};
+
+/// A provider, and the settings by which it is known.
+struct Asked {
+    check: &'static str,
+    clock: &'static str,
+    whose: &'static str,
+    address: &'static str,
+    credential: &'static str,
+}
+
+pub async fn storefront(config: &Config) -> Vec<Finding> {
+    let asked = Asked {
+        check: "storefront API",
+        clock: "storefront clock",
+        whose: "the storefront's",
+        address: "STOREFRONT_API_URL",
+        credential: "STOREFRONT_API_TOKEN",
+    };
+    let Some(api) = &config.storefront_api else {
+        return vec![Finding::ok(
+            asked.check,
+            "not set: events alone ask for fulfilments",
+        )];
+    };
+    let shop = config.storefront_shops.first().map_or("", String::as_str);
+    let probed = Storefront::new(api).probe(shop).await;
+    asked.judge(&api.url, probed, true)
+}
+
+pub async fn payment(config: &Config) -> Vec<Finding> {
+    let asked = Asked {
+        check: "payment API",
+        clock: "payment clock",
+        whose: "the payment provider's",
+        address: "PAYMENT_API_URL",
+        credential: "PAYMENT_API_KEY",
+    };
+    let Some(api) = &config.payment_api else {
+        return vec![Finding::ok(
+            asked.check,
+            "not set: events alone ask for refunds",
+        )];
+    };
+    let probed = Payment::new(api).probe().await;
+    asked.judge(&api.url, probed, true)
+}
+
+pub async fn identity(config: &Config) -> Vec<Finding> {
+    let asked = Asked {
+        check: "identity provider",
+        clock: "identity clock",
+        whose: "the identity provider's",
+        address: "GITHUB_API_URL",
+        credential: "GITHUB_CLIENT_ID and GITHUB_CLIENT_SECRET",
+    };
+    let Some(settings) = &config.identity else {
+        return vec![Finding::ok(asked.check, "not set: nobody can log in")];
+    };
+    let probed = Identity::new(settings, &Clock::system()).probe().await;
+    asked.judge(&settings.api_url, probed, settings.client_secret.is_some())
+}
+
+impl Asked {
+    fn judge(&self, url: &str, probed: Result<Probed, Silence>, is_proved: bool) -> Vec<Finding> {
+        let probed = match probed {
+            Ok(probed) => probed,
+            Err(silence) => {
+                let advice = format!("Is {} right, and may this machine reach it?", self.address);
+                return vec![Finding::failed(
+                    self.check,
+                    format!("{url} {silence}"),
+                    &advice,
+                )];
+            }
+        };
+        let mut findings = vec![self.answer(url, probed, is_proved)];
+        if let Some(theirs) = probed.date {
+            let ours = Clock::system().now();
+            findings.push(clock::compare(self.clock, self.whose, theirs, ours));
+        }
+        findings
+    }
+
+    fn answer(&self, url: &str, probed: Probed, is_proved: bool) -> Finding {
+        let status = probed.status;
+        if !is_proved && (probed.is_good() || probed.is_refused()) {
+            return Finding::ok(self.check, format!("{url} answers"));
+        }
+        if probed.is_refused() {
+            return Finding::failed(
+                self.check,
+                format!("{url} answers, and refuses our credential ({status})"),
+                &format!(
+                    "Check {}: another environment's, revoked, or without the permission for \
+                     this.",
+                    self.credential
+                ),
+            );
+        }
+        if probed.is_good() {
+            return Finding::ok(
+                self.check,
+                format!("{url} answers, and takes our credential"),
+            );
+        }
+        let advice = match status {
+            500.. | 429 => "The provider is in trouble, or has had enough of us; look at its \
+                            status page. Calls are tried again by themselves."
+                .to_owned(),
+            _ => format!("Is {} the address of its API?", self.address),
+        };
+        Finding::warning(self.check, format!("{url} answered {status}"), &advice)
+    }
+}

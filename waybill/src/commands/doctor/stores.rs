@@ -1,0 +1,39 @@
+//! Where exports go and mails leave.
+
+use common::clock::Clock;
+use common::config::Config;
+use common::exports::Exports;
+use workers::mail::Mailer;
+
+use super::Finding;
+
+/// Writes, reads and removes a small object.
+pub async fn exports(config: &Config) -> Vec<Finding> {
+    const CHECK: &str = "export store";
+    let exports = Exports::new(&config.privacy.exports);
+    vec![match exports.probe(Clock::system().id()).await {
+        Ok(true) => Finding::ok(CHECK, "written to, read from and tidied up"),
+        Ok(false) => Finding::ok(CHECK, "no folder yet; the first export makes it"),
+        Err(failure) => Finding::failed(
+            CHECK,
+            failure.to_string(),
+            "Until it is mended requests for data wait; their deadline is 30 days.",
+        ),
+    }]
+}
+
+/// Connects and logs in, and sends nothing.
+pub async fn mail(config: &Config) -> Vec<Finding> {
+    const CHECK: &str = "mail server";
+    let Some(mailer) = Mailer::new(config) else {
+        return vec![Finding::ok(CHECK, "not set: no mail is sent")];
+    };
+    vec![match mailer.probe().await {
+        Ok(()) => Finding::ok(CHECK, "connected as for a mail"),
+        Err(failure) => Finding::failed(
+            CHECK,
+            failure.to_string(),
+            "Check SMTP_URL: host, port, user, password and encryption.",
+        ),
+    }]
+}

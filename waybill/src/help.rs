@@ -1,0 +1,104 @@
+//! The first page of `--help`: commands by what one wants to do, settings after them. A flat
+//! list of twenty finds nobody what they look for.
+
+use std::fmt::Write as _;
+
+use clap::Command;
+
+/// Every command that is not hidden is in one of these.
+const GROUPS: &[(&str, &[&str])] = &[
+    ("Try it", &["serve", "trigger", "sandbox", "login"]),
+    (
+        "Look at what came of it",
+        &["orders", "payments", "ledger", "notifications", "events"],
+    ),
+    (
+        "Keep it running",
+        &["doctor", "health", "jobs", "dead", "config", "migrate"],
+    ),
+    ("Personal data", &["privacy", "audit"]),
+    ("Who may use it", &["keys", "licenses", "orgs"]),
+    ("This command", &["completions", "man", "help"]),
+];
+
+/// The command with its first page.
+pub fn grouped(command: Command) -> Command {
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{}{}\n{{options}}{{after-help}}\n",
+        groups(&command),
+        heading(&command, "Options")
+    );
+    command.help_template(template)
+}
+
+/// The command with its settings told once, and not again at every subcommand: for what is
+/// generated of it.
+pub fn told_once(command: Command) -> Command {
+    command.mut_args(|argument| argument.global(false).hide_short_help(false))
+}
+
+fn groups(command: &Command) -> String {
+    let mut text = String::new();
+    let listed = |name: &&str| GROUPS.iter().any(|(_, names)| names.contains(name));
+    let others: Vec<&str> = command
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set())
+        .map(Command::get_name)
+        .filter(|name| !listed(name))
+        .collect();
+    let others = [("Others", others.as_slice())];
+    let literal = command.get_styles().get_literal();
+    for (title, names) in GROUPS.iter().chain(&others) {
+        if names.is_empty() {
+            continue;
+        }
+        let _ = writeln!(text, "{}", heading(command, title));
+        for name in *names {
+            let about = match command.find_subcommand(name) {
+                Some(command) => command.get_about().map(ToString::to_string),
+                None => Some("Print the help of a command: `waybill help jobs`".to_owned()),
+            };
+            let about = about.unwrap_or_default();
+            let _ = writeln!(text, "  {literal}{name:<13}{literal:#}  {about}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn heading(command: &Command, title: &str) -> String {
+    let header = command.get_styles().get_header();
+    format!("{header}{title}:{header:#}")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::Arguments;
+
+    #[test]
+    fn every_command_has_its_place_on_the_first_page() {
+        let command = Arguments::command();
+        assert!(!groups(&command).contains("Others"), "{}", groups(&command));
+        let names = GROUPS.iter().flat_map(|(_, names)| *names);
+        for name in names.filter(|name| **name != "help") {
+            assert!(command.find_subcommand(name).is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn no_command_or_option_is_without_a_word_about_it() {
+        fn check(command: &Command) {
+            let name = command.get_name();
+            assert!(command.get_about().is_some(), "{name}");
+            for argument in command.get_opts().filter(|it| !it.is_hide_set()) {
+                assert!(argument.get_help().is_some(), "{name} {argument}");
+            }
+            command.get_subcommands().for_each(check);
+        }
+        Arguments::command().get_subcommands().for_each(check);
+        Arguments::command().debug_assert();
+    }
+}

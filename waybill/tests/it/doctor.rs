@@ -1,0 +1,381 @@
+//! `waybill doctor`: what it says of parts that are well, away, wrong or somebody else's.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use lapin::options::{QueueDeclareOptions, QueueDeleteOptions};
+use lapin::types::FieldTable;
+use sandbox::{IDENTITY_CLIENT_ID, IDENTITY_CLIENT_SECRET, Options, PAYMENT_KEY};
+use sandbox::{STOREFRONT_TOKEN, Sandbox};
+use serde_json::Value;
+
+use crate::support::backend::is_distributed;
+use crate::support::delivery::order;
+use crate::support::operator::{dead_orders, parsed, said, waybill};
+use crate::support::order::post_all;
+use crate::support::process::{command, free_port, output};
+use crate::support::requests::{posted, request};
+use crate::support::{PAYMENT_SECRET, STOREFRONT_SECRET, Service, eventually, service};
+
+/// The command on a service's parts, with these settings more.
+fn doctor(service: &Service, settings: &[(&str, &str)]) -> Command {
+    let mut command = waybill(service, &["doctor", "--json"]);
+    command.env("STOREFRONT_WEBHOOK_SECRET", STOREFRONT_SECRET);
+    command.env("PAYMENT_WEBHOOK_SECRET", PAYMENT_SECRET);
+    let exports = service.backend.folder().join("exports");
+    command.env(
+        "PRIVACY_EXPORT_URL",
+        format!("file://{}", exports.display()),
+    );
+    command.env("PUBLIC_URL", &service.url);
+    command.env("LISTEN_ADDR", service.url.trim_start_matches("http://"));
+    command.envs(settings.iter().copied());
+    command
+}
+
+/// The levels and texts of the findings of a check.
+fn found(output: &Output, check: &str) -> Vec<(String, String)> {
+    let report = parsed(output);
+    let findings = report["findings"].as_array().unwrap().iter();
+    findings
+        .filter(|finding| finding["check"] == check)
+        .map(|finding| {
+            let text = |name: &str| finding[name].as_str().unwrap().to_owned();
+            if finding["level"] != "ok" {
+                assert!(!text("advice").is_empty(), "{finding}");
+            }
+            (text("level"), text("found"))
+        })
+        .collect()
+}
+
+#[track_caller]
+fn says(output: &Output, check: &str, level: &str, part: &str) {
+    let found = found(output, check);
+    let is_said = found
+        .iter()
+        .any(|(its, text)| its == level && text.contains(part));
+    let report = String::from_utf8_lossy(&output.stdout);
+    assert!(is_said, "{check}: {level}, {part} in {found:?}\n{report}");
+    let code = i32::from(parsed(output)["failed"] != 0);
+    assert_eq!(output.status.code(), Some(code));
+}
+
+/// A provider that gives every request this answer, or none at all.
+fn stand_in(answer: Option<String>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        let mut silent = Vec::new();
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let Some(answer) = &answer else {
+                silent.push(stream);
+                continue;
+            };
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    url
+}
+
+fn answer(status: &str, date: &str) -> String {
+    format!(
+        "HTTP/1.1 {status}\r\nDate: {date}\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{{}}"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_all_is_well_nothing_fails() {
+    let sandbox = Sandbox::start(Options::default()).await.unwrap();
+    let service = service().start().await;
+    post_all(&service, &[order("orders/create", 1)]).await;
+    service.settled().await;
+    std::fs::create_dir_all(service.backend.folder().join("exports")).unwrap();
+    let settings = [
+        ("STOREFRONT_API_URL", sandbox.storefront_url()),
+        ("STOREFRONT_API_TOKEN", STOREFRONT_TOKEN.to_owned()),
+        ("PAYMENT_API_URL", sandbox.payment_url()),
+        ("PAYMENT_API_KEY", PAYMENT_KEY.to_owned()),
+        ("GITHUB_URL", sandbox.identity_url()),
+        ("GITHUB_API_URL", sandbox.identity_api_url()),
+        ("GITHUB_CLIENT_ID", IDENTITY_CLIENT_ID.to_owned()),
+        ("GITHUB_CLIENT_SECRET", IDENTITY_CLIENT_SECRET.to_owned()),
+    ];
+    let settings: Vec<_> = settings
+        .iter()
+        .map(|(name, it)| (*name, it.as_str()))
+        .collect();
+    eventually("a worker is heard of", async || {
+        let leases = "select count(*) as n from leases";
+        !is_distributed() || service.count(leases).await > 0
+    })
+    .await;
+    let output = output(doctor(&service, &settings));
+    let report = parsed(&output);
+    assert_eq!(report["failed"], 0, "{report:#}");
+    assert_eq!(report["warnings"], 0, "{report:#}");
+    assert_eq!(output.status.code(), Some(0));
+    for check in ["storefront API", "payment API", "identity provider"] {
+        says(&output, check, "ok", "takes our credential");
+    }
+    says(&output, "export store", "ok", "written to");
+    says(&output, "payment clock", "ok", "agrees");
+    says(&output, "service", "ok", "is ready");
+    if is_distributed() {
+        says(&output, "workers", "ok", "working");
+    }
+    says(&output, "disk", "ok", "GiB");
+    let folder = service.backend.folder().join("exports");
+    assert_eq!(std::fs::read_dir(folder).unwrap().count(), 0, "tidied up");
+    for secret in [
+        STOREFRONT_SECRET,
+        PAYMENT_SECRET,
+        STOREFRONT_TOKEN,
+        PAYMENT_KEY,
+    ] {
+        assert!(!report.to_string().contains(secret));
+    }
+    let wrong = [
+        settings.as_slice(),
+        &[("PAYMENT_API_KEY", "sk_test_of_another")],
+    ]
+    .concat();
+    let output = self::output(doctor(&service, &wrong));
+    says(
+        &output,
+        "payment API",
+        "failed",
+        "refuses our credential (401)",
+    );
+    service.stop().await;
+}
+
+#[test]
+fn a_server_that_is_not_there_is_named_and_its_password_is_not() {
+    let port = free_port();
+    let settings = [
+        (
+            "DATABASE_URL",
+            format!("postgres://waybill:hunter2hunter2@127.0.0.1:{port}/waybill"),
+        ),
+        (
+            "AMQP_URL",
+            format!("amqp://waybill:hunter2hunter2@127.0.0.1:{port}"),
+        ),
+        (
+            "SMTP_URL",
+            format!("smtp://shop:hunter2hunter2@127.0.0.1:{port}"),
+        ),
+        ("MAIL_FROM", "shop@shop.example".to_owned()),
+        (
+            "STOREFRONT_WEBHOOK_SECRET",
+            "a-secret-of-the-shop,an-older-secret-of-the-shop".to_owned(),
+        ),
+        ("PAYMENT_WEBHOOK_SECRET", "short-12".to_owned()),
+    ];
+    let settings: Vec<_> = settings
+        .iter()
+        .map(|(name, it)| (*name, it.as_str()))
+        .collect();
+    let run = |arguments: &[&str]| {
+        let mut command = command("waybill", &settings);
+        command.args(arguments);
+        output(command)
+    };
+    let output = run(&["doctor", "--json"]);
+    let nobody = format!("nothing listens on 127.0.0.1:{port}");
+    says(&output, "database", "failed", &nobody);
+    says(&output, "broker", "failed", &nobody);
+    says(&output, "mail server", "failed", "cannot be reached");
+    says(&output, "storefront secret", "warning", "2 of them");
+    says(&output, "payment secret", "warning", "shorter");
+    let people = run(&["doctor"]);
+    assert_eq!(people.status.code(), Some(1));
+    let text = String::from_utf8([people.stdout, people.stderr].concat()).unwrap();
+    assert!(
+        text.starts_with("CHECK ") && text.contains("FAILED"),
+        "{text}"
+    );
+    assert!(text.contains("-> Is PostgreSQL running there"), "{text}");
+    assert!(!text.contains('\x1b'), "no colour when piped");
+    for secret in [
+        "hunter2",
+        "a-secret-of-the-shop",
+        "an-older-secret-of-the-shop",
+        "short-12",
+    ] {
+        let machine = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            !text.contains(secret) && !machine.contains(secret),
+            "{secret}"
+        );
+    }
+    let mut wrong = command("waybill", &[("QR_BOX_SIZE", "0"), ("LISTEN_ADDR", "x")]);
+    let wrong = self::output({
+        wrong.arg("doctor");
+        wrong
+    });
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("2 things are wrong"));
+}
+
+#[test]
+fn looking_makes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = command("waybill", &[("PATH", "/usr/bin:/bin")]);
+    let nowhere = format!("127.0.0.1:{}", free_port());
+    command.args(["doctor", "--json", "--listen-addr", &nowhere]);
+    command.current_dir(folder.path());
+    let output = output(command);
+    says(&output, "database", "warning", "does not exist yet");
+    says(&output, "export store", "ok", "no folder yet");
+    says(&output, "service", "warning", "nothing answers");
+    says(
+        &output,
+        "storefront secret",
+        "warning",
+        "development secret",
+    );
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_of_another_version_is_told_apart() {
+    let service = service().without_workers().start().await;
+    let well = output(doctor(&service, &[]));
+    says(&well, "schema", "ok", "applied");
+    service
+        .execute(
+            "insert into _sqlx_migrations (version, description, success, checksum, execution_time)
+             select 9999, 'tomorrow', success, checksum, 0 from _sqlx_migrations where version = 1",
+        )
+        .await;
+    says(&output(doctor(&service, &[])), "schema", "warning", "9999");
+    assert!(
+        said(&service, &["migrate"]).contains("applied"),
+        "it starts on it"
+    );
+    service
+        .execute(
+            "update _sqlx_migrations set checksum =
+                (select checksum from _sqlx_migrations where version = 1)
+             where version = 2",
+        )
+        .await;
+    let changed = output(doctor(&service, &[]));
+    says(&changed, "schema", "failed", "migrations 2 were changed");
+    service
+        .execute("delete from _sqlx_migrations where version in (2, 3)")
+        .await;
+    says(
+        &output(doctor(&service, &[])),
+        "schema",
+        "warning",
+        "2, 3 are missing",
+    );
+    let left = "select count(*) as n from _sqlx_migrations where version in (2, 3)";
+    assert_eq!(service.count(left).await, 0, "looking applies none");
+    service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_whose_clock_is_wrong_that_is_silent_or_away_is_told_apart() {
+    let service = service().start().await;
+    let date = "Fri, 15 Jan 2027 08:00:00 GMT";
+    let skewed = stand_in(Some(answer("404 Not Found", date)));
+    let silent = stand_in(None);
+    let away = format!("http://127.0.0.1:{}", free_port());
+    let settings = [
+        ("PAYMENT_API_URL", skewed.as_str()),
+        ("PAYMENT_API_KEY", PAYMENT_KEY),
+        ("STOREFRONT_API_URL", &silent),
+        ("STOREFRONT_API_TOKEN", STOREFRONT_TOKEN),
+        ("GITHUB_API_URL", &away),
+        ("GITHUB_CLIENT_ID", IDENTITY_CLIENT_ID),
+    ];
+    let begun = tokio::time::Instant::now();
+    let output = output(doctor(&service, &settings));
+    assert!(
+        begun.elapsed() < Duration::from_secs(9),
+        "all at once, in five seconds"
+    );
+    says(&output, "payment API", "ok", "takes our credential");
+    let ours = common::clock::Clock::system().now();
+    let theirs = common::clock::Timestamp::from_http_date(date).unwrap();
+    assert_eq!(theirs, crate::support::START);
+    let way = if theirs > ours { "ahead of" } else { "behind" };
+    says(&output, "payment clock", "failed", way);
+    let storefront = found(&output, "storefront API");
+    assert_eq!(storefront[0].0, "failed", "{storefront:?}");
+    says(&output, "identity provider", "failed", "cannot be reached");
+    service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_is_dead_or_overdue_is_said() {
+    let service = service().without_workers().start().await;
+    dead_orders(&service, 2).await;
+    post_all(&service, &[order("orders/paid", 3)]).await;
+    posted(&service, &request("customers/redact", 4)).await;
+    let late = "update jobs set run_at = run_at - 600000 where state = 'ready'";
+    service.execute(late).await;
+    let overdue = "update privacy_requests set due_at = 1000";
+    service.execute(overdue).await;
+    let file = service.backend.folder().join("no-folder");
+    std::fs::write(&file, "").unwrap();
+    let exports = format!("file://{}", file.display());
+    let output = output(doctor(&service, &[("PRIVACY_EXPORT_URL", &exports)]));
+    if is_distributed() {
+        says(&output, "workers", "warning", "none has been heard of");
+    }
+    says(
+        &output,
+        "waiting jobs",
+        "failed",
+        "2, the oldest due for 10m",
+    );
+    says(&output, "dead jobs", "warning", "2");
+    says(&output, "privacy requests", "failed", "overdue");
+    says(&output, "export store", "failed", "no such folder");
+    service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_that_is_missing_or_of_another_make_is_found_and_left_so() {
+    if !is_distributed() {
+        return;
+    }
+    let service = service().without_workers().start().await;
+    let url = service.backend.amqp_url.as_ref().unwrap();
+    let properties = lapin::ConnectionProperties::default();
+    let connection = lapin::Connection::connect(url, properties).await.unwrap();
+    let channel = connection.create_channel().await.unwrap();
+    let name = |queue: &str| format!("{}.{queue}", service.backend.name);
+    for queue in ["orders", "payments"] {
+        let gone = channel.queue_delete(name(queue).into(), QueueDeleteOptions::default());
+        gone.await.unwrap();
+    }
+    let durable = QueueDeclareOptions {
+        durable: true,
+        ..QueueDeclareOptions::default()
+    };
+    let other = channel.queue_declare(name("payments").into(), durable, FieldTable::default());
+    other.await.unwrap();
+    for _ in 0..2 {
+        let output = output(doctor(&service, &[]));
+        says(&output, "broker", "ok", "connected");
+        let missing = format!("{} is missing", name("orders"));
+        says(&output, "queue", "failed", &missing);
+        says(&output, "queue", "failed", "other arguments");
+        let idle = format!("{}: 0 messages, 0 consumers", name("privacy"));
+        says(&output, "queue", "warning", &idle);
+        says(&output, "dead letters", "ok", "empty");
+    }
+    let report: Value = parsed(&output(doctor(&service, &[("AMQP_PREFIX", "nobody")])));
+    assert!(report.to_string().contains("nobody.events"), "{report}");
+    service.stop().await;
+}
