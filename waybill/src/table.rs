@@ -18,6 +18,11 @@ impl Table {
         }
     }
 
+    /// Without a heading.
+    pub fn plain() -> Self {
+        Table { rows: Vec::new() }
+    }
+
     pub fn row<const N: usize>(&mut self, cells: [String; N]) {
         self.rows.push(cells.into());
     }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use common::api_key::Rights;
 use common::clock::Clock;
 use common::config::{
-    Config, DEVELOPMENT_PAYMENT_SECRET, DEVELOPMENT_STOREFRONT_SECRET, Mode, Settings,
+    Config, DEVELOPMENT_PAYMENT_SECRET, DEVELOPMENT_STOREFRONT_SECRET, Mode, Origin, Settings,
 };
 use common::job::Queue;
 use common::process::Parts;
@@ -26,7 +26,7 @@ use ::sandbox::{
 };
 
 use crate::commands::sandbox;
-use crate::table;
+use crate::table::{self, Table};
 
 /// Messages each worker of the one process works on at a time.
 const CONCURRENCY: u16 = 2;
@@ -160,13 +160,11 @@ fn banner(parts: &Parts, settings: &Settings, key: &str, sandbox: Option<&Sandbo
     let storefront = secret("STOREFRONT_WEBHOOK_SECRET", DEVELOPMENT_STOREFRONT_SECRET);
     let payment = secret("PAYMENT_WEBHOOK_SECRET", DEVELOPMENT_PAYMENT_SECRET);
     let database = common::redact::redact(&parts.config.database_url);
-    let beside = format!(":{}", sandbox::port_beside(parts.config.listen_addr));
-    let checkout = sandbox.map(|sandbox| match sandbox.url() {
-        url if url.ends_with(&beside) => "  cargo run -- sandbox checkout\n".to_owned(),
-        url => format!("  cargo run -- sandbox checkout --sandbox {url}\n"),
-    });
-    let checkout = checkout.unwrap_or_default();
-    let sandbox = match sandbox {
+    let started_over = match settings.origin("DATABASE_URL") {
+        Origin::Default => "\n                       delete the folder data/ to start over",
+        _ => "",
+    };
+    let sandbox_line = match sandbox {
         Some(sandbox) => format!("  sandbox providers    {}\n", sandbox.url()),
         None => String::new(),
     };
@@ -174,6 +172,7 @@ fn banner(parts: &Parts, settings: &Settings, key: &str, sandbox: Option<&Sandbo
         Some(identity) => format!("approved on {}/login/device", identity.url),
         None => "not set up: GITHUB_CLIENT_ID is not set".to_owned(),
     };
+    let next = next_commands(parts, sandbox);
     format!(
         "Waybill is ready on {url}
 
@@ -183,15 +182,58 @@ fn banner(parts: &Parts, settings: &Settings, key: &str, sandbox: Option<&Sandbo
                        signing secret {payment}
   commerce API         GET  {url}/api/commerce/orders/<order_id>
                        API key {key}
+  API reference        {url}/docs
   device login         POST {url}/auth/device/code
                        {login}
-{sandbox}  data                 {database}
+{sandbox_line}  data                 {database}{started_over}
 
 Next, in a second terminal:
 
-  cargo run -- trigger orders/create
-{checkout}  cargo run -- login
+{next}
+Ctrl-C stops it; nothing that was accepted is lost.
 
 "
     )
+}
+
+/// What to try, with the name by which this program was started.
+fn next_commands(parts: &Parts, sandbox: Option<&Sandbox>) -> String {
+    let beside = format!(":{}", sandbox::port_beside(parts.config.listen_addr));
+    let checkout = sandbox.map(|sandbox| match sandbox.url() {
+        url if url.ends_with(&beside) => "sandbox checkout".to_owned(),
+        url => format!("sandbox checkout --sandbox {url}"),
+    });
+    let is_built_here = std::env::current_exe().is_ok_and(|path| {
+        let mut folders = path.iter().rev().skip(1);
+        folders.next() == Some("debug".as_ref()) && folders.next() == Some("target".as_ref())
+    });
+    let program = if is_built_here {
+        "cargo run --"
+    } else {
+        "waybill"
+    };
+    let commands = [
+        (
+            Some("trigger orders/create".to_owned()),
+            "a signed order, and what becomes of it",
+        ),
+        (checkout, "something to buy, and a page to pay on"),
+        (
+            Some("events tail".to_owned()),
+            "what happens, as it happens",
+        ),
+        (Some("login".to_owned()), "as a device would"),
+        (
+            Some("doctor".to_owned()),
+            "what is well, what is not, and what to do",
+        ),
+    ];
+    let commands = commands
+        .into_iter()
+        .filter_map(|(command, what)| Some((format!("{program} {}", command?), what)));
+    let mut rows = Table::plain();
+    for (command, what) in commands {
+        rows.row([String::new(), command, what.to_owned()]);
+    }
+    rows.render()
 }
