@@ -365,7 +365,7 @@ impl Worker {
                 count(queue, &kind, "dead");
                 tracing::error!(
                     job = %id, kind, %request_id, %trace_id, attempts, error,
-                    "a job is dead; see `waybill jobs show`"
+                    "a job is dead; see `waybill dead show`"
                 );
                 let (bus, queue) = (self.parts.bus.clone(), self.queue);
                 let bell = Bell {

@@ -83,7 +83,7 @@ impl Storefront {
     /// Asks, as every call does, for what is to be fulfilled of an order that cannot be.
     pub async fn probe(&self, shop: &str) -> Result<Probed, Silence> {
         let url = self.url("orders/1/fulfillment_orders.json");
-        probe::ask(self.headers(self.provider.client.get(url), shop)).await
+        probe::ask(self.headers(self.provider.client.get(url), Some(shop))).await
     }
 
     /// One fulfilment for each fulfilment order: they may be at different locations.
