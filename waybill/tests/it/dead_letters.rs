@@ -246,7 +246,8 @@ async fn a_job_that_died_again_meanwhile_is_not_revived_by_who_saw_it_die_before
     assert_eq!(replay().await, 1);
     assert_eq!(replay().await, 0, "it is ready");
     let mut tx = service.db().begin().await.unwrap();
-    let again = jobs::bury(&mut tx, seen[0].id, 12, by.now, "the shelf is away still");
+    let later = by.now.plus(Duration::from_mins(1));
+    let again = jobs::bury(&mut tx, seen[0].id, 12, later, "the shelf is away still");
     assert!(again.await.unwrap());
     tx.commit().await.unwrap();
     assert_eq!(replay().await, 0, "it died anew");
