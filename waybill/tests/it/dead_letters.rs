@@ -3,7 +3,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::job::{Queue, State};
+use common::job::{JobId, Queue, State};
 use common::store::jobs::ended;
 use common::store::jobs::operate::{self, Action};
 use common::store::privacy_requests::By;
@@ -373,8 +373,9 @@ async fn workers_are_told_at_once_and_the_broker_forgets_its_dead_letters() {
     dead_orders(&service, 3).await;
     let bus = &service.parts.bus;
     for id in ids(&json(&service, &["dead", "list"])) {
-        let id = id.parse().unwrap();
-        bus.bury(Queue::Orders, "orders/create", id).await.unwrap();
+        let id: JobId = id.parse().unwrap();
+        let buried = bus.bury(Queue::Orders, "orders/create", id.into());
+        buried.await.unwrap();
     }
     let before = bus.depth(Queue::Orders).await.unwrap();
     said(&service, &["dead", "replay", "--all", "--yes"]);

@@ -39,7 +39,7 @@ fn people() -> usize {
     let given = given.map(|text| text.parse().expect("STORM_PEOPLE is a number"));
     let people = given.unwrap_or(300);
     assert!(
-        people > 0 && people % 100 == 0,
+        people > 0 && people.is_multiple_of(100),
         "hundreds, so that every fate is among them"
     );
     people

@@ -136,7 +136,7 @@ async fn pass_until_commit(client: &mut TcpStream, server: &mut TcpStream) -> io
                 let said = &up[..read?];
                 server.write_all(said).await?;
                 if said.is_empty() || said.to_ascii_lowercase().windows(6).any(|it| it == b"commit") {
-                    server.read(&mut down).await?;
+                    let _answer = server.read(&mut down).await?;
                     return Ok(());
                 }
             }
