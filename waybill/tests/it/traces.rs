@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::support::backend::{Backend, is_distributed};
 use crate::support::delivery::{Delivery, order};
-use crate::support::order::{body, captured, deliver, told};
+use crate::support::order::{body, captured, deliver, post_all, told};
 use crate::support::process::{Process, command, free_port, is_ready, output, settings};
 use crate::support::{eventually, service};
 
@@ -349,15 +349,18 @@ async fn a_trace_that_begins_here_has_the_id_of_its_job_and_what_is_no_header_co
 #[tokio::test]
 async fn deliveries_of_one_message_keep_their_traces() {
     let mut service = service().without_workers().start().await;
+    let deliveries = (1..=20).map(|seed| {
+        let traceparent = format!("00-{:032x}-b7ad6b7169203331-00", 0xabc0 + seed);
+        order("orders/paid", seed).header("traceparent", traceparent)
+    });
+    // At the same time, so that they are stored and rung together.
+    post_all(&service, &deliveries.collect::<Vec<_>>()).await;
     let mut given = BTreeMap::new();
-    for seed in 1..=20_u64 {
-        let trace = format!("{:032x}", 0xabc0 + seed);
-        let traceparent = format!("00-{trace}-b7ad6b7169203331-00");
-        let delivery = order("orders/paid", seed).header("traceparent", traceparent);
-        assert_eq!(service.answer(&delivery).await.0, 200);
-        let last = rows(service.db(), "orders/paid").await.pop().unwrap();
-        given.insert(last.id, trace);
+    for row in rows(service.db(), "orders/paid").await {
+        given.insert(row.id, trace_of(&row.traceparent.unwrap()));
     }
+    let traces: BTreeSet<&String> = given.values().collect();
+    assert_eq!(traces.len(), 20);
     service.start_workers();
     service.settled().await;
     let rows = service
@@ -396,11 +399,11 @@ async fn a_payment_hands_its_trace_to_the_order_that_it_pays() {
     let backend = before.backend.clone();
     let mut service = service().without_workers().start_on(backend).await;
     let now = service.clock().now();
-    for id in 1..=10 {
+    let payments = (1..=10).map(|id| {
         let traceparent = format!("00-{:032x}-b7ad6b7169203331-00", 0xdef0 + id);
-        let payment = captured(now, id, &id.to_string()).header("traceparent", traceparent);
-        assert_eq!(service.answer(&payment).await.0, 200);
-    }
+        captured(now, id, &id.to_string()).header("traceparent", traceparent)
+    });
+    post_all(&service, &payments.collect::<Vec<_>>()).await;
     service.start_workers();
     service.settled().await;
     let rows = service
