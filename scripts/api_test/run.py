@@ -144,9 +144,13 @@ def seed(waybill):
     for shop in shops:
         order = {"id": 7, "updated_at": "2026-11-20T14:24:44Z", "currency": "EUR", "total_price": "19.90"}
         waybill.deliver("orders/create", {**order, "shop_domain": shop})
-    created = waybill.command("events", "list", "--kind", "order.created", "--limit", "100")
-    events = json.loads(created)
-    events = events["events"] if isinstance(events, dict) else events
+
+    def created():
+        events = json.loads(waybill.command("events", "list", "--kind", "order.created", "--limit", "100"))
+        events = events["events"] if isinstance(events, dict) else events
+        return events if len(events) == 32 else None
+
+    events = eventually("the orders are there", created)
     orders = []
     for event in events:
         shop = event["shop"] or ""

@@ -289,6 +289,9 @@ impl<'a> Reader<'a> {
     /// What a field holds when it is not null.
     fn inner<'b>(&'b self, field: &'b Value) -> &'b Value {
         let field = self.resolved(field);
+        if field["properties"].is_object() {
+            return field;
+        }
         let choices = field["oneOf"].as_array();
         let choice = choices.and_then(|all| all.iter().find(|it| it["type"] != "null"));
         choice.map_or(field, |it| self.resolved(it))
