@@ -37,7 +37,7 @@ fn at(second: u32) -> String {
 fn people() -> usize {
     let given = environment("STORM_PEOPLE");
     let given = given.map(|text| text.parse().expect("STORM_PEOPLE is a number"));
-    let people = given.unwrap_or(300);
+    let people: usize = given.unwrap_or(300);
     assert!(
         people > 0 && people.is_multiple_of(100),
         "hundreds, so that every fate is among them"
