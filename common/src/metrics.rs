@@ -58,7 +58,7 @@ fn describe() {
 /// first time can then be seen as an increase.
 pub fn begin(by: By) {
     for metric in ALL {
-        let is_ours = metric.by == by && metric.labels.is_empty();
+        let is_ours = [by, By::Every].contains(&metric.by) && metric.labels.is_empty();
         if is_ours && metric.kind == Kind::Counter && !process::is_ours(metric.name) {
             counter!(metric.name).increment(0);
         }

@@ -77,7 +77,7 @@ pub async fn jobs(db: &Db, traces: &BTreeSet<TraceId>, limit: i64) -> Result<Vec
     let carried = db
         .query(
             "select id, queue, kind, source, shop, external_id, object_id, state, attempts,
-                    run_at, last_error, trace, traceparent, created_at, finished_at,
+                    run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
                     cast(length(body) as bigint) as body_bytes
              from jobs
              where traceparent is not null and substr(traceparent, 4, 32) in ($2..)
@@ -91,7 +91,7 @@ pub async fn jobs(db: &Db, traces: &BTreeSet<TraceId>, limit: i64) -> Result<Vec
     let first = db
         .query(
             "select id, queue, kind, source, shop, external_id, object_id, state, attempts,
-                    run_at, last_error, trace, traceparent, created_at, finished_at,
+                    run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
                     cast(length(body) as bigint) as body_bytes
              from jobs where traceparent is null and id in ($1..)",
         )
