@@ -383,9 +383,8 @@ impl Erasure<'_> {
             stand_ins.len(),
         ];
         let rounds = longest.into_iter().max().unwrap_or(0).div_ceil(CHUNK);
-        // A run that was cut off counted them too.
-        let counts = &mut self.progress.counts;
-        (counts.customers, counts.orders) = (0, 0);
+        // A run that was cut off counted them too. It may have erased what they were found by.
+        let (mut erased_customers, mut erased_orders) = (0, 0);
         for nth in 0..rounds {
             let mut tx = self.parts.db.begin().await?;
             let counts = &mut self.progress.counts;
@@ -397,14 +396,16 @@ impl Erasure<'_> {
                     erasure::checkout_sessions(&mut tx, ids.to_vec()).await?;
             }
             if let Some(ids) = customers.chunks(CHUNK).nth(nth) {
-                counts.customers += erasure::customers(&mut tx, &shop, ids.to_vec(), now).await?;
+                erased_customers += erasure::customers(&mut tx, &shop, ids.to_vec(), now).await?;
             }
             if let Some(ids) = stand_ins.chunks(CHUNK).nth(nth) {
-                counts.orders += erasure::orders(&mut tx, CHECKOUT, ids.to_vec(), now).await?;
+                erased_orders += erasure::orders(&mut tx, CHECKOUT, ids.to_vec(), now).await?;
             }
             if let Some(ids) = orders.chunks(CHUNK).nth(nth) {
-                counts.orders += erasure::orders(&mut tx, &shop, ids.to_vec(), now).await?;
+                erased_orders += erasure::orders(&mut tx, &shop, ids.to_vec(), now).await?;
             }
+            counts.customers = counts.customers.max(erased_customers);
+            counts.orders = counts.orders.max(erased_orders);
             self.commit(tx).await?;
         }
         Ok(())
