@@ -28,6 +28,7 @@ use common::store::shop_erasure::{self, Counts, Order, add};
 use common::store::{privacy_requests, subjects};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
 use super::{Done, export};
@@ -39,23 +40,15 @@ const RUN: Duration = Duration::from_secs(15);
 /// Exports that are removed between two looks at the time.
 const EXPORTS: usize = 10;
 
-/// Rows of a batch.
-#[derive(Clone, Copy)]
-struct Size {
-    orders: i64,
-    rows: i64,
-}
+/// Orders of a batch, and rows of what is no order. While it is written PostgreSQL's other
+/// writers share its disk and processors, and SQLite's wait for its end.
+const ORDERS: i64 = 25;
+const ROWS: i64 = 100;
 
-/// PostgreSQL's other writers go on beside a batch.
-const BESIDE: Size = Size {
-    orders: 500,
-    rows: 1000,
-};
-/// SQLite's have to wait for its end.
-const ALONE: Size = Size {
-    orders: 100,
-    rows: 500,
-};
+/// Between two batches the others have the database to themselves for so many times as long as
+/// the batch took: nobody waits for an erasure, and intake must not wait because of it.
+const REST: u32 = 4;
+const LONGEST_REST: Duration = Duration::from_secs(1);
 
 /// Where an erasure stands, as its request keeps it.
 #[derive(Default, Serialize, Deserialize)]
@@ -88,7 +81,6 @@ struct Erasure<'a> {
     exports: &'a Exports,
     id: Uuid,
     shop: &'a str,
-    size: Size,
     progress: Progress,
 }
 
@@ -100,17 +92,14 @@ pub async fn erase(parts: &Parts, exports: &Exports, job: &Job, request: &Reques
         exports,
         id: job.id,
         shop: &request.shop,
-        size: if parts.db.writers(2) == 1 {
-            ALONE
-        } else {
-            BESIDE
-        },
         progress: noted
             .and_then(|noted| serde_json::from_value(noted).ok())
             .unwrap_or_default(),
     };
     while erasure.progress.phase != Phase::Over {
+        let begun = Instant::now();
         erasure.step().await?;
+        sleep((begun.elapsed() * REST).min(LONGEST_REST)).await;
         let took = parts.clock.elapsed().saturating_sub(started);
         if took >= RUN && erasure.progress.phase != Phase::Over {
             return Err(Error::new(Unfinished));
@@ -173,7 +162,7 @@ impl Erasure<'_> {
 
     async fn orders(&mut self) -> Result<()> {
         let db = &self.parts.db;
-        let orders = shop_erasure::orders(db, self.shop, self.size.orders).await?;
+        let orders = shop_erasure::orders(db, self.shop, ORDERS).await?;
         if orders.is_empty() {
             self.go_on_to(Phase::Customers);
             return Ok(());
@@ -220,7 +209,7 @@ impl Erasure<'_> {
 
     async fn customers(&mut self) -> Result<()> {
         let mut tx = self.parts.db.begin().await?;
-        let limit = self.size.rows;
+        let limit = ROWS;
         let deleted = shop_erasure::delete_customers(&mut tx, self.shop, limit).await?;
         add(&mut self.progress.counts, "customers", deleted);
         if deleted < limit.cast_unsigned() {
@@ -231,7 +220,7 @@ impl Erasure<'_> {
 
     async fn tombstones(&mut self) -> Result<()> {
         let mut tx = self.parts.db.begin().await?;
-        let limit = self.size.rows;
+        let limit = ROWS;
         let deleted = shop_erasure::delete_tombstones(
             &mut tx,
             self.shop,
@@ -260,7 +249,7 @@ impl Erasure<'_> {
 
     async fn jobs(&mut self) -> Result<()> {
         let (db, after) = (&self.parts.db, self.progress.cursor);
-        let stretch = shop_erasure::walk_jobs(db, self.shop, after, self.size.rows).await?;
+        let stretch = shop_erasure::walk_jobs(db, self.shop, after, ROWS).await?;
         let until = stretch.last.unwrap_or(Uuid::max());
         let events = erasure::payment_events(db, after, until).await?;
         let mut tx = db.begin().await?;
@@ -298,7 +287,7 @@ impl Erasure<'_> {
 
     async fn events(&mut self) -> Result<()> {
         let (db, after) = (&self.parts.db, self.progress.cursor);
-        let stretch = shop_erasure::walk_events(db, self.shop, after, self.size.rows).await?;
+        let stretch = shop_erasure::walk_events(db, self.shop, after, ROWS).await?;
         let mut tx = db.begin().await?;
         let deleted = shop_erasure::delete_events(&mut tx, self.id, stretch.found).await?;
         add(&mut self.progress.counts, "events", deleted);
