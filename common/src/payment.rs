@@ -25,6 +25,7 @@ use self::fields::{id, named, required, seconds, text};
 use crate::json::{self, At, Field, Problem, Unreadable};
 
 pub use self::charge::Charge;
+pub use self::fields::Metadata;
 pub use self::intent::{Intent, PaymentError};
 pub use self::invoice::Invoice;
 pub use self::session::Session;

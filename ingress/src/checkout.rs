@@ -206,6 +206,7 @@ async fn begin(app: &App, new: &New<'_>) -> Result<Checkout, Error> {
         key: &key,
         state,
         to_provider: false,
+        requested: None,
     };
     fulfillments::save(&mut tx, &[moved], now).await?;
     qr_codes::insert(&mut tx, &[code], now).await?;
@@ -304,6 +305,7 @@ async fn call_off(app: &App, checkout: &Checkout, refusal: Refusal) -> Result<()
             key: &key,
             state: entry.record.fulfillment_state(),
             to_provider: false,
+            requested: None,
         };
         fulfillments::save(&mut tx, &[moved], now).await?;
         records::save(&mut tx, &[(&key, &entry)], now).await?;

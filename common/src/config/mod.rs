@@ -93,6 +93,8 @@ pub struct Config {
     pub commerce_rate: u32,
     /// Where buyers may be sent after a checkout.
     pub return_origins: Origins,
+    /// How long the order of a checkout session waits for the storefront's own.
+    pub checkout_order_wait: Option<Duration>,
     /// Zero: signatures do not age.
     pub payment_tolerance: Duration,
     pub qr: QrConfig,
@@ -333,6 +335,7 @@ impl<'a> Reader<'a> {
         let payment_rate = self.number("PAYMENT_RATE_PER_SECOND", 0, 1_000_000);
         let commerce_rate = self.number("COMMERCE_RATE_PER_SECOND", 0, 1_000_000);
         let return_origins = self.return_origins(public_url.as_deref());
+        let order_wait = self.number("CHECKOUT_ORDER_WAIT_SECONDS", 0, 604_800);
         let tolerance = self.number("PAYMENT_TOLERANCE_SECONDS", 0, 86_400);
         let qr = self.qr(public_url.as_deref());
         let public_pages = self.flag("PUBLIC_PAGES");
@@ -372,6 +375,8 @@ impl<'a> Reader<'a> {
             payment_rate: payment_rate?,
             commerce_rate: commerce_rate?,
             return_origins: return_origins?,
+            checkout_order_wait: Some(Duration::from_secs(u64::from(order_wait?)))
+                .filter(|wait| !wait.is_zero()),
             payment_tolerance: Duration::from_secs(u64::from(tolerance?)),
             qr: qr?,
             public_pages: public_pages?,

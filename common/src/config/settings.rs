@@ -206,6 +206,11 @@ pub const SETTINGS: &[Setting] = &[
         "Origins of return_url, separated by commas. Unset: PUBLIC_URL's and this machine's",
     ),
     setting(
+        "CHECKOUT_ORDER_WAIT_SECONDS",
+        Some("3600"),
+        "How long what a session sold waits for the storefront's order; 0: it does not",
+    ),
+    setting(
         "PAYMENT_TOLERANCE_SECONDS",
         Some("300"),
         "Age at which a payment signature is refused; 0: never",

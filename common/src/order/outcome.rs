@@ -8,6 +8,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use super::record::{Cancellation, Record, Restock, Shipment};
+use super::settlement::Settled;
 use super::{FinancialStatus, FulfillmentStatus, Tracking, settlement};
 use crate::money::Money;
 
@@ -53,26 +54,43 @@ pub struct Parcel<'a> {
 impl Record {
     /// A cancelled order ships nothing more, whatever else is known. What is shipped is
     /// shipped. An order refunded in full before that is not shipped any more, nor is one
-    /// whose payment was canceled, until another one pays for it.
+    /// whose payment was canceled, until another one pays for it. When all was shipped once
+    /// and more is open since, a shipment that came to nothing or an item added later, it is
+    /// requested as soon as all of it is paid.
     pub fn fulfillment_state(&self) -> FulfillmentState {
         if self.cancelled.is_some() {
             FulfillmentState::Cancelled
-        } else if self.was_fulfilled {
+        } else if self.is_fulfilled() {
             FulfillmentState::Fulfilled
         } else if self.is_given_back() || self.cancellation().is_some() {
             FulfillmentState::Cancelled
-        } else if self.is_paid() {
-            FulfillmentState::Requested
-        } else {
+        } else if self.waits_until.is_some() || !self.is_paid() {
             FulfillmentState::Initiated
+        } else if self.was_fulfilled && !self.is_paid_up() {
+            FulfillmentState::Initiated
+        } else {
+            FulfillmentState::Requested
         }
     }
 
+    /// All of it is shipped: the storefront said so last, and it is not so that every shipment
+    /// that it told of came to nothing.
+    pub fn is_fulfilled(&self) -> bool {
+        let told = self.fulfillment.value == Some(FulfillmentStatus::Fulfilled);
+        let came_to_nothing =
+            !self.shipments.is_empty() && self.shipments.values().all(|part| !part.value.is_live());
+        told && !came_to_nothing
+    }
+
     /// When and why the order was cancelled: by the storefront, for good; or because its
-    /// payment was canceled, until another one pays for it.
+    /// payment was canceled, as long as nothing is paid or authorized for it otherwise.
     pub fn cancellation(&self) -> Option<Cancellation> {
-        let unpaid = !self.was_paid && self.settled.status.is_none();
-        let by_payment = self.settled.canceled_at.filter(|_| unpaid);
+        let counts = settlement::is_cancelled_by_payment(
+            self.was_paid,
+            self.financial.value.as_ref(),
+            self.settled.status.as_ref(),
+        );
+        let by_payment = self.settled.canceled_at.filter(|_| counts);
         self.cancelled.clone().or_else(|| {
             by_payment.map(|at| Cancellation {
                 at,
@@ -84,6 +102,21 @@ impl Record {
     /// As the storefront said once, or a session, or as the payments stand now.
     pub fn is_paid(&self) -> bool {
         self.was_paid || self.settled.covers
+    }
+
+    /// Nothing is left to be paid: items that were added later are paid too.
+    pub fn is_paid_up(&self) -> bool {
+        let owes = matches!(
+            self.financial.value,
+            Some(
+                FinancialStatus::Pending
+                    | FinancialStatus::Authorized
+                    | FinancialStatus::PartiallyPaid
+                    | FinancialStatus::Expired
+                    | FinancialStatus::Voided
+            )
+        );
+        self.settled.covers || (self.was_paid && !owes)
     }
 
     /// All that was paid went back, as the storefront says, or as the payments stand now.
@@ -121,42 +154,90 @@ impl Record {
         if self.cancelled.is_none() {
             return BTreeMap::new();
         }
-        let (shipped, told) = self.shipped();
+        let units = self.units();
+        units
+            .into_iter()
+            .map(|(line, it)| (line, it.unshipped() + it.returned))
+            .collect()
+    }
+
+    /// Units that are still to be shipped by line id.
+    fn open(&self) -> BTreeMap<i64, i64> {
+        if self.lines.value.is_empty() {
+            return BTreeMap::from([(WHOLE_ORDER, 1)]);
+        }
+        let units = self.units();
+        units
+            .into_iter()
+            .map(|(line, it)| (line, (it.unshipped() - it.called_off).max(0)))
+            .collect()
+    }
+
+    /// What has become of the units of each line.
+    fn units(&self) -> BTreeMap<i64, Units> {
         let mut refunded: HashMap<(i64, Restock), i64> = HashMap::new();
         for line in self.refunds.value.iter().flat_map(|refund| &refund.lines) {
             let units = refunded.entry((line.line_id, line.restock)).or_default();
             *units = units.saturating_add(line.quantity);
         }
         let refunded = |line, restock| refunded.get(&(line, restock)).copied().unwrap_or(0);
+        let shipped = self.shipped();
+        let tells_lines = self
+            .shipments
+            .values()
+            .any(|part| !part.value.lines.is_empty());
+        let all_came_to_nothing =
+            !self.shipments.is_empty() && self.shipments.values().all(|part| !part.value.is_live());
         let lines = self.lines.value.iter().map(|line| {
             let held = match shipped.get(&line.id) {
-                Some(units) if *units > 0 => *units,
-                // No shipment tells: all, if the line says so, or the order was fulfilled.
-                _ if line.fulfillment_status.as_deref() == Some("fulfilled") => line.quantity,
-                _ if self.was_fulfilled && !told => line.quantity,
-                _ => 0,
+                Some(units) => units.live,
+                // No shipment tells of it: all, if the line says so, or the order is fulfilled.
+                None if all_came_to_nothing => 0,
+                None if line.fulfillment_status.as_deref() == Some("fulfilled") => line.quantity,
+                None if self.is_fulfilled() && !tells_lines => line.quantity,
+                None => 0,
             };
             let shipped = held.min(line.quantity);
             let returned = refunded(line.id, Restock::Return).min(shipped);
             let written_off = refunded(line.id, Restock::No);
-            // Units that are with the customer are written off first.
-            let lost = written_off.saturating_sub(shipped - returned).max(0);
-            let unshipped = (line.quantity - shipped).saturating_sub(lost).max(0);
-            (line.id, unshipped + returned)
+            let units = Units {
+                ordered: line.quantity,
+                shipped,
+                returned,
+                // Units that are with the customer are written off first.
+                lost: written_off.saturating_sub(shipped - returned).max(0),
+                called_off: refunded(line.id, Restock::Cancel),
+            };
+            (line.id, units)
         });
         lines.collect()
     }
 
-    /// Units by line id that live shipments hold, and whether any of them tells its lines.
-    fn shipped(&self) -> (HashMap<i64, i64>, bool) {
-        let mut units: HashMap<i64, i64> = HashMap::new();
-        let live = self.shipments.values().filter(|part| part.value.is_live());
-        for (line, quantity) in live.flat_map(|part| &part.value.lines) {
-            let units = units.entry(*line).or_default();
-            *units = units.saturating_add(*quantity);
+    /// Units by line id that shipments hold, and that shipments held which came to nothing.
+    fn shipped(&self) -> HashMap<i64, Shipped> {
+        let mut units: HashMap<i64, Shipped> = HashMap::new();
+        for shipment in self.shipments.values().map(|part| &part.value) {
+            for (line, quantity) in &shipment.lines {
+                let units = units.entry(*line).or_default();
+                let sum = if shipment.is_live() {
+                    &mut units.live
+                } else {
+                    &mut units.came_to_nothing
+                };
+                *sum = sum.saturating_add(*quantity);
+            }
         }
-        let told = !units.is_empty();
-        (units, told)
+        units
+    }
+
+    /// What the storefront took for the order and has not given back, in minor units, as far as
+    /// it tells.
+    pub fn kept_minor(&self) -> Option<i64> {
+        let refunds = self.refunds.value.iter();
+        let back = refunds.fold(0_i64, |sum, refund| {
+            sum.saturating_add(refund.amount.unwrap_or(0))
+        });
+        Some(self.paid_minor()?.saturating_sub(back).max(0))
     }
 
     /// What was paid for the order, in minor units, as far as the storefront tells.
@@ -176,6 +257,138 @@ impl Record {
     }
 }
 
+/// What has become of the units of a line.
+struct Units {
+    ordered: i64,
+    shipped: i64,
+    returned: i64,
+    /// Written off before they were shipped.
+    lost: i64,
+    /// Refunded before they were shipped; they are in stock.
+    called_off: i64,
+}
+
+impl Units {
+    fn unshipped(&self) -> i64 {
+        (self.ordered - self.shipped)
+            .saturating_sub(self.lost)
+            .max(0)
+    }
+}
+
+/// Units of a line in shipments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Shipped {
+    live: i64,
+    /// In shipments that were cancelled or failed.
+    came_to_nothing: i64,
+}
+
+impl Shipped {
+    fn all(self) -> i64 {
+        self.live.saturating_add(self.came_to_nothing)
+    }
+}
+
+/// How far a further cycle of an order's agreement is. Nobody tells when it is shipped.
+pub fn cycle_state(record: &Record, settled: &Settled) -> FulfillmentState {
+    if record.cancelled.is_some() || settled.status == Some(FinancialStatus::Refunded) {
+        FulfillmentState::Cancelled
+    } else if settled.covers && record.waits_until.is_none() {
+        FulfillmentState::Requested
+    } else {
+        FulfillmentState::Initiated
+    }
+}
+
+/// How many units of each line were ever requested or shipped, by line id. Units that were
+/// requested and not shipped yet are what it has more than the shipments.
+pub type Level = BTreeMap<i64, i64>;
+
+/// Stands for all of an order whose lines nobody told.
+const WHOLE_ORDER: i64 = 0;
+
+/// What is requested of an order now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// Units by line id; `Some` and without lines when nobody told them.
+    pub units: Option<BTreeMap<i64, i64>>,
+    /// No more than units whose shipment came to nothing.
+    pub is_repeated: bool,
+    pub level: Level,
+}
+
+/// What is to be requested when an order becomes another: each unit once, and once more when
+/// its shipment came to nothing or the fulfilment was called off in between. `level` is what
+/// was requested of it so far; an order whose request an older version wrote has none.
+pub fn request(
+    was: FulfillmentState,
+    before: Option<&Record>,
+    after: &Record,
+    level: Option<&Level>,
+) -> Option<Request> {
+    match (was, after.fulfillment_state()) {
+        (FulfillmentState::Requested, FulfillmentState::Cancelled) => {
+            let shipped = after.shipped();
+            let level = after.open().into_keys();
+            let level = level.map(|line| (line, of(&shipped, line).all())).collect();
+            return Some(Request {
+                level,
+                ..Request::default()
+            });
+        }
+        (_, FulfillmentState::Requested) => {}
+        _ => return None,
+    }
+    let older = || before.filter(|_| was == FulfillmentState::Requested);
+    let level = level.cloned().or_else(|| older().map(level_of));
+    let level = level.unwrap_or_default();
+    let knows_lines = !after.lines.value.is_empty();
+    if knows_lines && level.get(&WHOLE_ORDER).is_some_and(|units| *units > 0) {
+        return Some(Request {
+            level: level_of(after),
+            ..Request::default()
+        });
+    }
+    if was == FulfillmentState::Requested && !after.is_paid_up() {
+        return None;
+    }
+    let shipped = after.shipped();
+    let asked = after.open().into_iter().filter_map(|(line, open)| {
+        let requested = level.get(&line).copied().unwrap_or(0);
+        let awaited = requested.saturating_sub(of(&shipped, line).all()).max(0);
+        Some((line, open.saturating_sub(awaited))).filter(|(_, units)| *units > 0)
+    });
+    let asked: BTreeMap<i64, i64> = asked.collect();
+    if asked.is_empty() {
+        return None;
+    }
+    let mut risen = level_of(after);
+    for (line, units) in level {
+        let to = risen.entry(line).or_default();
+        *to = units.max(*to);
+    }
+    Some(Request {
+        is_repeated: asked
+            .keys()
+            .all(|line| of(&shipped, *line).came_to_nothing > 0),
+        units: Some(if knows_lines { asked } else { BTreeMap::new() }),
+        level: risen,
+    })
+}
+
+/// The level of an order of which everything open is requested.
+pub fn level_of(record: &Record) -> Level {
+    let shipped = record.shipped();
+    let open = record.open().into_iter();
+    open.map(|(line, open)| (line, open.saturating_add(of(&shipped, line).all())))
+        .collect()
+}
+
+fn of(shipped: &HashMap<i64, Shipped>, line: i64) -> Shipped {
+    shipped.get(&line).copied().unwrap_or_default()
+}
+
 /// What happened to an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
@@ -192,10 +405,17 @@ pub enum Change {
 }
 
 /// The changes from one record of an order to a later one, in the order in which they are
-/// told. `Created` and `Fulfilled` come once in the life of an order at the most; so do
-/// `Paid`, `Cancelled` and `FulfillmentRequested`, unless a payment was canceled or went
-/// back in full and another one followed.
+/// told. `Created` comes once in the life of an order; so do `Paid`, `Cancelled`, `Fulfilled`
+/// and `FulfillmentRequested`, unless a payment was canceled or went back in full and another
+/// one followed, or more was to be shipped after all had been.
 pub fn changes(before: Option<&Record>, after: &Record) -> Vec<Change> {
+    let was = before.map_or(FulfillmentState::Initiated, Record::fulfillment_state);
+    changes_from(was, before, after)
+}
+
+/// The same, of an order whose fulfilment was in another state than its record says, because
+/// it takes the place of one for which it was requested.
+pub fn changes_from(was: FulfillmentState, before: Option<&Record>, after: &Record) -> Vec<Change> {
     let mut changes = Vec::new();
     match before {
         None => changes.push(Change::Created),
@@ -209,7 +429,6 @@ pub fn changes(before: Option<&Record>, after: &Record) -> Vec<Change> {
     if is_cancelled(after) && before.is_none_or(|before| !is_cancelled(before)) {
         changes.push(Change::Cancelled);
     }
-    let was = before.map_or(FulfillmentState::Initiated, Record::fulfillment_state);
     let is = after.fulfillment_state();
     match (was, is) {
         _ if was == is => {}

@@ -175,6 +175,9 @@ pub struct Record {
     pub shipments: BTreeMap<i64, Part<Shipment>>,
     /// What the payments of its agreement come to now.
     pub settled: Settled,
+    /// Of an order that a checkout session made: the storefront's own may still come and take
+    /// its place, so nothing is requested for it until then, Unix milliseconds.
+    pub waits_until: Option<i64>,
 }
 
 impl Record {
@@ -295,6 +298,7 @@ impl Record {
             }),
             shipments: shipments.collect(),
             settled: Settled::default(),
+            waits_until: None,
         }
     }
 
@@ -320,6 +324,7 @@ impl Record {
             was_fulfilled: false,
             shipments: BTreeMap::new(),
             settled: Settled::default(),
+            waits_until: None,
         }
     }
 

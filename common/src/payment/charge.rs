@@ -2,7 +2,9 @@
 
 use serde::Deserialize;
 
-use super::fields::{currency, id, link, minor, money, named, pact_id, required};
+use super::fields::{
+    Metadata, currency, id, link, metadata, minor, money, named, reference, required,
+};
 use crate::json::{At, Field, Unreadable};
 use crate::money::Money;
 
@@ -21,7 +23,10 @@ pub struct Charge {
     pub fully_refunded: bool,
     pub customer: Option<String>,
     /// A copy of the intent's, made with the charge.
-    pub pact_id: Option<String>,
+    pub metadata: Metadata,
+    pub transfer_group: Option<String>,
+    /// Told before 2025-03-31 alone.
+    pub invoice: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -38,6 +43,8 @@ struct Fields<'a> {
     currency: Field<'a>,
     customer: Field<'a>,
     metadata: Field<'a>,
+    transfer_group: Field<'a>,
+    invoice: Field<'a>,
 }
 
 impl Charge {
@@ -66,7 +73,9 @@ impl Charge {
             refunded: required(refunded).at("data.object.amount_refunded")?,
             fully_refunded: it.refunded.boolean().unwrap_or_default() == Some(true),
             customer: link(it.customer).at("data.object.customer")?,
-            pact_id: pact_id(it.metadata),
+            metadata: metadata(it.metadata),
+            transfer_group: reference(it.transfer_group),
+            invoice: link(it.invoice).at("data.object.invoice")?,
         })
     }
 

@@ -71,16 +71,39 @@ pub(super) fn reference(field: Field) -> Option<String> {
     text(field).filter(|text| text.chars().count() <= ID_CHARS)
 }
 
-/// The agreement that an object's metadata names.
-pub(super) fn pact_id(metadata: Field) -> Option<String> {
+/// What an object's metadata says of the agreement that it belongs to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Metadata {
+    /// Names the agreement.
+    pub pact_id: Option<String>,
+    /// The merchant's own word for the sort of payment, `metadata.type`.
+    pub payment_type: Option<String>,
+    /// Which of several fulfilments of the agreement is paid, `metadata.fulfillment_cycle`.
+    pub cycle: Option<String>,
+}
+
+pub(super) fn metadata(metadata: Field) -> Metadata {
     #[derive(Default, Deserialize)]
     #[serde(default, bound(deserialize = "'de: 'a"))]
-    struct Metadata<'a> {
+    struct Keys<'a> {
         pact_id: Field<'a>,
+        #[serde(rename = "type")]
+        payment_type: Field<'a>,
+        fulfillment_cycle: Field<'a>,
     }
 
-    let metadata = metadata.object::<Metadata>().unwrap_or_default()?;
-    reference(metadata.pact_id)
+    let keys = metadata.object::<Keys>().unwrap_or_default();
+    let keys = keys.unwrap_or_default();
+    Metadata {
+        pact_id: reference(keys.pact_id),
+        payment_type: reference(keys.payment_type),
+        cycle: reference(keys.fulfillment_cycle),
+    }
+}
+
+/// The agreement that an object's metadata names.
+pub(super) fn pact_id(field: Field) -> Option<String> {
+    metadata(field).pact_id
 }
 
 pub(super) fn currency(field: Field) -> Result<Option<Currency>, Problem> {

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::fields::{code, currency, email, id, link, money, named, pact_id, required, text};
+use super::fields::{
+    Metadata, code, currency, email, id, link, metadata, money, named, reference, required, text,
+};
 use super::{Email, Status};
 use crate::json::{At, Field, Unreadable};
 use crate::money::Money;
@@ -15,8 +17,10 @@ pub struct Intent {
     /// What was captured.
     pub received: Money,
     pub status: Option<Status>,
-    /// The agreement it pays for: `metadata.pact_id`.
-    pub pact_id: Option<String>,
+    /// The agreement it pays for.
+    pub metadata: Metadata,
+    /// The merchant's own name for the payments that belong together.
+    pub transfer_group: Option<String>,
     pub customer: Option<String>,
     pub receipt_email: Option<Email>,
     /// The latest attempt, `ch_..`.
@@ -51,6 +55,7 @@ struct Fields<'a> {
     currency: Field<'a>,
     status: Field<'a>,
     metadata: Field<'a>,
+    transfer_group: Field<'a>,
     customer: Field<'a>,
     receipt_email: Field<'a>,
     latest_charge: Field<'a>,
@@ -80,7 +85,8 @@ impl Intent {
             amount,
             received: received.unwrap_or(untold),
             status,
-            pact_id: pact_id(it.metadata),
+            metadata: metadata(it.metadata),
+            transfer_group: reference(it.transfer_group),
             customer: link(it.customer).at("data.object.customer")?,
             receipt_email: email(it.receipt_email),
             charge: match charge {

@@ -4,6 +4,7 @@
 
 use super::record::{Part, Record};
 use super::status::Status;
+use crate::order::settlement::Cycle;
 
 /// How far a payment is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +61,19 @@ impl Record {
 
     pub fn pact(&self) -> Option<&str> {
         value(self.pact_id.as_ref())
+    }
+
+    /// Which fulfilment of the agreement is paid.
+    pub fn cycle(&self) -> Cycle {
+        Cycle::named(value(self.cycle.as_ref()))
+    }
+
+    /// What is left of what was captured, in minor units.
+    pub fn kept(&self) -> i64 {
+        if self.fully_refunded {
+            return 0;
+        }
+        self.received.saturating_sub(self.refunded).max(0)
     }
 }
 

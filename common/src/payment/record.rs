@@ -49,6 +49,13 @@ pub struct Record {
     pub status: Option<Part<Status>>,
     /// The agreement that is paid.
     pub pact_id: Option<Part<String>>,
+    /// Which fulfilment of the agreement is paid.
+    pub cycle: Option<Part<String>>,
+    /// The merchant's own word for the sort of payment.
+    pub payment_type: Option<Part<String>>,
+    pub transfer_group: Option<Part<String>>,
+    /// The invoice that is paid, as far as the provider tells.
+    pub invoice: Option<Part<String>>,
     pub customer: Option<Part<String>>,
     pub receipt_email: Option<Part<Email>>,
 }
@@ -98,7 +105,11 @@ impl Record {
             currency: version.tells(intent.amount.currency),
             amount: Some(version.tells(intent.amount.minor)),
             status: version.told(status),
-            pact_id: version.told(intent.pact_id.as_ref()),
+            pact_id: version.told(intent.metadata.pact_id.as_ref()),
+            cycle: version.told(intent.metadata.cycle.as_ref()),
+            payment_type: version.told(intent.metadata.payment_type.as_ref()),
+            transfer_group: version.told(intent.transfer_group.as_ref()),
+            invoice: version.told(intent.invoice.as_ref()),
             customer: version.told(intent.customer.as_ref()),
             receipt_email: version.told(intent.receipt_email.as_ref()),
         }
@@ -118,7 +129,11 @@ impl Record {
             currency: version.tells(charge.amount.currency),
             amount: is_the_payment.then(|| version.tells(charge.amount.minor)),
             status: None,
-            pact_id: version.told(charge.pact_id.as_ref()),
+            pact_id: version.told(charge.metadata.pact_id.as_ref()),
+            cycle: version.told(charge.metadata.cycle.as_ref()),
+            payment_type: version.told(charge.metadata.payment_type.as_ref()),
+            transfer_group: version.told(charge.transfer_group.as_ref()),
+            invoice: version.told(charge.invoice.as_ref()),
             customer: version.told(charge.customer.as_ref()),
             receipt_email: None,
         }
@@ -139,6 +154,10 @@ impl Record {
         newest(&mut self.amount, other.amount);
         newest(&mut self.status, other.status);
         newest(&mut self.pact_id, other.pact_id);
+        newest(&mut self.cycle, other.cycle);
+        newest(&mut self.payment_type, other.payment_type);
+        newest(&mut self.transfer_group, other.transfer_group);
+        newest(&mut self.invoice, other.invoice);
         newest(&mut self.customer, other.customer);
         newest(&mut self.receipt_email, other.receipt_email);
     }

@@ -2,7 +2,9 @@
 
 use serde::Deserialize;
 
-use super::fields::{currency, email, id, link, minor, named, pact_id, reference, required, text};
+use super::fields::{
+    Metadata, currency, email, id, link, metadata, minor, named, reference, required, text,
+};
 use super::{Email, Mode, PaymentStatus};
 use crate::json::{At, Field, Problem, Unreadable};
 use crate::money::{Currency, Money};
@@ -20,10 +22,16 @@ pub struct Session {
     /// None when it sells nothing.
     pub total: Option<Money>,
     pub currency: Option<Currency>,
+    /// Before discounts, tax and shipping, in minor units.
+    pub subtotal: Option<i64>,
+    /// What the page took off, in minor units.
+    pub discount: Option<i64>,
+    /// Tax and shipping that the page added, in minor units.
+    pub added: Option<i64>,
     pub customer: Option<String>,
     pub client_reference_id: Option<String>,
     /// Metadata of the session stays with it; the intent has its own.
-    pub pact_id: Option<String>,
+    pub metadata: Metadata,
     pub email: Option<Email>,
 }
 
@@ -38,6 +46,8 @@ struct Fields<'a> {
     subscription: Field<'a>,
     invoice: Field<'a>,
     amount_total: Field<'a>,
+    amount_subtotal: Field<'a>,
+    total_details: Field<'a>,
     currency: Field<'a>,
     customer: Field<'a>,
     client_reference_id: Field<'a>,
@@ -52,6 +62,15 @@ struct Details<'a> {
     email: Field<'a>,
 }
 
+/// What the page made of the price.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct TotalDetails<'a> {
+    amount_discount: Field<'a>,
+    amount_shipping: Field<'a>,
+    amount_tax: Field<'a>,
+}
+
 impl Session {
     pub(super) fn of(object: Field) -> Result<Self, Unreadable> {
         let it: Fields = required(object.object()).at("data.object")?;
@@ -63,6 +82,10 @@ impl Session {
             (Some(minor), Some(currency)) => Some(Money { minor, currency }),
             (Some(_), None) => return Err(Problem::Missing).at("data.object.currency"),
         };
+        let parts = it.total_details.object::<TotalDetails>();
+        let parts = parts.unwrap_or_default().unwrap_or_default();
+        let part = |field: Field| minor(field).unwrap_or_default();
+        let (shipping, tax) = (part(parts.amount_shipping), part(parts.amount_tax));
         let details = it.customer_details.object::<Details>().unwrap_or_default();
         Ok(Session {
             id: required(id(it.id)).at("data.object.id")?,
@@ -73,9 +96,15 @@ impl Session {
             invoice: link(it.invoice).at("data.object.invoice")?,
             total,
             currency,
+            subtotal: part(it.amount_subtotal),
+            discount: part(parts.amount_discount),
+            added: match (shipping, tax) {
+                (None, None) => None,
+                (a, b) => Some(a.unwrap_or(0).saturating_add(b.unwrap_or(0))),
+            },
             customer: link(it.customer).at("data.object.customer")?,
             client_reference_id: reference(it.client_reference_id),
-            pact_id: pact_id(it.metadata),
+            metadata: metadata(it.metadata),
             email: details
                 .and_then(|details| email(details.email))
                 .or_else(|| email(it.customer_email)),

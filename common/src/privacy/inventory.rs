@@ -51,7 +51,7 @@ pub const PLAIN: &[(&str, &str)] = &[
          financial_status fulfillment_status ordered_at cancelled_at version_at revision \
          created_at updated_at version_tie lags outstanding_minor cancel_reason pact_id refunds \
          was_paid was_refunded was_fulfilled events_at payment_status payment_covers \
-         payment_canceled_at redacted_at",
+         payment_canceled_at redacted_at waits_until successor_shop successor_id",
     ),
     (
         "order_lines",
@@ -60,7 +60,15 @@ pub const PLAIN: &[(&str, &str)] = &[
     (
         "fulfillments",
         "shop order_id state initiated_at updated_at requested_at fulfilled_at cancelled_at \
-         provider_state provider_id",
+         provider_state provider_id requested_units",
+    ),
+    (
+        "fulfillment_cycles",
+        "shop order_id cycle state requested_at cancelled_at updated_at",
+    ),
+    (
+        "order_bodies",
+        "shop order_id hash topic repeats created_at",
     ),
     ("qr_codes", "shop order_id kind url png created_at"),
     (
@@ -92,8 +100,9 @@ pub const PLAIN: &[(&str, &str)] = &[
         "payments",
         "id pact_id currency amount_minor received_minor state created_at updated_at succeeded \
          canceled_at refunded_minor fully_refunded status customer_id failure versions \
-         events_at entries",
+         events_at entries fulfillment_cycle payment_type transfer_group invoice",
     ),
+    ("invoices", "id subscription payment_id is_first created_at"),
     ("pacts", "revision"),
     (
         "refunds",
@@ -107,7 +116,8 @@ pub const PLAIN: &[(&str, &str)] = &[
     (
         "checkout_sessions",
         "id mode payment_status total_minor currency payment_intent subscription invoice \
-         customer_id pact_id versions shop order_id events_at created_at updated_at",
+         customer_id pact_id versions shop order_id events_at created_at updated_at subtotal_minor \
+         discount_minor added_minor fulfillment_cycle",
     ),
     (
         "subscriptions",

@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, HashSet};
 
 use crate::clock::Timestamp;
 use crate::money::Currency;
+use crate::order::settlement::Linked;
 use crate::payment::checkout::Record;
 use crate::payment::record::Part;
 use crate::payment::{Email, Mode, PaymentStatus};
 use crate::sql::{Column, Result, Row, Tx, column};
-use crate::store::json;
 use crate::store::orders::records::Key;
 use crate::store::versions::{self, Versions};
+use crate::store::{json, payments};
 
 /// A session as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +46,9 @@ pub async fn save(tx: &mut Tx, sessions: &[(&str, &Entry)], now: Timestamp) -> R
              payment_intent = excluded.payment_intent, subscription = excluded.subscription,
              invoice = excluded.invoice, customer_id = excluded.customer_id,
              client_reference_id = excluded.client_reference_id, pact_id = excluded.pact_id,
+             subtotal_minor = excluded.subtotal_minor,
+             discount_minor = excluded.discount_minor, added_minor = excluded.added_minor,
+             fulfillment_cycle = excluded.fulfillment_cycle,
              email = excluded.email, versions = excluded.versions, shop = excluded.shop,
              order_id = excluded.order_id, events_at = excluded.events_at,
              updated_at = excluded.updated_at",
@@ -65,6 +69,9 @@ async fn insert(
     let part = |part: fn(&Record) -> &Option<Part<String>>| {
         records().map(move |it| part(it).as_ref().map(|part| part.value.as_str()))
     };
+    let minor = |part: fn(&Record) -> &Option<Part<i64>>| {
+        records().map(move |it| part(it).as_ref().map(|part| part.value))
+    };
     let columns: Vec<Column<'_>> = vec![
         column("id", sessions.iter().map(|(id, _)| *id)),
         column(
@@ -83,6 +90,10 @@ async fn insert(
             "currency",
             records().map(|it| it.currency.as_ref().map(|part| part.value.as_str())),
         ),
+        column("subtotal_minor", minor(|it| &it.subtotal)),
+        column("discount_minor", minor(|it| &it.discount)),
+        column("added_minor", minor(|it| &it.added)),
+        column("fulfillment_cycle", part(|it| &it.cycle)),
         column("payment_intent", part(|it| &it.payment_intent)),
         column("subscription", part(|it| &it.subscription)),
         column("invoice", part(|it| &it.invoice)),
@@ -114,6 +125,10 @@ fn told_by(record: &Record) -> Result<String> {
         ("mode", versions::of(record.mode.as_ref())),
         ("total", versions::of(record.total.as_ref())),
         ("currency", versions::of(record.currency.as_ref())),
+        ("subtotal", versions::of(record.subtotal.as_ref())),
+        ("discount", versions::of(record.discount.as_ref())),
+        ("added", versions::of(record.added.as_ref())),
+        ("cycle", versions::of(record.cycle.as_ref())),
         (
             "payment_intent",
             versions::of(record.payment_intent.as_ref()),
@@ -140,7 +155,8 @@ pub async fn load(tx: &mut Tx, ids: Vec<String>) -> Result<BTreeMap<String, Entr
         .query(
             "select id, mode, payment_status, total_minor, currency, payment_intent, subscription,
                     invoice, customer_id, client_reference_id, pact_id, email, versions, shop,
-                    order_id, events_at
+                    order_id, events_at, subtotal_minor, discount_minor, added_minor,
+                    fulfillment_cycle
              from checkout_sessions where id in ($1..)
              order by id
              for update",
@@ -165,6 +181,10 @@ fn read(row: &Row) -> Result<Entry> {
         mode: versions.some("mode", mode.map(Mode::from)),
         total: versions.some("total", row.get("total_minor")?),
         currency: versions.some("currency", currency.and_then(|code| Currency::parse(&code))),
+        subtotal: versions.some("subtotal", row.get("subtotal_minor")?),
+        discount: versions.some("discount", row.get("discount_minor")?),
+        added: versions.some("added", row.get("added_minor")?),
+        cycle: versions.some("cycle", row.get("fulfillment_cycle")?),
         payment_intent: versions.some("payment_intent", row.get("payment_intent")?),
         subscription: versions.some("subscription", row.get("subscription")?),
         invoice: versions.some("invoice", row.get("invoice")?),
@@ -210,7 +230,108 @@ pub async fn orders_of(tx: &mut Tx, payments: Vec<String>) -> Result<Vec<Key>> {
         .bind(payments)
         .fetch_all()
         .await?;
+    keys(&rows)
+}
+
+/// The orders whose sessions began with these invoices.
+pub async fn orders_of_invoices(tx: &mut Tx, invoices: Vec<String>) -> Result<Vec<Key>> {
+    if invoices.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows = tx
+        .query(
+            "select shop, order_id from checkout_sessions
+             where order_id is not null and invoice in ($1..)",
+        )
+        .bind(invoices)
+        .fetch_all()
+        .await?;
+    keys(&rows)
+}
+
+/// The orders whose sessions began these subscriptions.
+pub async fn orders_of_subscriptions(tx: &mut Tx, ids: Vec<String>) -> Result<Vec<Key>> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows = tx
+        .query(
+            "select shop, order_id from checkout_sessions
+             where order_id is not null and subscription in ($1..)",
+        )
+        .bind(ids)
+        .fetch_all()
+        .await?;
+    keys(&rows)
+}
+
+fn keys(rows: &[Row]) -> Result<Vec<Key>> {
     rows.iter()
         .map(|row| Ok((row.get("shop")?, row.get("order_id")?)))
         .collect()
+}
+
+/// What a session of an order has to say about its payment.
+#[derive(Clone, Debug)]
+pub struct Bought {
+    pub key: Key,
+    pub record: Record,
+    /// Its payment as it is known, and the agreement that this one names.
+    pub payment: Option<(Option<String>, Linked)>,
+    /// An invoice of its subscription was paid that was no trial's.
+    pub is_subscription_paid: bool,
+}
+
+/// The sessions of orders with these ids, in shops of whatever name.
+pub async fn of_orders(tx: &mut Tx, order_ids: Vec<i64>) -> Result<Vec<Bought>> {
+    let rows = tx
+        .query(
+            "select checkout_sessions.mode as mode,
+                    checkout_sessions.payment_status as payment_status,
+                    checkout_sessions.total_minor as total_minor,
+                    checkout_sessions.currency as currency,
+                    checkout_sessions.payment_intent as payment_intent,
+                    checkout_sessions.subscription as subscription,
+                    checkout_sessions.invoice as invoice,
+                    checkout_sessions.customer_id as customer_id,
+                    checkout_sessions.client_reference_id as client_reference_id,
+                    checkout_sessions.pact_id as pact_id, checkout_sessions.email as email,
+                    checkout_sessions.versions as versions, checkout_sessions.shop as shop,
+                    checkout_sessions.order_id as order_id,
+                    checkout_sessions.events_at as events_at,
+                    checkout_sessions.subtotal_minor as subtotal_minor,
+                    checkout_sessions.discount_minor as discount_minor,
+                    checkout_sessions.added_minor as added_minor,
+                    checkout_sessions.fulfillment_cycle as fulfillment_cycle,
+                    payments.id as payment_id, payments.pact_id as payment_pact,
+                    payments.currency as payment_currency,
+                    payments.received_minor as received_minor,
+                    payments.refunded_minor as refunded_minor, payments.state as state,
+                    payments.canceled_at as canceled_at,
+                    payments.fulfillment_cycle as payment_cycle,
+                    subscriptions.period_end_at as period_end_at
+             from checkout_sessions
+             left join payments on payments.id = checkout_sessions.payment_intent
+             left join subscriptions on subscriptions.id = checkout_sessions.subscription
+             where checkout_sessions.order_id in ($1..)
+             order by checkout_sessions.id",
+        )
+        .bind(order_ids)
+        .fetch_all()
+        .await?;
+    rows.iter().map(bought).collect()
+}
+
+fn bought(row: &Row) -> Result<Bought> {
+    let Entry { record, order, .. } = read(row)?;
+    let payment = match row.get::<Option<String>>("payment_id")? {
+        Some(_) => Some((row.get("payment_pact")?, payments::joined(row)?)),
+        None => None,
+    };
+    Ok(Bought {
+        key: order.unwrap_or_default(),
+        record,
+        payment,
+        is_subscription_paid: row.get::<Option<i64>>("period_end_at")?.is_some(),
+    })
 }

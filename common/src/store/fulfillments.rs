@@ -1,9 +1,12 @@
 //! The `fulfillments` table: what Waybill has asked for an order, one row an order.
 
+use std::collections::BTreeMap;
+
 use crate::clock::Timestamp;
-use crate::order::outcome::FulfillmentState;
+use crate::order::outcome::{FulfillmentState, Level};
 use crate::sql::{Db, Result, Tx, column};
 use crate::store::orders::records::Key;
+use crate::store::{json, parsed};
 
 /// What became of the request at the storefront.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,12 +32,14 @@ impl ProviderState {
 }
 
 /// A fulfilment whose state is new.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Moved<'a> {
     pub key: &'a Key,
     pub state: FulfillmentState,
     /// A job will create it at the storefront.
     pub to_provider: bool,
+    /// What was requested of it so far, where that is new.
+    pub requested: Option<&'a Level>,
 }
 
 /// Writes states; each remembers when it was first reached.
@@ -45,7 +50,12 @@ pub async fn save(tx: &mut Tx, moved: &[Moved<'_>], now: Timestamp) -> Result<()
             .map(move |it| (it.state == state).then_some(now.0))
     };
     let pending = |it: &Moved<'_>| it.to_provider.then_some(ProviderState::Pending.as_str());
+    let requested: Vec<Option<String>> = moved
+        .iter()
+        .map(|it| it.requested.map(json).transpose())
+        .collect::<Result<_>>()?;
     let columns = [
+        column("requested_units", requested.iter().map(Option::as_deref)),
         column("shop", moved.iter().map(|it| it.key.0.as_str())),
         column("order_id", moved.iter().map(|it| it.key.1)),
         column("state", moved.iter().map(|it| it.state.as_str())),
@@ -64,11 +74,35 @@ pub async fn save(tx: &mut Tx, moved: &[Moved<'_>], now: Timestamp) -> Result<()
              requested_at = coalesce(fulfillments.requested_at, excluded.requested_at),
              fulfilled_at = coalesce(fulfillments.fulfilled_at, excluded.fulfilled_at),
              cancelled_at = coalesce(fulfillments.cancelled_at, excluded.cancelled_at),
-             provider_state = coalesce(fulfillments.provider_state, excluded.provider_state),
+             provider_state = coalesce(excluded.provider_state, fulfillments.provider_state),
+             requested_units = coalesce(excluded.requested_units, fulfillments.requested_units),
              updated_at = excluded.updated_at",
     )
     .await?;
     Ok(())
+}
+
+/// What was requested of orders so far. They are locked by the caller; one that is left out
+/// was not requested, or by an older version.
+pub async fn requested(tx: &mut Tx, keys: &[&Key]) -> Result<BTreeMap<Key, Level>> {
+    let mut levels = BTreeMap::new();
+    for keys in keys.chunk_by(|a, b| a.0 == b.0) {
+        let shop = keys[0].0.as_str();
+        let rows = tx
+            .query(
+                "select order_id, requested_units from fulfillments
+                 where shop = $1 and requested_units is not null and order_id in ($2..)",
+            )
+            .bind(shop)
+            .bind(keys.iter().map(|(_, id)| *id).collect::<Vec<_>>())
+            .fetch_all()
+            .await?;
+        for row in &rows {
+            let level: String = row.get("requested_units")?;
+            levels.insert((shop.to_owned(), row.get("order_id")?), parsed(&level)?);
+        }
+    }
+    Ok(levels)
 }
 
 /// True while the storefront is to be asked for it.

@@ -56,6 +56,11 @@ const ALL: &[(i64, &str, &str)] = &[
         "operations",
         include_str!("../../../migrations/0008_operations.sql"),
     ),
+    (
+        9,
+        "outcomes",
+        include_str!("../../../migrations/0009_outcomes.sql"),
+    ),
 ];
 
 /// Applies what is missing. Safe to call from several processes at once.

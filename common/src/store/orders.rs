@@ -15,6 +15,7 @@ use crate::order::outcome::PAYMENT_CANCELED;
 use crate::order::record::Returned;
 use crate::order::{FinancialStatus, settlement};
 use crate::sql::{Db, Result, Row, Tx};
+use crate::store::fulfillment_cycles::{self, StoredCycle};
 use crate::store::order_lines::{self, StoredLine};
 use crate::store::refunds::{self, Refund};
 use crate::store::shipments::{self, StoredShipment};
@@ -68,8 +69,9 @@ pub struct Claim {
 
 /// The orders that claim these agreements, by agreement. An order claims what its attribute names; without
 /// one, its id. Buyers can write that attribute on some storefronts, so a claim by id comes
-/// before one by attribute, and an order that a checkout session made gives way to the
-/// storefront's own only when both are of the same amount.
+/// before one by attribute. An order that a checkout session made gives way to the storefront's
+/// own, of whatever amount: the provider's page may have added tax and shipping or taken off
+/// a discount.
 pub async fn of_pacts(tx: &mut Tx, pacts: Vec<String>) -> Result<HashMap<String, Vec<Claim>>> {
     if pacts.is_empty() {
         return Ok(HashMap::new());
@@ -130,9 +132,7 @@ fn weigh(claims: &mut Vec<Claim>) {
     }
     let (stand_ins, others): (Vec<&Claim>, Vec<&Claim>) =
         claims.iter().partition(|claim| claim.key.0 == CHECKOUT);
-    if let ([stand_in], [own]) = (stand_ins.as_slice(), others.as_slice())
-        && (stand_in.total.is_none() || stand_in.total == own.total)
-    {
+    if let ([_], [_]) = (stand_ins.as_slice(), others.as_slice()) {
         claims.retain(|claim| claim.key.0 != CHECKOUT);
     }
 }
@@ -182,6 +182,8 @@ pub struct StoredOrder {
     pub ordered_at: Option<Timestamp>,
     pub cancelled_at: Option<Timestamp>,
     pub cancel_reason: Option<String>,
+    /// The storefront's order that has taken its place.
+    pub superseded_by: Option<records::Key>,
     pub updated_at: Timestamp,
 }
 
@@ -195,6 +197,11 @@ pub struct Fulfillment {
     /// `failed`; null: it was not asked.
     #[schema(example = "created")]
     pub provider_state: Option<String>,
+    /// Of what a checkout session sold: nothing is requested until then, because the
+    /// storefront's own order may still come; null: it waits for nothing.
+    pub waits_until: Option<Timestamp>,
+    /// The further fulfilments of an agreement that is paid in cycles.
+    pub cycles: Vec<StoredCycle>,
     pub initiated_at: Timestamp,
     pub requested_at: Option<Timestamp>,
     pub fulfilled_at: Option<Timestamp>,
@@ -227,6 +234,9 @@ pub async fn find(db: &Db, id: i64, shops: Option<Vec<String>>) -> Result<Found>
                     orders.refunds as refunds, orders.ordered_at as ordered_at,
                     orders.cancelled_at as cancelled_at,
                     orders.cancel_reason as cancel_reason, orders.updated_at as updated_at,
+                    orders.waits_until as waits_until,
+                    orders.successor_shop as successor_shop,
+                    orders.successor_id as successor_id,
                     fulfillments.state as state,
                     fulfillments.provider_state as provider_state,
                     fulfillments.initiated_at as initiated_at,
@@ -256,6 +266,9 @@ pub async fn find(db: &Db, id: i64, shops: Option<Vec<String>>) -> Result<Found>
             let shop = order.shop.as_str();
             order.lines = order_lines::list(db, shop, id).await?;
             order.shipments = shipments::list(db, shop, id).await?;
+            if let Some(fulfillment) = &mut order.fulfillment {
+                fulfillment.cycles = fulfillment_cycles::list(db, shop, id).await?;
+            }
             if order.cancelled_at.is_some() {
                 order.refunds = refunds::list(db, shop, id).await?;
                 order.restocked = inventory::list(db, shop, id).await?;
@@ -276,6 +289,7 @@ fn read(row: &Row) -> Result<StoredOrder> {
             .zip(currency)
             .map(|(minor, currency)| Money { minor, currency }))
     };
+    let successor_shop: Option<String> = row.get("successor_shop")?;
     let time =
         |name| -> Result<Option<Timestamp>> { Ok(row.get::<Option<i64>>(name)?.map(Timestamp)) };
     let state: Option<String> = row.get("state")?;
@@ -287,6 +301,8 @@ fn read(row: &Row) -> Result<StoredOrder> {
         (Some(state), Some(initiated_at), Some(updated_at)) => Some(Fulfillment {
             state,
             provider_state: row.get("provider_state")?,
+            waits_until: time("waits_until")?,
+            cycles: Vec::new(),
             initiated_at,
             requested_at: time("requested_at")?,
             fulfilled_at: time("fulfilled_at")?,
@@ -300,9 +316,11 @@ fn read(row: &Row) -> Result<StoredOrder> {
     };
     let told = status("financial_status")?;
     let payment_status = status("payment_status")?;
-    let unpaid = row.get::<i64>("was_paid")? == 0 && payment_status.is_none();
+    let was_paid = row.get::<i64>("was_paid")? != 0;
+    let counts =
+        settlement::is_cancelled_by_payment(was_paid, told.as_ref(), payment_status.as_ref());
     let cancelled_at = time("cancelled_at")?;
-    let canceled = time("payment_canceled_at")?.filter(|_| unpaid);
+    let canceled = time("payment_canceled_at")?.filter(|_| counts);
     Ok(StoredOrder {
         shop: row.get("shop")?,
         id: row.get("id")?,
@@ -318,6 +336,7 @@ fn read(row: &Row) -> Result<StoredOrder> {
             Some(_) if cancelled_at.is_none() => Some(PAYMENT_CANCELED.to_owned()),
             _ => row.get("cancel_reason")?,
         },
+        superseded_by: successor_shop.zip(row.get("successor_id")?),
         payment_status,
         fulfillment_status: row.get("fulfillment_status")?,
         fulfillment,

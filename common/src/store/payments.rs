@@ -8,12 +8,11 @@ use sha2::{Digest, Sha256};
 
 use crate::clock::Timestamp;
 use crate::money::Currency;
-use crate::order::settlement::Linked;
+use crate::order::settlement::{Cycle, Linked};
 use crate::payment::Email;
 use crate::payment::outcome::State;
 use crate::payment::record::{Part, Record};
 use crate::sql::{Column, Db, Error, Result, Row, Tx, column};
-use crate::store::orders::records::Key;
 use crate::store::versions::{self, Versions};
 use crate::store::{json, parsed};
 
@@ -55,6 +54,9 @@ pub async fn save(tx: &mut Tx, payments: &[(&str, &Entry)], now: Timestamp) -> R
              fully_refunded = excluded.fully_refunded, status = excluded.status,
              customer_id = excluded.customer_id, receipt_email = excluded.receipt_email,
              failure = excluded.failure, versions = excluded.versions,
+             fulfillment_cycle = excluded.fulfillment_cycle,
+             payment_type = excluded.payment_type,
+             transfer_group = excluded.transfer_group, invoice = excluded.invoice,
              events_at = excluded.events_at, entries = excluded.entries,
              updated_at = excluded.updated_at",
     )
@@ -82,6 +84,19 @@ async fn insert(
     let columns: Vec<Column<'_>> = vec![
         column("id", payments.iter().map(|(id, _)| *id)),
         column("pact_id", records().map(Record::pact)),
+        column(
+            "fulfillment_cycle",
+            records().map(|it| text(it.cycle.as_ref())),
+        ),
+        column(
+            "payment_type",
+            records().map(|it| text(it.payment_type.as_ref())),
+        ),
+        column(
+            "transfer_group",
+            records().map(|it| text(it.transfer_group.as_ref())),
+        ),
+        column("invoice", records().map(|it| text(it.invoice.as_ref()))),
         column("currency", records().map(|it| it.currency.value.as_str())),
         column(
             "amount_minor",
@@ -134,6 +149,13 @@ fn told_by(record: &Record) -> Result<String> {
         ("amount", versions::of(record.amount.as_ref())),
         ("status", versions::of(record.status.as_ref())),
         ("pact_id", versions::of(record.pact_id.as_ref())),
+        ("cycle", versions::of(record.cycle.as_ref())),
+        ("payment_type", versions::of(record.payment_type.as_ref())),
+        (
+            "transfer_group",
+            versions::of(record.transfer_group.as_ref()),
+        ),
+        ("invoice", versions::of(record.invoice.as_ref())),
         ("customer", versions::of(record.customer.as_ref())),
         ("receipt_email", versions::of(record.receipt_email.as_ref())),
         ("failure", versions::of(record.failure.as_ref())),
@@ -154,7 +176,8 @@ pub async fn load(tx: &mut Tx, ids: Vec<String>) -> Result<BTreeMap<String, Entr
 
 const LOAD: &str = "select id, pact_id, currency, amount_minor, received_minor, succeeded,
                            canceled_at, refunded_minor, fully_refunded, status, customer_id,
-                           receipt_email, failure, versions, events_at, entries
+                           receipt_email, failure, versions, events_at, entries,
+                           fulfillment_cycle, payment_type, transfer_group, invoice
                     from payments where id in ($1..)
                     order by id
                     for update";
@@ -186,6 +209,10 @@ fn read(row: &Row) -> Result<Entry> {
         amount: versions.told("amount", row.get("amount_minor")?),
         status: status.map(|status| versions.part("status", status.into())),
         pact_id: versions.some("pact_id", row.get("pact_id")?),
+        cycle: versions.some("cycle", row.get("fulfillment_cycle")?),
+        payment_type: versions.some("payment_type", row.get("payment_type")?),
+        transfer_group: versions.some("transfer_group", row.get("transfer_group")?),
+        invoice: versions.some("invoice", row.get("invoice")?),
         customer: versions.some("customer", row.get("customer_id")?),
         receipt_email: versions.some("receipt_email", email.map(Email)),
     };
@@ -223,7 +250,8 @@ pub async fn lock_pacts(tx: &mut Tx, ids: impl IntoIterator<Item = String>) -> R
 pub async fn of_pacts(tx: &mut Tx, pacts: Vec<String>) -> Result<Vec<(String, Linked)>> {
     let rows = tx
         .query(
-            "select id, pact_id, currency, received_minor, refunded_minor, state, canceled_at
+            "select id, pact_id, currency, received_minor, refunded_minor, state, canceled_at,
+                    fulfillment_cycle
              from payments where pact_id in ($1..)
              order by id",
         )
@@ -235,40 +263,79 @@ pub async fn of_pacts(tx: &mut Tx, pacts: Vec<String>) -> Result<Vec<(String, Li
         .collect()
 }
 
-/// The payments of no agreement that a checkout session of one of these orders led to, by
-/// order.
-pub async fn of_sessions(tx: &mut Tx, order_ids: Vec<i64>) -> Result<Vec<(Key, Linked)>> {
+/// The payments of no agreement that pay one of these invoices, by invoice: the payment names
+/// its invoice, or the invoice its payment.
+pub async fn of_invoices(
+    tx: &mut Tx,
+    invoices: &BTreeMap<String, Option<String>>,
+) -> Result<Vec<(String, Linked)>> {
+    if invoices.is_empty() {
+        return Ok(Vec::new());
+    }
     let rows = tx
         .query(
-            "select checkout_sessions.shop as shop, checkout_sessions.order_id as order_id,
-                    payments.id as id, payments.currency as currency,
-                    payments.received_minor as received_minor,
-                    payments.refunded_minor as refunded_minor, payments.state as state,
-                    payments.canceled_at as canceled_at
-             from checkout_sessions
-             join payments on payments.id = checkout_sessions.payment_intent
-             where payments.pact_id is null and checkout_sessions.order_id in ($1..)
-             order by payments.id",
+            "select id, invoice, currency, received_minor, refunded_minor, state, canceled_at,
+                    fulfillment_cycle
+             from payments where pact_id is null and invoice in ($1..)
+             order by id",
         )
-        .bind(order_ids)
+        .bind(invoices.keys().cloned().collect::<Vec<_>>())
         .fetch_all()
         .await?;
-    rows.iter()
-        .map(|row| Ok(((row.get("shop")?, row.get("order_id")?), linked(row)?)))
-        .collect()
+    let mut found: Vec<(String, Linked)> = rows
+        .iter()
+        .map(|row| Ok((row.get("invoice")?, linked(row)?)))
+        .collect::<Result<_>>()?;
+    let of_payment: BTreeMap<&String, &String> = invoices
+        .iter()
+        .filter_map(|(invoice, payment)| Some((payment.as_ref()?, invoice)))
+        .collect();
+    let rows = tx
+        .query(
+            "select id, currency, received_minor, refunded_minor, state, canceled_at,
+                    fulfillment_cycle
+             from payments where pact_id is null and invoice is null and id in ($1..)
+             order by id",
+        )
+        .bind(
+            of_payment
+                .keys()
+                .map(|id| (*id).clone())
+                .collect::<Vec<_>>(),
+        )
+        .fetch_all()
+        .await?;
+    for row in &rows {
+        let linked = linked(row)?;
+        if let Some(invoice) = of_payment.get(&linked.id) {
+            found.push(((*invoice).clone(), linked));
+        }
+    }
+    Ok(found)
 }
 
 fn linked(row: &Row) -> Result<Linked> {
+    linked_as(row, ["id", "currency", "fulfillment_cycle"])
+}
+
+/// A payment that stands in a row beside its session, which has some of the same names.
+pub(super) fn joined(row: &Row) -> Result<Linked> {
+    linked_as(row, ["payment_id", "payment_currency", "payment_cycle"])
+}
+
+fn linked_as(row: &Row, [id, currency, cycle]: [&'static str; 3]) -> Result<Linked> {
     let state: String = row.get("state")?;
-    let currency: String = row.get("currency")?;
+    let currency: String = row.get(currency)?;
+    let cycle: Option<String> = row.get(cycle)?;
     Ok(Linked {
-        id: row.get("id")?,
+        id: row.get(id)?,
         received: row.get("received_minor")?,
         refunded: row.get("refunded_minor")?,
         fully_refunded: state == "refunded",
         canceled_at: row
             .get::<Option<i64>>("canceled_at")?
             .filter(|_| state == "canceled"),
+        cycle: Cycle::named(cycle.as_deref()),
         currency: Currency::parse(&currency)
             .ok_or_else(|| Error::Decode("a payment's currency cannot be read".into()))?,
     })
@@ -280,6 +347,11 @@ pub struct Summary {
     pub id: String,
     pub state: String,
     pub pact_id: Option<String>,
+    /// Which fulfilment of the agreement is paid; none is the first.
+    pub fulfillment_cycle: Option<String>,
+    #[serde(rename = "type")]
+    pub payment_type: Option<String>,
+    pub transfer_group: Option<String>,
     pub customer_id: Option<String>,
     pub currency: String,
     #[serde(skip)]
@@ -297,6 +369,9 @@ fn summary(row: &Row) -> Result<Summary> {
         id: row.get("id")?,
         state: row.get("state")?,
         pact_id: row.get("pact_id")?,
+        fulfillment_cycle: row.get("fulfillment_cycle")?,
+        payment_type: row.get("payment_type")?,
+        transfer_group: row.get("transfer_group")?,
         customer_id: row.get("customer_id")?,
         currency: row.get("currency")?,
         amount_minor: row.get("amount_minor")?,
@@ -319,7 +394,8 @@ pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Summary>> 
     let rows = db
         .query(
             "select id, state, pact_id, customer_id, currency, amount_minor, received_minor,
-                    refunded_minor, created_at, updated_at
+                    refunded_minor, created_at, updated_at, fulfillment_cycle, payment_type,
+                    transfer_group
              from payments
              where ($1 = '' or state = $1) and ($2 = '' or pact_id = $2)
              order by updated_at desc, id desc
@@ -337,7 +413,8 @@ pub async fn find(db: &Db, id: &str) -> Result<Option<Summary>> {
     let row = db
         .query(
             "select id, state, pact_id, customer_id, currency, amount_minor, received_minor,
-                    refunded_minor, created_at, updated_at
+                    refunded_minor, created_at, updated_at, fulfillment_cycle, payment_type,
+                    transfer_group
              from payments where id = $1",
         )
         .bind(id)
@@ -352,7 +429,8 @@ pub async fn page(db: &Db, after: &str, limit: i64) -> Result<Vec<(String, Entry
         .query(
             "select id, pact_id, currency, amount_minor, received_minor, succeeded, canceled_at,
                     refunded_minor, fully_refunded, status, customer_id, receipt_email, failure,
-                    versions, events_at, entries
+                    versions, events_at, entries, fulfillment_cycle, payment_type,
+                    transfer_group, invoice
              from payments where id > $1
              order by id
              limit $2",

@@ -103,7 +103,8 @@ pub const EXPORTED: &[Table] = &[
         "shipping_address" Json, "billing_address" Json, "ordered_at" Time, "cancelled_at" Time,
         "cancel_reason" Text, "pact_id" Text, "refunds" Json, "was_paid" Flag,
         "was_refunded" Flag, "was_fulfilled" Flag, "payment_status" Text,
-        "payment_covers" Flag, "payment_canceled_at" Time, "version_at" Time,
+        "payment_covers" Flag, "payment_canceled_at" Time, "waits_until" Time,
+        "successor_shop" Text, "successor_id" Int, "version_at" Time,
         "version_tie" Int, "lags" Json, "revision" Int, "events_at" Time, "redacted_at" Time,
         "created_at" Time, "updated_at" Time,
     ], Orders "shop = $1 and id in ($2..)"),
@@ -114,7 +115,15 @@ pub const EXPORTED: &[Table] = &[
     table!("fulfillments", key 2, [
         "shop" Text, "order_id" Int, "state" Text, "initiated_at" Time, "requested_at" Time,
         "fulfilled_at" Time, "cancelled_at" Time, "provider_state" Text, "provider_id" Text,
-        "updated_at" Time,
+        "requested_units" Json, "updated_at" Time,
+    ], Orders "shop = $1 and order_id in ($2..)"),
+    table!("fulfillment_cycles", key 3, [
+        "shop" Text, "order_id" Int, "cycle" Text, "state" Text, "requested_at" Time,
+        "cancelled_at" Time, "updated_at" Time,
+    ], Orders "shop = $1 and order_id in ($2..)"),
+    table!("order_bodies", key 3, [
+        "shop" Text, "order_id" Int, "hash" Text, "topic" Text, "repeats" Int,
+        "created_at" Time,
     ], Orders "shop = $1 and order_id in ($2..)"),
     table!("shipments", key 3, [
         "shop" Text, "order_id" Int, "id" Int, "version_at" Time, "version_tie" Int,
@@ -145,8 +154,12 @@ pub const EXPORTED: &[Table] = &[
         "refunded_minor" Int, "fully_refunded" Flag, "state" Text, "status" Text,
         "succeeded" Flag, "canceled_at" Time, "customer_id" Text, "receipt_email" Text,
         "failure" Json, "versions" Json, "entries" Int, "events_at" Time, "created_at" Time,
-        "updated_at" Time,
+        "updated_at" Time, "fulfillment_cycle" Text, "payment_type" Text,
+        "transfer_group" Text, "invoice" Text,
     ], Payments "id in ($1..)"),
+    table!("invoices", key 1, [
+        "id" Text, "subscription" Text, "payment_id" Text, "is_first" Flag, "created_at" Time,
+    ], Payments "payment_id in ($1..)", Subscriptions "subscription in ($1..)"),
     table!("ledger_entries", key 2, [
         "payment_id" Text, "number" Int, "entry" Text, "account" Text, "amount_minor" Int,
         "currency" Text, "created_at" Time,
@@ -156,6 +169,8 @@ pub const EXPORTED: &[Table] = &[
         "payment_intent" Text, "subscription" Text, "invoice" Text, "customer_id" Text,
         "client_reference_id" Text, "pact_id" Text, "email" Text, "versions" Json,
         "shop" Text, "order_id" Int, "events_at" Time, "created_at" Time, "updated_at" Time,
+        "subtotal_minor" Int, "discount_minor" Int, "added_minor" Int,
+        "fulfillment_cycle" Text,
     ], Sessions "id in ($1..)"),
     table!("subscriptions", key 1, [
         "id" Text, "period_end_at" Time, "customer_id" Text, "pact_id" Text, "versions" Json,

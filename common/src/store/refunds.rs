@@ -91,7 +91,8 @@ pub struct NewRefund<'a> {
     pub currency: Option<String>,
 }
 
-/// Writes refunds of an order; one that is there takes the amount, if it is no one's work.
+/// Writes refunds of an order; one that is there takes state and amount, if it is no one's
+/// work.
 pub async fn save(tx: &mut Tx, key: &Key, refunds: &[NewRefund<'_>], now: Timestamp) -> Result<()> {
     let columns = [
         column("shop", refunds.iter().map(|_| key.0.as_str())),
@@ -107,9 +108,10 @@ pub async fn save(tx: &mut Tx, key: &Key, refunds: &[NewRefund<'_>], now: Timest
         "refunds",
         &columns,
         "on conflict (shop, order_id, payment_id) do update
-         set amount_minor = excluded.amount_minor, currency = excluded.currency,
-             updated_at = excluded.updated_at
-         where refunds.state = 'recorded'",
+         set state = excluded.state, amount_minor = excluded.amount_minor,
+             currency = excluded.currency, updated_at = excluded.updated_at
+         where refunds.state = 'recorded'
+            or (refunds.payment_id = '' and refunds.state = 'already_refunded')",
     )
     .await?;
     Ok(())

@@ -22,7 +22,7 @@ pub type Counts = BTreeMap<String, u64>;
 const CHUNK: usize = 1000;
 
 /// What belongs to an order: parts before what they are parts of.
-const PARTS: [(&str, &str); 7] = [
+const PARTS: [(&str, &str); 9] = [
     (
         "qr_codes",
         "delete from qr_codes where shop = $1 and order_id in ($2..)",
@@ -34,6 +34,14 @@ const PARTS: [(&str, &str); 7] = [
     (
         "shipments",
         "delete from shipments where shop = $1 and order_id in ($2..)",
+    ),
+    (
+        "fulfillment_cycles",
+        "delete from fulfillment_cycles where shop = $1 and order_id in ($2..)",
+    ),
+    (
+        "order_bodies",
+        "delete from order_bodies where shop = $1 and order_id in ($2..)",
     ),
     (
         "fulfillments",
@@ -194,7 +202,8 @@ pub async fn forget_stand_ins(tx: &mut Tx, orders: &[Order]) -> Result<()> {
     let rows = tx
         .query(
             "select id from orders
-             where (email is not null or phone is not null) and shop = $1 and id in ($2..)
+             where (email is not null or phone is not null or successor_id is not null)
+               and shop = $1 and id in ($2..)
              order by id for update",
         )
         .bind(CHECKOUT)
@@ -205,11 +214,15 @@ pub async fn forget_stand_ins(tx: &mut Tx, orders: &[Order]) -> Result<()> {
         .iter()
         .map(|row| row.get("id"))
         .collect::<Result<_>>()?;
-    tx.query("update orders set email = null, phone = null where shop = $1 and id in ($2..)")
-        .bind(CHECKOUT)
-        .bind(ids)
-        .execute()
-        .await?;
+    tx.query(
+        "update orders
+         set email = null, phone = null, successor_shop = null, successor_id = null
+         where shop = $1 and id in ($2..)",
+    )
+    .bind(CHECKOUT)
+    .bind(ids)
+    .execute()
+    .await?;
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! Tests of the parts every process shares.
 
+mod agreement_history;
 mod license;
 mod money;
 mod notification;

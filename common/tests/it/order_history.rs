@@ -1,9 +1,9 @@
 //! An order is the same whatever order its deliveries come in and however often.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use common::order::Order;
-use common::order::outcome::{Change, FulfillmentState, changes};
+use common::order::outcome::{Change, FulfillmentState, Level, changes, request};
 use common::order::record::Record;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -173,12 +173,21 @@ fn check(pool: &[Record], history: &[usize]) {
         Change::Created,
         Change::Paid,
         Change::Cancelled,
-        Change::FulfillmentRequested,
-        Change::Fulfilled,
         Change::FulfillmentCancelled,
     ] {
         let times = changes.iter().filter(|it| **it == change).count();
         assert!(times <= 1, "{change:?} {times} times in {history:?}");
+    }
+    // No shipment here comes to nothing, so each unit is asked for once.
+    let asked = asked(
+        &history
+            .iter()
+            .map(|index| pool[*index].clone())
+            .collect::<Vec<_>>(),
+    );
+    for line in &order.lines.value {
+        let units: i64 = asked.iter().filter_map(|units| units.get(&line.id)).sum();
+        assert!(units <= line.quantity, "{units} units in {history:?}");
     }
     assert_eq!(changes.first(), Some(&Change::Created));
     if let (Some(requested), Some(cancelled)) = (
@@ -358,4 +367,121 @@ fn stock_comes_back_unless_it_was_shipped_or_written_off() {
     assert_eq!(restocked(1, &[("no_restock", 1)]), 2);
     assert_eq!(restocked(0, &[("no_restock", 9)]), 0);
     assert_eq!(restocked(2, &[("return", 9)]), 3);
+}
+
+fn with_fulfilment(second: u32, status: Option<&str>, shipment: &str) -> Record {
+    let fulfillments = json!([{"id": 70, "status": shipment,
+        "line_items": [{"id": 1, "quantity": 2}, {"id": 2, "quantity": 1}]}]);
+    let body = with(
+        body(second, "paid", status),
+        &json!({"fulfillments": fulfillments}),
+    );
+    record("orders/updated", &body)
+}
+
+/// What a history asks to be shipped, as units by line, one entry a request.
+fn asked(history: &[Record]) -> Vec<BTreeMap<i64, i64>> {
+    let mut order: Option<Record> = None;
+    let mut level: Option<Level> = None;
+    let mut asked = Vec::new();
+    for delivery in history {
+        let before = order.clone();
+        match &mut order {
+            None => order = Some(delivery.clone()),
+            Some(order) => order.join(delivery.clone()),
+        }
+        let was = before.as_ref().map(Record::fulfillment_state);
+        let was = was.unwrap_or(FulfillmentState::Initiated);
+        let after = order.as_ref().unwrap();
+        if let Some(request) = request(was, before.as_ref(), after, level.as_ref()) {
+            asked.extend(request.units);
+            level = Some(request.level);
+        }
+    }
+    asked
+}
+
+#[test]
+fn stock_of_a_shipment_that_was_called_off_comes_back_with_the_cancellation() {
+    let end = with(body(5, "paid", None), &cancelled(5));
+    let end = with(
+        end,
+        &json!({"fulfillments": [{"id": 70, "status": "cancelled",
+        "line_items": [{"id": 1, "quantity": 2}, {"id": 2, "quantity": 1}]}]}),
+    );
+    let history = [
+        record("orders/paid", &body(2, "paid", None)),
+        with_fulfilment(3, Some("fulfilled"), "success"),
+        with_fulfilment(4, None, "cancelled"),
+        record("orders/cancelled", &end),
+    ];
+    let (order, _) = told(history.clone());
+    assert_eq!(order.restocked(), BTreeMap::from([(1, 2), (2, 1)]));
+    let (order, _) = told(history.into_iter().rev());
+    assert_eq!(order.restocked(), BTreeMap::from([(1, 2), (2, 1)]));
+}
+
+#[test]
+fn an_order_whose_shipment_was_called_off_is_to_be_shipped_again() {
+    let history = [
+        record("orders/paid", &body(2, "paid", None)),
+        with_fulfilment(3, Some("fulfilled"), "success"),
+        with_fulfilment(4, None, "cancelled"),
+    ];
+    let (order, _) = told(history.clone());
+    assert_eq!(order.fulfillment_state(), FulfillmentState::Requested);
+    let all = BTreeMap::from([(1, 2), (2, 1)]);
+    assert_eq!(asked(&history), [all.clone(), all]);
+    // The storefront may leave its own word as it was.
+    let stale = with_fulfilment(4, Some("fulfilled"), "cancelled");
+    assert_ne!(stale.fulfillment_state(), FulfillmentState::Fulfilled);
+    // In whatever order: what is shipped in the end is not asked for again.
+    let (order, _) = told(history.into_iter().rev());
+    assert_eq!(order.fulfillment_state(), FulfillmentState::Requested);
+}
+
+#[test]
+fn items_that_were_added_later_are_requested_when_they_are_paid_and_alone() {
+    let added = |second, financial: &str| {
+        let lines = json!({"line_items": [
+            {"id": 1, "quantity": 2}, {"id": 2, "quantity": 1}, {"id": 3, "quantity": 4},
+        ]});
+        let body = with(body(second, financial, Some("partial")), &lines);
+        let shipped = json!([{"id": 70, "status": "success",
+            "line_items": [{"id": 1, "quantity": 2}, {"id": 2, "quantity": 1}]}]);
+        record(
+            "orders/updated",
+            &with(body, &json!({"fulfillments": shipped})),
+        )
+    };
+    let shipped_first = [
+        record("orders/paid", &body(2, "paid", None)),
+        with_fulfilment(3, Some("fulfilled"), "success"),
+        added(4, "partially_paid"),
+        added(5, "paid"),
+    ];
+    let all = BTreeMap::from([(1, 2), (2, 1)]);
+    assert_eq!(asked(&shipped_first[..3]), [all.clone()]);
+    let (order, _) = told(shipped_first[..3].to_vec());
+    assert_eq!(order.fulfillment_state(), FulfillmentState::Initiated);
+    assert_eq!(
+        asked(&shipped_first),
+        [all.clone(), BTreeMap::from([(3, 4)])]
+    );
+    let not_shipped = |second, financial: &str| {
+        let lines = json!({"line_items": [
+            {"id": 1, "quantity": 2}, {"id": 2, "quantity": 1}, {"id": 3, "quantity": 4},
+        ]});
+        record(
+            "orders/updated",
+            &with(body(second, financial, None), &lines),
+        )
+    };
+    let history = [
+        record("orders/paid", &body(2, "paid", None)),
+        not_shipped(3, "partially_paid"),
+        not_shipped(4, "paid"),
+        not_shipped(5, "paid"),
+    ];
+    assert_eq!(asked(&history), [all, BTreeMap::from([(3, 4)])]);
 }

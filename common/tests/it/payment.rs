@@ -6,7 +6,7 @@ mod hostile;
 mod records;
 
 use common::money::{Currency, Money};
-use common::payment::{Charge, Email, Event, Intent, Kind, Object, PaymentError, Status};
+use common::payment::{Charge, Email, Event, Intent, Kind, Metadata, Object, PaymentError, Status};
 
 pub const OLD: &str = "2020-08-27";
 pub const NEW: &str = "2026-10-28.endive";
@@ -92,6 +92,15 @@ fn every_fixture_is_an_event_and_every_type_is_there_in_both_generations() {
     );
 }
 
+/// What the metadata of the fixtures says.
+fn metadata() -> Metadata {
+    Metadata {
+        pact_id: some("pact_Example01"),
+        payment_type: some("order"),
+        cycle: some("once"),
+    }
+}
+
 /// The intent that all fixtures tell of, after nothing happened.
 fn plain() -> Intent {
     Intent {
@@ -99,7 +108,8 @@ fn plain() -> Intent {
         amount: usd(4995),
         received: usd(0),
         status: None,
-        pact_id: some("pact_Example01"),
+        metadata: metadata(),
+        transfer_group: None,
         customer: some("cus_Example01"),
         receipt_email: ada(),
         charge: None,
@@ -121,7 +131,7 @@ fn succeeded_intents() {
     assert_eq!(read(""), paid);
     assert_eq!(read("expanded_links."), paid, "and a deleted customer");
     let nobodys = Intent {
-        pact_id: None,
+        metadata: Metadata::default(),
         customer: None,
         receipt_email: None,
         ..paid.clone()
@@ -199,7 +209,9 @@ fn refunded_charges() {
         refunded: usd(minor),
         fully_refunded: minor == 4995,
         customer: some("cus_Example01"),
-        pact_id: some("pact_Example01"),
+        metadata: metadata(),
+        transfer_group: None,
+        invoice: None,
     };
     assert_eq!(charge(OLD), refunded(1500));
     assert_eq!(charge(NEW), refunded(4995));
@@ -209,7 +221,7 @@ fn refunded_charges() {
     let expected = Charge {
         payment_intent: None,
         customer: None,
-        pact_id: None,
+        metadata: Metadata::default(),
         ..refunded(100)
     };
     assert_eq!(direct, expected);

@@ -5,7 +5,7 @@ use common::money::Currency;
 use common::order::Order;
 use common::order::outcome::FulfillmentState;
 use common::order::record::Record;
-use common::order::settlement::{Linked, settle};
+use common::order::settlement::{Cycle, Linked, Page, Payments, cycles, settle};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -108,9 +108,14 @@ impl World {
                 refunded: known.refunded,
                 fully_refunded: known.received > 0 && known.refunded >= known.received,
                 canceled_at: (known.canceled && !is_paid).then_some(nth),
+                cycle: Cycle::first(),
             })
         });
-        settle(order, &linked.collect::<Vec<_>>());
+        let payments = Payments {
+            linked: linked.collect(),
+            ..Payments::default()
+        };
+        settle(order, &payments);
     }
 
     fn end(&self) -> Option<(FulfillmentState, Option<String>, bool)> {
@@ -161,4 +166,94 @@ proptest! {
             prop_assert!(kept.sum::<i64>() >= TOTAL, "{steps:?}");
         }
     }
+}
+
+fn paid(id: &str, received: i64, cycle: &str) -> Linked {
+    Linked {
+        id: id.to_owned(),
+        currency: usd(),
+        received,
+        refunded: 0,
+        fully_refunded: false,
+        canceled_at: None,
+        cycle: Cycle::named(Some(cycle)),
+    }
+}
+
+fn page(discount: i64, added: i64) -> Page {
+    Page {
+        cycle: Cycle::first(),
+        currency: usd(),
+        discount,
+        added,
+    }
+}
+
+#[test]
+fn a_discount_of_the_payment_page_pays_as_money_does() {
+    let mut order = delivery(1, "pending", false);
+    let mut payments = Payments {
+        linked: vec![paid("pi_1", 2500, "1")],
+        ..Payments::default()
+    };
+    settle(&mut order, &payments);
+    assert_eq!(order.fulfillment_state(), FulfillmentState::Initiated);
+    payments.pages = vec![page(500, 0)];
+    settle(&mut order, &payments);
+    assert_eq!(order.fulfillment_state(), FulfillmentState::Requested);
+    payments.linked.clear();
+    payments.pages = vec![page(3000, 0)];
+    settle(&mut order, &payments);
+    assert_eq!(
+        order.fulfillment_state(),
+        FulfillmentState::Requested,
+        "all of it"
+    );
+}
+
+#[test]
+fn what_a_page_added_is_of_the_order_and_what_nobody_explains_is_not() {
+    let order = delivery(1, "pending", false);
+    let mut payments = Payments {
+        linked: vec![paid("pi_1", 3248, "1")],
+        ..Payments::default()
+    };
+    assert!(!payments.are_of(&order));
+    payments.pages = vec![page(0, 248)];
+    assert!(payments.are_of(&order));
+    payments.linked.push(paid("pi_2", 3000, "2"));
+    assert!(payments.are_of(&order), "each cycle costs the total");
+    payments.linked.push(paid("pi_3", 1, "2"));
+    assert!(!payments.are_of(&order));
+}
+
+#[test]
+fn cycles_are_settled_each_by_its_own_payments() {
+    let mut order = delivery(1, "pending", false);
+    let payments = Payments {
+        linked: vec![
+            paid("pi_2", 3000, "02"),
+            paid("pi_3", 1500, "3"),
+            paid("pi_a", 3000, "2026-11"),
+        ],
+        ..Payments::default()
+    };
+    settle(&mut order, &payments);
+    assert_eq!(order.fulfillment_state(), FulfillmentState::Initiated);
+    let covered: Vec<(String, bool)> = cycles(&order, &payments)
+        .into_iter()
+        .map(|(cycle, settled)| (cycle.to_string(), settled.covers))
+        .collect();
+    let expected = [("2", true), ("2026-11", true), ("3", false)];
+    assert_eq!(
+        covered,
+        expected.map(|(cycle, covers)| (cycle.to_owned(), covers))
+    );
+    for first in ["", " 001 ", "cycle-1", "1/12", "once", "monthly"] {
+        assert!(Cycle::named(Some(first)).is_first(), "{first}");
+    }
+    assert!(Cycle::named(None).is_first());
+    assert_ne!(Cycle::named(Some("cycle-2")), Cycle::named(Some("cycle-3")));
+    assert!(!Cycle::named(Some("2/12")).is_first());
+    assert_eq!(Cycle::named(Some("2")), Cycle::named(Some("002")));
 }

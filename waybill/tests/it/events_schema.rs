@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use workers::Worker;
 
 use crate::support::delivery::{SHOP, payment_at, storefront};
-use crate::support::order::deliver;
+use crate::support::order::{deliver, pact};
 use crate::support::payment::{charge, declined, event, intent, invoice, session};
 use crate::support::{Service, eventually, service};
 
@@ -130,6 +130,9 @@ async fn post_payments(service: &Service) {
         "metadata": {"pact_id": "p5"}, "payment_intent": "pi_5", "subscription": "sub_5",
         "client_reference_id": "cart-5",
     });
+    let mut of_cycle = intent("pi_3", "succeeded", 1990, Some("p3"));
+    of_cycle["metadata"]["fulfillment_cycle"] = json!("2");
+    let of_order = json!({"metadata": {"pact_id": "p8"}});
     let nothing = ["mode", "payment_status", "amount_total", "currency"];
     let untold = without(session("cs_2", "", 0, &json!({})), &nothing);
     let mut free = without(session("cs_3", "", 0, &json!({})), &nothing);
@@ -149,10 +152,7 @@ async fn post_payments(service: &Service) {
             "payment_intent.succeeded",
             intent("pi_6", "succeeded", 1990, None),
         ),
-        (
-            "payment_intent.succeeded",
-            intent("pi_3", "succeeded", 1990, Some("p3")),
-        ),
+        ("payment_intent.succeeded", of_cycle),
         (
             "payment_intent.succeeded",
             intent("pi_3", "succeeded", 1990, Some("p4")),
@@ -173,6 +173,10 @@ async fn post_payments(service: &Service) {
         (
             "checkout.session.completed",
             session("cs_1", "paid", 1990, &link),
+        ),
+        (
+            "checkout.session.completed",
+            session("cs_8", "paid", 3000, &of_order),
         ),
         ("checkout.session.completed", untold),
         ("checkout.session.completed", free),
@@ -299,6 +303,8 @@ async fn every_documented_event_occurs_and_is_as_documented() {
     deliver(&service, &event(&service, "charge.refunded", 1, &back)).await;
     post(&service, "orders/cancelled", order(6, 2, &cancelled)).await;
     post_payments(&service).await;
+    // The order of the storefront for which a session had made one.
+    post(&service, "orders/create", order(8, 1, &pact("p8"))).await;
     post_privacy(&service).await;
     // An order of a customer whose data was erased.
     let nobody = json!({"shop_id": 1, "shop_domain": SHOP, "customer": {"id": 999},

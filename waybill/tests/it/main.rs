@@ -5,6 +5,7 @@
 
 mod support;
 
+mod agreements;
 mod api_keys;
 mod api_test;
 mod checkout;

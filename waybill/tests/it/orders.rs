@@ -77,6 +77,8 @@ async fn a_signed_webhook_becomes_an_order_with_a_qr_code() {
             "fulfillment": {
                 "state": "requested",
                 "provider_state": null,
+                "waits_until": null,
+                "cycles": [],
                 "initiated_at": "(time)",
                 "requested_at": "(time)",
                 "fulfilled_at": null,
@@ -104,6 +106,7 @@ async fn a_signed_webhook_becomes_an_order_with_a_qr_code() {
             "created_at": "2027-01-14T15:00:00.000Z",
             "cancelled_at": null,
             "cancel_reason": null,
+            "superseded_by": null,
             "updated_at": "(time)",
         })
     );

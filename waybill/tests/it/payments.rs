@@ -103,7 +103,8 @@ async fn a_captured_payment_is_held_until_an_agreement_is_known_and_released_onc
     let told = events(db, "pi_1").await;
     assert_eq!(
         told[1].1,
-        json!({"payment_id": "pi_1", "pact_id": "p1", "amount": "10.00", "currency": "USD"})
+        json!({"payment_id": "pi_1", "pact_id": "p1", "fulfillment_cycle": null,
+               "amount": "10.00", "currency": "USD"})
     );
     service.stop().await;
 }
@@ -232,7 +233,11 @@ async fn outcome(service: &Service, key: &str, shop: &str, id: i64, payment: &st
 
 #[tokio::test]
 async fn order_payment_session_and_refund_come_in_any_order_and_end_alike() {
-    let service = service().manual_clock().start().await;
+    let service = service()
+        .manual_clock()
+        .setting("CHECKOUT_ORDER_WAIT_SECONDS", "3600")
+        .start()
+        .await;
     let key = service.api_key().await;
     let steps: Vec<usize> = (0..5).collect();
     let mut ends: Vec<Value> = Vec::new();
@@ -528,9 +533,18 @@ async fn the_storefronts_own_order_takes_the_place_of_one_that_a_session_made() 
     assert_eq!(stand_in["cancel_reason"], "superseded");
     assert_eq!(stand_in["fulfillment"]["state"], "cancelled");
     assert_eq!(stand_in["refunds"], json!([]), "its money is the other's");
+    assert_eq!(
+        stand_in["superseded_by"],
+        json!({"shop": SHOP, "order_id": "1"})
+    );
     let told_of = order_kinds(service.db(), &shop, id).await;
-    assert_eq!(times(&told_of, "order.cancelled"), 1);
-    assert_eq!(times(&told_of, "order.fulfillment_cancelled"), 1);
+    assert_eq!(times(&told_of, "order.superseded"), 1);
+    assert_eq!(times(&told_of, "order.cancelled"), 0);
+    assert_eq!(times(&told_of, "order.fulfillment_cancelled"), 0);
+    // It was requested under the other's id, and is not shipped twice.
+    let told_of = order_kinds(service.db(), SHOP, 1).await;
+    assert_eq!(times(&told_of, "order.fulfillment_requested"), 0);
+    assert_eq!(sandbox.storefront().gate.requests(), 0);
     // A refund is the real one's from now on.
     let back = charge("pi_1", 3000, 1000);
     deliver(&service, &event(&service, REFUNDED, 2, &back)).await;

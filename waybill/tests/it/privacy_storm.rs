@@ -53,7 +53,7 @@ const STUCK_FOR: Duration = Duration::from_secs(5);
 
 /// Jobs that something is to be done about now. Links and retries put down for later are not.
 const READY: &str = "select count(*) as n from jobs
-    where state = 'ready' and not (kind in ('payments/link', 'payments/retry')
+    where state = 'ready' and not (kind in ('payments/link', 'payments/retry', 'payments/end_wait')
       and attempts = 0 and crashes = 0 and last_error is null)";
 
 /// One of the customers, by number. What becomes of them is decided by it.

@@ -115,6 +115,7 @@ const PAYMENTS: &[&str] = &[
     "checkout.session.completed",
     "invoice.payment_succeeded",
     payments::LINK,
+    payments::END_WAIT,
     refunds::KIND,
     retries::KIND,
     notifications::KIND,
@@ -144,7 +145,7 @@ pub fn is_call(kind: &str) -> bool {
 /// The pure half of the handler of the job's kind.
 pub fn prepare(parts: &Parts, job: &Job) -> Result<Task> {
     match job.kind.as_str() {
-        kind if payments::is_event(kind) || kind == payments::LINK => {
+        kind if payments::is_event(kind) || payments::OWN.contains(&kind) => {
             Ok(Task::Payment(Box::new(payments::prepare(job)?)))
         }
         kind if kind.starts_with("orders/") => {

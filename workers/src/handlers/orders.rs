@@ -14,13 +14,16 @@ use common::clock::Timestamp;
 use common::code::Code;
 use common::config::Config;
 use common::job::{Job, Queue};
-use common::order::outcome::{Change, FulfillmentState, Parcel, changes, summary};
+use common::order::outcome::{
+    self, Change, FulfillmentState, Parcel, Request, changes_from, level_of, summary,
+};
 use common::order::record::{Part, Record, Shipment};
-use common::order::settlement::Linked;
+use common::order::settlement::{Cycle, Payments, Settled};
 use common::order::{Customer, Line, Order};
 use common::qr::QrError;
 use common::sql::Tx;
 use common::store::customers::{self, Seen};
+use common::store::fulfillment_cycles;
 use common::store::fulfillments::{self, Moved};
 use common::store::orders::records::{self, Entry, Key};
 use common::store::qr_codes::{self, QrCode};
@@ -77,11 +80,40 @@ struct Story {
     last_event: Timestamp,
     tracking: Option<Drawn>,
     /// Those of its agreement, when no other order claims it.
-    payments: Vec<Linked>,
-    /// A checkout session has made an order of its agreement.
-    has_stand_in: bool,
+    payments: Payments,
+    /// What they come to for the further cycles of the agreement.
+    cycles: BTreeMap<Cycle, Settled>,
+    /// The order that a checkout session made of its agreement, whose place it takes.
+    stand_in: Option<Key>,
+    /// How far its fulfilment was: as the order whose place it takes, if there is one.
+    was: FulfillmentState,
+    /// What is requested of it now.
+    request: Option<Request>,
     /// Its payments changed it after its row was written.
     is_settled_anew: bool,
+}
+
+impl Story {
+    fn new(key: Key, before: Option<Entry>, after: Entry, last_event: Timestamp) -> Self {
+        let was = before.as_ref().map(|it| it.record.fulfillment_state());
+        Story {
+            key,
+            was: was.unwrap_or(FulfillmentState::Initiated),
+            before,
+            after,
+            last_event,
+            tracking: None,
+            payments: Payments::default(),
+            cycles: BTreeMap::new(),
+            stand_in: None,
+            request: None,
+            is_settled_anew: false,
+        }
+    }
+
+    fn record_before(&self) -> Option<&Record> {
+        self.before.as_ref().map(|before| &before.record)
+    }
 }
 
 pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task)]) -> Result<()> {
@@ -231,15 +263,29 @@ pub async fn settle_again(
     }
     let keys: Vec<&Key> = keys.iter().collect();
     let stories = records::load(tx, &keys).await?.into_iter();
-    let stories = stories.map(|(key, before)| Story {
-        key,
-        after: before.clone(),
-        last_event: before.events_at,
-        before: Some(before),
-        tracking: None,
-        payments: Vec::new(),
-        has_stand_in: false,
-        is_settled_anew: false,
+    let stories = stories.map(|(key, before)| {
+        let last_event = before.events_at;
+        Story::new(key, Some(before.clone()), before, last_event)
+    });
+    finish(effects, tx, stories.collect()).await
+}
+
+/// Ends the wait of orders that sessions made, whose agreements the caller has locked: the
+/// storefront's own did not come, so what is paid is requested.
+pub async fn end_wait(effects: &mut Effects<'_>, tx: &mut Tx, keys: &BTreeSet<Key>) -> Result<()> {
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let keys: Vec<&Key> = keys.iter().collect();
+    let stories = records::load(tx, &keys).await?.into_iter();
+    let waiting = stories.filter(|(_, entry)| entry.record.waits_until.is_some());
+    let stories = waiting.map(|(key, before)| {
+        let last_event = before.events_at;
+        let mut after = before.clone();
+        after.record.waits_until = None;
+        let mut story = Story::new(key, Some(before), after, last_event);
+        story.is_settled_anew = true;
+        story
     });
     finish(effects, tx, stories.collect()).await
 }
@@ -251,14 +297,11 @@ async fn finish(effects: &mut Effects<'_>, tx: &mut Tx, mut stories: Vec<Story>)
     }
     let now = effects.now;
     settle::settle(tx, &mut stories).await?;
+    settle::supersede(effects, tx, &mut stories).await?;
+    request(tx, &mut stories).await?;
     write(effects, tx, &stories).await?;
-    let mut superseded = Vec::new();
     for story in &mut stories {
         follow(effects, tx, story).await?;
-        if story.has_stand_in {
-            let pact = refunds::pact_of(&story.key, &story.after.record);
-            superseded.push(orders::checkout_key(&pact));
-        }
     }
     let beyond = stories.iter_mut().filter_map(|story| {
         let more = story.last_event > story.after.events_at;
@@ -267,7 +310,39 @@ async fn finish(effects: &mut Effects<'_>, tx: &mut Tx, mut stories: Vec<Story>)
     });
     save(tx, beyond, now).await?;
     effects.causes.follow([]);
-    settle::supersede(effects, tx, superseded).await
+    Ok(())
+}
+
+/// Decides what is requested of each order now. What was requested so far is read of those
+/// alone that can have been requested before.
+async fn request(tx: &mut Tx, stories: &mut [Story]) -> Result<()> {
+    let may_be_known = |story: &&Story| {
+        let is = story.after.record.fulfillment_state();
+        let is_about_a_request =
+            is == FulfillmentState::Requested || story.was == FulfillmentState::Requested;
+        story.before.is_some() && is_about_a_request
+    };
+    let known: BTreeSet<&Key> = stories
+        .iter()
+        .filter(may_be_known)
+        .map(|story| &story.key)
+        .collect();
+    let levels = fulfillments::requested(tx, &known.into_iter().collect::<Vec<_>>()).await?;
+    for story in stories {
+        let record = &story.after.record;
+        // What was requested of the order whose place it takes was requested of it.
+        let is_taken_over = story.stand_in.is_some() && story.was == FulfillmentState::Requested;
+        story.request = if is_taken_over && record.cancelled.is_none() {
+            Some(Request {
+                level: level_of(record),
+                ..Request::default()
+            })
+        } else {
+            let level = levels.get(&story.key);
+            outcome::request(story.was, story.record_before(), record, level)
+        };
+    }
+    Ok(())
 }
 
 async fn save(tx: &mut Tx, stories: impl Iterator<Item = &Story>, now: Timestamp) -> Result<()> {
@@ -333,19 +408,14 @@ async fn tell(
         };
         let is_news = before.as_ref() != Some(&after);
         if is_news {
-            stories.push(Story {
-                tracking: drawn.remove(&key),
-                key,
-                after: Entry {
-                    events_at: Timestamp(last_event.0 + RESERVED),
-                    ..after
-                },
-                before,
-                last_event,
-                payments: Vec::new(),
-                has_stand_in: false,
-                is_settled_anew: false,
-            });
+            let tracking = drawn.remove(&key);
+            let after = Entry {
+                events_at: Timestamp(last_event.0 + RESERVED),
+                ..after
+            };
+            let mut story = Story::new(key, before, after, last_event);
+            story.tracking = tracking;
+            stories.push(story);
         }
     }
     // Nor can it see that an order claims it now. This lock is taken out of turn: one in a
@@ -371,12 +441,13 @@ async fn write(effects: &Effects<'_>, tx: &mut Tx, stories: &[Story]) -> Result<
     for story in stories {
         let (before, after) = (story.before.as_ref(), &story.after.record);
         let state = after.fulfillment_state();
-        if before.is_none_or(|before| before.record.fulfillment_state() != state) {
+        let is_moved = before.is_none_or(|before| before.record.fulfillment_state() != state);
+        if is_moved || story.request.is_some() {
             moved.push(Moved {
                 key: &story.key,
                 state,
-                to_provider: state == FulfillmentState::Requested
-                    && asks_storefront(config, &story.key),
+                to_provider: asks_storefront(config, story),
+                requested: story.request.as_ref().map(|request| &request.level),
             });
         }
         match before {
@@ -393,9 +464,13 @@ async fn write(effects: &Effects<'_>, tx: &mut Tx, stories: &[Story]) -> Result<
     write_shipments(config, tx, stories, now).await
 }
 
-/// The storefront does not know the orders of checkout sessions.
-fn asks_storefront(config: &Config, key: &Key) -> bool {
-    config.storefront_api.is_some() && key.0 != orders::CHECKOUT
+/// The storefront does not know the orders of checkout sessions. Units whose shipment was
+/// called off there are its staff's.
+fn asks_storefront(config: &Config, story: &Story) -> bool {
+    let asks = |request: &Request| request.units.is_some() && !request.is_repeated;
+    config.storefront_api.is_some()
+        && story.key.0 != orders::CHECKOUT
+        && story.request.as_ref().is_some_and(asks)
 }
 
 fn code(config: &Config, story: &Story) -> Result<QrCode> {
@@ -484,46 +559,110 @@ fn gone(before: Option<&Part<Shipment>>, after: &Part<Shipment>) -> Vec<String> 
 
 /// Tells of the changes and does what follows from them.
 async fn follow(effects: &mut Effects<'_>, tx: &mut Tx, story: &mut Story) -> Result<()> {
+    let to_storefront = asks_storefront(effects.context.config, story);
+    let cycles = move_cycles(effects, tx, story).await?;
     let Story {
         key,
         before,
         after,
         last_event: events_at,
         payments,
+        was,
+        request,
         ..
     } = story;
     let before = before.as_ref().map(|before| &before.record);
     let record = &after.record;
     let pact = refunds::pact_of(key, record);
-    let moved_by = payments.iter().map(|payment| payment.id.as_str());
+    let moved_by = payments.linked.iter().map(|payment| payment.id.as_str());
     let moved_by = moved_by.chain([pact.as_str()]).map(|id| (None, id));
     effects.causes.follow(moved_by);
-    for change in changes(before, record) {
-        let (kind, body) = told(change, record);
-        effects.event(key, events_at, kind, body);
-        let config = effects.context.config;
-        if change == Change::FulfillmentRequested && asks_storefront(config, key) {
-            let (shop, order_id) = &*key;
-            let body = json!({ "shop": shop, "order_id": order_id });
-            effects.job(Queue::Orders, fulfillment_calls::KIND, key, &body);
+    for change in changes_from(*was, before, record) {
+        if let Some((kind, body)) = told(change, record) {
+            effects.event(key, events_at, kind, body);
         }
     }
-    let superseded = record
-        .cancelled
-        .as_ref()
-        .and_then(|it| it.reason.as_deref());
-    if record.cancelled.is_some() && superseded != Some(settle::SUPERSEDED) {
+    let units = request.as_ref().and_then(|request| request.units.as_ref());
+    if let Some(units) = units {
+        let body = requested(&Cycle::first(), record, Some(units));
+        effects.event(key, events_at, REQUESTED, body);
+    }
+    if to_storefront {
+        let (shop, order_id) = &*key;
+        let body = json!({ "shop": shop, "order_id": order_id });
+        effects.job(Queue::Orders, fulfillment_calls::KIND, key, &body);
+    }
+    for (cycle, state) in cycles {
+        let (kind, body) = match state {
+            FulfillmentState::Requested => (REQUESTED, requested(&cycle, record, None)),
+            _ => (CALLED_OFF, json!({ "cycle": cycle.as_str() })),
+        };
+        effects.event(key, events_at, kind, body);
+    }
+    if record.cancelled.is_some() && !settle::is_superseded(record) {
         refunds::restock(effects, tx, key, record, events_at).await?;
         refunds::decide(effects, tx, key, record, payments, events_at).await?;
     }
     Ok(())
 }
 
+/// Writes the further cycles of an order whose state is new, and returns them.
+async fn move_cycles(
+    effects: &Effects<'_>,
+    tx: &mut Tx,
+    story: &Story,
+) -> Result<Vec<(Cycle, FulfillmentState)>> {
+    if story.cycles.is_empty() {
+        return Ok(Vec::new());
+    }
+    let known = fulfillment_cycles::of(tx, &story.key).await?;
+    let mut moved = Vec::new();
+    for (cycle, settled) in &story.cycles {
+        let state = outcome::cycle_state(&story.after.record, settled);
+        let is_requested = known.get(cycle).copied();
+        let is_news = match state {
+            FulfillmentState::Requested => is_requested != Some(true),
+            FulfillmentState::Cancelled => is_requested == Some(true),
+            FulfillmentState::Initiated | FulfillmentState::Fulfilled => false,
+        };
+        if is_news {
+            moved.push((cycle.clone(), state));
+        }
+    }
+    let rows: Vec<fulfillment_cycles::Moved<'_>> = moved
+        .iter()
+        .map(|(cycle, state)| fulfillment_cycles::Moved {
+            key: &story.key,
+            cycle: cycle.clone(),
+            state: *state,
+        })
+        .collect();
+    fulfillment_cycles::save(tx, &rows, effects.now).await?;
+    Ok(moved)
+}
+
+const REQUESTED: &str = "order.fulfillment_requested";
+const CALLED_OFF: &str = "order.fulfillment_cancelled";
+
+/// What is to be shipped for a cycle: so many units by line, or all of them.
+fn requested(cycle: &Cycle, record: &Record, units: Option<&BTreeMap<i64, i64>>) -> Value {
+    let lines = record.lines.value.iter();
+    let asked = lines.filter_map(|line| match units {
+        Some(units) => Some((line, *units.get(&line.id)?)),
+        None => Some((line, line.quantity)),
+    });
+    let lines: Vec<Value> = asked
+        .take(MOST_LISTED)
+        .map(|(asked, units)| line(asked, units))
+        .collect();
+    json!({ "cycle": cycle.as_str(), "lines": lines })
+}
+
 /// The event of a change (docs/events.md). A broker refuses what is too large, so lists end
-/// somewhere. Ids are texts, for readers whose numbers end at
-/// 2^53.
-fn told(change: Change, record: &Record) -> (&'static str, Value) {
-    match change {
+/// somewhere. Ids are texts, for readers whose numbers end at 2^53. What is requested is told
+/// by units.
+fn told(change: Change, record: &Record) -> Option<(&'static str, Value)> {
+    Some(match change {
         Change::Created => ("order.created", summary(record)),
         Change::Updated => ("order.updated", summary(record)),
         Change::Paid => ("order.paid", summary(record)),
@@ -535,27 +674,23 @@ fn told(change: Change, record: &Record) -> (&'static str, Value) {
             });
             ("order.cancelled", body)
         }
-        Change::FulfillmentRequested => {
-            let lines = record.lines.value.iter().take(MOST_LISTED);
-            let lines: Vec<Value> = lines.map(line).collect();
-            ("order.fulfillment_requested", json!({ "lines": lines }))
-        }
+        Change::FulfillmentRequested => return None,
         Change::Fulfilled => ("order.fulfilled", json!({})),
-        Change::FulfillmentCancelled => ("order.fulfillment_cancelled", json!({})),
+        Change::FulfillmentCancelled => (CALLED_OFF, json!({ "cycle": Cycle::first().as_str() })),
         Change::TrackingUpdated => {
             let parcels = record.parcels();
             let parcels: Vec<Value> = parcels.iter().take(MOST_LISTED).map(parcel).collect();
             ("order.tracking_updated", json!({ "parcels": parcels }))
         }
-    }
+    })
 }
 
-fn line(line: &Line) -> Value {
+fn line(line: &Line, units: i64) -> Value {
     json!({
         "line_id": line.id.to_string(),
         "variant_id": line.variant_id.map(|id| id.to_string()),
         "sku": line.sku,
-        "quantity": line.quantity,
+        "quantity": units,
     })
 }
 

@@ -8,14 +8,16 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use common::clock::Timestamp;
 use common::job::Job;
 use common::money::Money;
+use common::order::record::Record as OrderRecord;
 use common::payment::outcome::{Change, changes};
 use common::payment::record::Record;
-use common::payment::{Event, Kind, checkout, ledger, subscription};
+use common::payment::{self, Event, Kind, Object, checkout, ledger, subscription};
 use common::sql::Tx;
+use common::store::invoices::{self as invoice_rows, Invoice};
 use common::store::ledger::{self as books, NewEntry};
 use common::store::orders::{self as order_rows, records::Key};
 use common::store::{checkout_sessions, payments};
@@ -30,6 +32,12 @@ use crate::failure::permanent;
 
 /// Looks again for the order of an agreement.
 pub const LINK: &str = "payments/link";
+
+/// Ends the wait of an order that a session made for the storefront's own.
+pub const END_WAIT: &str = "payments/end_wait";
+
+/// Work of our own.
+pub const OWN: [&str; 2] = [LINK, END_WAIT];
 
 /// An order that was being inserted when its payment came is committed by then, or undone.
 const SECOND_LOOK: Duration = Duration::from_mins(1);
@@ -47,10 +55,11 @@ pub struct Task {
 enum What {
     Payment(String, Box<Record>),
     Session(String, Box<checkout::Record>, i64),
-    Subscription(String, subscription::Record),
-    /// Nothing follows: an invoice of nothing, or of no subscription.
-    Nothing,
+    /// A paid invoice, and what it says of its subscription. None of a trial's, and of one
+    /// without a subscription.
+    Invoice(Invoice, Option<(String, subscription::Record)>),
     Link(String),
+    EndWait(String),
 }
 
 #[derive(Deserialize)]
@@ -63,30 +72,47 @@ pub fn is_event(kind: &str) -> bool {
 }
 
 pub fn prepare(job: &Job) -> Result<Task> {
-    if job.kind == LINK {
-        let link: Link = effects::body(job)?;
-        return Ok(Task {
-            about: None,
-            what: What::Link(link.pact_id),
-        });
+    if job.kind == LINK || job.kind == END_WAIT {
+        let Link { pact_id } = effects::body(job)?;
+        let what = if job.kind == LINK {
+            What::Link(pact_id)
+        } else {
+            What::EndWait(pact_id)
+        };
+        return Ok(Task { about: None, what });
     }
     let event = Event::read(&job.body).map_err(permanent)?;
     Ok(Task {
         about: Some(About::read(job)),
-        what: told_by(&event),
+        what: told_by(&event)
+            .ok_or_else(|| permanent(anyhow!("the event is about nothing known")))?,
     })
 }
 
-fn told_by(event: &Event) -> What {
-    if let Some((id, record)) = Record::of(event) {
-        return What::Payment(id.to_owned(), Box::new(record));
-    }
-    if let Some((id, record)) = checkout::Record::of(event) {
-        return What::Session(id.to_owned(), Box::new(record), event.created);
-    }
-    match subscription::Record::of(event) {
-        Some((id, record)) => What::Subscription(id.to_owned(), record),
-        None => What::Nothing,
+fn told_by(event: &Event) -> Option<What> {
+    Some(match &event.object {
+        Object::Intent(_) | Object::Charge(_) => {
+            let (id, record) = Record::of(event)?;
+            What::Payment(id.to_owned(), Box::new(record))
+        }
+        Object::Session(_) => {
+            let (id, record) = checkout::Record::of(event)?;
+            What::Session(id.to_owned(), Box::new(record), event.created)
+        }
+        Object::Invoice(invoice) => {
+            let told = subscription::Record::of(event);
+            let told = told.map(|(id, record)| (id.to_owned(), record));
+            What::Invoice(link_of(invoice), told)
+        }
+    })
+}
+
+fn link_of(invoice: &payment::Invoice) -> Invoice {
+    Invoice {
+        id: invoice.id.clone(),
+        subscription: invoice.subscription.clone(),
+        payment_id: invoice.payment_intent.clone().or(invoice.charge.clone()),
+        is_first: invoice.billing_reason.as_deref() == Some("subscription_create"),
     }
 }
 
@@ -101,9 +127,9 @@ fn note(effects: &mut Effects<'_>, job: &Job, what: &What) {
             }
             (id, record.pact_id.as_ref())
         }
-        What::Subscription(id, record) => (id, record.pact_id.as_ref()),
-        What::Link(pact) => (pact, None),
-        What::Nothing => return,
+        What::Invoice(_, Some((id, record))) => (id, record.pact_id.as_ref()),
+        What::Invoice(invoice, None) => (&invoice.id, None),
+        What::Link(pact) | What::EndWait(pact) => (pact, None),
     };
     effects.causes.note(None, id, job);
     if let Some(pact) = pact {
@@ -135,7 +161,7 @@ async fn heeded(
             match &mut what {
                 What::Payment(_, record) => record.forget_person(),
                 What::Session(_, record, _) => record.forget_person(),
-                What::Subscription(..) | What::Nothing | What::Link(_) => {}
+                What::Invoice(..) | What::Link(_) | What::EndWait(_) => {}
             }
         }
         heeded.push(what);
@@ -152,6 +178,8 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task
     let mut sessions: BTreeMap<String, sessions::Incoming> = BTreeMap::new();
     let mut paid: BTreeMap<String, subscriptions::Entry> = BTreeMap::new();
     let mut looked_for = BTreeSet::new();
+    let mut waited = BTreeSet::new();
+    let mut invoices: BTreeMap<String, Invoice> = BTreeMap::new();
     for what in heeded(effects, tx, tasks).await? {
         match what {
             What::Payment(id, record) => {
@@ -180,7 +208,14 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task
                 };
                 sessions.insert(id, (entry, created));
             }
-            What::Subscription(id, record) => {
+            What::Invoice(invoice, told) => {
+                match invoices.get_mut(&invoice.id) {
+                    Some(known) => join(known, invoice),
+                    None => {
+                        invoices.insert(invoice.id.clone(), invoice);
+                    }
+                }
+                let Some((id, record)) = told else { continue };
                 if let Some(entry) = paid.get_mut(&id) {
                     entry.record.join(record);
                     continue;
@@ -194,17 +229,31 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task
             What::Link(pact) => {
                 looked_for.insert(pact);
             }
-            What::Nothing => {}
+            What::EndWait(pact) => {
+                waited.insert(pact);
+            }
         }
     }
     let mut moved = Moved::default();
     take_payments(effects, tx, incoming, &mut moved).await?;
     let sessions = sessions::take(effects, tx, sessions).await?;
     moved.pacts.extend(sessions.iter().map(Told::agreement));
+    let invoices: Vec<Invoice> = invoices.into_values().collect();
+    invoice_rows::save(tx, &invoices, effects.now).await?;
+    moved.invoices(invoices);
     subscriptions::take(effects, tx, paid).await?;
     let fresh = moved.pacts.clone();
     moved.pacts.extend(looked_for);
-    settle(effects, tx, moved, sessions, &fresh).await
+    moved.pacts.extend(waited.iter().cloned());
+    settle(effects, tx, moved, sessions, &fresh).await?;
+    end_wait(effects, tx, waited).await
+}
+
+/// Two events of one invoice: what one leaves out the other tells.
+fn join(known: &mut Invoice, told: Invoice) {
+    known.subscription = known.subscription.take().or(told.subscription);
+    known.payment_id = known.payment_id.take().or(told.payment_id);
+    known.is_first |= told.is_first;
 }
 
 /// What orders may be settled by.
@@ -212,6 +261,19 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task
 struct Moved {
     pacts: BTreeSet<String>,
     payments: BTreeSet<String>,
+    invoices: BTreeSet<String>,
+    subscriptions: BTreeSet<String>,
+}
+
+impl Moved {
+    /// Their sessions are found by the invoice, by the subscription that it began, and by the
+    /// payment.
+    fn invoices(&mut self, invoices: impl IntoIterator<Item = Invoice>) {
+        for invoice in invoices {
+            self.subscriptions.extend(invoice.subscription);
+            self.invoices.insert(invoice.id);
+        }
+    }
 }
 
 async fn take_payments(
@@ -266,8 +328,13 @@ async fn take_payments(
         let mut tell = |(kind, body)| effects.event_of(&id, &mut last_event, kind, body);
         let of = |change: &Change| told(*change, &id, was, &after.record);
         others.iter().filter_map(of).for_each(&mut tell);
-        if is_released(&after.record) && !was.is_some_and(is_released) {
-            tell(("payment.funds_released", paid_event(&id, &after.record)));
+        let is_kept = after.record.kept() > 0;
+        if is_kept && is_released(&after.record) && !was.is_some_and(is_released) {
+            let kept = after.record.kept();
+            tell((
+                "payment.funds_released",
+                paid_event(&id, &after.record, kept),
+            ));
         }
         refunds.iter().filter_map(of).for_each(&mut tell);
         if changes.contains(&Change::Failed) && is_recent(&after.record, now) {
@@ -279,6 +346,10 @@ async fn take_payments(
         }
         if after.record.is_paid() || after.record.canceled.is_some() {
             moved.payments.insert(id.clone());
+            let invoice = after.record.invoice.as_ref();
+            moved
+                .invoices
+                .extend(invoice.map(|part| part.value.clone()));
             // Of another agreement than before: neither order keeps what is not its own.
             let pacts = after
                 .record
@@ -327,7 +398,7 @@ fn told(
 ) -> Option<(&'static str, Value)> {
     let pact_id = after.pact();
     Some(match change {
-        Change::Succeeded => ("payment.succeeded", paid_event(id, after)),
+        Change::Succeeded => ("payment.succeeded", paid_event(id, after, after.received)),
         Change::Failed => {
             let failure = after.failure.as_ref().map(|part| &part.value);
             let body = json!({
@@ -356,7 +427,7 @@ fn told(
                 "customer_id": customer,
                 "amount": amount(Some(by), after),
                 "refunded": amount(Some(after.refunded), after),
-                "in_full": after.state() == common::payment::outcome::State::Refunded,
+                "in_full": after.state() == payment::outcome::State::Refunded,
                 "currency": after.currency.value.as_str(),
             });
             ("payment.refunded", body)
@@ -374,11 +445,12 @@ fn told(
     })
 }
 
-fn paid_event(id: &str, record: &Record) -> Value {
+fn paid_event(id: &str, record: &Record, minor: i64) -> Value {
     json!({
         "payment_id": id,
         "pact_id": record.pact(),
-        "amount": amount(Some(record.received), record),
+        "fulfillment_cycle": record.cycle.as_ref().map(|part| part.value.as_str()),
+        "amount": amount(Some(minor), record),
         "currency": record.currency.value.as_str(),
     })
 }
@@ -413,7 +485,21 @@ async fn settle(
             effects.job_of(LINK, pact, &body, now.plus(SECOND_LOOK));
         }
     }
-    let made = sessions::place(&mut sessions, &claimed);
+    let waits_until = effects.context.config.checkout_order_wait;
+    let waits_until = waits_until.map(|wait| now.plus(wait));
+    let made = sessions::place(&mut sessions, &claimed, waits_until);
+    if let Some(at) = waits_until {
+        for session in sessions.iter().filter(|it| it.is_first) {
+            let agreement = session.agreement();
+            let waits = |(key, order): &(Key, OrderRecord)| {
+                order.waits_until.is_some() && *key == order_rows::checkout_key(&agreement)
+            };
+            if made.iter().any(waits) {
+                let body = json!({ "pact_id": agreement });
+                effects.job_of(END_WAIT, &agreement, &body, at);
+            }
+        }
+    }
     keys.extend(sessions.iter().filter_map(|it| it.entry.order.clone()));
     let rows: Vec<(&str, &checkout_sessions::Entry)> = sessions
         .iter()
@@ -422,10 +508,39 @@ async fn settle(
     checkout_sessions::save(tx, &rows, now).await?;
     let made_keys: HashSet<Key> = made.iter().map(|(key, _)| key.clone()).collect();
     orders::of_sessions(effects, tx, made).await?;
-    let ids = moved.payments.into_iter().collect();
+    let ids: Vec<String> = moved.payments.iter().cloned().collect();
+    let mut moved = moved;
+    moved.invoices(invoice_rows::of_payments(tx, ids.clone()).await?);
     keys.extend(checkout_sessions::orders_of(tx, ids).await?);
+    let invoices = moved.invoices.into_iter().collect();
+    keys.extend(checkout_sessions::orders_of_invoices(tx, invoices).await?);
+    let subscriptions = moved.subscriptions.into_iter().collect();
+    keys.extend(checkout_sessions::orders_of_subscriptions(tx, subscriptions).await?);
     keys.retain(|key| !made_keys.contains(key));
     orders::settle_again(effects, tx, &keys).await
+}
+
+/// The orders that sessions made of these agreements wait no longer, but where orders of the
+/// storefront claim an agreement and none of them can be told to be the one: people decide.
+async fn end_wait(
+    effects: &mut Effects<'_>,
+    tx: &mut Tx,
+    agreements: BTreeSet<String>,
+) -> Result<()> {
+    let claimed = order_rows::of_pacts(tx, agreements.iter().cloned().collect()).await?;
+    let mut keys = BTreeSet::new();
+    for agreement in agreements {
+        let own = order_rows::checkout_key(&agreement);
+        let claims = claimed.get(&agreement).map(Vec::as_slice);
+        if claims
+            .unwrap_or_default()
+            .iter()
+            .all(|claim| claim.key == own)
+        {
+            keys.insert(own);
+        }
+    }
+    orders::end_wait(effects, tx, &keys).await
 }
 
 /// An order that names no agreement is found by its id, and does not lock it.

@@ -12,7 +12,7 @@ use common::job::{Job, Queue};
 use common::money::{Currency, Money};
 use common::order::Line;
 use common::order::record::Record;
-use common::order::settlement::Linked;
+use common::order::settlement::{Linked, Payments};
 use common::provider::payment::Refunded;
 use common::sql::{self, Db, Tx};
 use common::store::inventory::{self, Movement};
@@ -102,10 +102,12 @@ pub async fn decide(
     tx: &mut Tx,
     key: &Key,
     record: &Record,
-    payments: &[Linked],
+    payments: &Payments,
     events_at: &mut Timestamp,
 ) -> Result<()> {
     let known = refunds::of(tx, key).await?;
+    let can_be_of_it = payments.are_of(record);
+    let payments = payments.linked.as_slice();
     if !payments.iter().any(Linked::is_paid) {
         return record_unlinked(effects, tx, key, record, &known, events_at).await;
     }
@@ -122,7 +124,7 @@ pub async fn decide(
     let has_api = effects.context.config.payment_api.is_some();
     let state = |payment: &Linked| match () {
         () if payment.fully_refunded => State::AlreadyRefunded,
-        () if has_api && are_of(record, payments) => State::Requested,
+        () if has_api && can_be_of_it => State::Requested,
         () => State::Recorded,
     };
     let rows: Vec<NewRefund<'_>> = owed
@@ -212,23 +214,8 @@ fn owes(payment: &Linked) -> i64 {
     }
 }
 
-/// True when these payments can be for this order: in its currency, and together no more
-/// than it costs. The rest is left to people, because a buyer may have written the
-/// agreement's name.
-fn are_of(record: &Record, payments: &[Linked]) -> bool {
-    let totals = &record.totals.value;
-    let received = payments
-        .iter()
-        .fold(0_i64, |sum, payment| sum.saturating_add(payment.received));
-    let is_paid = |payment: &&Linked| payment.is_paid();
-    payments
-        .iter()
-        .filter(is_paid)
-        .all(|payment| totals.currency == Some(payment.currency))
-        && totals.total.is_some_and(|total| received <= total)
-}
-
-/// Without a payment of ours the storefront gives the money back; the row says how much.
+/// Without a payment of ours the storefront gives the money back; the row says how much is
+/// left to be given back, or, when nothing is, how much went back.
 async fn record_unlinked(
     effects: &mut Effects<'_>,
     tx: &mut Tx,
@@ -240,23 +227,33 @@ async fn record_unlinked(
     if !record.took_money() || known.iter().any(|it| it.payment_id != NO_PAYMENT) {
         return Ok(());
     }
-    let amount_minor = record.paid_minor();
+    let left = record.kept_minor();
+    let is_back = left == Some(0) && record.paid_minor().is_some_and(|paid| paid > 0);
+    let (state, amount_minor) = match is_back {
+        true => (State::AlreadyRefunded, record.paid_minor()),
+        false => (State::Recorded, left),
+    };
     let currency = record.totals.value.currency.map(|it| it.to_string());
-    if known
-        .iter()
-        .any(|it| it.amount_minor == amount_minor && it.currency == currency)
-    {
+    let is_known = |it: &Refund| {
+        let is_same = it.amount_minor == amount_minor && it.currency == currency;
+        is_same && it.state == state.as_str()
+    };
+    if known.iter().any(is_known) {
         return Ok(());
     }
     let row = NewRefund {
         payment_id: NO_PAYMENT,
-        state: State::Recorded,
+        state,
         amount_minor,
         currency: currency.clone(),
     };
     refunds::save(tx, key, &[row], effects.now).await?;
+    // That nothing is owed is told to those alone who were told otherwise.
+    if is_back && known.is_empty() {
+        return Ok(());
+    }
     let body = json!({
-        "amount": amount_minor.zip(currency.as_deref())
+        "amount": left.zip(currency.as_deref())
             .and_then(|(minor, currency)| amount(minor, currency)),
         "currency": currency,
     });

@@ -19,6 +19,8 @@ use super::effects::Effects;
 pub struct Told {
     pub id: String,
     pub entry: checkout_sessions::Entry,
+    /// Nothing was known of it before.
+    pub is_first: bool,
     /// Unix seconds.
     created: i64,
 }
@@ -93,6 +95,7 @@ pub async fn take(
         }
         entry.events_at = last_event.max(entry.events_at);
         sessions.push(Told {
+            is_first: before.is_none(),
             created: created[&id],
             id,
             entry,
@@ -126,11 +129,12 @@ fn total_of(record: &checkout::Record) -> Option<Money> {
         .map(|(minor, currency)| Money { minor, currency })
 }
 
-/// Finds the order of each session: the storefront's own when it is of the same amount, else
-/// one that is made, which is returned.
+/// Finds the order of each session: the storefront's own, else one that is made, which is
+/// returned. Where the storefront's may still come, the one that is made waits until then.
 pub fn place(
     sessions: &mut [Told],
     claimed: &HashMap<String, Vec<Claim>>,
+    waits_until: Option<Timestamp>,
 ) -> Vec<(Key, order_record::Record)> {
     let mut made = Vec::new();
     for session in sessions {
@@ -144,14 +148,18 @@ pub fn place(
             Some(Mode::Setup)
         );
         let own = order_rows::checkout_key(&agreement);
-        let total = total_of(&session.entry.record);
-        let is_of = |claim: &Claim| total.is_none() || claim.total == total;
         session.entry.order = match orders {
             _ if !sells => None,
-            [only] if only.key.0 != order_rows::CHECKOUT && is_of(only) => Some(only.key.clone()),
+            [only] if only.key.0 != order_rows::CHECKOUT => Some(only.key.clone()),
             [_, _, ..] if !orders.iter().any(|claim| claim.key == own) => None,
             _ => {
-                made.push((own.clone(), order_of(session)));
+                let mut order = order_of(session);
+                // No order of the storefront can name a session's own id, and one that was
+                // opened through the API has its order already.
+                let is_new = orders.is_empty();
+                let may_come = is_new && session.entry.record.pact_id.is_some();
+                order.waits_until = waits_until.filter(|_| may_come).map(|at| at.0);
+                made.push((own.clone(), order));
                 Some(own)
             }
         };

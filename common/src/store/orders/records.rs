@@ -74,9 +74,23 @@ pub async fn save(tx: &mut Tx, orders: &[(&Key, &Entry)], now: Timestamp) -> Res
              lags = excluded.lags, payment_status = excluded.payment_status,
              payment_covers = excluded.payment_covers,
              payment_canceled_at = excluded.payment_canceled_at,
-             events_at = excluded.events_at,
+             waits_until = excluded.waits_until, events_at = excluded.events_at,
              revision = orders.revision + 1, updated_at = excluded.updated_at",
     )
+    .await?;
+    Ok(())
+}
+
+/// Records which order has taken the place of one.
+pub async fn set_successor(tx: &mut Tx, key: &Key, successor: &Key) -> Result<()> {
+    tx.query(
+        "update orders set successor_shop = $1, successor_id = $2 where shop = $3 and id = $4",
+    )
+    .bind(successor.0.as_str())
+    .bind(successor.1)
+    .bind(key.0.as_str())
+    .bind(key.1)
+    .execute()
     .await?;
     Ok(())
 }
@@ -158,6 +172,7 @@ async fn insert(
             "payment_canceled_at",
             records().map(|it| it.settled.canceled_at),
         ),
+        column("waits_until", records().map(|it| it.waits_until)),
         column(
             "events_at",
             orders.iter().map(|(_, entry)| entry.events_at.0),
@@ -204,7 +219,7 @@ const LOAD: &str = "select id, name, ordered_at, customer_id, email, phone, curr
                            fulfillment_status, shipping_address, billing_address, refunds,
                            pact_id, cancelled_at, cancel_reason, was_paid, was_refunded,
                            was_fulfilled, version_at, version_tie, lags, payment_status, payment_covers,
-                           payment_canceled_at, events_at
+                           payment_canceled_at, waits_until, events_at
                     from orders
                     where shop = $1 and id in ($2..)
                     order by id
@@ -299,6 +314,7 @@ fn read(row: &Row) -> Result<Entry> {
             covers: flag("payment_covers")?,
             canceled_at: row.get("payment_canceled_at")?,
         },
+        waits_until: row.get("waits_until")?,
     };
     Ok(Entry {
         record,

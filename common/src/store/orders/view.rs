@@ -68,8 +68,19 @@ pub struct View {
     pub cancelled_at: Option<Timestamp>,
     #[schema(example = "customer")]
     pub cancel_reason: Option<String>,
+    /// Of an order that a checkout session made: the storefront's own, which has taken its
+    /// place.
+    pub superseded_by: Option<Successor>,
     /// When anything of it changed here.
     pub updated_at: Timestamp,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Successor {
+    #[schema(example = "shop.example")]
+    pub shop: String,
+    #[schema(example = "820982911946154508")]
+    pub order_id: String,
 }
 
 /// Where the order's QR code leads, and where it is.
@@ -215,6 +226,10 @@ impl StoredOrder {
             created_at: self.ordered_at,
             cancelled_at: self.cancelled_at,
             cancel_reason: self.cancel_reason.clone(),
+            superseded_by: self.superseded_by.as_ref().map(|(shop, id)| Successor {
+                shop: shop.clone(),
+                order_id: id.to_string(),
+            }),
             updated_at: self.updated_at,
         }
     }

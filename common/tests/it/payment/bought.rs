@@ -1,9 +1,9 @@
 //! What was bought: checkout sessions and invoices.
 
 use common::money::Currency;
-use common::payment::{Invoice, Kind, Mode, Object, PaymentStatus, Session};
+use common::payment::{Invoice, Kind, Metadata, Mode, Object, PaymentStatus, Session};
 
-use super::{NEW, OLD, ada, money, read, some, usd};
+use super::{NEW, OLD, ada, metadata, money, read, some, usd};
 
 fn session(variant: &str) -> Session {
     match read(Kind::SessionCompleted, variant).object {
@@ -30,9 +30,12 @@ fn completed_sessions() {
         invoice: None,
         total: Some(usd(4995)),
         currency: Currency::parse("usd"),
+        subtotal: Some(4500),
+        discount: None,
+        added: None,
         customer: some("cus_Example01"),
         client_reference_id: None,
-        pact_id: some("pact_Example01"),
+        metadata: metadata(),
         email: ada(),
     };
     assert_eq!(session(NEW), paid);
@@ -55,6 +58,7 @@ fn completed_sessions() {
         subscription: some("sub_Example01"),
         invoice: some("in_Example01"),
         total: Some(usd(0)),
+        subtotal: Some(0),
         ..paid.clone()
     };
     assert_eq!(session(&format!("no_payment_required.{NEW}")), trial);
@@ -64,8 +68,9 @@ fn completed_sessions() {
         payment_intent: None,
         total: None,
         currency: None,
+        subtotal: None,
         customer: None,
-        pact_id: None,
+        metadata: Metadata::default(),
         ..paid
     };
     assert_eq!(session(&format!("setup.{NEW}")), setup);

@@ -234,7 +234,7 @@ fn a_pact_is_named_by_a_text_of_255_characters_at_most() {
     let pact = |metadata: Value| {
         let body = with(new(INTENT), "data.object.metadata", Some(metadata));
         match read(&body).expect("an event").object {
-            Object::Intent(intent) => intent.pact_id,
+            Object::Intent(intent) => intent.metadata.pact_id,
             other => panic!("{other:?}"),
         }
     };

@@ -62,13 +62,14 @@ pub struct Service {
     pub backend: Arc<Backend>,
 }
 
-/// A service without limits, its clock the system's, ingress and workers running.
+/// A service without limits, in which sessions wait for no order; its clock the system's, ingress and workers running.
 pub fn service() -> Options {
     Options {
         settings: vec![
             ("STOREFRONT_RATE_PER_SECOND", "0".into()),
             ("PAYMENT_RATE_PER_SECOND", "0".into()),
             ("COMMERCE_RATE_PER_SECOND", "0".into()),
+            ("CHECKOUT_ORDER_WAIT_SECONDS", "0".into()),
         ],
         workers: true,
         clock: Clock::system(),
@@ -299,7 +300,7 @@ impl Service {
             .db()
             .query(
                 "select count(*) as n from jobs
-                 where state = 'ready' and kind in ('payments/link', 'payments/retry')
+                 where state = 'ready' and kind in ('payments/link', 'payments/retry', 'payments/end_wait')
                    and run_at > $1 and crashes = 0 and attempts = 0 and last_error is null",
             )
             .bind(self.clock().now().0)

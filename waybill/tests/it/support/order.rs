@@ -164,12 +164,13 @@ pub type Rows = BTreeMap<&'static str, Vec<String>>;
 
 /// When something was received or written and how often, which depends on how the
 /// deliveries came; and pictures.
-const VOLATILE: [&str; 13] = [
+const VOLATILE: [&str; 14] = [
     "shop",
     "created_at",
     "updated_at",
     "initiated_at",
     "requested_at",
+    "requested_units",
     "fulfilled_at",
     "cancelled_at of fulfillments",
     "revision",
