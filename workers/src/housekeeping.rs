@@ -1,10 +1,12 @@
 //! What grows is cut, in small transactions: every few minutes expired webhook ids, the bodies
 //! of jobs finished long ago, old notifications and events, answers to checkouts, and logins that
-//! are over; tokens of logins every minute. As often, the deadlines of privacy requests are looked at.
+//! are over; tokens of logins every minute. As often, the deadlines of privacy requests are looked
+//! at. A step that fails is tried again in a later round, and the others are taken all the same.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use common::clock::Timestamp;
 use common::job::Queue;
 use common::sql;
 use common::store::{
@@ -26,12 +28,8 @@ const LOGIN_KEPT: Duration = Duration::from_hours(1);
 
 pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
     for round in (0..ROUNDS).cycle() {
-        if let Err(error) = worker.tell_deadlines().await {
-            tracing::warn!(%error, "deadlines were not looked at; trying again later");
-        }
-        if let Err(error) = worker.tidy(round == 0, &shutdown).await {
-            tracing::warn!(%error, "housekeeping failed; trying again later");
-        }
+        // What failed is told already.
+        let _ = worker.tidy(round == 0, &shutdown).await;
         tokio::select! {
             () = tokio::time::sleep(PAUSE) => {}
             () = shutdown.cancelled() => return,
@@ -39,11 +37,44 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
     }
 }
 
+/// A round's steps. None has to do with another, so one that fails keeps no other from being
+/// taken.
+struct Round<'a> {
+    shutdown: &'a CancellationToken,
+    /// The first failure.
+    failed: sql::Result<()>,
+}
+
+impl Round<'_> {
+    async fn step(&mut self, what: &'static str, step: impl Future<Output = sql::Result<()>>) {
+        if self.shutdown.is_cancelled() {
+            return;
+        }
+        let Err(error) = step.await else { return };
+        tracing::warn!(%error, what, "a step of housekeeping failed; trying again later");
+        if self.failed.is_ok() {
+            self.failed = Err(error);
+        }
+    }
+
+    /// A step that takes away so much at a time, again until nothing is left.
+    async fn chunks<F>(&mut self, what: &'static str, step: impl Fn() -> F)
+    where
+        F: Future<Output = sql::Result<u64>>,
+    {
+        let shutdown = self.shutdown;
+        let all = async {
+            while !shutdown.is_cancelled() && step().await? >= CHUNK {}
+            Ok(())
+        };
+        self.step(what, all).await;
+    }
+}
+
 impl Worker {
-    /// A round that does everything, once.
+    /// A round that does everything, once. Fails when a step did, after the others.
     pub async fn keep_house(&self) -> sql::Result<()> {
-        self.tell_deadlines().await?;
-        self.tidy(true, &CancellationToken::new()).await
+        Box::pin(self.tidy(true, &CancellationToken::new())).await
     }
 
     async fn remove_exports(&self) {
@@ -59,30 +90,45 @@ impl Worker {
     async fn tidy(&self, everything: bool, shutdown: &CancellationToken) -> sql::Result<()> {
         let db = &self.parts.db;
         let now = self.parts.clock.now();
-        device_codes::forget_tokens(db, now).await?;
-        if !everything {
-            return Ok(());
+        let mut round = Round {
+            shutdown,
+            failed: Ok(()),
+        };
+        round.step("deadlines", self.tell_deadlines()).await;
+        let tokens = device_codes::forget_tokens(db, now);
+        round.step("tokens of logins", tokens).await;
+        if everything {
+            self.cut(&mut round, now).await;
         }
-        let limit = CHUNK.cast_signed();
-        while !shutdown.is_cancelled()
-            && webhook_ids::forget_expired(db, now, limit).await? >= CHUNK
-        {}
+        round.failed
+    }
+
+    async fn cut(&self, round: &mut Round<'_>, now: Timestamp) {
+        let db = &self.parts.db;
         let config = &self.parts.config;
+        let most = CHUNK.cast_signed();
+        let ids = || webhook_ids::forget_expired(db, now, most);
+        round.chunks("webhook ids", ids).await;
         let old = now.minus(config.job_retention);
-        while !shutdown.is_cancelled() && jobs::cut_bodies(db, old, limit).await? >= CHUNK {}
+        let bodies = || jobs::cut_bodies(db, old, most);
+        round.chunks("bodies of jobs", bodies).await;
         let old = now.minus(config.notification_retention);
-        while !shutdown.is_cancelled() && notifications::forget(db, old, limit).await? >= CHUNK {}
+        let told = || notifications::forget(db, old, most);
+        round.chunks("notifications", told).await;
         let old = now.minus(config.event_retention);
-        while !shutdown.is_cancelled() && events::forget_published(db, old, limit).await? >= CHUNK {
-        }
+        let published = || events::forget_published(db, old, most);
+        round.chunks("events", published).await;
         let old = now.minus(CHECKOUT_KEPT);
-        while !shutdown.is_cancelled() && checkouts::forget(db, old, limit).await? >= CHUNK {}
-        if self.queue == Queue::Privacy {
+        let answers = || checkouts::forget(db, old, most);
+        round.chunks("answers to checkouts", answers).await;
+        if self.queue == Queue::Privacy && !round.shutdown.is_cancelled() {
             // Its workers alone need the store.
             self.remove_exports().await;
         }
-        device_codes::forget(db, now.minus(LOGIN_KEPT), now).await?;
-        device_code_requests::forget(db, now.minus(LOGIN_KEPT)).await?;
-        Ok(())
+        let old = now.minus(LOGIN_KEPT);
+        let logins = || device_codes::forget(db, old, now);
+        round.chunks("logins", logins).await;
+        let begun = || device_code_requests::forget(db, old);
+        round.chunks("beginnings of logins", begun).await;
     }
 }

@@ -10,6 +10,7 @@ use futures_util::future::join;
 use serde_json::{Value, json};
 use workers::Worker;
 
+use crate::support::backend::statement;
 use crate::support::delivery::storefront;
 use crate::support::order::{body, captured, deliver, told};
 use crate::support::{Service, service};
@@ -181,5 +182,34 @@ async fn old_notifications_and_events_are_forgotten_unless_something_is_to_follo
     let pending = "select count(*) as n from notifications where state = 'pending'";
     assert_eq!(service.count(pending).await, 1);
     assert_eq!(service.count(orders).await, 0);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_step_of_housekeeping_that_fails_keeps_no_other_from_being_taken() {
+    let service = service().manual_clock().without_workers().start().await;
+    let worker = worker(&service, Queue::Orders);
+    service
+        .execute(
+            "insert into device_code_requests (client, times, newest_at)
+             values ('a', '[]', 5)",
+        )
+        .await;
+    let begun = "select count(*) as n from device_code_requests";
+    // The deadlines are looked at first, and webhook ids come before logins.
+    for away in ["privacy_requests", "webhook_ids"] {
+        let rename = |from: &str, to: &str| statement(format!("alter table {from} rename to {to}"));
+        service.execute(rename(away, "away")).await;
+        assert!(worker.keep_house().await.is_err());
+        service.execute(rename("away", away)).await;
+        assert_eq!(service.count(begun).await, 0, "{away}");
+        service
+            .execute(
+                "insert into device_code_requests (client, times, newest_at)
+                 values ('a', '[]', 5)",
+            )
+            .await;
+    }
+    worker.keep_house().await.unwrap();
     service.stop().await;
 }
