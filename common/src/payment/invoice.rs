@@ -19,7 +19,8 @@ pub struct Invoice {
     pub total: Option<i64>,
     /// Such as `subscription_cycle` and `manual`.
     pub billing_reason: Option<String>,
-    /// The end of the latest period on it, in Unix seconds.
+    /// Until when its subscription is had for it, in Unix seconds: the latest end of a period
+    /// among the lines that are the subscription's own. None of a trial.
     pub period_end: Option<i64>,
     pub pact_id: Option<String>,
     /// Told before 2025-03-31 alone, like the intent.
@@ -64,28 +65,30 @@ impl Invoice {
         let earlier = details(it.subscription_details).at("data.object.subscription_details")?;
         let later = parent(it.parent)?;
         let subscription = link(it.subscription).at("data.object.subscription")?;
-        Ok(Invoice {
+        let subscription = match subscription {
+            None => link(later.subscription)
+                .at("data.object.parent.subscription_details.subscription")?,
+            subscription => subscription,
+        };
+        let mut invoice = Invoice {
             id,
-            subscription: match subscription {
-                None => link(later.subscription)
-                    .at("data.object.parent.subscription_details.subscription")?,
-                subscription => subscription,
-            },
+            subscription,
             customer: link(it.customer).at("data.object.customer")?,
             paid,
             total: it.total.integer().unwrap_or_default(),
             billing_reason: text(it.billing_reason),
-            period_end: period_end(it.lines)?,
+            period_end: None,
             pact_id: pact_id(it.metadata)
                 .or_else(|| pact_id(later.metadata))
                 .or_else(|| pact_id(earlier.metadata)),
             charge: link(it.charge).at("data.object.charge")?,
             payment_intent: link(it.payment_intent).at("data.object.payment_intent")?,
-        })
+        };
+        invoice.period_end = invoice.latest_end(it.lines)?;
+        Ok(invoice)
     }
 
-    /// Whether something of worth was paid, with money or with credit. Trials are invoiced
-    /// at nothing.
+    /// Whether something of worth was paid, with money or with credit.
     pub fn is_of_worth(&self) -> bool {
         self.paid.minor > 0 || self.total.is_some_and(|total| total > 0)
     }
@@ -107,38 +110,103 @@ fn parent(field: Field) -> Result<Details, Unreadable> {
         .at("data.object.parent.subscription_details")
 }
 
-/// A line below zero takes a period back (a change of plan does), so its end is none.
-fn period_end(field: Field) -> Result<Option<i64>, Unreadable> {
-    #[derive(Default, Deserialize)]
-    #[serde(default, bound(deserialize = "'de: 'a"))]
-    struct Lines<'a> {
-        data: Field<'a>,
+/// A line of an invoice, in either generation: before 2025-03-31 it says itself what it is of,
+/// since then its parent does.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Line<'a> {
+    amount: Field<'a>,
+    discount_amounts: Field<'a>,
+    period: Field<'a>,
+    r#type: Field<'a>,
+    proration: Field<'a>,
+    subscription: Field<'a>,
+    parent: Field<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct LineParent<'a> {
+    r#type: Field<'a>,
+    subscription_item_details: Field<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct ItemDetails<'a> {
+    proration: Field<'a>,
+    subscription: Field<'a>,
+}
+
+impl Line<'_> {
+    /// Whether it bills a period of this subscription, and not an item that somebody added, nor
+    /// the difference that a change of plan makes to a period that was billed before. A line
+    /// that does not say what it is of is taken for the subscription's.
+    fn is_of(&self, subscription: &str) -> bool {
+        let parent: LineParent = self.parent.object().unwrap_or_default().unwrap_or_default();
+        let details = parent.subscription_item_details;
+        let details: ItemDetails = details.object().unwrap_or_default().unwrap_or_default();
+        let says = |field: Field, word: &str| text(field).is_none_or(|told| told == word);
+        let is_proration = |field: Field| field.boolean() == Ok(Some(true));
+        let is_anothers = |field: Field| {
+            let told = link(field).unwrap_or_default();
+            told.is_some_and(|told| told != subscription)
+        };
+        says(self.r#type, "subscription")
+            && says(parent.r#type, "subscription_item_details")
+            && !is_proration(self.proration)
+            && !is_proration(details.proration)
+            && !is_anothers(self.subscription)
+            && !is_anothers(details.subscription)
     }
 
-    #[derive(Default, Deserialize)]
-    #[serde(default, bound(deserialize = "'de: 'a"))]
-    struct Line<'a> {
-        amount: Field<'a>,
-        period: Field<'a>,
-    }
-
-    #[derive(Default, Deserialize)]
-    #[serde(default, bound(deserialize = "'de: 'a"))]
-    struct Period<'a> {
-        end: Field<'a>,
-    }
-
-    let lines = field.object::<Lines>().at("data.object.lines")?;
-    let lines = lines.unwrap_or_default().data.list::<Line>();
-    let mut latest = None;
-    for line in lines.at("data.object.lines.data")? {
-        if matches!(line.amount.integer(), Ok(Some(..0))) {
-            continue;
+    /// Whether something is billed, be it that discounts take all of it. A trial is a line of
+    /// nothing that no discount took anything from; so is a free plan, and nothing but the
+    /// words for people tells the two apart. None: the line does not say.
+    fn is_billed(&self) -> Option<bool> {
+        #[derive(Default, Deserialize)]
+        #[serde(default, bound(deserialize = "'de: 'a"))]
+        struct Discount<'a> {
+            amount: Field<'a>,
         }
-        let period = line.period.object::<Period>();
-        let period = period.at("data.object.lines.data[].period")?;
-        let end = seconds(period.unwrap_or_default().end);
-        latest = latest.max(end.at("data.object.lines.data[].period.end")?);
+
+        let amount = self.amount.integer().unwrap_or_default()?;
+        let discounts: Vec<Discount> = self.discount_amounts.list().unwrap_or_default();
+        let mut discounts = discounts.iter().map(|discount| discount.amount.integer());
+        let is_discounted = discounts.any(|amount| matches!(amount, Ok(Some(1..))));
+        Some(amount > 0 || (amount == 0 && is_discounted))
     }
-    Ok(latest)
+}
+
+impl Invoice {
+    fn latest_end(&self, lines: Field) -> Result<Option<i64>, Unreadable> {
+        #[derive(Default, Deserialize)]
+        #[serde(default, bound(deserialize = "'de: 'a"))]
+        struct Lines<'a> {
+            data: Field<'a>,
+        }
+
+        #[derive(Default, Deserialize)]
+        #[serde(default, bound(deserialize = "'de: 'a"))]
+        struct Period<'a> {
+            end: Field<'a>,
+        }
+
+        let Some(subscription) = &self.subscription else {
+            return Ok(None);
+        };
+        let lines = lines.object::<Lines>().at("data.object.lines")?;
+        let lines = lines.unwrap_or_default().data.list::<Line>();
+        let mut latest = None;
+        for line in lines.at("data.object.lines.data")? {
+            if !line.is_of(subscription) || !line.is_billed().unwrap_or(self.is_of_worth()) {
+                continue;
+            }
+            let period = line.period.object::<Period>();
+            let period = period.at("data.object.lines.data[].period")?;
+            let end = seconds(period.unwrap_or_default().end);
+            latest = latest.max(end.at("data.object.lines.data[].period.end")?);
+        }
+        Ok(latest)
+    }
 }

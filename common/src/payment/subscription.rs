@@ -16,13 +16,14 @@ pub struct Record {
 
 impl Record {
     /// The subscription that an event pays for, by its id. None of an invoice without one,
-    /// and of an invoice of nothing.
+    /// and of one for nothing, as a trial's: with money, credit or discounts a period is had,
+    /// whatever the invoice comes to.
     pub fn of(event: &Event) -> Option<(&str, Self)> {
         let Object::Invoice(invoice) = &event.object else {
             return None;
         };
         let id = invoice.subscription.as_deref()?;
-        if !invoice.is_of_worth() {
+        if invoice.period_end.is_none() && !invoice.is_of_worth() {
             return None;
         }
         let version = event.version();

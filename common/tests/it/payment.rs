@@ -71,7 +71,7 @@ fn ada() -> Option<Email> {
 #[test]
 fn every_fixture_is_an_event_and_every_type_is_there_in_both_generations() {
     let names = fixtures();
-    assert_eq!(names.len(), 28);
+    assert_eq!(names.len(), 38);
     for name in &names {
         let event = Event::read(body(name).as_bytes()).expect("an event");
         assert!(event.id.starts_with("evt_"), "{name}");

@@ -98,7 +98,6 @@ fn paid_invoices() {
     assert_eq!(invoice(OLD), paid(OLD, 20600, 31), "the later of two lines");
     assert_eq!(invoice(NEW), paid(NEW, 19900, 30));
     for (variant, minor, days, reason, of_worth) in [
-        ("of_nothing", 0, 14, "subscription_create", false),
         ("plan_changed", 10000, 30, "subscription_update", true),
         ("paid_with_credit", 0, 30, "subscription_cycle", true),
     ] {
@@ -119,9 +118,28 @@ fn paid_invoices() {
         let expected = Invoice {
             subscription: None,
             billing_reason: some("manual"),
+            period_end: None,
             pact_id: pact,
             ..paid(version, 5000, 0)
         };
         assert_eq!(invoice(&format!("manual.{version}")), expected);
+    }
+}
+
+#[test]
+fn only_the_subscriptions_own_lines_say_until_when_it_is_paid() {
+    const DAY: i64 = 24 * 60 * 60;
+    for (version, start) in [(OLD, 1_735_732_800), (NEW, 1_793_448_000)] {
+        for (variant, days) in [
+            ("several_lines", Some(30)),
+            ("credited", Some(30)),
+            ("all_discounted", Some(30)),
+            ("prorated", None),
+            ("trial", None),
+        ] {
+            let read = invoice(&format!("{variant}.{version}"));
+            let end = days.map(|days| start + days * DAY);
+            assert_eq!(read.period_end, end, "{variant} {version}");
+        }
     }
 }

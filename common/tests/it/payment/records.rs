@@ -73,7 +73,7 @@ fn a_subscription_is_extended_to_the_latest_end_and_never_shortened() {
 }
 
 #[test]
-fn only_an_invoice_of_worth_extends_and_only_a_subscription() {
+fn a_period_that_was_discounted_or_credited_extends_and_a_trial_does_not() {
     let end = |name: &str| {
         let event = fixture(&format!("invoice.payment_succeeded.{name}"));
         let (id, record) = subscription::Record::of(&event)?;
@@ -85,8 +85,17 @@ fn only_an_invoice_of_worth_extends_and_only_a_subscription() {
     assert_eq!(end(&format!("plan_changed.{NEW}")), end(NEW));
     assert_eq!(end(&format!("paid_with_credit.{NEW}")), end(NEW));
     assert_eq!(end(&format!("of_nothing.{NEW}")), None);
-    assert_eq!(end(&format!("manual.{NEW}")), None);
-    assert_eq!(end(&format!("manual.{OLD}")), None);
+    for (version, month) in [
+        (OLD, 1_735_732_800 + 30 * 86_400),
+        (NEW, 1_793_448_000 + 30 * 86_400),
+    ] {
+        for extending in ["all_discounted", "credited", "several_lines"] {
+            assert_eq!(end(&format!("{extending}.{version}")), Some(month));
+        }
+        for not_extending in ["trial", "prorated", "manual"] {
+            assert_eq!(end(&format!("{not_extending}.{version}")), None);
+        }
+    }
 }
 
 #[test]
@@ -147,7 +156,10 @@ fn every_event_is_of_one_payment_subscription_or_session_at_the_most() {
         assert!(of <= 1, "{name}");
         assert_eq!(
             of == 0,
-            name.contains("manual") || name.contains("of_nothing")
+            ["manual", "of_nothing", "trial"]
+                .iter()
+                .any(|variant| name.contains(variant)),
+            "{name}"
         );
     }
 }
