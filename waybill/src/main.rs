@@ -62,7 +62,7 @@ enum Command {
     /// What customers asked of their data, by when it must be done, and what was done
     #[command(subcommand)]
     Privacy(privacy::Command),
-    /// What was done to people's data, and by whom
+    /// What was done to people's data, and by operators to jobs, licences and keys
     #[command(subcommand)]
     Audit(audit::Command),
     /// Stand-ins for the providers, and storms of webhooks

@@ -16,6 +16,12 @@ pub const DEVELOPMENT: &str = "development";
 /// When a key was last used is kept to this.
 pub const USE_NOTED: Duration = Duration::from_mins(1);
 
+/// A key that was just made. No Debug: it is shown once.
+pub struct Made {
+    pub id: Uuid,
+    pub key: String,
+}
+
 /// Makes a key and returns it; it is shown once and cannot be read back.
 pub async fn create(
     tx: &mut Tx,
@@ -23,7 +29,7 @@ pub async fn create(
     name: &str,
     expires_at: Option<Timestamp>,
     rights: &Rights,
-) -> Result<String> {
+) -> Result<Made> {
     let key = clock.api_key();
     let id = clock.id();
     let scopes = rights.scopes.as_ref().map(|scopes| {
@@ -44,7 +50,7 @@ pub async fn create(
     .bind(shops)
     .execute()
     .await?;
-    Ok(key)
+    Ok(Made { id, key })
 }
 
 /// Deletes the keys of a name; how many there were.

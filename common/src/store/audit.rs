@@ -1,5 +1,5 @@
-//! The `audit` table: what was done to people's data, when, by whom, and how much of it; no
-//! personal data. Entries are only added. The hash of each is made with our key of the entry
+//! The `audit` table: what was done to people's data, and what operators did to jobs, licences,
+//! organizations and API keys; when, by whom, and how much of it; no personal data. Entries are only added. The hash of each is made with our key of the entry
 //! and the hash before it, so that one that is changed, removed or put in between is found
 //! by [`verify`].
 
@@ -18,12 +18,42 @@ pub const OPERATOR: &str = "operator";
 /// Whoever has a link to an export.
 pub const LINK: &str = "link";
 
+/// Who does something, and when.
+#[derive(Clone, Copy)]
+pub struct By<'a> {
+    pub keys: &'a Keys,
+    /// As in the audit.
+    pub actor: &'a str,
+    pub now: Timestamp,
+}
+
+impl By<'_> {
+    /// Adds an entry of what they do, which is of no shop. As [`append`]: last of all.
+    pub async fn note(
+        self,
+        tx: &mut Tx,
+        action: &str,
+        object_id: impl ToString,
+        details: Value,
+    ) -> Result<()> {
+        let new = New {
+            actor: self.actor,
+            action,
+            object_id: &object_id.to_string(),
+            shop: None,
+            details,
+        };
+        append(tx, self.keys, new, self.now).await?;
+        Ok(())
+    }
+}
+
 /// An entry to be added.
 pub struct New<'a> {
     pub actor: &'a str,
     /// `export.written`, `customer.erased`, ..
     pub action: &'a str,
-    /// The request, job, .. it was done to.
+    /// The request, job, licence, .. it was done to.
     pub object_id: &'a str,
     pub shop: Option<&'a str>,
     /// Counts and ids, as a JSON object.

@@ -1,4 +1,5 @@
-//! `waybill audit`: what was done to people's data, and the check that nobody has changed it.
+//! `waybill audit`: what was done to people's data, and by operators to jobs, licences and keys;
+//! and the check that nobody has changed it.
 
 use anyhow::{Result, bail};
 use common::config::Settings;

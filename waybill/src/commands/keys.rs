@@ -1,4 +1,5 @@
 //! `waybill keys`: API keys for the commerce API. A key itself is shown once, when it is made.
+//! Who made and who revoked one is in the audit.
 
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use common::store::orders::CHECKOUT;
 use serde_json::json;
 use uuid::Uuid;
 
+use crate::commands::operator::{Author, Operator};
 use crate::commands::{database, misused};
 use crate::table::{self, Table};
 
@@ -36,6 +38,8 @@ pub enum Command {
         /// Its id, from `waybill keys list`, or its name
         #[arg(value_name = "ID OR NAME")]
         key: String,
+        #[command(flatten)]
+        operator: Operator,
     },
 }
 
@@ -54,6 +58,8 @@ pub struct CreateArguments {
     /// End it after so many days
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=3650))]
     expires_in_days: Option<u32>,
+    #[command(flatten)]
+    operator: Operator,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -68,9 +74,10 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
             db.close().await;
             list(keys, all, json)
         }
-        Command::Revoke { key } => {
+        Command::Revoke { key, operator } => {
             let db = database(settings).await?;
-            let done = revoke(&db, &key).await;
+            let author = operator.author(settings, &db).await?;
+            let done = revoke(&db, &author, &key).await;
             db.close().await;
             table::print(&done?)
         }
@@ -94,12 +101,20 @@ async fn create(settings: &Settings, arguments: CreateArguments) -> Result<()> {
     let life = |days: u32| Duration::from_hours(u64::from(days) * 24);
     let expires_at = expires_in_days.map(|days| clock.now().plus(life(days)));
     let db = database(settings).await?;
+    let author = arguments.operator.author(settings, &db).await?;
     let mut tx = db.begin().await?;
-    let key = api_keys::create(&mut tx, &clock, name, expires_at, &rights).await?;
+    let api_keys::Made { id, key } =
+        api_keys::create(&mut tx, &clock, name, expires_at, &rights).await?;
+    let details = json!({
+        "scopes": rights.scopes, "shops": rights.shops, "expires_at": expires_at,
+    });
+    let by = author.by(clock.now());
+    by.note(&mut tx, "key.created", id, details).await?;
     tx.commit().await?;
     db.close().await;
     if *json {
         return table::print_json(&json!({
+            "id": id,
             "name": name,
             "key": key,
             "scopes": rights.scopes,
@@ -188,7 +203,7 @@ fn list(mut keys: Vec<Entry>, all: bool, json: bool) -> Result<()> {
     table::print(&rows.render())
 }
 
-async fn revoke(db: &Db, wanted: &str) -> Result<String> {
+async fn revoke(db: &Db, author: &Author, wanted: &str) -> Result<String> {
     let now = Clock::system().now();
     let keys = api_keys::list(db, now).await?;
     let id = Uuid::parse_str(wanted).ok();
@@ -217,6 +232,10 @@ async fn revoke(db: &Db, wanted: &str) -> Result<String> {
     };
     let mut tx = db.begin().await?;
     let revoked = api_keys::revoke(&mut tx, key.id, now).await?;
+    if revoked {
+        let by = author.by(now);
+        by.note(&mut tx, "key.revoked", key.id, json!({})).await?;
+    }
     tx.commit().await?;
     Ok(if revoked {
         format!(

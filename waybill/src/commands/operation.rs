@@ -23,8 +23,9 @@ use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until};
 use uuid::Uuid;
 
+use crate::commands::misused;
+use crate::commands::operator::Operator;
 use crate::commands::privacy::keys;
-use crate::commands::{misused, operator};
 use crate::table::{self, Table};
 
 /// How long a broker may take to be reached; after it the workers' sweep finds the jobs.
@@ -44,9 +45,8 @@ pub struct How {
     /// Do not ask whether it is meant
     #[arg(long, short)]
     yes: bool,
-    /// Who does it, for the audit. Default: the user of this system
-    #[arg(long, value_name = "NAME", value_parser = operator::name)]
-    by: Option<String>,
+    #[command(flatten)]
+    operator: Operator,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -176,7 +176,7 @@ impl Operation<'_> {
     async fn work(&self, jobs: &[Ended], ringer: &Ringer, report: &mut Report) -> Result<()> {
         let clock = Clock::system();
         let keys = keys(self.settings, self.db).await?;
-        let actor = operator::actor(self.how.by.as_deref());
+        let actor = self.how.operator.actor();
         let stop = shutdown::on_signal()?;
         let rate = self.rate();
         let begun = Instant::now();

@@ -2,12 +2,58 @@
 
 use std::process::{Command, Stdio};
 
-use common::store::audit;
+use anyhow::Result;
+use common::clock::Timestamp;
+use common::config::Settings;
+use common::privacy::Keys;
+use common::sql::Db;
+use common::store::audit::{self, By};
+
+use crate::commands::privacy;
 
 const LONGEST: usize = 60;
 
+/// Of every command that leaves an entry in the audit.
+#[derive(clap::Args)]
+pub struct Operator {
+    /// Who does it, for the audit. Default: the user of this system
+    #[arg(long, value_name = "NAME", value_parser = name)]
+    by: Option<String>,
+}
+
+impl Operator {
+    /// As in the audit.
+    pub fn actor(&self) -> String {
+        actor(self.by.as_deref())
+    }
+
+    /// Somebody who can write into the audit. Only `PRIVACY_KEY` and what belongs to it must be
+    /// right.
+    pub async fn author(&self, settings: &Settings, db: &Db) -> Result<Author> {
+        Ok(Author {
+            keys: privacy::keys(settings, db).await?,
+            actor: self.actor(),
+        })
+    }
+}
+
+pub struct Author {
+    pub keys: Keys,
+    actor: String,
+}
+
+impl Author {
+    pub fn by(&self, now: Timestamp) -> By<'_> {
+        By {
+            keys: &self.keys,
+            actor: &self.actor,
+            now,
+        }
+    }
+}
+
 /// A name that somebody gives themselves.
-pub fn name(text: &str) -> Result<String, &'static str> {
+fn name(text: &str) -> Result<String, &'static str> {
     let text = text.trim();
     let is_plain = |c: char| c.is_alphanumeric() || "-_.@+ ".contains(c);
     if text.is_empty() || text.chars().count() > LONGEST || !text.chars().all(is_plain) {
@@ -18,7 +64,7 @@ pub fn name(text: &str) -> Result<String, &'static str> {
 
 /// As in the audit: `operator:ann`. Without a name it is the user of the operating system; where
 /// that has none, as in a container, `operator`.
-pub fn actor(by: Option<&str>) -> String {
+fn actor(by: Option<&str>) -> String {
     let by = by.map(ToOwned::to_owned).or_else(user);
     by.map_or(audit::OPERATOR.to_owned(), |name| {
         format!("{}:{name}", audit::OPERATOR)

@@ -14,14 +14,15 @@ use common::config::{Config, Privacy, Settings};
 use common::exports::Exports;
 use common::privacy::{self, Keys, State, Topic};
 use common::sql::Db;
-use common::store::privacy_requests::{self, By, Entry, Export, Filter, History};
-use common::store::{audit, privacy_keys};
+use common::store::privacy_keys;
+use common::store::privacy_requests::{self, Entry, Export, Filter, History};
 use serde::Deserialize;
 use serde_json::Value;
 use uuid::Uuid;
 
 use crate::commands::audit as audit_command;
 use crate::commands::database;
+use crate::commands::operator::{Author, Operator};
 use crate::table::{self, Table};
 
 #[derive(clap::Subcommand)]
@@ -41,12 +42,20 @@ pub enum Command {
     ///
     /// It has all its tries before it again, until its deadline. What it has done is not done
     /// again.
-    Retry { id: Uuid },
+    Retry {
+        id: Uuid,
+        #[command(flatten)]
+        operator: Operator,
+    },
     /// Cancel the erasure of a shop, while it is held
     ///
     /// Nothing else can be cancelled: a customer's request is a legal duty, and what has begun
     /// to be erased cannot be brought back.
-    Cancel { id: Uuid },
+    Cancel {
+        id: Uuid,
+        #[command(flatten)]
+        operator: Operator,
+    },
     /// Print the signed receipt of a request that is done: what was done, for whoever asks
     ///
     /// Keep what --json prints; `waybill privacy verify-receipt` and OpenSSL verify it.
@@ -71,6 +80,8 @@ pub enum Command {
         /// A new file, which only its owner may read. Without it: standard output
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
+        #[command(flatten)]
+        operator: Operator,
     },
 }
 
@@ -122,32 +133,31 @@ async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result
             }
             table::print(&describe(&history, clock.now()))
         }
-        Command::Retry { id } => {
-            let keys = keys(settings, db).await?;
-            privacy_requests::retry(db, operator(&keys, &clock), id).await?;
+        Command::Retry { id, operator } => {
+            let author = operator.author(settings, db).await?;
+            privacy_requests::retry(db, author.by(clock.now()), id).await?;
             table::print(&format!(
                 "Request {id} is received; a worker takes it within seconds.\n\
                  See what becomes of it: waybill privacy show {id}\n"
             ))
         }
-        Command::Cancel { id } => {
-            let keys = keys(settings, db).await?;
-            privacy_requests::cancel(db, operator(&keys, &clock), id).await?;
+        Command::Cancel { id, operator } => {
+            let author = operator.author(settings, db).await?;
+            privacy_requests::cancel(db, author.by(clock.now()), id).await?;
             table::print(&format!(
                 "Request {id} is cancelled; nothing of the shop is erased.\n"
             ))
         }
         Command::Receipt { id, json } => receipt(db, id, json).await,
-        Command::Export { id, output } => export(settings, db, id, output.as_deref()).await,
+        Command::Export {
+            id,
+            output,
+            operator,
+        } => {
+            let author = operator.author(settings, db).await?;
+            export(settings, db, &author, id, output.as_deref()).await
+        }
         Command::VerifyReceipt { .. } => Ok(()),
-    }
-}
-
-fn operator<'a>(keys: &'a Keys, clock: &Clock) -> By<'a> {
-    By {
-        keys,
-        actor: audit::OPERATOR,
-        now: clock.now(),
     }
 }
 
@@ -421,11 +431,16 @@ async fn verify_receipt(settings: &Settings, file: &Path) -> Result<()> {
     table::print("\nThe signature is right, and its public key is this installation's.\n")
 }
 
-async fn export(settings: &Settings, db: &Db, id: Uuid, output: Option<&Path>) -> Result<()> {
-    let keys = keys(settings, db).await?;
+async fn export(
+    settings: &Settings,
+    db: &Db,
+    author: &Author,
+    id: Uuid,
+    output: Option<&Path>,
+) -> Result<()> {
     let exports = Exports::new(&Config::privacy(settings)?.exports);
     let mut file = output.map(create).transpose()?;
-    let by = operator(&keys, &Clock::system());
+    let by = author.by(Clock::system().now());
     let fetched = privacy_requests::fetch_export(db, by, &exports, id).await;
     let (export, document) = match (fetched, output) {
         (Ok(fetched), _) => fetched,

@@ -140,9 +140,9 @@ async fn development_key(db: &Db, clock: &Clock) -> Result<String> {
     api_keys::delete(&mut tx, api_keys::DEVELOPMENT).await?;
     let expires_at = clock.now().plus(DEVELOPMENT_KEY_LIFE);
     let (name, rights) = (api_keys::DEVELOPMENT, Rights::default());
-    let key = api_keys::create(&mut tx, clock, name, Some(expires_at), &rights).await?;
+    let made = api_keys::create(&mut tx, clock, name, Some(expires_at), &rights).await?;
     tx.commit().await?;
-    Ok(key)
+    Ok(made.key)
 }
 
 async fn delete_development_key(db: &Db) -> Result<()> {

@@ -12,18 +12,11 @@ use uuid::Uuid;
 use super::{Entry, Export, find, set_state, state};
 use crate::clock::Timestamp;
 use crate::exports::Exports;
-use crate::privacy::{Keys, State, Topic};
+use crate::privacy::{State, Topic};
 use crate::sql::{self, Db};
 use crate::store::{audit, jobs};
 
-/// Who does something to a request, and when.
-#[derive(Clone, Copy)]
-pub struct By<'a> {
-    pub keys: &'a Keys,
-    /// As in the audit.
-    pub actor: &'a str,
-    pub now: Timestamp,
-}
+pub use crate::store::audit::By;
 
 /// Why nothing was done.
 #[derive(Debug, thiserror::Error)]

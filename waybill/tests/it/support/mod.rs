@@ -252,11 +252,11 @@ impl Service {
 
     pub async fn api_key_for(&self, name: &str, rights: &Rights) -> String {
         let mut tx = self.db().begin().await.unwrap();
-        let key = api_keys::create(&mut tx, self.clock(), name, None, rights)
+        let made = api_keys::create(&mut tx, self.clock(), name, None, rights)
             .await
             .unwrap();
         tx.commit().await.unwrap();
-        key
+        made.key
     }
 
     /// The one number that a query selects as `n`.
