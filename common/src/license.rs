@@ -1,6 +1,10 @@
 //! Licence tiers, which of a person's licences counts, and how many seats and organizations
 //! each covers (spec, License tiers). Pure.
 //!
+//! A subscription's period ends before the next one is paid: the provider charges an hour
+//! later, and tries for days when that fails. So a licence that a subscription extends stays
+//! active for a grace (`LICENSE_GRACE_DAYS`) after its end. No other licence has any.
+//!
 //! Invariant: active licences come before inactive ones, then the higher rank; among equals
 //! a personal one, then the order of names and ids, so that the same licences always give
 //! the same answer, in whatever order they are read.
@@ -8,6 +12,7 @@
 use std::cmp::Reverse;
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -44,35 +49,84 @@ impl Tier {
         }
     }
 
+    pub fn terms(self) -> &'static Terms {
+        match self {
+            Tier::Free => &TERMS[0],
+            Tier::Alpha => &TERMS[1],
+            Tier::Pro => &TERMS[2],
+            Tier::Enterprise => &TERMS[3],
+        }
+    }
+
     pub fn rank(self) -> u8 {
-        match self {
-            Tier::Free => 1,
-            Tier::Alpha => 2,
-            Tier::Pro => 3,
-            Tier::Enterprise => 4,
-        }
+        self.terms().rank
     }
 
-    /// How many members an organization with this tier may have. None: any number.
     pub fn max_users(self) -> Option<u64> {
-        match self {
-            Tier::Free => Some(1),
-            Tier::Alpha => Some(5),
-            Tier::Pro => Some(25),
-            Tier::Enterprise => None,
-        }
+        self.terms().max_users
     }
 
-    /// How many organizations one customer may have with this tier. None: any number.
     pub fn max_orgs(self) -> Option<u64> {
-        match self {
-            Tier::Free => Some(0),
-            Tier::Alpha => Some(1),
-            Tier::Pro => Some(3),
-            Tier::Enterprise => None,
-        }
+        self.terms().max_orgs
     }
 }
+
+/// What a tier has, and what it costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = TierTerms)]
+pub struct Terms {
+    pub tier: Tier,
+    /// Of someone's tiers the one with the highest rank counts.
+    #[schema(example = 3)]
+    pub rank: u8,
+    #[schema(value_type = Vec<String>)]
+    pub features: &'static [&'static str],
+    /// How many members an organization with this tier may have. None: any number.
+    #[schema(example = 25)]
+    pub max_users: Option<u64>,
+    /// How many organizations one customer may have with this tier. None: any number.
+    #[schema(example = 3)]
+    pub max_orgs: Option<u64>,
+    /// As it is told to people.
+    #[schema(example = "$199/mo")]
+    pub price: &'static str,
+}
+
+/// Every tier, lowest first: the one table of what they have and cost.
+pub const TERMS: [Terms; 4] = [
+    Terms {
+        tier: Tier::Free,
+        rank: 1,
+        features: &["Basic templates", "CLI access"],
+        max_users: Some(1),
+        max_orgs: Some(0),
+        price: "$0/mo",
+    },
+    Terms {
+        tier: Tier::Alpha,
+        rank: 2,
+        features: &["All templates", "priority support", "alpha features"],
+        max_users: Some(5),
+        max_orgs: Some(1),
+        price: "invite-only",
+    },
+    Terms {
+        tier: Tier::Pro,
+        rank: 3,
+        features: &["All features", "custom templates", "integration support"],
+        max_users: Some(25),
+        max_orgs: Some(3),
+        price: "$199/mo",
+    },
+    Terms {
+        tier: Tier::Enterprise,
+        rank: 4,
+        features: &["Unlimited", "on-premise", "dedicated support", "SLA"],
+        max_users: None,
+        max_orgs: None,
+        price: "custom",
+    },
+];
 
 impl fmt::Display for Tier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -111,6 +165,15 @@ impl Status {
             Status::Suspended => "suspended",
         }
     }
+
+    /// What may be used with a licence of this tier: one that is not active gives what everyone
+    /// has.
+    pub fn usable(self, tier: Tier) -> Tier {
+        match self {
+            Status::Active => tier,
+            Status::Expired | Status::Suspended => Tier::Free,
+        }
+    }
 }
 
 impl fmt::Display for Status {
@@ -130,14 +193,28 @@ pub struct Candidate {
     pub suspended: bool,
     /// None: never.
     pub expires_at: Option<Timestamp>,
+    /// How long it stays active after that; zero but of a subscription's.
+    pub grace: Duration,
 }
 
 impl Candidate {
+    /// The end of its grace, if it has one.
+    pub fn grace_until(&self) -> Option<Timestamp> {
+        let grace = Some(self.grace).filter(|grace| !grace.is_zero())?;
+        Some(self.expires_at?.plus(grace))
+    }
+
+    /// That it is active by grace alone.
+    pub fn is_in_grace(&self, now: Timestamp) -> bool {
+        self.status(now) == Status::Active && self.expires_at.is_some_and(|at| at <= now)
+    }
+
     /// That an operator suspended it says more than that its time has also run out.
     pub fn status(&self, now: Timestamp) -> Status {
+        let end = self.expires_at.map(|at| at.plus(self.grace));
         if self.suspended {
             Status::Suspended
-        } else if self.expires_at.is_some_and(|at| at <= now) {
+        } else if end.is_some_and(|at| at <= now) {
             Status::Expired
         } else {
             Status::Active
@@ -226,19 +303,22 @@ pub fn seats_tier(candidates: &[Candidate], now: Timestamp) -> Option<Tier> {
     (resolved.why != Why::NoLicense).then_some(resolved.tier)
 }
 
+/// How many seats an organization lacks for its members. What was there stays when a licence
+/// ends, so there may be more members than seats. Without a licence none are counted.
+pub fn seats_lacking(tier: Option<Tier>, members: usize) -> u64 {
+    let seats = tier.and_then(Tier::max_users);
+    seats.map_or(0, |seats| (members as u64).saturating_sub(seats))
+}
+
 /// Whether an organization whose seats this tier counts may have so many members. Without a
 /// licence there are no seats to be counted.
 pub fn check_seats(org: &str, tier: Option<Tier>, members: usize) -> Result<(), NoRoom> {
-    let members = members as u64;
-    let Some(tier) = tier else {
-        return Ok(());
-    };
-    match tier.max_users() {
-        Some(seats) if members > seats => Err(NoRoom::Seats {
+    match tier.and_then(|tier| Some((tier, tier.max_users()?))) {
+        Some((tier, seats)) if seats_lacking(Some(tier), members) > 0 => Err(NoRoom::Seats {
             org: org.to_owned(),
             tier,
             seats,
-            members,
+            members: members as u64,
         }),
         _ => Ok(()),
     }

@@ -61,6 +61,15 @@ pub struct Validated {
     pub json: Bytes,
 }
 
+impl Validated {
+    /// The tier that may be used now, and the organization that it comes from.
+    pub fn usable(&self) -> (Tier, Option<&str>) {
+        let tier = self.status.usable(self.tier);
+        let is_active = self.status == Status::Active;
+        (tier, self.org_name.as_deref().filter(|_| is_active))
+    }
+}
+
 type Answer = Result<Arc<Validated>, Error>;
 
 /// The tokens that were lately seen.
@@ -222,7 +231,12 @@ async fn tier(app: &App, person: &Person, is_fresh: bool) -> Result<Validated, E
         let known = users::known(&app.db, person.account.provider_id);
         database::step(known).await?.ok_or(Error::Internal)?
     };
-    let candidates = database::step(licenses::candidates(&app.db, user)).await?;
+    let candidates = database::step(licenses::candidates(
+        &app.db,
+        user,
+        app.config.license_grace,
+    ))
+    .await?;
     let resolved = resolve(&candidates, app.clock.now());
     let mut validated = Validated {
         tier: resolved.tier,

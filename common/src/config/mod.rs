@@ -74,6 +74,8 @@ pub struct Config {
     pub device_codes: u32,
     /// A minute and token; 0: no limit.
     pub validations: u32,
+    /// How long a licence that a subscription extends stays active after its end.
+    pub license_grace: Duration,
     /// What each tier has.
     pub catalogue: Catalogue,
     /// `None`: no mail is sent.
@@ -222,6 +224,13 @@ impl Config {
         }
     }
 
+    /// `LICENSE_GRACE_DAYS` alone.
+    pub fn license_grace(settings: &Settings) -> Result<Duration, Mistakes> {
+        let mut reader = Reader::alone(settings);
+        let grace = reader.license_grace();
+        grace.ok_or(Mistakes(reader.mistakes))
+    }
+
     /// `PUBLIC_URL` alone.
     pub fn public_url(settings: &Settings) -> Result<String, Mistakes> {
         let mut reader = Reader::alone(settings);
@@ -323,6 +332,7 @@ impl<'a> Reader<'a> {
         let auth_stale = self.number("AUTH_STALE_SECONDS", 0, 86_400);
         let device_codes = self.number("AUTH_DEVICE_CODES_PER_15_MINUTES", 0, 1000);
         let validations = self.number("AUTH_VALIDATIONS_PER_MINUTE", 0, 100_000);
+        let license_grace = self.license_grace();
         let catalogue = self.catalogue();
         let smtp = self.smtp();
         let templates = self.templates();
@@ -363,6 +373,7 @@ impl<'a> Reader<'a> {
             auth_stale: Duration::from_secs(u64::from(auth_stale?)),
             device_codes: device_codes?,
             validations: validations?,
+            license_grace: license_grace?,
             catalogue: catalogue?,
             smtp,
             templates: templates?,
@@ -389,6 +400,10 @@ impl<'a> Reader<'a> {
             log_filter: log_filter?,
             development,
         })
+    }
+
+    fn license_grace(&mut self) -> Option<Duration> {
+        self.number("LICENSE_GRACE_DAYS", 0, 365).map(days)
     }
 
     fn wrong(&mut self, name: &str, what: impl fmt::Display) {

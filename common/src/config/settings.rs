@@ -156,6 +156,11 @@ pub const SETTINGS: &[Setting] = &[
         "How often one token may be validated in a minute; 0: no limit",
     ),
     setting(
+        "LICENSE_GRACE_DAYS",
+        Some("3"),
+        "How long a licence of a subscription stays active after its period has ended",
+    ),
+    setting(
         "TEMPLATES_FILE",
         None,
         "The catalogue of templates by tier, a JSON file. Unset: the one that is built in",

@@ -4,6 +4,8 @@
 //! Seats are counted under [`lock`], so that two who grant or add at once cannot both take
 //! the last one.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use crate::clock::{Clock, Timestamp};
@@ -35,6 +37,8 @@ pub struct License {
     pub user: Option<String>,
     /// The provider's number of that person's account; none before the first login.
     pub provider_id: Option<i64>,
+    /// Until when somebody can claim it, while its owner is an invitation by login.
+    pub claimable_until: Option<Timestamp>,
     /// The name of an organization.
     pub org: Option<String>,
     pub suspended: bool,
@@ -53,6 +57,7 @@ impl License {
             tier: tier(row)?,
             user: row.get("login")?,
             provider_id: row.get("provider_id")?,
+            claimable_until: time("claimable_until")?,
             org: row.get("org_name")?,
             suspended: row.get::<String>("status")? == "suspended",
             expires_at: time("expires_at")?,
@@ -63,14 +68,24 @@ impl License {
         })
     }
 
-    /// As it competes with others. None: it was revoked.
-    pub fn candidate(&self) -> Option<Candidate> {
+    /// That it was granted to an invitation which nobody can claim any more: it is nobody's.
+    pub fn is_unclaimable(&self, now: Timestamp) -> bool {
+        self.claimable_until.is_some_and(|until| until <= now)
+    }
+
+    /// As it competes with others, with the grace of those that a subscription extends. None: it
+    /// was revoked.
+    pub fn candidate(&self, grace: Duration) -> Option<Candidate> {
         self.revoked_at.is_none().then(|| Candidate {
             id: self.id,
             tier: self.tier,
             org_name: self.org.clone(),
             suspended: self.suspended,
             expires_at: self.expires_at,
+            grace: self
+                .subscription_id
+                .as_ref()
+                .map_or(Duration::ZERO, |_| grace),
         })
     }
 }
@@ -92,7 +107,8 @@ pub async fn lock(tx: &mut Tx) -> Result<()> {
     Ok(())
 }
 
-/// Grants a licence, whatever its owner has already: the best one counts.
+/// Grants a licence, whatever its owner has already: the best one counts. Who would rather
+/// lengthen one that is there looks among [`of_owner`].
 pub async fn grant(tx: &mut Tx, clock: &Clock, grant: &Grant<'_>) -> Result<LicenseId> {
     let id = clock.id();
     let (user, org) = match grant.owner {
@@ -178,11 +194,58 @@ pub async fn extend(
     .await
 }
 
+/// Lengthens a licence that was granted again; None: for good. [`lock`] keeps others from
+/// shortening it meanwhile, for nobody but them ever does.
+pub async fn lengthen(
+    tx: &mut Tx,
+    id: LicenseId,
+    until: Option<Timestamp>,
+    now: Timestamp,
+) -> Result<()> {
+    let query = match until {
+        Some(until) => tx
+            .query(
+                "update licenses set expires_at = $3, updated_at = $2
+                 where id = $1 and revoked_at is null and expires_at < $3",
+            )
+            .bind(id)
+            .bind(now.0)
+            .bind(until.0),
+        None => tx
+            .query(
+                "update licenses set expires_at = null, updated_at = $2
+                 where id = $1 and revoked_at is null",
+            )
+            .bind(id)
+            .bind(now.0),
+    };
+    query.execute().await?;
+    Ok(())
+}
+
+/// One licence.
+pub async fn find(tx: &mut Tx, id: LicenseId) -> Result<Option<License>> {
+    let row = tx
+        .query(
+            "select licenses.*, users.login, users.provider_id, users.claimable_until,
+                    orgs.name as org_name
+             from licenses
+             left join users on users.id = licenses.user_id
+             left join orgs on orgs.id = licenses.org_id
+             where licenses.id = $1",
+        )
+        .bind(id)
+        .fetch_optional()
+        .await?;
+    row.as_ref().map(License::read).transpose()
+}
+
 /// Every licence, oldest first.
 pub async fn list(db: &Db) -> Result<Vec<License>> {
     let rows = db
         .query(
-            "select licenses.*, users.login, users.provider_id, orgs.name as org_name
+            "select licenses.*, users.login, users.provider_id, users.claimable_until,
+                    orgs.name as org_name
              from licenses
              left join users on users.id = licenses.user_id
              left join orgs on orgs.id = licenses.org_id
@@ -197,11 +260,13 @@ pub async fn list(db: &Db) -> Result<Vec<License>> {
 pub async fn of_user(db: &Db, user: UserId) -> Result<Vec<License>> {
     let rows = db
         .query(
-            "select licenses.*, users.login, users.provider_id, null as org_name
+            "select licenses.*, users.login, users.provider_id, users.claimable_until,
+                    null as org_name
              from licenses join users on users.id = licenses.user_id
              where licenses.user_id = $1
              union all
-             select licenses.*, null as login, null as provider_id, orgs.name as org_name
+             select licenses.*, null as login, null as provider_id, null as claimable_until,
+                    orgs.name as org_name
              from org_members
              join orgs on orgs.id = org_members.org_id
              join licenses on licenses.org_id = orgs.id
@@ -214,16 +279,43 @@ pub async fn of_user(db: &Db, user: UserId) -> Result<Vec<License>> {
 }
 
 /// What decides a person's tier.
-pub async fn candidates(db: &Db, user: UserId) -> Result<Vec<Candidate>> {
+pub async fn candidates(db: &Db, user: UserId, grace: Duration) -> Result<Vec<Candidate>> {
     let licenses = of_user(db, user).await?;
-    Ok(licenses.iter().filter_map(License::candidate).collect())
+    Ok(licenses
+        .iter()
+        .filter_map(|license| license.candidate(grace))
+        .collect())
+}
+
+/// The licences of an owner that were not revoked.
+pub async fn of_owner(tx: &mut Tx, owner: Owner) -> Result<Vec<License>> {
+    match owner {
+        Owner::Org(org) => of_org(tx, org).await,
+        Owner::User(user) => of_user_alone(tx, user).await,
+    }
+}
+
+async fn of_user_alone(tx: &mut Tx, user: UserId) -> Result<Vec<License>> {
+    let rows = tx
+        .query(
+            "select licenses.*, users.login, users.provider_id, users.claimable_until,
+                    null as org_name
+             from licenses join users on users.id = licenses.user_id
+             where licenses.user_id = $1 and licenses.revoked_at is null
+             order by licenses.id",
+        )
+        .bind(user)
+        .fetch_all()
+        .await?;
+    rows.iter().map(License::read).collect()
 }
 
 /// The licences of an organization that were not revoked.
 pub async fn of_org(tx: &mut Tx, org: OrgId) -> Result<Vec<License>> {
     let rows = tx
         .query(
-            "select licenses.*, null as login, null as provider_id, orgs.name as org_name
+            "select licenses.*, null as login, null as provider_id, null as claimable_until,
+                    orgs.name as org_name
              from licenses join orgs on orgs.id = licenses.org_id
              where licenses.org_id = $1 and licenses.revoked_at is null
              order by licenses.id",
@@ -234,28 +326,35 @@ pub async fn of_org(tx: &mut Tx, org: OrgId) -> Result<Vec<License>> {
     rows.iter().map(License::read).collect()
 }
 
-/// The other organizations that have this tier and the same customer: the subscription that
-/// pays, or the owner. By name.
-pub async fn orgs_of_customer(
+/// Whom organizations are counted together for: whoever pays for them, or owns them.
+#[derive(Clone, Copy)]
+pub struct Customer<'a> {
+    pub owner: Option<UserId>,
+    pub subscription_id: Option<&'a str>,
+}
+
+/// The licences of this tier that other organizations of the same customer have and that were
+/// not revoked. Expired and suspended ones are among them.
+pub async fn of_customers_others(
     tx: &mut Tx,
     org: OrgId,
     tier: Tier,
-    owner: Option<UserId>,
-    subscription_id: Option<&str>,
-) -> Result<Vec<String>> {
+    customer: Customer<'_>,
+) -> Result<Vec<License>> {
     let rows = tx
         .query(
-            "select distinct orgs.name
+            "select licenses.*, null as login, null as provider_id, null as claimable_until,
+                    orgs.name as org_name
              from licenses join orgs on orgs.id = licenses.org_id
              where orgs.id <> $1 and licenses.tier = $2 and licenses.revoked_at is null
                and (licenses.subscription_id = $3 or orgs.owner_id = $4)
-             order by orgs.name",
+             order by orgs.name, licenses.id",
         )
         .bind(org)
         .bind(tier.as_str())
-        .bind(subscription_id)
-        .bind(owner)
+        .bind(customer.subscription_id)
+        .bind(customer.owner)
         .fetch_all()
         .await?;
-    rows.iter().map(|row| row.get("name")).collect()
+    rows.iter().map(License::read).collect()
 }

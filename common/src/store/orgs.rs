@@ -68,6 +68,29 @@ pub async fn list(db: &Db) -> Result<Vec<Org>> {
     rows.iter().map(Org::read).collect()
 }
 
+/// Whose it is.
+pub async fn owner(tx: &mut Tx, org: &Org) -> Result<Option<User>> {
+    let Some(owner) = org.owner_id else {
+        return Ok(None);
+    };
+    let row = tx
+        .query("select * from users where id = $1")
+        .bind(owner)
+        .fetch_optional()
+        .await?;
+    row.as_ref().map(User::read).transpose()
+}
+
+/// Makes it somebody's, whosever it was.
+pub async fn set_owner(tx: &mut Tx, org: OrgId, owner: UserId) -> Result<()> {
+    tx.query("update orgs set owner_id = $2 where id = $1")
+        .bind(org)
+        .bind(owner)
+        .execute()
+        .await?;
+    Ok(())
+}
+
 /// The members, by login.
 pub async fn members(tx: &mut Tx, org: OrgId) -> Result<Vec<User>> {
     let rows = tx

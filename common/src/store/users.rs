@@ -18,6 +18,11 @@
 //! An account that was renamed after we saw it last is not found by its new login: what is
 //! granted to that is an invitation that this account does not claim, by rule 1.
 //!
+//! Naming the login again renews an invitation that still can be claimed. One that lapsed is
+//! made anew: what was granted to it stays nobody's, its seats are free, and its organizations
+//! go to the new one, for whose they are decides on limits alone. They go with the login as
+//! well to an account that came too late and could otherwise have claimed the invitation.
+//!
 //! What remains is an older account, unknown to us, that takes a login which its owner gave
 //! up in between. An operator who gives the number, which the provider shows for every
 //! account, leaves no such gap.
@@ -46,6 +51,7 @@ pub struct User {
     pub login: String,
     /// False: another account has been seen with the login since.
     pub holds_login: bool,
+    /// Of an invitation: who comes later cannot claim it.
     pub claimable_until: Option<Timestamp>,
     pub seen_at: Option<Timestamp>,
 }
@@ -136,16 +142,21 @@ pub async fn find(tx: &mut Tx, named: &Named) -> Result<Option<User>> {
         .transpose()
 }
 
-/// The person that an operator means; one that we do not know of is invited, and an
-/// invitation that nobody claimed in time is made anew.
+/// The person that an operator means; one that we do not know of is invited, an invitation
+/// that can be claimed is renewed, and one that nobody claimed in time is made anew.
 pub async fn find_or_invite(tx: &mut Tx, clock: &Clock, named: &Named) -> Result<User> {
     let now = clock.now();
+    let mut lapsed = None;
+    if let Some(user) = find(tx, named).await? {
+        renew(tx, user.id, now).await?;
+    }
+    // Read again: it was renewed, or claimed just now.
     if let Some(user) = find(tx, named).await? {
         if user.provider_id.is_some() || user.claimable_until.is_some_and(|until| until > now) {
             return Ok(user);
         }
         // What was granted to the invitation that lapsed is not claimed with the new one.
-        give_up_login(tx, &key(&user.login)).await?;
+        lapsed = give_up_login(tx, &key(&user.login), now).await?;
     }
     let (login, login_key, provider_id, claimable_until) = match named {
         Named::Login(login) => {
@@ -167,7 +178,26 @@ pub async fn find_or_invite(tx: &mut Tx, clock: &Clock, named: &Named) -> Result
     .bind(now.0)
     .execute()
     .await?;
-    find(tx, named).await?.ok_or(Error::RowNotFound)
+    let user = find(tx, named).await?.ok_or(Error::RowNotFound)?;
+    if let Some(lapsed) = lapsed {
+        give_orgs(tx, lapsed.id, user.id).await?;
+    }
+    Ok(user)
+}
+
+/// Gives an invitation all of [`CLAIM_PERIOD`] again. Not when it was made: an account that is
+/// younger than the invitation still does not claim it. One that lapsed is left alone.
+async fn renew(tx: &mut Tx, invitation: UserId, now: Timestamp) -> Result<()> {
+    tx.query(
+        "update users set claimable_until = $2
+         where id = $1 and provider_id is null and claimable_until > $3",
+    )
+    .bind(invitation)
+    .bind(now.plus(CLAIM_PERIOD).0)
+    .bind(now.0)
+    .execute()
+    .await?;
+    Ok(())
 }
 
 /// The person of an account that was seen before, by its number alone. It writes nothing, so
@@ -197,7 +227,7 @@ async fn save(tx: &mut Tx, clock: &Clock, account: &Account) -> Result<UserId> {
     let now = clock.now();
     let login_key = key(&account.login);
     let known = find(tx, &Named::ProviderId(account.provider_id)).await?;
-    match known {
+    match &known {
         None if claim(tx, account, now).await? => {
             let claimed = find(tx, &Named::ProviderId(account.provider_id)).await?;
             return Ok(claimed.ok_or(Error::RowNotFound)?.id);
@@ -205,7 +235,8 @@ async fn save(tx: &mut Tx, clock: &Clock, account: &Account) -> Result<UserId> {
         Some(user) if user.seen_at.is_none() => merge(tx, account, user.id, now).await?,
         _ => {}
     }
-    give_up_login(tx, &login_key).await?;
+    let is_new = known.as_ref().is_none_or(|user| user.seen_at.is_none());
+    let lapsed = give_up_login(tx, &login_key, now).await?;
     // Another replica may have seen it just now: its row is taken.
     let row = tx
         .query(
@@ -223,7 +254,16 @@ async fn save(tx: &mut Tx, clock: &Clock, account: &Account) -> Result<UserId> {
         .bind(now.0)
         .fetch_one()
         .await?;
-    row.get("id")
+    let id = row.get("id")?;
+    let is_meant = |lapsed: &Lapsed| {
+        account
+            .made_at
+            .is_some_and(|made| made <= lapsed.invited_at)
+    };
+    if let Some(lapsed) = lapsed.filter(|lapsed| is_new && is_meant(lapsed)) {
+        give_orgs(tx, lapsed.id, id).await?;
+    }
+    Ok(id)
 }
 
 /// Makes the invitation by this login the account's own. False: there is none for it.
@@ -269,9 +309,9 @@ async fn merge(tx: &mut Tx, account: &Account, person: UserId, now: Timestamp) -
         .await?;
     let Some(row) = row else { return Ok(()) };
     let invitation: UserId = row.get("id")?;
+    give_orgs(tx, invitation, person).await?;
     for statement in [
         "update licenses set user_id = $2 where user_id = $1",
-        "update orgs set owner_id = $2 where owner_id = $1",
         "update org_members set user_id = $2
          where user_id = $1
            and org_id not in (select org_id from org_members where user_id = $2)",
@@ -288,9 +328,15 @@ async fn merge(tx: &mut Tx, account: &Account, person: UserId, now: Timestamp) -
     Ok(())
 }
 
-/// Whoever was known by this login is so no longer. An invitation can then not be claimed by
-/// anyone, so it takes no seat either.
-async fn give_up_login(tx: &mut Tx, login_key: &str) -> Result<()> {
+/// An invitation that nobody can claim any more.
+struct Lapsed {
+    id: UserId,
+    invited_at: Timestamp,
+}
+
+/// Whoever was known by this login is so no longer. An invitation, which is returned, can then
+/// not be claimed by anyone, so it takes no seat either.
+async fn give_up_login(tx: &mut Tx, login_key: &str, now: Timestamp) -> Result<Option<Lapsed>> {
     tx.query(
         "delete from org_members where user_id in
              (select id from users where login_key = $1 and provider_id is null)",
@@ -298,8 +344,34 @@ async fn give_up_login(tx: &mut Tx, login_key: &str) -> Result<()> {
     .bind(login_key)
     .execute()
     .await?;
-    tx.query("update users set login_key = null where login_key = $1")
+    let row = tx
+        .query(
+            "update users
+             set login_key = null,
+                 claimable_until = case when claimable_until > $2 then $2
+                                        else claimable_until end
+             where login_key = $1
+             returning id, provider_id, created_at",
+        )
         .bind(login_key)
+        .bind(now.0)
+        .fetch_optional()
+        .await?;
+    let Some(row) = row else { return Ok(None) };
+    if row.get::<Option<i64>>("provider_id")?.is_some() {
+        return Ok(None);
+    }
+    Ok(Some(Lapsed {
+        id: row.get("id")?,
+        invited_at: Timestamp(row.get("created_at")?),
+    }))
+}
+
+/// Makes someone the owner of all that another owned.
+async fn give_orgs(tx: &mut Tx, from: UserId, to: UserId) -> Result<()> {
+    tx.query("update orgs set owner_id = $2 where owner_id = $1")
+        .bind(from)
+        .bind(to)
         .execute()
         .await?;
     Ok(())

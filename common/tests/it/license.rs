@@ -1,7 +1,9 @@
 //! Which of several licences decides, whatever order they are read in.
 
+use std::time::Duration;
+
 use common::clock::Timestamp;
-use common::license::{Candidate, Status, Tier, Why, resolve};
+use common::license::{Candidate, Status, TERMS, Tier, Why, resolve, seats_lacking};
 use proptest::prelude::*;
 use uuid::Uuid;
 
@@ -14,6 +16,7 @@ fn license(n: u128, tier: Tier, org: Option<&str>) -> Candidate {
         org_name: org.map(ToOwned::to_owned),
         suspended: false,
         expires_at: None,
+        grace: Duration::ZERO,
     }
 }
 
@@ -30,14 +33,16 @@ fn candidates() -> impl Strategy<Value = Vec<Candidate>> {
         prop::option::of(prop::sample::select(vec!["acme", "Beta", "zoo"])),
         any::<bool>(),
         prop::option::of(-2_i64..3),
+        0..3_u64,
         0..4_u128,
     );
-    let candidate = one.prop_map(|(tier, org, suspended, until, id)| Candidate {
+    let candidate = one.prop_map(|(tier, org, suspended, until, grace, id)| Candidate {
         id: Uuid::from_u128(id),
         tier: Tier::ALL[tier],
         org_name: org.map(ToOwned::to_owned),
         suspended,
         expires_at: until.map(|until| Timestamp(NOW.0 + until)),
+        grace: Duration::from_millis(grace),
     });
     prop::collection::vec(candidate, 0..7)
 }
@@ -156,25 +161,98 @@ fn a_licence_is_active_until_the_moment_it_expires() {
 }
 
 #[test]
-fn the_table_of_tiers_is_that_of_the_specification() {
-    let table: Vec<_> = Tier::ALL
-        .iter()
-        .map(|tier| {
-            (
-                tier.as_str(),
-                tier.rank(),
-                tier.max_users(),
-                tier.max_orgs(),
-            )
-        })
-        .collect();
+fn a_licence_with_a_grace_is_active_until_the_moment_its_grace_ends() {
+    let grace = Duration::from_millis(10);
+    let ended = |ago: i64| Candidate {
+        expires_at: Some(Timestamp(NOW.0 - ago)),
+        grace,
+        ..license(1, Tier::Pro, None)
+    };
+    for (ago, status, is_in_grace) in [
+        (-1, Status::Active, false),
+        (0, Status::Active, true),
+        (9, Status::Active, true),
+        (10, Status::Expired, false),
+    ] {
+        let it = ended(ago);
+        let is = (it.status(NOW), it.is_in_grace(NOW));
+        assert_eq!(is, (status, is_in_grace), "{ago}");
+        assert_eq!(it.grace_until(), Some(Timestamp(NOW.0 - ago + 10)));
+    }
+    let suspended = Candidate {
+        suspended: true,
+        ..ended(5)
+    };
+    assert_eq!(suspended.status(NOW), Status::Suspended);
+    assert!(!suspended.is_in_grace(NOW));
+    assert_eq!(expired(1, Tier::Pro).grace_until(), None);
+    let endless = Candidate {
+        grace,
+        ..license(1, Tier::Pro, None)
+    };
     assert_eq!(
-        table,
-        [
-            ("free", 1, Some(1), Some(0)),
-            ("alpha", 2, Some(5), Some(1)),
-            ("pro", 3, Some(25), Some(3)),
-            ("enterprise", 4, None, None),
-        ]
+        (endless.grace_until(), endless.is_in_grace(NOW)),
+        (None, false)
     );
+}
+
+#[test]
+fn what_is_not_active_may_be_used_as_far_as_what_everyone_has() {
+    for tier in Tier::ALL {
+        assert_eq!(Status::Active.usable(tier), tier);
+        assert_eq!(Status::Expired.usable(tier), Tier::Free);
+        assert_eq!(Status::Suspended.usable(tier), Tier::Free);
+    }
+}
+
+#[test]
+fn members_beyond_the_seats_are_counted() {
+    assert_eq!(seats_lacking(Some(Tier::Alpha), 5), 0);
+    assert_eq!(seats_lacking(Some(Tier::Alpha), 7), 2);
+    assert_eq!(seats_lacking(Some(Tier::Enterprise), 1000), 0);
+    assert_eq!(seats_lacking(None, 7), 0);
+}
+
+#[test]
+fn the_table_of_tiers_is_that_of_the_specification() {
+    let table = TERMS.map(|it| {
+        let features = it.features.join(", ");
+        (
+            it.tier,
+            it.rank,
+            features,
+            it.max_users,
+            it.max_orgs,
+            it.price,
+        )
+    });
+    let rows = [
+        (1, "Basic templates, CLI access", Some(1), Some(0), "$0/mo"),
+        (
+            2,
+            "All templates, priority support, alpha features",
+            Some(5),
+            Some(1),
+            "invite-only",
+        ),
+        (
+            3,
+            "All features, custom templates, integration support",
+            Some(25),
+            Some(3),
+            "$199/mo",
+        ),
+        (
+            4,
+            "Unlimited, on-premise, dedicated support, SLA",
+            None,
+            None,
+            "custom",
+        ),
+    ];
+    for ((told, expected), tier) in table.into_iter().zip(rows).zip(Tier::ALL) {
+        let (rank, features, users, orgs, price) = expected;
+        assert_eq!(told, (tier, rank, features.to_owned(), users, orgs, price));
+        assert_eq!(tier.terms().tier, tier);
+    }
 }

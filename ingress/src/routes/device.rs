@@ -62,9 +62,9 @@ pub struct Login<'a> {
     email: &'a str,
     #[schema(example = "octavia")]
     username: &'a str,
-    /// The highest tier that the user has.
+    /// The highest tier that the user may use now: `free` while no licence is active.
     tier: Tier,
-    /// Whose licence it is, when it is an organization's.
+    /// Whose licence that is, when it is an organization's.
     org_name: Option<&'a str>,
 }
 
@@ -112,16 +112,19 @@ pub async fn no_head() -> Response {
 fn answered(answer: Result<Authorized, Error>) -> Response {
     match answer {
         Err(error) => error.of_device_login(),
-        Ok(login) => Json(Login {
-            access_token: login.token.expose(),
-            token_type: "bearer",
-            scope: &login.scope,
-            email: &login.holder.email,
-            username: &login.holder.username,
-            tier: login.holder.tier,
-            org_name: login.holder.org_name.as_deref(),
-        })
-        .into_response(),
+        Ok(login) => {
+            let (tier, org_name) = login.holder.usable();
+            Json(Login {
+                access_token: login.token.expose(),
+                token_type: "bearer",
+                scope: &login.scope,
+                email: &login.holder.email,
+                username: &login.holder.username,
+                tier,
+                org_name,
+            })
+            .into_response()
+        }
     }
 }
 

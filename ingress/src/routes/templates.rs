@@ -1,12 +1,12 @@
-//! `GET /templates/list`: what the tier of who asks has. A licence that is not active has
-//! what everyone has.
+//! `GET /templates/list`: what the tier of who asks has, and what each tier has and costs. A
+//! licence that is not active has what everyone has.
 
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use common::license::{Status, Tier};
+use common::license::{TERMS, Terms, Tier};
 use common::templates::Template;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -21,6 +21,8 @@ pub struct Templates<'a> {
     /// The tier whose templates these are.
     tier: Tier,
     templates: Vec<&'a Template>,
+    /// What each tier has and costs, lowest first.
+    tiers: &'static [Terms],
 }
 
 pub async fn list(
@@ -29,10 +31,13 @@ pub async fn list(
     Client(client): Client,
 ) -> Result<Response, Error> {
     let holder = validation::holder(&app, &token, client).await?;
-    let tier = match holder.status {
-        Status::Active => holder.tier,
-        Status::Expired | Status::Suspended => Tier::Free,
-    };
+    let (tier, _) = holder.usable();
     let templates = app.config.catalogue.of(tier).collect();
-    Ok(Json(Templates { tier, templates }).into_response())
+    let tiers = &TERMS;
+    Ok(Json(Templates {
+        tier,
+        templates,
+        tiers,
+    })
+    .into_response())
 }

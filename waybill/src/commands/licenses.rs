@@ -1,18 +1,23 @@
-//! `waybill licenses`: who may use what, and why.
+//! `waybill licenses`: who may use what, and why. Who changed it is in the audit.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use common::clock::{Clock, Timestamp};
-use common::config::Settings;
-use common::license::{LicenseId, Resolved, Status, Tier, Why, check_orgs, check_seats, resolve};
-use common::sql::Tx;
-use common::store::licenses::{self, Grant, License, Owner};
-use common::store::orgs;
+use common::config::{Config, Settings};
+use common::license::{
+    LicenseId, Resolved, Status, TERMS, Tier, Why, check_orgs, check_seats, resolve,
+};
+use common::sql::{self, Tx};
+use common::store::audit::By;
+use common::store::licenses::{self, Customer, Grant, License, Owner};
+use common::store::orgs::{self, Org};
 use common::store::subscriptions;
 use common::store::users::{self, Named, User};
+use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::commands::operator::Operator;
 use crate::commands::{database, misused};
 use crate::table::{self, Table};
 
@@ -22,29 +27,27 @@ pub enum Command {
     ///
     /// A person who has not logged in yet may be named by login: the licence belongs to the
     /// first account that logs in with it within 30 days, and stays with that account when it
-    /// is renamed. `id:` and the account's number, which the provider shows for every account,
-    /// leaves no doubt whom you mean.
+    /// is renamed. Granting again begins the 30 days anew. `id:` and the account's number, which
+    /// the provider shows for every account, leaves no doubt whom you mean.
+    ///
+    /// Granted again while it is active, the licence that is there is lengthened where that is
+    /// more, and no second one is made.
     Grant(GrantArguments),
     /// End a licence for good
-    Revoke {
-        /// Its id, from `waybill licenses list`
-        id: LicenseId,
-    },
+    Revoke(Chosen),
     /// Put a licence out of force until it is resumed
-    Suspend {
-        /// Its id, from `waybill licenses list`
-        id: LicenseId,
-    },
+    Suspend(Chosen),
     /// Put a suspended licence back in force
-    Resume {
-        /// Its id, from `waybill licenses list`
-        id: LicenseId,
-    },
+    Resume(Chosen),
     /// List licences
     List {
         /// Also those that were revoked
         #[arg(long)]
         all: bool,
+        /// Only those that nobody can claim any more: granted by login, and nobody logged in with
+        /// it in time
+        #[arg(long)]
+        unclaimable: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -57,6 +60,20 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show what each tier has and costs
+    Tiers {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(clap::Args)]
+pub struct Chosen {
+    /// Its id, from `waybill licenses list`
+    id: LicenseId,
+    #[command(flatten)]
+    operator: Operator,
 }
 
 #[derive(clap::Args)]
@@ -79,6 +96,8 @@ pub struct GrantArguments {
     /// The payment provider's subscription whose paid invoices extend it
     #[arg(long, value_name = "ID")]
     subscription: Option<String>,
+    #[command(flatten)]
+    operator: Operator,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -87,37 +106,65 @@ pub struct GrantArguments {
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     match command {
         Command::Grant(arguments) => grant(settings, arguments).await,
-        Command::Revoke { id } => change(settings, id, Change::Revoke).await,
-        Command::Suspend { id } => change(settings, id, Change::Suspend).await,
-        Command::Resume { id } => change(settings, id, Change::Resume).await,
-        Command::List { all, json } => list(settings, all, json).await,
+        Command::Revoke(chosen) => change(settings, chosen, Change::Revoke).await,
+        Command::Suspend(chosen) => change(settings, chosen, Change::Suspend).await,
+        Command::Resume(chosen) => change(settings, chosen, Change::Resume).await,
+        Command::List {
+            all,
+            unclaimable,
+            json,
+        } => list(settings, all, unclaimable, json).await,
         Command::Show { user, json } => show(settings, &user, json).await,
+        Command::Tiers { json } => tiers(json),
+    }
+}
+
+/// A moment, and how long a subscription's licence stays active after its end.
+#[derive(Clone, Copy)]
+pub struct When {
+    pub now: Timestamp,
+    pub grace: Duration,
+}
+
+impl When {
+    pub fn now(settings: &Settings) -> Result<Self> {
+        Ok(When {
+            now: Clock::system().now(),
+            grace: Config::license_grace(settings)?,
+        })
+    }
+
+    pub fn is_active(self, license: &License) -> bool {
+        let candidate = license.candidate(self.grace);
+        candidate.is_some_and(|one| one.status(self.now) == Status::Active)
     }
 }
 
 async fn grant(settings: &Settings, arguments: GrantArguments) -> Result<()> {
     let clock = Clock::system();
-    let now = clock.now();
+    let when = When::now(settings)?;
+    let now = when.now;
     let days = |days| now.plus(Duration::from_hours(u64::from(days) * 24));
     let expires_at = arguments.until.or(arguments.days.map(days));
     if expires_at.is_some_and(|at| at <= now) {
         return Err(misused("--until is over already"));
     }
     let db = database(settings).await?;
+    let author = arguments.operator.author(settings, &db).await?;
     let mut tx = db.begin().await?;
     licenses::lock(&mut tx).await?;
     let expires_at = match &arguments.subscription {
         None => expires_at,
         Some(id) => Some(paid_until(&mut tx, id, expires_at).await?),
     };
-    let (owner, title) = match (&arguments.user, &arguments.org) {
+    let (owner, title, claimable_until) = match (&arguments.user, &arguments.org) {
         (Some(user), _) => {
             let user = users::find_or_invite(&mut tx, &clock, user).await?;
-            (Owner::User(user.id), user.to_string())
+            (Owner::User(user.id), user.to_string(), user.claimable_until)
         }
         (None, Some(name)) => {
-            let org = with_room(&mut tx, name, &arguments, now).await?;
-            (Owner::Org(org.id), org.name)
+            let org = with_room(&mut tx, name, &arguments, when).await?;
+            (Owner::Org(org.id), org.name, None)
         }
         (None, None) => {
             return Err(misused(
@@ -131,19 +178,120 @@ async fn grant(settings: &Settings, arguments: GrantArguments) -> Result<()> {
         expires_at,
         subscription_id: arguments.subscription.as_deref(),
     };
-    let id = licenses::grant(&mut tx, &clock, &wanted).await?;
+    let granted = give(&mut tx, &clock, author.by(now), &wanted, when).await?;
     tx.commit().await?;
     db.close().await;
     if arguments.json {
         return table::print_json(&json!({
-            "id": id, "tier": arguments.tier, "owner": title, "expires_at": expires_at,
+            "id": granted.id, "tier": arguments.tier, "owner": title,
+            "expires_at": granted.expires_at, "outcome": granted.outcome,
+            "claimable_until": claimable_until,
         }));
     }
-    let until = expires_at.map_or("for good".to_owned(), |at| format!("until {at}"));
-    table::print(&format!(
-        "Licence {id}: {title} has {} {until}.\nWho is logged in sees it within 10 seconds.\n",
-        arguments.tier
-    ))
+    table::print(&told(&granted, &title, arguments.tier, claimable_until))
+}
+
+#[derive(Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Outcome {
+    Granted,
+    /// The licence that was there is longer now.
+    Lengthened,
+    /// The licence that was there is as long already.
+    Unchanged,
+}
+
+struct Granted {
+    id: LicenseId,
+    expires_at: Option<Timestamp>,
+    outcome: Outcome,
+}
+
+/// Grants, unless an active licence of the same tier and subscription is there: that one is
+/// lengthened where the grant is for longer, because a second one would add nothing, and whoever
+/// revoked one of them would believe that the tier is taken back.
+async fn give(
+    tx: &mut Tx,
+    clock: &Clock,
+    by: By<'_>,
+    wanted: &Grant<'_>,
+    when: When,
+) -> Result<Granted> {
+    let known = licenses::of_owner(tx, wanted.owner).await?;
+    let known = known.into_iter().find(|license| {
+        license.tier == wanted.tier
+            && license.subscription_id.as_deref() == wanted.subscription_id
+            && when.is_active(license)
+    });
+    let granted = match known {
+        None => Granted {
+            id: licenses::grant(tx, clock, wanted).await?,
+            expires_at: wanted.expires_at,
+            outcome: Outcome::Granted,
+        },
+        Some(known) if is_longer(wanted.expires_at, known.expires_at) => {
+            licenses::lengthen(tx, known.id, wanted.expires_at, when.now).await?;
+            Granted {
+                id: known.id,
+                expires_at: wanted.expires_at,
+                outcome: Outcome::Lengthened,
+            }
+        }
+        Some(known) => Granted {
+            id: known.id,
+            expires_at: known.expires_at,
+            outcome: Outcome::Unchanged,
+        },
+    };
+    let action = match granted.outcome {
+        Outcome::Granted => "license.granted",
+        Outcome::Lengthened => "license.lengthened",
+        Outcome::Unchanged => return Ok(granted),
+    };
+    let (user_id, org_id) = match wanted.owner {
+        Owner::User(user) => (Some(user), None),
+        Owner::Org(org) => (None, Some(org)),
+    };
+    let details = json!({
+        "tier": wanted.tier, "user_id": user_id, "org_id": org_id,
+        "expires_at": granted.expires_at, "subscription_id": wanted.subscription_id,
+    });
+    by.note(tx, action, granted.id, details).await?;
+    Ok(granted)
+}
+
+/// None: for good.
+fn is_longer(one: Option<Timestamp>, other: Option<Timestamp>) -> bool {
+    match (one, other) {
+        (_, None) => false,
+        (None, Some(_)) => true,
+        (Some(one), Some(other)) => one > other,
+    }
+}
+
+fn told(granted: &Granted, title: &str, tier: Tier, claimable_until: Option<Timestamp>) -> String {
+    let Granted { id, outcome, .. } = granted;
+    let until = granted
+        .expires_at
+        .map_or("for good".to_owned(), |at| format!("until {at}"));
+    let what = match outcome {
+        Outcome::Granted => format!("Licence {id}: {title} has {tier} {until}."),
+        Outcome::Lengthened => format!(
+            "Licence {id} was there and is lengthened: {title} has {tier} {until}. There is no \
+             second one."
+        ),
+        Outcome::Unchanged => format!(
+            "Licence {id} is there already: {title} has {tier} {until}. There is no second one."
+        ),
+    };
+    let who = match claimable_until {
+        Some(until) => format!(
+            "It belongs to the first account that logs in with this login until {until}; then \
+             nobody can\nclaim it, unless you grant it again before."
+        ),
+        None => "Who is logged in sees it within 10 seconds.".to_owned(),
+    };
+    format!("{what}\n{who}\n")
 }
 
 /// Until when a subscription is paid for: as the operator says, or as its invoices say, which
@@ -161,25 +309,36 @@ async fn paid_until(tx: &mut Tx, subscription: &str, said: Option<Timestamp>) ->
 }
 
 /// The organization, if it may have the tier.
-async fn with_room(
-    tx: &mut Tx,
-    name: &str,
-    arguments: &GrantArguments,
-    now: Timestamp,
-) -> Result<orgs::Org> {
+async fn with_room(tx: &mut Tx, name: &str, arguments: &GrantArguments, when: When) -> Result<Org> {
     let tier = arguments.tier;
     let org = orgs::find(tx, name).await?.with_context(|| no_org(name))?;
-    let subscription = arguments.subscription.as_deref();
-    let others = licenses::orgs_of_customer(tx, org.id, tier, org.owner_id, subscription).await?;
-    check_orgs(tier, &others)?;
+    let customer = Customer {
+        owner: org.owner_id,
+        subscription_id: arguments.subscription.as_deref(),
+    };
+    check_orgs(tier, &others(tx, &org, tier, customer, when).await?)?;
     // What is granted is active, so of the others only active ones count.
     let licenses = licenses::of_org(tx, org.id).await?;
-    let others = licenses.iter().filter_map(License::candidate);
-    let active = others.filter(|other| other.status(now) == Status::Active);
+    let active = licenses.iter().filter(|license| when.is_active(license));
     let highest = active.map(|other| other.tier).chain([tier]).max();
     let members = orgs::members(tx, org.id).await?.len();
     check_seats(&org.name, highest, members)?;
     Ok(org)
+}
+
+/// The customer's other organizations for which the tier counts now, by name.
+pub async fn others(
+    tx: &mut Tx,
+    org: &Org,
+    tier: Tier,
+    customer: Customer<'_>,
+    when: When,
+) -> sql::Result<Vec<String>> {
+    let licenses = licenses::of_customers_others(tx, org.id, tier, customer).await?;
+    let active = licenses.iter().filter(|license| when.is_active(license));
+    let mut names: Vec<String> = active.filter_map(|license| license.org.clone()).collect();
+    names.dedup();
+    Ok(names)
 }
 
 pub fn no_org(name: &str) -> String {
@@ -193,48 +352,112 @@ enum Change {
     Resume,
 }
 
-async fn change(settings: &Settings, id: LicenseId, change: Change) -> Result<()> {
-    let now = Clock::system().now();
+impl Change {
+    /// As in the audit.
+    fn action(self) -> &'static str {
+        match self {
+            Change::Revoke => "license.revoked",
+            Change::Suspend => "license.suspended",
+            Change::Resume => "license.resumed",
+        }
+    }
+}
+
+async fn change(settings: &Settings, chosen: Chosen, change: Change) -> Result<()> {
+    let when = When::now(settings)?;
+    let (id, now) = (chosen.id, when.now);
     let db = database(settings).await?;
+    let author = chosen.operator.author(settings, &db).await?;
     let mut tx = db.begin().await?;
+    licenses::lock(&mut tx).await?;
     let done = match change {
         Change::Revoke => licenses::revoke(&mut tx, id, now).await?,
         Change::Suspend => licenses::suspend(&mut tx, id, now).await?,
         Change::Resume => licenses::resume(&mut tx, id, now).await?,
     };
-    tx.commit().await?;
-    let all = licenses::list(&db).await?;
-    db.close().await;
-    let Some(license) = all.iter().find(|license| license.id == id) else {
+    let Some(license) = licenses::find(&mut tx, id).await? else {
         bail!("there is no licence {id} here; `waybill licenses list` shows them");
     };
-    let state = state(license, now);
+    let state = state(&license, when);
     if !done {
         bail!("licence {id} is {state}; nothing was changed");
     }
-    table::print(&format!("Licence {id} of {} is {state}.\n", owner(license)))
+    if matches!(change, Change::Resume) {
+        check_resumed(&mut tx, &license, when).await?;
+    }
+    let by = author.by(now);
+    by.note(&mut tx, change.action(), id, json!({"tier": license.tier}))
+        .await?;
+    tx.commit().await?;
+    db.close().await;
+    table::print(&format!(
+        "Licence {id} of {} is {state}.\n",
+        owner(&license, now)
+    ))
 }
 
-async fn list(settings: &Settings, all: bool, json: bool) -> Result<()> {
+/// A licence that was out of force did not count for its customer, so others may have taken its
+/// place.
+async fn check_resumed(tx: &mut Tx, license: &License, when: When) -> Result<()> {
+    let Some(name) = license.org.as_ref().filter(|_| when.is_active(license)) else {
+        return Ok(());
+    };
+    let org = orgs::find(tx, name).await?.with_context(|| no_org(name))?;
+    let customer = Customer {
+        owner: org.owner_id,
+        subscription_id: license.subscription_id.as_deref(),
+    };
+    let others = others(tx, &org, license.tier, customer, when).await?;
+    Ok(check_orgs(license.tier, &others)?)
+}
+
+/// A licence as it is listed.
+#[derive(Serialize)]
+struct Listed<'a> {
+    #[serde(flatten)]
+    license: &'a License,
+    /// `active`, `expired`, `suspended`, `revoked`
+    status: &'static str,
+    /// Until when it stays active after its end.
+    grace_until: Option<Timestamp>,
+    /// Nobody has it, and nobody can claim it.
+    unclaimable: bool,
+}
+
+impl<'a> Listed<'a> {
+    fn of(license: &'a License, when: When) -> Self {
+        let candidate = license.candidate(when.grace);
+        Listed {
+            license,
+            status: status(license, when),
+            grace_until: candidate.and_then(|candidate| candidate.grace_until()),
+            unclaimable: license.is_unclaimable(when.now),
+        }
+    }
+}
+
+async fn list(settings: &Settings, all: bool, unclaimable: bool, json: bool) -> Result<()> {
+    let when = When::now(settings)?;
     let db = database(settings).await?;
     let licenses = licenses::list(&db).await?;
     db.close().await;
     let licenses: Vec<License> = licenses
         .into_iter()
         .filter(|license| all || license.revoked_at.is_none())
+        .filter(|license| !unclaimable || license.is_unclaimable(when.now))
         .collect();
     if json {
-        return table::print_json(&licenses);
+        let listed = licenses.iter().map(|license| Listed::of(license, when));
+        return table::print_json(&listed.collect::<Vec<_>>());
     }
-    let now = Clock::system().now();
     let mut table = Table::new(["LICENCE", "TIER", "STATE", "OF", "UNTIL", "SUBSCRIPTION"]);
     for license in &licenses {
         table.row([
             license.id.to_string(),
             license.tier.to_string(),
-            state(license, now).to_owned(),
-            owner(license),
-            until(license),
+            state(license, when),
+            owner(license, when.now),
+            until(license, when),
             license
                 .subscription_id
                 .clone()
@@ -245,7 +468,7 @@ async fn list(settings: &Settings, all: bool, json: bool) -> Result<()> {
 }
 
 async fn show(settings: &Settings, named: &Named, json: bool) -> Result<()> {
-    let now = Clock::system().now();
+    let when = When::now(settings)?;
     let db = database(settings).await?;
     let mut tx = db.begin().await?;
     let user = users::find(&mut tx, named).await?;
@@ -256,9 +479,13 @@ async fn show(settings: &Settings, named: &Named, json: bool) -> Result<()> {
     };
     db.close().await;
     licenses.sort_unstable_by_key(|license| license.id);
-    let candidates: Vec<_> = licenses.iter().filter_map(License::candidate).collect();
-    let resolved = resolve(&candidates, now);
+    let candidates: Vec<_> = licenses
+        .iter()
+        .filter_map(|license| license.candidate(when.grace))
+        .collect();
+    let resolved = resolve(&candidates, when.now);
     if json {
+        let listed = licenses.iter().map(|license| Listed::of(license, when));
         return table::print_json(&json!({
             "user": user,
             "tier": resolved.tier,
@@ -268,10 +495,29 @@ async fn show(settings: &Settings, named: &Named, json: bool) -> Result<()> {
                 Why::NoLicense => Value::Null,
                 Why::License(id) => json!(id),
             },
-            "licenses": licenses,
+            "licenses": listed.collect::<Vec<_>>(),
         }));
     }
-    table::print(&explain(named, user.as_ref(), &licenses, &resolved, now))
+    table::print(&explain(named, user.as_ref(), &licenses, &resolved, when))
+}
+
+fn tiers(json: bool) -> Result<()> {
+    if json {
+        return table::print_json(&TERMS);
+    }
+    let most = |most: Option<u64>| most.map_or("unlimited".to_owned(), |most| most.to_string());
+    let mut table = Table::new(["TIER", "RANK", "USERS", "ORGS", "PRICE", "FEATURES"]);
+    for terms in TERMS {
+        table.row([
+            terms.tier.to_string(),
+            terms.rank.to_string(),
+            most(terms.max_users),
+            most(terms.max_orgs),
+            terms.price.to_owned(),
+            terms.features.join(", "),
+        ]);
+    }
+    table::print(&table.render())
 }
 
 fn explain(
@@ -279,8 +525,9 @@ fn explain(
     user: Option<&User>,
     licenses: &[License],
     resolved: &Resolved,
-    now: Timestamp,
+    when: When,
 ) -> String {
+    let now = when.now;
     let title = user.map_or_else(
         || format!("{named} (not known here: never logged in, nothing granted)"),
         ToString::to_string,
@@ -290,7 +537,7 @@ fn explain(
     facts.row(["status".into(), resolved.status.to_string()]);
     let org = resolved.org_name.clone();
     facts.row(["organization".into(), org.unwrap_or_else(|| "-".to_owned())]);
-    facts.row(["why".into(), why(licenses, resolved, now)]);
+    facts.row(["why".into(), why(licenses, resolved, when)]);
     if let Some(until) = user.and_then(|user| user.claimable_until) {
         let what = if until > now {
             format!("by the first account that logs in with this login, until {until}")
@@ -308,24 +555,21 @@ fn explain(
         table.row([
             format!("{} {}", if decides { "*" } else { " " }, license.id),
             license.tier.to_string(),
-            state(license, now).to_owned(),
-            owner(license),
-            until(license),
+            state(license, when),
+            owner(license, now),
+            until(license, when),
         ]);
     }
     format!("{}\n{}", facts.render(), table.render())
 }
 
-fn why(licenses: &[License], resolved: &Resolved, now: Timestamp) -> String {
+fn why(licenses: &[License], resolved: &Resolved, when: When) -> String {
     let Why::License(id) = resolved.why else {
         return "there is no licence, and free is everyone's".to_owned();
     };
-    let with = |status| {
-        let all = licenses.iter().filter_map(License::candidate);
-        all.filter(|one| (one.status(now) == Status::Active) == status)
-            .count()
-    };
-    let (active, inactive) = (with(true), with(false));
+    let kept = licenses.iter().filter(|one| one.revoked_at.is_none());
+    let (active, inactive): (Vec<_>, Vec<_>) = kept.partition(|one| when.is_active(one));
+    let (active, inactive) = (active.len(), inactive.len());
     match (resolved.status, active, inactive) {
         (Status::Active, 1, 0) => format!("licence {id}, the only one"),
         (Status::Active, 1, _) => format!("licence {id}, the only one that is active"),
@@ -335,23 +579,43 @@ fn why(licenses: &[License], resolved: &Resolved, now: Timestamp) -> String {
     }
 }
 
-fn state(license: &License, now: Timestamp) -> &'static str {
+fn status(license: &License, when: When) -> &'static str {
     license
-        .candidate()
-        .map_or("revoked", |candidate| candidate.status(now).as_str())
+        .candidate(when.grace)
+        .map_or("revoked", |candidate| candidate.status(when.now).as_str())
 }
 
-fn owner(license: &License) -> String {
+/// For people: also that it is active by grace alone.
+fn state(license: &License, when: When) -> String {
+    let candidate = license.candidate(when.grace);
+    let is_in_grace = candidate.is_some_and(|candidate| candidate.is_in_grace(when.now));
+    let status = status(license, when);
+    if is_in_grace {
+        format!("{status}, in grace")
+    } else {
+        status.to_owned()
+    }
+}
+
+fn owner(license: &License, now: Timestamp) -> String {
     match (&license.org, &license.user, license.provider_id) {
         (Some(org), ..) => format!("organization {org}"),
         (None, Some(login), Some(id)) => format!("{login} ({id})"),
+        (None, Some(login), None) if license.is_unclaimable(now) => {
+            format!("{login} (nobody can claim it)")
+        }
         (None, Some(login), None) => format!("{login} (not seen yet)"),
         (None, None, _) => "-".to_owned(),
     }
 }
 
-fn until(license: &License) -> String {
-    license
-        .expires_at
-        .map_or("for good".to_owned(), |at| at.to_string())
+fn until(license: &License, when: When) -> String {
+    let Some(at) = license.expires_at else {
+        return "for good".to_owned();
+    };
+    let candidate = license.candidate(when.grace);
+    match candidate.and_then(|candidate| candidate.grace_until()) {
+        Some(grace) => format!("{at}, with grace {grace}"),
+        None => at.to_string(),
+    }
 }

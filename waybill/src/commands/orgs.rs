@@ -1,16 +1,17 @@
-//! `waybill orgs`: organizations and their members.
+//! `waybill orgs`: organizations and their members. Who changed them is in the audit.
 
 use anyhow::{Context, Result, bail};
-use common::clock::{Clock, Timestamp};
+use common::clock::Clock;
 use common::config::Settings;
-use common::license::{Candidate, Tier, check_seats, seats_tier};
-use common::sql::Db;
-use common::store::licenses::{self, License};
-use common::store::orgs;
+use common::license::{Candidate, Tier, check_orgs, check_seats, seats_lacking, seats_tier};
+use common::sql::{Db, Tx};
+use common::store::licenses::{self, Customer, License};
+use common::store::orgs::{self, Org};
 use common::store::users::{self, Named};
 use serde_json::{Value, json};
 
-use crate::commands::licenses::no_org;
+use crate::commands::licenses::{When, no_org, others};
+use crate::commands::operator::{Author, Operator};
 use crate::commands::{database, misused};
 use crate::table::{self, Table};
 
@@ -25,18 +26,32 @@ pub enum Command {
         /// many organizations of one owner
         #[arg(long, value_name = "USER")]
         owner: Option<Named>,
+        #[command(flatten)]
+        operator: Operator,
+    },
+    /// Say whose an organization is
+    SetOwner {
+        org: String,
+        /// A login, or `id:` and the number of the account
+        user: Named,
+        #[command(flatten)]
+        operator: Operator,
     },
     /// Let a person have the organization's licences
     AddMember {
         org: String,
         /// A login, or `id:` and the number of the account
         user: Named,
+        #[command(flatten)]
+        operator: Operator,
     },
     /// Take the organization's licences from a person
     RemoveMember {
         org: String,
         /// A login, or `id:` and the number of the account
         user: Named,
+        #[command(flatten)]
+        operator: Operator,
     },
     /// List organizations, their members and seats
     List {
@@ -51,14 +66,48 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
         check_name(name)?;
     }
     let db = database(settings).await?;
-    match command {
-        Command::Create { name, owner } => create(&db, &name, owner.as_ref()).await?,
-        Command::AddMember { org, user } => add(&db, &org, &user).await?,
-        Command::RemoveMember { org, user } => remove(&db, &org, &user).await?,
-        Command::List { json } => list(&db, json).await?,
-    }
+    let done = with_database(settings, &db, command).await;
     db.close().await;
-    Ok(())
+    done
+}
+
+async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result<()> {
+    let when = When::now(settings)?;
+    match command {
+        Command::Create {
+            name,
+            owner,
+            operator,
+        } => {
+            let author = operator.author(settings, db).await?;
+            create(db, &author, &name, owner.as_ref()).await
+        }
+        Command::SetOwner {
+            org,
+            user,
+            operator,
+        } => {
+            let author = operator.author(settings, db).await?;
+            set_owner(db, &author, &org, &user, when).await
+        }
+        Command::AddMember {
+            org,
+            user,
+            operator,
+        } => {
+            let author = operator.author(settings, db).await?;
+            add(db, &author, &org, &user, when).await
+        }
+        Command::RemoveMember {
+            org,
+            user,
+            operator,
+        } => {
+            let author = operator.author(settings, db).await?;
+            remove(db, &author, &org, &user).await
+        }
+        Command::List { json } => list(db, json, when).await,
+    }
 }
 
 /// It is shown to its members and in tables.
@@ -75,9 +124,10 @@ fn check_name(name: &str) -> Result<()> {
     )))
 }
 
-async fn create(db: &Db, name: &str, owner: Option<&Named>) -> Result<()> {
+async fn create(db: &Db, author: &Author, name: &str, owner: Option<&Named>) -> Result<()> {
     let clock = Clock::system();
     let mut tx = db.begin().await?;
+    licenses::lock(&mut tx).await?;
     let owner = match owner {
         Some(owner) => Some(users::find_or_invite(&mut tx, &clock, owner).await?.id),
         None => None,
@@ -85,6 +135,9 @@ async fn create(db: &Db, name: &str, owner: Option<&Named>) -> Result<()> {
     let Some(org) = orgs::create(&mut tx, &clock, name, owner).await? else {
         bail!("there is an organization {name} already; choose another name");
     };
+    let by = author.by(clock.now());
+    by.note(&mut tx, "org.created", org.id, json!({"owner_id": owner}))
+        .await?;
     tx.commit().await?;
     table::print(&format!(
         "Organization {0} is there. Next: waybill licenses grant --org '{0}' --tier pro, and\n\
@@ -93,21 +146,62 @@ async fn create(db: &Db, name: &str, owner: Option<&Named>) -> Result<()> {
     ))
 }
 
-async fn add(db: &Db, name: &str, named: &Named) -> Result<()> {
+async fn found(tx: &mut Tx, name: &str) -> Result<Org> {
+    orgs::find(tx, name).await?.with_context(|| no_org(name))
+}
+
+/// The new owner's organizations are then counted together, so each active tier of this one
+/// must have room among them.
+async fn set_owner(db: &Db, author: &Author, name: &str, named: &Named, when: When) -> Result<()> {
+    let mut tx = db.begin().await?;
+    licenses::lock(&mut tx).await?;
+    let org = found(&mut tx, name).await?;
+    let owner = users::find_or_invite(&mut tx, &Clock::system(), named).await?;
+    if org.owner_id == Some(owner.id) {
+        bail!("{} is {owner}'s already; nothing was changed", org.name);
+    }
+    for license in licenses::of_org(&mut tx, org.id).await? {
+        if !when.is_active(&license) {
+            continue;
+        }
+        let customer = Customer {
+            owner: Some(owner.id),
+            subscription_id: None,
+        };
+        let others = others(&mut tx, &org, license.tier, customer, when).await?;
+        check_orgs(license.tier, &others)?;
+    }
+    orgs::set_owner(&mut tx, org.id, owner.id).await?;
+    let details = json!({"owner_id": owner.id, "owner_id_before": org.owner_id});
+    let by = author.by(when.now);
+    by.note(&mut tx, "org.owner_set", org.id, details).await?;
+    tx.commit().await?;
+    table::print(&format!("{} is {owner}'s.\n", org.name))
+}
+
+async fn add(db: &Db, author: &Author, name: &str, named: &Named, when: When) -> Result<()> {
     let clock = Clock::system();
     let mut tx = db.begin().await?;
     licenses::lock(&mut tx).await?;
-    let org = orgs::find(&mut tx, name)
-        .await?
-        .with_context(|| no_org(name))?;
+    let org = found(&mut tx, name).await?;
     let user = users::find_or_invite(&mut tx, &clock, named).await?;
-    if !orgs::add_member(&mut tx, org.id, user.id, clock.now()).await? {
+    if !orgs::add_member(&mut tx, org.id, user.id, when.now).await? {
+        // It was named again, which renews an invitation.
+        tx.commit().await?;
         bail!("{user} is a member of {} already", org.name);
     }
     let members = orgs::members(&mut tx, org.id).await?.len();
     let licenses = licenses::of_org(&mut tx, org.id).await?;
-    let tier = tier(&licenses, clock.now());
+    let tier = tier(&licenses, when);
     check_seats(&org.name, tier, members)?;
+    let by = author.by(when.now);
+    by.note(
+        &mut tx,
+        "org.member_added",
+        org.id,
+        json!({"user_id": user.id}),
+    )
+    .await?;
     tx.commit().await?;
     let seats = seats(tier);
     table::print(&format!(
@@ -116,11 +210,9 @@ async fn add(db: &Db, name: &str, named: &Named) -> Result<()> {
     ))
 }
 
-async fn remove(db: &Db, name: &str, named: &Named) -> Result<()> {
+async fn remove(db: &Db, author: &Author, name: &str, named: &Named) -> Result<()> {
     let mut tx = db.begin().await?;
-    let org = orgs::find(&mut tx, name)
-        .await?
-        .with_context(|| no_org(name))?;
+    let org = found(&mut tx, name).await?;
     let Some(member) = orgs::member(&mut tx, org.id, named).await? else {
         bail!(
             "{named} is no member of {}; `waybill orgs list` shows who is",
@@ -128,38 +220,50 @@ async fn remove(db: &Db, name: &str, named: &Named) -> Result<()> {
         );
     };
     orgs::remove_member(&mut tx, org.id, member.id).await?;
+    let by = author.by(Clock::system().now());
+    let details = json!({"user_id": member.id});
+    by.note(&mut tx, "org.member_removed", org.id, details)
+        .await?;
     tx.commit().await?;
     table::print(&format!("{named} is no longer a member of {}.\n", org.name))
 }
 
-async fn list(db: &Db, json: bool) -> Result<()> {
-    let now = Clock::system().now();
-    let mut table = Table::new(["ORGANIZATION", "TIERS", "SEATS", "MEMBERS"]);
+async fn list(db: &Db, json: bool, when: When) -> Result<()> {
+    let mut table = Table::new(["ORGANIZATION", "OWNER", "TIERS", "SEATS", "MEMBERS"]);
     let mut all: Vec<Value> = Vec::new();
+    let or_none = |text: String| {
+        if text.is_empty() {
+            "-".to_owned()
+        } else {
+            text
+        }
+    };
     for org in orgs::list(db).await? {
         let mut tx = db.begin().await?;
+        let owner = orgs::owner(&mut tx, &org).await?;
         let members = orgs::members(&mut tx, org.id).await?;
         let licenses = licenses::of_org(&mut tx, org.id).await?;
         tx.rollback().await?;
         let names: Vec<String> = members.iter().map(ToString::to_string).collect();
         let tiers: Vec<Tier> = licenses.iter().map(|license| license.tier).collect();
         let shown: Vec<&str> = tiers.iter().map(|tier| tier.as_str()).collect();
-        let or_none = |text: String| {
-            if text.is_empty() {
-                "-".to_owned()
-            } else {
-                text
-            }
+        let counting = tier(&licenses, when);
+        let lacking = seats_lacking(counting, members.len());
+        let over = match lacking {
+            0 => String::new(),
+            lacking => format!(" ({lacking} over)"),
         };
         table.row([
             org.name.clone(),
+            or_none(owner.as_ref().map(ToString::to_string).unwrap_or_default()),
             or_none(shown.join(", ")),
-            format!("{}/{}", members.len(), seats(tier(&licenses, now))),
+            format!("{}/{}{over}", members.len(), seats(counting)),
             or_none(names.join(", ")),
         ]);
         all.push(json!({
-            "id": org.id, "name": org.name, "owner_id": org.owner_id,
+            "id": org.id, "name": org.name, "owner_id": org.owner_id, "owner": owner,
             "created_at": org.created_at, "tiers": tiers, "members": members,
+            "seats": counting.and_then(Tier::max_users), "seats_over": lacking,
         }));
     }
     if json {
@@ -169,9 +273,12 @@ async fn list(db: &Db, json: bool) -> Result<()> {
 }
 
 /// The tier that counts the seats.
-fn tier(licenses: &[License], now: Timestamp) -> Option<Tier> {
-    let candidates: Vec<Candidate> = licenses.iter().filter_map(License::candidate).collect();
-    seats_tier(&candidates, now)
+fn tier(licenses: &[License], when: When) -> Option<Tier> {
+    let candidates: Vec<Candidate> = licenses
+        .iter()
+        .filter_map(|license| license.candidate(when.grace))
+        .collect();
+    seats_tier(&candidates, when.now)
 }
 
 /// How many members the tier allows.

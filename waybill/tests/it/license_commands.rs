@@ -1,6 +1,9 @@
 //! `waybill licenses` and `waybill orgs` as an operator uses them.
 
-use serde_json::Value;
+use std::process::Command;
+
+use common::sql::Db;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::process::{command, output};
@@ -12,18 +15,52 @@ struct Desk {
 
 impl Desk {
     fn new() -> Self {
-        Desk {
+        let desk = Desk {
             folder: tempfile::tempdir().unwrap(),
-        }
+        };
+        desk.does("migrate");
+        desk
+    }
+
+    fn url(&self) -> String {
+        format!("sqlite://{}/desk.db", self.folder.path().display())
+    }
+
+    /// Changes what no command changes.
+    async fn execute(&self, sql: &'static str) {
+        let db = Db::open(&self.url(), 1).await.unwrap();
+        let mut tx = db.begin().await.unwrap();
+        tx.query(sql).execute().await.unwrap();
+        tx.commit().await.unwrap();
+        db.close().await;
+    }
+
+    /// What the audit says was done, oldest first: by whom, what, to which object.
+    fn audited(&self) -> Vec<(String, String, String)> {
+        let entries = self.json("audit list");
+        let mut entries: Vec<_> = entries
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|entry| {
+                let text = |name: &str| entry[name].as_str().unwrap().to_owned();
+                (text("actor"), text("action"), text("object_id"))
+            })
+            .collect();
+        entries.reverse();
+        entries
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut command = command("waybill", &[("RUST_LOG", "warn")]);
+        command.env("DATABASE_URL", self.url());
+        command.args(line.split(' '));
+        command
     }
 
     /// What a command said, and whether it succeeded.
     fn run(&self, line: &str) -> (bool, String) {
-        let mut command = command("waybill", &[("RUST_LOG", "warn")]);
-        let database = self.folder.path().join("desk.db");
-        command.env("DATABASE_URL", format!("sqlite://{}", database.display()));
-        command.args(line.split(' '));
-        let output = output(command);
+        let output = output(self.command(line));
         let said = [output.stdout, output.stderr].concat();
         (output.status.success(), String::from_utf8(said).unwrap())
     }
@@ -159,7 +196,10 @@ fn seats_are_counted_when_members_are_added_and_when_a_tier_is_granted() {
     );
     assert!(said.contains("remove-member"), "{said}");
     let said = desk.does("orgs list");
-    assert!(said.contains("acme          alpha  5/5    m1"), "{said}");
+    assert!(
+        said.contains("acme          -      alpha  5/5    m1"),
+        "{said}"
+    );
     let pro = desk.grants("--org acme --tier pro");
     desk.does("orgs add-member acme m6");
     desk.does(&format!("licenses revoke {pro}"));
@@ -194,4 +234,231 @@ fn a_customer_has_a_tier_for_so_many_organizations() {
     assert!(said.contains("alpha covers 1"), "{said}");
     let said = desk.refuses("orgs create ONE");
     assert!(said.contains("already"), "{said}");
+}
+
+#[tokio::test]
+async fn an_organization_whose_licence_has_ended_leaves_its_place_to_another() {
+    let desk = Desk::new();
+    for org in ["one", "two"] {
+        desk.does(&format!("orgs create {org} --owner alice"));
+    }
+    let one = desk.grants("--org one --tier alpha --days 30");
+    let said = desk.refuses("licenses grant --org two --tier alpha");
+    assert!(said.contains("alpha covers 1"), "{said}");
+    desk.execute("update licenses set expires_at = granted_at + 1")
+        .await;
+    let two = desk.grants("--org two --tier alpha");
+    // So does one that is suspended, which then has no place to come back to.
+    desk.does(&format!("licenses suspend {two}"));
+    let again = desk.grants("--org one --tier alpha");
+    assert_ne!(again, one);
+    let said = desk.refuses(&format!("licenses resume {two}"));
+    assert!(said.contains("does already: one"), "{said}");
+    desk.does(&format!("licenses revoke {again}"));
+    desk.does(&format!("licenses resume {two}"));
+}
+
+#[test]
+fn a_grant_that_is_repeated_makes_no_second_licence() {
+    let desk = Desk::new();
+    let grant = "licenses grant --user alice --tier pro";
+    let first = desk.json(&format!("{grant} --days 30"));
+    assert_eq!(first["outcome"], "granted");
+    let same = desk.json(&format!("{grant} --days 20"));
+    assert_eq!(
+        (&same["id"], &same["outcome"], &same["expires_at"]),
+        (&first["id"], &json!("unchanged"), &first["expires_at"])
+    );
+    let said = desk.does(&format!("{grant} --days 60"));
+    assert!(said.contains("is lengthened"), "{said}");
+    let forever = desk.json(grant);
+    assert_eq!(
+        (&forever["id"], &forever["outcome"], &forever["expires_at"]),
+        (&first["id"], &json!("lengthened"), &Value::Null)
+    );
+    let said = desk.does(&format!("{grant} --days 60"));
+    assert!(said.contains("is there already"), "{said}");
+    assert_eq!(desk.json("licenses list").as_array().unwrap().len(), 1);
+    // Another tier, and what a subscription pays for, are licences of their own; so is one
+    // beside a licence that was put out of force.
+    let id = first["id"].as_str().unwrap();
+    desk.does(&format!("licenses suspend {id}"));
+    for further in [
+        "--tier pro",
+        "--tier alpha",
+        "--tier pro --days 9 --subscription sub_1",
+    ] {
+        let granted = desk.json(&format!("licenses grant --user alice {further}"));
+        assert_eq!(granted["outcome"], "granted", "{further}");
+    }
+    assert_eq!(desk.json("licenses list").as_array().unwrap().len(), 4);
+}
+
+#[tokio::test]
+async fn the_end_of_an_invitation_is_told_and_what_nobody_can_claim_is_listed() {
+    let desk = Desk::new();
+    let said = desk.does("licenses grant --user alice --tier pro");
+    assert!(said.contains("the first account that logs in"), "{said}");
+    let granted = desk.json("licenses grant --user alice --tier pro");
+    assert!(granted["claimable_until"].is_string(), "{granted}");
+    desk.does("licenses grant --user id:7 --tier pro");
+    assert_eq!(desk.json("licenses list --unclaimable"), json!([]));
+    desk.execute("update users set claimable_until = 5 where claimable_until is not null")
+        .await;
+    let listed = desk.json("licenses list --unclaimable");
+    assert_eq!(listed[0]["id"], granted["id"]);
+    assert_eq!(
+        (&listed[0]["unclaimable"], &listed[1]),
+        (&json!(true), &Value::Null)
+    );
+    let said = desk.does("licenses list");
+    assert!(said.contains("alice (nobody can claim it)"), "{said}");
+    let anew = desk.json("licenses grant --user alice --tier pro");
+    assert_ne!(anew["id"], granted["id"]);
+}
+
+#[tokio::test]
+async fn a_subscriptions_licence_is_shown_with_its_grace() {
+    let desk = Desk::new();
+    let id = desk.grants("--user id:7 --tier pro --days 30 --subscription sub_1");
+    desk.grants("--user id:7 --tier alpha --days 30");
+    let grace = |setting: &str| {
+        let mut list = desk.command("licenses list --json");
+        list.env("LICENSE_GRACE_DAYS", setting);
+        let output = output(list);
+        assert!(output.status.success());
+        let listed: Value = serde_json::from_slice(&output.stdout).unwrap();
+        listed[0]["grace_until"].clone()
+    };
+    assert_eq!(grace("0"), Value::Null);
+    assert!(grace("5").as_str().unwrap() > grace("3").as_str().unwrap());
+    let listed = desk.json("licenses list");
+    assert_eq!(listed[0]["grace_until"], grace("3"));
+    assert_eq!(listed[1]["grace_until"], Value::Null);
+    desk.execute("update licenses set expires_at = granted_at + 1")
+        .await;
+    let said = desk.does("licenses show id:7");
+    assert!(said.contains("active, in grace"), "{said}");
+    assert!(said.contains("with grace "), "{said}");
+    assert_eq!(desk.tier("id:7"), ("pro".into(), "active".into()));
+    let listed = desk.json("licenses list");
+    assert_eq!(
+        (&listed[0]["id"], &listed[0]["status"], &listed[1]["status"]),
+        (&json!(id), &json!("active"), &json!("expired"))
+    );
+}
+
+#[test]
+fn every_change_of_licences_organizations_and_keys_is_in_the_audit_with_who_made_it() {
+    let desk = Desk::new();
+    let by = |line: &str| format!("{line} --by ann");
+    desk.does(&by("orgs create acme --owner alice"));
+    desk.does(&by("orgs set-owner acme bob"));
+    desk.does(&by("orgs add-member acme alice"));
+    desk.does(&by("orgs remove-member acme alice"));
+    let id = desk.grants(&by("--user alice --tier pro --days 3"));
+    desk.does(&by("licenses grant --user alice --tier pro --days 4"));
+    desk.does(&by("licenses grant --user alice --tier pro --days 2"));
+    for change in ["suspend", "resume", "revoke"] {
+        desk.does(&by(&format!("licenses {change} {id}")));
+    }
+    desk.refuses(&by(&format!("licenses resume {id}")));
+    let key = desk.json(&by("keys create web --scope orders:read"));
+    desk.does(&by("keys revoke web"));
+    desk.does(&by("keys revoke web"));
+    let audited = desk.audited();
+    assert!(audited.iter().all(|(actor, ..)| actor == "operator:ann"));
+    let actions: Vec<&str> = audited
+        .iter()
+        .map(|(_, action, _)| action.as_str())
+        .collect();
+    assert_eq!(
+        actions,
+        [
+            "org.created",
+            "org.owner_set",
+            "org.member_added",
+            "org.member_removed",
+            "license.granted",
+            "license.lengthened",
+            "license.suspended",
+            "license.resumed",
+            "license.revoked",
+            "key.created",
+            "key.revoked",
+        ]
+    );
+    assert!(audited[4..9].iter().all(|(.., object)| *object == id));
+    assert!(
+        audited[9..]
+            .iter()
+            .all(|(.., object)| key["id"] == object.as_str())
+    );
+    desk.does("audit verify");
+    // Nobody's login, and no key.
+    let all = desk.json("audit list").to_string();
+    for secret in ["alice", "bob", key["key"].as_str().unwrap()] {
+        assert!(!all.contains(secret), "{secret} in {all}");
+    }
+    // Who does not say who they are is the user of the system.
+    desk.does("orgs create other");
+    let (actor, ..) = desk.audited().pop().unwrap();
+    assert!(actor.starts_with("operator"), "{actor}");
+}
+
+#[test]
+fn an_organization_gets_another_owner_where_the_limits_allow_it() {
+    let desk = Desk::new();
+    desk.does("orgs create one --owner alice");
+    desk.does("orgs create two");
+    desk.grants("--org one --tier alpha");
+    desk.grants("--org two --tier alpha");
+    let said = desk.refuses("orgs set-owner two alice");
+    assert!(said.contains("alpha covers 1"), "{said}");
+    let said = desk.does("orgs set-owner two id:7");
+    assert!(said.contains("two is #7 (7)'s"), "{said}");
+    let said = desk.refuses("orgs set-owner two id:7");
+    assert!(said.contains("nothing was changed"), "{said}");
+    let orgs = desk.json("orgs list");
+    assert_eq!(orgs[1]["owner"]["provider_id"], 7);
+    let said = desk.refuses("orgs set-owner three alice");
+    assert!(said.contains("orgs create three"), "{said}");
+}
+
+#[test]
+fn members_beyond_the_seats_are_marked() {
+    let desk = Desk::new();
+    desk.does("orgs create acme");
+    desk.grants("--org acme --tier alpha");
+    let pro = desk.grants("--org acme --tier pro");
+    for member in 1..=7 {
+        desk.does(&format!("orgs add-member acme id:{member}"));
+    }
+    let seats = || {
+        let orgs = desk.json("orgs list");
+        (orgs[0]["seats"].clone(), orgs[0]["seats_over"].clone())
+    };
+    assert_eq!(seats(), (json!(25), json!(0)));
+    desk.does(&format!("licenses suspend {pro}"));
+    assert_eq!(seats(), (json!(5), json!(2)));
+    let said = desk.does("orgs list");
+    assert!(said.contains("7/5 (2 over)"), "{said}");
+}
+
+#[test]
+fn the_tiers_are_told_with_what_they_have_and_cost() {
+    let desk = Desk::new();
+    let tiers = desk.json("licenses tiers");
+    assert_eq!(
+        tiers[2],
+        json!({
+            "tier": "pro", "rank": 3, "max_users": 25, "max_orgs": 3, "price": "$199/mo",
+            "features": ["All features", "custom templates", "integration support"],
+        })
+    );
+    let said = desk.does("licenses tiers");
+    assert!(
+        said.contains("enterprise  4     unlimited  unlimited  custom"),
+        "{said}"
+    );
 }

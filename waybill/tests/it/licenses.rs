@@ -75,13 +75,23 @@ impl Books {
         .await
     }
 
+    /// The organizations that are counted together for a person.
+    async fn owned(&self, user: UserId) -> Vec<String> {
+        let orgs = orgs::list(&self.db).await.unwrap().into_iter();
+        orgs.filter(|org| org.owner_id == Some(user))
+            .map(|org| org.name)
+            .collect()
+    }
+
     async fn members(&self, org: OrgId) -> Vec<UserId> {
         let members = self.change(async |tx| orgs::members(tx, org).await.unwrap());
         members.await.iter().map(|user| user.id).collect()
     }
 
     async fn tier(&self, user: UserId) -> Tier {
-        let candidates: Vec<Candidate> = licenses::candidates(&self.db, user).await.unwrap();
+        let candidates: Vec<Candidate> = licenses::candidates(&self.db, user, Duration::ZERO)
+            .await
+            .unwrap();
         resolve(&candidates, self.clock.now()).tier
     }
 }
@@ -175,6 +185,69 @@ async fn an_invitation_lapses_and_a_new_one_brings_back_nothing() {
     let alice = books.sees(1, "alice").await;
     assert_eq!(alice, again);
     assert_eq!(books.tier(alice).await, Tier::Alpha);
+}
+
+#[tokio::test]
+async fn who_is_granted_something_again_has_all_the_time_to_claim_it_again() {
+    let books = books().await;
+    let almost = Duration::from_hours(30 * 24 - 1);
+    let invited = books.grant_to(&login("alice"), Tier::Alpha).await;
+    books.clock.advance(almost);
+    assert_eq!(books.grant_to(&login("Alice"), Tier::Pro).await, invited);
+    books.clock.advance(almost);
+    let alice = books.sees(1, "alice").await;
+    assert_eq!(alice, invited);
+    assert_eq!(books.tier(alice).await, Tier::Pro);
+}
+
+#[tokio::test]
+async fn an_account_made_after_the_invitation_does_not_claim_it_when_it_is_renewed_either() {
+    let books = books().await;
+    books.grant_to(&login("alice"), Tier::Alpha).await;
+    books.clock.advance(Duration::from_hours(2));
+    let made_at = books.clock.now().minus(Duration::from_hours(1));
+    books.grant_to(&login("alice"), Tier::Pro).await;
+    let late = books.sees_made_at(4, "alice", Some(made_at)).await;
+    assert_eq!(books.tier(late).await, Tier::Free);
+    let unclaimable = licenses::list(&books.db).await.unwrap();
+    let now = books.clock.now();
+    assert_eq!(unclaimable.len(), 2);
+    assert!(
+        unclaimable
+            .iter()
+            .all(|license| license.is_unclaimable(now))
+    );
+}
+
+#[tokio::test]
+async fn the_organizations_of_an_invitation_that_lapsed_go_to_the_next_one_by_its_login() {
+    let books = books().await;
+    let lapsed = books.grant_to(&login("alice"), Tier::Free).await;
+    books.org("One", Some(lapsed), &[lapsed]).await;
+    books.clock.advance(CLAIM_PERIOD);
+    let again = books.grant_to(&login("alice"), Tier::Free).await;
+    assert_ne!(lapsed, again);
+    assert_eq!(books.owned(again).await, ["One"]);
+    assert!(books.owned(lapsed).await.is_empty());
+    let alice = books.sees(1, "alice").await;
+    assert_eq!(books.owned(alice).await, ["One"]);
+}
+
+#[tokio::test]
+async fn the_organizations_of_an_invitation_go_to_who_came_too_late_and_to_nobody_else() {
+    let books = books().await;
+    let lapsed = books.grant_to(&login("alice"), Tier::Pro).await;
+    let stranger = books.grant_to(&login("bob"), Tier::Pro).await;
+    books.org("Hers", Some(lapsed), &[]).await;
+    books.org("His", Some(stranger), &[]).await;
+    books.clock.advance(CLAIM_PERIOD);
+    let alice = books.sees(1, "alice").await;
+    assert_eq!(books.owned(alice).await, ["Hers"]);
+    assert_eq!(books.tier(alice).await, Tier::Free, "licences lapse");
+    let made_at = Some(books.clock.now());
+    let bob = books.sees_made_at(2, "bob", made_at).await;
+    assert!(books.owned(bob).await.is_empty());
+    assert_eq!(books.owned(stranger).await, ["His"]);
 }
 
 #[tokio::test]
@@ -331,7 +404,9 @@ async fn members_have_their_organizations_licence_until_they_leave() {
             org
         })
         .await;
-    let candidates = licenses::candidates(&books.db, user).await.unwrap();
+    let candidates = licenses::candidates(&books.db, user, Duration::ZERO)
+        .await
+        .unwrap();
     assert_eq!(resolve(&candidates, now).org_name.as_deref(), Some("Acme"));
     books
         .change(async |tx| assert!(orgs::remove_member(tx, org, user).await.unwrap()))

@@ -55,6 +55,7 @@ mod retries;
 mod sandbox;
 mod shop_redaction;
 mod standard_clients;
+mod tiers;
 mod traces;
 mod validation;
 mod webhooks;

@@ -554,6 +554,51 @@ async fn the_storefronts_own_order_takes_the_place_of_one_that_a_session_made() 
     sandbox.stop().await;
 }
 
+/// An invoice as the provider writes it.
+fn written(name: &str) -> Value {
+    let folder = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../common/tests/fixtures/payment"
+    );
+    let path = format!("{folder}/invoice.payment_succeeded.{name}.json");
+    let body = std::fs::read_to_string(path).expect("a fixture");
+    let mut event: Value = serde_json::from_str(&body).expect("JSON");
+    event["data"]["object"].take()
+}
+
+#[tokio::test]
+async fn a_period_that_cost_nothing_extends_a_licence_and_a_trial_does_not() {
+    for (version, start) in [
+        ("2020-08-27", 1_735_732_800_i64),
+        ("2026-10-28.endive", 1_793_448_000),
+    ] {
+        let at = |days: i64| Timestamp::from_unix_seconds(start + days * 86_400);
+        for (variant, days) in [
+            ("all_discounted", 30),
+            ("credited", 30),
+            ("several_lines", 30),
+            ("trial", 1),
+            ("prorated", 1),
+        ] {
+            let service = service().manual_clock().start().await;
+            grant(&service, "ada", "sub_Example01", at(1)).await;
+            let invoice = written(&format!("{variant}.{version}"));
+            deliver(&service, &event(&service, INVOICE_PAID, 1, &invoice)).await;
+            let license = licenses::list(service.db()).await.unwrap().remove(0);
+            assert_eq!(license.expires_at, Some(at(days)), "{variant} {version}");
+            let told = events(service.db(), "sub_Example01").await;
+            let told: Vec<_> = told
+                .iter()
+                .map(|(kind, body)| (kind.as_str(), &body["period_end"], &body["grace_until"]))
+                .collect();
+            let (end, grace) = (json!(at(30)), json!(at(33)));
+            let extended = [("subscription.extended", &end, &grace)];
+            assert_eq!(told, &extended[usize::from(days == 1)..], "{variant}");
+            service.stop().await;
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_subscription_and_its_licence_are_extended_and_never_shortened() {
     let service = service().manual_clock().start().await;

@@ -45,6 +45,7 @@ pub async fn take(
         }
         let was = before.as_ref().map(|entry| &entry.record);
         if let Some(end) = subscription::extended(was, &entry.record) {
+            let end = Timestamp::from_unix_seconds(end);
             let text = |part: &Option<common::payment::record::Part<String>>| {
                 part.as_ref().map(|part| part.value.clone())
             };
@@ -52,10 +53,11 @@ pub async fn take(
                 "subscription_id": id,
                 "customer_id": text(&entry.record.customer),
                 "pact_id": text(&entry.record.pact_id),
-                "period_end": Timestamp::from_unix_seconds(end),
+                "period_end": end,
+                "grace_until": end.plus(effects.context.config.license_grace),
             });
             effects.event_of(&id, &mut last_event, "subscription.extended", body);
-            licenses::extend(tx, &id, Timestamp::from_unix_seconds(end), now).await?;
+            licenses::extend(tx, &id, end, now).await?;
         }
         if before.is_some() {
             entry.events_at = last_event;
