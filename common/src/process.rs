@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::bus::Bus;
 use crate::clock::Clock;
@@ -91,6 +91,24 @@ pub async fn open_database(url: &str, connections: u32) -> Result<Db> {
         .await
         .context("the database cannot be brought to this version's schema")?;
     Ok(db)
+}
+
+/// Opens a database that has this version's schema already. It applies nothing: an operator who
+/// looks at something must not migrate the database under services of an older version.
+pub async fn open_migrated(url: &str, connections: u32) -> Result<Db> {
+    let db = Db::open(url, connections)
+        .await
+        .context("DATABASE_URL: cannot open the database")?;
+    let compared = migrations::compare(&db)
+        .await
+        .context("DATABASE_URL: cannot read the database's migrations")?;
+    match compared.lacks() {
+        None => Ok(db),
+        Some(lacks) => {
+            db.close().await;
+            bail!("{lacks}");
+        }
+    }
 }
 
 /// Runs the `main` of a process and turns its end into an exit code.

@@ -1,4 +1,5 @@
-//! The schema, built into the binary and applied on start, by one process at a time.
+//! The schema, built into the binary and applied by services when they start, and by `waybill
+//! migrate`; by one process at a time. Other tools only compare.
 //!
 //! A migration is portable SQL and is never changed once it has landed: its checksum is
 //! kept in the database and compared.
@@ -132,6 +133,40 @@ pub struct Compared {
     pub newer: Vec<i64>,
     /// Ours that it has otherwise.
     pub changed: Vec<i64>,
+}
+
+impl Compared {
+    /// Why this version cannot work with it, and what to do. A newer version's migrations leave
+    /// this one working.
+    pub fn lacks(&self) -> Option<String> {
+        let list = |versions: &[i64]| {
+            let versions: Vec<String> = versions.iter().map(ToString::to_string).collect();
+            versions.join(", ")
+        };
+        if !self.changed.is_empty() {
+            return Some(format!(
+                "the database has migrations {} otherwise than this version; use the version of \
+                 waybill that made it, or another DATABASE_URL",
+                list(&self.changed)
+            ));
+        }
+        if self.missing.is_empty() {
+            return None;
+        }
+        if self.applied == 0 {
+            return Some(
+                "the database is empty; start `waybill`, or run `waybill migrate` first, or check \
+                 DATABASE_URL"
+                    .to_owned(),
+            );
+        }
+        Some(format!(
+            "the database lacks migrations {} of this version; a service of this version applies \
+             them when it starts, and so does `waybill migrate`. While services of the version \
+             before run, use its waybill",
+            list(&self.missing)
+        ))
+    }
 }
 
 /// Compares, and writes nothing. A database without our table of them has none.

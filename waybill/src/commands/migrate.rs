@@ -1,15 +1,15 @@
-//! `waybill migrate`: applies missing migrations. Every process does so when it starts; this
-//! is for those who want it done before.
+//! `waybill migrate`: applies missing migrations. Every service does so when it starts; this is
+//! for those who want it done before. No other tool does.
 
 use anyhow::Result;
-use common::config::Settings;
+use common::config::{Config, Settings};
+use common::process;
 use common::store::migrations;
 
-use crate::commands::database;
 use crate::table::{self, Table};
 
 pub async fn run(settings: &Settings) -> Result<()> {
-    let db = database(settings).await?;
+    let db = process::open_database(&Config::database_url(settings)?, 2).await?;
     let mut rows = Table::new(["VERSION", "NAME", "STATE"]);
     for migration in migrations::list(&db).await? {
         let state = if migration.applied {

@@ -27,17 +27,27 @@ pub mod trigger;
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use common::config::{Config, Settings};
 use common::process::{self, Misuse};
 use common::provider::is_loopback;
 use common::sql::Db;
 use reqwest::Client;
 
-/// The database of a tool: only `DATABASE_URL` must be right.
+/// The database of a tool: only `DATABASE_URL` must be right. It is used as it is: neither is it
+/// made nor migrated by one who only came to look.
 async fn database(settings: &Settings) -> Result<Db> {
     let url = Config::database_url(settings)?;
-    process::open_database(&url, 2).await
+    if let Some(file) = doctor::sqlite_file(&url)
+        && !file.exists()
+    {
+        bail!(
+            "there is no database {} yet; start `waybill`, or run `waybill migrate` first, or \
+             check DATABASE_URL and the folder you are in",
+            file.display()
+        );
+    }
+    process::open_migrated(&url, 2).await
 }
 
 /// A client of the service at this address.

@@ -462,3 +462,35 @@ fn the_tiers_are_told_with_what_they_have_and_cost() {
         "{said}"
     );
 }
+
+#[tokio::test]
+async fn a_tool_neither_makes_nor_migrates_a_database() {
+    let folder = tempfile::tempdir().unwrap();
+    let desk = Desk { folder };
+    for tool in [
+        "licenses list",
+        "keys create web",
+        "jobs list",
+        "audit verify",
+    ] {
+        let said = desk.refuses(tool);
+        assert!(said.contains("waybill migrate"), "{tool}: {said}");
+    }
+    assert_eq!(desk.folder.path().read_dir().unwrap().count(), 0);
+    desk.does("migrate");
+    desk.does("licenses list");
+    // As it was before this version's last migration.
+    desk.execute("delete from _sqlx_migrations where version = 8")
+        .await;
+    for tool in ["licenses list", "dead summary"] {
+        let said = desk.refuses(tool);
+        assert!(said.contains("lacks migrations 8"), "{tool}: {said}");
+    }
+    desk.execute(
+        "insert into _sqlx_migrations (version, description, success, checksum, execution_time)
+                  values (8, 'operations', true, x'00', 0)",
+    )
+    .await;
+    let said = desk.refuses("licenses list");
+    assert!(said.contains("otherwise than this version"), "{said}");
+}

@@ -101,7 +101,7 @@ fn schema(compared: &Compared) -> Finding {
         return Finding::warning(
             "schema",
             format!("migrations {} are missing", list(&compared.missing)),
-            "`waybill migrate` applies them, and so does every process when it starts.",
+            "`waybill migrate` applies them, and so does every service when it starts.",
         );
     }
     if !compared.newer.is_empty() {

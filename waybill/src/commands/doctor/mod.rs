@@ -11,6 +11,8 @@ mod secrets;
 mod service;
 mod stores;
 
+pub use database::sqlite_file;
+
 use std::time::Duration;
 
 use anyhow::{Result, bail};
