@@ -3,6 +3,8 @@
 //! Everything that depends on time takes a [`Clock`], so that a test can set it
 //! and move it; nothing else in the workspace may call `SystemTime::now`.
 
+mod iso8601;
+
 use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -52,6 +54,29 @@ impl Timestamp {
         Timestamp(self.0.saturating_sub(millis))
     }
 
+    /// What lasts until the instant of this text; until a day: to the end of it, in UTC.
+    pub fn end_of(text: &str) -> Result<Self, NotATime> {
+        let written = iso8601::read(text).ok_or(NotATime)?;
+        let whole = if written.is_day { iso8601::DAY } else { 0 };
+        Ok(Timestamp(written.millis + whole))
+    }
+
+    /// In a sentence for people, `15 January 2027, 08:00 UTC`. Where the reader is nobody knows,
+    /// so the zone is named.
+    pub fn in_words(self) -> String {
+        match OffsetDateTime::from_unix_timestamp(self.unix_seconds()) {
+            Ok(at) => format!(
+                "{} {} {}, {:02}:{:02} UTC",
+                at.day(),
+                at.month(),
+                at.year(),
+                at.hour(),
+                at.minute()
+            ),
+            Err(_) => self.to_string(),
+        }
+    }
+
     /// How long after `earlier` this is; zero when it is not after it.
     pub fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
@@ -76,16 +101,14 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// An instant in RFC 3339, `2027-01-31T12:00:00Z`, or a day in UTC, `2027-01-31`: its begin.
+/// An instant in any form of ISO 8601, `2027-01-31T12:00:00Z`, or a day in UTC, `2027-01-31`: its
+/// begin. Without an offset a time is in UTC.
 impl FromStr for Timestamp {
     type Err = NotATime;
 
     fn from_str(text: &str) -> Result<Self, NotATime> {
-        let instant = OffsetDateTime::parse(text, &Rfc3339)
-            .or_else(|_| OffsetDateTime::parse(&format!("{text}T00:00:00Z"), &Rfc3339))
-            .map_err(|_| NotATime)?;
-        let millis = instant.unix_timestamp_nanos() / 1_000_000;
-        i64::try_from(millis).map(Timestamp).map_err(|_| NotATime)
+        let written = iso8601::read(text).ok_or(NotATime)?;
+        Ok(Timestamp(written.millis))
     }
 }
 

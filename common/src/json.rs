@@ -13,9 +13,8 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
+use crate::clock::Timestamp;
 use crate::money::{self, AmountError};
 
 /// Longer than any amount of money; an amount above it is an attack.
@@ -56,7 +55,7 @@ pub enum Problem {
     NotAnAmount(#[from] AmountError),
     #[error("is not a currency code")]
     NotACurrency,
-    #[error("is not an RFC 3339 time")]
+    #[error("is not an ISO 8601 time")]
     NotATime,
     #[error("occurs twice")]
     Repeated,
@@ -169,13 +168,13 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// An RFC 3339 time as Unix milliseconds; finer fractions are cut off.
+    /// A time in any form of ISO 8601, in UTC where it names no offset, as Unix milliseconds;
+    /// finer fractions are cut off.
     pub fn instant(self) -> Result<Option<i64>, Problem> {
         let Some(text) = self.string()? else {
             return Ok(None);
         };
-        let instant = OffsetDateTime::parse(&text, &Rfc3339).map_err(|_| Problem::NotATime)?;
-        let millis = instant.unix_timestamp() * 1000 + i64::from(instant.millisecond());
+        let Timestamp(millis) = text.parse().map_err(|_| Problem::NotATime)?;
         Ok(Some(millis))
     }
 

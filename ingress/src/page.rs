@@ -420,37 +420,11 @@ fn updated(at: Option<Timestamp>) -> String {
     let Some(at) = at else {
         return String::new();
     };
-    let at = at.to_string();
-    let shown = moment(&at).unwrap_or_else(|| at.clone());
     format!(
         r#"<footer>Updated <time datetime="{}">{}</time></footer>"#,
-        Text(&at),
-        Text(&shown)
+        Text(&at.to_string()),
+        Text(&at.in_words())
     )
-}
-
-/// `2027-01-15T08:00:00.000Z` as `15 January 2027, 08:00 UTC`.
-fn moment(rfc3339: &str) -> Option<String> {
-    const MONTHS: [&str; 12] = [
-        "January",
-        "February",
-        "March",
-        "April",
-        "May",
-        "June",
-        "July",
-        "August",
-        "September",
-        "October",
-        "November",
-        "December",
-    ];
-    let (date, time) = rfc3339.split_once('T')?;
-    let mut date = date.split('-');
-    let (year, month, day) = (date.next()?, date.next()?, date.next()?);
-    let month = MONTHS.get(month.parse::<usize>().ok()?.checked_sub(1)?)?;
-    let day = day.trim_start_matches('0');
-    Some(format!("{day} {month} {year}, {} UTC", time.get(..5)?))
 }
 
 /// Any text, made fit for HTML's text and quoted attributes. Control characters are left

@@ -163,13 +163,8 @@ impl Letter {
     pub fn mail(&self, config: &Config) -> Mail {
         let order = self.order.as_ref();
         let name = order.map(|it| it.name.clone().unwrap_or_else(|| it.key.1.to_string()));
-        let retry = self.next_retry_at.map(|at| {
-            let at = at.to_string();
-            format!(
-                "We will try again on {}.",
-                at.split('T').next().unwrap_or(&at)
-            )
-        });
+        let retry = self.next_retry_at;
+        let retry = retry.map(|at| format!("We will try again on {}.", at.in_words()));
         let page = order.filter(|_| config.public_pages);
         let amount = self.amount.to_string();
         let page = page.and_then(|order| {

@@ -548,10 +548,10 @@ fn a_wrong_value_where_it_matters_is_refused_by_name() {
         /total_price = true                 -> total_price has the wrong type or shape
         /currency = "US"                    -> currency is not a currency code
         /currency = 840                     -> currency has the wrong type or shape
-        /updated_at = "yesterday"           -> updated_at is not an RFC 3339 time
-        /updated_at = "2023-03-24 18:08"    -> updated_at is not an RFC 3339 time
+        /updated_at = "yesterday"           -> updated_at is not an ISO 8601 time
+        /updated_at = "2023-03-24 18"       -> updated_at is not an ISO 8601 time
         /updated_at = 1679695698            -> updated_at has the wrong type or shape
-        /cancelled_at = "2023-13-01T00:00Z" -> cancelled_at is not an RFC 3339 time
+        /cancelled_at = "2023-13-01T00:00Z" -> cancelled_at is not an ISO 8601 time
         /customer/id = "x"                  -> customer.id is not an integer
         /customer/id = 9223372036854775808  -> customer.id is out of range
         /line_items = {}                    -> line_items has the wrong type or shape
@@ -578,6 +578,77 @@ fn a_wrong_value_where_it_matters_is_refused_by_name() {
         let value = serde_json::from_str(value).expect("a value");
         let body = changed(CANCELLED, &[(pointer, value)]);
         assert_eq!(refused(body).to_string(), error, "{change}");
+    }
+}
+
+#[test]
+fn every_form_of_iso_8601_in_which_providers_write_times_is_read() {
+    let updated_at = |text: &str| {
+        let order = Order::read(&changed(FULL, &[("/updated_at", json!(text))]));
+        order.map(|order| order.updated_at.expect("a time"))
+    };
+    let noon = 1_679_659_200_000;
+    let cases = "
+        2023-03-24T12:00:00Z                  0
+        2023-03-24T12:00:00z                  0
+        2023-03-24t12:00:00Z                  0
+        2023-03-24 12:00:00Z                  0
+        2023-03-24 12:00:00 +0000             0
+        2023-03-24T12:00:00                   0
+        2023-03-24 12:00:00                   0
+        2023-03-24T12:00                      0
+        2023-03-24T12:00Z                     0
+        2023-03-24T12:00:00+00:00             0
+        2023-03-24T12:00:00-00:00             0
+        2023-03-24T12:00:00+0000              0
+        2023-03-24T12:00:00+00                0
+        2023-03-24T08:00:00-04:00             0
+        2023-03-24T08:00:00-0400              0
+        2023-03-24T08:00:00-04                0
+        2023-03-24T17:30:00+0530              0
+        20230324T120000Z                      0
+        20230324T1200                         0
+        2023-03-24T12:00:00.1                 100
+        2023-03-24T12:00:00,25Z               250
+        2023-03-24T12:00:00.123456Z           123
+        2023-03-24T12:00:00.9999999999999999  999
+        2023-03-24                            -43200000
+        20230324                              -43200000
+        2023-03-24T24:00:00Z                  43200000
+        2023-03-24T12:00:60Z                  59999
+        2023-03-23T23:59:59.5-12:00           -500";
+    for case in cases.trim().lines() {
+        let (text, millis) = case.trim().rsplit_once(' ').expect("a time and its place");
+        let millis: i64 = millis.parse().expect("milliseconds");
+        assert_eq!(updated_at(text.trim()), Ok(noon + millis), "{text}");
+    }
+    for none in [
+        "24.03.2023",
+        "03/24/2023",
+        "2023-02-29",
+        "2023-3-24",
+        "2023-03-24T",
+        "2023-03-24T12",
+        "2023-03-24T25:00:00Z",
+        "2023-03-24T24:00:01Z",
+        "2023-03-24T12:60:00Z",
+        "2023-03-24T12:00:61Z",
+        "2023-03-24T12:00:00.",
+        "2023-03-24T12:00:00.Z",
+        "2023-03-24T12:00:00+",
+        "2023-03-24T12:00:00+5",
+        "2023-03-24T12:00:00+05:",
+        "2023-03-24T12:00:00+99:00",
+        "2023-03-24T12:00:00 CET",
+        "2023-03-24T12:00:00ZZ",
+        "2023-0324",
+        "2023-03-24\u{a0}12:00:00",
+        "２０２３-03-24",
+        "1679659200",
+        " ",
+    ] {
+        let error = updated_at(none).expect_err(none);
+        assert_eq!(error.to_string(), "updated_at is not an ISO 8601 time");
     }
 }
 

@@ -1,7 +1,7 @@
 //! `waybill jobs`: deliveries and other work, with their states, and finished deliveries again.
 
 use anyhow::{Result, bail};
-use common::clock::{Clock, Timestamp};
+use common::clock::{Clock, NotATime, Timestamp};
 use common::config::Settings;
 use common::job::{JobId, Queue, State};
 use common::sql::Db;
@@ -74,11 +74,12 @@ pub struct Replay {
     /// Only those of a shop domain
     #[arg(long)]
     shop: Option<String>,
-    /// Only those that arrived then or later: an age like 2h, or a time like 2027-01-31T12:00:00Z
-    #[arg(long, value_name = "AGE|TIME", value_parser = moment)]
+    /// Only those that arrived then or later: an age like 2h, a time like 2027-01-31T12:00:00Z, or
+    /// a day, from its begin in UTC
+    #[arg(long, value_name = "AGE|TIME", value_parser = since)]
     since: Option<Moment>,
-    /// Only those that arrived before then
-    #[arg(long, value_name = "AGE|TIME", value_parser = moment)]
+    /// Only those that arrived before then; of a day, to the end of it in UTC
+    #[arg(long, value_name = "AGE|TIME", value_parser = until)]
     until: Option<Moment>,
     /// All whose bodies are kept
     #[arg(long)]
@@ -102,8 +103,16 @@ impl Moment {
     }
 }
 
-fn moment(text: &str) -> Result<Moment, String> {
-    if let Ok(at) = text.parse() {
+fn since(text: &str) -> Result<Moment, String> {
+    moment(text, text.parse())
+}
+
+fn until(text: &str) -> Result<Moment, String> {
+    moment(text, Timestamp::end_of(text))
+}
+
+fn moment(text: &str, at: Result<Timestamp, NotATime>) -> Result<Moment, String> {
+    if let Ok(at) = at {
         return Ok(Moment::At(at));
     }
     let ago = age::parse(text).map(Moment::Ago);

@@ -90,8 +90,8 @@ pub struct GrantArguments {
     /// End it after so many days. Without --days and --until it never ends
     #[arg(long, conflicts_with = "until", value_parser = clap::value_parser!(u32).range(1..=36_500))]
     days: Option<u32>,
-    /// End it then: a day, or a time like 2027-01-31T12:00:00Z
-    #[arg(long, value_name = "TIME")]
+    /// End it then: a day, to the end of it in UTC, or a time like 2027-01-31T12:00:00+01:00
+    #[arg(long, value_name = "DAY|TIME", value_parser = Timestamp::end_of)]
     until: Option<Timestamp>,
     /// The payment provider's subscription whose paid invoices extend it
     #[arg(long, value_name = "ID")]

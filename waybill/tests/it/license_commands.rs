@@ -128,6 +128,23 @@ fn show_tells_which_licence_decides_and_why() {
 }
 
 #[test]
+fn a_licence_until_a_day_lasts_to_the_end_of_that_day() {
+    let desk = Desk::new();
+    for (until, end) in [
+        ("2099-01-31", "2099-02-01T00:00:00.000Z"),
+        ("2099-01-31T12:00:00Z", "2099-01-31T12:00:00.000Z"),
+        ("2099-01-31T12:00:00+02:00", "2099-01-31T10:00:00.000Z"),
+        ("2099-01-31T12:00", "2099-01-31T12:00:00.000Z"),
+    ] {
+        let line = format!("licenses grant --user alice --tier pro --until {until}");
+        let granted = desk.json(&line);
+        assert_eq!(granted["expires_at"], end, "{until}");
+    }
+    let said = desk.refuses("licenses grant --user alice --tier pro --until soon");
+    assert!(said.contains("a day like 2027-01-31"), "{said}");
+}
+
+#[test]
 fn a_licence_out_of_force_adds_no_seats_to_one_that_is_active() {
     let desk = Desk::new();
     desk.does("orgs create acme");

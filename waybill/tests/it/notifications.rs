@@ -89,6 +89,26 @@ async fn without_a_mail_server_it_is_kept() {
 }
 
 #[tokio::test]
+async fn the_mail_says_at_which_hour_of_which_zone_it_is_tried_again() {
+    let service = service().manual_clock().start().await;
+    let first = failed("pi_1", 1, None, Some("canary@example.com"));
+    deliver(&service, &event(&service, FAILED, 1, &first)).await;
+    // 2027-01-16T02:05:00Z, which is still the day before for a reader in New York.
+    service
+        .execute(
+            "insert into payment_retries (payment_id, number, job_id, state, due_at, updated_at)
+             select payment_id, 1, id, 'scheduled', 1800065100000, 1 from notifications",
+        )
+        .await;
+    let id = all(&service).await[0].id;
+    let letter = notifications::letter(service.db(), id).await.unwrap();
+    let mail = letter.unwrap().mail(&service.parts.config);
+    let told = "We will try again on 16 January 2027, 02:05 UTC.";
+    assert!(mail.body.contains(told), "{}", mail.body);
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn the_address_is_the_receipts_or_the_orders_or_nobodys() {
     let server = SmtpServer::start().await;
     let service = with_mail(service().manual_clock(), &server).start().await;

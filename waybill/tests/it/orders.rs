@@ -309,6 +309,34 @@ async fn two_shops_with_one_order_id_never_mix() {
 }
 
 #[tokio::test]
+async fn an_order_whose_times_have_another_form_of_iso_8601_is_stored() {
+    let service = service().start().await;
+    for (id, updated_at) in [
+        (1, "2027-01-01T00:00:00"),
+        (2, "2027-01-01T00:00:00+0000"),
+        (3, "2027-01-01 00:00:00.000001"),
+        (4, "2026-12-31T19:00:00-05"),
+        (5, "2027-01-01"),
+    ] {
+        let body = json!({"id": id, "updated_at": updated_at});
+        deliver(&service, &storefront("orders/create", body.to_string())).await;
+    }
+    assert_eq!(service.jobs(State::Dead).await, 0);
+    let stored = "select count(*) as n from orders where version_at = 1798761600000";
+    assert_eq!(
+        service.count(stored).await,
+        5,
+        "each is the year's first instant in UTC"
+    );
+    let none = json!({"id": 6, "updated_at": "soon"});
+    deliver(&service, &storefront("orders/create", none.to_string())).await;
+    let told = "select count(*) as n from jobs
+                where state = 'dead' and last_error like '%updated_at is not an ISO 8601 time%'";
+    assert_eq!(service.count(told).await, 1);
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn where_shops_are_listed_no_other_shops_delivery_is_taken() {
     let service = service()
         .setting("STOREFRONT_SHOPS", "Shop.example")

@@ -64,9 +64,13 @@ async fn what_was_lost_is_made_anew_of_the_deliveries_that_filters_name() {
     for sql in lost {
         service.execute(sql).await;
     }
+    let today = service.clock().now().to_string();
+    let today = today.split('T').next().unwrap().to_owned();
     for (filters, matched) in [
         (&["--until", "1h"][..], 0),
         (&["--since", "2100-01-01"], 0),
+        (&["--until", "2020-01-31"], 0),
+        (&["--since", &today, "--until", &today], 2),
         (&["--kind", "payment_*"], 0),
         (&["--shop", "Other.example", "--since", "1h"], 1),
     ] {
