@@ -123,7 +123,7 @@ impl Code {
                 id: "COMMERCE_001",
                 message: "Invalid payment amount",
                 resolution: "send a positive amount: in a checkout an integer in cents, in a QR \
-                    code with two decimals at most",
+                    code a number, or a text with two decimals at most",
                 statuses: &[400, 422],
                 told: "an amount of a checkout or of a payment's QR code is zero, negative, not a \
                     number or too large",

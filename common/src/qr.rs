@@ -94,7 +94,7 @@ pub enum QrError {
     AmountNotPositive,
     #[error("amount must be a plain decimal number such as 19.90")]
     AmountNotPlain,
-    #[error("amount must have at most two decimals")]
+    #[error("amount as text must have at most two decimals")]
     AmountDecimals,
     #[error("amount is too large")]
     AmountTooLarge,
@@ -247,8 +247,8 @@ impl QrConfig {
     }
 }
 
-/// Reads a JSON number or decimal string as hundredths, without rounding:
-/// `20`, `19.9` and `19.900` are amounts, `19.905` and `2e1` are refused.
+/// Reads a decimal text as hundredths, without rounding: `20`, `19.9` and `19.900` are amounts,
+/// `19.905` and `2e1` are refused.
 pub fn parse_amount(text: &str) -> Result<i64, QrError> {
     let (sign, number) = match text.strip_prefix('-') {
         Some(number) => (-1, number),
@@ -267,6 +267,55 @@ pub fn parse_amount(text: &str) -> Result<i64, QrError> {
         .parse()
         .map_err(|_| QrError::AmountTooLarge)?;
     Ok(sign * hundredths)
+}
+
+/// Reads a JSON number as hundredths, digit by digit: `1e2` is 100.00. Numbers come out of
+/// floats, so one with more decimals is rounded, half away from zero: `0.30000000000000004` is
+/// 0.30, `19.999` is 20.00.
+pub fn round_amount(number: &str) -> Result<i64, QrError> {
+    /// More digits than there are in any amount of hundredths.
+    const TOO_MANY: i64 = 20;
+
+    let (sign, number) = match number.strip_prefix('-') {
+        Some(number) => (-1, number),
+        None => (1, number),
+    };
+    let (digits, power) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
+    let (units, decimals) = digits.split_once('.').unwrap_or((digits, ""));
+    let digits = format!("{units}{decimals}");
+    if !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return Err(QrError::AmountNotPlain);
+    }
+    let significant = digits.trim_start_matches('0');
+    if significant.is_empty() {
+        return Ok(0);
+    }
+    // How many of the significant digits are left of the point, once it stands after hundredths.
+    let length = |text: &str| i64::try_from(text.len()).unwrap_or(i64::MAX);
+    let zeros = length(&digits) - length(significant);
+    let left = (length(units) - zeros).saturating_add(exponent(power));
+    let left = left.saturating_add(2);
+    let kept = match left {
+        ..0 => return Ok(0),
+        TOO_MANY.. => return Err(QrError::AmountTooLarge),
+        kept => usize::try_from(kept).map_err(|_| QrError::AmountTooLarge)?,
+    };
+    let (whole, rest) = significant.split_at(kept.min(significant.len()));
+    let whole: i64 = format!("0{whole:0<kept$}")
+        .parse()
+        .map_err(|_| QrError::AmountTooLarge)?;
+    let is_half = rest.starts_with(|digit: char| digit >= '5');
+    let hundredths = whole.checked_add(i64::from(is_half));
+    Ok(sign * hundredths.ok_or(QrError::AmountTooLarge)?)
+}
+
+/// The exponent of a JSON number; what is beyond all amounts is as far as any.
+fn exponent(power: &str) -> i64 {
+    const FAR: i64 = i64::MAX / 2;
+    let far = if power.starts_with('-') { -FAR } else { FAR };
+    power
+        .parse()
+        .map_or(far, |power: i64| power.clamp(-FAR, FAR))
 }
 
 /// An id as one segment of a path: without line breaks, and with everything

@@ -4,7 +4,9 @@
 use std::process::Command;
 
 use base64::prelude::{BASE64_STANDARD, Engine};
-use common::qr::{Format, Level, QrConfig, QrConfigError, QrError, Symbol, parse_amount};
+use common::qr::{
+    Format, Level, QrConfig, QrConfigError, QrError, Symbol, parse_amount, round_amount,
+};
 use proptest::prelude::*;
 
 const LEVELS: [Level; 4] = [Level::L, Level::M, Level::Q, Level::H];
@@ -473,6 +475,31 @@ proptest! {
         let url = shop(Level::L).payment("1", hundredths, "USD").unwrap().url;
         let amount = url.split(['=', '&']).nth(1).unwrap();
         prop_assert_eq!(parse_amount(amount), Ok(hundredths));
+    }
+
+    #[test]
+    fn a_number_is_rounded_to_the_nearest_hundredth_however_it_is_written(
+        digits in "[0-9]{1,15}", point in 0_usize..16, power in -20_i64..10
+    ) {
+        let point = point.min(digits.len());
+        let (units, decimals) = digits.split_at(point);
+        let units = if units.is_empty() { "0" } else { units };
+        let number = match decimals {
+            "" => format!("{units}e{power}"),
+            decimals => format!("{units}.{decimals}E{power}"),
+        };
+        // The same as a fraction of whole numbers.
+        let scale = power - i64::try_from(decimals.len()).unwrap() + 2;
+        let whole: i128 = format!("{units}{decimals}").parse().unwrap();
+        let nearest = match u32::try_from(scale) {
+            Ok(scale) => whole.checked_mul(10_i128.pow(scale)),
+            Err(_) => {
+                let part = 10_i128.pow(u32::try_from(-scale).unwrap());
+                Some((whole + part / 2) / part)
+            }
+        };
+        let nearest = nearest.and_then(|it| i64::try_from(it).ok());
+        prop_assert_eq!(round_amount(&number).ok(), nearest, "{}", number);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use common::provider::payment::CURRENCIES;
-use common::qr::{Format, QrConfig, QrError, QrResult, Symbol, parse_amount};
+use common::qr::{Format, QrConfig, QrError, QrResult, Symbol, parse_amount, round_amount};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -34,7 +34,8 @@ pub struct QrRequest {
     pub tracking_number: Option<String>,
     /// Of `custom`.
     pub data: Option<String>,
-    /// Of `payment`: a number, or a decimal as text.
+    /// Of `payment`: a number, which is rounded to two decimals, or a decimal as text, which is
+    /// taken exactly.
     pub amount: Option<Box<RawValue>>,
     /// Of `payment`.
     pub currency: Option<String>,
@@ -123,6 +124,9 @@ impl QrRequest {
     /// Hundredths.
     fn amount(&self) -> Result<i64, QrError> {
         let raw = self.amount.as_ref().map_or("", |raw| raw.get());
+        if raw.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
+            return round_amount(raw);
+        }
         let text: Result<String, _> = serde_json::from_str(raw);
         parse_amount(text.as_deref().unwrap_or(raw))
     }

@@ -144,9 +144,9 @@ async fn what_makes_no_code_is_told_in_the_words_and_codes_of_the_spec() {
         (pay(json!(-5), "USD"), "COMMERCE_001", positive),
         (pay(json!("0.00"), "USD"), "COMMERCE_001", positive),
         (
-            pay(json!(1.999), "USD"),
+            pay(json!(1e17), "USD"),
             "COMMERCE_001",
-            "amount must have at most two decimals",
+            "amount is too large",
         ),
         (
             pay(Value::Null, "USD"),
@@ -205,6 +205,13 @@ async fn what_makes_no_code_is_told_in_the_words_and_codes_of_the_spec() {
         ),
         (
             json!({"kind": "custom", "data": "x", "box_size": 101}),
+        (pay(json!(0.004), "USD"), "COMMERCE_001", positive),
+        (pay(json!(-0.001), "USD"), "COMMERCE_001", positive),
+        (
+            pay(json!("1.999"), "USD"),
+            "COMMERCE_001",
+            "amount as text must have at most two decimals",
+        ),
             "COMMERCE_008",
             "box_size must be 1 to 100 pixels, not 101",
         ),
