@@ -50,7 +50,6 @@ pub enum Error {
     ApiKey,
     /// The API key may not make this kind of calls.
     MissingScope(Scope),
-    OrderId,
     ShopQuery,
     OrderNotFound,
     OrderAmbiguous,
@@ -213,11 +212,6 @@ impl Error {
             ),
             Error::ApiKey => (S::UNAUTHORIZED, Some(Code::NoToken), "Invalid API key"),
             Error::MissingScope(scope) => (S::FORBIDDEN, None, missing(scope)),
-            Error::OrderId => (
-                S::UNPROCESSABLE_ENTITY,
-                None,
-                "The order id is a positive integer",
-            ),
             Error::ShopQuery => (
                 S::UNPROCESSABLE_ENTITY,
                 None,
@@ -466,7 +460,6 @@ impl Error {
             Error::ApiKey | Error::MissingScope(_) | Error::CheckoutShop => "api_key",
             Error::Checkout(_)
             | Error::IdempotencyKeyReused
-            | Error::OrderId
             | Error::ShopQuery
             | Error::OrderAmbiguous
             | Error::DeviceCodeParameter

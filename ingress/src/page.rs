@@ -178,7 +178,7 @@ pub fn refusal(error: Error) -> String {
             "No parcel with this tracking number is known here. It may not have been handed \
              over yet, or not be on its way any more.",
         ),
-        Error::OrderId | Error::ShopQuery => (
+        Error::ShopQuery => (
             "This link is not complete",
             "Scan the code again, or open the link as it was sent to you.",
         ),

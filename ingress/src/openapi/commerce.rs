@@ -15,9 +15,8 @@ use crate::error::Error;
 use crate::routes::CheckoutResponse;
 
 /// What every request about an order may be answered.
-const OF_AN_ORDER: [Error; 5] = [
+const OF_AN_ORDER: [Error; 4] = [
     Error::MissingScope(Scope::OrdersRead),
-    Error::OrderId,
     Error::ShopQuery,
     Error::OrderNotFound,
     Error::OrderAmbiguous,

@@ -51,7 +51,7 @@ fn of_an_order(operation: Operation) -> Operation {
             "text/html",
         )
         .parameters([order_id(), shop()])
-        .errors(&[Error::OrderId, Error::ShopQuery, Error::OrderNotFound])
+        .errors(&[Error::ShopQuery, Error::OrderNotFound])
 }
 
 fn page(operation: Operation) -> Operation {

@@ -19,7 +19,8 @@ use crate::error::Error;
 
 type Key = Holder<OrdersRead>;
 
-/// The order that a request names by its path and, where needed, `?shop=`.
+/// The order that a request names by its path and, where needed, `?shop=`. An id that no order
+/// can have, such as `A-17`, is one that none has.
 pub struct Wanted {
     id: i64,
     shop: Option<String>,
@@ -40,7 +41,7 @@ impl FromRequestParts<Arc<App>> for Wanted {
         let path = Path::<OrderId>::from_request_parts(parts, app).await;
         let id = path.map(|Path(path)| path.order_id).unwrap_or_default();
         if id <= 0 {
-            return Err(Error::OrderId);
+            return Err(Error::OrderNotFound);
         }
         let shop = Query::<Shop>::from_request_parts(parts, app).await;
         let Query(Shop { shop }) = shop.map_err(|_| Error::ShopQuery)?;

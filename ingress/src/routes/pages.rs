@@ -34,7 +34,8 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// What a link to an order says: its id, perhaps a shop, perhaps an amount.
+/// What a link to an order says: its id, perhaps a shop, perhaps an amount. QR codes are drawn of
+/// any id; one that no order can have is one that none has.
 pub struct Link {
     id: i64,
     shop: Option<String>,
@@ -46,7 +47,8 @@ impl FromRequestParts<Arc<App>> for Link {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Refusal> {
         let id = Path::<i64>::from_request_parts(parts, app).await;
-        let id = id.ok().filter(|Path(id)| *id > 0).ok_or(Error::OrderId)?;
+        let id = id.ok().filter(|Path(id)| *id > 0);
+        let id = id.ok_or(Error::OrderNotFound)?;
         let query = Query::<Vec<(String, String)>>::from_request_parts(parts, app).await;
         let Query(query) = query.map_err(|_| Error::ShopQuery)?;
         let values = |name| -> Vec<&str> {

@@ -439,7 +439,16 @@ async fn the_orders_api_wants_a_key_and_an_order() {
     assert_eq!(shown(&service, &key, &path).await.0, 200);
     let (status, body) = shown(&service, &key, "/api/commerce/orders/404404").await;
     assert_eq!((status, body), (404, json!({"detail": "Order not found"})));
-    assert_eq!(shown(&service, &key, "/api/commerce/orders/x").await.0, 422);
+    for no_id in ["x", "A-17", "0", "-7", "9223372036854775808", "%FF"] {
+        let path = format!("/api/commerce/orders/{no_id}");
+        let answer = service.get(&path).bearer_auth(&key).send().await.unwrap();
+        assert_eq!(answer.status(), 404, "{no_id}");
+        assert_eq!(answer.headers()["x-error-code"], "COMMERCE_006", "{no_id}");
+        assert_eq!(
+            answer.text().await.unwrap(),
+            r#"{"detail":"Order not found"}"#
+        );
+    }
     service.execute("update api_keys set expires_at = 1").await;
     assert_eq!(shown(&service, &key, &path).await.0, 401, "an expired key");
     service

@@ -650,20 +650,24 @@ async fn errors_are_pages_with_the_status_and_code_of_the_api() {
         ("/pay/7", 404, Some("COMMERCE_006"), "Order not found"),
         ("/tracking/7", 404, None, "Parcel not found"),
         (
-            "/orders/seven/track",
-            422,
-            None,
-            "This link is not complete",
+            "/orders/A-17/track",
+            404,
+            Some("COMMERCE_006"),
+            "Order not found",
         ),
-        ("/orders/0/track", 422, None, "This link is not complete"),
-        ("/orders/-7/track", 422, None, "This link is not complete"),
+        (
+            "/orders/0/track",
+            404,
+            Some("COMMERCE_006"),
+            "Order not found",
+        ),
+        ("/pay/-7", 404, Some("COMMERCE_006"), "Order not found"),
         (
             "/pay/9223372036854775808",
             422,
             None,
             "This link is not complete",
         ),
-        ("/orders/%FF/track", 422, None, "This link is not complete"),
     ] {
         let answer = get(&service, path).await;
         is_guarded(&answer);
@@ -706,6 +710,18 @@ async fn without_the_database_the_pages_ask_to_come_back() {
 #[tokio::test]
 async fn a_database_that_swallows_everything_does_not_hold_a_page() {
     if !is_distributed() {
+            404,
+            Some("COMMERCE_006"),
+            "Order not found",
+        ),
+        (
+            "/orders/%FF/track",
+            404,
+            Some("COMMERCE_006"),
+            "Order not found",
+        ),
+        (
+            "/orders/7/track?shop=a&shop=b",
         return;
     }
     let (backend, database) = proxy::to_database().await;

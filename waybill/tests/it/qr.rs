@@ -85,6 +85,68 @@ async fn a_code_of_each_kind_reads_as_its_link() {
 }
 
 #[tokio::test]
+async fn a_number_is_shown_with_two_decimals_exactly() {
+    let (service, key) = start().await;
+    for (amount, shown) in [
+        ("19.999", "20.00"),
+        ("0.30000000000000004", "0.30"),
+        ("1e2", "100.00"),
+        ("1.5E+1", "15.00"),
+        ("1234567e-5", "12.35"),
+        ("2.675", "2.68"),
+        ("1.005", "1.01"),
+        ("1.0049999999999999999999999999", "1.00"),
+        ("0.005", "0.01"),
+        ("19.9", "19.90"),
+        ("90071992547409.93", "90071992547409.93"),
+        (r#""19.900""#, "19.90"),
+    ] {
+        let body = format!(
+            r#"{{"kind": "payment", "order_id": "7", "amount": {amount}, "currency": "EUR"}}"#
+        );
+        let (status, _, answer) = post(&service, &key, body).await;
+        assert_eq!(status, 200, "{amount}: {answer}");
+        let url = format!("https://shop.example/pay/7?amount={shown}&currency=EUR");
+        assert_eq!(answer["url"], url, "{amount}");
+    }
+    for (amount, text) in [
+        ("0.0049", "amount must be positive"),
+        ("1e-99999999999999999999", "amount must be positive"),
+        ("0e99999999999999999999", "amount must be positive"),
+        ("1e99999999999999999999", "amount is too large"),
+        ("92233720368547758.08", "amount is too large"),
+    ] {
+        let body = format!(
+            r#"{{"kind": "payment", "order_id": "7", "amount": {amount}, "currency": "EUR"}}"#
+        );
+        let (status, code, answer) = post(&service, &key, body).await;
+        assert_eq!((status, code.as_deref()), (422, Some("COMMERCE_001")));
+        assert_eq!(answer["detail"], text, "{amount}");
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn the_code_of_an_id_that_no_order_can_have_leads_to_a_page_that_says_so() {
+    let service = service().without_workers().start().await;
+    let key = service.api_key().await;
+    for body in [
+        json!({"kind": "order", "order_id": "A-17"}),
+        json!({"kind": "payment", "order_id": "A-17", "amount": 5, "currency": "USD"}),
+    ] {
+        let (status, _, answer) = post(&service, &key, body.to_string()).await;
+        assert_eq!(status, 200, "{answer}");
+        let link = answer["url"].as_str().unwrap();
+        let path = link.strip_prefix(&service.url).unwrap();
+        let page = service.get(path).send().await.unwrap();
+        assert_eq!(page.status(), 404, "{link}");
+        let page = page.text().await.unwrap();
+        assert!(page.contains("<h1>Order not found</h1>"), "{page}");
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn a_code_holds_as_much_as_its_level_allows_and_not_one_byte_more() {
     let (service, key) = start().await;
     let custom = |data: &str, level: &str| json!({"kind": "custom", "data": data, "error_correction": level, "box_size": 4});
@@ -143,6 +205,13 @@ async fn what_makes_no_code_is_told_in_the_words_and_codes_of_the_spec() {
         (pay(json!(0), "USD"), "COMMERCE_001", positive),
         (pay(json!(-5), "USD"), "COMMERCE_001", positive),
         (pay(json!("0.00"), "USD"), "COMMERCE_001", positive),
+        (pay(json!(0.004), "USD"), "COMMERCE_001", positive),
+        (pay(json!(-0.001), "USD"), "COMMERCE_001", positive),
+        (
+            pay(json!("1.999"), "USD"),
+            "COMMERCE_001",
+            "amount as text must have at most two decimals",
+        ),
         (
             pay(json!(1e17), "USD"),
             "COMMERCE_001",
@@ -205,13 +274,6 @@ async fn what_makes_no_code_is_told_in_the_words_and_codes_of_the_spec() {
         ),
         (
             json!({"kind": "custom", "data": "x", "box_size": 101}),
-        (pay(json!(0.004), "USD"), "COMMERCE_001", positive),
-        (pay(json!(-0.001), "USD"), "COMMERCE_001", positive),
-        (
-            pay(json!("1.999"), "USD"),
-            "COMMERCE_001",
-            "amount as text must have at most two decimals",
-        ),
             "COMMERCE_008",
             "box_size must be 1 to 100 pixels, not 101",
         ),
