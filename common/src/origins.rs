@@ -6,6 +6,11 @@ use std::net::IpAddr;
 
 use reqwest::Url;
 
+/// In an address, the place where the payment provider puts the id of its session.
+const SESSION_ID: &str = "{CHECKOUT_SESSION_ID}";
+/// The same as a path has it.
+const ENCODED_SESSION_ID: &str = "%7BCHECKOUT_SESSION_ID%7D";
+
 /// The longest address that is taken.
 pub const LONGEST: usize = 2048;
 
@@ -60,10 +65,19 @@ impl Origins {
         let url = plain(address).ok_or(NotAllowed::NotPlain)?;
         let origin = url.origin().ascii_serialization();
         if self.listed.contains(&origin) || (self.loopback && is_loopback(&url)) {
-            return Ok(url.to_string());
+            return Ok(passed_on(&url, address));
         }
         Err(NotAllowed::OtherOrigin)
     }
+}
+
+/// The address as it was understood. The provider finds the place of the session's id only where
+/// it stands as it was given; in a path braces are encoded.
+fn passed_on(url: &Url, given: &str) -> String {
+    if given.contains(SESSION_ID) {
+        return url.as_str().replace(ENCODED_SESSION_ID, SESSION_ID);
+    }
+    url.to_string()
 }
 
 /// An origin and nothing more.
@@ -110,6 +124,8 @@ mod tests {
         for address in [
             "https://shop.example/",
             "https://shop.example/thanks?session={CHECKOUT_SESSION_ID}#top",
+            "https://shop.example/thanks/{CHECKOUT_SESSION_ID}",
+            "https://shop.example/%7BCHECKOUT_SESSION_ID%7D",
             "https://shop.example/@ada",
             "http://[::1]:8000/a",
             "https://b.example:8443/",

@@ -22,7 +22,7 @@ use common::checkout::{self, Article, Item};
 use common::clock::Timestamp;
 use common::order::outcome::summary;
 use common::order::record::Cancellation;
-use common::provider::payment::{NewSession, Payment};
+use common::provider::payment::{CURRENCIES, NewSession, Payment};
 use common::provider::{Failure, storefront};
 use common::sql::Tx;
 use common::store::checkouts::{self, Checkout, New, Page, Refusal, State};
@@ -162,6 +162,9 @@ fn priced(item: &Wanted, variants: &BTreeMap<i64, storefront::Variant>) -> Resul
             name: name.clone(),
             amount: *amount,
             currency: *currency,
+            if !CURRENCIES.contains(&variant.price.currency.as_str()) {
+                return Err(What::VariantCurrency);
+            }
             variant_id: None,
             sku: None,
         },
@@ -339,7 +342,7 @@ async fn tell(
     Ok(events::insert(tx, &[event], outlet, app.clock.now()).await?)
 }
 
-/// What is wrong with the amounts before anybody is asked.
+/// What is wrong with the amounts before anybody is asked. Each currency can be paid in.
 fn unpayable(failure: &Failure) -> Error {
     match failure {
         Failure::UnsupportedCurrency(_) => Wrong::from(What::Currencies).into(),

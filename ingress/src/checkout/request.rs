@@ -42,9 +42,9 @@ pub struct CheckoutRequest {
     pub shop: Option<String>,
 }
 
-/// A variant of the storefront, a price of the payment provider, or a name with an amount.
+/// A variant of the storefront, a price of the payment provider, or a name with an amount. Other
+/// fields are passed over: callers hand on the items of their carts as they are.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct LineItem {
     #[serde(alias = "variantId")]
     pub variant_id: Option<VariantId>,

@@ -56,6 +56,11 @@ pub enum What {
     Amount,
     #[error("currency must be USD, EUR, GBP or MXN")]
     Currency,
+    #[error(
+        "the storefront sells this variant in a currency that cannot be paid in here; that is USD, \
+         EUR, GBP or MXN"
+    )]
+    VariantCurrency,
     #[error("all items must be in the same currency")]
     Currencies,
     #[error("variants cannot be sold here: STOREFRONT_API_URL is not set")]
@@ -69,7 +74,7 @@ impl Wrong {
     pub fn code(self) -> Option<Code> {
         match self.what {
             What::Amount => Some(Code::Amount),
-            What::Currency | What::Currencies => Some(Code::Currency),
+            What::Currency | What::VariantCurrency | What::Currencies => Some(Code::Currency),
             _ => None,
         }
     }

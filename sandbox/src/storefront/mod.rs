@@ -50,6 +50,8 @@ struct Books {
     bodies: BTreeMap<OrderKey, Value>,
     /// Of variants that have another price than usual.
     prices: BTreeMap<u64, String>,
+    /// In which the shops sell, if it is another currency than usual.
+    currency: Option<String>,
 }
 
 struct FulfillmentOrder {
@@ -99,6 +101,11 @@ impl Storefront {
             .insert(variant_id, price.to_owned());
     }
 
+    /// Sells in another currency from now on, at the same figures.
+    pub fn set_currency(&self, code: &str) {
+        lock(&self.books).currency = Some(code.to_owned());
+    }
+
     /// Fulfilments made, by shop and order.
     pub fn created(&self) -> BTreeMap<(String, i64), u32> {
         let books = lock(&self.books);
@@ -136,7 +143,9 @@ impl Storefront {
     }
 
     fn shop_object(&self, shop: Option<&str>) -> Value {
-        objects::shop(shop.unwrap_or(&self.shop))
+        let books = lock(&self.books);
+        let currency = books.currency.as_deref().unwrap_or(objects::CURRENCY);
+        objects::shop(shop.unwrap_or(&self.shop), currency)
     }
 
     fn variant(&self, id: u64) -> Option<Value> {

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use crate::sample;
 
-/// In which the sample shop sells.
-const CURRENCY: &str = "USD";
+/// In which a shop sells, unless a test says otherwise.
+pub const CURRENCY: &str = "USD";
 
 /// An id of 16 digits, below 2^53, that follows from what it is of.
 pub fn id(kind: &str, shop: &str, order_id: i64) -> i64 {
@@ -15,13 +15,13 @@ pub fn id(kind: &str, shop: &str, order_id: i64) -> i64 {
     i64::try_from(LEAST + noise % (8 * LEAST)).expect("below 2^53")
 }
 
-pub fn shop(domain: &str) -> Value {
+pub fn shop(domain: &str, currency: &str) -> Value {
     json!({
         "id": id("shop", domain, 1),
         "name": domain,
         "domain": domain,
-        "currency": CURRENCY,
-        "enabled_presentment_currencies": [CURRENCY],
+        "currency": currency,
+        "enabled_presentment_currencies": [currency],
         "money_format": "${{amount}}",
     })
 }

@@ -196,6 +196,86 @@ async fn a_variant_costs_what_the_storefront_says_whatever_the_caller_thinks() {
 async fn a_price_of_the_payment_provider_is_known_to_it_alone() {
     let (sandbox, service, key) = start().await;
     sandbox.payment().add_price(Price {
+#[tokio::test]
+async fn fields_of_an_item_that_are_not_known_are_passed_over() {
+    let (sandbox, service, key) = start().await;
+    let body = json!({
+        "lineItems": [
+            {"variantId": MUG.to_string(), "quantity": 2, "title": "Cheap mug", "image": {"src": "x"},
+             "properties": [], "product_id": 7, "final_price": 1, "selected": true},
+        ],
+        "returnUrl": "https://shop.example/thanks",
+    });
+    let checkout = opened(&service, &key, None, &body).await;
+    let seen = session(&sandbox, &checkout["session_id"]).await;
+    assert_eq!(seen["amount_total"], 2900, "at the storefront's price");
+    // What is known is read as strictly as before.
+    let mut twice = body.clone();
+    twice["lineItems"][0]["variant_id"] = json!(MUG);
+    let (status, _, message) = refused(&service, &key, &twice.to_string()).await;
+    assert_eq!(status, 400);
+    assert!(message.contains("both spellings"), "{message}");
+    let mut priced = body;
+    priced["lineItems"][0]["amount"] = json!(1);
+    let (status, _, message) = refused(&service, &key, &priced.to_string()).await;
+    assert_eq!(status, 400);
+    assert!(message.starts_with("line_items[0]: must have"), "{message}");
+    stop(sandbox, service).await;
+}
+
+#[tokio::test]
+async fn a_shop_that_sells_in_a_currency_that_cannot_be_paid_in_is_told_so() {
+    let (sandbox, service, key) = start().await;
+    sandbox.storefront().set_currency("CAD");
+    let body = json!({
+        "line_items": [
+            {"name": "Card", "amount": 100, "currency": "USD", "quantity": 1},
+            {"variant_id": MUG, "quantity": 1},
+        ],
+        "return_url": "https://shop.example/thanks",
+    });
+    let (status, code, message) = refused(&service, &key, &body.to_string()).await;
+    assert_eq!((status, code.as_deref()), (400, Some("COMMERCE_002")));
+    assert_eq!(
+        message,
+        "line_items[1]: the storefront sells this variant in a currency that cannot be paid in \
+         here; that is USD, EUR, GBP or MXN"
+    );
+    sandbox.storefront().set_currency("EUR");
+    let (status, code, message) = refused(&service, &key, &body.to_string()).await;
+    assert_eq!((status, code.as_deref()), (400, Some("COMMERCE_002")));
+    assert_eq!(message, "all items must be in the same currency");
+    assert_eq!(service.count(ORDERS).await, 0);
+    assert_eq!(sandbox.payment().gate.requests(), 0);
+    stop(sandbox, service).await;
+}
+
+#[tokio::test]
+async fn the_sessions_id_has_its_place_anywhere_in_the_address() {
+    let (sandbox, service, key) = start().await;
+    for (given, passed_on) in [
+        (
+            "https://shop.example/thanks/{CHECKOUT_SESSION_ID}",
+            "https://shop.example/thanks/{CHECKOUT_SESSION_ID}",
+        ),
+        (
+            "https://shop.example/{CHECKOUT_SESSION_ID}/done?id={CHECKOUT_SESSION_ID}",
+            "https://shop.example/{CHECKOUT_SESSION_ID}/done?id={CHECKOUT_SESSION_ID}",
+        ),
+        (
+            "https://shop.example/{other}",
+            "https://shop.example/%7Bother%7D",
+        ),
+    ] {
+        let mut body = mug();
+        body["return_url"] = json!(given);
+        let checkout = opened(&service, &key, None, &body).await;
+        let seen = session(&sandbox, &checkout["session_id"]).await;
+        assert_eq!(seen["success_url"], passed_on);
+    }
+    stop(sandbox, service).await;
+}
+
         id: "price_candle".to_owned(),
         name: "Candle".to_owned(),
         amount: 1200,
