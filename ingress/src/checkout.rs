@@ -8,6 +8,10 @@
 //!    idempotency key, so however often it is asked, and by whomever, there is one page.
 //! 5. The answer is written down: the page, or that it is refused, which calls the order off.
 //!
+//! A page ends. Who asks again after that is sent through step 4 once more, for the same order
+//! and at the same prices; the ended session is part of the idempotency key then, so of all who
+//! ask there is again one page. Nobody is sent to a page for an order that is paid or cancelled.
+//!
 //! The order has the key that a session of its agreement makes (`orders::checkout_key`), so the
 //! session's event joins it. All of it runs in a task that no client cancels.
 
@@ -25,7 +29,7 @@ use common::order::record::Cancellation;
 use common::provider::payment::{CURRENCIES, NewSession, Payment};
 use common::provider::{Failure, storefront};
 use common::sql::Tx;
-use common::store::checkouts::{self, Checkout, New, Page, Refusal, State};
+use common::store::checkouts::{self, Checkout, New, Page, Refusal, Standing, State};
 use common::store::events::{self, Event, Outlet};
 use common::store::fulfillments::{self, Moved};
 use common::store::orders::checkout_key;
@@ -78,10 +82,25 @@ pub async fn open(app: &Arc<App>, caller: &Caller, wish: &Wish) -> Result<Opened
     if checkout.request_key != request_key {
         return Err(Error::IdempotencyKeyReused);
     }
-    if is_known && checkouts::is_paid(&app.db, checkout.order_id).await? {
-        return Err(Error::CheckoutPaid);
+    if is_known {
+        is_payable(app, &checkout).await?;
     }
     resume(app, payment, checkout, wish).await
+}
+
+/// Whether the buyer may still be sent to pay.
+async fn is_payable(app: &App, checkout: &Checkout) -> Result<(), Error> {
+    let session_id = match &checkout.state {
+        // Its order is cancelled because of that.
+        State::Refused(_) => return Ok(()),
+        State::Pending => None,
+        State::Open(page) => Some(page.session_id.as_str()),
+    };
+    match checkouts::standing(&app.db, checkout.order_id, session_id).await? {
+        Standing::Payable => Ok(()),
+        Standing::Paid => Err(Error::CheckoutPaid),
+        Standing::Cancelled => Err(Error::CheckoutCancelled),
+    }
 }
 
 /// Steps 2 and 3.
@@ -143,6 +162,9 @@ fn priced(item: &Wanted, variants: &BTreeMap<i64, storefront::Variant>) -> Resul
     let article = match &item.what {
         request::Article::Variant(id) => {
             let variant = variants.get(id).ok_or(What::UnknownVariant)?;
+            if !CURRENCIES.contains(&variant.price.currency.as_str()) {
+                return Err(What::VariantCurrency);
+            }
             Article::Priced {
                 name: variant.name.clone(),
                 amount: variant.price.minor,
@@ -162,9 +184,6 @@ fn priced(item: &Wanted, variants: &BTreeMap<i64, storefront::Variant>) -> Resul
             name: name.clone(),
             amount: *amount,
             currency: *currency,
-            if !CURRENCIES.contains(&variant.price.currency.as_str()) {
-                return Err(What::VariantCurrency);
-            }
             variant_id: None,
             sku: None,
         },
@@ -233,9 +252,12 @@ async fn resume(
     wish: &Wish,
 ) -> Result<Opened, Error> {
     let page = match checkout.state.clone() {
+        State::Open(page) if page.is_over(app.clock.now()) => {
+            ask(app, payment, &checkout, wish, Some(&page)).await?
+        }
         State::Open(page) => page,
         State::Refused(refusal) => return Err(refusal.into()),
-        State::Pending => ask(app, payment, &checkout, wish).await?,
+        State::Pending => ask(app, payment, &checkout, wish, None).await?,
     };
     Ok(Opened {
         pact_id: checkout.pact_id,
@@ -244,14 +266,24 @@ async fn resume(
     })
 }
 
+/// Asks for a page, in place of one that has ended if there was one.
 async fn ask(
     app: &App,
     payment: &Payment,
     checkout: &Checkout,
     wish: &Wish,
+    ended: Option<&Page>,
 ) -> Result<Page, Error> {
     let wanted = session(&checkout.pact_id, &checkout.items, wish);
-    let opened = payment.checkout(&wanted, &checkout.id.to_string()).await;
+    let key = match ended {
+        None => checkout.id.to_string(),
+        Some(page) => format!(
+            "{}-{}",
+            checkout.id,
+            app.keys.body(page.session_id.as_bytes())
+        ),
+    };
+    let opened = payment.checkout(&wanted, &key).await;
     match opened {
         Ok(session) => {
             let page = Page {
@@ -260,7 +292,7 @@ async fn ask(
                 expires_at: session.expires_at.map(Timestamp::from_unix_seconds),
             };
             let mut tx = app.db.begin().await?;
-            checkouts::open(&mut tx, checkout.id, &page, app.clock.now()).await?;
+            checkouts::open(&mut tx, checkout.id, ended, &page, app.clock.now()).await?;
             tx.commit().await?;
             Ok(page)
         }
@@ -271,7 +303,10 @@ async fn ask(
                 _ => Refusal::Provider,
             };
             tracing::info!(error = %failure, checkout = %checkout.id, "a checkout was refused");
-            call_off(app, checkout, refusal).await?;
+            // Whoever paid on the page that has ended may still be heard of.
+            if ended.is_none() {
+                call_off(app, checkout, refusal).await?;
+            }
             Err(refusal.into())
         }
         Err(failure) => Err(unavailable(&failure)),

@@ -69,6 +69,8 @@ pub enum Error {
     CheckoutRefused,
     /// Somebody has paid on its page.
     CheckoutPaid,
+    /// Its order is cancelled for good.
+    CheckoutCancelled,
     /// The key stands for another checkout.
     IdempotencyKeyReused,
     /// The storefront's or the payment provider's API gives no answer; ask again after this.
@@ -256,6 +258,11 @@ impl Error {
                 S::CONFLICT,
                 Some(Code::AlreadyProcessed),
                 "This checkout has been paid already; for another one use a new Idempotency-Key",
+            ),
+            Error::CheckoutCancelled => (
+                S::CONFLICT,
+                None,
+                "The order of this checkout is cancelled; for another one use a new Idempotency-Key",
             ),
             Error::IdempotencyKeyReused => (
                 S::UNPROCESSABLE_ENTITY,
@@ -452,6 +459,7 @@ impl Error {
             Error::ProviderUnavailable(_) | Error::ProviderTimeout(_) => "provider",
             Error::CheckoutAmount | Error::CheckoutCurrency | Error::CheckoutRefused => "refused",
             Error::CheckoutPaid => "paid",
+            Error::CheckoutCancelled => "cancelled",
             Error::AuthHeader | Error::TokenInvalid | Error::TokenRevoked => "token",
             Error::NoVerifiedEmail => "email",
             Error::DeviceCodeInvalid | Error::DeviceCodeExpired => "device_code",

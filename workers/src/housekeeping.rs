@@ -21,8 +21,6 @@ const PAUSE: Duration = Duration::from_mins(1);
 /// Of so many rounds the first cuts everything.
 const ROUNDS: usize = 5;
 const CHUNK: u64 = 2000;
-/// As long as a caller may ask again with the same idempotency key.
-const CHECKOUT_KEPT: Duration = Duration::from_hours(24);
 /// A login that is over is still told apart from one that never was.
 const LOGIN_KEPT: Duration = Duration::from_hours(1);
 
@@ -118,7 +116,7 @@ impl Worker {
         let old = now.minus(config.event_retention);
         let published = || events::forget_published(db, old, most);
         round.chunks("events", published).await;
-        let old = now.minus(CHECKOUT_KEPT);
+        let old = now.minus(checkouts::KEPT);
         let answers = || checkouts::forget(db, old, most);
         round.chunks("answers to checkouts", answers).await;
         if self.queue == Queue::Privacy && !round.shutdown.is_cancelled() {

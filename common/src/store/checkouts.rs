@@ -1,6 +1,8 @@
 //! The `checkouts` table: what was asked for through the API, and the answer. Whoever asks
 //! again with the same idempotency key finds it, on any replica and after any crash.
 
+use std::time::Duration;
+
 use uuid::Uuid;
 
 use crate::checkout::Item;
@@ -8,6 +10,9 @@ use crate::clock::Timestamp;
 use crate::sql::{Db, Error, Result, Row, Tx};
 use crate::store::orders::CHECKOUT;
 use crate::store::{json, parsed};
+
+/// How long the key of a checkout is remembered after its page has ended.
+pub const KEPT: Duration = Duration::from_hours(24);
 
 /// A checkout that is asked for.
 pub struct New<'a> {
@@ -47,6 +52,22 @@ pub struct Page {
     pub session_id: String,
     pub url: String,
     pub expires_at: Option<Timestamp>,
+}
+
+impl Page {
+    /// Nobody can pay on it any more.
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|at| at <= now)
+    }
+}
+
+/// Whether the order of a checkout can be paid for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    Payable,
+    /// Or somebody has finished on its page, and the money is on its way.
+    Paid,
+    Cancelled,
 }
 
 /// Why the provider refused it.
@@ -131,19 +152,27 @@ fn read(row: &Row) -> Result<Checkout> {
     })
 }
 
-/// Writes down where the buyer pays. False: an answer is there already.
-pub async fn open(tx: &mut Tx, id: Uuid, page: &Page, now: Timestamp) -> Result<bool> {
+/// Writes down where the buyer pays, in place of the page that has ended if there was one. False:
+/// an answer is there already.
+pub async fn open(
+    tx: &mut Tx,
+    id: Uuid,
+    ended: Option<&Page>,
+    page: &Page,
+    now: Timestamp,
+) -> Result<bool> {
     let opened = tx
         .query(
             "update checkouts
              set state = 'open', session_id = $1, url = $2, expires_at = $3, updated_at = $4
-             where id = $5 and state = 'pending'",
+             where id = $5 and (state = 'pending' or (state = 'open' and session_id = $6))",
         )
         .bind(page.session_id.as_str())
         .bind(page.url.as_str())
         .bind(page.expires_at.map(|at| at.0))
         .bind(now.0)
         .bind(id)
+        .bind(ended.map(|page| page.session_id.as_str()))
         .execute()
         .await?;
     Ok(opened == 1)
@@ -164,25 +193,39 @@ pub async fn refuse(tx: &mut Tx, id: Uuid, refusal: Refusal, now: Timestamp) -> 
     Ok(refused == 1)
 }
 
-/// Whether the order of a checkout is paid.
-pub async fn is_paid(db: &Db, order_id: i64) -> Result<bool> {
+/// Where the order of a checkout stands; `session_id` is its page's, if it has one.
+pub async fn standing(db: &Db, order_id: i64, session_id: Option<&str>) -> Result<Standing> {
     let row = db
-        .query("select was_paid + payment_covers as paid from orders where shop = $1 and id = $2")
+        .query(
+            "select was_paid + payment_covers as paid, cancelled_at,
+                    (select count(*) from checkout_sessions
+                     where checkout_sessions.id = $1) as completed
+             from orders where shop = $2 and id = $3",
+        )
+        .bind(session_id)
         .bind(CHECKOUT)
         .bind(order_id)
         .fetch_optional()
         .await?;
-    row.map_or(Ok(false), |row| Ok(row.get::<i64>("paid")? != 0))
+    let Some(row) = row else {
+        return Ok(Standing::Payable);
+    };
+    if row.get::<i64>("paid")? != 0 || row.get::<i64>("completed")? != 0 {
+        return Ok(Standing::Paid);
+    }
+    let cancelled_at: Option<i64> = row.get("cancelled_at")?;
+    Ok(cancelled_at.map_or(Standing::Payable, |_| Standing::Cancelled))
 }
 
-/// Deletes those that were asked for before this.
+/// Deletes those that were asked for, and whose page ended, before this.
 pub async fn forget(db: &Db, before: Timestamp, limit: i64) -> Result<u64> {
     let mut tx = db.begin().await?;
     let forgotten = tx
         .query(
             "delete from checkouts
              where id in (
-                 select id from checkouts where created_at < $1
+                 select id from checkouts
+                 where created_at < $1 and (expires_at is null or expires_at < $1)
                  order by created_at
                  limit $2
                  for update skip locked

@@ -41,7 +41,7 @@ const fn wrong(what: What) -> Error {
     Error::Checkout(Wrong { item: None, what })
 }
 
-const OF_A_CHECKOUT: [Error; 15] = [
+const OF_A_CHECKOUT: [Error; 16] = [
     Error::MissingScope(Scope::CheckoutWrite),
     Error::CheckoutShop,
     wrong(What::NotJson),
@@ -54,6 +54,7 @@ const OF_A_CHECKOUT: [Error; 15] = [
     Error::CheckoutCurrency,
     Error::CheckoutRefused,
     Error::CheckoutPaid,
+    Error::CheckoutCancelled,
     Error::IdempotencyKeyReused,
     Error::ProviderTimeout(Duration::from_secs(1)),
     Error::CheckoutNotSetUp,
@@ -133,12 +134,14 @@ fn checkout() -> Operation {
     .about(
         "And its order, which is pending until it is paid. Prices of variants are the \
              storefront's, never the caller's. Fields may be in camelCase too, `lineItems` and \
-             `returnUrl`; one that is not known, or given in both spellings, is refused. Ask again \
-             with the same `Idempotency-Key` and the same body, and the answer is the same.",
+             `returnUrl`; one that is not known, or given in both spellings, is refused; of an item, \
+             what is not known is passed over. Ask again with the same `Idempotency-Key` and the \
+             same body, and the answer is the same, until its page has ended: then it is another \
+             page for the same order.",
     )
     .parameters([in_header(
         "Idempotency-Key",
-        "Your own name for this checkout; it is remembered for 24 hours.",
+        "Your own name for this checkout; it is remembered until 24 hours after its page has ended.",
         &key,
         "basket-7",
     )])

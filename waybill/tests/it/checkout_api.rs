@@ -1,16 +1,20 @@
 //! `POST /api/commerce/checkout`, with the sandbox's providers over real HTTP.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use common::api_key::{Rights, Shops};
+use common::clock::Clock;
+use common::job::Queue;
 use common::store::orders::checkout_key;
 use futures_util::future::join_all;
 use reqwest::Response;
 use sandbox::{Fault, Options as SandboxOptions, PAYMENT_KEY, Price, STOREFRONT_TOKEN, Sandbox};
 use serde_json::{Value, json};
+use workers::Worker;
 
-use crate::support::order::{events, kinds, shown};
-use crate::support::{Options, Service, eventually, service};
+use crate::support::order::{deliver, events, kinds, shown};
+use crate::support::{Options, START, Service, payment, service};
 
 const PATH: &str = "/api/commerce/checkout";
 /// The sandbox's enamel mug, 14.50 US dollars.
@@ -193,10 +197,6 @@ async fn a_variant_costs_what_the_storefront_says_whatever_the_caller_thinks() {
 }
 
 #[tokio::test]
-async fn a_price_of_the_payment_provider_is_known_to_it_alone() {
-    let (sandbox, service, key) = start().await;
-    sandbox.payment().add_price(Price {
-#[tokio::test]
 async fn fields_of_an_item_that_are_not_known_are_passed_over() {
     let (sandbox, service, key) = start().await;
     let body = json!({
@@ -276,6 +276,10 @@ async fn the_sessions_id_has_its_place_anywhere_in_the_address() {
     stop(sandbox, service).await;
 }
 
+#[tokio::test]
+async fn a_price_of_the_payment_provider_is_known_to_it_alone() {
+    let (sandbox, service, key) = start().await;
+    sandbox.payment().add_price(Price {
         id: "price_candle".to_owned(),
         name: "Candle".to_owned(),
         amount: 1200,
@@ -409,6 +413,120 @@ async fn a_checkout_whose_answer_was_lost_goes_on_where_it_stopped() {
     assert_eq!(first.count(pending).await, 0);
     second.stop().await;
     stop(sandbox, first).await;
+}
+
+/// Providers and a service whose clock is one, which the test moves.
+async fn start_by_hand() -> (Sandbox, Service, String) {
+    let clock = Clock::manual(START);
+    let options = SandboxOptions {
+        clock: clock.clone(),
+        ..SandboxOptions::default()
+    };
+    let sandbox = Sandbox::start(options).await.unwrap();
+    let options = with_providers(&sandbox).without_workers().clock(&clock);
+    let service = options.start().await;
+    let key = service.api_key().await;
+    (sandbox, service, key)
+}
+
+#[tokio::test]
+async fn a_key_whose_page_has_ended_opens_another_page_for_the_same_order() {
+    let (sandbox, service, key) = start_by_hand().await;
+    let first = opened(&service, &key, Some("k"), &mug()).await;
+    service.clock().advance(Duration::from_hours(24));
+    let bodies = [mug().to_string(), mug().to_string(), mug().to_string()];
+    let calls = bodies
+        .iter()
+        .map(|body| post(&service, &key, Some("k"), body));
+    let mut answers = Vec::new();
+    for response in join_all(calls).await {
+        let (status, _, body) = answer(response).await;
+        assert_eq!(status, 201, "{body}");
+        answers.push(body);
+    }
+    assert!(answers.iter().all(|it| *it == answers[0]), "{answers:?}");
+    let second = &answers[0];
+    assert_ne!(second["session_id"], first["session_id"]);
+    assert_ne!(second["checkout_url"], first["checkout_url"]);
+    assert_eq!(second["order_id"], first["order_id"]);
+    assert_eq!(second["pact_id"], first["pact_id"]);
+    assert_eq!(second["expires_at"], "2027-01-17T08:00:00.000Z");
+    let seen = session(&sandbox, &second["session_id"]).await;
+    assert_eq!(seen["status"], "open");
+    assert_eq!(seen["amount_total"], 2900);
+    assert_eq!(service.count(ORDERS).await, 1);
+    let created = "select count(*) as n from events where kind = 'order.created'";
+    assert_eq!(service.count(created).await, 1);
+    // While the new page lives it is the answer.
+    service.clock().advance(Duration::from_hours(23));
+    assert_eq!(opened(&service, &key, Some("k"), &mug()).await, *second);
+    stop(sandbox, service).await;
+}
+
+#[tokio::test]
+async fn a_key_is_remembered_until_a_day_after_its_page_has_ended_and_its_order_for_good() {
+    let (sandbox, service, key) = start_by_hand().await;
+    let first = opened(&service, &key, Some("k"), &mug()).await;
+    let worker = Worker::new(service.parts.clone(), Queue::Orders, 1);
+    let after = async |hours| {
+        service.clock().advance(Duration::from_hours(hours));
+        worker.keep_house().await.unwrap();
+        service.count("select count(*) as n from checkouts").await
+    };
+    assert_eq!(after(23).await, 1);
+    assert_eq!(opened(&service, &key, Some("k"), &mug()).await, first);
+    assert_eq!(after(24).await, 1, "its page ended 23 hours ago");
+    let second = opened(&service, &key, Some("k"), &mug()).await;
+    assert_eq!(second["order_id"], first["order_id"]);
+    assert_eq!(after(47).await, 1, "its second page ended 23 hours ago");
+    assert_eq!(after(2).await, 0);
+    assert_eq!(service.count(ORDERS).await, 1);
+    let third = opened(&service, &key, Some("k"), &mug()).await;
+    assert_ne!(third["order_id"], first["order_id"]);
+    drop(worker);
+    stop(sandbox, service).await;
+}
+
+#[tokio::test]
+async fn nobody_is_led_to_pay_for_an_order_that_is_cancelled() {
+    let (sandbox, service, key) = start_by_hand().await;
+    opened(&service, &key, Some("k"), &mug()).await;
+    service
+        .execute("update orders set cancelled_at = 1, cancel_reason = 'payment_canceled'")
+        .await;
+    for hours in [0, 24] {
+        service.clock().advance(Duration::from_hours(hours));
+        let again = post(&service, &key, Some("k"), &mug().to_string()).await;
+        let (status, code, body) = answer(again).await;
+        assert_eq!((status, code), (409, None), "{body}");
+        let message = body["message"].as_str().unwrap();
+        assert!(message.contains("use a new Idempotency-Key"), "{message}");
+    }
+    let made = sandbox.payment().sessions_by_key();
+    assert_eq!(made.values().collect::<Vec<_>>(), [&1]);
+    stop(sandbox, service).await;
+}
+
+#[tokio::test]
+async fn who_has_finished_on_a_page_is_not_led_to_another() {
+    let (sandbox, service, key) = start_by_hand().await;
+    let first = opened(&service, &key, Some("k"), &mug()).await;
+    let mut service = service;
+    service.start_workers();
+    // A bank transfer: the page is done, and the money takes days.
+    let id = first["session_id"].as_str().unwrap();
+    let fields = json!({"payment_status": "unpaid", "metadata": {"pact_id": first["pact_id"]}});
+    let done = payment::session(id, "unpaid", 2900, &fields);
+    deliver(
+        &service,
+        &payment::event(&service, "checkout.session.completed", 1, &done),
+    )
+    .await;
+    service.clock().advance(Duration::from_hours(24));
+    let again = post(&service, &key, Some("k"), &mug().to_string()).await;
+    let (status, code, _) = answer(again).await;
+    assert_eq!((status, code.as_deref()), (409, Some("COMMERCE_005")));
+    stop(sandbox, service).await;
 }
 
 #[tokio::test]
@@ -706,28 +824,4 @@ async fn who_may_not_open_checkouts_is_told_so_in_a_message() {
     assert_eq!(status, 503);
     assert!(message.contains("PAYMENT_API_URL"), "{message}");
     bare.stop().await;
-}
-
-#[tokio::test]
-async fn answers_are_kept_for_a_day_and_their_orders_for_good() {
-    let sandbox = sandbox().await;
-    let service = with_providers(&sandbox).manual_clock().start().await;
-    let key = service.api_key().await;
-    let first = opened(&service, &key, Some("k"), &mug()).await;
-    let worker = workers::Worker::new(service.parts.clone(), common::job::Queue::Orders, 1);
-    service.clock().advance(std::time::Duration::from_hours(23));
-    worker.keep_house().await.unwrap();
-    assert_eq!(opened(&service, &key, Some("k"), &mug()).await, first);
-    service.clock().advance(std::time::Duration::from_hours(2));
-    worker.keep_house().await.unwrap();
-    let kept = "select count(*) as n from checkouts";
-    eventually("its answer is forgotten", async || {
-        service.count(kept).await == 0
-    })
-    .await;
-    assert_eq!(service.count(ORDERS).await, 1);
-    let anew = opened(&service, &key, Some("k"), &mug()).await;
-    assert_ne!(anew["session_id"], first["session_id"]);
-    drop(worker);
-    stop(sandbox, service).await;
 }
