@@ -1,4 +1,5 @@
-//! What is still to be paid for an order, from what the storefront told of it last. Pure.
+//! What is still to be paid for an order: the smaller of what the storefront told last and of what
+//! no payment that we know of has brought, because either may not know of the other's. Pure.
 //! In doubt the answer is to ask the shop, and never a larger amount.
 
 use crate::money::Money;
@@ -11,10 +12,16 @@ pub struct Account {
     pub cancelled: bool,
     /// It stands, but will not be shipped.
     pub withdrawn: bool,
+    /// What the storefront says.
+    pub told: Option<FinancialStatus>,
+    /// The further on of that and of what the payments come to.
     pub status: Option<FinancialStatus>,
     pub total: Option<Money>,
     /// What the storefront says is left to pay, if it says so.
     pub outstanding: Option<Money>,
+    /// What the payments that are linked to the order brought and nobody gave back, in minor
+    /// units of its currency. None: there is one in another currency.
+    pub brought: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +52,7 @@ impl Account {
         if self.cancelled {
             return Due::Nothing(Settled::Cancelled);
         }
-        let left = match &self.status {
+        match &self.status {
             Some(FinancialStatus::Paid) => return Due::Nothing(Settled::Paid),
             Some(FinancialStatus::PartiallyRefunded) => {
                 return Due::Nothing(Settled::PartiallyRefunded);
@@ -53,17 +60,35 @@ impl Account {
             Some(FinancialStatus::Refunded) => return Due::Nothing(Settled::Refunded),
             Some(FinancialStatus::Voided) => return Due::Nothing(Settled::Voided),
             Some(FinancialStatus::Authorized) => return Due::Nothing(Settled::Authorized),
-            // The total would ask again for the part that is paid.
-            Some(FinancialStatus::PartiallyPaid) => self.outstanding,
             Some(
-                FinancialStatus::Pending | FinancialStatus::Expired | FinancialStatus::Other(_),
+                FinancialStatus::PartiallyPaid
+                | FinancialStatus::Pending
+                | FinancialStatus::Expired
+                | FinancialStatus::Other(_),
             )
-            | None => self.outstanding.or(self.total),
-        };
-        match left {
+            | None => {}
+        }
+        match self.left() {
             Some(money) if money.minor <= 0 => Due::Nothing(Settled::Zero),
             Some(money) if !self.withdrawn => Due::Amount(money),
             _ => Due::AskShop,
+        }
+    }
+
+    /// What is left of an order that is not settled, if that is known.
+    fn left(&self) -> Option<Money> {
+        let told = match &self.told {
+            // The total would ask again for the part that is paid.
+            Some(FinancialStatus::PartiallyPaid) => self.outstanding,
+            _ => self.outstanding.or(self.total),
+        }?;
+        match (self.total, self.brought?) {
+            (None, 0) => Some(told),
+            (None, _) => None,
+            (Some(total), brought) => Some(Money {
+                minor: told.minor.min(total.minor.saturating_sub(brought)),
+                ..told
+            }),
         }
     }
 }
@@ -79,12 +104,24 @@ mod tests {
     }
 
     fn account(status: Option<&str>, outstanding: Option<i64>) -> Account {
+        let status = status.map(|status| FinancialStatus::from(status.to_owned()));
         Account {
             cancelled: false,
             withdrawn: false,
-            status: status.map(|status| FinancialStatus::from(status.to_owned())),
+            told: status.clone(),
+            status,
             total: Some(usd(40_300)),
             outstanding: outstanding.map(usd),
+            brought: Some(0),
+        }
+    }
+
+    /// An order of 403 dollars, payments of which the storefront may not know.
+    fn paid(told: &str, outstanding: Option<i64>, brought: Option<i64>) -> Account {
+        Account {
+            status: Some(FinancialStatus::PartiallyPaid),
+            brought,
+            ..account(Some(told), outstanding)
         }
     }
 
@@ -114,6 +151,38 @@ mod tests {
         let status = Some("partially_paid");
         assert_eq!(account(status, Some(300)).due(), Due::Amount(usd(300)));
         assert_eq!(account(status, None).due(), Due::AskShop);
+    }
+
+    #[test]
+    fn of_what_is_outstanding_and_what_no_payment_brought_the_smaller_is_due() {
+        for (told, outstanding, brought, due) in [
+            ("partially_paid", Some(24_200), 28_200, 12_100),
+            ("partially_paid", Some(5_000), 28_200, 5_000),
+            ("partially_paid", Some(90_000), 28_200, 12_100),
+            ("pending", Some(40_300), 28_200, 12_100),
+            ("pending", None, 28_200, 12_100),
+        ] {
+            let account = paid(told, outstanding, Some(brought));
+            assert_eq!(
+                account.due(),
+                Due::Amount(usd(due)),
+                "{told} {outstanding:?}"
+            );
+        }
+        let zero = paid("partially_paid", Some(24_200), Some(50_000)).due();
+        assert_eq!(zero, Due::Nothing(Settled::Zero));
+    }
+
+    #[test]
+    fn what_a_payment_brought_that_cannot_be_subtracted_is_a_question_for_the_shop() {
+        let ask = |account: &Account| assert_eq!(account.due(), Due::AskShop, "{account:?}");
+        // The storefront knows of a part, perhaps of this one, perhaps of another.
+        ask(&paid("partially_paid", None, Some(100)));
+        ask(&paid("pending", Some(40_300), None));
+        ask(&Account {
+            total: None,
+            ..paid("pending", Some(40_300), Some(100))
+        });
     }
 
     #[test]

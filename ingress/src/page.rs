@@ -471,9 +471,11 @@ mod tests {
             account: Account {
                 cancelled: false,
                 withdrawn: false,
+                told: None,
                 status: None,
                 total: Some(usd(40_300)),
                 outstanding: None,
+                brought: Some(0),
             },
             updated_at: Timestamp(1_800_000_000_000),
         }

@@ -1,5 +1,5 @@
-//! What the public pages read of `orders`, `fulfillments`, `shipments` and `parcels`. No
-//! column that could hold personal data is selected here, so none can reach a page.
+//! What the public pages read of `orders`, `fulfillments`, `shipments`, `parcels` and, summed up,
+//! `payments`. No column that could hold personal data is selected here, so none can reach a page.
 
 use crate::clock::Timestamp;
 use crate::due::Account;
@@ -58,7 +58,7 @@ pub async fn find(db: &Db, id: i64, shop: Option<&str>) -> Result<Found> {
         .query(
             "select orders.shop, orders.id, orders.name, orders.currency, orders.total_minor,
                     orders.outstanding_minor, orders.financial_status, orders.payment_status,
-                    orders.cancelled_at, orders.updated_at, fulfillments.state as state,
+                    orders.pact_id, orders.cancelled_at, orders.updated_at, fulfillments.state as state,
                     fulfillments.updated_at as fulfillment_updated_at
              from orders
              left join fulfillments
@@ -73,12 +73,61 @@ pub async fn find(db: &Db, id: i64, shop: Option<&str>) -> Result<Found> {
         .await?;
     match rows.as_slice() {
         [] => Ok(Found::None),
-        [row] => Ok(Found::One(Box::new(order(row)?))),
+        [row] => {
+            let mut order = order(row)?;
+            let is_linked = row.get::<Option<String>>("payment_status")?.is_some();
+            if is_linked {
+                let pact: Option<String> = row.get("pact_id")?;
+                order.account.brought = brought(db, &order, pact).await?;
+            }
+            Ok(Found::One(Box::new(order)))
+        }
         rows => {
             let shops = rows.iter().map(|row| row.get("shop"));
             Ok(Found::Several(shops.collect::<Result<_>>()?))
         }
     }
+}
+
+/// What the payments of an order brought and nobody gave back, those that it was settled with:
+/// of its agreement, which without a name of its own is called like its id, and of its checkout
+/// sessions. None: one is in another currency, or the order's is not known.
+async fn brought(db: &Db, order: &PublicOrder, pact: Option<String>) -> Result<Option<i64>> {
+    let Some(total) = order.account.total else {
+        return Ok(None);
+    };
+    let rows = db
+        .query(
+            "select payments.id as id, payments.currency as currency,
+                    payments.received_minor as received_minor,
+                    payments.refunded_minor as refunded_minor
+             from payments where payments.pact_id = $1
+             union
+             select payments.id as id, payments.currency as currency,
+                    payments.received_minor as received_minor,
+                    payments.refunded_minor as refunded_minor
+             from checkout_sessions
+             join payments on payments.id = checkout_sessions.payment_intent
+             where payments.pact_id is null and checkout_sessions.shop = $2
+               and checkout_sessions.order_id = $3",
+        )
+        .bind(pact.unwrap_or_else(|| order.id.to_string()))
+        .bind(order.shop.as_str())
+        .bind(order.id)
+        .fetch_all()
+        .await?;
+    let mut sum = Some(0_i64);
+    for row in &rows {
+        let received: i64 = row.get("received_minor")?;
+        let kept = received.saturating_sub(row.get("refunded_minor")?).max(0);
+        let is_same = Currency::parse(&row.get::<String>("currency")?) == Some(total.currency);
+        if is_same || kept == 0 {
+            sum = sum.map(|sum| sum.saturating_add(kept));
+        } else {
+            sum = None;
+        }
+    }
+    Ok(sum)
 }
 
 fn order(row: &Row) -> Result<PublicOrder> {
@@ -98,8 +147,6 @@ fn order(row: &Row) -> Result<PublicOrder> {
         .map(FinancialStatus::from);
     let payments: Option<String> = row.get("payment_status")?;
     let status = settlement::status(told.as_ref(), payments.map(Into::into).as_ref());
-    // What the storefront says is left does not count payments that it does not know.
-    let outstanding = money("outstanding_minor")?.filter(|_| status == told);
     let updated_at: i64 = row.get("updated_at")?;
     let fulfillment_updated_at: Option<i64> = row.get("fulfillment_updated_at")?;
     Ok(PublicOrder {
@@ -110,9 +157,11 @@ fn order(row: &Row) -> Result<PublicOrder> {
         account: Account {
             cancelled,
             withdrawn: progress == Progress::NotShipping,
+            told,
             status,
             total: money("total_minor")?,
-            outstanding,
+            outstanding: money("outstanding_minor")?,
+            brought: Some(0),
         },
         updated_at: Timestamp(updated_at.max(fulfillment_updated_at.unwrap_or(updated_at))),
     })

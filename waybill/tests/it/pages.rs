@@ -10,7 +10,9 @@ use crate::orders::zbar;
 use crate::support::backend::is_distributed;
 use crate::support::browser::Browser;
 use crate::support::delivery::{Delivery, SHOP, storefront};
-use crate::support::{Service, eventually, proxy, service};
+use crate::support::order::{body, told, with};
+use crate::support::payment::{event, intent};
+use crate::support::{self, Service, eventually, proxy, service};
 
 async fn deliver(service: &Service, delivery: &Delivery) {
     assert_eq!(service.answer(delivery).await.0, 200);
@@ -603,6 +605,51 @@ async fn a_payment_page_of_a_settled_order_says_why_nothing_is_due() {
     service.stop().await;
 }
 
+/// An order of 100 dollars of which the storefront says how much is paid and how much is left.
+async fn partly_paid(service: &Service, second: u32, status: &str, outstanding: &str) {
+    let fields = json!({
+        "total_price": "100.00", "total_outstanding": outstanding,
+        "note_attributes": [{"name": "pact_id", "value": "p1"}],
+    });
+    let body = with(body(41, second, status), &fields);
+    support::order::deliver(service, &told("orders/updated", &body)).await;
+}
+
+async fn pays(service: &Service, id: &str, cents: i64, currency: &str) {
+    let mut paid = intent(id, "succeeded", cents, Some("p1"));
+    paid["currency"] = json!(currency);
+    let paid = event(service, "payment_intent.succeeded", 1, &paid);
+    support::order::deliver(service, &paid).await;
+}
+
+#[tokio::test]
+async fn the_page_asks_for_no_more_than_what_no_payment_has_brought() {
+    let service = service().start().await;
+    let due = |amount: &str| format!("<dd class=\"amount\">{amount} USD</dd>");
+    let is_due = async |amount: &str, when: &str| {
+        let page = shown(&service, "/pay/41").await;
+        assert!(page.contains(&due(amount)), "{when}: {page}");
+    };
+    partly_paid(&service, 1, "pending", "100.00").await;
+    is_due("100.00", "nothing is paid").await;
+    pays(&service, "pi_1", 4000, "usd").await;
+    is_due("60.00", "the storefront does not know of the payment").await;
+    partly_paid(&service, 2, "partially_paid", "60.00").await;
+    is_due("60.00", "it knows of it").await;
+    pays(&service, "pi_2", 3000, "usd").await;
+    is_due("30.00", "it knows of the first alone").await;
+    partly_paid(&service, 3, "partially_paid", "20.00").await;
+    is_due("20.00", "it knows of another that is not ours").await;
+    let link = "/pay/41?amount=60.00&currency=USD";
+    let page = shown(&service, link).await;
+    assert!(page.contains("Pay no more than 20.00 USD."), "{page}");
+    pays(&service, "pi_3", 100, "eur").await;
+    let page = shown(&service, "/pay/41").await;
+    let ask = "<h2>Ask the shop before you pay</h2>";
+    assert!(page.contains(ask), "one is in another currency: {page}");
+    service.stop().await;
+}
+
 #[tokio::test]
 async fn what_others_wrote_is_text_on_every_page() {
     let service = service().start().await;
@@ -664,6 +711,18 @@ async fn errors_are_pages_with_the_status_and_code_of_the_api() {
         ("/pay/-7", 404, Some("COMMERCE_006"), "Order not found"),
         (
             "/pay/9223372036854775808",
+            404,
+            Some("COMMERCE_006"),
+            "Order not found",
+        ),
+        (
+            "/orders/%FF/track",
+            404,
+            Some("COMMERCE_006"),
+            "Order not found",
+        ),
+        (
+            "/orders/7/track?shop=a&shop=b",
             422,
             None,
             "This link is not complete",
@@ -710,18 +769,6 @@ async fn without_the_database_the_pages_ask_to_come_back() {
 #[tokio::test]
 async fn a_database_that_swallows_everything_does_not_hold_a_page() {
     if !is_distributed() {
-            404,
-            Some("COMMERCE_006"),
-            "Order not found",
-        ),
-        (
-            "/orders/%FF/track",
-            404,
-            Some("COMMERCE_006"),
-            "Order not found",
-        ),
-        (
-            "/orders/7/track?shop=a&shop=b",
         return;
     }
     let (backend, database) = proxy::to_database().await;
