@@ -21,6 +21,7 @@ use serde_json::value::RawValue;
 use tokio::time::timeout;
 
 use crate::App;
+use crate::api_version;
 use crate::error::Error;
 use crate::intake::Memory;
 use crate::request_id::RequestId;
@@ -33,6 +34,7 @@ const HMAC: HeaderName = HeaderName::from_static("x-storefront-hmac-sha256");
 const TOPIC: HeaderName = HeaderName::from_static("x-storefront-topic");
 const WEBHOOK_ID: HeaderName = HeaderName::from_static("x-storefront-webhook-id");
 const SHOP: HeaderName = HeaderName::from_static("x-storefront-shop-domain");
+const API_VERSION: HeaderName = HeaderName::from_static("x-storefront-api-version");
 const PAYMENT_SIGNATURE: HeaderName = HeaderName::from_static("payment-signature");
 
 /// A verified delivery of the storefront provider, as the job it will be.
@@ -76,6 +78,10 @@ impl FromRequest<Arc<App>> for StorefrontDelivery {
             external_id: webhook_id,
             object_id,
             subject,
+            api_version: text(&parts.headers, &API_VERSION)
+                .ok()
+                .flatten()
+                .and_then(|text| api_version::read(&text)),
             ..new_job(app, request_id, Source::Storefront, topic, body)
         };
         if request.is_some_and(|request| request.topic == Topic::ShopRedact) {
@@ -115,10 +121,12 @@ impl FromRequest<Arc<App>> for PaymentDelivery {
             .unwrap_or_default();
         let object_id = object.id.and_then(provider_id);
         let subject = object.customer.and_then(provider_id);
+        let version: Option<String> = envelope.api_version;
         let job = NewJob {
             external_id: Some(id),
             object_id,
             subject,
+            api_version: version.and_then(|text| api_version::read(&text)),
             ..new_job(app, request_id, Source::Payment, kind, body)
         };
         Ok(PaymentDelivery(job, memory))
@@ -291,6 +299,8 @@ struct PaymentEnvelope<'a> {
     id: Option<String>,
     #[serde(rename = "type")]
     kind: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    api_version: Option<String>,
     #[serde(borrow, default, deserialize_with = "lenient")]
     data: Option<Data<'a>>,
 }
@@ -375,6 +385,7 @@ fn new_job(
         external_id: None,
         object_id: None,
         subject: None,
+        api_version: None,
         body,
         // A topic nobody handles is kept, so that no provider retries it for ever.
         state: if queue.is_some() {

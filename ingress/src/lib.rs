@@ -5,6 +5,7 @@
 //! waits for the bus, and no handler of a webhook holds a connection.
 
 pub mod api_key;
+pub mod api_version;
 pub mod body;
 pub mod checkout;
 pub mod client_address;

@@ -211,6 +211,12 @@ pub const ALL: &[Metric] = &[
     ),
     counter(
         Ingress,
+        "waybill_delivery_api_versions_total",
+        &["source", "version"],
+        "Deliveries committed, by the version of its API that the provider names",
+    ),
+    counter(
+        Ingress,
         "waybill_deliveries_duplicate_total",
         &["source"],
         "Deliveries whose id was known",

@@ -38,7 +38,8 @@ pub const PLAIN: &[(&str, &str)] = &[
     (
         "jobs",
         "id queue kind source shop external_id object_id subject state attempts crashes run_at \
-         rung_at deadline_at last_error trace traceparent created_at finished_at discarded_at",
+         rung_at deadline_at last_error trace traceparent created_at finished_at discarded_at \
+         api_version",
     ),
     ("webhook_ids", "source id job_id remembered_at expires_at"),
     (

@@ -25,6 +25,8 @@ pub struct NewJob {
     pub object_id: Option<String>,
     /// The provider's id of the customer whose data the body holds.
     pub subject: Option<String>,
+    /// The version of its API that the provider says the delivery is of.
+    pub api_version: Option<String>,
     pub body: Bytes,
     pub state: State,
     /// When it is due; its creation, when that is at once.
@@ -54,6 +56,10 @@ pub async fn insert(tx: &mut Tx, jobs: &[&NewJob]) -> Result<()> {
         ),
         column("object_id", jobs.iter().map(|job| job.object_id.as_deref())),
         column("subject", jobs.iter().map(|job| job.subject.as_deref())),
+        column(
+            "api_version",
+            jobs.iter().map(|job| job.api_version.as_deref()),
+        ),
         column("body", jobs.iter().map(|job| job.body.as_ref())),
         column("state", jobs.iter().map(|job| job.state.as_str())),
         column("run_at", jobs.iter().map(|job| job.run_at.0)),
@@ -505,6 +511,8 @@ pub struct Summary {
     pub shop: Option<String>,
     pub external_id: Option<String>,
     pub object_id: Option<String>,
+    /// The version of its API that the provider named.
+    pub api_version: Option<String>,
     pub state: String,
     pub attempts: i64,
     pub run_at: Timestamp,
@@ -532,6 +540,7 @@ pub(super) fn read_summary(row: &Row) -> Result<Summary> {
         shop: row.get("shop")?,
         external_id: row.get("external_id")?,
         object_id: row.get("object_id")?,
+        api_version: row.get("api_version")?,
         state: row.get("state")?,
         attempts: row.get("attempts")?,
         run_at: Timestamp(row.get("run_at")?),
@@ -556,8 +565,8 @@ pub struct Filter {
 pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Summary>> {
     let rows = db
         .query(
-            "select id, queue, kind, source, shop, external_id, object_id, state, attempts,
-                    run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
+            "select id, queue, kind, source, shop, external_id, object_id, api_version, state,
+                    attempts, run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
                     cast(length(body) as bigint) as body_bytes
              from jobs
              where ($1 = '' or queue = $1) and ($2 = '' or state = $2) and ($3 = '' or kind = $3)
@@ -576,8 +585,8 @@ pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Summary>> 
 pub async fn show(db: &Db, id: JobId) -> Result<Option<Summary>> {
     let row = db
         .query(
-            "select id, queue, kind, source, shop, external_id, object_id, state, attempts,
-                    run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
+            "select id, queue, kind, source, shop, external_id, object_id, api_version, state,
+                    attempts, run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
                     cast(length(body) as bigint) as body_bytes
              from jobs where id = $1",
         )

@@ -76,8 +76,8 @@ fn read(rows: &[Row]) -> Result<Vec<TraceId>> {
 pub async fn jobs(db: &Db, traces: &BTreeSet<TraceId>, limit: i64) -> Result<Vec<Summary>> {
     let carried = db
         .query(
-            "select id, queue, kind, source, shop, external_id, object_id, state, attempts,
-                    run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
+            "select id, queue, kind, source, shop, external_id, object_id, api_version, state,
+                    attempts, run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
                     cast(length(body) as bigint) as body_bytes
              from jobs
              where traceparent is not null and substr(traceparent, 4, 32) in ($2..)
@@ -90,8 +90,8 @@ pub async fn jobs(db: &Db, traces: &BTreeSet<TraceId>, limit: i64) -> Result<Vec
         .await?;
     let first = db
         .query(
-            "select id, queue, kind, source, shop, external_id, object_id, state, attempts,
-                    run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
+            "select id, queue, kind, source, shop, external_id, object_id, api_version, state,
+                    attempts, run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
                     cast(length(body) as bigint) as body_bytes
              from jobs where traceparent is null and id in ($1..)",
         )

@@ -13,6 +13,7 @@ use server::Peer;
 use utoipa::ToSchema;
 
 use crate::App;
+use crate::api_version;
 use crate::client_address;
 use crate::delivery::{PaymentDelivery, StorefrontDelivery};
 use crate::error::Error;
@@ -45,7 +46,7 @@ pub async fn payment(State(app): State<Arc<App>>, request: Request) -> Response 
 }
 
 async fn accept(app: &App, job: NewJob, memory: Memory) -> Result<Verdict, Error> {
-    let source = job.source.as_str();
+    let (source, version) = (job.source, job.api_version.clone());
     let known = if job.source.queue(&job.kind).is_some() {
         "yes"
     } else {
@@ -60,13 +61,17 @@ async fn accept(app: &App, job: NewJob, memory: Memory) -> Result<Verdict, Error
     match verdict {
         Verdict::Accepted => {
             metrics::counter!(
-                "waybill_deliveries_accepted_total", "source" => source, "known" => known
+                "waybill_deliveries_accepted_total",
+                "source" => source.as_str(), "known" => known
             )
             .increment(1);
+            api_version::count(source, version.as_deref());
         }
         Verdict::Duplicate => {
-            metrics::counter!("waybill_deliveries_duplicate_total", "source" => source)
-                .increment(1);
+            metrics::counter!(
+                "waybill_deliveries_duplicate_total", "source" => source.as_str()
+            )
+            .increment(1);
         }
     }
     Ok(verdict)

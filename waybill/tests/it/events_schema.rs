@@ -206,6 +206,7 @@ async fn post_overdue(service: &Service, run_at: Timestamp, body: &'static [u8])
         external_id: None,
         object_id: None,
         subject: Some("7".into()),
+        api_version: None,
         body: asked.to_string().into_bytes().into(),
         state: State::Ready,
         run_at,

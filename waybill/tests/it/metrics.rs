@@ -208,10 +208,13 @@ const CANARIES: [&str; 5] = ["canary", SHOP, "987654321", "BREW", "nowhere"];
 async fn traffic(port: u16) {
     let client = reqwest::Client::new();
     for seed in 1..=5 {
+        let version = "X-Storefront-API-Version";
         let delivery = order("orders/paid", seed).id(&format!("canary-{seed}"));
+        let delivery = delivery.header(version, "2026-10");
         assert_eq!(post(&client, port, &delivery).await, 200);
         assert_eq!(post(&client, port, &delivery).await, 409);
         let unknown = storefront(&format!("canary/{seed}"), "{}");
+        let unknown = unknown.header(version, format!("canary-{seed}"));
         assert_eq!(post(&client, port, &unknown).await, 200);
     }
     let forged = order("orders/create", 1).header("X-Storefront-Hmac-Sha256", "canary");
@@ -405,6 +408,21 @@ async fn what_is_scraped_after_real_traffic_is_what_the_table_says() {
             "waybill_deliveries_accepted_total",
             [("source", "storefront"), ("known", "no")],
             5.0,
+        ),
+        (
+            "waybill_delivery_api_versions_total",
+            [("source", "storefront"), ("version", "2026-10")],
+            5.0,
+        ),
+        (
+            "waybill_delivery_api_versions_total",
+            [("source", "storefront"), ("version", "other")],
+            5.0,
+        ),
+        (
+            "waybill_delivery_api_versions_total",
+            [("source", "payment"), ("version", "none")],
+            1.0,
         ),
         (
             "waybill_deliveries_refused_total",

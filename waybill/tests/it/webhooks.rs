@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use common::job::State;
+use common::store::jobs;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::support::delivery::{Delivery, SHOP, order, payment, payment_at, storefront};
+use crate::support::operator::{json, said};
 use crate::support::{START, Service, eventually, service};
 
 const OK: &str = r#"{"status":"ok"}"#;
@@ -276,6 +278,61 @@ async fn an_unknown_topic_or_type_is_kept_as_done_so_that_nobody_retries_it() {
     .await;
     assert_eq!(service.jobs(State::Done).await, 2);
     assert_eq!(service.jobs(State::Ready).await, 0);
+    service.stop().await;
+}
+
+/// The API version that is kept with the delivery of this id.
+async fn kept_version(service: &Service, id: &str) -> Option<String> {
+    let query = "select api_version from jobs where external_id = $1";
+    let row = service.db().query(query).bind(id).fetch_one().await;
+    row.unwrap().get("api_version").unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_version_of_the_providers_api_is_kept_with_a_delivery_and_never_refuses_it() {
+    let service = service().manual_clock().without_workers().start().await;
+    let long = "2".repeat(65);
+    for (id, header, kept) in [
+        ("w-1", Some("2026-07"), Some("2026-07")),
+        ("w-2", Some("unstable"), Some("unstable")),
+        ("w-3", Some(" 2026-10 "), Some("2026-10")),
+        ("w-4", Some("of tomorrow"), None),
+        ("w-5", Some(long.as_str()), None),
+        ("w-6", Some("\u{e9}"), None),
+        ("w-7", Some(""), None),
+        ("w-8", None, None),
+    ] {
+        let delivery = order("orders/create", 1).id(id);
+        let delivery = match header {
+            Some(header) => delivery.header("X-Storefront-API-Version", header),
+            None => delivery.without("X-Storefront-API-Version"),
+        };
+        is(&service, &delivery, 200, OK).await;
+        assert_eq!(kept_version(&service, id).await.as_deref(), kept, "{id}");
+    }
+    for (id, version, kept) in [
+        ("evt_1", r#""2026-10-28.endive""#, Some("2026-10-28.endive")),
+        ("evt_2", r#""2020-08-27""#, Some("2020-08-27")),
+        ("evt_3", "null", None),
+        ("evt_4", "7", None),
+        ("evt_5", r#""a b""#, None),
+    ] {
+        let body = format!(
+            r#"{{"id": "{id}", "type": "charge.refunded", "api_version": {version}, "data": {{}}}}"#
+        );
+        is(&service, &payment(body), 200, OK).await;
+        assert_eq!(kept_version(&service, id).await.as_deref(), kept, "{id}");
+    }
+    let all = jobs::list(service.db(), &jobs::Filter::default(), 20).await;
+    let of_tomorrow = all
+        .unwrap()
+        .into_iter()
+        .find(|it| it.external_id.as_deref() == Some("evt_1"));
+    let id = of_tomorrow.unwrap().id.to_string();
+    let shown = said(&service, &["jobs", "show", &id]);
+    assert!(shown.contains("2026-10-28.endive"), "{shown}");
+    let shown = json(&service, &["jobs", "show", &id]);
+    assert_eq!(shown["api_version"], "2026-10-28.endive");
     service.stop().await;
 }
 

@@ -186,6 +186,7 @@ impl<'a> Effects<'a> {
             external_id: None,
             object_id: Some(object_id.to_owned()),
             subject: None,
+            api_version: None,
             body: Bytes::from(body.to_string()),
             state: State::Ready,
             run_at,

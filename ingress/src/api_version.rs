@@ -1,0 +1,113 @@
+//! Which version of its API a provider says that a delivery is of. It is kept with the job and
+//! counted, so that an operator sees a new one come and an old one go; nothing is decided by it,
+//! because bodies are read by need. The storefront's header is not signed, so what stands in it
+//! can be anything: it never refuses a delivery.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use common::job::Source;
+
+const LONGEST: usize = 64;
+/// How many versions of a provider are counted apart, of those that a process has seen.
+const COUNTED: usize = 16;
+
+/// A version as it is kept: visible text like `2026-07` or `2026-10-28.endive`. What has another
+/// form is none.
+pub fn read(text: &str) -> Option<String> {
+    let fits = (1..=LONGEST).contains(&text.len())
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte));
+    fits.then(|| text.to_owned())
+}
+
+/// Counts an accepted delivery under its version.
+pub fn count(source: Source, version: Option<&str>) {
+    let version = label(source, version);
+    metrics::counter!(
+        "waybill_delivery_api_versions_total", "source" => source.as_str(), "version" => version
+    )
+    .increment(1);
+}
+
+/// `none` where it was not told, `other` where it has not the provider's form or there are too
+/// many: a sender must not make the metrics grow.
+fn label(source: Source, version: Option<&str>) -> String {
+    static SEEN: Mutex<BTreeSet<(&'static str, String)>> = Mutex::new(BTreeSet::new());
+
+    let version = match version {
+        None => return "none".to_owned(),
+        Some(version) if !has_form(source, version) => return "other".to_owned(),
+        Some(version) => version.to_owned(),
+    };
+    let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = (source.as_str(), version);
+    if !seen.contains(&known) {
+        let of_source = seen.iter().filter(|(of, _)| *of == source.as_str());
+        if of_source.count() >= COUNTED {
+            return "other".to_owned();
+        }
+        seen.insert(known.clone());
+    }
+    known.1
+}
+
+/// The storefront's versions are quarters, `2026-07`, and `unstable`; the payment provider's are
+/// days, since 2024 with a name: `2026-10-28.endive`.
+fn has_form(source: Source, version: &str) -> bool {
+    match source {
+        Source::Storefront => {
+            let quarter = version.split_once('-').is_some_and(|(year, month)| {
+                is_year(year) && ["01", "04", "07", "10"].contains(&month)
+            });
+            quarter || version == "unstable"
+        }
+        Source::Payment => {
+            let (day, name) = version.split_once('.').unwrap_or((version, "acacia"));
+            let parts: Vec<&str> = day.split('-').collect();
+            let is_two = |text: &str| text.len() == 2 && is_number(text);
+            let is_day = matches!(parts.as_slice(), [year, month, day]
+                if is_year(year) && is_two(month) && is_two(day));
+            is_day
+                && (1..=20).contains(&name.len())
+                && name.bytes().all(|it| it.is_ascii_lowercase())
+        }
+        Source::Internal => false,
+    }
+}
+
+fn is_year(text: &str) -> bool {
+    text.len() == 4 && text.starts_with("20") && is_number(text)
+}
+
+fn is_number(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_versions_of_a_providers_own_form_are_counted_apart() {
+        for (source, version, counted) in [
+            (Source::Storefront, "2026-07", "2026-07"),
+            (Source::Storefront, "unstable", "unstable"),
+            (Source::Storefront, "2026-08", "other"),
+            (Source::Storefront, "canary", "other"),
+            (Source::Storefront, "2026-10-28.endive", "other"),
+            (Source::Payment, "2020-08-27", "2020-08-27"),
+            (Source::Payment, "2026-10-28.endive", "2026-10-28.endive"),
+            (Source::Payment, "2026-10-28.", "other"),
+            (Source::Payment, "2026-10-28.Canary", "other"),
+            (Source::Payment, "2026-10", "other"),
+        ] {
+            assert_eq!(label(source, Some(version)), counted, "{version}");
+        }
+        assert_eq!(label(Source::Payment, None), "none");
+        let days = (10..60).map(|day| format!("2026-01-{day}"));
+        let labels: BTreeSet<String> = days.map(|day| label(Source::Payment, Some(&day))).collect();
+        assert!(labels.len() <= COUNTED && labels.contains("other"));
+    }
+}
