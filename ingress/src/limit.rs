@@ -46,6 +46,8 @@ const ANSWERED: Duration = Duration::from_secs(1);
 /// The limits that are on.
 pub struct Limits {
     clock: LimitClock,
+    /// Replicas share no budget: the two deliveries a second that a shop has are too few to be
+    /// handed out in shares, and a delivery asks nobody but its own process.
     storefront: Option<PerShop>,
     payment: Option<Whole>,
     api_keys: Option<PerKey>,

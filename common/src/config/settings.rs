@@ -193,17 +193,17 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "STOREFRONT_RATE_PER_SECOND",
         Some("2"),
-        "Deliveries a second per shop; 0: no limit",
+        "Deliveries a second per shop, in each ingress process; 0: no limit",
     ),
     setting(
         "PAYMENT_RATE_PER_SECOND",
         Some("100"),
-        "Payment events a second; 0: no limit",
+        "Payment events a second, in each ingress process; 0: no limit",
     ),
     setting(
         "COMMERCE_RATE_PER_SECOND",
         Some("50"),
-        "Calls a second per API key; 0: no limit",
+        "Calls a second per API key, in each ingress process; 0: no limit",
     ),
     setting(
         "CHECKOUT_RETURN_ORIGINS",
