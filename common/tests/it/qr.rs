@@ -491,14 +491,13 @@ proptest! {
         // The same as a fraction of whole numbers.
         let scale = power - i64::try_from(decimals.len()).unwrap() + 2;
         let whole: i128 = format!("{units}{decimals}").parse().unwrap();
-        let nearest = match u32::try_from(scale) {
-            Ok(scale) => whole.checked_mul(10_i128.pow(scale)),
-            Err(_) => {
-                let part = 10_i128.pow(u32::try_from(-scale).unwrap());
-                Some((whole + part / 2) / part)
-            }
+        let nearest = if let Ok(scale) = u32::try_from(scale) {
+            whole * 10_i128.pow(scale)
+        } else {
+            let part = 10_i128.pow(u32::try_from(-scale).unwrap());
+            (whole + part / 2) / part
         };
-        let nearest = nearest.and_then(|it| i64::try_from(it).ok());
+        let nearest = i64::try_from(nearest).ok();
         prop_assert_eq!(round_amount(&number).ok(), nearest, "{}", number);
     }
 
