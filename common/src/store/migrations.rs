@@ -61,6 +61,8 @@ const ALL: &[(i64, &str, &str)] = &[
         9,
         "outcomes",
         include_str!("../../../migrations/0009_outcomes.sql"),
+    ),
+    (
         11,
         "api_versions",
         include_str!("../../../migrations/0011_api_versions.sql"),
