@@ -13,6 +13,7 @@
 mod insert;
 mod query;
 mod server;
+mod turn;
 mod tx;
 
 use std::path::Path;
@@ -34,6 +35,7 @@ pub use insert::{Cell, Column, Values, column};
 pub use query::{Field, Query, Row, Value};
 pub use server::Server;
 pub use sqlx::Error;
+pub use turn::Turn;
 pub use tx::Tx;
 
 pub type Result<T> = std::result::Result<T, Error>;
@@ -50,6 +52,9 @@ pub struct Connections {
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Idle connections are closed before the networks in between forget them silently.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(2);
+/// How long a transaction waits for other processes to end theirs. None of ours takes a second:
+/// whoever holds SQLite's lock for so long is stopped, or no part of Waybill.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Measured: at 25 ms the slowest hundredth of commits waits 6 ms, at 100 ms 12, at a second 40.
 const CHECKPOINT_PAUSE: Duration = Duration::from_millis(25);
 /// 128 MiB: a log that has grown so long is folded in by the writer itself.
@@ -63,6 +68,8 @@ pub enum Db {
     Sqlite {
         write: SqlitePool,
         read: SqlitePool,
+        /// Among the processes that write to this file.
+        turn: Turn,
     },
 }
 
@@ -73,7 +80,7 @@ impl Db {
         if url.starts_with("postgres://") || url.starts_with("postgresql://") {
             return open_postgres(url, connections);
         }
-        open_sqlite(url).await
+        open_sqlite(url, LOCK_TIMEOUT).await
     }
 
     /// What it is, for a label.
@@ -106,7 +113,7 @@ impl Db {
     pub fn connections(&self) -> Connections {
         match self {
             Db::Postgres(pool) => held(&[pool]),
-            Db::Sqlite { write, read } => held(&[write, read]),
+            Db::Sqlite { write, read, .. } => held(&[write, read]),
         }
     }
 
@@ -119,7 +126,7 @@ impl Db {
     pub async fn close(&self) {
         match self {
             Db::Postgres(pool) => pool.close().await,
-            Db::Sqlite { write, read } => {
+            Db::Sqlite { write, read, .. } => {
                 read.close().await;
                 write.close().await;
             }
@@ -165,6 +172,26 @@ pub fn check_url(url: &str) -> std::result::Result<(), &'static str> {
     }
 }
 
+/// Which database a URL names, for people: where it is and what it is called, and no credential.
+pub fn place(url: &str) -> String {
+    if let Ok(options) = PgConnectOptions::from_str(url)
+        && !url.starts_with("sqlite:")
+    {
+        let name = options.get_database().unwrap_or("its user's own");
+        return match options.get_socket() {
+            Some(socket) => format!("the database {name} at {}", socket.display()),
+            None => {
+                let (host, port) = (options.get_host(), options.get_port());
+                format!("the database {name} at {host}:{port}")
+            }
+        };
+    }
+    match SqliteConnectOptions::from_str(url) {
+        Ok(options) => format!("the database {}", options.get_filename().display()),
+        Err(_) => "the database".to_owned(),
+    }
+}
+
 fn open_postgres(url: &str, connections: u32) -> Result<Db> {
     // A statement that outlives these has lost its client, or waits for one that has.
     let options = PgConnectOptions::from_str(url)?.options([
@@ -186,13 +213,14 @@ fn open_postgres(url: &str, connections: u32) -> Result<Db> {
     Ok(Db::Postgres(pool))
 }
 
-async fn open_sqlite(url: &str) -> Result<Db> {
+/// A transaction waits for other processes to end theirs for `lock_timeout`.
+async fn open_sqlite(url: &str, lock_timeout: Duration) -> Result<Db> {
     let options = SqliteConnectOptions::from_str(url)?
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
-        .busy_timeout(Duration::from_secs(5))
+        .busy_timeout(lock_timeout)
         .pragma("wal_autocheckpoint", WAL_BACKSTOP_PAGES)
         .pragma("cache_size", "-8192");
     if let Some(folder) = options.get_filename().parent()
@@ -216,8 +244,9 @@ async fn open_sqlite(url: &str) -> Result<Db> {
         .idle_timeout(None)
         .max_lifetime(None)
         .connect_lazy_with(options.clone().pragma("query_only", "on"));
+    let turn = Turn::beside(options.get_filename());
     task::spawn("checkpoints", checkpoint(options, write.clone()));
-    Ok(Db::Sqlite { write, read })
+    Ok(Db::Sqlite { write, read, turn })
 }
 
 /// Folds the log into the database file beside the writer, which would otherwise stand still
@@ -267,4 +296,25 @@ pub fn is_outage(error: &Error) -> bool {
         || code.starts_with("53")
         || ["25006", "40001", "40P01", "55P03"].contains(&code.as_ref())
         || sqlite.is_some_and(|code| [5, 6, 8, 10, 13, 14].contains(&(code & 0xff)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_waits_for_the_lock_in_vain_is_told_what_to_look_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite://{}/locked.db", folder.path().display());
+        let holder = open_sqlite(&url, LOCK_TIMEOUT).await.unwrap();
+        let held = holder.begin().await.unwrap();
+        let waits = open_sqlite(&url, Duration::from_millis(50)).await.unwrap();
+        let error = waits.begin().await.unwrap_err();
+        assert!(is_outage(&error), "it is tried again later");
+        let told = error.to_string();
+        assert!(told.contains("another process"), "{told}");
+        assert!(!told.contains("database is locked"), "{told}");
+        held.rollback().await.unwrap();
+        waits.begin().await.unwrap().rollback().await.unwrap();
+    }
 }

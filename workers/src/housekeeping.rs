@@ -20,7 +20,8 @@ use crate::handlers::privacy::export;
 const PAUSE: Duration = Duration::from_mins(1);
 /// Of so many rounds the first cuts everything.
 const ROUNDS: usize = 5;
-const CHUNK: u64 = 2000;
+/// Rows of one transaction: on SQLite nobody else writes meanwhile.
+const CHUNK: u64 = 500;
 /// A login that is over is still told apart from one that never was.
 const LOGIN_KEPT: Duration = Duration::from_hours(1);
 

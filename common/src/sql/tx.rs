@@ -38,11 +38,15 @@ impl Tx {
             },
             failed: false,
         };
-        let begin = match db {
-            Db::Postgres(_) => "begin",
-            Db::Sqlite { .. } => "begin immediate",
-        };
-        tx.command(begin).await?;
+        match db {
+            Db::Postgres(_) => tx.command("begin").await?,
+            Db::Sqlite { turn, .. } => {
+                let held = turn.take().await;
+                let begun = tx.command("begin immediate").await;
+                drop(held);
+                begun.map_err(locked_out)?;
+            }
+        }
         Ok(tx)
     }
 
@@ -171,6 +175,24 @@ impl Drop for Tx {
             }
         }
     }
+}
+
+/// SQLite says "database is locked", which tells nobody what to do.
+fn locked_out(error: Error) -> Error {
+    const BUSY: u32 = 5;
+    let code = error.as_database_error().and_then(|it| it.code());
+    let is_busy = code
+        .and_then(|code| code.parse::<u32>().ok())
+        .is_some_and(|code| code & 0xff == BUSY);
+    if !is_busy {
+        return error;
+    }
+    Error::Io(io::Error::new(
+        io::ErrorKind::TimedOut,
+        "another process has kept SQLite's write lock all the while, and nothing was changed; look \
+         for one that is stopped, or for a sqlite3 shell in the middle of a transaction \
+         (`fuser -v` on the database's file names them), then try again",
+    ))
 }
 
 /// A connection in the middle of a statement; dropped so, it does not go back to its pool.

@@ -336,6 +336,51 @@ async fn writers_take_turns_and_readers_do_not_wait_for_them() {
     scratch.end().await;
 }
 
+/// Each handle stands for a process: what it waits for is SQLite's own lock.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_writes_without_a_pause_lets_others_write_in_between() {
+    if postgres().is_some() {
+        return;
+    }
+    let scratch = scratch(2).await;
+    let url = format!("sqlite://{}/scratch.db", scratch._folder.path().display());
+    let insert = scratch.sql("insert into things (id) values ($1)");
+    let busy = scratch.db.clone();
+    let service = common::task::spawn("a busy service", async move {
+        for id in 0.. {
+            let Ok(mut tx) = busy.begin().await else {
+                return;
+            };
+            tx.query(insert).bind(id).execute().await.unwrap();
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            tx.commit().await.unwrap();
+        }
+    });
+    let commands = (0..4).map(|operator: i64| {
+        let url = url.clone();
+        async move {
+            let db = Db::open(&url, 2).await.unwrap();
+            for nth in 0..5 {
+                let begun = tokio::time::Instant::now();
+                let mut tx = db.begin().await.unwrap();
+                let id = 1_000_000 * (operator + 1) + nth;
+                tx.query(insert).bind(id).execute().await.unwrap();
+                tx.commit().await.unwrap();
+                let waited = begun.elapsed();
+                assert!(waited < Duration::from_secs(2), "it waited {waited:?}");
+            }
+            db.close().await;
+        }
+    });
+    futures_util::future::join_all(commands).await;
+    service.abort();
+    let _ = service.await;
+    let written = scratch.sql("select count(*) as n from things where id >= 1000000");
+    let row = scratch.db.query(written).fetch_one().await.unwrap();
+    assert_eq!(row.get::<i64>("n").unwrap(), 20);
+    scratch.end().await;
+}
+
 #[tokio::test]
 async fn migrations_can_be_applied_by_several_processes_at_once() {
     let folder = tempfile::tempdir().unwrap();

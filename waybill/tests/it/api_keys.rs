@@ -1,14 +1,17 @@
 //! API keys: what each opens, how often it may be used, and the operator's commands.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::api_key::{Rights, Scope, Shops};
 use common::store::api_keys;
+use futures_util::future::join_all;
 use reqwest::Response;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
-use crate::support::delivery::storefront;
-use crate::support::order::deliver;
+use crate::support::delivery::{order, storefront};
+use crate::support::order::{deliver, post_all};
 use crate::support::requests::{posted, printed, request, waybill};
 use crate::support::{Options, Service, eventually, service};
 
@@ -269,7 +272,7 @@ async fn who_guesses_keys_is_slowed_down_and_whoever_has_one_is_not() {
 async fn the_operator_makes_lists_and_revokes_keys() {
     let service = service().without_workers().start().await;
     let path = "/api/privacy/requests";
-    let run = |arguments: &[&str]| waybill(&service, &[], arguments);
+    let run = async |arguments: &[&str]| waybill(&service, &[], arguments).await;
     let made = run(&[
         "keys",
         "create",
@@ -281,14 +284,15 @@ async fn the_operator_makes_lists_and_revokes_keys() {
         "--shop",
         "A.example",
         "--json",
-    ]);
+    ])
+    .await;
     let made = printed(&made);
     assert_eq!(made["scopes"], json!(["orders:read", "privacy:read"]));
     assert_eq!(made["shops"], json!(["a.example"]));
     let key = made["key"].as_str().unwrap().to_owned();
     assert_eq!(get(&service, &key, path).await.status(), 200);
 
-    let listed = run(&["keys", "list"]);
+    let listed = run(&["keys", "list"]).await;
     let text = String::from_utf8(listed.stdout).unwrap();
     assert!(
         text.contains("desk") && text.contains("orders:read,privacy:read"),
@@ -298,38 +302,38 @@ async fn the_operator_makes_lists_and_revokes_keys() {
         !text.contains("wb_") && !text.contains(&key[3..11]),
         "{text}"
     );
-    let entry = printed(&run(&["keys", "list", "--json"]))[0].clone();
+    let entry = printed(&run(&["keys", "list", "--json"]).await)[0].clone();
     assert_eq!(entry["state"], "active");
     assert!(entry.get("key").is_none() && entry.get("hash").is_none());
 
     // Two of one name: which is meant must be said.
-    let second = run(&["keys", "create", "desk"]);
+    let second = run(&["keys", "create", "desk"]).await;
     let said = String::from_utf8_lossy(&second.stderr).into_owned();
     assert!(second.status.success(), "{said}");
     assert!(second.stdout.starts_with(b"wb_") && said.contains("cannot be shown again"));
-    let ambiguous = run(&["keys", "revoke", "desk"]);
+    let ambiguous = run(&["keys", "revoke", "desk"]).await;
     assert_eq!(ambiguous.status.code(), Some(1));
     let said = String::from_utf8(ambiguous.stderr).unwrap();
     let id = entry["id"].as_str().unwrap();
     assert!(said.contains("by its id") && said.contains(id), "{said}");
     assert_eq!(get(&service, &key, path).await.status(), 200);
-    assert!(run(&["keys", "revoke", id]).status.success());
+    assert!(run(&["keys", "revoke", id]).await.status.success());
     assert_eq!(get(&service, &key, path).await.status(), 401, "at once");
     // The other one is the only one left of its name.
-    assert!(run(&["keys", "revoke", "desk"]).status.success());
+    assert!(run(&["keys", "revoke", "desk"]).await.status.success());
     let standing = "select count(*) as n from api_keys where revoked_at is null";
     assert_eq!(service.count(standing).await, 0);
-    let all = printed(&run(&["keys", "list", "--all", "--json"]));
+    let all = printed(&run(&["keys", "list", "--all", "--json"]).await);
     assert_eq!(all.as_array().unwrap().len(), 2);
-    assert_eq!(printed(&run(&["keys", "list", "--json"])), json!([]));
+    assert_eq!(printed(&run(&["keys", "list", "--json"]).await), json!([]));
 
-    let nobody = run(&["keys", "revoke", "nobody"]);
+    let nobody = run(&["keys", "revoke", "nobody"]).await;
     assert_eq!(nobody.status.code(), Some(1));
     for misused in [
         ["keys", "create", "x", "--scope", "everything"],
         ["keys", "create", "x", "--shop", "a b"],
     ] {
-        assert_eq!(run(&misused).status.code(), Some(2), "{misused:?}");
+        assert_eq!(run(&misused).await.status.code(), Some(2), "{misused:?}");
     }
     let blind = [
         "keys",
@@ -340,8 +344,44 @@ async fn the_operator_makes_lists_and_revokes_keys() {
         "--shop",
         "a.example",
     ];
-    let blind = run(&blind);
+    let blind = run(&blind).await;
     assert_eq!(blind.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&blind.stderr).contains("--shop checkout"));
+    service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heavy_a_service_that_is_busy_writing_locks_no_command_out() {
+    let service = service().start().await;
+    let enough = AtomicBool::new(false);
+    let deliveries = async {
+        for seed in (1..).step_by(64) {
+            if enough.load(Ordering::SeqCst) {
+                return seed;
+            }
+            let orders = (seed..seed + 64).map(|it| order("orders/create", it).id(&it.to_string()));
+            post_all(&service, &orders.collect::<Vec<_>>()).await;
+        }
+        unreachable!("seeds do not end")
+    };
+    let commands = async {
+        let operators = (0..3).map(async |operator| {
+            for nth in 0..5 {
+                let name = format!("desk-{operator}-{nth}");
+                let begun = Instant::now();
+                let made = waybill(&service, &[], &["keys", "create", &name]).await;
+                let said = String::from_utf8_lossy(&made.stderr).into_owned();
+                assert!(made.status.success(), "{said}");
+                let took = begun.elapsed();
+                assert!(took < Duration::from_secs(5), "{name} took {took:?}");
+            }
+        });
+        join_all(operators).await;
+        enough.store(true, Ordering::SeqCst);
+    };
+    let (posted, ()) = tokio::join!(deliveries, commands);
+    let keys = "select count(*) as n from api_keys";
+    assert_eq!(service.count(keys).await, 15, "beside {posted} deliveries");
+    service.settled().await;
     service.stop().await;
 }

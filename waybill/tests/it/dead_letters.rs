@@ -44,8 +44,11 @@ async fn one_of_everything(service: &Service, orders: i64) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_summary_says_what_died_of_what_and_filters_find_them() {
     let service = service().without_workers().start().await;
-    assert_eq!(said(&service, &["dead", "summary"]), "No dead jobs.\n");
-    assert_eq!(said(&service, &["dead", "list"]), "No dead jobs.\n");
+    assert_eq!(
+        said(&service, &["dead", "summary"]).await,
+        "No dead jobs.\n"
+    );
+    assert_eq!(said(&service, &["dead", "list"]).await, "No dead jobs.\n");
     dead_orders(&service, 3).await;
     let paid = order("orders/paid", 9).of_shop("other.example");
     post_all(&service, &[paid]).await;
@@ -62,7 +65,7 @@ async fn the_summary_says_what_died_of_what_and_filters_find_them() {
     service
         .execute("update jobs set last_error = 'the shelf 12 is away' where external_id = 'w-2'")
         .await;
-    let groups = json(&service, &["dead", "summary"]);
+    let groups = json(&service, &["dead", "summary"]).await;
     let told: Vec<(i64, &str)> = groups
         .as_array()
         .unwrap()
@@ -81,11 +84,11 @@ async fn the_summary_says_what_died_of_what_and_filters_find_them() {
         ],
         "shelves 7 and 12 are one error: {groups}"
     );
-    let text = said(&service, &["dead", "summary"]);
+    let text = said(&service, &["dead", "summary"]).await;
     assert!(text.starts_with("JOBS  KIND "), "{text}");
     assert!(text.contains("4 dead in all"), "{text}");
-    let found = |filters: &[&str]| {
-        let list = json(&service, &[&["dead", "list"], filters].concat());
+    let found = async |filters: &[&str]| {
+        let list = json(&service, &[&["dead", "list"], filters].concat()).await;
         ids(&list).len()
     };
     for (filters, jobs) in [
@@ -102,9 +105,9 @@ async fn the_summary_says_what_died_of_what_and_filters_find_them() {
         (&["--newer-than", "1h"], 3),
         (&["--kind", "*create", "--limit", "2"], 2),
     ] {
-        assert_eq!(found(filters), jobs, "{filters:?}");
+        assert_eq!(found(filters).await, jobs, "{filters:?}");
     }
-    let wrong = refused(&service, &["dead", "list", "--older-than", "long"]);
+    let wrong = refused(&service, &["dead", "list", "--older-than", "long"]).await;
     assert_eq!(wrong.0, 2, "{}", wrong.1);
     service.stop().await;
 }
@@ -114,8 +117,8 @@ async fn a_dead_job_is_shown_with_its_body_and_nobody_in_it() {
     let service = service().start().await;
     let unreadable = with(body(2, 1, "pending"), &value!({"line_items": 7}));
     deliver(&service, &told("orders/create", &unreadable).id("w-2")).await;
-    let id = ids(&json(&service, &["dead", "list"])).remove(0);
-    let text = said(&service, &["dead", "show", &id]);
+    let id = ids(&json(&service, &["dead", "list"]).await).remove(0);
+    let text = said(&service, &["dead", "show", &id]).await;
     for part in [
         "orders/create",
         "w-2",
@@ -128,14 +131,14 @@ async fn a_dead_job_is_shown_with_its_body_and_nobody_in_it() {
     ] {
         assert!(text.contains(part), "{part} in\n{text}");
     }
-    let machine = json(&service, &["dead", "show", &id]);
+    let machine = json(&service, &["dead", "show", &id]).await;
     assert_eq!(machine["body"]["id"], 2);
     for text in [text, machine.to_string()] {
         assert!(!text.to_lowercase().contains("canary"), "{text}");
         assert!(!text.contains("2025550123"), "{text}");
     }
     let unknown = Uuid::now_v7().to_string();
-    let (code, error) = refused(&service, &["dead", "show", &unknown]);
+    let (code, error) = refused(&service, &["dead", "show", &unknown]).await;
     assert!(code == 1 && error.contains("there is no job"), "{error}");
     service.stop().await;
 }
@@ -145,11 +148,11 @@ async fn a_dry_run_says_how_many_and_which_and_changes_nothing() {
     let service = service().without_workers().start().await;
     dead_orders(&service, 12).await;
     for action in ["replay", "discard"] {
-        let text = said(&service, &["dead", action, "--all", "--dry-run"]);
+        let text = said(&service, &["dead", action, "--all", "--dry-run"]).await;
         assert!(text.contains("  12  orders/create"), "{text}");
         assert!(text.contains(".. and 2 more"), "{text}");
         assert!(text.contains(&format!("12 jobs to {action}")), "{text}");
-        let report = json(&service, &["dead", action, "--all", "--dry-run"]);
+        let report = json(&service, &["dead", action, "--all", "--dry-run"]).await;
         assert_eq!(report["ids"].as_array().unwrap().len(), 12);
         assert_eq!(
             (&report["matched"], &report["done"]),
@@ -173,12 +176,12 @@ async fn more_than_one_needs_yes_where_nobody_can_be_asked() {
         &["dead", "replay", "--all", "--yes", "--rate", "0"],
         &["dead", "replay", "--all", "--yes", "--by", "a\nb"],
     ] {
-        let (code, error) = refused(&service, arguments);
+        let (code, error) = refused(&service, arguments).await;
         assert_eq!(code, 2, "{arguments:?}: {error}");
     }
     assert_eq!(service.jobs(State::Dead).await, 3);
-    let one = ids(&json(&service, &["dead", "list"])).remove(0);
-    let text = said(&service, &["dead", "replay", &one]);
+    let one = ids(&json(&service, &["dead", "list"]).await).remove(0);
+    let text = said(&service, &["dead", "replay", &one]).await;
     assert!(text.contains(&format!("Job {one} is ready")), "{text}");
     assert_eq!(service.jobs(State::Dead).await, 2);
     service.stop().await;
@@ -285,7 +288,8 @@ async fn a_replay_that_is_stopped_goes_on_when_it_is_said_again() {
     let report = json(
         &service,
         &["dead", "replay", "--all", "--yes", "--rate", "1000"],
-    );
+    )
+    .await;
     assert_eq!(report["done"], 40 - ready);
     assert_eq!(service.jobs(State::Ready).await, 40);
     service.stop().await;
@@ -299,7 +303,8 @@ async fn the_rate_is_kept() {
     said(
         &service,
         &["dead", "replay", "--all", "--yes", "--rate", "10"],
-    );
+    )
+    .await;
     assert!(
         begun.elapsed() >= Duration::from_millis(1600),
         "20 at 10 a second"
@@ -311,18 +316,18 @@ async fn the_rate_is_kept() {
 async fn a_discarded_job_is_final_and_its_delivery_stays_remembered() {
     let mut service = service().without_workers().start().await;
     dead_orders(&service, 2).await;
-    let listed = json(&service, &["dead", "list"]);
+    let listed = json(&service, &["dead", "list"]).await;
     let first = ids(&listed).remove(0);
-    let text = said(&service, &["dead", "discard", &first]);
+    let text = said(&service, &["dead", "discard", &first]).await;
     assert!(text.contains("never run again"), "{text}");
     let left = "select count(*) as n from jobs where body is not null";
     assert_eq!(service.count(left).await, 1, "its body is gone");
-    let shown = said(&service, &["jobs", "show", &first]);
+    let shown = said(&service, &["jobs", "show", &first]).await;
     for part in ["state        discarded", "the shelf is away"] {
         assert!(shown.contains(part), "{part} in\n{shown}");
     }
     for command in [["dead", "replay"], ["jobs", "replay"], ["dead", "discard"]] {
-        let (code, error) = refused(&service, &[&command[..], &[&first]].concat());
+        let (code, error) = refused(&service, &[&command[..], &[&first]].concat()).await;
         assert!(code == 1 && error.contains("was discarded"), "{error}");
     }
     let its = listed[0]["external_id"].as_str().unwrap();
@@ -334,7 +339,7 @@ async fn a_discarded_job_is_final_and_its_delivery_stays_remembered() {
     assert_eq!(entries[0].object_id, first);
     assert_eq!(entries[0].details["ids"], value!([first]));
     service.start_workers();
-    said(&service, &["dead", "replay", "--all"]);
+    said(&service, &["dead", "replay", "--all"]).await;
     service.settled().await;
     one_of_everything(&service, 1).await;
     service.stop().await;
@@ -346,11 +351,11 @@ async fn a_privacy_request_that_is_open_cannot_be_discarded_and_is_run_again() {
     let duty = posted(&service, &request("customers/redact", 2)).await;
     give_up(&service, duty, "the store of exports is away").await;
     dead_orders(&service, 2).await;
-    let shown = said(&service, &["dead", "show", &duty.to_string()]);
+    let shown = said(&service, &["dead", "show", &duty.to_string()]).await;
     assert!(shown.contains("waybill privacy retry"), "{shown}");
-    let (code, error) = refused(&service, &["dead", "discard", &duty.to_string()]);
+    let (code, error) = refused(&service, &["dead", "discard", &duty.to_string()]).await;
     assert!(code == 1 && error.contains("legal duty"), "{error}");
-    let (code, error) = refused(&service, &["dead", "discard", "--all", "--yes"]);
+    let (code, error) = refused(&service, &["dead", "discard", "--all", "--yes"]).await;
     assert!(code == 1 && error.contains("legal duty"), "{error}");
     assert_eq!(
         service.jobs(State::Dead).await,
@@ -358,7 +363,7 @@ async fn a_privacy_request_that_is_open_cannot_be_discarded_and_is_run_again() {
         "the others are discarded"
     );
     assert_eq!(entry(&service, duty).await.state, "failed");
-    said(&service, &["dead", "replay", &duty.to_string()]);
+    said(&service, &["dead", "replay", &duty.to_string()]).await;
     assert_eq!(service.jobs(State::Dead).await, 0);
     assert_eq!(entry(&service, duty).await.state, "received");
     service.stop().await;
@@ -372,13 +377,13 @@ async fn workers_are_told_at_once_and_the_broker_forgets_its_dead_letters() {
     let service = service().without_workers().start().await;
     dead_orders(&service, 3).await;
     let bus = &service.parts.bus;
-    for id in ids(&json(&service, &["dead", "list"])) {
+    for id in ids(&json(&service, &["dead", "list"]).await) {
         let id: JobId = id.parse().unwrap();
         let buried = bus.bury(Queue::Orders, "orders/create", id.into());
         buried.await.unwrap();
     }
     let before = bus.depth(Queue::Orders).await.unwrap();
-    said(&service, &["dead", "replay", "--all", "--yes"]);
+    said(&service, &["dead", "replay", "--all", "--yes"]).await;
     let rung = "select count(*) as n from jobs where state = 'ready' and rung_at is not null";
     assert_eq!(service.count(rung).await, 3);
     assert!(bus.depth(Queue::Orders).await.unwrap() > before);
@@ -391,8 +396,8 @@ async fn workers_are_told_at_once_and_the_broker_forgets_its_dead_letters() {
 async fn the_old_name_still_runs_a_dead_job_again() {
     let service = service().without_workers().start().await;
     dead_orders(&service, 1).await;
-    let id = ids(&json(&service, &["dead", "list"])).remove(0);
-    let retried = ran(&service, &["jobs", "retry", &id]);
+    let id = ids(&json(&service, &["dead", "list"]).await).remove(0);
+    let retried = ran(&service, &["jobs", "retry", &id]).await;
     assert!(retried.status.success());
     assert_eq!(service.jobs(State::Ready).await, 1);
     assert_eq!(trail(&service, "jobs.replayed").await.len(), 1);

@@ -15,7 +15,7 @@ use crate::support::backend::is_distributed;
 use crate::support::delivery::order;
 use crate::support::operator::{dead_orders, parsed, said, waybill};
 use crate::support::order::post_all;
-use crate::support::process::{command, free_port, output};
+use crate::support::process::{command, free_port, output, run};
 use crate::support::requests::{posted, request};
 use crate::support::{PAYMENT_SECRET, STOREFRONT_SECRET, Service, eventually, service};
 
@@ -114,7 +114,7 @@ async fn where_all_is_well_nothing_fails() {
         !is_distributed() || service.count(leases).await > 0
     })
     .await;
-    let output = output(doctor(&service, &settings));
+    let output = run(doctor(&service, &settings)).await;
     let report = parsed(&output);
     assert_eq!(report["failed"], 0, "{report:#}");
     assert_eq!(report["warnings"], 0, "{report:#}");
@@ -144,7 +144,7 @@ async fn where_all_is_well_nothing_fails() {
         &[("PAYMENT_API_KEY", "sk_test_of_another")],
     ]
     .concat();
-    let output = self::output(doctor(&service, &wrong));
+    let output = run(doctor(&service, &wrong)).await;
     says(
         &output,
         "payment API",
@@ -181,19 +181,19 @@ fn a_server_that_is_not_there_is_named_and_its_password_is_not() {
         .iter()
         .map(|(name, it)| (*name, it.as_str()))
         .collect();
-    let run = |arguments: &[&str]| {
+    let says_itself = |arguments: &[&str]| {
         let mut command = command("waybill", &settings);
         command.args(arguments);
         output(command)
     };
-    let output = run(&["doctor", "--json"]);
+    let output = says_itself(&["doctor", "--json"]);
     let nobody = format!("nothing listens on 127.0.0.1:{port}");
     says(&output, "database", "failed", &nobody);
     says(&output, "broker", "failed", &nobody);
     says(&output, "mail server", "failed", "cannot be reached");
     says(&output, "storefront secret", "warning", "2 of them");
     says(&output, "payment secret", "warning", "shorter");
-    let people = run(&["doctor"]);
+    let people = says_itself(&["doctor"]);
     assert_eq!(people.status.code(), Some(1));
     let text = String::from_utf8([people.stdout, people.stderr].concat()).unwrap();
     assert!(
@@ -246,7 +246,7 @@ fn looking_makes_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_of_another_version_is_told_apart() {
     let service = service().without_workers().start().await;
-    let well = output(doctor(&service, &[]));
+    let well = run(doctor(&service, &[])).await;
     says(&well, "schema", "ok", "applied");
     service
         .execute(
@@ -254,9 +254,14 @@ async fn a_database_of_another_version_is_told_apart() {
              select 9999, 'tomorrow', success, checksum, 0 from _sqlx_migrations where version = 1",
         )
         .await;
-    says(&output(doctor(&service, &[])), "schema", "warning", "9999");
+    says(
+        &run(doctor(&service, &[])).await,
+        "schema",
+        "warning",
+        "9999",
+    );
     assert!(
-        said(&service, &["migrate"]).contains("applied"),
+        said(&service, &["migrate"]).await.contains("applied"),
         "it starts on it"
     );
     service
@@ -266,13 +271,13 @@ async fn a_database_of_another_version_is_told_apart() {
              where version = 2",
         )
         .await;
-    let changed = output(doctor(&service, &[]));
+    let changed = run(doctor(&service, &[])).await;
     says(&changed, "schema", "failed", "migrations 2 were changed");
     service
         .execute("delete from _sqlx_migrations where version in (2, 3)")
         .await;
     says(
-        &output(doctor(&service, &[])),
+        &run(doctor(&service, &[])).await,
         "schema",
         "warning",
         "2, 3 are missing",
@@ -298,7 +303,7 @@ async fn a_provider_whose_clock_is_wrong_that_is_silent_or_away_is_told_apart() 
         ("GITHUB_CLIENT_ID", IDENTITY_CLIENT_ID),
     ];
     let begun = tokio::time::Instant::now();
-    let output = output(doctor(&service, &settings));
+    let output = run(doctor(&service, &settings)).await;
     assert!(
         begun.elapsed() < Duration::from_secs(9),
         "all at once, in five seconds"
@@ -328,7 +333,7 @@ async fn what_waits_is_dead_or_overdue_is_said() {
     let file = service.backend.folder().join("no-folder");
     std::fs::write(&file, "").unwrap();
     let exports = format!("file://{}", file.display());
-    let output = output(doctor(&service, &[("PRIVACY_EXPORT_URL", &exports)]));
+    let output = run(doctor(&service, &[("PRIVACY_EXPORT_URL", &exports)])).await;
     if is_distributed() {
         says(&output, "workers", "warning", "none has been heard of");
     }
@@ -366,7 +371,7 @@ async fn a_queue_that_is_missing_or_of_another_make_is_found_and_left_so() {
     let other = channel.queue_declare(name("payments").into(), durable, FieldTable::default());
     other.await.unwrap();
     for _ in 0..2 {
-        let output = output(doctor(&service, &[]));
+        let output = run(doctor(&service, &[])).await;
         says(&output, "broker", "ok", "connected");
         let missing = format!("{} is missing", name("orders"));
         says(&output, "queue", "failed", &missing);
@@ -375,7 +380,7 @@ async fn a_queue_that_is_missing_or_of_another_make_is_found_and_left_so() {
         says(&output, "queue", "warning", &idle);
         says(&output, "dead letters", "ok", "empty");
     }
-    let report: Value = parsed(&output(doctor(&service, &[("AMQP_PREFIX", "nobody")])));
+    let report: Value = parsed(&run(doctor(&service, &[("AMQP_PREFIX", "nobody")])).await);
     assert!(report.to_string().contains("nobody.events"), "{report}");
     service.stop().await;
 }

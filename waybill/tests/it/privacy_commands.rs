@@ -24,23 +24,23 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// What a command says that must fail with exit code 1.
-fn refused(service: &Service, arguments: &[&str]) -> String {
-    let output = waybill(service, &[], arguments);
+async fn refused(service: &Service, arguments: &[&str]) -> String {
+    let output = waybill(service, &[], arguments).await;
     assert_eq!(output.status.code(), Some(1), "{arguments:?}");
     text(&output.stderr)
 }
 
 /// What a command says that must succeed.
-fn said(service: &Service, arguments: &[&str]) -> String {
-    let output = waybill(service, &[], arguments);
+async fn said(service: &Service, arguments: &[&str]) -> String {
+    let output = waybill(service, &[], arguments).await;
     let error = text(&output.stderr);
     assert!(output.status.success(), "{arguments:?}: {error}");
     text(&output.stdout)
 }
 
-fn json(service: &Service, arguments: &[&str]) -> Value {
+async fn json(service: &Service, arguments: &[&str]) -> Value {
     let arguments = [arguments, &["--json"]].concat();
-    printed(&waybill(service, &[], &arguments))
+    printed(&waybill(service, &[], &arguments).await)
 }
 
 /// Sets by when a request must be done, in hours from now.
@@ -68,7 +68,7 @@ fn by<'a>(service: &'a Service, actor: &'a str) -> By<'a> {
 async fn requests_are_listed_by_their_deadlines_with_the_days_that_are_left() {
     let service = service().without_workers().start().await;
     assert_eq!(
-        said(&service, &["privacy", "list"]),
+        said(&service, &["privacy", "list"]).await,
         "No privacy requests.\n"
     );
     let far = posted(&service, &request(DATA, 1)).await;
@@ -81,7 +81,7 @@ async fn requests_are_listed_by_their_deadlines_with_the_days_that_are_left() {
     complete(&service, done).await;
     give_up(&service, overdue, "the store of exports is away").await;
 
-    let table = said(&service, &["privacy", "list"]);
+    let table = said(&service, &["privacy", "list"]).await;
     let lines: Vec<&str> = table.lines().collect();
     assert!(lines[0].starts_with("ID "), "{table}");
     assert_eq!(lines.len(), 4, "{table}");
@@ -100,20 +100,20 @@ async fn requests_are_listed_by_their_deadlines_with_the_days_that_are_left() {
             assert!(line.contains(part), "{part} in {line}");
         }
     }
-    let ids = |arguments: &[&str]| -> Vec<String> {
-        let list = json(&service, &[&["privacy", "list"], arguments].concat());
+    let ids = async |arguments: &[&str]| -> Vec<String> {
+        let list = json(&service, &[&["privacy", "list"], arguments].concat()).await;
         let list = list.as_array().unwrap().iter();
         list.map(|it| it["id"].as_str().unwrap().to_owned())
             .collect()
     };
-    assert_eq!(ids(&["--limit", "1"]), [overdue.to_string()]);
-    assert_eq!(ids(&["--state", "done"]), [done.to_string()]);
-    assert_eq!(ids(&["--topic", DATA]), [far.to_string()]);
-    assert_eq!(ids(&["--all"]).len(), 4);
-    assert_eq!(ids(&["--all", "--topic", REDACT]).len(), 2);
-    assert_eq!(ids(&["--shop", "WAYBILL-sandbox.example"]).len(), 3);
-    assert_eq!(ids(&["--shop", "other.example"]).len(), 0);
-    let wrong = waybill(&service, &[], &["privacy", "list", "--state", "late"]);
+    assert_eq!(ids(&["--limit", "1"]).await, [overdue.to_string()]);
+    assert_eq!(ids(&["--state", "done"]).await, [done.to_string()]);
+    assert_eq!(ids(&["--topic", DATA]).await, [far.to_string()]);
+    assert_eq!(ids(&["--all"]).await.len(), 4);
+    assert_eq!(ids(&["--all", "--topic", REDACT]).await.len(), 2);
+    assert_eq!(ids(&["--shop", "WAYBILL-sandbox.example"]).await.len(), 3);
+    assert_eq!(ids(&["--shop", "other.example"]).await.len(), 0);
+    let wrong = waybill(&service, &[], &["privacy", "list", "--state", "late"]).await;
     assert_eq!(wrong.status.code(), Some(2));
     service.stop().await;
 }
@@ -123,14 +123,14 @@ async fn an_empty_list_tells_where_the_finished_requests_are() {
     let service = service().without_workers().start().await;
     let id = posted(&service, &request(REDACT, 1)).await;
     complete(&service, id).await;
-    let none = said(&service, &["privacy", "list"]);
+    let none = said(&service, &["privacy", "list"]).await;
     assert!(
         none.contains("1 finished: waybill privacy list --all"),
         "{none}"
     );
-    let all = said(&service, &["privacy", "list", "--all"]);
+    let all = said(&service, &["privacy", "list", "--all"]).await;
     assert!(all.contains(&id.to_string()), "{all}");
-    let done = said(&service, &["privacy", "list", "--state", "failed"]);
+    let done = said(&service, &["privacy", "list", "--state", "failed"]).await;
     assert_eq!(done, "No such privacy requests.\n");
     service.stop().await;
 }
@@ -140,7 +140,7 @@ async fn a_request_is_shown_with_what_an_operator_may_do() {
     let service = service().without_workers().start().await;
     let first = posted(&service, &request(SHOP, 1)).await;
     let again = posted(&service, &request(SHOP, 1)).await;
-    let show = said(&service, &["privacy", "show", &again.to_string()]);
+    let show = said(&service, &["privacy", "show", &again.to_string()]).await;
     for part in [
         "held",
         "It is held until ",
@@ -150,18 +150,18 @@ async fn a_request_is_shown_with_what_an_operator_may_do() {
     ] {
         assert!(show.contains(part), "{part} in\n{show}");
     }
-    let shown = said(&service, &["privacy", "show", &first.to_string()]);
+    let shown = said(&service, &["privacy", "show", &first.to_string()]).await;
     assert!(!shown.contains("WARNING"), "{shown}");
-    let shown = json(&service, &["privacy", "show", &again.to_string()]);
+    let shown = json(&service, &["privacy", "show", &again.to_string()]).await;
     assert_eq!(shown["repeats"], first.to_string());
     assert_eq!(shown["audit"][0]["action"], "request.received");
     assert_eq!(shown["audit"][0]["actor"], "storefront");
     let failed = posted(&service, &request(DATA, 1)).await;
     give_up(&service, failed, "away").await;
-    let shown = said(&service, &["privacy", "show", &failed.to_string()]);
+    let shown = said(&service, &["privacy", "show", &failed.to_string()]).await;
     assert!(shown.contains("failed (COMMERCE_007)"), "{shown}");
     assert!(shown.contains("waybill privacy retry"), "{shown}");
-    let nobody = refused(&service, &["privacy", "show", &Uuid::nil().to_string()]);
+    let nobody = refused(&service, &["privacy", "show", &Uuid::nil().to_string()]).await;
     assert!(nobody.contains("there is no privacy request"), "{nobody}");
     // The sample customer's address is in the job's body alone.
     let body = sandbox::sample::storefront(DATA, 1, 0).unwrap();
@@ -176,19 +176,23 @@ async fn a_request_that_failed_is_run_again_and_no_other() {
     let service = service().without_workers().start().await;
     let id = posted(&service, &request(DATA, 1)).await;
     let retry = ["privacy", "retry", &id.to_string(), "--by", "ann"];
-    let early = refused(&service, &retry);
+    let early = refused(&service, &retry).await;
     assert!(
         early.contains("is received; only one that failed"),
         "{early}"
     );
     give_up(&service, id, "away").await;
-    assert!(said(&service, &retry).contains("is received"));
+    assert!(said(&service, &retry).await.contains("is received"));
     let entry = entry(&service, id).await;
     assert_eq!((entry.state.as_str(), entry.attempts), ("received", 0));
     assert!(entry.next_run_at.is_some(), "its job is ready");
-    assert!(refused(&service, &retry).contains("only one that failed"));
+    assert!(
+        refused(&service, &retry)
+            .await
+            .contains("only one that failed")
+    );
     let object = id.to_string();
-    let audit = json(&service, &["audit", "list", "--object", &object]);
+    let audit = json(&service, &["audit", "list", "--object", &object]).await;
     let audit = audit.as_array().unwrap();
     assert_eq!(audit.len(), 2);
     assert_eq!(
@@ -203,7 +207,7 @@ async fn a_dead_request_that_is_replayed_as_a_job_is_received_again() {
     let service = service().without_workers().start().await;
     let id = posted(&service, &request(DATA, 1)).await;
     give_up(&service, id, "away").await;
-    said(&service, &["dead", "replay", &id.to_string()]);
+    said(&service, &["dead", "replay", &id.to_string()]).await;
     assert_eq!(entry(&service, id).await.state, "received");
     service.stop().await;
 }
@@ -213,7 +217,7 @@ async fn the_erasure_of_a_shop_is_cancelled_while_it_is_held_and_not_after() {
     let service = service().without_workers().start().await;
     let id = posted(&service, &request(SHOP, 1)).await;
     let cancel = ["privacy", "cancel", &id.to_string()];
-    assert!(said(&service, &cancel).contains("is cancelled"));
+    assert!(said(&service, &cancel).await.contains("is cancelled"));
     let cancelled = entry(&service, id).await;
     assert_eq!(
         (cancelled.state.as_str(), cancelled.next_run_at),
@@ -222,7 +226,11 @@ async fn the_erasure_of_a_shop_is_cancelled_while_it_is_held_and_not_after() {
     assert!(cancelled.finished_at.is_some());
     let job = jobs::show(service.db(), id).await.unwrap().unwrap();
     assert_eq!((job.state.as_str(), job.body_bytes), ("done", None));
-    assert!(refused(&service, &cancel).contains("was cancelled before"));
+    assert!(
+        refused(&service, &cancel)
+            .await
+            .contains("was cancelled before")
+    );
 
     let begun = posted(&service, &request(SHOP, 1)).await;
     let mut tx = service.db().begin().await.unwrap();
@@ -231,18 +239,18 @@ async fn the_erasure_of_a_shop_is_cancelled_while_it_is_held_and_not_after() {
     let moved = privacy_requests::set_state(&mut tx, begun, &from, Progress::Received, now);
     assert!(moved.await.unwrap());
     tx.commit().await.unwrap();
-    let late = refused(&service, &["privacy", "cancel", &begun.to_string()]);
+    let late = refused(&service, &["privacy", "cancel", &begun.to_string()]).await;
     assert!(late.contains("has begun"), "{late}");
     let job = jobs::show(service.db(), begun).await.unwrap().unwrap();
     assert_eq!(job.state, "ready", "nothing was changed");
     assert!(job.body_bytes.is_some());
     give_up(&service, begun, "away").await;
-    let late = refused(&service, &["privacy", "cancel", &begun.to_string()]);
+    let late = refused(&service, &["privacy", "cancel", &begun.to_string()]).await;
     assert!(late.contains("waybill privacy retry"), "{late}");
 
     for topic in [DATA, REDACT] {
         let id = posted(&service, &request(topic, 1)).await;
-        let duty = refused(&service, &["privacy", "cancel", &id.to_string()]);
+        let duty = refused(&service, &["privacy", "cancel", &id.to_string()]).await;
         assert!(duty.contains("legal duty"), "{duty}");
         assert_eq!(entry(&service, id).await.state, "received");
     }
@@ -310,31 +318,31 @@ async fn a_cancellation_and_a_worker_that_begins_do_not_both_win() {
 #[tokio::test]
 async fn the_audit_is_listed_and_verified() {
     let service = service().without_workers().start().await;
-    let empty = said(&service, &["audit", "verify"]);
+    let empty = said(&service, &["audit", "verify"]).await;
     assert!(empty.contains("entries  0"), "{empty}");
     for seed in 1..4 {
         posted(&service, &request(DATA, seed)).await;
     }
-    let list = said(&service, &["audit", "list"]);
+    let list = said(&service, &["audit", "list"]).await;
     let lines: Vec<&str> = list.lines().collect();
     assert!(
         lines[0].starts_with("NUMBER") && lines[1].contains("     3  "),
         "{list}"
     );
-    let newest = json(&service, &["audit", "list", "--limit", "1"]);
-    let verified = said(&service, &["audit", "verify"]);
+    let newest = json(&service, &["audit", "list", "--limit", "1"]).await;
+    let verified = said(&service, &["audit", "verify"]).await;
     assert!(verified.contains("entries  3"), "{verified}");
     assert!(verified.contains(newest[0]["hash"].as_str().unwrap()));
-    let verified = json(&service, &["audit", "verify"]);
+    let verified = json(&service, &["audit", "verify"]).await;
     assert_eq!(
         verified,
         json!({"entries": 3, "head": newest[0]["hash"], "broken": null})
     );
     let key = "another-key-of-at-least-32-characters";
-    let other = waybill(&service, &[("PRIVACY_KEY", key)], &["audit", "verify"]);
+    let other = waybill(&service, &[("PRIVACY_KEY", key)], &["audit", "verify"]).await;
     assert_eq!(other.status.code(), Some(1));
     assert!(text(&other.stderr).contains("PRIVACY_KEY is not the one"));
-    let short = waybill(&service, &[("PRIVACY_KEY", "short")], &["audit", "verify"]);
+    let short = waybill(&service, &[("PRIVACY_KEY", "short")], &["audit", "verify"]).await;
     assert_eq!(short.status.code(), Some(2));
     service.stop().await;
 }
@@ -372,10 +380,10 @@ async fn an_entry_that_was_changed_removed_or_added_by_hand_is_found() {
     }
     for (meddling, number) in cases {
         service.execute(meddling).await;
-        let found = refused(&service, &["audit", "verify"]);
+        let found = refused(&service, &["audit", "verify"]).await;
         let named = format!("entry {number} ");
         assert!(found.contains(&named), "{meddling}: {found}");
-        let output = waybill(&service, &[], &["audit", "verify", "--json"]);
+        let output = waybill(&service, &[], &["audit", "verify", "--json"]).await;
         assert_eq!(output.status.code(), Some(1));
         assert_eq!(printed(&output)["broken"]["number"], number, "{meddling}");
         for table in ["audit", "audit_head"] {
@@ -385,7 +393,7 @@ async fn an_entry_that_was_changed_removed_or_added_by_hand_is_found() {
                 .await;
             service.execute(statement(put_back)).await;
         }
-        said(&service, &["audit", "verify"]);
+        said(&service, &["audit", "verify"]).await;
     }
     service.stop().await;
 }
@@ -395,18 +403,26 @@ async fn a_receipt_is_verified_and_a_changed_or_foreign_one_is_not() {
     let service = service().without_workers().start().await;
     let other = self::service().without_workers().start().await;
     let id = posted(&service, &request(REDACT, 1)).await;
-    let early = refused(&service, &["privacy", "receipt", &id.to_string()]);
+    let early = refused(&service, &["privacy", "receipt", &id.to_string()]).await;
     assert!(early.contains("when it is done"), "{early}");
     complete(&service, id).await;
-    let shown = said(&service, &["privacy", "receipt", &id.to_string()]);
+    let shown = said(&service, &["privacy", "receipt", &id.to_string()]).await;
     assert!(shown.contains("customer.erased"), "{shown}");
-    let receipt = json(&service, &["privacy", "receipt", &id.to_string()]);
+    let receipt = json(&service, &["privacy", "receipt", &id.to_string()]).await;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("receipt.json");
     let verify = ["privacy", "verify-receipt", path.to_str().unwrap()];
     std::fs::write(&path, receipt.to_string()).unwrap();
-    assert!(said(&service, &verify).contains("this installation's"));
-    assert!(refused(&other, &verify).contains("NOT this installation's"));
+    assert!(
+        said(&service, &verify)
+            .await
+            .contains("this installation's")
+    );
+    assert!(
+        refused(&other, &verify)
+            .await
+            .contains("NOT this installation's")
+    );
 
     let fields = ["receipt", "signature", "public_key", "algorithm"];
     for field in fields {
@@ -422,10 +438,13 @@ async fn a_receipt_is_verified_and_a_changed_or_foreign_one_is_not() {
         .into();
         assert_ne!(changed[field], receipt[field]);
         std::fs::write(&path, changed.to_string()).unwrap();
-        assert!(refused(&service, &verify).contains("WRONG"), "{field}");
+        assert!(
+            refused(&service, &verify).await.contains("WRONG"),
+            "{field}"
+        );
     }
     std::fs::write(&path, "{}").unwrap();
-    assert!(refused(&service, &verify).contains("is not what"));
+    assert!(refused(&service, &verify).await.contains("is not what"));
     other.stop().await;
     service.stop().await;
 }
@@ -441,15 +460,16 @@ async fn an_export_is_written_out_as_it_was_made_or_not_at_all() {
         .await;
     let id = posted(&service, &request(DATA, 1)).await;
     let url = [("PRIVACY_EXPORT_URL", store.as_str())];
-    let fetch = |arguments: &[&str]| {
+    let fetch = async |arguments: &[&str]| {
         let id = id.to_string();
         waybill(
             &service,
             &url,
             &[&["privacy", "export", &id], arguments].concat(),
         )
+        .await
     };
-    let early = fetch(&[]);
+    let early = fetch(&[]).await;
     assert_eq!(early.status.code(), Some(1));
     assert!(text(&early.stderr).contains("has no export"));
 
@@ -457,16 +477,16 @@ async fn an_export_is_written_out_as_it_was_made_or_not_at_all() {
     let document = r#"{"customer":"Ann"}"#;
     let ends = service.clock().now().plus(Duration::from_hours(24));
     export(&service, &exports, id, document, ends).await;
-    assert_eq!(text(&fetch(&[]).stdout), document);
+    assert_eq!(text(&fetch(&[]).await.stdout), document);
     let file = folder.path().join("ann.json");
     let output = ["--output", file.to_str().unwrap()];
-    let written = fetch(&output);
+    let written = fetch(&output).await;
     assert!(written.status.success(), "{}", text(&written.stderr));
     assert_eq!(std::fs::read_to_string(&file).unwrap(), document);
     let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata().unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600);
     assert_eq!(
-        fetch(&output).status.code(),
+        fetch(&output).await.status.code(),
         Some(1),
         "it is not written over"
     );
@@ -476,14 +496,14 @@ async fn an_export_is_written_out_as_it_was_made_or_not_at_all() {
 
     crate::support::requests::place(&exports, id, r#"{"customer":"Bob"}"#);
     let new = folder.path().join("bob.json");
-    let altered = fetch(&["--output", new.to_str().unwrap()]);
+    let altered = fetch(&["--output", new.to_str().unwrap()]).await;
     assert_eq!(altered.status.code(), Some(1));
     assert!(text(&altered.stderr).contains("is not the document that was written"));
     assert!(!new.exists(), "nothing is left");
     service
         .execute("update privacy_requests set export_expires_at = 1")
         .await;
-    assert!(text(&fetch(&[]).stderr).contains("expired at 1970"));
+    assert!(text(&fetch(&[]).await.stderr).contains("expired at 1970"));
     assert_eq!(service.count(fetched).await, 2);
     service.stop().await;
 }

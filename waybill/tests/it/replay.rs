@@ -12,7 +12,7 @@ use crate::support::{Service, eventually, service};
 
 async fn replayed(service: &Service, filters: &[&str]) -> Value {
     let replay = ["jobs", "replay", "--yes", "--rate", "1000"];
-    let report = json(service, &[&replay, filters].concat());
+    let report = json(service, &[&replay, filters].concat()).await;
     eventually("what was revived is done", async || {
         service.jobs(State::Ready).await == service.scheduled().await
     })
@@ -21,8 +21,8 @@ async fn replayed(service: &Service, filters: &[&str]) -> Value {
 }
 
 /// The id of the one job of a kind.
-fn job(service: &Service, kind: &str) -> String {
-    let jobs = json(service, &["jobs", "list", "--kind", kind]);
+async fn job(service: &Service, kind: &str) -> String {
+    let jobs = json(service, &["jobs", "list", "--kind", kind]).await;
     assert_eq!(jobs.as_array().unwrap().len(), 1, "{jobs}");
     jobs[0]["id"].as_str().unwrap().to_owned()
 }
@@ -38,7 +38,7 @@ async fn finished_deliveries_are_worked_on_again_and_nothing_is_done_twice() {
     let calls = "select count(*) as n from jobs where source = 'internal'";
     let before = (service.count(events).await, service.count(calls).await);
     let known = rows(service.db()).await;
-    let dry = json(&service, &["jobs", "replay", "--all", "--dry-run"]);
+    let dry = json(&service, &["jobs", "replay", "--all", "--dry-run"]).await;
     assert_eq!(dry["matched"], 6);
     let report = replayed(&service, &["--all"]).await;
     assert_eq!(report["done"], 6, "{report}");
@@ -77,7 +77,8 @@ async fn what_was_lost_is_made_anew_of_the_deliveries_that_filters_name() {
         let report = json(
             &service,
             &[&["jobs", "replay", "--dry-run"], filters].concat(),
-        );
+        )
+        .await;
         assert_eq!(report["matched"], matched, "{filters:?}");
     }
     replayed(&service, &["--kind", "orders/*", "--shop", "other.example"]).await;
@@ -98,12 +99,12 @@ async fn calls_that_were_made_are_not_made_again() {
         .await;
     deliver(&service, &told("orders/paid", &body(1, 1, "paid"))).await;
     let asked = sandbox.storefront().gate.requests();
-    let call = job(&service, "fulfillments/request");
-    let (code, error) = refused(&service, &["jobs", "replay", &call]);
+    let call = job(&service, "fulfillments/request").await;
+    let (code, error) = refused(&service, &["jobs", "replay", &call]).await;
     assert!(code == 1 && error.contains("a second time"), "{error}");
-    let (code, error) = refused(&service, &["jobs", "replay", "--kind", "fulfillments/*"]);
+    let (code, error) = refused(&service, &["jobs", "replay", "--kind", "fulfillments/*"]).await;
     assert!(code == 1 && error.contains("no delivery"), "{error}");
-    let text = said(&service, &["jobs", "replay", "--all"]);
+    let text = said(&service, &["jobs", "replay", "--all"]).await;
     assert!(
         text.contains("is ready") && text.contains("no delivery"),
         "{text}"
@@ -118,8 +119,8 @@ async fn calls_that_were_made_are_not_made_again() {
 async fn what_waybill_only_keeps_and_what_has_no_body_any_more_says_so() {
     let service = service().start().await;
     post_all(&service, &[storefront("products/update", r#"{"id":1}"#)]).await;
-    let kept = job(&service, "products/update");
-    let (code, error) = refused(&service, &["jobs", "replay", &kept]);
+    let kept = job(&service, "products/update").await;
+    let (code, error) = refused(&service, &["jobs", "replay", &kept]).await;
     assert!(
         code == 1 && error.contains("does nothing with them"),
         "{error}"
@@ -128,8 +129,8 @@ async fn what_waybill_only_keeps_and_what_has_no_body_any_more_says_so() {
     service
         .execute("update jobs set body = null where kind = 'orders/create'")
         .await;
-    let cut = job(&service, "orders/create");
-    let (code, error) = refused(&service, &["jobs", "replay", &cut]);
+    let cut = job(&service, "orders/create").await;
+    let (code, error) = refused(&service, &["jobs", "replay", &cut]).await;
     assert!(code == 1 && error.contains("JOB_RETENTION_DAYS"), "{error}");
     service.stop().await;
 }
@@ -149,8 +150,8 @@ async fn a_replayed_delivery_of_an_erased_person_does_not_bring_them_back() {
     )
     .await;
     assert_eq!(places(&service, "anary").await, Vec::<String>::new());
-    let answered = job(&service, "customers/redact");
-    let (code, error) = refused(&service, &["jobs", "replay", &answered]);
+    let answered = job(&service, "customers/redact").await;
+    let (code, error) = refused(&service, &["jobs", "replay", &answered]).await;
     assert!(code == 1 && error.contains("was answered"), "{error}");
     for lost in [
         "delete from qr_codes",

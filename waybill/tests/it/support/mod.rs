@@ -16,6 +16,7 @@ pub mod scrape;
 pub mod smtp;
 pub mod storm;
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,6 +42,15 @@ pub const PAYMENT_SECRET: &str = "payment-test-secret";
 
 /// 2027-01-15, a whole second.
 pub const START: Timestamp = Timestamp(1_800_000_000_000);
+
+thread_local! {
+    static SERVES_HERE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// True when this test has started a service. To block this thread is then to block the service.
+pub fn serves_here() -> bool {
+    SERVES_HERE.get()
+}
 
 /// What a test may choose about its service.
 pub struct Options {
@@ -134,6 +144,7 @@ impl Options {
     }
 
     pub async fn start_on(self, backend: Arc<Backend>) -> Service {
+        SERVES_HERE.set(true);
         let mut settings = Settings::defaults();
         settings.set("STOREFRONT_WEBHOOK_SECRET", STOREFRONT_SECRET);
         settings.set("PAYMENT_WEBHOOK_SECRET", PAYMENT_SECRET);

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Service;
 use super::delivery::order;
 use super::order::post_all;
-use super::process::{command, output};
+use super::process::{command, run};
 
 /// The command with the settings that lead to a service's database and broker.
 pub fn waybill(service: &Service, arguments: &[&str]) -> Command {
@@ -21,28 +21,28 @@ pub fn waybill(service: &Service, arguments: &[&str]) -> Command {
     command
 }
 
-pub fn ran(service: &Service, arguments: &[&str]) -> Output {
-    output(waybill(service, arguments))
+pub async fn ran(service: &Service, arguments: &[&str]) -> Output {
+    run(waybill(service, arguments)).await
 }
 
 /// What it says, when it succeeds.
-pub fn said(service: &Service, arguments: &[&str]) -> String {
-    let output = ran(service, arguments);
+pub async fn said(service: &Service, arguments: &[&str]) -> String {
+    let output = ran(service, arguments).await;
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{arguments:?}: {error}");
     String::from_utf8(output.stdout).unwrap()
 }
 
 /// What it says that is wrong, and its exit code.
-pub fn refused(service: &Service, arguments: &[&str]) -> (i32, String) {
-    let output = ran(service, arguments);
+pub async fn refused(service: &Service, arguments: &[&str]) -> (i32, String) {
+    let output = ran(service, arguments).await;
     let error = String::from_utf8(output.stderr).unwrap();
     (output.status.code().unwrap(), error)
 }
 
 /// What it prints for machines, whether it succeeds or not.
-pub fn json(service: &Service, arguments: &[&str]) -> Value {
-    parsed(&ran(service, &[arguments, &["--json"]].concat()))
+pub async fn json(service: &Service, arguments: &[&str]) -> Value {
+    parsed(&ran(service, &[arguments, &["--json"]].concat()).await)
 }
 
 pub fn parsed(output: &Output) -> Value {

@@ -6,7 +6,7 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
 use super::backend::Backend;
-use super::{PAYMENT_SECRET, STOREFRONT_SECRET, eventually, pause};
+use super::{PAYMENT_SECRET, STOREFRONT_SECRET, eventually, pause, serves_here};
 
 /// The path of a binary of the workspace.
 pub fn binary(name: &str) -> PathBuf {
@@ -150,7 +150,18 @@ pub async fn is_ready(port: u16) {
     .await;
 }
 
-/// Runs a command to its end.
+/// Runs a command to its end beside this thread, on which the test's own service may be in the
+/// middle of a transaction: SQLite has one writer, and the command would wait for it in vain.
+pub async fn run(mut command: Command) -> Output {
+    let ended = tokio::task::spawn_blocking(move || command.output());
+    ended.await.unwrap().unwrap()
+}
+
+/// As [`run`], for a test that runs no service itself: this thread waits.
 pub fn output(mut command: Command) -> Output {
+    assert!(
+        !serves_here(),
+        "a service runs on this thread, and would stand still; use process::run(..).await"
+    );
     command.output().unwrap()
 }

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::backend::statement;
 use super::delivery::{Delivery, storefront};
-use super::process::{command, output};
+use super::process::{command, run};
 use super::{START, Service};
 
 /// A request of the sample shop, about the sample customer of a seed.
@@ -97,11 +97,11 @@ pub fn place(folder: &Path, id: Uuid, document: &str) {
 }
 
 /// Runs the operator's command on a service's database, with nothing else set but these.
-pub fn waybill(service: &Service, settings: &[(&str, &str)], arguments: &[&str]) -> Output {
+pub async fn waybill(service: &Service, settings: &[(&str, &str)], arguments: &[&str]) -> Output {
     let mut command = command("waybill", settings);
     command.env("DATABASE_URL", &service.backend.database_url);
     command.args(arguments);
-    output(command)
+    run(command).await
 }
 
 /// What it printed, for machines.
