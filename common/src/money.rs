@@ -25,7 +25,8 @@ impl Currency {
         std::str::from_utf8(&self.0).expect("a currency is three ASCII letters")
     }
 
-    /// How many decimals one unit of the currency has (ISO 4217, list one).
+    /// How many decimals one unit of the currency has (ISO 4217, list one). So does a storefront
+    /// write amounts, and so does [`Money`] count them.
     pub fn exponent(self) -> u32 {
         match &self.0 {
             b"BIF" | b"CLP" | b"DJF" | b"GNF" | b"ISK" | b"JPY" | b"KMF" | b"KRW" | b"PYG"
@@ -33,6 +34,26 @@ impl Currency {
             b"BHD" | b"IQD" | b"JOD" | b"KWD" | b"LYD" | b"OMR" | b"TND" => 3,
             b"CLF" | b"UYW" => 4,
             _ => 2,
+        }
+    }
+
+    /// How many decimals the payment provider counts in, where it does not go by ISO (its
+    /// documentation, Supported currencies, as of 2026):
+    ///
+    /// - ISK and UGX have none any more, but its amounts are still hundredths, always whole ones:
+    ///   5 kronur are 500 (Special cases).
+    /// - MGA, which has five parts to the unit and two decimals in ISO, is among the zero-decimal
+    ///   currencies.
+    ///
+    /// The rest of its zero-decimal currencies (BIF, CLP, DJF, GNF, JPY, KMF, KRW, PYG, RWF, VND,
+    /// VUV, XAF, XOF, XPF) and of its three-decimal ones (BHD, JOD, KWD, OMR, TND) are as in ISO.
+    /// HUF and TWD are hundredths for payments, as in ISO; that its payouts are whole units does
+    /// not concern us.
+    pub fn provider_exponent(self) -> u32 {
+        match &self.0 {
+            b"ISK" | b"UGX" => 2,
+            b"MGA" => 0,
+            _ => self.exponent(),
         }
     }
 }
@@ -90,6 +111,33 @@ pub enum AmountError {
 }
 
 impl Money {
+    /// What the payment provider's minor units are, exactly: its 10000 of Icelandic kronur are
+    /// 100 of ours. An amount that is none of the currency, such as its 10050, is refused.
+    pub fn of_provider(minor: i64, currency: Currency) -> Result<Self, AmountError> {
+        let (ours, theirs) = (currency.exponent(), currency.provider_exponent());
+        let minor = if theirs > ours {
+            let parts = 10_i64.pow(theirs - ours);
+            if minor % parts != 0 {
+                return Err(AmountError::TooPrecise);
+            }
+            minor / parts
+        } else {
+            let parts = 10_i64.pow(ours - theirs);
+            minor.checked_mul(parts).ok_or(AmountError::OutOfRange)?
+        };
+        Ok(Money { minor, currency })
+    }
+
+    /// The same in the payment provider's minor units; `None`: it has no such amount.
+    pub fn to_provider(self) -> Option<i64> {
+        let (ours, theirs) = (self.currency.exponent(), self.currency.provider_exponent());
+        if theirs >= ours {
+            return self.minor.checked_mul(10_i64.pow(theirs - ours));
+        }
+        let parts = 10_i64.pow(ours - theirs);
+        (self.minor % parts == 0).then_some(self.minor / parts)
+    }
+
     /// Reads `403.00`, `-5`, `0.5`. Decimals beyond the currency's own must be
     /// zeros, so `1000.00` is an amount of yen and `1000.50` is not.
     pub fn parse_decimal(text: &str, currency: Currency) -> Result<Self, AmountError> {

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::fields::{
-    Metadata, currency, id, link, metadata, minor, money, named, reference, required,
+    Metadata, currency, id, link, metadata, money, named, reference, required,
 };
 use crate::json::{At, Field, Unreadable};
 use crate::money::Money;
@@ -55,20 +55,17 @@ impl Charge {
         let currency = required(currency(it.currency)).at("data.object.currency")?;
         let amount = required(money(it.amount, currency)).at("data.object.amount")?;
         let captured = it.captured.boolean().at("data.object.captured")?;
-        let taken = minor(it.amount_captured).at("data.object.amount_captured")?;
+        let taken = money(it.amount_captured, currency).at("data.object.amount_captured")?;
         let refunded = money(it.amount_refunded, currency);
         Ok(Charge {
             id,
             payment_intent: link(it.payment_intent).at("data.object.payment_intent")?,
             amount,
-            captured: Money {
-                minor: match (captured, taken) {
-                    (Some(false), _) => 0,
-                    // Old versions and some stand-ins leave it out or at zero.
-                    (_, None | Some(0)) => amount.minor,
-                    (_, Some(taken)) => taken,
-                },
-                currency,
+            captured: match (captured, taken) {
+                (Some(false), _) => Money { minor: 0, currency },
+                (_, Some(taken)) if taken.minor > 0 => taken,
+                // Old versions and some stand-ins leave it out or at zero.
+                _ => amount,
             },
             refunded: required(refunded).at("data.object.amount_refunded")?,
             fully_refunded: it.refunded.boolean().unwrap_or_default() == Some(true),
@@ -84,10 +81,22 @@ impl Charge {
         self.payment_intent.as_deref().unwrap_or(&self.id)
     }
 
-    /// Money that went back, in minor units. The provider counts what it never captured as
-    /// refunded too.
+    /// Money that went back, in minor units.
+    ///
+    /// `amount` stays what was authorised. The provider makes a refund of what is not captured of
+    /// it, and counts that in `amount_refunded`: 1000 of which 700 are captured has 300 refunded,
+    /// before anybody asks for anything back. (WooCommerce's and Solidus' integrations rely on
+    /// it: the first reads a partial capture off `amount_refunded`, the second copies that refund,
+    /// solidus_stripe #268.) Where all of it is refunded, as much went back as was taken; less
+    /// than what was never taken cannot be counted so, and is taken as it stands.
     pub fn returned(&self) -> i64 {
         let never_taken = self.amount.minor.saturating_sub(self.captured.minor).max(0);
-        self.refunded.minor.saturating_sub(never_taken).max(0)
+        let refunded = self.refunded.minor;
+        match () {
+            () if self.captured.minor == 0 => 0,
+            () if self.fully_refunded => self.captured.minor.min(refunded),
+            () if refunded < never_taken => refunded,
+            () => refunded - never_taken,
+        }
     }
 }

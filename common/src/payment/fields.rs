@@ -112,7 +112,7 @@ pub(super) fn currency(field: Field) -> Result<Option<Currency>, Problem> {
         .transpose()
 }
 
-/// Minor units, not below zero.
+/// The provider's minor units, not below zero.
 pub(super) fn minor(field: Field) -> Result<Option<i64>, Problem> {
     match field.integer()? {
         Some(..0) => Err(Problem::OutOfRange),
@@ -120,8 +120,11 @@ pub(super) fn minor(field: Field) -> Result<Option<i64>, Problem> {
     }
 }
 
+/// An amount that the provider tells in its own minor units.
 pub(super) fn money(field: Field, currency: Currency) -> Result<Option<Money>, Problem> {
-    Ok(minor(field)?.map(|minor| Money { minor, currency }))
+    let minor = minor(field)?;
+    let money = minor.map(|minor| Money::of_provider(minor, currency));
+    Ok(money.transpose()?)
 }
 
 /// Unix seconds of our era.

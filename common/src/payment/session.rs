@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::fields::{
-    Metadata, currency, email, id, link, metadata, minor, named, reference, required, text,
+    Metadata, currency, email, id, link, metadata, minor, money, named, reference, required, text,
 };
 use super::{Email, Mode, PaymentStatus};
 use crate::json::{At, Field, Problem, Unreadable};
@@ -79,12 +79,19 @@ impl Session {
         let total = minor(it.amount_total).at("data.object.amount_total")?;
         let total = match (total, currency) {
             (None, _) => None,
-            (Some(minor), Some(currency)) => Some(Money { minor, currency }),
+            (Some(minor), Some(currency)) => {
+                let total = Money::of_provider(minor, currency).map_err(Problem::from);
+                Some(total.at("data.object.amount_total")?)
+            }
             (Some(_), None) => return Err(Problem::Missing).at("data.object.currency"),
         };
         let parts = it.total_details.object::<TotalDetails>();
         let parts = parts.unwrap_or_default().unwrap_or_default();
-        let part = |field: Field| minor(field).unwrap_or_default();
+        // One that cannot be read explains nothing.
+        let part = |field: Field| {
+            let amount = money(field, currency?).unwrap_or_default();
+            amount.map(|amount| amount.minor)
+        };
         let (shipping, tax) = (part(parts.amount_shipping), part(parts.amount_tax));
         let details = it.customer_details.object::<Details>().unwrap_or_default();
         Ok(Session {

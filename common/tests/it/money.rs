@@ -35,6 +35,41 @@ fn a_currency_has_its_own_number_of_decimals() {
     assert_eq!(currency("CLF").exponent(), 4);
 }
 
+/// The payment provider's documentation, Supported currencies: zero-decimal ones, three-decimal
+/// ones, and special cases.
+#[test]
+fn the_providers_minor_units_are_its_own() {
+    let of_provider = |minor, code| Money::of_provider(minor, currency(code)).map(|it| it.minor);
+    for code in [
+        "BIF", "CLP", "DJF", "GNF", "JPY", "KMF", "KRW", "PYG", "RWF", "VND", "VUV", "XAF", "XOF",
+        "XPF", "USD", "EUR", "HUF", "TWD", "BHD", "JOD", "KWD", "OMR", "TND",
+    ] {
+        assert_eq!(of_provider(510, code), Ok(510), "{code}");
+    }
+    for code in ["ISK", "UGX"] {
+        assert_eq!(of_provider(500, code), Ok(5), "{code}: 500 are 5");
+        assert_eq!(
+            of_provider(550, code),
+            Err(AmountError::TooPrecise),
+            "{code}"
+        );
+    }
+    assert_eq!(of_provider(5, "MGA"), Ok(500), "5 are 5.00");
+    assert_eq!(of_provider(i64::MAX, "MGA"), Err(AmountError::OutOfRange));
+    let to_provider = |minor, code| {
+        let currency = currency(code);
+        Money { minor, currency }.to_provider()
+    };
+    assert_eq!(to_provider(5, "ISK"), Some(500));
+    assert_eq!(to_provider(500, "MGA"), Some(5));
+    assert_eq!(
+        to_provider(510, "MGA"),
+        None,
+        "it has no fifth of an ariary"
+    );
+    assert_eq!(to_provider(i64::MAX, "UGX"), None);
+}
+
 #[test]
 fn an_amount_is_read_into_minor_units() {
     assert_eq!(minor("403.00", "USD"), Ok(40_300));

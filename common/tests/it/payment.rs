@@ -237,3 +237,33 @@ fn what_was_never_captured_is_not_given_back() {
     assert_eq!((in_part.captured, in_part.refunded), (usd(4000), usd(1995)));
     assert_eq!(in_part.returned(), 1000, "995 were never taken");
 }
+
+/// A charge of which 700 of 1000 are captured has 300 refunded at once; whether or not what is
+/// let go is counted, all is all.
+#[test]
+fn what_went_back_of_a_partial_capture_is_what_was_taken_at_most() {
+    let returned = |captured, refunded, fully_refunded| {
+        let charge = Charge {
+            id: "ch_1".to_owned(),
+            payment_intent: some("pi_1"),
+            amount: usd(1000),
+            captured: usd(captured),
+            refunded: usd(refunded),
+            fully_refunded,
+            customer: None,
+            pact_id: None,
+        };
+        charge.returned()
+    };
+    assert_eq!(returned(700, 300, false), 0, "only let go");
+    assert_eq!(returned(700, 500, false), 200);
+    assert_eq!(returned(700, 1000, true), 700);
+    assert_eq!(
+        returned(700, 700, true),
+        700,
+        "what was let go is not counted"
+    );
+    assert_eq!(returned(700, 100, false), 100, "nor here");
+    assert_eq!(returned(0, 1000, true), 0);
+    assert_eq!(returned(1000, 1000, true), 1000);
+}
