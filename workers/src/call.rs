@@ -31,7 +31,7 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use crate::Worker;
-use crate::failure::{Failure, Held, Unfinished, outage};
+use crate::failure::{Failure, Held, Later, Unfinished, outage};
 use crate::handlers::{self, Answer, Ring};
 use crate::run::{JOB_DEADLINE, PANICKED, finished, span, took};
 
@@ -256,6 +256,10 @@ impl Worker {
             _ => {}
         }
         if let Some(Held(pause)) = error.downcast_ref() {
+            let pause = *pause;
+            return Ended::PutOff(error, pause);
+        }
+        if let Some(Later { pause, .. }) = error.downcast_ref() {
             let pause = *pause;
             return Ended::PutOff(error, pause);
         }

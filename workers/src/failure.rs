@@ -31,6 +31,14 @@ pub struct Unfinished;
 #[error("it is held, and may be cancelled until then")]
 pub struct Held(pub Duration);
 
+/// The end of a run that did not ask, because it is not the time for it.
+#[derive(Debug, thiserror::Error)]
+#[error("{why}")]
+pub struct Later {
+    pub why: &'static str,
+    pub pause: Duration,
+}
+
 /// A permanent error.
 pub fn permanent(error: impl Into<anyhow::Error>) -> anyhow::Error {
     anyhow::Error::new(Permanent(error.into()))

@@ -163,6 +163,21 @@ impl Record {
     }
 }
 
+/// Whether a payment that failed is the provider's to try again, and not ours.
+///
+/// We try what we or a checkout began: it names an agreement, or a session in the mode `payment`
+/// led to it. Since 2025-03-31 the intent of an invoice does not say what it is of, but such a one
+/// names no agreement of ours; it is left to the provider's own schedule. So is one that has
+/// nothing to be tried with: no payment method was told, or an older intent says that it is of an
+/// invoice (its method is left out when it is read).
+pub fn is_left_to_provider(
+    has_agreement: bool,
+    is_of_checkout: bool,
+    failure: &PaymentError,
+) -> bool {
+    !(has_agreement || is_of_checkout) || failure.payment_method.is_none()
+}
+
 impl Event {
     pub fn version(&self) -> Version {
         Version {

@@ -107,7 +107,8 @@ pub const PLAIN: &[(&str, &str)] = &[
     ("pacts", "revision"),
     (
         "refunds",
-        "shop order_id payment_id state amount_minor currency provider_id created_at updated_at",
+        "shop order_id payment_id state amount_minor currency provider_id created_at updated_at \
+         tried_at key_number",
     ),
     ("leases", "name holder expires_at"),
     (
@@ -126,7 +127,7 @@ pub const PLAIN: &[(&str, &str)] = &[
     ),
     (
         "payment_retries",
-        "payment_id number job_id state due_at code updated_at",
+        "payment_id number job_id state due_at code updated_at tried_at key_number",
     ),
     (
         "notifications",

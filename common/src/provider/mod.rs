@@ -54,6 +54,13 @@ pub enum Failure {
         status: u16,
         setting: &'static str,
     },
+    /// The provider has kept its first answer to this idempotency key, and gives it again however
+    /// often it is asked. Another key asks anew, once it is known that nothing came of the first.
+    #[error("the {provider} provider gives its first answer again: it {what}")]
+    Stored {
+        provider: &'static str,
+        what: String,
+    },
     /// The provider is not ready for it, and may be so for days.
     #[error("the {provider} provider {what}")]
     Waiting {
@@ -80,7 +87,9 @@ impl Failure {
         match self {
             Failure::InvalidAmount(_) => Some(Code::Amount.id()),
             Failure::UnsupportedCurrency(_) => Some(Code::Currency.id()),
-            Failure::Timeout { .. } | Failure::Paused(_) => Some(Code::ProviderTimeout.id()),
+            Failure::Timeout { .. } | Failure::Paused(_) | Failure::Stored { .. } => {
+                Some(Code::ProviderTimeout.id())
+            }
             Failure::Misconfigured { .. } | Failure::Waiting { .. } | Failure::Refused { .. } => {
                 None
             }
@@ -93,6 +102,7 @@ impl Failure {
             Failure::Timeout { .. } => "timeout",
             Failure::Paused(_) => "paused",
             Failure::Misconfigured { .. } => "misconfigured",
+            Failure::Stored { .. } => "stored",
             Failure::Waiting { .. } => "waiting",
             Failure::Refused { .. }
             | Failure::InvalidAmount(_)
@@ -190,6 +200,10 @@ impl Provider {
                 StatusCode::TOO_MANY_REQUESTS,
             ]
             .contains(&status);
+        if later && is_stored(&response) {
+            let what = format!("answered {}", status.as_u16());
+            return Err(self.stored(what));
+        }
         if later {
             return Err(self.timeout(&format!("answered {}", status.as_u16())));
         }
@@ -225,6 +239,13 @@ impl Provider {
         })
     }
 
+    fn stored(&self, what: String) -> Failure {
+        Failure::Stored {
+            provider: self.name,
+            what,
+        }
+    }
+
     fn waiting(&self, what: &'static str) -> Failure {
         Failure::Waiting {
             provider: self.name,
@@ -245,6 +266,14 @@ impl Provider {
             what,
         }
     }
+}
+
+/// The payment provider keeps the first answer to an idempotency key for a day at least, failures
+/// too, and says with this header that an answer is such a one (its API reference, Idempotent
+/// requests).
+fn is_stored(response: &Response) -> bool {
+    let replayed = response.headers().get("Idempotent-Replayed");
+    replayed.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true"))
 }
 
 /// The request with the trace that it is a part of, if any.

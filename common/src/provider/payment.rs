@@ -3,20 +3,28 @@
 //!
 //! A key is seen with one form only, so a 400 `idempotency_error` is a refusal as any other;
 //! a 409 says that the same request is still at work, and comes again later.
+//!
+//! The provider keeps its first answer to a key for a day at least, failures too. So a call has
+//! numbered keys ([`Key`]): after a failure that is kept, or that was definite, the caller looks
+//! what there is at the provider, and asks under the next one.
 
 mod checkout;
 mod confirm;
+mod refund;
 
-use reqwest::StatusCode;
+use std::fmt;
+
+use reqwest::{RequestBuilder, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 pub use checkout::{CURRENCIES, CreatedSession, Item, NewSession};
 pub use confirm::Confirmed;
+pub use refund::Refunded;
 
 use super::probe::{self, Probed, Silence};
-use super::{Failure, Provider};
+use super::{Failure, Provider, is_stored};
 use crate::config::Api;
 
 #[derive(Clone)]
@@ -24,24 +32,21 @@ pub struct Payment {
     provider: Provider,
 }
 
-/// What a refund came to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refunded {
-    Issued {
-        /// The provider's id, `re_..`.
-        id: String,
-        /// Minor units.
-        amount: i64,
-    },
-    /// Nothing was left to give back (COMMERCE_005).
-    Already,
+/// The idempotency key of a call: the id of its job, and from the second one on with its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    pub job: Uuid,
+    /// From 1.
+    pub number: i64,
 }
 
-#[derive(Deserialize)]
-struct RefundObject {
-    id: String,
-    amount: i64,
-    status: Option<String>,
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.number {
+            ..=1 => write!(f, "{}", self.job),
+            number => write!(f, "{}-{number}", self.job),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -70,6 +75,8 @@ struct IntentObject {
 struct Refusal {
     status: StatusCode,
     error: ErrorObject,
+    /// It was the answer to an earlier request with this key.
+    is_stored: bool,
 }
 
 impl Payment {
@@ -91,44 +98,6 @@ impl Payment {
         probe::ask(provider.client.get(url).bearer_auth(&provider.token)).await
     }
 
-    /// Gives back all that is left of a payment intent. `key` is the idempotency key.
-    pub async fn refund(
-        &self,
-        payment_id: &str,
-        order_id: i64,
-        key: Uuid,
-    ) -> Result<Refunded, Failure> {
-        let call = || self.refund_once(payment_id, order_id, key);
-        self.provider.patiently("refund", call).await
-    }
-
-    async fn refund_once(
-        &self,
-        payment_id: &str,
-        order_id: i64,
-        key: Uuid,
-    ) -> Result<Refunded, Failure> {
-        let order_id = order_id.to_string();
-        let form = [
-            ("payment_intent", payment_id),
-            ("metadata[order_id]", order_id.as_str()),
-        ];
-        let refund: RefundObject = match self.ask("refunds", &form, &key.to_string()).await? {
-            Ok(refund) => refund,
-            Err(refusal) if refusal.code() == "charge_already_refunded" => {
-                return Ok(Refunded::Already);
-            }
-            Err(refusal) => return Err(refusal.failure(&self.provider)),
-        };
-        if let Some(status @ ("failed" | "canceled")) = refund.status.as_deref() {
-            return Err(self.provider.refused(format!("the refund is {status}")));
-        }
-        Ok(Refunded::Issued {
-            id: refund.id,
-            amount: refund.amount,
-        })
-    }
-
     /// Posts a form to a path below `/v1/`, once. What comes of it is the object of a 200 or
     /// an error in the provider's own form.
     async fn ask<T: DeserializeOwned>(
@@ -144,13 +113,35 @@ impl Payment {
             .bearer_auth(&self.provider.token)
             .header("Idempotency-Key", key)
             .form(form);
+        self.answer(request).await
+    }
+
+    /// Reads an object at a path below `/v1/`, once.
+    async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<Result<T, Refusal>, Failure> {
+        let request = self
+            .provider
+            .client
+            .get(format!("{}/v1/{path}", self.provider.url))
+            .bearer_auth(&self.provider.token);
+        self.answer(request).await
+    }
+
+    async fn answer<T: DeserializeOwned>(
+        &self,
+        request: RequestBuilder,
+    ) -> Result<Result<T, Refusal>, Failure> {
         let response = self.provider.send(request).await?;
         let status = response.status();
+        let is_stored = is_stored(&response);
         if status == StatusCode::OK {
             return Ok(Ok(self.provider.json(response).await?));
         }
         let ErrorBody { error } = self.provider.json(response).await?;
-        Ok(Err(Refusal { status, error }))
+        Ok(Err(Refusal {
+            status,
+            error,
+            is_stored,
+        }))
     }
 }
 
@@ -175,6 +166,14 @@ impl Refusal {
             "" if self.is_of_currency() => Failure::UnsupportedCurrency(told()),
             _ => provider.refused(format!("it {answered}")),
         }
+    }
+
+    /// As [`Refusal::failure`], for a caller that has another key to ask with.
+    fn renewable(&self, provider: &Provider) -> Failure {
+        if self.is_stored {
+            return provider.stored(self.answered());
+        }
+        self.failure(provider)
     }
 
     /// The provider has no code for a currency that it does not know.
@@ -220,6 +219,7 @@ mod tests {
         let refusal = Refusal {
             status: StatusCode::from_u16(status).unwrap(),
             error: body.error,
+            is_stored: false,
         };
         let api = Api {
             url: "http://127.0.0.1:1".to_owned(),

@@ -67,6 +67,11 @@ const ALL: &[(i64, &str, &str)] = &[
         "api_versions",
         include_str!("../../../migrations/0011_api_versions.sql"),
     ),
+    (
+        12,
+        "calls",
+        include_str!("../../../migrations/0012_calls.sql"),
+    ),
 ];
 
 /// Applies what is missing. Safe to call from several processes at once.

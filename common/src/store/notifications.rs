@@ -1,6 +1,8 @@
 //! The `notifications` table: what customers are to be told. A row says why and whether it
 //! was sent; the address and the text are read and made when it is sent or shown.
 
+use std::collections::HashSet;
+
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -9,6 +11,7 @@ use crate::config::Config;
 use crate::money::{Currency, Money};
 use crate::notification::{Mail, PaymentFailed};
 use crate::payment::PaymentError;
+use crate::payment::record::is_left_to_provider;
 use crate::qr::parse_amount;
 use crate::sql::{Db, Error, Result, Row, Tx, column};
 use crate::store::orders::{self, Claim};
@@ -25,8 +28,10 @@ pub enum State {
     Sent,
     /// Nobody told us an address.
     NoAddress,
-    /// By the time it was to be sent, the reason was gone.
+    /// By the time it was to be sent, the reason was gone, or a later one tells the same.
     NotNeeded,
+    /// By the time it was to be sent, the failure was old.
+    TooLate,
     /// The mail server does not take the address.
     Refused,
     /// The mail server was tried again and again.
@@ -41,6 +46,7 @@ impl State {
             State::Sent => "sent",
             State::NoAddress => "no_address",
             State::NotNeeded => "not_needed",
+            State::TooLate => "too_late",
             State::Refused => "refused",
             State::Failed => "failed",
         }
@@ -93,6 +99,10 @@ pub async fn ended(
 /// A notification with what its text is made of.
 pub struct Letter {
     pub state: String,
+    /// When its failure became known.
+    pub created_at: Timestamp,
+    /// A later failure of the payment has one of its own.
+    pub is_superseded: bool,
     pub payment_state: String,
     pub amount: Money,
     pub decline_code: Option<String>,
@@ -101,14 +111,33 @@ pub struct Letter {
     pub email: Option<String>,
     /// The order of its agreement.
     pub order: Option<Claim>,
-    /// When it will be tried again, if it will.
+    /// When it will be tried again by us, if it will.
     pub next_retry_at: Option<Timestamp>,
+    /// It is the provider's to try again, and not ours.
+    pub is_left_to_provider: bool,
+}
+
+/// Those of the payments of which customers were told before, or are to be.
+pub async fn told_of(tx: &mut Tx, payments: Vec<String>) -> Result<HashSet<String>> {
+    let rows = tx
+        .query("select distinct payment_id from notifications where payment_id in ($1..)")
+        .bind(payments)
+        .fetch_all()
+        .await?;
+    rows.iter().map(|row| row.get("payment_id")).collect()
 }
 
 pub async fn letter(db: &Db, id: Uuid) -> Result<Option<Letter>> {
     let row = db
         .query(
-            "select notifications.state as state, payments.state as payment_state,
+            "select notifications.state as state, notifications.created_at as created_at,
+                    payments.state as payment_state,
+                    (select count(*) from notifications later
+                     where later.payment_id = payments.id and later.id > notifications.id
+                    ) as later,
+                    (select count(*) from checkout_sessions
+                     where checkout_sessions.payment_intent = payments.id
+                       and checkout_sessions.mode = 'payment') as sessions,
                     payments.amount_minor as amount_minor, payments.currency as currency,
                     payments.failure as failure, payments.pact_id as pact_id,
                     payments.receipt_email as receipt_email,
@@ -138,8 +167,15 @@ pub async fn letter(db: &Db, id: Uuid) -> Result<Option<Letter>> {
         None => None,
     };
     let currency: String = row.get("currency")?;
+    let is_of_checkout = row.get::<i64>("sessions")? > 0;
+    let is_left_to_provider = failure
+        .as_ref()
+        .is_some_and(|failure| is_left_to_provider(pact_id.is_some(), is_of_checkout, failure));
     Ok(Some(Letter {
         state: row.get("state")?,
+        created_at: Timestamp(row.get("created_at")?),
+        is_superseded: row.get::<i64>("later")? > 0,
+        is_left_to_provider,
         payment_state: row.get("payment_state")?,
         amount: Money {
             minor: row.get("amount_minor")?,
@@ -153,6 +189,10 @@ pub async fn letter(db: &Db, id: Uuid) -> Result<Option<Letter>> {
     }))
 }
 
+/// The provider tries such a payment again by a schedule of its own, which it does not tell.
+const TRIED_BY_PROVIDER: &str = "It may be tried again automatically in the next days; \
+                                 we do not write to you again about each try.";
+
 impl Letter {
     /// By the time it is to be sent, the payment may have been made.
     pub fn is_needed(&self) -> bool {
@@ -165,6 +205,10 @@ impl Letter {
         let name = order.map(|it| it.name.clone().unwrap_or_else(|| it.key.1.to_string()));
         let retry = self.next_retry_at;
         let retry = retry.map(|at| format!("We will try again on {}.", at.in_words()));
+        let retry = retry.or_else(|| {
+            self.is_left_to_provider
+                .then(|| TRIED_BY_PROVIDER.to_owned())
+        });
         let page = order.filter(|_| config.public_pages);
         let amount = self.amount.to_string();
         let page = page.and_then(|order| {

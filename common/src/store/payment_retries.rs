@@ -1,5 +1,6 @@
 //! The `payment_retries` table: our own attempts to collect a payment that failed.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -9,6 +10,7 @@ use crate::clock::Timestamp;
 use crate::payment::PaymentError;
 use crate::sql::{Db, Result, Tx, column};
 use crate::store::parsed;
+use crate::store::versions::Versions;
 
 /// What became of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +22,7 @@ pub enum State {
     Declined,
     /// The provider refuses it for good.
     Failed,
-    /// The payment was paid or canceled before.
+    /// Its reason was gone before it was made; the code says why.
     Stopped,
 }
 
@@ -123,9 +125,15 @@ pub struct Attempt {
     /// The state of the payment, as far as it was told.
     pub payment_state: String,
     pub failure: PaymentError,
+    /// When the provider says that it failed last.
+    pub failed_at: Option<Timestamp>,
     pub pact_id: Option<String>,
+    /// A checkout session in the mode `payment` led to it.
+    pub is_of_checkout: bool,
     /// Another payment of its agreement was made since shortly before it.
     pub is_paid_otherwise: bool,
+    /// A later attempt of the schedule is due by now.
+    pub is_superseded: bool,
 }
 
 /// Payments of one agreement that are further apart than this are for different things, such
@@ -133,15 +141,26 @@ pub struct Attempt {
 const APART: Duration = Duration::from_hours(24);
 
 /// The attempt, while it is still to be made.
-pub async fn wanted(db: &Db, payment_id: &str, number: i64) -> Result<Option<Attempt>> {
+pub async fn wanted(
+    db: &Db,
+    payment_id: &str,
+    number: i64,
+    now: Timestamp,
+) -> Result<Option<Attempt>> {
     let row = db
         .query(
             "select payments.state as state, payments.failure as failure,
-                    payments.pact_id as pact_id,
+                    payments.versions as versions, payments.pact_id as pact_id,
                     (select count(*) from payments others
                      where others.pact_id = payments.pact_id and others.id <> payments.id
                        and (others.received_minor > 0 or others.refunded_minor > 0)
-                       and others.created_at > payments.created_at - $3) as others
+                       and others.created_at > payments.created_at - $3) as others,
+                    (select count(*) from checkout_sessions
+                     where checkout_sessions.payment_intent = payments.id
+                       and checkout_sessions.mode = 'payment') as sessions,
+                    (select count(*) from payment_retries later
+                     where later.payment_id = payments.id and later.number > $2
+                       and later.state = 'scheduled' and later.due_at <= $4) as later
              from payment_retries
              join payments on payments.id = payment_retries.payment_id
              where payment_retries.payment_id = $1 and payment_retries.number = $2
@@ -150,19 +169,132 @@ pub async fn wanted(db: &Db, payment_id: &str, number: i64) -> Result<Option<Att
         .bind(payment_id)
         .bind(number)
         .bind(i64::try_from(APART.as_millis()).unwrap_or(i64::MAX))
+        .bind(now.0)
         .fetch_optional()
         .await?;
     let Some(row) = row else { return Ok(None) };
     let failure: Option<String> = row.get("failure")?;
+    let versions: Option<String> = row.get("versions")?;
+    let failed_at = Versions::parse(versions.as_deref())?.time("failure");
     Ok(Some(Attempt {
         payment_state: row.get("state")?,
         failure: match failure {
             Some(failure) => parsed(&failure)?,
             None => PaymentError::default(),
         },
+        failed_at: failed_at.map(Timestamp::from_unix_seconds),
         pact_id: row.get("pact_id")?,
+        is_of_checkout: row.get::<i64>("sessions")? > 0,
         is_paid_otherwise: row.get::<i64>("others")? > 0,
+        is_superseded: row.get::<i64>("later")? > 0,
     }))
+}
+
+/// Whether an attempt may be made now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// It is noted as made. `key_number` is that of its idempotency key.
+    Now { key_number: i64, is_first: bool },
+    /// Another one was made so short a time ago that this one waits until then.
+    At(Timestamp),
+    /// It was made, or stopped, by somebody else.
+    Gone,
+}
+
+/// Notes that an attempt is about to be made, unless another one of its payment was made within
+/// `pause`. One that had failed gets the next key: the provider keeps its answer to the last.
+pub async fn take_turn(
+    db: &Db,
+    payment_id: &str,
+    number: i64,
+    pause: Duration,
+    now: Timestamp,
+) -> Result<Turn> {
+    let mut tx = db.begin().await?;
+    // Of two attempts of one payment the second one sees the first.
+    tx.query("select id from payments where id = $1 for update")
+        .bind(payment_id)
+        .fetch_optional()
+        .await?;
+    let row = tx
+        .query(
+            "select state, tried_at, coalesce(key_number, 1) as key_number,
+                    (select max(others.tried_at) from payment_retries others
+                     where others.payment_id = $1 and others.number <> $2) as last
+             from payment_retries
+             where payment_id = $1 and number = $2 and state in ('scheduled', 'failed')",
+        )
+        .bind(payment_id)
+        .bind(number)
+        .fetch_optional()
+        .await?;
+    let Some(row) = row else {
+        tx.rollback().await?;
+        return Ok(Turn::Gone);
+    };
+    let last: Option<i64> = row.get("last")?;
+    if let Some(next) = last.map(|last| Timestamp(last).plus(pause))
+        && next > now
+    {
+        tx.rollback().await?;
+        return Ok(Turn::At(next));
+    }
+    let is_first = row.get::<Option<i64>>("tried_at")?.is_none();
+    let has_failed = row.get::<String>("state")? == State::Failed.as_str();
+    let key_number = row.get::<i64>("key_number")? + i64::from(has_failed);
+    note_try(&mut tx, payment_id, number, key_number, now).await?;
+    tx.commit().await?;
+    Ok(Turn::Now {
+        key_number,
+        // One that failed before this was noted has been made too.
+        is_first: is_first && !has_failed,
+    })
+}
+
+/// Notes that an attempt is made once more, under this key.
+pub async fn try_again(
+    db: &Db,
+    payment_id: &str,
+    number: i64,
+    key_number: i64,
+    now: Timestamp,
+) -> Result<()> {
+    let mut tx = db.begin().await?;
+    note_try(&mut tx, payment_id, number, key_number, now).await?;
+    tx.commit().await
+}
+
+async fn note_try(
+    tx: &mut Tx,
+    payment_id: &str,
+    number: i64,
+    key_number: i64,
+    now: Timestamp,
+) -> Result<()> {
+    tx.query(
+        "update payment_retries set tried_at = $1, key_number = $2
+         where payment_id = $3 and number = $4",
+    )
+    .bind(now.0)
+    .bind(key_number)
+    .bind(payment_id)
+    .bind(number)
+    .execute()
+    .await?;
+    Ok(())
+}
+
+/// Those of the payments to which a checkout session in the mode `payment` led.
+pub async fn of_checkouts(tx: &mut Tx, payments: Vec<String>) -> Result<HashSet<String>> {
+    let rows = tx
+        .query(
+            "select distinct payment_intent from checkout_sessions
+             where mode = 'payment' and payment_intent in ($1..)",
+        )
+        .bind(payments)
+        .fetch_all()
+        .await?;
+    rows.iter().map(|row| row.get("payment_intent")).collect()
 }
 
 /// An attempt as an operator sees it.

@@ -128,16 +128,83 @@ pub async fn delete_unlinked(tx: &mut Tx, key: &Key) -> Result<()> {
     Ok(())
 }
 
-/// The state of one refund, None when there is none.
-pub async fn state(db: &Db, key: &Key, payment_id: &str) -> Result<Option<String>> {
-    let row = db
-        .query("select state from refunds where shop = $1 and order_id = $2 and payment_id = $3")
+/// A refund that is to be asked for now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Try {
+    /// That of its idempotency key.
+    pub key_number: i64,
+    pub is_first: bool,
+}
+
+/// Notes that a refund is about to be asked for, while it is to be issued. One that had failed
+/// gets the next key: the provider keeps its answer to the last.
+pub async fn begin_try(
+    db: &Db,
+    key: &Key,
+    payment_id: &str,
+    now: Timestamp,
+) -> Result<Option<Try>> {
+    let mut tx = db.begin().await?;
+    let row = tx
+        .query(
+            "select state, tried_at, coalesce(key_number, 1) as key_number from refunds
+             where shop = $1 and order_id = $2 and payment_id = $3
+               and state in ('requested', 'failed')
+             for update",
+        )
         .bind(key.0.as_str())
         .bind(key.1)
         .bind(payment_id)
         .fetch_optional()
         .await?;
-    row.map(|row| row.get("state")).transpose()
+    let Some(row) = row else {
+        tx.rollback().await?;
+        return Ok(None);
+    };
+    let is_first = row.get::<Option<i64>>("tried_at")?.is_none();
+    let has_failed = row.get::<String>("state")? == State::Failed.as_str();
+    let key_number = row.get::<i64>("key_number")? + i64::from(has_failed);
+    note_try(&mut tx, key, payment_id, key_number, now).await?;
+    tx.commit().await?;
+    Ok(Some(Try {
+        key_number,
+        // A refund that failed before this was noted has been asked for too.
+        is_first: is_first && !has_failed,
+    }))
+}
+
+/// Notes that a refund is asked for once more, under this key.
+pub async fn try_again(
+    db: &Db,
+    key: &Key,
+    payment_id: &str,
+    key_number: i64,
+    now: Timestamp,
+) -> Result<()> {
+    let mut tx = db.begin().await?;
+    note_try(&mut tx, key, payment_id, key_number, now).await?;
+    tx.commit().await
+}
+
+async fn note_try(
+    tx: &mut Tx,
+    key: &Key,
+    payment_id: &str,
+    key_number: i64,
+    now: Timestamp,
+) -> Result<()> {
+    tx.query(
+        "update refunds set tried_at = $1, key_number = $2
+         where shop = $3 and order_id = $4 and payment_id = $5",
+    )
+    .bind(now.0)
+    .bind(key_number)
+    .bind(key.0.as_str())
+    .bind(key.1)
+    .bind(payment_id)
+    .execute()
+    .await?;
+    Ok(())
 }
 
 /// What the provider answered.

@@ -29,6 +29,11 @@ impl Versions {
         json.map_or_else(|| Ok(Versions::default()), parsed)
     }
 
+    /// When the part was told of, in Unix seconds.
+    pub(super) fn time(&self, name: &str) -> Option<i64> {
+        self.0.get(name).map(|version| version.created)
+    }
+
     /// The part as it was told; one of a row without versions is older than any.
     pub(super) fn part<T>(&self, name: &str, value: T) -> Part<T> {
         let version = self.0.get(name).cloned().unwrap_or(Version {

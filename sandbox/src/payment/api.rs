@@ -1,11 +1,12 @@
 //! The payment provider's API over HTTP: forms come in, JSON goes out.
 
-use axum::extract::{Path, Request, State};
+use axum::extract::{Path, Query, Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::Payment;
@@ -28,7 +29,7 @@ pub fn routes(payment: Payment) -> Router {
         .route("/v1/payment_intents/{id}", get(intent))
         .route("/v1/payment_intents/{id}/cancel", post(cancel_intent))
         .route("/v1/payment_intents/{id}/confirm", post(confirm_intent))
-        .route("/v1/refunds", post(refund))
+        .route("/v1/refunds", get(refunds).post(refund))
         .route("/v1/subscriptions/{id}", get(subscription))
         .fallback(unknown_path)
         .method_not_allowed_fallback(unknown_path)
@@ -128,6 +129,16 @@ async fn refund(State(payment): State<Payment>, call: Call) -> Response {
         form.refuse_rest()?;
         desk.refund(&wish)
     })
+}
+
+#[derive(Deserialize)]
+struct OfIntent {
+    payment_intent: String,
+}
+
+async fn refunds(State(payment): State<Payment>, Query(of): Query<OfIntent>) -> Answer {
+    let refunds = payment.at_desk(|desk| desk.show_refunds(&of.payment_intent));
+    refunds.map(Json)
 }
 
 async fn subscription(State(payment): State<Payment>, Path(id): Path<String>) -> Answer {

@@ -61,10 +61,15 @@ impl Payment {
             if let Some(kept) = key.and_then(|key| desk.ledger.answers.get(key)) {
                 return kept.again(&call);
             }
-            let done = act(desk, &mut form, key);
+            let done = if desk.ledger.breaks > 0 {
+                desk.ledger.breaks -= 1;
+                Err(Error::broken())
+            } else {
+                act(desk, &mut form, key)
+            };
             let (status, body) = match done {
                 Ok(body) => (StatusCode::OK, body),
-                Err(error) if error.had_effect() => (error.status, error.body()),
+                Err(error) if error.is_kept() => (error.status, error.body()),
                 Err(error) => return error.into_response(),
             };
             let Call {

@@ -58,6 +58,15 @@ impl Desk<'_> {
         Ok(objects::intent(self.intent(id)?, self.ledger.generation))
     }
 
+    /// The latest first.
+    pub fn show_refunds(&self, intent: &str) -> Result<Value, Error> {
+        let record = self.ledger.intents.get(intent);
+        let unknown = || Error::unknown("payment_intent", intent, "payment_intent");
+        let refunds = &record.ok_or_else(unknown)?.refunds;
+        let latest: Vec<Value> = refunds.iter().rev().cloned().collect();
+        Ok(objects::list(&latest, "/v1/refunds"))
+    }
+
     pub fn create_intent(&mut self, key: Option<&str>, form: &mut Form) -> Result<Value, Error> {
         let amount = form.required_positive("amount")?;
         let currency = currencies::read(form, "currency")?;

@@ -83,9 +83,16 @@ impl Error {
         self.fields["message"].as_str().unwrap_or_default()
     }
 
-    /// Whether something happened all the same: a declined card is a charge that failed.
-    pub fn had_effect(&self) -> bool {
-        self.status == StatusCode::PAYMENT_REQUIRED
+    /// Whether it is kept as the answer to its idempotency key: every failure is, but that of a
+    /// request whose parameters were wrong, because then nothing was begun.
+    pub fn is_kept(&self) -> bool {
+        self.status != StatusCode::BAD_REQUEST || !self.fields.contains_key("param")
+    }
+
+    /// A fault of the provider's own, in the middle of its work.
+    pub fn broken() -> Self {
+        let message = "An unknown error occurred.";
+        Error::new(StatusCode::INTERNAL_SERVER_ERROR, "api_error", message)
     }
 
     pub fn body(&self) -> Value {

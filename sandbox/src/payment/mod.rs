@@ -1,8 +1,9 @@
 //! The payment provider: intents, refunds, checkout sessions and subscriptions, over its API
 //! and on pages for people; every change is told of in an event.
 //!
-//! An answer is kept by its idempotency key when it had an effect; a refusal is not, so the
-//! same request may succeed later. A declined card is an effect.
+//! An answer is kept by its idempotency key, be it a failure, and given again with the header
+//! `Idempotent-Replayed`. That a parameter was wrong is not kept, so the same key may then be used
+//! for what was meant.
 
 mod api;
 mod basket;
@@ -90,6 +91,8 @@ struct Ledger {
     invoices: BTreeMap<String, Invoice>,
     prices: BTreeMap<String, Line>,
     answers: BTreeMap<String, Kept>,
+    /// So many of the next requests fail in the middle of the work.
+    breaks: u32,
     /// Confirmations that tried a charge, by idempotency key.
     confirms: BTreeMap<String, u32>,
     /// Sessions by the idempotency key that made them.
@@ -184,6 +187,12 @@ impl Payment {
             desk.events.push(event);
             self.outbox.is_some()
         })
+    }
+
+    /// The next requests that change something end in a 500 of the provider's own, which is kept
+    /// as the answer to their keys; unlike a fault of the gate, which is before it.
+    pub fn break_next(&self, times: u32) {
+        lock(&self.ledger).breaks = times;
     }
 
     /// The bank pays an intent that is `processing`. False when there is no such intent.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use common::code::Code;
 use common::logs::{Lines, LogFormat};
+use common::provider::payment::Key;
 use common::redact::Hide;
 use reqwest::{RequestBuilder, Response};
 use sandbox::{Fault, Options, PAYMENT_KEY, Sandbox};
@@ -175,7 +176,11 @@ async fn calls_to_providers(told: &mut Told) {
     told.elsewhere(&row.await.unwrap().get::<String>("code").unwrap());
     service.stop().await;
     sandbox.payment().gate.fail(Fault::Status(503));
-    let confirmed = provider.confirm("pi_1", None, uuid::Uuid::nil()).await;
+    let key = Key {
+        job: uuid::Uuid::nil(),
+        number: 1,
+    };
+    let confirmed = provider.confirm("pi_1", None, key).await;
     told.elsewhere(confirmed.unwrap_err().code().expect("a code"));
     sandbox.stop().await;
 }

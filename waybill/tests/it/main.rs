@@ -8,6 +8,7 @@ mod support;
 mod agreements;
 mod api_keys;
 mod api_test;
+mod calls;
 mod checkout;
 mod checkout_api;
 mod codes;

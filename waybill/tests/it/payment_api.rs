@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use common::config::{Api, Token};
 use common::money::{Currency, Money};
 use common::provider::Failure;
-use common::provider::payment::{Confirmed, CreatedSession, Item, NewSession, Payment};
+use common::provider::payment::{Confirmed, CreatedSession, Item, Key, NewSession, Payment};
 use sandbox::{Fault, Options, PAYMENT_KEY, Price, Sandbox};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -28,8 +28,11 @@ fn client_with(sandbox: &Sandbox, key: &str) -> Payment {
     })
 }
 
-fn key(nth: u128) -> Uuid {
-    Uuid::from_u128(nth)
+fn key(nth: u128) -> Key {
+    Key {
+        job: Uuid::from_u128(nth),
+        number: 1,
+    }
 }
 
 fn currency(code: &str) -> Currency {
@@ -186,15 +189,15 @@ async fn a_payment_that_takes_its_time_is_pending() {
 async fn an_id_cannot_lead_to_another_path() {
     let sandbox = sandbox().await;
     let client = client(&sandbox);
-    for id in [
+    for (nth, id) in (1..).zip([
         "pi_none",
         "pi_1/cancel?a=b#",
         "../refunds",
         "pi 1",
         "pi%2F1",
         "pi_ü",
-    ] {
-        let failure = client.confirm(id, VISA, key(1)).await.unwrap_err();
+    ]) {
+        let failure = client.confirm(id, VISA, key(nth)).await.unwrap_err();
         let text = failure.to_string();
         assert!(
             text.ends_with("it answered 404, resource_missing"),

@@ -180,16 +180,17 @@ pub async fn apply<'a>(
     Ok(effects)
 }
 
+/// How many idempotency keys a run asks the payment provider with, when it keeps failures.
+const KEYS_A_RUN: usize = 2;
+
 /// Asks the provider. The job's id is the idempotency key.
 pub async fn call(parts: &Parts, providers: &Providers, job: &Job) -> Result<Answer> {
-    let Parts { db, config, .. } = parts;
+    let db = &parts.db;
     match job.kind.as_str() {
         fulfillments::KIND => fulfillments::call(db, providers, job).await,
-        refunds::KIND => refunds::call(db, providers, job).await,
-        retries::KIND => retries::call(db, providers, job).await,
-        notifications::KIND => {
-            notifications::call(db, config, providers.mailer.as_ref(), job).await
-        }
+        refunds::KIND => refunds::call(db, &parts.clock, providers, job).await,
+        retries::KIND => retries::call(db, &parts.clock, providers, job).await,
+        notifications::KIND => notifications::call(parts, providers.mailer.as_ref(), job).await,
         // Boxed: it is far larger than the others.
         kind if privacy::KINDS.contains(&kind) => {
             Box::pin(privacy::call(parts, &providers.exports, job)).await
@@ -214,9 +215,6 @@ pub async fn record<'a>(
         Answer::Retry(answer) => retries::record(&mut effects, tx, job, answer).await?,
         Answer::Mail(ended) => notifications::record(tx, job, ended, effects.now).await?,
         Answer::Privacy(done) => privacy::record(&mut effects, tx, job, done).await?,
-        Answer::NotAsked if job.kind == retries::KIND => {
-            retries::not_asked(tx, job, effects.now).await?;
-        }
         Answer::NotAsked => {}
     }
     effects.write(tx).await?;

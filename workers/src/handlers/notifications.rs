@@ -1,13 +1,17 @@
 //! Telling customers that a payment of theirs has failed. A row says that it is due; the
 //! address and the text are read when it is sent, and are in no job and no log.
 
+use std::collections::HashSet;
+use std::time::Duration;
+
 use anyhow::Result;
 use common::clock::Timestamp;
-use common::config::Config;
 use common::job::Job;
-use common::payment::record::Record;
-use common::sql::{self, Db, Tx};
+use common::payment::record::{Record, is_left_to_provider};
+use common::process::Parts;
+use common::sql::{self, Tx};
 use common::store::notifications::{self, Letter, NewNotification, PAYMENT_FAILED, State};
+use common::store::payment_retries;
 use serde::Deserialize;
 use serde_json::json;
 use uuid::Uuid;
@@ -18,12 +22,16 @@ use crate::mail::{MailFailure, Mailer};
 
 pub const KIND: &str = "notifications/send";
 
+/// A mail that is sent so long after its failure tells people what they know, or have settled.
+const TOO_OLD: Duration = Duration::from_hours(72);
+
 #[derive(Deserialize)]
 struct Body {
     notification_id: Uuid,
 }
 
-/// A notification for each payment that failed again.
+/// A notification for each payment that failed again; for one that the provider tries by its own
+/// schedule, the first time alone.
 pub async fn of_failures(
     effects: &mut Effects<'_>,
     tx: &mut Tx,
@@ -31,7 +39,22 @@ pub async fn of_failures(
 ) -> Result<()> {
     let has_mail = effects.context.config.smtp.is_some();
     let mut rows = Vec::new();
-    for (payment_id, _) in failed {
+    let ids: Vec<String> = failed.iter().map(|(id, _)| id.clone()).collect();
+    let (told, of_checkouts) = if ids.is_empty() {
+        (HashSet::new(), HashSet::new())
+    } else {
+        let told = notifications::told_of(tx, ids.clone()).await?;
+        (told, payment_retries::of_checkouts(tx, ids).await?)
+    };
+    for (payment_id, record) in failed {
+        let failure = record.failure.as_ref().map(|part| &part.value);
+        let is_left_to_provider = failure.is_some_and(|failure| {
+            let is_of_checkout = of_checkouts.contains(payment_id);
+            is_left_to_provider(record.pact().is_some(), is_of_checkout, failure)
+        });
+        if is_left_to_provider && told.contains(payment_id) {
+            continue;
+        }
         let id = effects.context.clock.id();
         rows.push(NewNotification {
             id,
@@ -56,15 +79,16 @@ pub enum Ended {
     Sent,
     NoAddress,
     NotNeeded,
+    TooLate,
     /// Why the mail server does not take it, without the address.
     Refused(String),
 }
 
-/// Sends it, unless it was sent or its reason is gone. The id of the mail is the
+/// Sends it, unless it was sent, its reason is gone, it is old, or a later one tells the same. The id of the mail is the
 /// notification's: should a mail be sent twice, readers can tell.
-pub async fn call(db: &Db, config: &Config, mailer: Option<&Mailer>, job: &Job) -> Result<Answer> {
+pub async fn call(parts: &Parts, mailer: Option<&Mailer>, job: &Job) -> Result<Answer> {
     let body: Body = effects::body(job)?;
-    let letter = notifications::letter(db, body.notification_id).await?;
+    let letter = notifications::letter(&parts.db, body.notification_id).await?;
     let is_open = |letter: &Letter| {
         [State::Pending, State::Failed]
             .map(State::as_str)
@@ -73,8 +97,11 @@ pub async fn call(db: &Db, config: &Config, mailer: Option<&Mailer>, job: &Job) 
     let Some(letter) = letter.filter(is_open) else {
         return Ok(Answer::NotAsked);
     };
-    if !letter.is_needed() {
+    if !letter.is_needed() || letter.is_superseded {
         return Ok(Answer::Mail(Ended::NotNeeded));
+    }
+    if parts.clock.now().since(letter.created_at) > TOO_OLD {
+        return Ok(Answer::Mail(Ended::TooLate));
     }
     let Some(to) = &letter.email else {
         return Ok(Answer::Mail(Ended::NoAddress));
@@ -82,7 +109,7 @@ pub async fn call(db: &Db, config: &Config, mailer: Option<&Mailer>, job: &Job) 
     let Some(mailer) = mailer else {
         anyhow::bail!("SMTP_URL is not set in this process");
     };
-    let mail = letter.mail(config);
+    let mail = letter.mail(&parts.config);
     match mailer.send(body.notification_id, to, &mail).await {
         Ok(()) => Ok(Answer::Mail(Ended::Sent)),
         Err(MailFailure::Refused(why)) => Ok(Answer::Mail(Ended::Refused(why))),
@@ -96,6 +123,7 @@ pub async fn record(tx: &mut Tx, job: &Job, ended: &Ended, now: Timestamp) -> Re
         Ended::Sent => (State::Sent, None),
         Ended::NoAddress => (State::NoAddress, None),
         Ended::NotNeeded => (State::NotNeeded, None),
+        Ended::TooLate => (State::TooLate, None),
         Ended::Refused(why) => (State::Refused, Some(why.as_str())),
     };
     notifications::ended(tx, body.notification_id, state, error, now).await?;

@@ -2,18 +2,21 @@
 //!
 //! Deciding and calling are two jobs. `decide` runs where the order or its payment is
 //! written, and records what is owed; the job [`KIND`] asks the payment provider, with its
-//! own id as the idempotency key, so that however often it runs one refund is made.
+//! own id as the idempotency key, so that however often it runs one refund is made. After a
+//! failure that the provider keeps, or that was final, it looks what was refunded and asks under
+//! the next key.
 
 use std::collections::HashMap;
 
 use anyhow::Result;
-use common::clock::Timestamp;
+use common::clock::{Clock, Timestamp};
 use common::job::{Job, Queue};
 use common::money::{Currency, Money};
 use common::order::Line;
 use common::order::record::Record;
 use common::order::settlement::{Linked, Payments};
-use common::provider::payment::Refunded;
+use common::provider::Failure;
+use common::provider::payment::{Key as ProviderKey, Refunded};
 use common::sql::{self, Db, Tx};
 use common::store::inventory::{self, Movement};
 use common::store::orders::records::{self, Key};
@@ -22,7 +25,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::effects::{self, Effects, MOST_LISTED};
-use super::{Answer, Providers};
+use super::{Answer, KEYS_A_RUN, Providers};
 
 pub const KIND: &str = "refunds/issue";
 
@@ -266,20 +269,40 @@ fn amount(minor: i64, currency: &str) -> Option<String> {
     Some(Money { minor, currency }.to_string())
 }
 
-/// Asks the payment provider, unless it is answered already.
-pub async fn call(db: &Db, providers: &Providers, job: &Job) -> Result<Answer> {
+/// Asks the payment provider, unless it is answered already. What is not asked for the first
+/// time is looked for first: an answer may have been lost, or people have given the money back.
+pub async fn call(db: &Db, clock: &Clock, providers: &Providers, job: &Job) -> Result<Answer> {
     let body: Body = effects::body(job)?;
     let key = (body.shop, body.order_id);
-    let state = refunds::state(db, &key, &body.payment_id).await?;
-    let open = [State::Requested, State::Failed].map(State::as_str);
-    if !state.is_some_and(|state| open.contains(&state.as_str())) {
-        return Ok(Answer::NotAsked);
-    }
     let Some(provider) = &providers.payment else {
         anyhow::bail!("PAYMENT_API_URL and PAYMENT_API_KEY are not set in this process");
     };
-    let answer = provider.refund(&body.payment_id, key.1, job.id).await;
-    Ok(Answer::Refund(answer.map_err(super::fulfillments::failed)?))
+    let Some(this_try) = refunds::begin_try(db, &key, &body.payment_id, clock.now()).await? else {
+        return Ok(Answer::NotAsked);
+    };
+    let payment_id = body.payment_id.as_str();
+    let mut calls = ProviderKey {
+        job: job.id,
+        number: this_try.key_number,
+    };
+    for keys in 1.. {
+        if keys > 1 || !this_try.is_first {
+            let found = provider.find_refund(payment_id, key.1).await;
+            if let Some(found) = found.map_err(super::fulfillments::failed)? {
+                return Ok(Answer::Refund(found));
+            }
+        }
+        let answer = provider.refund(payment_id, key.1, calls).await;
+        if let Err(Failure::Stored { .. }) = answer {
+            calls.number += 1;
+            refunds::try_again(db, &key, payment_id, calls.number, clock.now()).await?;
+            if keys < KEYS_A_RUN {
+                continue;
+            }
+        }
+        return Ok(Answer::Refund(answer.map_err(super::fulfillments::failed)?));
+    }
+    Ok(Answer::NotAsked)
 }
 
 pub async fn record(
@@ -292,7 +315,7 @@ pub async fn record(
     let stored = match answer {
         Refunded::Issued { id, amount } => Stored {
             state: State::Issued,
-            amount_minor: Some(*amount),
+            amount_minor: amount.map(|amount| amount.minor),
             provider_id: Some(id.clone()),
         },
         Refunded::Already => Stored {

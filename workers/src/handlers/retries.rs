@@ -1,27 +1,32 @@
 //! Collecting a payment that failed: 1, 24 and 72 hours after the first failure the payment
-//! provider is asked to try its payment method again, unless it was paid or canceled by
-//! then. The job's id is the idempotency key. How an attempt ends, the provider's events
-//! tell too.
+//! provider is asked to try its payment method again. The job's id is the idempotency key. How
+//! an attempt ends, the provider's events tell too.
+//!
+//! Each attempt looks, at the moment at which it is made, whether its reason still stands: its
+//! job may run late, because workers were away, or once more, because somebody replays it. It is
+//! stopped when nothing is owed any more, when the failure is too old, or when a later attempt of
+//! the schedule is due too; and it waits when another one was made a short time ago.
 
 use std::collections::HashSet;
 use std::time::Duration;
 
 use anyhow::Result;
-use common::clock::Timestamp;
+use common::clock::{Clock, Timestamp};
 use common::code::Code;
 use common::job::Job;
 use common::payment::PaymentError;
-use common::payment::record::Record;
+use common::payment::record::{Record, is_left_to_provider};
 use common::provider::Failure;
-use common::provider::payment::Confirmed;
+use common::provider::payment::{Confirmed, Key, Payment};
 use common::sql::{self, Db, Tx};
-use common::store::payment_retries::{self, NewRetry, State};
+use common::store::payment_retries::{self, Attempt, NewRetry, State, Turn};
 use common::store::{jobs, orders};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::effects::{self, Effects};
-use super::{Answer, Providers};
+use super::{Answer, KEYS_A_RUN, Providers};
+use crate::failure::Later;
 
 pub const KIND: &str = "payments/retry";
 
@@ -31,6 +36,12 @@ const PAUSES: [Duration; 3] = [
     Duration::from_hours(24),
     Duration::from_hours(72),
 ];
+
+/// Between two attempts at one payment, as they were really made.
+const AT_LEAST_APART: Duration = Duration::from_hours(12);
+
+/// A day after the last of the schedule. By then the customer has paid otherwise, or given it up.
+const TOO_OLD: Duration = Duration::from_hours(96);
 
 /// Card networks forbid trying these again; the customer must bring another card.
 const FINAL: [&str; 7] = [
@@ -64,10 +75,12 @@ pub async fn schedule(
         .await?
         .into_iter()
         .collect();
+    let ids = failed.iter().map(|(id, _)| id.clone()).collect();
+    let of_checkouts = payment_retries::of_checkouts(tx, ids).await?;
     let mut retries = Vec::new();
     let mut forbidden = Vec::new();
     for (id, record) in failed {
-        if !can_be_retried(record) {
+        if !can_be_retried(record, of_checkouts.contains(id)) {
             forbidden.push(id.clone());
             continue;
         }
@@ -89,11 +102,11 @@ pub async fn schedule(
     stop(effects, tx, forbidden).await
 }
 
-/// Only intents can be tried again, with what was charged before. Those of invoices the
-/// provider tries again itself.
-fn can_be_retried(record: &Record) -> bool {
+fn can_be_retried(record: &Record, is_of_checkout: bool) -> bool {
     let failure = record.failure.as_ref().map(|part| &part.value);
-    failure.is_some_and(|failure| failure.payment_method.is_some() && !is_final(failure))
+    failure.is_some_and(|failure| {
+        !is_left_to_provider(record.pact().is_some(), is_of_checkout, failure) && !is_final(failure)
+    })
 }
 
 fn is_final(failure: &PaymentError) -> bool {
@@ -117,34 +130,123 @@ pub enum Tried {
     Answered(Confirmed),
     /// The provider refuses it for good, and will refuse the others.
     Refused(String),
+    /// It was not made: by now its reason is gone. The code says how, if there is more to say
+    /// than that nothing is owed any more.
+    Stopped(Option<&'static str>),
 }
 
-/// Asks the payment provider, unless the payment was paid or canceled meanwhile, or nothing
-/// is owed any more: its order is paid otherwise or cancelled.
-pub async fn call(db: &Db, providers: &Providers, job: &Job) -> Result<Answer> {
+/// Asks the payment provider, when the attempt is still to be made at this moment, whoever
+/// started its job.
+pub async fn call(db: &Db, clock: &Clock, providers: &Providers, job: &Job) -> Result<Answer> {
     let body: Body = effects::body(job)?;
-    let attempt = payment_retries::wanted(db, &body.payment_id, body.number).await?;
-    let Some(attempt) = attempt.filter(|it| it.payment_state == "requires_payment_method") else {
+    let now = clock.now();
+    let attempt = payment_retries::wanted(db, &body.payment_id, body.number, now).await?;
+    let Some(attempt) = attempt else {
         return Ok(Answer::NotAsked);
     };
-    let order = match &attempt.pact_id {
-        Some(pact_id) => orders::claimant(db, pact_id).await?,
-        None => None,
-    };
-    let is_settled = order.is_some_and(|order| order.is_cancelled || order.is_paid);
-    if is_settled || attempt.is_paid_otherwise || is_final(&attempt.failure) {
-        return Ok(Answer::NotAsked);
+    if attempt.payment_state != "requires_payment_method" || is_settled(db, &attempt).await? {
+        return Ok(Answer::Retry(Tried::Stopped(None)));
+    }
+    if let Some(code) = is_not_to_be_made(&attempt, now) {
+        return Ok(Answer::Retry(Tried::Stopped(Some(code))));
     }
     let Some(provider) = &providers.payment else {
         anyhow::bail!("PAYMENT_API_URL and PAYMENT_API_KEY are not set in this process");
     };
+    if provider.is_left_alone() {
+        return Err(Failure::Paused("payment").into());
+    }
+    let turn =
+        payment_retries::take_turn(db, &body.payment_id, body.number, AT_LEAST_APART, now).await?;
+    let (key_number, is_first) = match turn {
+        Turn::Now {
+            key_number,
+            is_first,
+        } => (key_number, is_first),
+        Turn::At(next) => {
+            return Err(anyhow::Error::new(Later {
+                why: "another attempt at this payment was made a short while ago",
+                pause: next.since(now),
+            }));
+        }
+        Turn::Gone => return Ok(Answer::NotAsked),
+    };
+    let key = Key {
+        job: job.id,
+        number: key_number,
+    };
     let method = attempt.failure.payment_method.as_deref();
-    let answer = provider.confirm(&body.payment_id, method, job.id).await;
+    let answer = confirm(db, clock, provider, &body, method, key, is_first).await?;
     Ok(Answer::Retry(match answer {
         Ok(answer) => Tried::Answered(answer),
         Err(refused @ Failure::Refused { .. }) => Tried::Refused(refused.to_string()),
         Err(failure) => return Err(super::fulfillments::failed(failure)),
     }))
+}
+
+/// Whether nothing is owed any more: the order of the agreement is paid or cancelled, or another
+/// payment of the agreement was made.
+async fn is_settled(db: &Db, attempt: &Attempt) -> Result<bool> {
+    let order = match &attempt.pact_id {
+        Some(pact_id) => orders::claimant(db, pact_id).await?,
+        None => None,
+    };
+    let is_settled = order.is_some_and(|order| order.is_cancelled || order.is_paid);
+    Ok(is_settled || attempt.is_paid_otherwise)
+}
+
+/// Why an attempt at a payment that is owed is not made all the same.
+fn is_not_to_be_made(attempt: &Attempt, now: Timestamp) -> Option<&'static str> {
+    let age = attempt.failed_at.map(|at| now.since(at));
+    if is_left_to_provider(
+        attempt.pact_id.is_some(),
+        attempt.is_of_checkout,
+        &attempt.failure,
+    ) {
+        Some("left_to_provider")
+    } else if is_final(&attempt.failure) {
+        Some("forbidden")
+    } else if age.is_some_and(|age| age > TOO_OLD) {
+        Some("too_late")
+    } else if attempt.is_superseded {
+        Some("superseded")
+    } else {
+        None
+    }
+}
+
+/// Asks under this key. What is not asked for the first time, or was answered with a failure that
+/// the provider keeps, is looked for first, and then asked under the next key.
+async fn confirm(
+    db: &Db,
+    clock: &Clock,
+    provider: &Payment,
+    body: &Body,
+    method: Option<&str>,
+    mut key: Key,
+    is_first: bool,
+) -> Result<Result<Confirmed, Failure>> {
+    let mut keys = 1;
+    loop {
+        if keys > 1 || !is_first {
+            match provider.find_confirmed(&body.payment_id).await {
+                Ok(None) => {}
+                Ok(Some(found)) => return Ok(Ok(found)),
+                Err(failure) => return Ok(Err(failure)),
+            }
+        }
+        let answer = provider.confirm(&body.payment_id, method, key).await;
+        let Err(Failure::Stored { .. }) = answer else {
+            return Ok(answer);
+        };
+        key.number += 1;
+        let (id, number) = (&body.payment_id, body.number);
+        payment_retries::try_again(db, id, number, key.number, clock.now()).await?;
+        if keys == KEYS_A_RUN {
+            return Ok(answer);
+        }
+        keys += 1;
+    }
 }
 
 pub async fn record(
@@ -162,20 +264,13 @@ pub async fn record(
         }
         Tried::Answered(Confirmed::Already) => (State::Stopped, Some(Code::AlreadyProcessed.id())),
         Tried::Refused(why) => (State::Failed, Some(why.as_str())),
+        Tried::Stopped(code) => (State::Stopped, *code),
     };
     let now = effects.now;
     payment_retries::ended(tx, &body.payment_id, body.number, state, code, now).await?;
     if let Tried::Refused(_) = answer {
         stop(effects, tx, vec![body.payment_id]).await?;
     }
-    Ok(())
-}
-
-/// Records that an attempt was not needed.
-pub async fn not_asked(tx: &mut Tx, job: &Job, now: Timestamp) -> Result<()> {
-    let body: Body = effects::body(job)?;
-    let state = State::Stopped;
-    payment_retries::ended(tx, &body.payment_id, body.number, state, None, now).await?;
     Ok(())
 }
 

@@ -1,9 +1,8 @@
 //! Confirming a payment intent: its payment is tried again, without the buyer.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use uuid::Uuid;
 
-use super::{IntentObject, Payment, Refusal, short};
+use super::{IntentObject, Key, Payment, Refusal, short};
 use crate::provider::Failure;
 
 /// An id stays one segment of a path.
@@ -31,15 +30,9 @@ impl Payment {
         &self,
         payment_id: &str,
         payment_method: Option<&str>,
-        key: Uuid,
+        key: Key,
     ) -> Result<Confirmed, Failure> {
-        // A path cannot have dots alone between two slashes, however they are written.
-        if payment_id.bytes().all(|byte| byte == b'.') {
-            let what = "a payment without a proper id is not asked for";
-            return Err(self.provider.refused(what.to_owned()));
-        }
-        let id = utf8_percent_encode(payment_id, SEGMENT);
-        let path = format!("payment_intents/{id}/confirm");
+        let path = format!("{}/confirm", self.path_of(payment_id)?);
         let mut form = vec![("off_session", "true")];
         form.extend(payment_method.map(|id| ("payment_method", id)));
         let key = key.to_string();
@@ -50,6 +43,35 @@ impl Payment {
             }
         };
         self.provider.patiently("confirm", call).await
+    }
+
+    /// What became of an intent since it was asked for; `None`: it can be tried.
+    pub async fn find_confirmed(&self, payment_id: &str) -> Result<Option<Confirmed>, Failure> {
+        let path = self.path_of(payment_id)?;
+        let call = || async {
+            match self.read::<IntentObject>(&path).await? {
+                Ok(intent) => Ok(Some(intent)),
+                // It is asked for all the same, and refused in words that say why.
+                Err(refusal) if refusal.code() == "resource_missing" => Ok(None),
+                Err(refusal) => Err(refusal.failure(&self.provider)),
+            }
+        };
+        let intent = self.provider.patiently("confirm", call).await?;
+        Ok(match intent.as_ref().map(|it| it.status.as_str()) {
+            None | Some("requires_payment_method" | "requires_confirmation") => None,
+            Some("succeeded") => Some(Confirmed::Already),
+            Some(status) => Some(known(status)),
+        })
+    }
+
+    fn path_of(&self, payment_id: &str) -> Result<String, Failure> {
+        // A path cannot have dots alone between two slashes, however they are written.
+        if payment_id.bytes().all(|byte| byte == b'.') {
+            let what = "a payment without a proper id is not asked for";
+            return Err(self.provider.refused(what.to_owned()));
+        }
+        let id = utf8_percent_encode(payment_id, SEGMENT);
+        Ok(format!("payment_intents/{id}"))
     }
 
     fn not_confirmed(&self, refusal: &Refusal) -> Result<Confirmed, Failure> {
@@ -70,7 +92,7 @@ impl Payment {
                     other => other,
                 })
             }
-            _ => Err(refusal.failure(&self.provider)),
+            _ => Err(refusal.renewable(&self.provider)),
         }
     }
 }
