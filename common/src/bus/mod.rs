@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 pub use local::Local;
-pub use rabbitmq::{Found, Holds, RabbitMq, Tap, Topology, inspect};
+pub use rabbitmq::{DeadLetters, Found, Holds, RabbitMq, Tap, Topology, inspect};
 
 use crate::job::{JobId, Queue};
 use crate::store::events::Envelope;
@@ -120,11 +120,11 @@ impl Bus {
         }
     }
 
-    /// Takes away all that [`Bus::bury`] has shown: no job is dead any more.
-    pub async fn forget_dead_letters(&self) -> Result<()> {
+    /// What [`Bus::bury`] has shown, to take away what is true no more; `None`: nothing is shown.
+    pub async fn dead_letters(&self) -> Result<Option<DeadLetters>> {
         match self {
-            Bus::RabbitMq(bus) => bus.forget_dead_letters().await,
-            Bus::Local(_) => Ok(()),
+            Bus::RabbitMq(bus) => bus.dead_letters().await.map(Some),
+            Bus::Local(_) => Ok(None),
         }
     }
 

@@ -8,6 +8,7 @@
 //! connection. A new one is made with backoff and declares the topology again. That one
 //! path heals a restarted broker as well as a deleted queue.
 
+mod dead_letters;
 mod events;
 mod inspect;
 
@@ -20,7 +21,7 @@ use lapin::message::Delivery;
 use lapin::options::{
     BasicCancelOptions, BasicConsumeOptions, BasicPublishOptions, BasicQosOptions,
     BasicRejectOptions, ConfirmSelectOptions, ExchangeDeclareOptions, QueueBindOptions,
-    QueueDeclareOptions, QueuePurgeOptions,
+    QueueDeclareOptions,
 };
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{
@@ -31,6 +32,7 @@ use tokio::sync::{Mutex, Notify, mpsc, watch};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
+pub use dead_letters::DeadLetters;
 pub use events::Tap;
 pub use inspect::{Found, Holds, Topology, inspect};
 
@@ -40,6 +42,8 @@ use crate::task;
 
 /// A broker in alarm accepts a publish and never confirms it.
 const CONFIRM_DEADLINE: Duration = Duration::from_secs(5);
+/// For looking at all dead letters, each of them an answer of the broker.
+const READING_DEADLINE: Duration = Duration::from_secs(20);
 /// How long a broker that does not confirm is left alone.
 const STALL_PAUSE: Duration = Duration::from_secs(5);
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
@@ -137,20 +141,14 @@ impl RabbitMq {
         }
     }
 
-    pub async fn forget_dead_letters(&self) -> Result<()> {
+    pub async fn dead_letters(&self) -> Result<DeadLetters> {
         let Some(link) = self.shared.link.borrow().clone() else {
             bail!("the broker is not connected");
         };
         let name = self.shared.name("dead");
-        let purged = async {
-            let channel = link.connection.create_channel().await?;
-            let options = QueuePurgeOptions::default();
-            channel.queue_purge(name.as_str().into(), options).await?;
-            let _ = channel.close(200, "done".into()).await;
-            Ok(())
-        };
-        match timeout(CONFIRM_DEADLINE, purged).await {
-            Ok(purged) => purged,
+        let read = DeadLetters::read(&link.connection, &name);
+        match timeout(READING_DEADLINE, read).await {
+            Ok(read) => read,
             Err(_) => bail!("the broker did not answer in time"),
         }
     }

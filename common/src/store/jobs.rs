@@ -4,6 +4,8 @@
 pub mod ended;
 pub mod operate;
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
 
 use crate::clock::Timestamp;
@@ -468,6 +470,22 @@ pub async fn unring_all(db: &Db, queue: Queue) -> Result<()> {
     .execute()
     .await?;
     tx.commit().await
+}
+
+/// Those of these jobs that are in this database and not dead.
+pub async fn not_dead(db: &Db, ids: &[JobId]) -> Result<HashSet<JobId>> {
+    let mut known = HashSet::new();
+    for chunk in ids.chunks(500) {
+        let rows = db
+            .query("select id from jobs where state <> 'dead' and id in ($1..)")
+            .bind(chunk.to_vec())
+            .fetch_all()
+            .await?;
+        for row in rows {
+            known.insert(row.get("id")?);
+        }
+    }
+    Ok(known)
 }
 
 /// Cuts the bodies of jobs that finished before `before`, at most `limit` at a time.

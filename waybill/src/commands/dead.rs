@@ -239,6 +239,7 @@ fn as_ended(job: &Summary, wanted: State) -> Result<Ended, Missing> {
                 source: job.source.clone(),
                 shop: job.shop.clone(),
                 state,
+                created_at: job.created_at,
                 finished_at: job.finished_at.unwrap_or(job.created_at),
             });
         }

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use common::bus::{Bus, RING_SIZE};
-use common::clock::Clock;
+use common::clock::{Clock, Timestamp};
 use common::config::{Config, Settings};
 use common::job::{JobId, Queue, State};
 use common::shutdown;
-use common::sql::Db;
+use common::sql::{Db, place};
 use common::store::jobs;
 use common::store::jobs::ended::Ended;
 use common::store::jobs::operate::{self, Action, Refusal};
@@ -23,6 +23,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until};
 use uuid::Uuid;
 
+use crate::age;
 use crate::commands::misused;
 use crate::commands::operator::Operator;
 use crate::commands::privacy::keys;
@@ -45,6 +46,9 @@ pub struct How {
     /// Do not ask whether it is meant
     #[arg(long, short)]
     yes: bool,
+    /// Do nothing unless it is exactly so many jobs, as a look before said
+    #[arg(long, value_name = "N")]
+    expect: Option<usize>,
     #[command(flatten)]
     operator: Operator,
     /// Print JSON
@@ -81,10 +85,14 @@ struct Report {
     #[serde(skip)]
     is_wanted: bool,
     action: &'static str,
+    /// Where it was done.
+    database: String,
     dry_run: bool,
     /// As in the audit, when it was more than one.
     operation: Uuid,
     matched: usize,
+    /// How many of which kind, and how old they are.
+    kinds: Vec<OfKind>,
     done: usize,
     /// Someone else was first.
     passed_over: usize,
@@ -94,6 +102,19 @@ struct Report {
     stopped: bool,
     /// What it was done to; of a dry run, what it would be done to.
     ids: Vec<JobId>,
+}
+
+/// Jobs of one kind.
+#[derive(Serialize)]
+struct OfKind {
+    kind: String,
+    jobs: usize,
+    /// When the first and the last of them arrived, or was made.
+    first_arrived: Timestamp,
+    last_arrived: Timestamp,
+    /// When the first and the last of them ended.
+    first_ended: Timestamp,
+    last_ended: Timestamp,
 }
 
 pub struct Operation<'a> {
@@ -117,9 +138,11 @@ impl Operation<'_> {
         let mut report = Report {
             is_wanted,
             action: self.verb(),
+            database: self.place()?,
             dry_run: self.how.dry_run,
             operation: Clock::system().id(),
             matched: jobs.len(),
+            kinds: by_kind(&jobs),
             done: 0,
             passed_over: 0,
             refused,
@@ -127,14 +150,23 @@ impl Operation<'_> {
             stopped: false,
             ids: Vec::new(),
         };
+        if let Some(expected) = self.how.expect.filter(|expected| *expected != jobs.len()) {
+            bail!(
+                "{expected} were expected and {} match in {}; nothing was changed",
+                counted(jobs.len()),
+                report.database
+            );
+        }
         if self.how.dry_run {
             report.ids = jobs.iter().map(|job| job.id).collect();
-            return self.tell(&report, || self.preview(&jobs));
+            return self.tell(&report, || self.preview(&report));
         }
         let mut reach = Reach::Unneeded;
         if !jobs.is_empty() {
-            if jobs.len() > 1 && !self.how.yes {
-                self.confirm(&jobs)?;
+            // One that was named is meant.
+            let is_meant = self.how.yes || (is_named && jobs.len() == 1);
+            if !is_meant {
+                self.confirm(&report)?;
             }
             let ringer = Ringer::open(self.settings).await?;
             reach = ringer.reach;
@@ -229,8 +261,18 @@ impl Operation<'_> {
         self.how.rate.unwrap_or(usual)
     }
 
-    fn confirm(&self, jobs: &[Ended]) -> Result<()> {
-        let what = format!("{} {} jobs", self.verb(), jobs.len());
+    /// Which database it is, without its credentials.
+    fn place(&self) -> Result<String> {
+        Ok(place(&Config::database_url(self.settings)?))
+    }
+
+    fn confirm(&self, report: &Report) -> Result<()> {
+        let what = format!(
+            "{} {} in {}",
+            self.verb(),
+            counted(report.matched),
+            report.database
+        );
         if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
             return Err(misused(format!(
                 "to {what} it must be asked for with --yes, because nobody is here to confirm \
@@ -241,7 +283,7 @@ impl Operation<'_> {
             Action::Replay => "",
             Action::Discard => " for good",
         };
-        eprint!("{}\nReally {what}{end}? [y/N] ", by_kind(jobs));
+        eprint!("{}\nReally {what}{end}? [y/N] ", report.kinds());
         io::stderr().flush()?;
         let mut answer = String::new();
         io::stdin().read_line(&mut answer)?;
@@ -303,25 +345,25 @@ impl Operation<'_> {
         told.collect()
     }
 
-    fn preview(&self, jobs: &[Ended]) -> String {
-        if jobs.is_empty() {
+    fn preview(&self, report: &Report) -> String {
+        let ids = &report.ids;
+        if ids.is_empty() {
             return NOTHING.to_owned();
         }
-        let mut text = by_kind(jobs);
+        let mut text = report.kinds();
         text.push('\n');
-        for job in jobs.iter().take(SHOWN) {
-            let _ = writeln!(text, "{}", job.id);
+        for id in ids.iter().take(SHOWN) {
+            let _ = writeln!(text, "{id}");
         }
-        if jobs.len() > SHOWN {
-            let more = jobs.len() - SHOWN;
+        if ids.len() > SHOWN {
+            let more = ids.len() - SHOWN;
             let _ = writeln!(text, ".. and {more} more; --json prints all");
         }
-        let jobs = match jobs.len() {
-            1 => "1 job".to_owned(),
-            many => format!("{many} jobs"),
-        };
-        let verb = self.verb();
-        let _ = writeln!(text, "\n{jobs} to {verb}. Nothing was changed.");
+        let (jobs, verb, database) = (counted(ids.len()), self.verb(), &report.database);
+        let _ = writeln!(
+            text,
+            "\n{jobs} to {verb} in {database}. Nothing was changed."
+        );
         text
     }
 
@@ -370,17 +412,56 @@ impl Operation<'_> {
     }
 }
 
-/// How many of which kind.
-fn by_kind(jobs: &[Ended]) -> String {
-    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+fn counted(jobs: usize) -> String {
+    match jobs {
+        1 => "1 job".to_owned(),
+        many => format!("{many} jobs"),
+    }
+}
+
+fn by_kind(jobs: &[Ended]) -> Vec<OfKind> {
+    let mut kinds: BTreeMap<&str, OfKind> = BTreeMap::new();
     for job in jobs {
-        *kinds.entry(&job.kind).or_default() += 1;
+        let of_kind = kinds.entry(&job.kind).or_insert_with(|| OfKind {
+            kind: job.kind.clone(),
+            jobs: 0,
+            first_arrived: job.created_at,
+            last_arrived: job.created_at,
+            first_ended: job.finished_at,
+            last_ended: job.finished_at,
+        });
+        of_kind.jobs += 1;
+        of_kind.first_arrived = of_kind.first_arrived.min(job.created_at);
+        of_kind.last_arrived = of_kind.last_arrived.max(job.created_at);
+        of_kind.first_ended = of_kind.first_ended.min(job.finished_at);
+        of_kind.last_ended = of_kind.last_ended.max(job.finished_at);
     }
-    let mut rows = Table::new(["JOBS", "KIND"]);
-    for (kind, jobs) in kinds {
-        rows.row([format!("{jobs:>4}"), kind.to_owned()]);
+    kinds.into_values().collect()
+}
+
+impl Report {
+    /// For people: how many of which kind, how long ago they arrived, and ended.
+    fn kinds(&self) -> String {
+        let now = Clock::system().now();
+        let ages = |first, last| {
+            let (oldest, newest) = (age::told(now, first), age::told(now, last));
+            if oldest == newest {
+                oldest
+            } else {
+                format!("{oldest} to {newest}")
+            }
+        };
+        let mut rows = Table::new(["JOBS", "KIND", "ARRIVED", "ENDED"]);
+        for it in &self.kinds {
+            rows.row([
+                format!("{:>4}", it.jobs),
+                it.kind.clone(),
+                ages(it.first_arrived, it.last_arrived),
+                ages(it.first_ended, it.last_ended),
+            ]);
+        }
+        rows.render()
     }
-    rows.render()
 }
 
 #[derive(Clone, Copy)]
@@ -454,9 +535,11 @@ impl Ringer {
         Ok(())
     }
 
-    /// The broker's dead letters are notes of ids. When no job is dead any more, none of them
-    /// is true, and they go.
+    /// The broker's dead letters are notes of ids. When no job of this database is dead any more,
+    /// those of its jobs are true no more, and they go. Others stay, whoever they are of: another
+    /// database may share the broker by mistake.
     async fn close(self, db: &Db) {
+        let is_reached = self.is_reached();
         let Some(bus) = self.bus else {
             return;
         };
@@ -464,12 +547,21 @@ impl Ringer {
         for queue in Queue::ALL {
             dead += jobs::count(db, queue, State::Dead).await.unwrap_or(1);
         }
-        if dead == 0 && matches!(self.reach, Reach::Reached) {
+        if dead == 0 && is_reached {
             // A note that stays is only an old one.
-            let _ = bus.forget_dead_letters().await;
+            let _ = forget_dead_letters(&bus, db).await;
         }
         bus.close().await;
     }
+}
+
+async fn forget_dead_letters(bus: &Bus, db: &Db) -> Result<()> {
+    let Some(letters) = bus.dead_letters().await? else {
+        return Ok(());
+    };
+    let ids: Vec<JobId> = letters.jobs().collect();
+    let over = jobs::not_dead(db, &ids).await?;
+    letters.forget(|id| over.contains(&id)).await
 }
 
 /// For `serde` and people alike: what a command found that was named by its id.

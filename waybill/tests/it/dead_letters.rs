@@ -339,7 +339,7 @@ async fn a_discarded_job_is_final_and_its_delivery_stays_remembered() {
     assert_eq!(entries[0].object_id, first);
     assert_eq!(entries[0].details["ids"], value!([first]));
     service.start_workers();
-    said(&service, &["dead", "replay", "--all"]).await;
+    said(&service, &["dead", "replay", "--all", "--yes"]).await;
     service.settled().await;
     one_of_everything(&service, 1).await;
     service.stop().await;
@@ -401,5 +401,105 @@ async fn the_old_name_still_runs_a_dead_job_again() {
     assert!(retried.status.success());
     assert_eq!(service.jobs(State::Ready).await, 1);
     assert_eq!(trail(&service, "jobs.replayed").await.len(), 1);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn one_job_that_a_filter_finds_is_asked_about_too() {
+    let service = service().without_workers().start().await;
+    dead_orders(&service, 1).await;
+    for filter in ["--all", "--kind=orders/*"] {
+        for action in ["replay", "discard"] {
+            let (code, error) = refused(&service, &["dead", action, filter]).await;
+            assert_eq!(code, 2, "{error}");
+            assert!(
+                error.contains("--yes") && error.contains("1 job in"),
+                "{error}"
+            );
+        }
+    }
+    assert_eq!(service.jobs(State::Dead).await, 1);
+    let id = ids(&json(&service, &["dead", "list"]).await).remove(0);
+    said(&service, &["dead", "replay", &id]).await;
+    assert_eq!(service.jobs(State::Dead).await, 0, "named, it is meant");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_look_before_names_the_database_and_the_ages() {
+    let service = service().without_workers().start().await;
+    dead_orders(&service, 2).await;
+    service
+        .execute(
+            "update jobs set created_at = created_at - 20 * 86400000 where external_id = 'w-1'",
+        )
+        .await;
+    let text = said(&service, &["dead", "replay", "--all", "--dry-run"]).await;
+    assert!(text.starts_with("JOBS  KIND           ARRIVED"), "{text}");
+    assert!(text.contains("20d to "), "{text}");
+    let name = if is_distributed() {
+        service.backend.name.clone()
+    } else {
+        service
+            .backend
+            .folder()
+            .join("waybill.db")
+            .display()
+            .to_string()
+    };
+    assert!(text.contains(&name), "{name} in {text}");
+    assert!(
+        !text.contains("://"),
+        "no URL, which may have a password: {text}"
+    );
+    let report = json(&service, &["dead", "replay", "--all", "--dry-run"]).await;
+    assert!(
+        report["database"].as_str().unwrap().contains(&name),
+        "{report}"
+    );
+    assert_eq!(report["kinds"][0]["jobs"], 2);
+    assert!(
+        report["kinds"][0]["first_arrived"].as_str() < report["kinds"][0]["last_arrived"].as_str()
+    );
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn nothing_is_done_when_it_is_not_as_many_jobs_as_expected() {
+    let service = service().without_workers().start().await;
+    dead_orders(&service, 3).await;
+    let discard = ["dead", "discard", "--all", "--yes", "--expect"];
+    let (code, error) = refused(&service, &[&discard[..], &["2"]].concat()).await;
+    assert_eq!(code, 1, "{error}");
+    assert!(
+        error.contains("2 were expected and 3 jobs match"),
+        "{error}"
+    );
+    assert_eq!(service.jobs(State::Dead).await, 3);
+    said(&service, &[&discard[..], &["3"]].concat()).await;
+    assert_eq!(service.jobs(State::Dead).await, 0);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn dead_letters_of_another_database_stay_on_the_broker() {
+    if !is_distributed() {
+        return;
+    }
+    let service = service().without_workers().start().await;
+    dead_orders(&service, 1).await;
+    let bus = &service.parts.bus;
+    let ours: JobId = ids(&json(&service, &["dead", "list"]).await)[0]
+        .parse()
+        .unwrap();
+    for id in [ours, Uuid::now_v7(), Uuid::now_v7()] {
+        let buried = bus.bury(Queue::Orders, "orders/create", id.into());
+        buried.await.unwrap();
+    }
+    said(&service, &["dead", "discard", "--all", "--yes"]).await;
+    eventually("ours is gone, and theirs are back", async || {
+        crate::support::operator::dead_letters(&service).await == 2
+    })
+    .await;
     service.stop().await;
 }

@@ -104,7 +104,7 @@ async fn calls_that_were_made_are_not_made_again() {
     assert!(code == 1 && error.contains("a second time"), "{error}");
     let (code, error) = refused(&service, &["jobs", "replay", "--kind", "fulfillments/*"]).await;
     assert!(code == 1 && error.contains("no delivery"), "{error}");
-    let text = said(&service, &["jobs", "replay", "--all"]).await;
+    let text = said(&service, &["jobs", "replay", "--all", "--yes"]).await;
     assert!(
         text.contains("is ready") && text.contains("no delivery"),
         "{text}"

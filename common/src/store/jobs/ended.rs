@@ -22,6 +22,8 @@ pub struct Ended {
     pub shop: Option<String>,
     #[serde(serialize_with = "crate::store::as_text")]
     pub state: State,
+    /// When it arrived, or was made.
+    pub created_at: Timestamp,
     pub finished_at: Timestamp,
 }
 
@@ -93,7 +95,7 @@ fn escaped(text: &str) -> String {
 pub async fn dead(db: &Db, filter: &Filter) -> Result<Vec<Ended>> {
     let rows = db
         .query(
-            "select id, queue, kind, source, shop, state, finished_at from jobs
+            "select id, queue, kind, source, shop, state, created_at, finished_at from jobs
              where state = 'dead'
                and ($1 = '' or queue = $1)
                and ($2 = '' or lower(kind) like $2 escape '!')
@@ -212,7 +214,7 @@ fn without_numbers(error: &str) -> String {
 pub async fn done(db: &Db, filter: &Filter) -> Result<Vec<Ended>> {
     let rows = db
         .query(
-            "select id, queue, kind, source, shop, state, finished_at from jobs
+            "select id, queue, kind, source, shop, state, created_at, finished_at from jobs
              where state = 'done' and body is not null
                and ($1 = '' or queue = $1)
                and ($2 = '' or lower(kind) like $2 escape '!')
@@ -253,6 +255,7 @@ fn read(row: &Row) -> Result<Ended> {
         source: row.get("source")?,
         shop: row.get("shop")?,
         state: parsed(row, "state")?,
+        created_at: Timestamp(row.get("created_at")?),
         finished_at: Timestamp(row.get::<Option<i64>>("finished_at")?.unwrap_or_default()),
     })
 }
