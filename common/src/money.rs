@@ -128,16 +128,6 @@ impl Money {
         Ok(Money { minor, currency })
     }
 
-    /// The same in the payment provider's minor units; `None`: it has no such amount.
-    pub fn to_provider(self) -> Option<i64> {
-        let (ours, theirs) = (self.currency.exponent(), self.currency.provider_exponent());
-        if theirs >= ours {
-            return self.minor.checked_mul(10_i64.pow(theirs - ours));
-        }
-        let parts = 10_i64.pow(ours - theirs);
-        (self.minor % parts == 0).then_some(self.minor / parts)
-    }
-
     /// Reads `403.00`, `-5`, `0.5`. Decimals beyond the currency's own must be
     /// zeros, so `1000.00` is an amount of yen and `1000.50` is not.
     pub fn parse_decimal(text: &str, currency: Currency) -> Result<Self, AmountError> {

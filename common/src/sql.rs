@@ -178,13 +178,11 @@ pub fn place(url: &str) -> String {
         && !url.starts_with("sqlite:")
     {
         let name = options.get_database().unwrap_or("its user's own");
-        return match options.get_socket() {
-            Some(socket) => format!("the database {name} at {}", socket.display()),
-            None => {
-                let (host, port) = (options.get_host(), options.get_port());
-                format!("the database {name} at {host}:{port}")
-            }
-        };
+        if let Some(socket) = options.get_socket() {
+            return format!("the database {name} at {}", socket.display());
+        }
+        let (host, port) = (options.get_host(), options.get_port());
+        return format!("the database {name} at {host}:{port}");
     }
     match SqliteConnectOptions::from_str(url) {
         Ok(options) => format!("the database {}", options.get_filename().display()),

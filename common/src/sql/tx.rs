@@ -180,10 +180,8 @@ impl Drop for Tx {
 /// SQLite says "database is locked", which tells nobody what to do.
 fn locked_out(error: Error) -> Error {
     const BUSY: u32 = 5;
-    let code = error.as_database_error().and_then(|it| it.code());
-    let is_busy = code
-        .and_then(|code| code.parse::<u32>().ok())
-        .is_some_and(|code| code & 0xff == BUSY);
+    let is_busy = matches!(&error, Error::Database(database)
+        if database.code().and_then(|code| code.parse().ok()).is_some_and(|code: u32| code & 0xff == BUSY));
     if !is_busy {
         return error;
     }

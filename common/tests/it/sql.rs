@@ -12,7 +12,7 @@ use uuid::Uuid;
 struct Scratch {
     db: Db,
     table: &'static str,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 #[expect(
@@ -38,11 +38,7 @@ async fn scratch(connections: u32) -> Scratch {
         format!("create table {table} (id bigint primary key, name text, data bytea, key uuid)");
     tx.query(leak(create)).execute().await.unwrap();
     tx.commit().await.unwrap();
-    Scratch {
-        db,
-        table,
-        _folder: folder,
-    }
+    Scratch { db, table, folder }
 }
 
 impl Scratch {
@@ -343,7 +339,7 @@ async fn a_process_that_writes_without_a_pause_lets_others_write_in_between() {
         return;
     }
     let scratch = scratch(2).await;
-    let url = format!("sqlite://{}/scratch.db", scratch._folder.path().display());
+    let url = format!("sqlite://{}/scratch.db", scratch.folder.path().display());
     let insert = scratch.sql("insert into things (id) values ($1)");
     let busy = scratch.db.clone();
     let service = common::task::spawn("a busy service", async move {

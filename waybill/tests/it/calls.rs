@@ -242,6 +242,17 @@ async fn cancel(service: &Service) {
     post_all(service, &deliveries).await;
 }
 
+/// A service whose refund of order 7 the provider has refused, because it does not know the payment.
+async fn refused_refund(sandbox: &Sandbox) -> Service {
+    let service = with_api(service(), sandbox).start().await;
+    cancel(&service).await;
+    eventually("it is refused", async || {
+        service.jobs(State::Dead).await == 1
+    })
+    .await;
+    service
+}
+
 async fn refund(service: &Service) -> Value {
     let key = service.api_key().await;
     shown(service, &key, SHOP, 7).await["refunds"][0].clone()
@@ -264,12 +275,7 @@ fn keys(keys: &[(&str, u32)]) -> BTreeMap<String, u32> {
 #[tokio::test]
 async fn a_refund_that_was_refused_is_issued_under_another_key_once_its_cause_is_mended() {
     let sandbox = sandbox().await;
-    let service = with_api(service(), &sandbox).start().await;
-    cancel(&service).await;
-    eventually("it is refused", async || {
-        service.jobs(State::Dead).await == 1
-    })
-    .await;
+    let service = refused_refund(&sandbox).await;
     assert_eq!(refund(&service).await["state"], "failed");
     capture(&sandbox);
     said(&service, &["dead", "replay", "--all", "--yes"]).await;
@@ -298,12 +304,7 @@ async fn a_failure_that_the_provider_keeps_is_asked_about_and_then_under_another
 #[tokio::test]
 async fn a_refund_that_there_is_already_is_found_before_another_one_is_asked_for() {
     let sandbox = sandbox().await;
-    let service = with_api(service(), &sandbox).start().await;
-    cancel(&service).await;
-    eventually("it is refused", async || {
-        service.jobs(State::Dead).await == 1
-    })
-    .await;
+    let service = refused_refund(&sandbox).await;
     capture(&sandbox);
     let made = reqwest::Client::new()
         .post(format!("{}/v1/refunds", sandbox.payment_url()))
@@ -337,7 +338,7 @@ async fn an_attempt_that_broke_at_the_provider_is_made_once_under_another_key() 
     .await;
     assert_eq!(sandbox.payment().captures()[&id], 1);
     let asked = key_numbers(&sandbox);
-    assert_eq!((asked[""], asked["-2"]), (3, 1), "the intent has one too");
+    assert_eq!((asked[""], asked["-2"]), (2, 1));
     service.stop().await;
 }
 

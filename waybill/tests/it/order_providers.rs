@@ -671,7 +671,7 @@ async fn a_refund_that_failed_is_issued_when_its_job_is_run_again() {
     service.settled().await;
     assert_eq!(refund(&service, 7).await["state"], "issued");
     assert_eq!(sandbox.payment().refunds(), given_back([7]));
-    each_key(&sandbox.payment().gate, 1, 2);
+    each_key(&sandbox.payment().gate, 2, 1);
     let kinds = kinds(service.db(), SHOP, 7).await;
     assert!(kinds.ends_with(&["order.refund_failed".into(), "order.refund_issued".into()]));
     service.stop().await;

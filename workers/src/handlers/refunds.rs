@@ -285,7 +285,8 @@ pub async fn call(db: &Db, clock: &Clock, providers: &Providers, job: &Job) -> R
         job: job.id,
         number: this_try.key_number,
     };
-    for keys in 1.. {
+    let mut keys = 1;
+    loop {
         if keys > 1 || !this_try.is_first {
             let found = provider.find_refund(payment_id, key.1).await;
             if let Some(found) = found.map_err(super::fulfillments::failed)? {
@@ -297,12 +298,12 @@ pub async fn call(db: &Db, clock: &Clock, providers: &Providers, job: &Job) -> R
             calls.number += 1;
             refunds::try_again(db, &key, payment_id, calls.number, clock.now()).await?;
             if keys < KEYS_A_RUN {
+                keys += 1;
                 continue;
             }
         }
         return Ok(Answer::Refund(answer.map_err(super::fulfillments::failed)?));
     }
-    Ok(Answer::NotAsked)
 }
 
 pub async fn record(

@@ -147,7 +147,7 @@ pub async fn call(db: &Db, clock: &Clock, providers: &Providers, job: &Job) -> R
     if attempt.payment_state != "requires_payment_method" || is_settled(db, &attempt).await? {
         return Ok(Answer::Retry(Tried::Stopped(None)));
     }
-    if let Some(code) = is_not_to_be_made(&attempt, now) {
+    if let Some(code) = reason_to_stop(&attempt, now) {
         return Ok(Answer::Retry(Tried::Stopped(Some(code))));
     }
     let Some(provider) = &providers.payment else {
@@ -196,7 +196,7 @@ async fn is_settled(db: &Db, attempt: &Attempt) -> Result<bool> {
 }
 
 /// Why an attempt at a payment that is owed is not made all the same.
-fn is_not_to_be_made(attempt: &Attempt, now: Timestamp) -> Option<&'static str> {
+fn reason_to_stop(attempt: &Attempt, now: Timestamp) -> Option<&'static str> {
     let age = attempt.failed_at.map(|at| now.since(at));
     if is_left_to_provider(
         attempt.pact_id.is_some(),
