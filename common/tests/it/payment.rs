@@ -251,7 +251,7 @@ fn what_went_back_of_a_partial_capture_is_what_was_taken_at_most() {
             refunded: usd(refunded),
             fully_refunded,
             customer: None,
-            pact_id: None,
+            metadata: Metadata::default(),
         };
         charge.returned()
     };
