@@ -19,14 +19,14 @@ pub async fn step<T>(step: impl Future<Output = sql::Result<T>>) -> Result<T, Er
         Ok(Err(error)) => {
             tracing::error!(%error, "the database did not answer");
             if sql::is_connection_error(&error) {
-                Err(Error::AuthUnavailable)
+                Err(Error::Unavailable)
             } else {
                 Err(Error::Internal)
             }
         }
         Err(_) => {
             tracing::error!("the database did not answer in time");
-            Err(Error::AuthUnavailable)
+            Err(Error::Unavailable)
         }
     }
 }

@@ -43,10 +43,10 @@ pub enum Error {
     },
     Envelope,
     RateLimited(Duration),
-    /// The database cannot take deliveries now.
+    /// A delivery cannot be stored now, so it cannot be told from a duplicate either.
+    NotAccepted,
+    /// The database cannot be asked now.
     Unavailable,
-    /// The database cannot be asked about a login or a token now.
-    AuthUnavailable,
     ApiKey,
     /// The API key may not make this kind of calls.
     MissingScope(Scope),
@@ -202,12 +202,12 @@ impl Error {
                 Some(Code::RateLimit),
                 "Rate limit exceeded",
             ),
-            Error::Unavailable => (
+            Error::NotAccepted => (
                 S::SERVICE_UNAVAILABLE,
                 Some(Code::Deduplication),
                 "Not accepted, try again later",
             ),
-            Error::AuthUnavailable => (
+            Error::Unavailable => (
                 S::SERVICE_UNAVAILABLE,
                 None,
                 "Temporarily unavailable, try again later",
@@ -430,7 +430,7 @@ impl Error {
                 let begun = u64::from(wait.subsec_nanos() > 0);
                 Some((wait.as_secs() + begun).max(1))
             }
-            Error::Unavailable | Error::AuthUnavailable => Some(2),
+            Error::NotAccepted | Error::Unavailable => Some(2),
             Error::LoginNotSetUp | Error::CheckoutNotSetUp | Error::ExportUnreadable => Some(60),
             _ => None,
         }
@@ -452,8 +452,8 @@ impl Error {
             Error::Qr(_) | Error::QrSize(_) => "qr",
             Error::PrivacyBody | Error::PrivacyShop => "privacy",
             Error::RateLimited(_) | Error::SlowDown(_) => "rate",
-            Error::Unavailable
-            | Error::AuthUnavailable
+            Error::NotAccepted
+            | Error::Unavailable
             | Error::LoginNotSetUp
             | Error::CheckoutNotSetUp => "unavailable",
             Error::ProviderUnavailable(_) | Error::ProviderTimeout(_) => "provider",
@@ -552,10 +552,9 @@ impl From<Error> for LoginErrorBody {
             Error::AccessDenied | Error::NoVerifiedEmail => "access_denied",
             Error::DeviceCodeInvalid | Error::TokenInvalid | Error::TokenRevoked => "invalid_grant",
             Error::GrantType => "unsupported_grant_type",
-            Error::ProviderUnavailable(_)
-            | Error::Unavailable
-            | Error::AuthUnavailable
-            | Error::LoginNotSetUp => "temporarily_unavailable",
+            Error::ProviderUnavailable(_) | Error::Unavailable | Error::LoginNotSetUp => {
+                "temporarily_unavailable"
+            }
             Error::Internal => "server_error",
             _ => "invalid_request",
         };
@@ -569,7 +568,7 @@ impl From<Error> for LoginErrorBody {
 
 impl From<Unavailable> for Error {
     fn from(_: Unavailable) -> Self {
-        Error::Unavailable
+        Error::NotAccepted
     }
 }
 

@@ -17,7 +17,7 @@ const OF_THE_PROVIDER: [Error; 5] = [
     Error::RateLimited(WAIT),
     Error::ProviderUnavailable(WAIT),
     Error::LoginNotSetUp,
-    Error::AuthUnavailable,
+    Error::Unavailable,
     Error::Internal,
 ];
 

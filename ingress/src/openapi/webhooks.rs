@@ -20,7 +20,7 @@ const OF_A_DELIVERY: [Error; 8] = [
     Error::RateLimited(WAIT),
     Error::NotJson,
     Error::NotAnObject,
-    Error::Unavailable,
+    Error::NotAccepted,
 ];
 
 const OF_THE_STOREFRONT: [Error; 9] = [

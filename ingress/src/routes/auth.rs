@@ -73,9 +73,9 @@ pub async fn guard(request: Request, next: Next) -> Response {
     let answered = tokio::time::timeout(DEADLINE, next.run(request)).await;
     let mut response = answered.unwrap_or_else(|_| {
         if is_device_login {
-            Error::AuthUnavailable.of_device_login()
+            Error::Unavailable.of_device_login()
         } else {
-            Error::AuthUnavailable.into_response()
+            Error::Unavailable.into_response()
         }
     });
     let headers = response.headers_mut();

@@ -108,6 +108,15 @@ async fn webhooks_and_orders(told: &mut Told, mut desk: Desk) {
     told.sent(service.get("/orders/7/track")).await;
     service.db().close().await;
     told.sent(service.request(&order("orders/create", 1))).await;
+    // Of deliveries alone: what only reads deduplicates nothing.
+    for request in [
+        service.get(order_path).bearer_auth(&key),
+        service.get("/orders/7/track"),
+    ] {
+        let answer = request.send().await.unwrap();
+        assert_eq!(answer.status(), 503);
+        assert!(!answer.headers().contains_key("x-error-code"));
+    }
     desk.service.halt().await;
     desk.sandbox.stop().await;
 }
