@@ -1,7 +1,7 @@
 //! Who is at the other end: the peer of the connection, or, when that is a trusted proxy,
 //! whom it says it speaks for. A forged `X-Forwarded-For` from elsewhere counts for nothing.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use axum::http::{Extensions, HeaderMap};
 use ipnet::IpNet;
@@ -24,13 +24,28 @@ pub fn resolve(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
             if !is_trusted(client) {
                 return client;
             }
-            let Ok(addr) = hop.parse::<IpAddr>() else {
+            let Some(addr) = address(hop) else {
                 return client;
             };
             client = addr.to_canonical();
         }
     }
     client
+}
+
+/// An address as proxies write it: some add the port, and then put brackets around one of IPv6;
+/// some put the brackets alone.
+fn address(entry: &str) -> Option<IpAddr> {
+    if let Ok(address) = entry.parse::<SocketAddr>() {
+        return Some(address.ip());
+    }
+    let bracketed = entry
+        .strip_prefix('[')
+        .and_then(|entry| entry.strip_suffix(']'));
+    match bracketed {
+        Some(inner) => inner.parse::<Ipv6Addr>().ok().map(IpAddr::from),
+        None => entry.parse().ok(),
+    }
 }
 
 /// The client of a request. Requests whose peer is not known count together.
@@ -90,6 +105,28 @@ mod tests {
         assert_eq!(seen("10.0.0.1", &forwarded, &trusted), "198.51.100.1");
         let lines = ["1.2.3.4", "198.51.100.1", "10.0.0.7"];
         assert_eq!(seen("10.0.0.1", &lines, &trusted), "198.51.100.1");
+    }
+
+    /// As some proxies write it (RFC 7239, section 6, shows the forms).
+    #[test]
+    fn an_address_may_have_a_port_and_brackets() {
+        let trusted = ["10.0.0.0/8"];
+        for (entry, client) in [
+            ("203.0.113.7:4711", "203.0.113.7"),
+            ("[2001:db8::1]:4711", "2001:db8::1"),
+            ("[2001:db8::1]", "2001:db8::1"),
+            ("2001:db8::1", "2001:db8::1"),
+            ("::ffff:203.0.113.7", "203.0.113.7"),
+            ("203.0.113.7, 10.0.0.7:80", "203.0.113.7"),
+            ("203.0.113.7:", "10.0.0.1"),
+            ("203.0.113.7:port", "10.0.0.1"),
+            ("203.0.113.7:70000", "10.0.0.1"),
+            ("[203.0.113.7", "10.0.0.1"),
+            ("[203.0.113.7]:1", "10.0.0.1"),
+            ("[]", "10.0.0.1"),
+        ] {
+            assert_eq!(seen("10.0.0.1", &[entry], &trusted), client, "{entry}");
+        }
     }
 
     #[test]
