@@ -138,6 +138,8 @@ pub struct IdentityProvider {
     pub client_id: String,
     /// `None`: tokens of other applications are taken too.
     pub client_secret: Option<Token>,
+    /// Its tokens end with a checksum, so of one that is wrong nobody need be asked.
+    pub has_checksums: bool,
 }
 
 /// A credential. Debug does not show it.
@@ -272,6 +274,32 @@ impl Config {
         let secrets = reader.secrets(name, Mode::Development, DEVELOPMENT_PAYMENT_SECRET);
         secrets.ok_or(Mistakes(reader.mistakes))
     }
+}
+
+/// The API of <https://github.com>.
+const GITHUB_API: &str = "https://api.github.com";
+
+/// The API that belongs to where people log in: of GitHub itself, of an enterprise whose data
+/// resides elsewhere (`acme.ghe.com`), or of an Enterprise server.
+fn api_of(url: &str) -> String {
+    match host(url).as_str() {
+        "github.com" => GITHUB_API.to_owned(),
+        host if host.ends_with(".ghe.com") => format!("https://api.{host}"),
+        _ => format!("{url}/api/v3"),
+    }
+}
+
+/// Whether GitHub runs it.
+fn is_githubs_own(url: &str) -> bool {
+    let host = host(url);
+    host == "github.com" || host.ends_with(".ghe.com")
+}
+
+/// The host of a URL, with its port, in lower case.
+fn host(url: &str) -> String {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let host = rest.split('/').next().unwrap_or_default();
+    host.to_ascii_lowercase()
 }
 
 /// Reads settings one by one and collects what is wrong with them.
@@ -560,7 +588,11 @@ impl<'a> Reader<'a> {
     /// Without a client id it is not used; then the other settings only have to be right.
     fn identity(&mut self) -> Option<IdentityProvider> {
         let url = self.url("GITHUB_URL");
-        let api_url = self.url("GITHUB_API_URL");
+        let api_url = self.identity_api(url.as_deref());
+        let has_checksums = match self.settings.get("GITHUB_TOKEN_CHECKSUMS") {
+            Some(_) => self.flag("GITHUB_TOKEN_CHECKSUMS"),
+            None => url.as_deref().map(is_githubs_own),
+        };
         let api_version = self.visible("GITHUB_API_VERSION", 40);
         let mut given = |name| {
             let is_given = self.settings.get(name).is_some();
@@ -578,7 +610,30 @@ impl<'a> Reader<'a> {
             api_version: api_version?,
             client_id: client_id?,
             client_secret: client_secret.map(Token::new),
+            has_checksums: has_checksums?,
         })
+    }
+
+    /// Where tokens and the client secret are sent: to the API of the provider where people log
+    /// in, never to that of another.
+    fn identity_api(&mut self, url: Option<&str>) -> Option<String> {
+        const NAME: &str = "GITHUB_API_URL";
+        if self.settings.get(NAME).is_none() {
+            return url.map(api_of);
+        }
+        let api_url = self.url(NAME)?;
+        let is_githubs = host(&api_url) == host(GITHUB_API);
+        if is_githubs && url.is_some_and(|url| host(url) != "github.com") {
+            let what = "is GitHub's own, and GITHUB_URL another provider's: the tokens of one \
+                        would be sent to the other; unset it, and it follows from GITHUB_URL";
+            self.wrong(NAME, what);
+        }
+        if !is_githubs && self.settings.origin("GITHUB_URL") == Origin::Default {
+            let what = "is missing; GITHUB_API_URL is another provider's. For a proxy before \
+                        GitHub's own set it to https://github.com";
+            self.wrong("GITHUB_URL", what);
+        }
+        Some(api_url)
     }
 
     fn catalogue(&mut self) -> Option<Catalogue> {

@@ -132,13 +132,18 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting(
         "GITHUB_API_URL",
-        Some("https://api.github.com"),
-        "The identity provider's API; of an Enterprise server it ends with /api/v3",
+        None,
+        "The identity provider's API. Unset: the one that belongs to GITHUB_URL",
     ),
     setting(
         "GITHUB_API_VERSION",
         Some("2022-11-28"),
         "X-GitHub-Api-Version of requests to it",
+    ),
+    setting(
+        "GITHUB_TOKEN_CHECKSUMS",
+        None,
+        "Refuse tokens whose checksum is wrong unasked. Unset: true where GITHUB_URL is GitHub's own",
     ),
     setting(
         "AUTH_STALE_SECONDS",

@@ -27,6 +27,7 @@ mod login;
 mod login_command;
 mod login_limit;
 mod login_responses;
+mod login_settings;
 mod mail;
 mod metrics;
 mod notifications;
