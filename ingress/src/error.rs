@@ -96,6 +96,7 @@ pub enum Error {
     /// It was valid a moment ago.
     TokenRevoked,
     NoVerifiedEmail,
+    AccountSuspended,
     DeviceCodeInvalid,
     DeviceCodeExpired,
     DeviceCodeParameter,
@@ -326,6 +327,11 @@ impl Error {
             Error::TokenInvalid => (S::UNAUTHORIZED, Some(Code::ForeignToken), INVALID_TOKEN),
             Error::TokenRevoked => (S::UNAUTHORIZED, Some(Code::Revoked), INVALID_TOKEN),
             Error::NoVerifiedEmail => (S::FORBIDDEN, None, "No verified e-mail"),
+            Error::AccountSuspended => (
+                S::FORBIDDEN,
+                None,
+                "This account is suspended at the identity provider",
+            ),
             Error::DeviceCodeInvalid => {
                 (S::NOT_FOUND, Some(Code::DeviceCode), "Invalid device code")
             }
@@ -462,6 +468,7 @@ impl Error {
             Error::CheckoutCancelled => "cancelled",
             Error::AuthHeader | Error::TokenInvalid | Error::TokenRevoked => "token",
             Error::NoVerifiedEmail => "email",
+            Error::AccountSuspended => "suspended",
             Error::DeviceCodeInvalid | Error::DeviceCodeExpired => "device_code",
             Error::AuthorizationPending => "pending",
             Error::AccessDenied => "denied",
@@ -549,7 +556,9 @@ impl From<Error> for LoginErrorBody {
             Error::AuthorizationPending => "authorization_pending",
             Error::SlowDown(_) | Error::RateLimited(_) => "slow_down",
             Error::DeviceCodeExpired => "expired_token",
-            Error::AccessDenied | Error::NoVerifiedEmail => "access_denied",
+            Error::AccessDenied | Error::NoVerifiedEmail | Error::AccountSuspended => {
+                "access_denied"
+            }
             Error::DeviceCodeInvalid | Error::TokenInvalid | Error::TokenRevoked => "invalid_grant",
             Error::GrantType => "unsupported_grant_type",
             Error::ProviderUnavailable(_) | Error::Unavailable | Error::LoginNotSetUp => {

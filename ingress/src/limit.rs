@@ -1,8 +1,9 @@
 //! Rate limits, counted in this process alone: of verified deliveries and of calls with an API
-//! key, with a burst of one second's rate, and of the public pages, by client, all GCRA; and of
-//! tokens and API keys that turned out to be worth nothing, by client. For a token a place is
-//! taken before the provider is asked about it, so that however many are sent at once no more
-//! than the limit are asked about.
+//! key, with a burst of one second's rate, and of the public pages, by client, all GCRA; of API
+//! keys that turned out to be worth nothing, by client; and of tokens, of which the provider is
+//! asked ([`tokens`]).
+
+pub mod tokens;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -36,12 +37,9 @@ type Whole = RateLimiter<NotKeyed, InMemoryState, LimitClock, Middleware>;
 const PAGES_PER_MINUTE: NonZeroU32 = NonZeroU32::new(60).unwrap();
 const PAGES_AT_ONCE: NonZeroU32 = NonZeroU32::new(30).unwrap();
 
-/// Worthless tokens, or API keys, a minute and client. The provider locks out who asks about
-/// too many tokens.
+/// Worthless API keys a minute and client.
 const WORTHLESS: u32 = 20;
-pub const WORTHLESS_PERIOD: Duration = Duration::from_mins(1);
-/// By then the provider has mostly answered.
-const ANSWERED: Duration = Duration::from_secs(1);
+const WORTHLESS_PERIOD: Duration = Duration::from_mins(1);
 
 /// The limits that are on.
 pub struct Limits {
@@ -53,7 +51,7 @@ pub struct Limits {
     api_keys: Option<PerKey>,
     pages: PerClient,
     /// Of the identity provider.
-    pub tokens: Guesses,
+    pub tokens: tokens::Budget,
     /// API keys.
     pub keys: Guesses,
 }
@@ -70,30 +68,6 @@ struct Client {
     begun: Duration,
     /// How many turned out to be worth nothing in it.
     found: u32,
-    /// About how many somebody is asked just now.
-    asked: u32,
-}
-
-/// A place among a client's guesses that may turn out to be worth nothing. It is free again
-/// when it is dropped.
-pub struct Place<'a> {
-    guesses: &'a Guesses,
-    client: IpAddr,
-}
-
-impl Place<'_> {
-    /// It is worth nothing.
-    pub fn worthless(self) {
-        self.guesses.worthless(self.client);
-    }
-}
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        if let Some(client) = self.guesses.clients().get_mut(&self.client) {
-            client.asked = client.asked.saturating_sub(1);
-        }
-    }
 }
 
 impl Client {
@@ -109,9 +83,6 @@ impl Client {
         if self.found >= WORTHLESS {
             let wait = (self.begun + WORTHLESS_PERIOD).saturating_sub(now);
             return Err(Error::RateLimited(wait));
-        }
-        if self.found + self.asked >= WORTHLESS {
-            return Err(Error::RateLimited(ANSWERED));
         }
         Ok(())
     }
@@ -133,19 +104,6 @@ impl Guesses {
         }
     }
 
-    /// Takes a place for a guess about which somebody is to be asked.
-    pub fn ask(&self, client: IpAddr) -> Result<Place<'_>, Error> {
-        let client = network(client);
-        let mut clients = self.clients();
-        let of_client = self.of(&mut clients, client);
-        of_client.admits(self.clock.now())?;
-        of_client.asked += 1;
-        Ok(Place {
-            guesses: self,
-            client,
-        })
-    }
-
     /// A guess was worth nothing.
     pub fn worthless(&self, client: IpAddr) {
         let mut clients = self.clients();
@@ -158,14 +116,13 @@ impl Guesses {
         clients.entry(client).or_insert_with(|| Client {
             begun: self.clock.now(),
             found: 0,
-            asked: 0,
         })
     }
 
     fn forget_idle(&self) {
         let now = self.clock.now();
         self.clients()
-            .retain(|_, client| client.asked > 0 || now < client.begun + WORTHLESS_PERIOD);
+            .retain(|_, client| now < client.begun + WORTHLESS_PERIOD);
     }
 
     fn clients(&self) -> MutexGuard<'_, HashMap<IpAddr, Client>> {
@@ -176,6 +133,8 @@ impl Guesses {
 impl Limits {
     pub fn new(config: &Config, clock: &Clock) -> Self {
         let clock = LimitClock(clock.clone());
+        let identity = config.identity.as_ref();
+        let is_app = identity.is_some_and(|identity| identity.client_secret.is_some());
         let pages = Quota::per_minute(PAGES_PER_MINUTE).allow_burst(PAGES_AT_ONCE);
         let quota = |rate| NonZeroU32::new(rate).map(Quota::per_second);
         Limits {
@@ -186,7 +145,7 @@ impl Limits {
             api_keys: quota(config.commerce_rate)
                 .map(|quota| RateLimiter::new(quota, DashMapStateStore::default(), clock.clone())),
             pages: RateLimiter::new(pages, DashMapStateStore::default(), clock.clone()),
-            tokens: Guesses::new(clock.clone()),
+            tokens: tokens::Budget::new(clock.clone(), is_app),
             keys: Guesses::new(clock.clone()),
             clock,
         }
@@ -248,7 +207,6 @@ pub fn forget_idle(app: &Arc<App>, shutdown: &CancellationToken) {
                 limiter.retain_recent();
             }
             app.limits.pages.retain_recent();
-            app.limits.tokens.forget_idle();
             app.limits.keys.forget_idle();
             app.validations.forget_idle(&app);
         }

@@ -10,9 +10,11 @@
 //! 4. The provider is asked, at least its interval and [`MARGIN`] after the last time, for
 //!    what came a moment early waits that moment. Its `slow_down` makes the interval longer.
 //! 5. A token is stored, encrypted under a key made of the code, before anything else is done:
-//!    the provider gives it out once. For [`KEPT`] whoever has the code may fetch it, so a
-//!    client that was cut off asks again.
+//!    the provider gives it out once. Whoever has the code may fetch it until the code's own end,
+//!    or [`LEAST_KEPT`] if that is later, however long nobody can say whose it is.
 //! 6. Whose it is and which tier they have comes from `validation`.
+//! 7. From the first answer with the token it may be fetched for [`KEPT`] only: a client that was
+//!    cut off asks again.
 //!
 //! All of it runs in tasks that a client cannot cancel.
 
@@ -41,8 +43,10 @@ use crate::validation::{self, Validated, report};
 const MARGIN: Duration = Duration::from_millis(500);
 /// A turn is over by then: the margin, the provider's deadline, and the database.
 const TURN: Duration = Duration::from_secs(20);
-/// How long a token can be fetched again.
+/// How long a token can be fetched again, once it was given out.
 const KEPT: Duration = Duration::from_mins(1);
+/// How long at least until then: one wait of [`LONGEST_PAUSE`], and some time to come back.
+const LEAST_KEPT: Duration = Duration::from_mins(2);
 /// The period of `AUTH_DEVICE_CODES_PER_15_MINUTES`.
 const PERIOD: Duration = Duration::from_mins(15);
 /// RFC 8628, section 3.5: how much a `slow_down` adds when it does not say.
@@ -125,8 +129,13 @@ pub async fn poll(app: &Arc<App>, device_code: &str) -> Result<Authorized, Error
     }
     let (app, code) = (app.clone(), device_code.to_owned());
     let polled = task::finish("poll", async move {
-        let granted = granted(&app, &code).await?;
-        let holder = validation::holder_of_own(&app, granted.token.expose()).await?;
+        let (granted, until) = granted(&app, &code).await?;
+        let holder = validation::holder_of_own(&app, granted.token.expose()).await;
+        let holder = holder.map_err(|error| match error {
+            Error::ProviderUnavailable(wait) => Error::ProviderUnavailable(wait.min(LONGEST_PAUSE)),
+            error => error,
+        })?;
+        hand_out(&app, &code, until).await;
         Ok(Authorized {
             token: granted.token,
             scope: granted.scope,
@@ -139,8 +148,18 @@ pub async fn poll(app: &Arc<App>, device_code: &str) -> Result<Authorized, Error
     polled
 }
 
-/// The token of a login that was authorized, now or before.
-async fn granted(app: &App, code: &str) -> Result<Granted, Error> {
+/// From the first answer with the token on it is kept for [`KEPT`]. If that cannot be stored, it
+/// is kept longer.
+async fn hand_out(app: &App, code: &str, kept_until: Timestamp) {
+    let until = app.clock.now().plus(KEPT);
+    if until < kept_until {
+        let hash = Hash::of(code);
+        let _ = database::step(device_codes::hand_out(&app.db, &hash, until)).await;
+    }
+}
+
+/// The token of a login that was authorized, now or before, and until when it is kept.
+async fn granted(app: &App, code: &str) -> Result<(Granted, Timestamp), Error> {
     let identity = app.identity.as_ref().ok_or(Error::LoginNotSetUp)?;
     let hash = Hash::of(code);
     let login = database::step(device_codes::find(&app.db, &hash)).await?;
@@ -181,16 +200,18 @@ async fn granted(app: &App, code: &str) -> Result<Granted, Error> {
 }
 
 /// A token that was stored, for whoever shows the code.
-fn kept(code: &str, login: &Login, now: Timestamp) -> Result<Granted, Error> {
+fn kept(code: &str, login: &Login, now: Timestamp) -> Result<(Granted, Timestamp), Error> {
     let until = login.token_until.filter(|until| *until > now);
-    let sealed = login.token.as_ref().filter(|_| until.is_some());
-    let text = device_codes::unseal(code, sealed.ok_or(Error::DeviceCodeInvalid)?);
+    let sealed = login.token.as_ref().zip(until);
+    let (sealed, until) = sealed.ok_or(Error::DeviceCodeInvalid)?;
+    let text = device_codes::unseal(code, sealed);
     let kept: Option<Kept> = text.and_then(|text| serde_json::from_str(&text).ok());
     let Kept { token, scope } = kept.ok_or(Error::Internal)?;
-    Ok(Granted {
+    let granted = Granted {
         token: Token::new(token),
         scope,
-    })
+    };
+    Ok((granted, until))
 }
 
 /// The right to ask the provider about one login.
@@ -202,12 +223,12 @@ struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    async fn ask(&self, identity: &Identity, code: &str) -> Result<Granted, Error> {
+    async fn ask(&self, identity: &Identity, code: &str) -> Result<(Granted, Timestamp), Error> {
         let interval = self.login.interval;
         match identity.poll(code).await {
             Ok(Polled::Granted(granted)) => {
-                self.keep(code, &granted).await;
-                Ok(granted)
+                let until = self.keep(code, &granted).await;
+                Ok((granted, until))
             }
             Ok(Polled::Pending) => {
                 self.end(State::Pending, interval, interval).await?;
@@ -270,8 +291,10 @@ impl Turn<'_> {
     }
 
     /// It may take as long as it takes. A token that cannot be stored is given to the one
-    /// client that is here.
-    async fn keep(&self, code: &str, granted: &Granted) {
+    /// client that is here. Until when it is kept.
+    async fn keep(&self, code: &str, granted: &Granted) -> Timestamp {
+        let least = self.app.clock.now().plus(LEAST_KEPT);
+        let until = self.login.expires_at.max(least);
         let kept = Kept {
             token: granted.token.expose().to_owned(),
             scope: granted.scope.clone(),
@@ -279,12 +302,12 @@ impl Turn<'_> {
         let text = serde_json::to_string(&kept).unwrap_or_default();
         let Some(sealed) = device_codes::seal(code, &text) else {
             tracing::error!("a token could not be encrypted; it cannot be fetched again");
-            return;
+            return until;
         };
-        let until = self.app.clock.now().plus(KEPT);
         let stored = device_codes::authorize(&self.app.db, self.hash, &sealed, until);
         if let Err(error) = stored.await {
             tracing::error!(%error, "a token could not be stored; it cannot be fetched again");
         }
+        until
     }
 }

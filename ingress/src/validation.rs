@@ -1,11 +1,11 @@
 //! Whose a token is and what they may use, from memory where it may be.
 //!
-//! A token is known by its SHA-256. An answer holds for [`FRESH`]: so long at most may a revoked
-//! token or a changed licence go unnoticed; that a token never was worth anything holds for
-//! [`WORTHLESS_PERIOD`]. One request at a time asks about a token; the others wait for its
-//! answer. A client may have few tokens asked about that turn out to be worth nothing: the
-//! provider locks out who asks about many. While the provider
-//! gives no answer, an account that it confirmed less than `AUTH_STALE_SECONDS` ago is still
+//! A token that cannot be one is told by its form. Others are known by their SHA-256. An answer
+//! holds for [`FRESH`]: so long at most may a revoked token or a changed licence go unnoticed.
+//! That a token is worth nothing holds for [`WORTHLESS`], but the first time for [`FRESH`] of one
+//! that was good: it may be a slip of the provider's. One request at a time asks about a token;
+//! the others wait for its answer. How many may be asked about that turn out to be worth nothing
+//! is decided in `limit/tokens.rs`. While the provider gives no answer, an account that it confirmed less than `AUTH_STALE_SECONDS` ago is still
 //! believed; licences are ours and are read afresh.
 //!
 //! To which application a token belongs never changes, and asking counts against us: it is
@@ -29,10 +29,11 @@ use utoipa::ToSchema;
 use crate::App;
 use crate::database;
 use crate::error::Error;
-use crate::limit::WORTHLESS_PERIOD;
 
 /// How long an answer holds.
 const FRESH: Duration = Duration::from_secs(10);
+/// How long it holds that a token is worth nothing.
+const WORTHLESS: Duration = Duration::from_mins(1);
 /// How long those that wait share that there was no answer.
 const TROUBLED: Duration = Duration::from_secs(1);
 /// The period of `AUTH_VALIDATIONS_PER_MINUTE`.
@@ -41,7 +42,7 @@ const PERIOD: Duration = Duration::from_mins(1);
 const MOST_TOKENS: usize = 100_000;
 /// So many at a time, for looking at all of them takes a moment.
 const FORGOTTEN_AT_ONCE: usize = MOST_TOKENS / 100;
-/// How long it is kept of an idle token that it is of our application.
+/// How long it is kept of an idle token that it is of our application, or was good.
 const KEPT: Duration = Duration::from_hours(1);
 
 /// A person's tier, as `GET /auth/validate` shows it. No Debug: the e-mail would be in it.
@@ -92,11 +93,14 @@ struct Known {
     answer_until: Duration,
     /// Who it was when the provider last said so, and when that was.
     person: Option<(Person, Duration)>,
+    /// The provider has said so, or given it to us.
     is_ours: bool,
     /// Until when the provider is not asked about it: it limits who has the token.
     left_alone_until: Duration,
     /// The provider has confirmed it some time.
     was_valid: bool,
+    /// How often in a row the provider has said that it is worth nothing.
+    refusals: u32,
     /// When it was validated within the last minute.
     validated: VecDeque<Duration>,
     seen: Duration,
@@ -115,10 +119,15 @@ pub async fn holder(app: &Arc<App>, token: &str, client: IpAddr) -> Answer {
     current(app, entry, token, Some(client)).await
 }
 
-/// The same for a token that the provider has just given us.
+/// The same for a token that the provider has just given us. It may not know that yet itself, so
+/// what it says at first of one that is worth nothing is no more than that it is not ready.
 pub async fn holder_of_own(app: &Arc<App>, token: &str) -> Answer {
     let entry = app.validations.own_token(app, token);
-    current(app, entry, token, None).await
+    let answer = current(app, entry.clone(), token, None).await;
+    match answer {
+        Err(Error::TokenInvalid) if entry.known().refusals == 1 => Err(Error::AuthorizationPending),
+        answer => answer,
+    }
 }
 
 async fn current(app: &Arc<App>, entry: Arc<Token>, token: &str, client: Option<IpAddr>) -> Answer {
@@ -131,18 +140,19 @@ async fn current(app: &Arc<App>, entry: Arc<Token>, token: &str, client: Option<
         if let Some(answer) = entry.fresh(&of_app) {
             return (answer, false);
         }
-        let place = match client.filter(|_| entry.known().person.is_none()) {
-            Some(client) => match of_app.limits.tokens.ask(client) {
+        let place = match client.filter(|_| !entry.known().is_trusted()) {
+            Some(client) => match of_app.limits.tokens.place(client).await {
                 Ok(place) => Some(place),
                 Err(error) => return (Err(error), false),
             },
             None => None,
         };
-        let answer = ask(&of_app, &entry, &of_token).await;
-        if let (Err(Error::TokenInvalid), Some(place)) = (&answer, place) {
-            place.worthless();
+        let asked = ask(&of_app, &entry, &of_token).await;
+        if let Some(client) = client.filter(|_| asked.is_wasted) {
+            of_app.limits.tokens.worthless(client);
         }
-        (answer, true)
+        drop(place);
+        (asked.answer, true)
     });
     let (answer, asked) = asked.await.ok_or(Error::Internal)?;
     if asked {
@@ -152,26 +162,44 @@ async fn current(app: &Arc<App>, entry: Arc<Token>, token: &str, client: Option<
     answer
 }
 
+/// What came of a question.
+struct Asked {
+    answer: Answer,
+    /// It was about nothing, and counts against us.
+    is_wasted: bool,
+}
+
 /// Asks the provider and the licences, and remembers the answer.
-async fn ask(app: &App, entry: &Token, token: &str) -> Answer {
+async fn ask(app: &App, entry: &Token, token: &str) -> Asked {
     let Some(identity) = &app.identity else {
-        return Err(Error::LoginNotSetUp);
+        return Asked {
+            answer: Err(Error::LoginNotSetUp),
+            is_wasted: false,
+        };
     };
     let begun = app.clock.elapsed();
+    let told = question(app, identity, entry, token).await;
+    let is_wasted = matches!(told, Ok(Who::Nobody) | Err(Trouble::Unclear { .. }));
+    Asked {
+        answer: answer(app, entry, begun, told).await,
+        is_wasted,
+    }
+}
+
+/// What follows from what the provider said.
+async fn answer(app: &App, entry: &Token, begun: Duration, told: Result<Who, Trouble>) -> Answer {
     let mut believed_until = Duration::MAX;
-    let person = match question(app, identity, entry, token).await {
+    let person = match told {
         Ok(Who::Person(person)) => {
             let mut known = entry.known();
             known.person = Some((person.clone(), begun));
             known.was_valid = true;
+            known.refusals = 0;
             drop(known);
             person
         }
-        Ok(Who::WithoutEmail) => {
-            entry.known().person = None;
-            let until = app.clock.elapsed() + FRESH;
-            return entry.remember(Err(Error::NoVerifiedEmail), until);
-        }
+        Ok(Who::WithoutEmail) => return entry.unusable(app, Error::NoVerifiedEmail),
+        Ok(Who::Suspended) => return entry.unusable(app, Error::AccountSuspended),
         Ok(Who::Nobody) => {
             let (error, period) = entry.refused();
             return entry.remember(Err(error), app.clock.elapsed() + period);
@@ -210,16 +238,22 @@ async fn question(
     if wait > Duration::ZERO {
         return Err(Trouble::LeftAlone { wait });
     }
-    let is_ours = entry.known().is_ours;
-    if !is_ours && !identity.is_ours(token).await? {
-        return Ok(Who::Nobody);
-    }
-    entry.known().is_ours = true;
-    let who = identity.who(token).await;
-    if let Some(trouble) = who.as_ref().err().filter(|it| it.is_refusal()) {
+    let who = confirm(identity, entry, token).await;
+    if let Some(trouble) = who.as_ref().err().filter(|it| it.is_lasting()) {
         entry.known().left_alone_until = app.clock.elapsed() + trouble.wait();
     }
     who
+}
+
+async fn confirm(identity: &Identity, entry: &Token, token: &str) -> Result<Who, Trouble> {
+    let is_ours = entry.known().is_ours;
+    if !is_ours && identity.can_tell_ours() {
+        if !identity.is_ours(token).await? {
+            return Ok(Who::Nobody);
+        }
+        entry.known().is_ours = true;
+    }
+    identity.who(token).await
 }
 
 /// What a person may use now. Of one who is only remembered the login may be another's by now,
@@ -255,7 +289,7 @@ async fn tier(app: &App, person: &Person, is_fresh: bool) -> Result<Validated, E
 pub fn report(trouble: &Trouble, what: &str) {
     match trouble {
         Trouble::LeftAlone { .. } => tracing::debug!(error = %trouble, "{what}"),
-        Trouble::Unavailable { .. } | Trouble::Limited { .. } => {
+        Trouble::Unavailable { .. } | Trouble::Limited { .. } | Trouble::Unclear { .. } => {
             tracing::warn!(error = %trouble, "{what}");
         }
         Trouble::Misconfigured { .. } => tracing::error!(error = %trouble, "{what}"),
@@ -263,11 +297,16 @@ pub fn report(trouble: &Trouble, what: &str) {
 }
 
 impl Validations {
-    /// What is known of a token; of one that is new, if its client may ask about it.
+    /// What is known of a token; of one that is new, if it can be one and its client may have
+    /// one more asked about.
     fn token(&self, app: &App, token: &str, client: IpAddr) -> Result<Arc<Token>, Error> {
         let key = Sha256::digest(token.as_bytes()).into();
         if let Some(entry) = self.lock().get(&key) {
             return Ok(entry.clone());
+        }
+        let identity = app.identity.as_ref();
+        if identity.is_some_and(|identity| identity.rules_out(token)) {
+            return Err(Error::TokenInvalid);
         }
         app.limits.tokens.admit(client)?;
         Ok(self.insert(app, key))
@@ -305,7 +344,7 @@ impl Validations {
             known.person = None;
             known.answer = None;
             known.validated = VecDeque::new();
-            known.is_ours && now < used + KEPT
+            (known.is_ours || known.was_valid) && now < used + KEPT
         });
     }
 
@@ -329,6 +368,13 @@ fn forget_idlest(tokens: &mut HashMap<[u8; 32], Arc<Token>>, most: usize) {
     }
 }
 
+impl Known {
+    /// The last that the provider said of it was good.
+    fn is_trusted(&self) -> bool {
+        (self.was_valid || self.is_ours) && self.refusals == 0
+    }
+}
+
 impl Token {
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
@@ -340,18 +386,29 @@ impl Token {
         known.answer.clone().filter(|_| is_fresh)
     }
 
-    /// What follows from that the provider does not know the token, and for how long. One that
-    /// it knew a while ago may be its mistake.
+    /// What follows from that the provider does not know the token, and for how long. Said for
+    /// the first time of one that it knew a while ago it may be its slip.
     fn refused(&self) -> (Error, Duration) {
         let mut known = self.known();
         known.person = None;
-        if known.was_valid {
-            (Error::TokenRevoked, FRESH)
-        } else if known.is_ours {
-            (Error::TokenInvalid, FRESH)
+        known.refusals = known.refusals.saturating_add(1);
+        let error = if known.was_valid {
+            Error::TokenRevoked
         } else {
-            (Error::TokenInvalid, WORTHLESS_PERIOD)
-        }
+            Error::TokenInvalid
+        };
+        let was_good = known.was_valid || known.is_ours;
+        let is_slip = was_good && known.refusals == 1;
+        (error, if is_slip { FRESH } else { WORTHLESS })
+    }
+
+    /// The provider knows the token, and whose it is may not use it.
+    fn unusable(&self, app: &App, error: Error) -> Answer {
+        let mut known = self.known();
+        known.person = None;
+        known.refusals = 0;
+        drop(known);
+        self.remember(Err(error), app.clock.elapsed() + FRESH)
     }
 
     fn remember(&self, answer: Answer, until: Duration) -> Answer {

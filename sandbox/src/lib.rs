@@ -24,6 +24,7 @@ pub use fault::{Answer, Fault};
 pub use gate::{Gate, Provider};
 pub use identity::{
     CodeError, Email, Identity, IssuedToken, Limit, LoginRules, Poll, Route, User, Visibility,
+    made_up_token,
 };
 pub use manners::{Manners, Shuffle};
 pub use payment::{Generation, Intent, Life, Payment, PaymentStorm, Price, StormPayment};

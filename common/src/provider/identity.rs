@@ -1,22 +1,28 @@
 //! The identity provider: device codes, tokens, and who a token belongs to. Shapes:
 //! GitHub's docs "Authorizing OAuth apps" (device flow) and its REST API.
 //!
-//! Invariant: only a 401 to a question asked with a token means that the token is worth
-//! nothing. Whatever else is not an answer (403, 429, 5xx, silence, a page of HTML) is
-//! [`Trouble`], and a token stays what it was. Errors of the login come with HTTP 200, so
-//! the body decides, whatever the status.
+//! Invariant: only what the provider says about a token means that it is worth nothing: a 401
+//! to a question asked with it, or, to our application's question about it, a 404 of an API
+//! whose address is proved. Whatever else is not an answer (403, 422, 429, 5xx, silence, a page
+//! of HTML) is [`Trouble`], and a token stays what it was. Of 403s, limits are known by their
+//! headers, and the two that come without by their words; others are about the person or the
+//! application, and are none of everyone's. Errors of the login come with HTTP 200, so the body
+//! decides, whatever the status.
 //!
 //! Each question is asked once: behind it a person waits. While the provider limits or refuses
 //! the whole application a question of that kind is not asked at all ([`LeftAlone`]).
 
+pub mod form;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use reqwest::{Client, RequestBuilder, Response, StatusCode, header};
+use reqwest::header::{self, HeaderMap};
+use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::probe::{self, Probed, Silence};
@@ -86,8 +92,11 @@ pub struct Granted {
 pub enum Who {
     /// Unknown, revoked, or of another application.
     Nobody,
-    /// The account has no primary, verified e-mail, or does not let us see it.
+    /// The account has no primary, verified e-mail, or does not let us see it, or the
+    /// application may not.
     WithoutEmail,
+    /// The provider has suspended the account. The token may be good again later.
+    Suspended,
     Person(Person),
 }
 
@@ -118,6 +127,9 @@ pub enum Trouble {
     /// It does not take our application or settings. Nothing is wrong with the person.
     #[error("the identity provider refuses us: {what}; check {setting}")]
     Misconfigured { what: String, setting: &'static str },
+    /// It answered this one question amiss, which says nothing of the token, of us or of others.
+    #[error("the identity provider {what}, which says nothing about the token")]
+    Unclear { what: String, wait: Duration },
     /// It was not asked, because of a trouble before this one.
     #[error("the identity provider is left alone for a while")]
     LeftAlone { wait: Duration },
@@ -130,6 +142,7 @@ impl Trouble {
             Trouble::Unavailable { .. } => "timeout",
             Trouble::Limited { .. } => "limited",
             Trouble::Misconfigured { .. } => "misconfigured",
+            Trouble::Unclear { .. } => "unclear",
             Trouble::LeftAlone { .. } => "paused",
         }
     }
@@ -139,6 +152,7 @@ impl Trouble {
         match self {
             Trouble::Unavailable { wait, .. }
             | Trouble::Limited { wait, .. }
+            | Trouble::Unclear { wait, .. }
             | Trouble::LeftAlone { wait } => *wait,
             Trouble::Misconfigured { .. } => LIMITED,
         }
@@ -150,6 +164,11 @@ impl Trouble {
             self,
             Trouble::Limited { .. } | Trouble::Misconfigured { .. }
         )
+    }
+
+    /// Whether at least the token that was asked about is left alone until [`Trouble::wait`].
+    pub fn is_lasting(&self) -> bool {
+        self.is_refusal() || matches!(self, Trouble::Unclear { .. })
     }
 }
 
@@ -223,6 +242,10 @@ pub struct Identity {
     begins: LeftAlone,
     polls: LeftAlone,
     checks: LeftAlone,
+    /// The API has answered as itself, so its address is right.
+    is_proved: Arc<AtomicBool>,
+    /// The provider gave out a token that would have been called misspelt.
+    has_other_forms: Arc<AtomicBool>,
 }
 
 impl Identity {
@@ -236,7 +259,22 @@ impl Identity {
             begins: LeftAlone::default(),
             polls: LeftAlone::default(),
             checks: LeftAlone::default(),
+            is_proved: Arc::default(),
+            has_other_forms: Arc::default(),
         }
+    }
+
+    /// Whether the form of a token alone tells that the provider never gave it out. Once it was
+    /// seen to give out others, nothing is judged by its form any more.
+    pub fn rules_out(&self, token: &str) -> bool {
+        self.settings.has_checksums
+            && !self.has_other_forms.load(Ordering::Relaxed)
+            && form::is_misspelt(token)
+    }
+
+    /// Whether [`Identity::is_ours`] asks at all.
+    pub fn can_tell_ours(&self) -> bool {
+        self.settings.client_secret.is_some()
     }
 
     /// For how long [`Identity::device_code`] would not ask.
@@ -345,11 +383,23 @@ impl Identity {
             // What an RFC 8628 server says of a code that it does not know (RFC 6749, 5.2).
             (Some("incorrect_device_code" | "invalid_grant"), _) => Ok(Polled::Unknown),
             (Some(error), _) => Err(answer.refused(error)),
-            (None, Some(token)) if is_token(token) => Ok(Polled::Granted(Granted {
-                token: Token::new(token),
-                scope: scope(field("scope").unwrap_or_default()),
-            })),
+            (None, Some(token)) if is_token(token) => {
+                self.learn_form(token);
+                Ok(Polled::Granted(Granted {
+                    token: Token::new(token),
+                    scope: scope(field("scope").unwrap_or_default()),
+                }))
+            }
             (None, _) => Err(answer.not_its_own()),
+        }
+    }
+
+    fn learn_form(&self, given_out: &str) {
+        if self.rules_out(given_out) && !self.has_other_forms.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "the identity provider gives out tokens whose last digits are no checksum; from \
+                 now on it is asked about every token. Set GITHUB_TOKEN_CHECKSUMS to false"
+            );
         }
     }
 
@@ -371,17 +421,42 @@ impl Identity {
             .api(Client::post, &path)
             .basic_auth(&self.settings.client_id, Some(secret.expose()))
             .json(&json!({ "access_token": token }));
-        let response = self.send(request).await?;
-        match response.status() {
-            StatusCode::OK => Ok(true),
-            // The second: it is not even a token.
-            StatusCode::NOT_FOUND | StatusCode::UNPROCESSABLE_ENTITY => Ok(false),
+        let heard = self.hear(request).await?;
+        match heard.status {
+            StatusCode::OK if heard.object().is_some() => {
+                self.is_proved.store(true, Ordering::Relaxed);
+                Ok(true)
+            }
+            StatusCode::OK => Err(not_its_own(heard.status)),
+            StatusCode::NOT_FOUND if heard.object().is_some() => {
+                self.prove_address(token).await?;
+                Ok(false)
+            }
+            // "Validation failed, or the endpoint has been spammed": only the first may be about
+            // the token, and says so.
+            StatusCode::UNPROCESSABLE_ENTITY if heard.is_about("access_token") => Ok(false),
             StatusCode::UNAUTHORIZED => Err(Trouble::Misconfigured {
                 what: "it answered 401 to our own credentials".into(),
                 setting: "GITHUB_CLIENT_ID and GITHUB_CLIENT_SECRET",
             }),
-            _ => Err(self.no_answer(&response)),
+            _ => Err(self.no_answer(&heard)),
         }
+    }
+
+    /// Fails unless the address of the API is right, for at a wrong one every token is a 404. The
+    /// API answers a question that is asked with a token, if only that it does not know it. That
+    /// costs a failed login at most, once a process.
+    async fn prove_address(&self, token: &str) -> Result<(), Trouble> {
+        if self.is_proved.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let heard = self.ask(token, "/user").await?;
+        let is_itself = matches!(heard.status, StatusCode::OK | StatusCode::UNAUTHORIZED);
+        if !is_itself || heard.object().is_none() {
+            return Err(self.no_answer(&heard));
+        }
+        self.is_proved.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Whose a token is, by the provider's word of this moment.
@@ -390,23 +465,24 @@ impl Identity {
     }
 
     async fn ask_who(&self, token: &str) -> Result<Who, Trouble> {
-        let response = self.ask(token, "/user").await?;
-        match response.status() {
+        let heard = self.ask(token, "/user").await?;
+        match heard.status {
             StatusCode::OK => {}
-            StatusCode::UNAUTHORIZED => return Ok(Who::Nobody),
-            _ => return Err(self.no_answer(&response)),
+            StatusCode::UNAUTHORIZED if heard.object().is_some() => return Ok(Who::Nobody),
+            StatusCode::FORBIDDEN if heard.is_suspension() => return Ok(Who::Suspended),
+            _ => return Err(self.no_answer(&heard)),
         }
-        let user: User = self.json(response).await?;
-        let response = self.ask(token, "/user/emails?per_page=100").await?;
-        let status = response.status();
-        match status {
+        let user: User = heard.read()?;
+        let heard = self.ask(token, "/user/emails?per_page=100").await?;
+        match heard.status {
             StatusCode::OK => {}
-            StatusCode::UNAUTHORIZED => return Ok(Who::Nobody),
+            StatusCode::UNAUTHORIZED if heard.object().is_some() => return Ok(Who::Nobody),
+            StatusCode::FORBIDDEN if heard.is_suspension() => return Ok(Who::Suspended),
             StatusCode::NOT_FOUND => return Ok(Who::WithoutEmail),
-            StatusCode::FORBIDDEN if lacks_scope(&response) => return Ok(Who::WithoutEmail),
-            _ => return Err(self.no_answer(&response)),
+            StatusCode::FORBIDDEN if !heard.is_limit() => return Ok(Who::WithoutEmail),
+            _ => return Err(self.no_answer(&heard)),
         }
-        let emails: Vec<Email> = self.json(response).await?;
+        let emails: Vec<Email> = heard.read()?;
         let mut emails = emails.into_iter();
         let Some(email) = emails.find(|email| email.primary && email.verified) else {
             return Ok(Who::WithoutEmail);
@@ -421,8 +497,8 @@ impl Identity {
         }))
     }
 
-    async fn ask(&self, token: &str, path: &str) -> Result<Response, Trouble> {
-        self.send(self.api(Client::get, path).bearer_auth(token))
+    async fn ask(&self, token: &str, path: &str) -> Result<Heard, Trouble> {
+        self.hear(self.api(Client::get, path).bearer_auth(token))
             .await
     }
 
@@ -439,24 +515,44 @@ impl Identity {
     async fn login(&self, path: &str, form: &[(&str, &str)]) -> Result<Answer, Trouble> {
         let url = format!("{}{path}", self.settings.url);
         let request = self.client.post(url).form(form);
-        let response = self
-            .send(request.header(header::ACCEPT, "application/json"))
+        let heard = self
+            .hear(request.header(header::ACCEPT, "application/json"))
             .await?;
-        let status = response.status();
-        if is_limit(&response) {
-            return Err(self.no_answer(&response));
+        if heard.is_limit() {
+            return Err(self.no_answer(&heard));
         }
-        let is_form = response
-            .headers()
+        let is_form = heard
+            .headers
             .get(header::CONTENT_TYPE)
             .is_some_and(|kind| kind.as_bytes().starts_with(b"application/x-www-form"));
-        let body = self.body(response).await?;
         let fields = if is_form {
-            form_urlencoded::parse(&body).into_owned().collect()
+            form_urlencoded::parse(&heard.body).into_owned().collect()
         } else {
-            fields(&body)
+            heard.fields()
         };
-        Ok(Answer { status, fields })
+        Ok(Answer {
+            status: heard.status,
+            fields,
+        })
+    }
+
+    /// Sends one request and reads its answer.
+    async fn hear(&self, request: RequestBuilder) -> Result<Heard, Trouble> {
+        let mut response = self.send(request).await?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        let mut body = Vec::new();
+        let broken = |_| unavailable("broke off its answer");
+        while let Some(chunk) = response.chunk().await.map_err(broken)? {
+            body.extend_from_slice(&chunk);
+            if body.len() > LARGEST_ANSWER {
+                return Err(unavailable("answered without end"));
+            }
+        }
+        Ok(Heard {
+            status,
+            headers,
+            body,
+        })
     }
 
     /// Sends one request. A failure of the server is trouble; any other status is the caller's.
@@ -482,30 +578,12 @@ impl Identity {
         Err(unavailable(&what))
     }
 
-    async fn json<T: serde::de::DeserializeOwned>(&self, response: Response) -> Result<T, Trouble> {
-        let body = self.body(response).await?;
-        serde_json::from_slice(&body)
-            .map_err(|_| unavailable("answered 200 with a body that is not its own"))
-    }
-
-    async fn body(&self, mut response: Response) -> Result<Vec<u8>, Trouble> {
-        let mut body = Vec::new();
-        let broken = |_| unavailable("broke off its answer");
-        while let Some(chunk) = response.chunk().await.map_err(broken)? {
-            body.extend_from_slice(&chunk);
-            if body.len() > LARGEST_ANSWER {
-                return Err(unavailable("answered without end"));
-            }
-        }
-        Ok(body)
-    }
-
     /// What to make of a status that answers nothing.
-    fn no_answer(&self, response: &Response) -> Trouble {
-        let status = response.status();
+    fn no_answer(&self, heard: &Heard) -> Trouble {
+        let status = heard.status;
         let what = format!("answered {}", status.as_u16());
-        if is_limit(response) {
-            let wait = self.wait_told(response).unwrap_or(LIMITED);
+        if heard.is_limit() {
+            let wait = self.wait_told(heard).unwrap_or(LIMITED);
             return Trouble::Limited {
                 what,
                 wait: wait.clamp(Duration::from_secs(1), LONGEST_WAIT),
@@ -524,23 +602,99 @@ impl Identity {
                 what: format!("it {what}"),
                 setting: "GITHUB_URL and GITHUB_API_URL",
             },
+            StatusCode::FORBIDDEN | StatusCode::UNPROCESSABLE_ENTITY => Trouble::Unclear {
+                what,
+                wait: LIMITED,
+            },
             _ => unavailable(&what),
         }
     }
 
     /// `Retry-After` in seconds, or the time at which a used-up limit begins anew.
-    fn wait_told(&self, response: &Response) -> Option<Duration> {
-        let number = |name: &str| -> Option<u64> {
-            response.headers().get(name)?.to_str().ok()?.parse().ok()
-        };
-        if let Some(seconds) = number("retry-after") {
+    fn wait_told(&self, heard: &Heard) -> Option<Duration> {
+        if let Some(seconds) = heard.number("retry-after") {
             return Some(Duration::from_secs(seconds));
         }
-        if number("x-ratelimit-remaining") != Some(0) {
+        if !heard.has_used_up_calls() {
             return None;
         }
-        let reset = i64::try_from(number("x-ratelimit-reset")?).ok()?;
+        let reset = i64::try_from(heard.number("x-ratelimit-reset")?).ok()?;
         Some(Timestamp(reset.saturating_mul(1000)).since(self.clock.now()))
+    }
+}
+
+/// An answer, read.
+struct Heard {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Vec<u8>,
+}
+
+impl Heard {
+    fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, Trouble> {
+        serde_json::from_slice(&self.body).map_err(|_| not_its_own(self.status))
+    }
+
+    /// The JSON object that it is; none: whoever answered, it is not the API.
+    fn object(&self) -> Option<Map<String, Value>> {
+        serde_json::from_slice(&self.body).ok()
+    }
+
+    /// The texts and numbers of the object.
+    fn fields(&self) -> BTreeMap<String, String> {
+        let fields = self.object().unwrap_or_default().into_iter();
+        let texts = fields.filter_map(|(name, value)| match value {
+            Value::String(text) => Some((name, text)),
+            Value::Number(number) => Some((name, number.to_string())),
+            _ => None,
+        });
+        texts.collect()
+    }
+
+    fn number(&self, name: &str) -> Option<u64> {
+        self.headers.get(name)?.to_str().ok()?.parse().ok()
+    }
+
+    fn has_used_up_calls(&self) -> bool {
+        self.number("x-ratelimit-remaining") == Some(0)
+    }
+
+    /// A limit: 429, or a 403 that says so in its headers. That of failed logins has no such
+    /// header, and a secondary one may lack it: they are known by their words (GitHub, "Rate
+    /// limits for the REST API" and "Failed login limit"). A 403 that is no JSON is a proxy's or
+    /// a firewall's, and about us.
+    fn is_limit(&self) -> bool {
+        match self.status {
+            StatusCode::TOO_MANY_REQUESTS => true,
+            StatusCode::FORBIDDEN => {
+                self.headers.contains_key(header::RETRY_AFTER)
+                    || self.has_used_up_calls()
+                    || self.object().is_none()
+                    || self.says(&["rate limit", "login attempts", "abuse detection"])
+            }
+            _ => false,
+        }
+    }
+
+    /// GitHub's words are "Sorry. Your account was suspended."
+    fn is_suspension(&self) -> bool {
+        !self.is_limit() && self.says(&["suspended"])
+    }
+
+    /// Whether the message of the API's error has one of these words.
+    fn says(&self, words: &[&str]) -> bool {
+        let object = self.object().unwrap_or_default();
+        let message = object.get("message").and_then(Value::as_str);
+        let message = message.unwrap_or_default().to_ascii_lowercase();
+        words.iter().any(|words| message.contains(words))
+    }
+
+    /// Whether the API's error names this field of the question.
+    fn is_about(&self, field: &str) -> bool {
+        let object = self.object().unwrap_or_default();
+        let errors = object.get("errors").and_then(Value::as_array);
+        let mut errors = errors.into_iter().flatten();
+        errors.any(|error| error["field"] == field)
     }
 }
 
@@ -578,10 +732,7 @@ impl Answer {
                 setting: "GITHUB_URL",
             };
         }
-        let status = status.as_u16();
-        unavailable(&format!(
-            "answered {status} with a body that is not its own"
-        ))
+        not_its_own(status)
     }
 }
 
@@ -601,19 +752,6 @@ struct Email {
     verified: bool,
 }
 
-/// The texts and numbers of a JSON object; of anything else, none.
-fn fields(body: &[u8]) -> BTreeMap<String, String> {
-    let Ok(Value::Object(object)) = serde_json::from_slice(body) else {
-        return BTreeMap::new();
-    };
-    let texts = object.into_iter().filter_map(|(name, value)| match value {
-        Value::String(text) => Some((name, text)),
-        Value::Number(number) => Some((name, number.to_string())),
-        _ => None,
-    });
-    texts.collect()
-}
-
 /// GitHub separates scopes by commas, the RFC by spaces.
 fn scope(told: &str) -> String {
     let parts = told.split([',', ' ']).filter(|part| !part.is_empty());
@@ -625,26 +763,11 @@ fn interval(seconds: u64) -> u64 {
     seconds.clamp(DEFAULT_INTERVAL, LONGEST_INTERVAL)
 }
 
-/// A primary or secondary limit: 403 or 429 (GitHub, "Rate limits for the REST API").
-fn is_limit(response: &Response) -> bool {
-    match response.status() {
-        StatusCode::TOO_MANY_REQUESTS => true,
-        StatusCode::FORBIDDEN => !lacks_scope(response),
-        _ => false,
-    }
-}
-
-/// True of a 403 that says which scopes would do, and that the token has none of them.
-fn lacks_scope(response: &Response) -> bool {
-    let scopes = |name: &str| -> Vec<&str> {
-        let text = response.headers().get(name).and_then(|it| it.to_str().ok());
-        let parts = text.unwrap_or_default().split(',').map(str::trim);
-        parts.filter(|part| !part.is_empty()).collect()
-    };
-    let accepted = scopes("x-accepted-oauth-scopes");
-    let has = scopes("x-oauth-scopes");
-    let is_told_to_wait = response.headers().contains_key(header::RETRY_AFTER);
-    !is_told_to_wait && !accepted.is_empty() && !accepted.iter().any(|scope| has.contains(scope))
+fn not_its_own(status: StatusCode) -> Trouble {
+    let status = status.as_u16();
+    unavailable(&format!(
+        "answered {status} with a body that is not its own"
+    ))
 }
 
 fn unavailable(what: &str) -> Trouble {

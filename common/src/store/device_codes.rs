@@ -182,6 +182,18 @@ pub async fn authorize(db: &Db, hash: &Hash, token: &[u8], until: Timestamp) -> 
     tx.commit().await
 }
 
+/// The provider's answer was given to whoever shows the code: it is kept until `until`, and no
+/// longer than it was to be.
+pub async fn hand_out(db: &Db, hash: &Hash, until: Timestamp) -> Result<()> {
+    let mut tx = db.begin().await?;
+    tx.query("update device_codes set token_until = $2 where hash = $1 and token_until > $2")
+        .bind(hash.0.as_slice())
+        .bind(until.0)
+        .execute()
+        .await?;
+    tx.commit().await
+}
+
 /// The provider says that the code is over.
 pub async fn expire(db: &Db, hash: &Hash, now: Timestamp) -> Result<()> {
     let mut tx = db.begin().await?;

@@ -252,6 +252,8 @@ fn what_went_back_of_a_partial_capture_is_what_was_taken_at_most() {
             fully_refunded,
             customer: None,
             metadata: Metadata::default(),
+            transfer_group: None,
+            invoice: None,
         };
         charge.returned()
     };

@@ -40,11 +40,12 @@ const OF_A_FORM: [Error; 5] = [
     Error::BodyIncomplete,
 ];
 
-const OF_A_TOKEN: [Error; 4] = [
+const OF_A_TOKEN: [Error; 5] = [
     Error::AuthHeader,
     Error::TokenInvalid,
     Error::TokenRevoked,
     Error::NoVerifiedEmail,
+    Error::AccountSuspended,
 ];
 
 pub fn operations() -> Vec<Operation> {
@@ -90,7 +91,11 @@ fn poll(operation: Operation) -> Operation {
     login(operation)
         .answers::<Login>(200, "The token, the user and their tier.")
         .errors(&OF_A_POLL)
-        .errors(&[Error::NoVerifiedEmail, Error::TokenInvalid])
+        .errors(&[
+            Error::NoVerifiedEmail,
+            Error::AccountSuspended,
+            Error::TokenInvalid,
+        ])
         .errors(&OF_THE_PROVIDER[1..])
 }
 

@@ -1,6 +1,8 @@
 //! Codes and tokens as the provider writes them. Each is drawn from some noise, so the clock's
 //! ids are their only source of chance.
 
+use common::provider::identity::form;
+
 use crate::sample::mix;
 
 /// No vowels, so that no word comes of it, and nothing that looks like something else
@@ -20,9 +22,12 @@ pub fn user_code(noise: &str) -> String {
     format!("{first}-{last}")
 }
 
-/// `gho_` and 36 letters and digits.
+/// `gho_`, 30 letters and digits, and the checksum of these. Of noise that no clock gave it is one
+/// that nobody was given.
 pub fn token(noise: &str) -> String {
-    format!("gho_{}", letters(noise, TOKEN, 36))
+    let random = letters(noise, TOKEN, 30);
+    let checksum = form::checksum(&random);
+    format!("gho_{random}{checksum}")
 }
 
 /// A user code as it was given out, whatever way it was typed: lower case, spaces, no hyphen.

@@ -29,6 +29,7 @@ use common::clock::Clock;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+pub use codes::token as made_up_token;
 pub use counts::IssuedToken;
 pub use error::error;
 pub use grant::{CodeError, Poll};

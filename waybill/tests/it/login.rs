@@ -8,7 +8,7 @@ use common::store::device_codes;
 use futures_util::future::join_all;
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
-use sandbox::{Answer, Fault, LoginRules, Route};
+use sandbox::{Answer, Fault, Limit, LoginRules, Route};
 use serde_json::json;
 
 use crate::support::backend::is_distributed;
@@ -298,6 +298,95 @@ async fn a_lost_answer_is_fetched_again_for_a_minute() {
 }
 
 #[tokio::test]
+async fn a_login_is_not_lost_while_every_wait_is_obeyed() {
+    let desk = desk().await;
+    let (device_code, user_code) = desk.code().await;
+    desk.identity().approve(&user_code, "octavia").unwrap();
+    let limited = Limit::Secondary {
+        status: 403,
+        retry_after: Some(Duration::from_secs(300)),
+    };
+    desk.identity().limit(limited, Duration::from_secs(1));
+    let mut passed = 0;
+    let done = loop {
+        let answer = desk.poll(&device_code).await;
+        if answer.status != 503 {
+            break answer;
+        }
+        let wait = answer.retry_after.unwrap();
+        assert!(wait <= 60, "{answer:?}");
+        desk.pass(wait);
+        passed += wait;
+    };
+    assert_eq!((done.status, passed), (200, 300));
+    assert_eq!(desk.asked(Route::AccessToken), 1);
+    desk.pass(59);
+    assert_eq!(desk.poll(&device_code).await.body, done.body);
+    desk.pass(1);
+    assert_eq!(
+        desk.poll(&device_code).await.status,
+        404,
+        "a minute after the first answer"
+    );
+    let kept = "select count(*) as n from device_codes where token is not null";
+    let now = desk.clock.now();
+    device_codes::forget_tokens(desk.service.db(), now)
+        .await
+        .unwrap();
+    assert_eq!(desk.service.count(kept).await, 0);
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn a_login_that_was_granted_at_the_last_moment_outlives_its_code_by_a_wait() {
+    let desk = desk().await;
+    let (device_code, user_code) = desk.code().await;
+    desk.pass(895);
+    desk.identity().approve(&user_code, "octavia").unwrap();
+    let limited = Limit::Secondary {
+        status: 429,
+        retry_after: None,
+    };
+    desk.identity().limit(limited, Duration::from_secs(1));
+    assert_eq!(desk.poll(&device_code).await.retry_after, Some(60));
+    desk.pass(60);
+    assert_eq!(desk.poll(&device_code).await.status, 200);
+    desk.stop().await;
+}
+
+/// Right after it gave a token out the provider may not know it yet.
+#[tokio::test]
+async fn a_token_that_is_unknown_right_after_the_grant_leaves_the_login_pending() {
+    let desk = desk().await;
+    let (device_code, user_code) = desk.code().await;
+    desk.identity().approve(&user_code, "octavia").unwrap();
+    let unknown = Answer {
+        status: 401,
+        headers: vec![("content-type".into(), "application/json".into())],
+        body: r#"{"message":"Bad credentials","status":"401"}"#.into(),
+    };
+    desk.identity().answer_next(Route::User, 1, unknown.clone());
+    for _ in 0..2 {
+        let answer = desk.poll(&device_code).await;
+        assert_eq!(
+            (answer.status, answer.code.as_deref()),
+            (428, Some("AUTH_003"))
+        );
+        desk.pass(5);
+    }
+    assert_eq!(desk.poll(&device_code).await.status, 200);
+    let (device_code, user_code) = desk.code().await;
+    desk.identity().approve(&user_code, "petra").unwrap();
+    desk.identity().answer_next(Route::User, 2, unknown);
+    assert_eq!(desk.poll(&device_code).await.status, 428);
+    desk.pass(10);
+    let answer = desk.poll(&device_code).await;
+    assert_eq!(answer.status, 401, "said twice it is true");
+    assert_eq!(answer.body["error"], "invalid_grant");
+    desk.stop().await;
+}
+
+#[tokio::test]
 async fn a_token_is_not_lost_when_the_client_goes_away_in_the_middle() {
     let desk = desk().await;
     let (device_code, user_code) = desk.code().await;
@@ -555,6 +644,13 @@ async fn clients_behind_a_trusted_proxy_are_told_apart() {
         ("198.51.100.1", 429),
         ("198.51.100.2", 200),
         ("203.0.113.1, 198.51.100.2", 429),
+        // Some proxies add the port.
+        ("198.51.100.2:4711", 429),
+        ("198.51.100.3:4711", 200),
+        ("198.51.100.3:4712", 429),
+        ("[2001:db8::1]:4711", 200),
+        ("[2001:db8::1]", 429),
+        ("2001:db8::1", 429),
     ] {
         let request = desk.service.post_to("/auth/device/code");
         let request = request.header("X-Forwarded-For", client);

@@ -9,10 +9,11 @@ use common::store::orgs;
 use common::store::users::{self, Named};
 use futures_util::future::join_all;
 use reqwest::RequestBuilder;
-use sandbox::{Answer, Fault, Limit, LoginRules, Route};
+use sandbox::{Answer, Fault, Limit, LoginRules, Route, Sandbox, made_up_token};
 use serde_json::{Value, json};
 
-use crate::support::login::{Desk, desk, desk_with, read};
+use crate::support::login::{Desk, desk, desk_with, read, validate, with_identity};
+use crate::support::service;
 
 async fn status(request: RequestBuilder) -> u16 {
     request.send().await.unwrap().status().as_u16()
@@ -197,25 +198,140 @@ async fn a_token_is_validated_a_hundred_times_a_minute() {
     desk.stop().await;
 }
 
+/// As a gateway does that was restarted beside us: it shows everybody's tokens at once.
+#[tokio::test]
+async fn bad_tokens_of_an_address_do_not_lock_out_new_good_ones_there() {
+    let desk = desk().await;
+    for n in 0..25 {
+        let bad = made_up_token(&format!("bad {n}"));
+        assert_eq!(desk.validate(&bad).await.status, 401, "{n}");
+    }
+    let new = desk.identity().issue("octavia", &["user"]).unwrap();
+    assert_eq!(desk.validate(&new).await.status, 200);
+    let good = (0..10).map(|_| desk.identity().issue("petra", &["user"]).unwrap());
+    let good: Vec<String> = good.collect();
+    let bad: Vec<String> = (0..10)
+        .map(|n| made_up_token(&format!("more {n}")))
+        .collect();
+    let slow = Fault::Slow(Duration::from_millis(200));
+    desk.identity().gate(Route::CheckToken).fail_next(20, slow);
+    let answers = join_all(
+        good.iter()
+            .chain(&bad)
+            .map(async |token| desk.validate(token).await.status),
+    );
+    let (good, bad) = ([200; 10], [401; 10]);
+    assert_eq!(answers.await, [good, bad].concat());
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn a_token_that_cannot_be_one_is_told_by_its_form_and_nobody_is_asked() {
+    let desk = desk().await;
+    let good = desk.identity().issue("octavia", &["user"]).unwrap();
+    for n in 0..100 {
+        let mut misspelt = good.clone();
+        misspelt.replace_range(20..22, &format!("{n:02}"));
+        if misspelt == good {
+            continue;
+        }
+        let answer = desk.validate(&misspelt).await;
+        assert_eq!(
+            (answer.status, answer.code.as_deref()),
+            (401, Some("AUTH_007"))
+        );
+        assert_eq!(answer.body, json!({"detail": "Invalid GitHub token"}));
+    }
+    assert_eq!(desk.validate(&good[..30]).await.status, 401, "cut off");
+    assert_eq!(desk.asked(Route::CheckToken), 0);
+    assert_eq!(desk.validate(&good).await.status, 200);
+    // Older forms have no checksum, and other providers' need have none.
+    let unjudged = ["25f94a2a5c7fbaf499c665bc73d67c1c87e496da", "other_0123"];
+    for (nth, token) in unjudged.into_iter().enumerate() {
+        assert_eq!(desk.validate(token).await.status, 401);
+        assert_eq!(desk.asked(Route::CheckToken), 2 + nth as u64, "{token}");
+    }
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn the_form_is_not_judged_where_the_provider_is_another_or_gives_out_other_tokens() {
+    let unjudged = desk_with(|options| options.setting("GITHUB_TOKEN_CHECKSUMS", "false")).await;
+    assert_eq!(unjudged.validate("gho_x").await.status, 401);
+    assert_eq!(unjudged.asked(Route::CheckToken), 1);
+    unjudged.stop().await;
+    let desk = desk().await;
+    assert_eq!(desk.validate("gho_x").await.status, 401);
+    assert_eq!(desk.asked(Route::CheckToken), 0);
+    let (device_code, user_code) = desk.code().await;
+    desk.identity().approve(&user_code, "octavia").unwrap();
+    let other = Answer {
+        status: 200,
+        headers: vec![("content-type".into(), "application/json".into())],
+        body: json!({"access_token": "gho_16C7e42F292c6912E7710c838347Ae178B4a", "scope": "user"})
+            .to_string(),
+    };
+    desk.identity().answer_next(Route::AccessToken, 1, other);
+    desk.poll(&device_code).await;
+    assert_eq!(desk.validate("gho_y").await.status, 401);
+    assert_eq!(
+        desk.asked(Route::CheckToken),
+        1,
+        "its tokens have another form by now"
+    );
+    desk.stop().await;
+}
+
 #[tokio::test]
 async fn who_tries_many_worthless_tokens_is_slowed_down_before_the_provider_is() {
-    let desk = desk().await;
+    let desk = desk_with(|options| options.setting("TRUSTED_PROXIES", "127.0.0.1")).await;
+    let known = desk.log_in("octavia").await;
+    let guess = async |client: &str, n: u32| {
+        let token = made_up_token(&format!("{client} {n}"));
+        desk.validate_for(client, &token).await
+    };
+    for n in 0..45 {
+        assert_eq!(guess("198.51.100.1", n).await.status, 401, "{n}");
+    }
+    for n in 45..90 {
+        let refused = guess("198.51.100.1", n).await;
+        assert_eq!((refused.status, refused.retry_after), (429, Some(60)));
+    }
+    assert_eq!(desk.asked(Route::CheckToken), 45);
+    assert_eq!(desk.validate_for("198.51.100.1", &known).await.status, 200);
+    // The rest is for those who did nothing of the kind.
+    let new = desk.identity().issue("petra", &["user"]).unwrap();
+    assert_eq!(desk.validate_for("198.51.100.2", &new).await.status, 200);
+    desk.pass(30);
+    for n in 0..15 {
+        let client = format!("203.0.113.{n}");
+        assert_eq!(guess(&client, n).await.status, 401);
+    }
+    let refused = guess("203.0.113.99", 0).await;
+    assert_eq!((refused.status, refused.retry_after), (503, Some(30)));
+    assert_eq!(desk.asked(Route::CheckToken), 61);
+    assert_eq!(desk.validate_for("198.51.100.2", &new).await.status, 200);
+    desk.pass(30);
+    assert_eq!(guess("203.0.113.99", 0).await.status, 401);
+    desk.stop().await;
+}
+
+/// Then each bad token is a failed login, and after some the provider refuses every token.
+#[tokio::test]
+async fn without_a_client_secret_fewer_worthless_tokens_are_asked_about() {
+    let desk = desk_with(|options| options.without("GITHUB_CLIENT_SECRET")).await;
     desk.identity().set_rules(LoginRules {
         lock_after: Some(30),
         ..LoginRules::default()
     });
-    let token = desk.log_in("octavia").await;
     let mut refused = 0;
     for n in 0..60 {
-        let answer = desk.validate(&format!("gho_worthless{n}")).await;
+        let answer = desk.validate(&made_up_token(&format!("bad {n}"))).await;
         assert!([401, 429].contains(&answer.status), "{answer:?}");
         refused += usize::from(answer.status == 429);
     }
-    assert_eq!(refused, 40);
-    assert_eq!(desk.asked(Route::CheckToken), 20);
-    assert_eq!(desk.validate(&token).await.status, 200, "a known one");
-    desk.pass(60);
-    assert_eq!(desk.validate("gho_worthless99").await.status, 401);
+    assert_eq!(refused, 45);
+    assert_eq!(desk.asked(Route::User), 15);
     desk.stop().await;
 }
 
@@ -223,13 +339,66 @@ async fn who_tries_many_worthless_tokens_is_slowed_down_before_the_provider_is()
 async fn worthless_tokens_at_once_are_no_more_than_one_after_the_other() {
     let desk = desk().await;
     let slow = Fault::Slow(Duration::from_millis(300));
-    desk.identity().gate(Route::CheckToken).fail_next(20, slow);
-    let tokens: Vec<String> = (0..60).map(|n| format!("gho_worthless{n}")).collect();
+    desk.identity().gate(Route::CheckToken).fail_next(90, slow);
+    let tokens: Vec<String> = (0..90)
+        .map(|n| made_up_token(&format!("bad {n}")))
+        .collect();
     let answers = join_all(tokens.iter().map(|token| desk.validate(token))).await;
-    let refused: Vec<_> = answers.iter().filter(|it| it.status == 429).collect();
-    assert_eq!(refused.len(), 40);
+    let refused: Vec<_> = answers.iter().filter(|it| it.status != 401).collect();
     assert!(refused.iter().all(|answer| answer.retry_after.is_some()));
-    assert_eq!(desk.asked(Route::CheckToken), 20);
+    assert!(desk.asked(Route::CheckToken) <= 60);
+    assert_eq!(refused.len() as u64, 90 - desk.asked(Route::CheckToken));
+    desk.stop().await;
+}
+
+/// More at once than may be asked about at once wait for one another.
+#[tokio::test]
+async fn good_tokens_that_come_at_once_after_a_restart_are_all_let_in() {
+    let desk = desk_with(|options| options.without("GITHUB_CLIENT_SECRET")).await;
+    let slow = Fault::Slow(Duration::from_millis(100));
+    desk.identity().gate(Route::User).fail_next(60, slow);
+    let people = ["octavia", "petra", "manuela"];
+    let scopes = [&["user"][..], &["user", "repo"]];
+    let tokens: Vec<String> = (0..60)
+        .map(|n| desk.identity().issue(people[n % 3], scopes[n % 2]).unwrap())
+        .collect();
+    let answers = join_all(tokens.iter().map(async |it| desk.validate(it).await.status));
+    assert_eq!(answers.await, [200; 60]);
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn revoked_tokens_count_as_worthless_ones_and_are_asked_about_ever_less() {
+    let desk = desk().await;
+    let token = desk.log_in("octavia").await;
+    assert!(desk.identity().revoke(&token));
+    desk.pass(10);
+    let asked = desk.asked(Route::User);
+    for _ in 0..12 {
+        assert_eq!(
+            desk.validate(&token).await.code.as_deref(),
+            Some("AUTH_005")
+        );
+        desk.pass(10);
+    }
+    // At once, once more after 10 s, for it might have been a slip, and then once a minute.
+    assert_eq!(desk.asked(Route::User), asked + 3);
+    desk.pass(60);
+    let people = ["octavia", "petra", "manuela"];
+    let scopes = [&["user"][..], &["user", "repo"]];
+    let tokens: Vec<String> = (0..50)
+        .map(|n| desk.identity().issue(people[n % 3], scopes[n % 2]).unwrap())
+        .collect();
+    for token in &tokens {
+        assert_eq!(desk.validate(token).await.status, 200);
+        assert!(desk.identity().revoke(token));
+    }
+    desk.pass(10);
+    for token in &tokens {
+        assert_eq!(desk.validate(token).await.code.as_deref(), Some("AUTH_005"));
+    }
+    let bad = desk.validate(&made_up_token("bad")).await;
+    assert_eq!(bad.status, 429, "they counted");
     desk.stop().await;
 }
 
@@ -251,8 +420,9 @@ async fn good_tokens_at_once_leave_their_places_free() {
 #[tokio::test]
 async fn who_retries_one_dead_token_blocks_nobody() {
     let desk = desk().await;
+    let dead = made_up_token("dead");
     for _ in 0..24 {
-        assert_eq!(desk.validate("gho_dead").await.status, 401);
+        assert_eq!(desk.validate(&dead).await.status, 401);
         desk.pass(10);
     }
     assert_eq!(desk.asked(Route::CheckToken), 4, "once a minute");
@@ -333,6 +503,128 @@ async fn a_limit_on_one_persons_questions_is_not_everyones_but_one_on_ours_is() 
         200,
         "it is known as ours"
     );
+    desk.stop().await;
+}
+
+fn answer(status: u16, body: &Value) -> Answer {
+    Answer {
+        status,
+        headers: vec![(
+            "content-type".into(),
+            "application/json; charset=utf-8".into(),
+        )],
+        body: body.to_string(),
+    }
+}
+
+/// GitHub's 422: "Validation failed, or the endpoint has been spammed".
+#[tokio::test]
+async fn an_answer_that_is_not_about_the_token_never_makes_it_bad() {
+    let desk = desk().await;
+    let spammed = answer(422, &json!({"message": "Validation Failed, or spammed"}));
+    let moved = answer(404, &json!({"message": "Not Found"}));
+    let page = Answer {
+        headers: vec![("content-type".into(), "text/html".into())],
+        body: "<html>Not found</html>".into(),
+        ..moved
+    };
+    for (nth, said) in [spammed, page].into_iter().enumerate() {
+        let token = desk.identity().issue("octavia", &["user"]).unwrap();
+        desk.identity().answer_next(Route::CheckToken, 1, said);
+        let answer = desk.validate(&token).await;
+        assert_eq!(
+            (answer.status, answer.retry_after),
+            (503, Some(60)),
+            "{nth}"
+        );
+        desk.pass(60);
+        assert_eq!(desk.validate(&token).await.status, 200, "{nth}");
+    }
+    // This one says that it is about the token.
+    let field = json!([{"resource": "OauthAccess", "code": "invalid", "field": "access_token"}]);
+    let invalid = answer(
+        422,
+        &json!({"message": "Validation Failed", "errors": field}),
+    );
+    desk.identity().answer_next(Route::CheckToken, 1, invalid);
+    assert_eq!(desk.validate("no-token").await.status, 401);
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn one_question_that_is_taken_amiss_does_not_close_the_way_for_others() {
+    let desk = desk().await;
+    let spammed = answer(422, &json!({"message": "Validation Failed"}));
+    desk.identity().answer_next(Route::CheckToken, 1, spammed);
+    assert_eq!(desk.validate("no-token").await.status, 503);
+    let token = desk.identity().issue("octavia", &["user"]).unwrap();
+    assert_eq!(desk.validate(&token).await.status, 200);
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn a_wrong_address_of_the_api_makes_no_token_bad() {
+    let sandbox = Sandbox::start(sandbox::Options::default()).await.unwrap();
+    let wrong = format!("{}/v9", sandbox.identity_api_url());
+    let service = with_identity(service(), &sandbox).without_workers();
+    let service = service.setting("GITHUB_API_URL", &wrong).start().await;
+    let token = sandbox.identity().issue("octavia", &["user"]).unwrap();
+    for token in [token, made_up_token("bad")] {
+        assert_eq!(validate(&service, &token).await.status, 503);
+    }
+    service.stop().await;
+    sandbox.stop().await;
+}
+
+#[tokio::test]
+async fn a_suspended_account_is_refused_whatever_is_believed_of_it() {
+    let desk = desk_with(|options| options.setting("AUTH_STALE_SECONDS", "300")).await;
+    let token = desk.log_in("octavia").await;
+    let said = json!({"message": "Sorry. Your account was suspended.", "status": "403"});
+    let suspended = answer(403, &said);
+    desk.identity()
+        .answer_next(Route::User, 3, suspended.clone());
+    desk.pass(10);
+    let answer = desk.validate(&token).await;
+    assert_eq!((answer.status, answer.code), (403, None));
+    let detail = "This account is suspended at the identity provider";
+    assert_eq!(answer.body, json!({"detail": detail}));
+    desk.pass(10);
+    assert_eq!(desk.validate(&token).await.status, 403);
+    let (device_code, user_code) = desk.code().await;
+    desk.identity().approve(&user_code, "octavia").unwrap();
+    let answer = desk.poll(&device_code).await;
+    assert_eq!(answer.status, 403);
+    assert_eq!(
+        answer.body,
+        json!({"detail": detail, "error": "access_denied"})
+    );
+    desk.pass(10);
+    assert_eq!(
+        desk.validate(&token).await.status,
+        200,
+        "no longer suspended"
+    );
+    desk.stop().await;
+}
+
+#[tokio::test]
+async fn an_app_that_may_not_read_addresses_is_told_that_there_is_none() {
+    let desk = desk().await;
+    let mut refused = answer(
+        403,
+        &json!({"message": "Resource not accessible by integration"}),
+    );
+    let needed = ("x-accepted-github-permissions".into(), "emails=read".into());
+    refused.headers.push(needed);
+    refused
+        .headers
+        .push(("x-ratelimit-remaining".into(), "4998".into()));
+    desk.identity().answer_next(Route::Emails, 1, refused);
+    let token = desk.identity().issue("octavia", &["user"]).unwrap();
+    let answer = desk.validate(&token).await;
+    assert_eq!(answer.status, 403);
+    assert_eq!(answer.body, json!({"detail": "No verified e-mail"}));
     desk.stop().await;
 }
 

@@ -54,6 +54,7 @@ pub fn with_identity(options: Options, sandbox: &Sandbox) -> Options {
         .setting("GITHUB_API_URL", &sandbox.identity_api_url())
         .setting("GITHUB_CLIENT_ID", IDENTITY_CLIENT_ID)
         .setting("GITHUB_CLIENT_SECRET", IDENTITY_CLIENT_SECRET)
+        .setting("GITHUB_TOKEN_CHECKSUMS", "true")
 }
 
 impl Desk {
@@ -89,6 +90,13 @@ impl Desk {
         let answer = self.poll(&device_code).await;
         assert_eq!(answer.status, 200, "{answer:?}");
         answer.body["access_token"].as_str().unwrap().to_owned()
+    }
+
+    /// Validates a token for a client behind a trusted proxy.
+    pub async fn validate_for(&self, client: &str, token: &str) -> Answer {
+        let request = self.service.get("/auth/validate").bearer_auth(token);
+        let request = request.header("X-Forwarded-For", client);
+        read(request.send().await.unwrap()).await
     }
 
     pub fn asked(&self, route: Route) -> u64 {

@@ -95,6 +95,12 @@ impl Options {
         self
     }
 
+    /// As if it had not been set.
+    pub fn without(mut self, name: &str) -> Self {
+        self.settings.retain(|(set, _)| *set != name);
+        self
+    }
+
     /// Ingress alone: jobs stay as they were accepted.
     pub fn without_workers(mut self) -> Self {
         self.workers = false;

@@ -1,0 +1,97 @@
+//! What the form of a token tells by itself. GitHub's tokens end with a checksum: after `gho_`
+//! and the like come 30 letters and digits of chance and, in 6 more, the CRC-32 of those in base
+//! 62 with leading zeros ("Behind GitHub's new authentication token formats", April 2021). So one
+//! that was cut off or mistyped is known without asking anyone.
+//!
+//! Only what is documented is judged. The older forms (40 hexadecimal digits) have no checksum,
+//! that of `github_pat_` is not documented, and longer ones may come with another. All of these
+//! are asked about, for a good token must never be refused.
+
+/// Of tokens with a checksum: of an OAuth app, a person, a GitHub App for a person, and for
+/// itself, and what refreshes a token.
+const PREFIXES: [&str; 5] = ["gho_", "ghp_", "ghu_", "ghs_", "ghr_"];
+const RANDOM: usize = 30;
+const CHECKSUM: usize = 6;
+const BASE_62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// Whether it begins like a token with a checksum and is none: it is too short, or the checksum is
+/// that of another.
+pub fn is_misspelt(token: &str) -> bool {
+    let body = PREFIXES
+        .iter()
+        .find_map(|prefix| token.strip_prefix(prefix))
+        .filter(|body| body.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+    let Some(body) = body else { return false };
+    match body.split_at_checked(RANDOM) {
+        Some((random, sum)) if sum.len() == CHECKSUM => sum != checksum(random),
+        Some((_, sum)) => sum.len() < CHECKSUM,
+        None => true,
+    }
+}
+
+/// What stands at the end of a token with these letters and digits of chance.
+pub fn checksum(random: &str) -> String {
+    let mut rest = crc_32(random.as_bytes());
+    let mut digits = [b'0'; CHECKSUM];
+    for digit in digits.iter_mut().rev() {
+        *digit = BASE_62[(rest % 62) as usize];
+        rest /= 62;
+    }
+    digits.into_iter().map(char::from).collect()
+}
+
+/// As in Ethernet and PNG, bit by bit.
+fn crc_32(bytes: &[u8]) -> u32 {
+    let mut crc = u32::MAX;
+    for byte in bytes {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            let is_odd = crc & 1 == 1;
+            crc >>= 1;
+            if is_odd {
+                crc ^= 0xedb8_8320;
+            }
+        }
+    }
+    !crc
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One that was published after it had been revoked; one of zlib's CRC-32, with two zeros.
+    const GOOD: [&str; 2] = [
+        "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",
+        "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",
+    ];
+
+    #[test]
+    fn a_good_token_is_never_misspelt_and_with_any_other_letter_it_is() {
+        for token in GOOD {
+            assert!(!is_misspelt(token), "{token}");
+            for at in 4..token.len() {
+                let mut changed = token.as_bytes().to_vec();
+                changed[at] = if changed[at] == b'x' { b'y' } else { b'x' };
+                let changed = String::from_utf8(changed).unwrap();
+                assert!(is_misspelt(&changed), "{changed}");
+                assert!(is_misspelt(&token[..at]), "{}", &token[..at]);
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_no_documented_checksum_must_be_asked_about() {
+        for token in [
+            "25f94a2a5c7fbaf499c665bc73d67c1c87e496da",
+            "github_pat_11AAAAAAA0aaaaaaaaaaaa_bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb",
+            "ghx_zQWBuTSOoRi4A9spHcVY5ncnsDkxkJ0mLq18",
+            "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zzzzzzzz",
+            "ghs_123456_eyJhbGciOiJFUzI1NiJ9.e30.c2lnbmF0dXJl",
+            "anything",
+            "",
+        ] {
+            assert!(!is_misspelt(token), "{token}");
+        }
+    }
+}
