@@ -127,7 +127,7 @@ impl Device {
                     interval += SLOWER;
                     pause = interval.max(wait.unwrap_or_default());
                 }
-                (503, _) => pause = (pause * 2).min(LONGEST_PAUSE),
+                (503, _) => pause = wait.unwrap_or((pause * 2).min(LONGEST_PAUSE)).max(interval),
                 (_, Some("expired_token")) => {
                     countdown.clear();
                     bail!("the code has expired; run `waybill login` again");

@@ -1,11 +1,12 @@
 //! `waybill login` as a person uses it: against `waybill` without arguments, with a real
 //! browser, until a grant shows.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::browser::Browser;
@@ -246,4 +247,52 @@ async fn no_token_code_or_address_is_in_any_log_line() {
         let found = log.lines().find(|line| line.contains(secret));
         assert_eq!(found, None, "{secret}");
     }
+}
+
+/// A service that answers its requests in turn with these; the pauses before each but the first.
+fn answering(answers: Vec<String>) -> (String, std::thread::JoinHandle<Vec<Duration>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let served = std::thread::spawn(move || {
+        let mut pauses = Vec::new();
+        let mut last: Option<Instant> = None;
+        for answer in answers {
+            let (mut stream, _) = listener.accept().unwrap();
+            pauses.extend(last.map(|last| last.elapsed()));
+            last = Some(Instant::now());
+            let _ = stream.read(&mut [0; 4096]);
+            stream.write_all(answer.as_bytes()).unwrap();
+        }
+        pauses
+    });
+    (url, served)
+}
+
+fn said(status: &str, headers: &str, body: &Value) -> String {
+    let body = body.to_string();
+    let length = body.len();
+    format!(
+        "HTTP/1.1 {status}\r\n{headers}Content-Type: application/json\r\n\
+         Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    )
+}
+
+#[test]
+fn the_command_waits_as_long_as_a_503_says() {
+    let begun = json!({
+        "device_code": "secret", "user_code": "WDJB-MJHT", "expires_in": 60, "interval": 1,
+        "verification_uri": "http://127.0.0.1/login/device",
+    });
+    let away = json!({"detail": "try again later", "error": "temporarily_unavailable"});
+    let (url, served) = answering(vec![
+        said("200 OK", "", &begun),
+        said("503 Service Unavailable", "Retry-After: 4\r\n", &away),
+        said("200 OK", "", &json!({"username": "octavia"})),
+    ]);
+    let desk = Desk::new();
+    let mut login = desk.command(&["login", "--json"]);
+    login.env("PUBLIC_URL", url);
+    assert!(output(login).status.success());
+    let pauses = served.join().unwrap();
+    assert!(pauses[1] >= Duration::from_secs(4), "{pauses:?}");
 }
