@@ -201,6 +201,12 @@ impl Config {
         }
     }
 
+    /// Whether people log in, and tokens of other applications are taken too.
+    pub fn takes_foreign_tokens(&self) -> bool {
+        let identity = self.identity.as_ref();
+        identity.is_some_and(|identity| identity.client_secret.is_none())
+    }
+
     /// `DATABASE_URL` alone, for a tool that needs nothing else.
     pub fn database_url(settings: &Settings) -> Result<String, Mistakes> {
         let mut reader = Reader::alone(settings);

@@ -151,6 +151,11 @@ async fn where_all_is_well_nothing_fails() {
         "failed",
         "refuses our credential (401)",
     );
+    assert!(found(&output, "identity secret").is_empty());
+    let mut without = doctor(&service, &settings);
+    without.env_remove("GITHUB_CLIENT_SECRET");
+    let part = "tokens of any app";
+    says(&self::output(without), "identity secret", "warning", part);
     service.stop().await;
 }
 
