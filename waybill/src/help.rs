@@ -17,7 +17,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         &["doctor", "health", "jobs", "dead", "config", "migrate"],
     ),
     ("Personal data", &["privacy", "audit"]),
-    ("Who may use it", &["keys", "licenses", "orgs"]),
+    ("Who may use it", &["keys", "licenses", "orgs", "identity"]),
     ("This command", &["completions", "man", "help"]),
 ];
 

@@ -13,8 +13,9 @@ use common::config::Settings;
 use common::process;
 
 use crate::commands::{
-    audit, completions, config, dead, doctor, events, health, jobs, keys, ledger, licenses, login,
-    man, migrate, notifications, orders, orgs, payments, privacy, sandbox, start, trigger,
+    audit, completions, config, dead, doctor, events, health, identity, jobs, keys, ledger,
+    licenses, login, man, migrate, notifications, orders, orgs, payments, privacy, sandbox, start,
+    trigger,
 };
 
 /// Takes signed webhooks from a storefront and a payment provider, keeps every one of them,
@@ -82,6 +83,9 @@ enum Command {
     /// Organizations whose members share a licence
     #[command(subcommand)]
     Orgs(orgs::Command),
+    /// Whose accounts the users are, when the identity provider changes
+    #[command(subcommand)]
+    Identity(identity::Command),
     /// Look at everything it stands on, and say what is wrong and what to do
     ///
     /// Exit code 1 when something failed, 2 when settings are wrong.
@@ -144,6 +148,7 @@ async fn dispatch(arguments: Arguments) -> Result<()> {
         Some(Command::Login(arguments)) => login::run(settings, &arguments).await,
         Some(Command::Licenses(command)) => licenses::run(settings, command).await,
         Some(Command::Orgs(command)) => orgs::run(settings, command).await,
+        Some(Command::Identity(command)) => identity::run(settings, command).await,
         Some(Command::Config(arguments)) => config::run(settings, &arguments),
         Some(Command::Migrate) => migrate::run(settings).await,
         Some(Command::Health { worker }) => health::run(settings, worker).await,

@@ -14,7 +14,7 @@ pub const PERSONAL: &[(&str, &str)] = &[
 /// What identifies an account of the identity provider, which storefronts know nothing of, and
 /// names that an operator gave. The operator deletes them.
 pub const ACCOUNTS: &[(&str, &str)] = &[
-    ("users", "provider_id login login_key"),
+    ("users", "provider_id login login_key former_id"),
     ("orgs", "name name_key"),
     ("api_keys", "name"),
 ];
@@ -133,7 +133,11 @@ pub const PLAIN: &[(&str, &str)] = &[
         "notifications",
         "id kind payment_id state error created_at updated_at",
     ),
-    ("users", "id claimable_until created_at seen_at"),
+    (
+        "users",
+        "id claimable_until created_at seen_at former_provider",
+    ),
+    ("identity_provider", "id name recorded_at"),
     ("orgs", "id owner_id created_at"),
     ("org_members", "org_id user_id added_at"),
     (

@@ -63,6 +63,11 @@ const ALL: &[(i64, &str, &str)] = &[
         include_str!("../../../migrations/0009_outcomes.sql"),
     ),
     (
+        10,
+        "identity_provider",
+        include_str!("../../../migrations/0010_identity_provider.sql"),
+    ),
+    (
         11,
         "api_versions",
         include_str!("../../../migrations/0011_api_versions.sql"),

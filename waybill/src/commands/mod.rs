@@ -7,6 +7,7 @@ pub mod dead;
 pub mod doctor;
 pub mod events;
 pub mod health;
+pub mod identity;
 pub mod jobs;
 pub mod keys;
 pub mod ledger;

@@ -20,6 +20,7 @@ mod events;
 mod events_schema;
 mod full_disk;
 mod health;
+mod identity_provider;
 mod installing;
 mod license_commands;
 mod licenses;

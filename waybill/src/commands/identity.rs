@@ -1,0 +1,102 @@
+//! `waybill identity`: whose accounts the users are, and what an operator says when the identity
+//! provider is another one.
+
+use anyhow::{Result, bail};
+use common::clock::Clock;
+use common::config::{Config, Settings};
+use common::sql::Db;
+use common::store::{audit, identity_provider, privacy_keys};
+
+use crate::commands::{database, misused, operator};
+use crate::table;
+
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Show whose accounts the users are
+    Show,
+    /// The same accounts are at a new address
+    Moved(Arguments),
+    /// Other accounts take their place: the known ones are put aside, with their licences
+    ///
+    /// Those of a provider that was put aside before are back when it is named again.
+    Replaced(Arguments),
+}
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// What GITHUB_URL is from now on
+    url: String,
+    /// Who does it, for the audit; without it the user of the operating system
+    #[arg(long, value_name = "NAME", value_parser = operator::name)]
+    by: Option<String>,
+}
+
+pub async fn run(settings: &Settings, command: Command) -> Result<()> {
+    let db = database(settings).await?;
+    let said = match command {
+        Command::Show => show(&db).await,
+        Command::Moved(arguments) => change(settings, &db, &arguments, false).await,
+        Command::Replaced(arguments) => change(settings, &db, &arguments, true).await,
+    };
+    db.close().await;
+    table::print(&said?)
+}
+
+async fn show(db: &Db) -> Result<String> {
+    Ok(match identity_provider::recorded(db).await? {
+        Some(name) => format!("{name}\n"),
+        None => "none: nobody has started with GITHUB_CLIENT_ID set\n".to_owned(),
+    })
+}
+
+async fn change(
+    settings: &Settings,
+    db: &Db,
+    arguments: &Arguments,
+    are_others: bool,
+) -> Result<String> {
+    let name = identity_provider::name(&arguments.url);
+    let is_url = arguments.url.starts_with("http://") || arguments.url.starts_with("https://");
+    if !is_url && name != identity_provider::STAND_IN {
+        return Err(misused(
+            "the address must be http:// or https:// and a host",
+        ));
+    }
+    let Some(former) = identity_provider::recorded(db).await? else {
+        bail!("no provider is recorded yet: start with GITHUB_URL set, and it is");
+    };
+    if former == name {
+        bail!("the accounts are those of {name} already");
+    }
+    let clock = Clock::system();
+    let privacy = Config::privacy(settings)?;
+    let keys = privacy_keys::load(db, privacy.key.as_ref(), &clock).await?;
+    let mut tx = db.begin().await?;
+    let aside = if are_others {
+        identity_provider::replaced(&mut tx, &clock, &former, &name).await?
+    } else {
+        identity_provider::moved(&mut tx, &clock, &name).await?;
+        0
+    };
+    let entry = audit::New {
+        actor: &operator::actor(arguments.by.as_deref()),
+        action: if are_others {
+            "identity.replaced"
+        } else {
+            "identity.moved"
+        },
+        object_id: &name,
+        shop: None,
+        details: serde_json::json!({"former": former, "put_aside": aside}),
+    };
+    audit::append(&mut tx, &keys, entry, clock.now()).await?;
+    tx.commit().await?;
+    Ok(if are_others {
+        format!(
+            "{aside} accounts of {former} are put aside, and those of {name} take their place; \
+             restart ingress with GITHUB_URL={name}\n"
+        )
+    } else {
+        format!("the accounts are at {name} now; restart ingress with GITHUB_URL={name}\n")
+    })
+}
