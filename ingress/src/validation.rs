@@ -140,6 +140,9 @@ async fn current(app: &Arc<App>, entry: Arc<Token>, token: &str, client: Option<
         if let Some(answer) = entry.fresh(&of_app) {
             return (answer, false);
         }
+        let Some(identity) = &of_app.identity else {
+            return (Err(Error::LoginNotSetUp), false);
+        };
         let place = match client.filter(|_| !entry.known().is_trusted()) {
             Some(client) => match of_app.limits.tokens.place(client).await {
                 Ok(place) => Some(place),
@@ -147,12 +150,15 @@ async fn current(app: &Arc<App>, entry: Arc<Token>, token: &str, client: Option<
             },
             None => None,
         };
-        let asked = ask(&of_app, &entry, &of_token).await;
-        if let Some(client) = client.filter(|_| asked.is_wasted) {
+        let begun = of_app.clock.elapsed();
+        let told = question(&of_app, identity, &entry, &of_token).await;
+        let is_wasted = matches!(told, Ok(Who::Nobody) | Err(Trouble::Unclear { .. }));
+        if let Some(client) = client.filter(|_| is_wasted) {
             of_app.limits.tokens.worthless(client);
         }
+        // The provider has answered; what follows is ours.
         drop(place);
-        (asked.answer, true)
+        (answer(&of_app, &entry, begun, told).await, true)
     });
     let (answer, asked) = asked.await.ok_or(Error::Internal)?;
     if asked {
@@ -162,31 +168,7 @@ async fn current(app: &Arc<App>, entry: Arc<Token>, token: &str, client: Option<
     answer
 }
 
-/// What came of a question.
-struct Asked {
-    answer: Answer,
-    /// It was about nothing, and counts against us.
-    is_wasted: bool,
-}
-
-/// Asks the provider and the licences, and remembers the answer.
-async fn ask(app: &App, entry: &Token, token: &str) -> Asked {
-    let Some(identity) = &app.identity else {
-        return Asked {
-            answer: Err(Error::LoginNotSetUp),
-            is_wasted: false,
-        };
-    };
-    let begun = app.clock.elapsed();
-    let told = question(app, identity, entry, token).await;
-    let is_wasted = matches!(told, Ok(Who::Nobody) | Err(Trouble::Unclear { .. }));
-    Asked {
-        answer: answer(app, entry, begun, told).await,
-        is_wasted,
-    }
-}
-
-/// What follows from what the provider said.
+/// What follows from what the provider said, and from the licences. It is remembered.
 async fn answer(app: &App, entry: &Token, begun: Duration, told: Result<Who, Trouble>) -> Answer {
     let mut believed_until = Duration::MAX;
     let person = match told {

@@ -36,7 +36,7 @@ const FAILED_LOGINS: usize = 20;
 const FEW: usize = 5;
 pub const PERIOD: Duration = Duration::from_mins(1);
 /// How long a token waits for others that are asked about.
-const LONGEST_WAIT: Duration = Duration::from_secs(3);
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// By then some of them have been answered.
 const SOON: Duration = Duration::from_secs(1);
 

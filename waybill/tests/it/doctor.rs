@@ -304,7 +304,7 @@ async fn a_provider_whose_clock_is_wrong_that_is_silent_or_away_is_told_apart() 
         ("PAYMENT_API_KEY", PAYMENT_KEY),
         ("STOREFRONT_API_URL", &silent),
         ("STOREFRONT_API_TOKEN", STOREFRONT_TOKEN),
-        ("GITHUB_API_URL", &away),
+        ("GITHUB_URL", &away),
         ("GITHUB_CLIENT_ID", IDENTITY_CLIENT_ID),
     ];
     let begun = tokio::time::Instant::now();

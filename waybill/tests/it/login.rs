@@ -304,7 +304,7 @@ async fn a_login_is_not_lost_while_every_wait_is_obeyed() {
     desk.identity().approve(&user_code, "octavia").unwrap();
     let limited = Limit::Secondary {
         status: 403,
-        retry_after: Some(Duration::from_secs(300)),
+        retry_after: Some(Duration::from_mins(5)),
     };
     desk.identity().limit(limited, Duration::from_secs(1));
     let mut passed = 0;

@@ -4,8 +4,9 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use common::clock::Clock;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -255,11 +256,12 @@ fn answering(answers: Vec<String>) -> (String, std::thread::JoinHandle<Vec<Durat
     let url = format!("http://{}", listener.local_addr().unwrap());
     let served = std::thread::spawn(move || {
         let mut pauses = Vec::new();
-        let mut last: Option<Instant> = None;
+        let clock = Clock::system();
+        let mut last: Option<Duration> = None;
         for answer in answers {
             let (mut stream, _) = listener.accept().unwrap();
-            pauses.extend(last.map(|last| last.elapsed()));
-            last = Some(Instant::now());
+            let now = clock.elapsed();
+            pauses.extend(last.replace(now).map(|last| now.saturating_sub(last)));
             let _ = stream.read(&mut [0; 4096]);
             stream.write_all(answer.as_bytes()).unwrap();
         }
