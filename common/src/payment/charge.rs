@@ -2,9 +2,7 @@
 
 use serde::Deserialize;
 
-use super::fields::{
-    Metadata, currency, id, link, metadata, money, named, reference, required,
-};
+use super::fields::{Metadata, currency, id, link, metadata, money, named, reference, required};
 use crate::json::{At, Field, Unreadable};
 use crate::money::Money;
 

@@ -72,7 +72,7 @@ fn each_payment_has_its_events_each_repeated_under_one_id_and_body() {
                         panic!("{read:?}");
                     };
                     assert_eq!(
-                        (read.id, read.pact_id),
+                        (read.id, read.metadata.pact_id),
                         (payment.intent.id.clone(), payment.intent.pact_id.clone())
                     );
                 }

@@ -7,7 +7,8 @@ use common::config::{Config, Settings};
 use common::sql::Db;
 use common::store::{audit, identity_provider, privacy_keys};
 
-use crate::commands::{database, misused, operator};
+use crate::commands::operator::Operator;
+use crate::commands::{database, misused};
 use crate::table;
 
 #[derive(clap::Subcommand)]
@@ -26,9 +27,8 @@ pub enum Command {
 pub struct Arguments {
     /// What GITHUB_URL is from now on
     url: String,
-    /// Who does it, for the audit; without it the user of the operating system
-    #[arg(long, value_name = "NAME", value_parser = operator::name)]
-    by: Option<String>,
+    #[command(flatten)]
+    operator: Operator,
 }
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
@@ -79,7 +79,7 @@ async fn change(
         0
     };
     let entry = audit::New {
-        actor: &operator::actor(arguments.by.as_deref()),
+        actor: &arguments.operator.actor(),
         action: if are_others {
             "identity.replaced"
         } else {

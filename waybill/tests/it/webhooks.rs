@@ -329,9 +329,9 @@ async fn the_version_of_the_providers_api_is_kept_with_a_delivery_and_never_refu
         .into_iter()
         .find(|it| it.external_id.as_deref() == Some("evt_1"));
     let id = of_tomorrow.unwrap().id.to_string();
-    let shown = said(&service, &["jobs", "show", &id]);
+    let shown = said(&service, &["jobs", "show", &id]).await;
     assert!(shown.contains("2026-10-28.endive"), "{shown}");
-    let shown = json(&service, &["jobs", "show", &id]);
+    let shown = json(&service, &["jobs", "show", &id]).await;
     assert_eq!(shown["api_version"], "2026-10-28.endive");
     service.stop().await;
 }
