@@ -7,8 +7,9 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::clock::Timestamp;
+use crate::order::settlement::Cycle;
 use crate::payment::PaymentError;
-use crate::sql::{Db, Result, Tx, column};
+use crate::sql::{Db, Result, Row, Tx, column};
 use crate::store::parsed;
 use crate::store::versions::Versions;
 
@@ -128,9 +129,11 @@ pub struct Attempt {
     /// When the provider says that it failed last.
     pub failed_at: Option<Timestamp>,
     pub pact_id: Option<String>,
+    /// Which fulfilment of the agreement it pays.
+    pub cycle: Cycle,
     /// A checkout session in the mode `payment` led to it.
     pub is_of_checkout: bool,
-    /// Another payment of its agreement was made since shortly before it.
+    /// Another payment of its agreement and cycle was made since shortly before it.
     pub is_paid_otherwise: bool,
     /// A later attempt of the schedule is due by now.
     pub is_superseded: bool,
@@ -151,16 +154,14 @@ pub async fn wanted(
         .query(
             "select payments.state as state, payments.failure as failure,
                     payments.versions as versions, payments.pact_id as pact_id,
-                    (select count(*) from payments others
-                     where others.pact_id = payments.pact_id and others.id <> payments.id
-                       and (others.received_minor > 0 or others.refunded_minor > 0)
-                       and others.created_at > payments.created_at - $3) as others,
+                    payments.fulfillment_cycle as fulfillment_cycle,
+                    payments.created_at as created_at,
                     (select count(*) from checkout_sessions
                      where checkout_sessions.payment_intent = payments.id
                        and checkout_sessions.mode = 'payment') as sessions,
                     (select count(*) from payment_retries later
                      where later.payment_id = payments.id and later.number > $2
-                       and later.state = 'scheduled' and later.due_at <= $4) as later
+                       and later.state = 'scheduled' and later.due_at <= $3) as later
              from payment_retries
              join payments on payments.id = payment_retries.payment_id
              where payment_retries.payment_id = $1 and payment_retries.number = $2
@@ -168,11 +169,16 @@ pub async fn wanted(
         )
         .bind(payment_id)
         .bind(number)
-        .bind(i64::try_from(APART.as_millis()).unwrap_or(i64::MAX))
         .bind(now.0)
         .fetch_optional()
         .await?;
     let Some(row) = row else { return Ok(None) };
+    let cycle = cycle(&row)?;
+    let pact_id: Option<String> = row.get("pact_id")?;
+    let others = match &pact_id {
+        Some(pact_id) => paid_of(db, pact_id, payment_id, row.get("created_at")?).await?,
+        None => Vec::new(),
+    };
     let failure: Option<String> = row.get("failure")?;
     let versions: Option<String> = row.get("versions")?;
     let failed_at = Versions::parse(versions.as_deref())?.time("failure");
@@ -183,11 +189,34 @@ pub async fn wanted(
             None => PaymentError::default(),
         },
         failed_at: failed_at.map(Timestamp::from_unix_seconds),
-        pact_id: row.get("pact_id")?,
+        pact_id,
+        is_paid_otherwise: others.contains(&cycle),
+        cycle,
         is_of_checkout: row.get::<i64>("sessions")? > 0,
-        is_paid_otherwise: row.get::<i64>("others")? > 0,
         is_superseded: row.get::<i64>("later")? > 0,
     }))
+}
+
+/// The cycles of the other payments of an agreement that were made since shortly before one.
+async fn paid_of(db: &Db, pact_id: &str, payment_id: &str, created_at: i64) -> Result<Vec<Cycle>> {
+    let apart = i64::try_from(APART.as_millis()).unwrap_or(i64::MAX);
+    let rows = db
+        .query(
+            "select fulfillment_cycle from payments
+             where pact_id = $1 and id <> $2 and (received_minor > 0 or refunded_minor > 0)
+               and created_at > $3",
+        )
+        .bind(pact_id)
+        .bind(payment_id)
+        .bind(created_at.saturating_sub(apart))
+        .fetch_all()
+        .await?;
+    rows.iter().map(cycle).collect()
+}
+
+fn cycle(row: &Row) -> Result<Cycle> {
+    let name: Option<String> = row.get("fulfillment_cycle")?;
+    Ok(Cycle::named(name.as_deref()))
 }
 
 /// Whether an attempt may be made now.

@@ -4,7 +4,8 @@
 use crate::clock::Timestamp;
 use crate::due::Account;
 use crate::money::{Currency, Money};
-use crate::order::{FinancialStatus, settlement};
+use crate::order::FinancialStatus;
+use crate::order::settlement::{self, Cycle};
 use crate::sql::{Db, Result, Row};
 
 /// The most shops, parcels or differing parcels with one number that a page lists.
@@ -53,12 +54,16 @@ pub enum Found {
     Several(Vec<String>),
 }
 
+/// An order that a session made is found as the storefront's own, once that has taken its place:
+/// the buyer may have the link of either.
 pub async fn find(db: &Db, id: i64, shop: Option<&str>) -> Result<Found> {
     let rows = db
         .query(
             "select orders.shop, orders.id, orders.name, orders.currency, orders.total_minor,
                     orders.outstanding_minor, orders.financial_status, orders.payment_status,
-                    orders.pact_id, orders.cancelled_at, orders.updated_at, fulfillments.state as state,
+                    orders.pact_id, orders.cancelled_at, orders.updated_at,
+                    orders.successor_shop as successor_shop, orders.successor_id as successor_id,
+                    fulfillments.state as state,
                     fulfillments.updated_at as fulfillment_updated_at
              from orders
              left join fulfillments
@@ -74,6 +79,10 @@ pub async fn find(db: &Db, id: i64, shop: Option<&str>) -> Result<Found> {
     match rows.as_slice() {
         [] => Ok(Found::None),
         [row] => {
+            let successor: Option<String> = row.get("successor_shop")?;
+            if let Some((shop, id)) = successor.zip(row.get("successor_id")?) {
+                return Box::pin(find(db, id, Some(&shop))).await;
+            }
             let mut order = order(row)?;
             let is_linked = row.get::<Option<String>>("payment_status")?.is_some();
             if is_linked {
@@ -100,12 +109,14 @@ async fn brought(db: &Db, order: &PublicOrder, pact: Option<String>) -> Result<O
         .query(
             "select payments.id as id, payments.currency as currency,
                     payments.received_minor as received_minor,
-                    payments.refunded_minor as refunded_minor
+                    payments.refunded_minor as refunded_minor,
+                    payments.fulfillment_cycle as fulfillment_cycle
              from payments where payments.pact_id = $1
              union
              select payments.id as id, payments.currency as currency,
                     payments.received_minor as received_minor,
-                    payments.refunded_minor as refunded_minor
+                    payments.refunded_minor as refunded_minor,
+                    payments.fulfillment_cycle as fulfillment_cycle
              from checkout_sessions
              join payments on payments.id = checkout_sessions.payment_intent
              where payments.pact_id is null and checkout_sessions.shop = $2
@@ -118,6 +129,11 @@ async fn brought(db: &Db, order: &PublicOrder, pact: Option<String>) -> Result<O
         .await?;
     let mut sum = Some(0_i64);
     for row in &rows {
+        let cycle: Option<String> = row.get("fulfillment_cycle")?;
+        // Those of further cycles pay for fulfilments of their own.
+        if !Cycle::named(cycle.as_deref()).is_first() {
+            continue;
+        }
         let received: i64 = row.get("received_minor")?;
         let kept = received.saturating_sub(row.get("refunded_minor")?).max(0);
         let is_same = Currency::parse(&row.get::<String>("currency")?) == Some(total.currency);

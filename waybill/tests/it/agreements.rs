@@ -185,6 +185,10 @@ async fn what_a_session_sold_is_requested_after_the_wait_and_not_again_by_the_st
     assert_eq!(own["financial_status"], "paid");
     assert_eq!(own["fulfillment"]["state"], "requested");
     assert_eq!(requests(&service).await, once(&[(id, "1")]));
+    // Whoever has the link of the one sees the other.
+    let page = service.get(&format!("/orders/{id}/track")).send().await;
+    let page = page.unwrap().text().await.unwrap();
+    assert!(page.contains("#7") && page.contains("Preparing"), "{page}");
     let closed = order_events(service.db(), &shop, id).await;
     let (kind, body) = closed.last().unwrap();
     assert_eq!(kind, "order.superseded");

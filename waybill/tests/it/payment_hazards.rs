@@ -106,6 +106,34 @@ async fn a_payment_is_not_tried_again_when_another_one_has_paid() {
 }
 
 #[tokio::test]
+async fn a_cycle_that_failed_is_tried_again_though_the_others_are_paid() {
+    let (service, sandbox) = with_provider().await;
+    open_order(&service, 1, "p1").await;
+    let of_cycle = |mut intent: Value, cycle: &str| {
+        intent["metadata"]["fulfillment_cycle"] = json!(cycle);
+        intent
+    };
+    for cycle in ["1", "2"] {
+        let intent = intent(&format!("pi_{cycle}"), "succeeded", 3000, Some("p1"));
+        let intent = of_cycle(intent, cycle);
+        deliver(&service, &event(&service, SUCCEEDED, 1, &intent)).await;
+    }
+    let mut failed = declined("pi_3", 3000, 1, "insufficient_funds");
+    failed["metadata"]["pact_id"] = json!("p1");
+    let failed = of_cycle(failed, "3");
+    deliver(&service, &event(&service, FAILED, 1, &failed)).await;
+    assert_eq!(service.scheduled().await, 3);
+    service.clock().advance(Duration::from_mins(61));
+    eventually("the provider is asked", async || {
+        sandbox.payment().gate.requests() > 0
+    })
+    .await;
+    service.settled().await;
+    service.stop().await;
+    sandbox.stop().await;
+}
+
+#[tokio::test]
 async fn the_payment_of_a_cancelled_order_is_not_tried_again() {
     let (service, sandbox) = with_provider().await;
     open_order(&service, 1, "p1").await;

@@ -184,14 +184,15 @@ pub async fn call(db: &Db, clock: &Clock, providers: &Providers, job: &Job) -> R
     }))
 }
 
-/// Whether nothing is owed any more: the order of the agreement is paid or cancelled, or another
-/// payment of the agreement was made.
+/// Whether nothing is owed any more: the order of the agreement is cancelled, or paid, which is
+/// its first cycle, or another payment of the same cycle was made.
 async fn is_settled(db: &Db, attempt: &Attempt) -> Result<bool> {
     let order = match &attempt.pact_id {
         Some(pact_id) => orders::claimant(db, pact_id).await?,
         None => None,
     };
-    let is_settled = order.is_some_and(|order| order.is_cancelled || order.is_paid);
+    let is_first = attempt.cycle.is_first();
+    let is_settled = order.is_some_and(|it| it.is_cancelled || (is_first && it.is_paid));
     Ok(is_settled || attempt.is_paid_otherwise)
 }
 
