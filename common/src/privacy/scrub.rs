@@ -112,7 +112,30 @@ const ORDER: &[(&str, Keep)] = &[
     ("note_attributes", Pact),
 ];
 
-const METADATA: Keep = Object(&[("pact_id", Text)]);
+const METADATA: Keep = Object(&[
+    ("pact_id", Text),
+    ("type", Text),
+    ("fulfillment_cycle", Text),
+]);
+
+const INVOICE_LINE: Keep = List(&[
+    ("amount", Number),
+    ("type", Word),
+    ("proration", Number),
+    ("subscription", Link),
+    ("discount_amounts", List(&[("amount", Number)])),
+    ("period", Object(&[("start", Number), ("end", Number)])),
+    (
+        "parent",
+        Object(&[
+            ("type", Word),
+            (
+                "subscription_item_details",
+                Object(&[("proration", Number), ("subscription", Link)]),
+            ),
+        ]),
+    ),
+]);
 
 const SUBSCRIPTION: Keep = Object(&[("subscription", Link), ("metadata", METADATA)]);
 
@@ -136,7 +159,16 @@ const PAYMENT: &[(&str, Keep)] = &[
                 ("amount_received", Number),
                 ("amount_captured", Number),
                 ("amount_refunded", Number),
+                ("amount_subtotal", Number),
                 ("amount_total", Number),
+                (
+                    "total_details",
+                    Object(&[
+                        ("amount_discount", Number),
+                        ("amount_shipping", Number),
+                        ("amount_tax", Number),
+                    ]),
+                ),
                 ("amount_paid", Number),
                 ("total", Number),
                 ("captured", Number),
@@ -148,6 +180,7 @@ const PAYMENT: &[(&str, Keep)] = &[
                 ("billing_reason", Word),
                 ("cancellation_reason", Word),
                 ("metadata", METADATA),
+                ("transfer_group", Text),
                 ("customer", Link),
                 ("payment_intent", Link),
                 ("latest_charge", Link),
@@ -166,16 +199,7 @@ const PAYMENT: &[(&str, Keep)] = &[
                 ),
                 ("subscription_details", SUBSCRIPTION),
                 ("parent", Object(&[("subscription_details", SUBSCRIPTION)])),
-                (
-                    "lines",
-                    Object(&[(
-                        "data",
-                        List(&[
-                            ("amount", Number),
-                            ("period", Object(&[("start", Number), ("end", Number)])),
-                        ]),
-                    )]),
-                ),
+                ("lines", Object(&[("data", INVOICE_LINE)])),
             ]),
         )]),
     ),

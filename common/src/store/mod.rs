@@ -13,6 +13,7 @@ pub mod erasure;
 pub mod events;
 pub mod fulfillment_cycles;
 pub mod fulfillments;
+pub mod held;
 pub mod identity_provider;
 pub mod inventory;
 pub mod invoices;

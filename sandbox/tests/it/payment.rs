@@ -120,12 +120,15 @@ async fn a_key_gives_one_refund_and_belongs_to_its_parameters() {
 }
 
 #[tokio::test]
-async fn a_key_whose_request_was_refused_may_succeed_later() {
+async fn a_key_whose_request_was_refused_keeps_the_refusal_and_another_succeeds() {
     let sandbox = sandbox().await;
-    let wish = || refund(&sandbox, "payment_intent=pi_1", "k-1").send();
-    assert_eq!(wish().await.unwrap().status(), 404);
+    let wish = |key| refund(&sandbox, "payment_intent=pi_1", key).send();
+    assert_eq!(wish("k-1").await.unwrap().status(), 404);
     sandbox.payment().add_intent(intent("pi_1", 1999));
-    assert_eq!(wish().await.unwrap().status(), 200);
+    let again = wish("k-1").await.unwrap();
+    assert_eq!(again.status(), 404);
+    assert_eq!(again.headers()["Idempotent-Replayed"], "true");
+    assert_eq!(wish("k-2").await.unwrap().status(), 200);
 }
 
 #[tokio::test]
@@ -165,7 +168,13 @@ async fn what_cannot_be_refunded_is_refused_with_the_parameter() {
             "colour",
         ),
     ] {
-        let (status, body) = read(refund(&sandbox, form, "k-1").send().await.unwrap()).await;
+        let (status, body) = read(
+            refund(&sandbox, form, &format!("k-{form}"))
+                .send()
+                .await
+                .unwrap(),
+        )
+        .await;
         assert_eq!(status, expected, "{form}");
         let error = &body["error"];
         assert_eq!(error["type"], "invalid_request_error", "{form}");

@@ -3,6 +3,7 @@
 use anyhow::{Result, bail};
 use common::config::{Config, Settings};
 use common::order::FinancialStatus;
+use common::store::held::{self, Held, Reason};
 use common::store::orders::{self, Found, StoredOrder};
 
 use crate::commands::database;
@@ -22,11 +23,30 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// List what Waybill does not decide and leaves to you, and what to do about it
+    Held {
+        /// How many of each reason
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
+        limit: i64,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
-    let Command::Show { id, shop, json } = command;
     let db = database(settings).await?;
+    let (id, shop, json) = match command {
+        Command::Show { id, shop, json } => (id, shop, json),
+        Command::Held { limit, json } => {
+            let held = held::list(&db, limit).await?;
+            db.close().await;
+            if json {
+                return table::print_json(&held);
+            }
+            return table::print(&list(&held));
+        }
+    };
     let found = orders::find(&db, id, shop.map(|shop| vec![shop])).await?;
     db.close().await;
     match found {
@@ -35,6 +55,33 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
         Found::None => bail!("there is no order {id} here"),
         Found::Several => bail!("several shops have an order {id}; add --shop"),
     }
+}
+
+fn list(held: &[Held]) -> String {
+    if held.is_empty() {
+        return "nothing waits for you\n".to_owned();
+    }
+    let mut text = Vec::new();
+    for reason in Reason::ALL {
+        let of_reason: Vec<&Held> = held.iter().filter(|it| it.reason == reason).collect();
+        if of_reason.is_empty() {
+            continue;
+        }
+        let mut table = Table::new(["  ORDER", "SHOP", "AMOUNT", "ABOUT", "SINCE"]);
+        for it in of_reason {
+            let amount = it.amount.as_deref().zip(it.currency.as_deref());
+            table.row([
+                format!("  {}", it.order_id),
+                it.shop.clone(),
+                amount.map_or("-".to_owned(), |(amount, code)| format!("{amount} {code}")),
+                it.about.clone().unwrap_or_else(|| "-".to_owned()),
+                it.updated_at.to_string(),
+            ]);
+        }
+        let heading = format!("{}: {}\n", reason.as_str(), reason.mend());
+        text.push(heading + &table.render());
+    }
+    text.join("\n")
 }
 
 /// An order in a few lines, without personal data.

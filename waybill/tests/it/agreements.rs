@@ -8,6 +8,7 @@ use common::store::orders::checkout_key;
 use serde_json::{Value, json};
 
 use crate::support::delivery::{Delivery, SHOP};
+use crate::support::operator::{json as listed_by, said};
 use crate::support::order::{
     body, cancelled, deliver, events as order_events, kinds as order_kinds, pact, shown, times,
     told, with,
@@ -561,5 +562,69 @@ async fn the_order_of_a_subscription_is_paid_by_its_invoice_and_refunded_with_it
     let back = charge("pi_6", 900, 900);
     deliver(&service, &event(&service, REFUNDED, 3, &back)).await;
     assert_eq!(state(6).await, "refunded");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_decided_is_held_and_listed() {
+    let service = service().manual_clock().start().await;
+    let held = async || {
+        let held = listed_by(&service, &["orders", "held"]).await;
+        let list = held.as_array().unwrap().clone();
+        list.into_iter()
+            .map(|it| {
+                (
+                    it["order_id"].clone(),
+                    it["reason"].clone(),
+                    it["amount"].clone(),
+                )
+            })
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(held().await, []);
+    // Two orders claim one agreement that was paid for.
+    deliver(&service, &order_of(1, "p1")).await;
+    deliver(&service, &order_of(2, "p1")).await;
+    assert_eq!(held().await, [], "nobody has paid");
+    deliver(&service, &paid(&service, "pi_1", 3000, "p1")).await;
+    // One was paid in part, and one is to be given back by people.
+    deliver(&service, &order_of(3, "p3")).await;
+    deliver(&service, &paid(&service, "pi_3", 1000, "p3")).await;
+    deliver(
+        &service,
+        &told("orders/cancelled", &cancelled(4, 9, "paid")),
+    )
+    .await;
+    let mut listed = held().await;
+    listed.sort_by_key(|(id, ..)| id.to_string());
+    let twice = json!("agreement_claimed_twice");
+    assert_eq!(
+        listed,
+        [
+            (json!("1"), twice.clone(), json!("30.00")),
+            (json!("2"), twice, json!("30.00")),
+            (json!("3"), json!("paid_in_part"), json!("30.00")),
+            (json!("4"), json!("refund_is_yours"), json!("30.00")),
+        ]
+    );
+    assert_eq!(
+        requests(&service).await,
+        BTreeMap::new(),
+        "nothing is guessed"
+    );
+    // The other order turns out to be of another agreement: the payment is the first's.
+    let other = with(body(2, 5, "pending"), &pact("p2"));
+    deliver(&service, &told("orders/updated", &other)).await;
+    deliver(
+        &service,
+        &told("orders/updated", &with(body(1, 5, "pending"), &pact("p1"))),
+    )
+    .await;
+    assert_eq!(requests(&service).await, once(&[(1, "1")]));
+    let said = said(&service, &["orders", "held"]).await;
+    assert!(
+        !said.contains("claimed_twice") && said.contains("paid_in_part"),
+        "{said}"
+    );
     service.stop().await;
 }

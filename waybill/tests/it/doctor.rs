@@ -155,7 +155,8 @@ async fn where_all_is_well_nothing_fails() {
     let mut without = doctor(&service, &settings);
     without.env_remove("GITHUB_CLIENT_SECRET");
     let part = "tokens of any app";
-    says(&self::output(without), "identity secret", "warning", part);
+    let output = run(without).await;
+    says(&output, "identity secret", "warning", part);
     service.stop().await;
 }
 

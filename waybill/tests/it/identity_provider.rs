@@ -7,7 +7,7 @@ use common::store::{identity_provider, users};
 use crate::support::backend::Backend;
 use crate::support::login::{Desk, desk};
 use crate::support::operator::waybill;
-use crate::support::process::{Process, command, free_port, is_ready, output, settings};
+use crate::support::process::{Process, command, free_port, is_ready, output, run, settings};
 
 const OLD: &str = "https://github.com";
 const NEW: &str = "https://github.example";
@@ -26,8 +26,8 @@ async fn grant(desk: &Desk, login: &str) {
     tx.commit().await.unwrap();
 }
 
-fn does(desk: &Desk, arguments: &[&str]) -> String {
-    let done = output(waybill(&desk.service, arguments));
+async fn does(desk: &Desk, arguments: &[&str]) -> String {
+    let done = run(waybill(&desk.service, arguments)).await;
     let said = String::from_utf8([done.stdout, done.stderr].concat()).unwrap();
     assert!(done.status.success(), "{arguments:?}: {said}");
     said
@@ -49,7 +49,7 @@ async fn the_same_number_at_another_provider_is_another_person() {
     assert_eq!(tier(&token).await, "pro");
     assert!(claim(NEW).await.is_err());
 
-    let said = does(&desk, &["identity", "replaced", NEW, "--by", "ann"]);
+    let said = does(&desk, &["identity", "replaced", NEW, "--by", "ann"]).await;
     assert!(said.starts_with("1 accounts"), "{said}");
     claim(NEW).await.unwrap();
     assert_eq!(
@@ -59,16 +59,20 @@ async fn the_same_number_at_another_provider_is_another_person() {
     );
     let invited = desk.log_in("petra").await;
     assert_eq!(tier(&invited).await, "free", "another petra was invited");
-    assert!(does(&desk, &["audit", "list"]).contains("identity.replaced"));
+    assert!(
+        does(&desk, &["audit", "list"])
+            .await
+            .contains("identity.replaced")
+    );
 
-    does(&desk, &["identity", "replaced", OLD]);
+    does(&desk, &["identity", "replaced", OLD]).await;
     claim(OLD).await.unwrap();
     assert_eq!(tier(&token).await, "pro", "who it was");
 
-    does(&desk, &["identity", "moved", NEW]);
+    does(&desk, &["identity", "moved", NEW]).await;
     claim(NEW).await.unwrap();
     assert_eq!(tier(&token).await, "pro", "the same accounts");
-    assert_eq!(does(&desk, &["identity", "show"]), format!("{NEW}\n"));
+    assert_eq!(does(&desk, &["identity", "show"]).await, format!("{NEW}\n"));
     desk.stop().await;
 }
 

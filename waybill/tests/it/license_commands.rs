@@ -130,13 +130,13 @@ fn show_tells_which_licence_decides_and_why() {
 #[test]
 fn a_licence_until_a_day_lasts_to_the_end_of_that_day() {
     let desk = Desk::new();
-    for (until, end) in [
+    for (nth, (until, end)) in (1..).zip([
         ("2099-01-31", "2099-02-01T00:00:00.000Z"),
         ("2099-01-31T12:00:00Z", "2099-01-31T12:00:00.000Z"),
         ("2099-01-31T12:00:00+02:00", "2099-01-31T10:00:00.000Z"),
         ("2099-01-31T12:00", "2099-01-31T12:00:00.000Z"),
-    ] {
-        let line = format!("licenses grant --user alice --tier pro --until {until}");
+    ]) {
+        let line = format!("licenses grant --user user-{nth} --tier pro --until {until}");
         let granted = desk.json(&line);
         assert_eq!(granted["expires_at"], end, "{until}");
     }

@@ -244,11 +244,11 @@ fn check_shown(shown: &Value, body: &Value, topic: &str, case: &str) {
         .collect();
     assert_eq!(shown_numbers, numbers(&body["fulfillments"]), "{case}");
     if is_cancelled && is_paid {
-        let paid = hundredths(&body["total_price"]) - hundredths(&body["total_outstanding"]);
-        let paid = paid.max(0);
+        let minor = |amount: &Value| amount.as_str().map_or(0, |_| hundredths(amount));
+        let paid = (minor(&body["total_price"]) - minor(&body["total_outstanding"])).max(0);
         let back: i64 = list(&shown["storefront_refunds"])
             .iter()
-            .map(|refund| hundredths(&refund["amount"]))
+            .map(|refund| minor(&refund["amount"]))
             .sum();
         let is_back = text("total_price").is_some() && paid > 0 && back >= paid;
         let minor = if is_back { paid } else { (paid - back).max(0) };

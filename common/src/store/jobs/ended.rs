@@ -119,7 +119,7 @@ pub async fn dead(db: &Db, filter: &Filter) -> Result<Vec<Ended>> {
 pub async fn newest_dead(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Summary>> {
     let rows = db
         .query(
-            "select id, queue, kind, source, shop, external_id, object_id, state, attempts,
+            "select id, queue, kind, source, shop, external_id, object_id, api_version, state, attempts,
                     run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
                     cast(length(body) as bigint) as body_bytes
              from jobs
