@@ -59,13 +59,15 @@ create index invoices_subscription on invoices (subscription) where subscription
 create table order_bodies (
     shop text not null,
     order_id bigint not null,
-    -- SHA-256 of the body, hexadecimal.
+    -- SHA-256 of what may stay of the body after an erasure, hexadecimal.
     hash text not null,
     topic text not null,
-    -- Deliveries of the same body under other topics; they change nothing.
+    -- Deliveries of the same body under other topics that say more than it does; they change nothing.
     repeats bigint not null,
     created_at bigint not null,
     primary key (shop, order_id, hash)
 );
+
+create index order_bodies_repeated on order_bodies (created_at) where repeats > 0;
 
 create index payments_invoice on payments (invoice) where invoice is not null;

@@ -76,6 +76,24 @@ pub struct Told {
     pub pact_id: bool,
 }
 
+impl Told {
+    /// The key of a status was cut, so that some topic can say it.
+    pub fn leaves_a_status(&self) -> bool {
+        let topics = ["orders/paid", "orders/fulfilled", "orders/cancelled"];
+        topics.into_iter().any(|topic| self.leaves_to(topic))
+    }
+
+    /// The topic says what the body does not.
+    pub fn leaves_to(&self, topic: &str) -> bool {
+        match topic {
+            "orders/paid" => !self.financial_status,
+            "orders/fulfilled" => !self.fulfillment_status,
+            "orders/cancelled" => !self.cancelled_at,
+            _ => false,
+        }
+    }
+}
+
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Customer {
     pub id: Option<i64>,

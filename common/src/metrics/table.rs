@@ -301,6 +301,12 @@ pub const ALL: &[Metric] = &[
     ),
     counter(
         Worker,
+        "waybill_order_bodies_repeated_total",
+        &["topic"],
+        "Deliveries whose topic did not count, because their body was accepted under another one",
+    ),
+    counter(
+        Worker,
         "waybill_events_published_total",
         &[],
         "Events that the broker has confirmed",

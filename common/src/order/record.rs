@@ -192,24 +192,23 @@ impl Record {
     ///
     /// The body decides, because it is signed and its topic is not: a captured
     /// `orders/create` that comes again as `orders/paid` pays for nothing. The topic counts
-    /// only for a status whose key was cut from the body.
+    /// only for a status whose key was cut from the body. Whether it may count is for the
+    /// caller to know, who remembers bodies; the empty topic says nothing.
     pub fn of(order: Order, topic: &str, body: &[u8], received_at: i64) -> Self {
         let told = order.told;
+        let by_topic = |of: &str| topic == of && told.leaves_to(of);
         let financial = match order.financial_status {
-            None if !told.financial_status && topic == "orders/paid" => Some(FinancialStatus::Paid),
+            None if by_topic("orders/paid") => Some(FinancialStatus::Paid),
             status => status,
         };
         let fulfillment = match order.fulfillment_status {
-            None if !told.fulfillment_status && topic == "orders/fulfilled" => {
-                Some(FulfillmentStatus::Fulfilled)
-            }
+            None if by_topic("orders/fulfilled") => Some(FulfillmentStatus::Fulfilled),
             status => status,
         };
         let told_at = order.updated_at.or(order.created_at);
-        let cancelled_at = order.cancelled_at.or_else(|| {
-            let by_topic = !told.cancelled_at && topic == "orders/cancelled";
-            by_topic.then(|| told_at.unwrap_or(received_at))
-        });
+        let cancelled_at = order
+            .cancelled_at
+            .or_else(|| by_topic("orders/cancelled").then(|| told_at.unwrap_or(received_at)));
         let version = Version {
             at: told_at.unwrap_or(0),
             tie: tie(

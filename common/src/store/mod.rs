@@ -23,6 +23,7 @@ pub mod ledger;
 pub mod licenses;
 pub mod migrations;
 pub mod notifications;
+pub mod order_bodies;
 pub mod order_lines;
 pub mod orders;
 pub mod orgs;

@@ -1,9 +1,12 @@
-//! `waybill orders`: an order as the commerce API shows it.
+//! `waybill orders`: an order as the commerce API shows it, and bodies that came again under
+//! another topic.
 
 use anyhow::{Result, bail};
 use common::config::{Config, Settings};
 use common::order::FinancialStatus;
+use common::sql::Db;
 use common::store::held::{self, Held, Reason};
+use common::store::order_bodies::{self, Repeated};
 use common::store::orders::{self, Found, StoredOrder};
 
 use crate::commands::database;
@@ -32,23 +35,66 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// List bodies that came again under another topic, which did not count, the newest first
+    ///
+    /// The signature covers the body and not its topic, so somebody may have captured them.
+    Repeated {
+        /// How many
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
+        limit: i64,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     let db = database(settings).await?;
-    let (id, shop, json) = match command {
-        Command::Show { id, shop, json } => (id, shop, json),
+    let done = match command {
+        Command::Show { id, shop, json } => show(settings, &db, id, shop, json).await,
         Command::Held { limit, json } => {
             let held = held::list(&db, limit).await?;
-            db.close().await;
             if json {
-                return table::print_json(&held);
+                table::print_json(&held)
+            } else {
+                table::print(&list(&held))
             }
-            return table::print(&list(&held));
+        }
+        Command::Repeated { limit, json } => {
+            let bodies = order_bodies::repeated(&db, limit).await?;
+            if json {
+                table::print_json(&bodies)
+            } else {
+                table::print(&repeated(&bodies))
+            }
         }
     };
-    let found = orders::find(&db, id, shop.map(|shop| vec![shop])).await?;
     db.close().await;
+    done
+}
+
+fn repeated(bodies: &[Repeated]) -> String {
+    let mut table = Table::new(["FIRST CAME", "AS", "REPEATS", "SHOP", "ORDER"]);
+    for body in bodies {
+        table.row([
+            body.created_at.to_string(),
+            body.topic.clone(),
+            format!("{:>7}", body.repeats),
+            body.shop.clone(),
+            body.order_id.to_string(),
+        ]);
+    }
+    table.render()
+}
+
+async fn show(
+    settings: &Settings,
+    db: &Db,
+    id: i64,
+    shop: Option<String>,
+    json: bool,
+) -> Result<()> {
+    let found = orders::find(db, id, shop.map(|shop| vec![shop])).await?;
     match found {
         Found::One(order) if json => table::print_json(&order.view(&Config::public_url(settings)?)),
         Found::One(order) => table::print(&describe(&order)),

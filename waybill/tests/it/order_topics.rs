@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::orders::zbar;
 use crate::support::backend::is_distributed;
 use crate::support::delivery::{Delivery, SHOP, storefront};
+use crate::support::operator;
 use crate::support::order::{
     Rows, TOPICS, at, body, cancelled, captured, deliver, events, fulfilment, kinds,
     no_person_in_events_and_jobs, pact, post_all, rows, shown, times, told, with,
@@ -244,7 +245,10 @@ fn check_shown(shown: &Value, body: &Value, topic: &str, case: &str) {
         .collect();
     assert_eq!(shown_numbers, numbers(&body["fulfillments"]), "{case}");
     if is_cancelled && is_paid {
-        let minor = |amount: &Value| amount.as_str().map_or(0, |_| hundredths(amount));
+        let minor = |amount: &Value| {
+            let told = amount.as_str().filter(|text| !text.is_empty());
+            told.map_or(0, |_| hundredths(amount))
+        };
         let paid = (minor(&body["total_price"]) - minor(&body["total_outstanding"])).max(0);
         let back: i64 = list(&shown["storefront_refunds"])
             .iter()
@@ -1081,6 +1085,165 @@ async fn a_captured_body_that_is_sent_again_under_other_topics_changes_nothing()
     assert_eq!(kinds(service.db(), SHOP, 7).await, told_before);
     let state = "select count(*) as n from fulfillments where state = 'initiated'";
     assert_eq!(service.count(state).await, 1);
+    service.stop().await;
+}
+
+/// A paid order as the specification documents it: no key tells whether it is cancelled.
+fn documented(id: i64, second: u32) -> Value {
+    let address = json!({
+        "first_name": "Canary", "last_name": "Canary", "address1": "1 Canary Street",
+        "city": "Canaryton", "province": "ON", "country": "Canada", "zip": "K1A 0A1",
+    });
+    json!({
+        "id": id,
+        "email": "canary@example.com",
+        "created_at": at(0),
+        "updated_at": at(second),
+        "total_price": "30.00",
+        "subtotal_price": "28.00",
+        "total_tax": "2.00",
+        "currency": "USD",
+        "financial_status": "paid",
+        "fulfillment_status": null,
+        "line_items": [
+            {"id": 1, "variant_id": 101, "title": "Mug", "quantity": 3, "price": "10.00",
+             "sku": "MUG", "fulfillment_status": null},
+        ],
+        "shipping_address": address,
+        "billing_address": address,
+    })
+}
+
+/// The lines of `waybill orders repeated`, without times.
+async fn repeated(service: &Service) -> Value {
+    let mut listed = operator::json(service, &["orders", "repeated"]).await;
+    for body in listed.as_array_mut().unwrap() {
+        cut(body, &["created_at"]);
+    }
+    listed
+}
+
+#[tokio::test]
+async fn a_captured_order_that_tells_no_cancellation_is_not_cancelled_under_that_topic() {
+    let service = service().start().await;
+    let key = service.api_key().await;
+    let created = documented(7, 1);
+    deliver(&service, &told("orders/create", &created)).await;
+    let before = rows(service.db()).await;
+    let told_before = kinds(service.db(), SHOP, 7).await;
+    assert_eq!(repeated(&service).await, json!([]));
+
+    let captured = told("orders/cancelled", &created);
+    deliver(&service, &captured.id("captured")).await;
+    assert_eq!(rows(service.db()).await, before);
+    assert_eq!(kinds(service.db(), SHOP, 7).await, told_before);
+    let order = shown(&service, &key, SHOP, 7).await;
+    assert_eq!(order["fulfillment"]["state"], "requested");
+    assert_eq!(order["cancelled_at"], Value::Null);
+    assert_eq!(order["refunds"], json!([]));
+    assert_eq!(order["restocked"], json!([]));
+    assert_eq!(service.jobs(State::Dead).await, 0);
+    let once = json!([{"shop": SHOP, "order_id": 7, "topic": "orders/create", "repeats": 1}]);
+    assert_eq!(repeated(&service).await, once);
+    let listed = operator::said(&service, &["orders", "repeated"]).await;
+    assert!(listed.contains("orders/create        1"), "{listed}");
+    let metrics = service.get("/metrics").send().await.unwrap();
+    let metrics = metrics.text().await.unwrap();
+    let counted = "waybill_order_bodies_repeated_total{topic=\"orders/cancelled\"} 1";
+    assert!(metrics.contains(counted), "{metrics}");
+
+    let cancelled = documented(7, 2);
+    for nth in 0..2 {
+        let delivery = told("orders/cancelled", &cancelled);
+        deliver(&service, &delivery.id(&format!("cancelled-{nth}"))).await;
+    }
+    let order = shown(&service, &key, SHOP, 7).await;
+    assert_eq!(order["fulfillment"]["state"], "cancelled");
+    assert_eq!(order["cancelled_at"], at(2).replace('Z', ".000Z"));
+    assert_eq!(order["refunds"][0]["amount"], "30.00");
+    assert_eq!(order["restocked"], json!([{"line_id": 1, "quantity": 3}]));
+    assert_eq!(repeated(&service).await, once, "one topic twice is none");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_captured_body_without_a_status_says_it_under_its_first_topic_alone() {
+    let service = service().start().await;
+    let key = service.api_key().await;
+    let bare = |id: i64, second: u32| {
+        let mut body = body(id, second, "pending");
+        cut(&mut body, &["financial_status", "fulfillment_status"]);
+        cut(&mut body, &["cancelled_at"]);
+        body
+    };
+    let state = async |id: i64| {
+        let order = shown(&service, &key, SHOP, id).await;
+        order["fulfillment"]["state"].as_str().unwrap().to_owned()
+    };
+    let topics = [
+        ("orders/paid", "requested"),
+        ("orders/fulfilled", "fulfilled"),
+        ("orders/cancelled", "cancelled"),
+    ];
+    for (id, (topic, said)) in (1..).zip(topics) {
+        deliver(&service, &told("orders/create", &bare(id, 1))).await;
+        deliver(&service, &told("orders/updated", &bare(id, 1))).await;
+        let listed = repeated(&service).await.as_array().unwrap().len();
+        assert_eq!(
+            i64::try_from(listed).unwrap(),
+            id - 1,
+            "that update says nothing"
+        );
+        let before = rows(service.db()).await;
+        for nth in 1..=2 {
+            deliver(&service, &told(topic, &bare(id, 1))).await;
+            assert_eq!(repeated(&service).await[0]["repeats"], nth, "{topic}");
+        }
+        assert_eq!(rows(service.db()).await, before, "{topic}");
+        assert_eq!(state(id).await, "initiated", "{topic}");
+        deliver(&service, &told(topic, &bare(id, 2))).await;
+        assert_eq!(state(id).await, said, "{topic}");
+    }
+    // What was said first stays, and what is told later of the same body is not added to it.
+    deliver(&service, &told("orders/paid", &bare(9, 1))).await;
+    deliver(&service, &told("orders/create", &bare(9, 1))).await;
+    assert_eq!(state(9).await, "requested");
+    deliver(&service, &told("orders/cancelled", &bare(9, 1))).await;
+    assert_eq!(state(9).await, "requested");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_captured_body_is_known_after_the_person_in_it_was_erased() {
+    let service = service().start().await;
+    let key = service.api_key().await;
+    let created = with(documented(7, 1), &json!({"customer": {"id": 77}}));
+    deliver(&service, &told("orders/create", &created)).await;
+    deliver(&service, &told("orders/cancelled", &created)).await;
+    let redaction = json!({
+        "shop_id": 1, "shop_domain": SHOP, "customer": {"id": 77}, "orders_to_redact": [7],
+    });
+    deliver(
+        &service,
+        &storefront("customers/redact", redaction.to_string()),
+    )
+    .await;
+    let erased = "select count(*) as n from orders where redacted_at is not null";
+    assert_eq!(service.count(erased).await, 1);
+
+    deliver(&service, &told("orders/cancelled", &created)).await;
+    let replay = ["jobs", "replay", "--kind", "orders/cancelled", "--yes"];
+    operator::said(&service, &replay).await;
+    service.settled().await;
+    assert_eq!(repeated(&service).await[0]["repeats"], 4);
+    let order = shown(&service, &key, SHOP, 7).await;
+    assert_eq!(order["fulfillment"]["state"], "requested");
+    assert_eq!(order["refunds"], json!([]));
+
+    let cancelled = with(documented(7, 2), &json!({"customer": {"id": 77}}));
+    deliver(&service, &told("orders/cancelled", &cancelled)).await;
+    let order = shown(&service, &key, SHOP, 7).await;
+    assert_eq!(order["fulfillment"]["state"], "cancelled");
     service.stop().await;
 }
 

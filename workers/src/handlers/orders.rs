@@ -2,9 +2,10 @@
 //! handler: it joins what the deliveries say with what is known (`common::order::record`)
 //! and does what follows from the difference (`common::order::outcome`), each thing once.
 //!
-//! Rows are taken in this order, and each kind sorted: customers, orders that are inserted,
+//! Rows are taken in this order, and each kind sorted: bodies, customers, orders that are inserted,
 //! agreements, orders that were there. Nobody who holds a later one waits for an earlier one.
 
+mod bodies;
 mod settle;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -36,11 +37,14 @@ use super::privacy::{self, Again};
 use super::redacted::{self, About, Standing};
 use super::{fulfillments as fulfillment_calls, refunds};
 use crate::failure::permanent;
+use bodies::Cut;
 
 pub struct Task {
     about: About,
     order_id: i64,
     record: Record,
+    /// Its body leaves a status to its topic.
+    cut: Option<Cut>,
     customer: Option<(i64, Customer)>,
     /// Drawn beforehand for the topic that makes the order, as a rule.
     tracking: Option<Drawn>,
@@ -61,6 +65,7 @@ pub fn prepare(config: &Config, job: &Job) -> Result<Task> {
         tracking: is_first
             .then(|| draw_tracking(config, order_id))
             .transpose()?,
+        cut: Cut::read(&order, job),
         record: Record::of(order, &job.kind, &job.body, job.created_at.0),
     })
 }
@@ -132,6 +137,12 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task
         .map(|((_, task), shop)| (Some(shop.as_str()), &task.about))
         .collect();
     let standings = redacted::look(effects.context, tx, &abouts).await?;
+    let cut = tasks.iter().zip(&shops).zip(&standings);
+    let cut = cut.filter_map(|(((job, task), shop), standing)| {
+        let cut = task.cut.as_ref()?;
+        (*standing != Standing::Gone).then_some(((shop.clone(), task.order_id), *job, cut))
+    });
+    let repeated = bodies::repetitions(tx, cut.collect(), now).await?;
     for (((job, task), shop), standing) in tasks.iter().zip(&shops).zip(standings) {
         redacted::scrub_body(tx, job, standing).await?;
         if standing == Standing::Gone {
@@ -141,7 +152,9 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task
         effects
             .causes
             .note(Some(shop), &task.order_id.to_string(), job);
-        let mut record = task.record.clone();
+        let alone = task.cut.as_ref().and_then(Cut::alone);
+        let alone = alone.filter(|_| repeated.contains(&job.id));
+        let mut record = alone.unwrap_or(&task.record).clone();
         let is_redacted = matches!(standing, Standing::Redacted { .. });
         if let Standing::Redacted { order, customer } = standing {
             record.forget_person();
