@@ -64,13 +64,16 @@ impl Record {
             FulfillmentState::Fulfilled
         } else if self.is_given_back() || self.cancellation().is_some() {
             FulfillmentState::Cancelled
-        } else if self.waits_until.is_some() || !self.is_paid() {
-            FulfillmentState::Initiated
-        } else if self.was_fulfilled && !self.is_paid_up() {
-            FulfillmentState::Initiated
-        } else {
+        } else if self.waits_until.is_none() && self.is_paid() && !self.owes_for_more() {
             FulfillmentState::Requested
+        } else {
+            FulfillmentState::Initiated
         }
+    }
+
+    /// All was shipped once, and what was added since is not paid yet.
+    fn owes_for_more(&self) -> bool {
+        self.was_fulfilled && !self.is_paid_up()
     }
 
     /// All of it is shipped: the storefront said so last, and it is not so that every shipment

@@ -232,9 +232,10 @@ async fn record_unlinked(
     }
     let left = record.kept_minor();
     let is_back = left == Some(0) && record.paid_minor().is_some_and(|paid| paid > 0);
-    let (state, amount_minor) = match is_back {
-        true => (State::AlreadyRefunded, record.paid_minor()),
-        false => (State::Recorded, left),
+    let (state, amount_minor) = if is_back {
+        (State::AlreadyRefunded, record.paid_minor())
+    } else {
+        (State::Recorded, left)
     };
     let currency = record.totals.value.currency.map(|it| it.to_string());
     let is_known = |it: &Refund| {
