@@ -17,7 +17,7 @@ use crate::support::delivery::{Delivery, SHOP, storefront};
 use crate::support::order::{
     at, body, cancelled, captured, deliver, fulfilment, pact, post_all, rows, told, with,
 };
-use crate::support::payment::{balances, event, session};
+use crate::support::payment::{balances, event, intent, session};
 use crate::support::{Options, Service, eventually, service};
 
 const OTHER: &str = "other.example";
@@ -112,6 +112,15 @@ async fn fill(service: &Service, shop: &str, base: i64) {
     deliver(service, &completed).await;
     let third = with(body(3, 1, "pending"), &pact(&named(3)));
     post("orders/create", third, "third").await;
+    // A further cycle of its agreement is paid, and one of its bodies leaves a status to its topic.
+    let pi = format!("pi_{}", base + 5);
+    let mut cycle = intent(&pi, "succeeded", 3000, Some(&named(3)));
+    cycle["metadata"]["fulfillment_cycle"] = json!("2");
+    let paid = event(service, "payment_intent.succeeded", base, &cycle);
+    deliver(service, &paid).await;
+    let mut cut = with(body(3, 2, "pending"), &pact(&named(3)));
+    cut.as_object_mut().unwrap().remove("cancelled_at");
+    post("orders/updated", cut, "cut").await;
     // One that is dead, one that will wait, one whose delivery had no id.
     let unreadable = storefront("orders/updated", r#"{"id":"none"}"#).of_shop(shop);
     let delivery = unreadable.id(&named_id(shop, "dead"));
@@ -211,7 +220,7 @@ async fn nothing_of_an_erased_shop_is_left_and_the_other_shop_is_whole() {
     let remembered = "select count(*) as n from webhook_ids where id like 'shop.example/%'";
     assert_eq!(service.count(remembered).await, 0);
     let remembered = "select count(*) as n from webhook_ids where id like 'other.example/%'";
-    assert_eq!(service.count(remembered).await, 7);
+    assert_eq!(service.count(remembered).await, 8);
 
     // The books are as they were, without the payers' addresses.
     assert_eq!(balances(service.db()).await, books);

@@ -10,6 +10,7 @@ use common::sql::Db;
 use serde_json::{Value, json};
 
 use super::backend::{Backend, is_distributed, statement};
+use super::eventually;
 
 /// A canary of this person.
 pub fn word(person: usize, field: &str) -> String {
@@ -160,6 +161,12 @@ pub async fn scan_database_files(backend: &Backend, found: &mut Found) {
         return;
     };
     vacuum(backend, "vacuum").await;
+    // Whoever closes the file last folds the log into it, after `close` has returned.
+    let log = format!("{path}-wal");
+    eventually("the log is folded into the file", async || {
+        std::fs::metadata(&log).map_or(true, |log| log.len() == 0)
+    })
+    .await;
     for suffix in ["", "-wal", "-shm"] {
         scan_files(Path::new(&format!("{path}{suffix}")), found);
     }
