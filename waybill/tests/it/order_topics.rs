@@ -152,9 +152,9 @@ fn variations() -> Vec<Variation> {
     ]
 }
 
-/// Decimal text as hundredths.
+/// Decimal text as hundredths; none where nothing is told.
 fn hundredths(amount: &Value) -> i64 {
-    let amount = amount.as_str().unwrap().replace('.', "");
+    let amount = amount.as_str().unwrap_or("0").replace('.', "");
     amount.parse().unwrap()
 }
 
