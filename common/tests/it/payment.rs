@@ -71,7 +71,7 @@ fn ada() -> Option<Email> {
 #[test]
 fn every_fixture_is_an_event_and_every_type_is_there_in_both_generations() {
     let names = fixtures();
-    assert_eq!(names.len(), 38);
+    assert_eq!(names.len(), 43);
     for name in &names {
         let event = Event::read(body(name).as_bytes()).expect("an event");
         assert!(event.id.starts_with("evt_"), "{name}");
@@ -197,6 +197,17 @@ fn failed_and_canceled_intents() {
         };
         assert_eq!(intent(Kind::IntentCanceled, version), canceled);
     }
+}
+
+#[test]
+fn a_payment_names_its_cycle_and_is_counted_in_the_providers_minor_units() {
+    let read = |variant: &str| intent(Kind::IntentSucceeded, &format!("{variant}{NEW}"));
+    let second = read("second_cycle.");
+    assert_eq!(second.metadata.cycle, some("2"));
+    assert_eq!(second.metadata.payment_type, some("subscription_box"));
+    assert_eq!(second.transfer_group, some("group_Example44"));
+    // Its amount is 10000 at the provider.
+    assert_eq!(read("isk.").received, money(100, "ISK"));
 }
 
 #[test]

@@ -121,13 +121,14 @@ impl Browser {
         }
     }
 
-    /// Presses the button with this label, and waits for the page that it leads to.
+    /// Presses the button with this label, and waits for the page that it leads to. The press
+    /// comes after the answer, which would be lost with the page.
     pub fn press(&mut self, label: &str) {
         self.events.clear();
         let found = self.evaluate(&format!(
             "(() => {{ const button = [...document.querySelectorAll('button')]
                  .find(button => button.innerText.trim() === {});
-               button?.click(); return button !== undefined; }})()",
+               setTimeout(() => button?.click()); return button !== undefined; }})()",
             json!(label)
         ));
         assert_eq!(found, true, "there is a button {label}");
