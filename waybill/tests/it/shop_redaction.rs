@@ -267,10 +267,10 @@ async fn nothing_of_an_erased_shop_is_left_and_the_other_shop_is_whole() {
         ("parcels", 2),
         ("shipments", 1),
         ("refunds", 3),
-        ("payments", 3),
+        ("payments", 4),
         ("checkout_sessions", 1),
         ("exports", 1),
-        ("webhook_ids", 7),
+        ("webhook_ids", 8),
     ] {
         assert_eq!(entry.progress[table], count, "{table}");
     }
