@@ -124,7 +124,7 @@ async fn attempts_that_are_replayed_together_are_made_half_a_day_apart() {
         service.count(waits).await == 2
     })
     .await;
-    assert_eq!(charges(&sandbox), 1, "{:?}", attempts(&service).await);
+    eventually("the third is made", async || charges(&sandbox) == 1).await;
     service.clock().advance(Duration::from_hours(11));
     pause(Duration::from_millis(300)).await;
     assert_eq!(charges(&sandbox), 1);
