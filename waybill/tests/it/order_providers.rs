@@ -807,7 +807,8 @@ async fn heavy_a_worker_killed_between_a_providers_effect_and_its_own_commit_doe
     assert_eq!(storefront.created(), made([1]));
     assert_eq!(payment.refunds(), given_back([2]));
     assert_eq!(payment.refunded("pi_2"), CAPTURED);
-    each_key(&payment.gate, 1, 2);
+    // Whoever asks again looks first for what there is.
+    each_key(&payment.gate, 1, 1);
     assert_eq!(refund(&service, 2).await["state"], "issued");
     assert_eq!(at_storefront(&service, 1).await.0, "not_needed");
     service.stop().await;

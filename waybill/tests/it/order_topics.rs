@@ -318,7 +318,7 @@ async fn every_sample_and_its_variations_go_through_each_topic_and_are_shown_as_
         .iter()
         .map(|(_, shop, topic, body)| told(topic, body).of_shop(shop))
         .collect();
-    for some in deliveries.chunks(250) {
+    for some in deliveries.chunks(50) {
         post_all(&service, some).await;
     }
     service.settled().await;

@@ -164,13 +164,15 @@ pub type Rows = BTreeMap<&'static str, Vec<String>>;
 
 /// When something was received or written and how often, which depends on how the
 /// deliveries came; and pictures.
-const VOLATILE: [&str; 14] = [
+const VOLATILE: [&str; 16] = [
     "shop",
     "created_at",
     "updated_at",
     "initiated_at",
     "requested_at",
     "requested_units",
+    "tried_at",
+    "key_number",
     "fulfilled_at",
     "cancelled_at of fulfillments",
     "revision",
