@@ -532,12 +532,15 @@ async fn end_wait(
     for agreement in agreements {
         let own = order_rows::checkout_key(&agreement);
         let claims = claimed.get(&agreement).map(Vec::as_slice);
-        if claims
-            .unwrap_or_default()
-            .iter()
-            .all(|claim| claim.key == own)
-        {
+        let claims = claims.unwrap_or_default();
+        if claims.iter().all(|claim| claim.key == own) {
             keys.insert(own);
+        } else if claims.iter().any(|it| it.key == own && !it.is_cancelled) {
+            // They may turn out to be of other agreements, all of them.
+            let wait = effects.context.config.checkout_order_wait;
+            let at = effects.now.plus(wait.unwrap_or(SECOND_LOOK));
+            let body = json!({ "pact_id": agreement });
+            effects.job_of(END_WAIT, &agreement, &body, at);
         }
     }
     orders::end_wait(effects, tx, &keys).await
