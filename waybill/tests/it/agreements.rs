@@ -14,7 +14,7 @@ use crate::support::order::{
     told, with,
 };
 use crate::support::payment::{balances, charge, event, intent, session};
-use crate::support::{Options, Service, service};
+use crate::support::{Options, Service, eventually, service};
 
 const SUCCEEDED: &str = "payment_intent.succeeded";
 const COMPLETED: &str = "checkout.session.completed";
@@ -175,7 +175,7 @@ async fn what_a_session_sold_is_requested_after_the_wait_and_not_again_by_the_st
     );
     service.clock().advance(Duration::from_secs(3601));
     service.settled().await;
-    crate::support::eventually("it is requested", async || {
+    eventually("it is requested", async || {
         requests(&service).await == once(&[(id, "1")])
     })
     .await;
@@ -626,5 +626,33 @@ async fn what_cannot_be_decided_is_held_and_listed() {
         !said.contains("claimed_twice") && said.contains("paid_in_part"),
         "{said}"
     );
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_wait_that_ends_in_doubt_begins_anew_and_ends_with_the_doubt() {
+    let service = waiting().start().await;
+    for id in [1, 2] {
+        deliver(&service, &order_of(id, &format!("other-{id}"))).await;
+    }
+    deliver(&service, &bought(&service, 1, 3000, "p1", &json!({}))).await;
+    // As when both come at once, so that neither can take the place of the session's.
+    let both = "update orders set pact_id = 'p1' where shop <> 'checkout'";
+    service.execute(both).await;
+    service.clock().advance(Duration::from_secs(3601));
+    let ended = "select count(*) as n from jobs
+                 where kind = 'payments/end_wait' and state = 'done'";
+    eventually("the wait is over", async || service.count(ended).await == 1).await;
+    service.settled().await;
+    assert_eq!(requests(&service).await, BTreeMap::new());
+    assert_eq!(service.scheduled().await, 1, "it has begun anew");
+    let neither = "update orders set pact_id = null where shop <> 'checkout'";
+    service.execute(neither).await;
+    service.clock().advance(Duration::from_secs(3601));
+    let (_, id) = checkout_key("p1");
+    eventually("it is requested", async || {
+        requests(&service).await == once(&[(id, "1")])
+    })
+    .await;
     service.stop().await;
 }
