@@ -307,6 +307,12 @@ pub const ALL: &[Metric] = &[
     ),
     counter(
         Worker,
+        "waybill_order_topics_refuted_total",
+        &["topic"],
+        "Topics that said more than their body and that the storefront's API did not confirm",
+    ),
+    counter(
+        Worker,
         "waybill_events_published_total",
         &[],
         "Events that the broker has confirmed",

@@ -69,7 +69,7 @@ pub const PLAIN: &[(&str, &str)] = &[
     ),
     (
         "order_bodies",
-        "shop order_id hash topic repeats created_at",
+        "shop order_id hash topic repeats refuted created_at",
     ),
     ("qr_codes", "shop order_id kind url png created_at"),
     (

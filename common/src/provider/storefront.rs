@@ -1,11 +1,12 @@
-//! The storefront's admin API, as far as fulfilment and checkouts need it. Shapes: the
+//! The storefront's admin API, as far as orders, fulfilment and checkouts need it. Shapes: the
 //! provider's REST reference, resources FulfillmentOrder and Fulfillment.
 
 mod catalogue;
 
 use reqwest::StatusCode;
 use serde::Deserialize;
-use serde_json::json;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 pub use catalogue::Variant;
@@ -13,6 +14,7 @@ pub use catalogue::Variant;
 use super::probe::{self, Probed, Silence};
 use super::{Failure, Provider};
 use crate::config::Api;
+use crate::order::Order;
 
 #[derive(Clone)]
 pub struct Storefront {
@@ -29,6 +31,11 @@ pub enum Requested {
 }
 
 #[derive(Deserialize)]
+struct OfOrder {
+    order: Value,
+}
+
+#[derive(Deserialize)]
 struct FulfillmentOrders {
     fulfillment_orders: Vec<FulfillmentOrder>,
 }
@@ -38,6 +45,19 @@ struct FulfillmentOrder {
     id: i64,
     status: String,
 }
+
+/// What is asked of an order: no more than tells how it stands.
+const STATUSES: [&str; 7] = [
+    "id",
+    "created_at",
+    "updated_at",
+    "cancelled_at",
+    "cancel_reason",
+    "financial_status",
+    "fulfillment_status",
+];
+
+const UNREADABLE: &str = "its answer about an order cannot be read";
 
 /// What is left to be fulfilled of an order.
 struct Listed {
@@ -73,6 +93,47 @@ impl Storefront {
     ) -> Result<Requested, Failure> {
         let call = || self.create_what_is_open(shop, order_id, key);
         self.provider.patiently("fulfillment", call).await
+    }
+
+    /// How an order stands there now: its statuses and times, and nothing of its customer, with
+    /// the JSON that says so. None: there is no such order.
+    pub async fn order(
+        &self,
+        shop: &str,
+        order_id: i64,
+    ) -> Result<Option<(Order, Vec<u8>)>, Failure> {
+        let path = format!("orders/{order_id}.json?fields={}", STATUSES.join(","));
+        let Some(OfOrder { order }) = self.get("order", Some(shop), &path).await? else {
+            return Ok(None);
+        };
+        let lacking = STATUSES.iter().find(|name| order.get(**name).is_none());
+        if let Some(name) = lacking {
+            let what = format!("its answer about an order has no {name}");
+            return Err(self.provider.refused(what));
+        }
+        let body = order.to_string().into_bytes();
+        let read = Order::read(&body);
+        let order = read.map_err(|_| self.provider.refused(UNREADABLE.to_owned()))?;
+        Ok(Some((order, body)))
+    }
+
+    /// None: there is no such thing.
+    async fn get<T: DeserializeOwned>(
+        &self,
+        operation: &'static str,
+        shop: Option<&str>,
+        path: &str,
+    ) -> Result<Option<T>, Failure> {
+        let call = || async {
+            let request = self.provider.client.get(self.url(path));
+            let response = self.provider.send(self.headers(request, shop)).await?;
+            match response.status() {
+                StatusCode::OK => Ok(Some(self.provider.json(response).await?)),
+                StatusCode::NOT_FOUND => Ok(None),
+                status => Err(self.provider.refused(told(status))),
+            }
+        };
+        self.provider.patiently(operation, call).await
     }
 
     /// True while the storefront is left alone because it did not answer.

@@ -77,6 +77,11 @@ const ALL: &[(i64, &str, &str)] = &[
         "calls",
         include_str!("../../../migrations/0012_calls.sql"),
     ),
+    (
+        17,
+        "confirmations",
+        include_str!("../../../migrations/0017_confirmations.sql"),
+    ),
 ];
 
 /// Applies what is missing. Safe to call from several processes at once.

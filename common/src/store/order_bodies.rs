@@ -58,7 +58,22 @@ pub async fn repeat(tx: &mut Tx, repeats: &BTreeMap<&BodyKey, i64>) -> Result<()
     Ok(())
 }
 
-/// A body that came again under a topic that says more than it does.
+/// Counts that the storefront does not confirm what the topic of a body says.
+pub async fn refute(tx: &mut Tx, ((shop, id), hash): &BodyKey) -> Result<()> {
+    tx.query(
+        "update order_bodies set refuted = refuted + 1
+         where shop = $1 and order_id = $2 and hash = $3",
+    )
+    .bind(shop.as_str())
+    .bind(*id)
+    .bind(hash.as_str())
+    .execute()
+    .await?;
+    Ok(())
+}
+
+/// A body whose topic did not count: it came again under one that says more than it does, or
+/// the storefront did not confirm it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Repeated {
     pub shop: String,
@@ -66,6 +81,8 @@ pub struct Repeated {
     /// Under which it was accepted first.
     pub topic: String,
     pub repeats: i64,
+    /// How often the storefront did not confirm its topic.
+    pub refuted: i64,
     /// When it came first.
     pub created_at: Timestamp,
 }
@@ -74,8 +91,8 @@ pub struct Repeated {
 pub async fn repeated(db: &Db, limit: i64) -> Result<Vec<Repeated>> {
     let rows = db
         .query(
-            "select shop, order_id, topic, repeats, created_at from order_bodies
-             where repeats > 0
+            "select shop, order_id, topic, repeats, refuted, created_at from order_bodies
+             where repeats > 0 or refuted > 0
              order by created_at desc, shop, order_id, hash
              limit $1",
         )
@@ -90,6 +107,7 @@ pub async fn repeated(db: &Db, limit: i64) -> Result<Vec<Repeated>> {
                 order_id,
                 topic: row.get("topic")?,
                 repeats: row.get("repeats")?,
+                refuted: row.get("refuted")?,
                 created_at: Timestamp(row.get("created_at")?),
             })
         })

@@ -123,7 +123,7 @@ pub const EXPORTED: &[Table] = &[
     ], Orders "shop = $1 and order_id in ($2..)"),
     table!("order_bodies", key 3, [
         "shop" Text, "order_id" Int, "hash" Text, "topic" Text, "repeats" Int,
-        "created_at" Time,
+        "refuted" Int, "created_at" Time,
     ], Orders "shop = $1 and order_id in ($2..)"),
     table!("shipments", key 3, [
         "shop" Text, "order_id" Int, "id" Int, "version_at" Time, "version_tie" Int,

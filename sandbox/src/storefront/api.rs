@@ -1,7 +1,7 @@
 //! The storefront's API over HTTP. `X-Storefront-Shop-Domain` names the shop, where the real
 //! one has a host for each.
 
-use axum::extract::{Path, Request, State};
+use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -21,6 +21,7 @@ pub fn routes(storefront: Storefront) -> Router {
     let orders = "/orders/{order_id}/fulfillment_orders.json";
     Router::new()
         .route(orders, get(fulfillment_orders))
+        .route("/orders/{file}", get(order))
         .route("/fulfillments.json", post(fulfillments))
         .route("/shop.json", get(shop))
         .route("/variants/{file}", get(variant))
@@ -100,6 +101,34 @@ async fn fulfillments(
             unprocessable("The idempotency key was used for another fulfillment order.")
         }
     }
+}
+
+/// As it was delivered last, with the fields that are asked for.
+async fn order(
+    State(storefront): State<Storefront>,
+    Path(file): Path<String>,
+    Query(query): Query<Fields>,
+    headers: HeaderMap,
+) -> Response {
+    let id = number(&file).and_then(|id| i64::try_from(id).ok());
+    let shop = text(&headers, SHOP_DOMAIN);
+    let Some(order) = id.and_then(|id| storefront.order(shop, id)) else {
+        return not_found().await;
+    };
+    let order = match &query.fields {
+        None => order,
+        // The resource has every field, whatever its webhooks were cut to.
+        Some(fields) => fields
+            .split(',')
+            .map(|field| (field.to_owned(), order[field].clone()))
+            .collect(),
+    };
+    Json(json!({"order": order})).into_response()
+}
+
+#[derive(Deserialize)]
+struct Fields {
+    fields: Option<String>,
 }
 
 async fn shop(State(storefront): State<Storefront>, headers: HeaderMap) -> Response {

@@ -142,6 +142,12 @@ impl Storefront {
         &self.shop
     }
 
+    /// The newest body of an order that was delivered.
+    fn order(&self, shop: Option<&str>, order_id: i64) -> Option<Value> {
+        let shop = shop.unwrap_or(&self.shop).to_ascii_lowercase();
+        lock(&self.books).bodies.get(&(shop, order_id)).cloned()
+    }
+
     fn shop_object(&self, shop: Option<&str>) -> Value {
         let books = lock(&self.books);
         let currency = books.currency.as_deref().unwrap_or(objects::CURRENCY);

@@ -35,9 +35,10 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// List bodies that came again under another topic, which did not count, the newest first
+    /// List bodies whose topic did not count, the newest first
     ///
-    /// The signature covers the body and not its topic, so somebody may have captured them.
+    /// The signature covers the body and not its topic, so somebody may have captured them: they
+    /// came again under another topic, or the storefront did not confirm what the topic said.
     Repeated {
         /// How many
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
@@ -74,12 +75,13 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
 }
 
 fn repeated(bodies: &[Repeated]) -> String {
-    let mut table = Table::new(["FIRST CAME", "AS", "REPEATS", "SHOP", "ORDER"]);
+    let mut table = Table::new(["FIRST CAME", "AS", "REPEATS", "REFUTED", "SHOP", "ORDER"]);
     for body in bodies {
         table.row([
             body.created_at.to_string(),
             body.topic.clone(),
             format!("{:>7}", body.repeats),
+            format!("{:>7}", body.refuted),
             body.shop.clone(),
             body.order_id.to_string(),
         ]);

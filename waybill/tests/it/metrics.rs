@@ -453,6 +453,7 @@ async fn what_is_scraped_after_real_traffic_is_what_the_table_says() {
         "waybill_old_secret_matches_total",
         "waybill_privacy_requests_repeated_total",
         "waybill_order_bodies_repeated_total",
+        "waybill_order_topics_refuted_total",
         "waybill_privacy_deadline_notices_total",
         "waybill_login_polls_total",
         "waybill_tokens_asked_total",

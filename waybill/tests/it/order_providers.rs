@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::support::backend::is_distributed;
 use crate::support::delivery::{Delivery, SHOP};
+use crate::support::operator;
 use crate::support::order::{
     CAPTURED, TOPICS, body, cancelled, captured, deliver, events, kinds,
     no_person_in_events_and_jobs, pact, post_all, shown, times, told, with,
@@ -127,6 +128,157 @@ async fn job(service: &Service, kind: &str) -> (String, i64, String) {
 
 const FULFILLMENT: &str = "fulfillments/request";
 const REFUND: &str = "refunds/issue";
+
+const CONFIRM: &str = "topics/confirm";
+
+/// A body from which the keys of the three statuses were cut.
+fn silent(id: i64, second: u32) -> Value {
+    let mut body = body(id, second, "paid");
+    let keys = ["financial_status", "fulfillment_status", "cancelled_at"];
+    let fields = body.as_object_mut().unwrap();
+    fields.retain(|key, _| !keys.contains(&key.as_str()));
+    body
+}
+
+/// How an order stands at the storefront from now on.
+fn stands(sandbox: &Sandbox, order: &Value) {
+    let webhook = Webhook::storefront("orders/updated", "w", SHOP, order.to_string());
+    sandbox.storefront().remember(&webhook);
+}
+
+/// The fulfilment's state, and how many refunds there are.
+async fn state(service: &Service, id: i64) -> (String, usize) {
+    let key = service.api_key().await;
+    let order = shown(service, &key, SHOP, id).await;
+    let state = order["fulfillment"]["state"].as_str().unwrap().to_owned();
+    (state, order["refunds"].as_array().unwrap().len())
+}
+
+/// Order, topic and how often it was refuted, of `waybill orders repeated`.
+async fn refuted(service: &Service) -> Vec<(i64, String, i64)> {
+    let listed = operator::json(service, &["orders", "repeated"]).await;
+    let mut refuted: Vec<_> = listed
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|body| {
+            let topic = body["topic"].as_str().unwrap().to_owned();
+            (
+                body["order_id"].as_i64().unwrap(),
+                topic,
+                body["refuted"].as_i64().unwrap(),
+            )
+        })
+        .collect();
+    refuted.sort();
+    refuted
+}
+
+#[tokio::test]
+async fn what_a_topic_alone_says_counts_once_the_storefront_says_the_same() {
+    let sandbox = sandbox().await;
+    let service = with_both(&sandbox).start().await;
+    let fulfilled = with(
+        body(3, 1, "paid"),
+        &json!({"fulfillment_status": "fulfilled"}),
+    );
+    let cases = [
+        (
+            1,
+            "orders/cancelled",
+            cancelled(1, 1, "paid"),
+            ("cancelled", 1),
+        ),
+        (2, "orders/paid", body(2, 1, "paid"), ("requested", 0)),
+        (3, "orders/fulfilled", fulfilled, ("fulfilled", 0)),
+    ];
+    for (id, topic, order, (said, refunds)) in cases {
+        stands(&sandbox, &order);
+        deliver(&service, &told(topic, &silent(id, 1))).await;
+        assert_eq!(
+            state(&service, id).await,
+            (said.to_owned(), refunds),
+            "{topic}"
+        );
+        // The same again, under another id: asked again, and nothing happens twice.
+        let before = kinds(service.db(), SHOP, id).await;
+        deliver(
+            &service,
+            &told(topic, &silent(id, 1)).id(&format!("again-{id}")),
+        )
+        .await;
+        assert_eq!(kinds(service.db(), SHOP, id).await, before, "{topic}");
+    }
+    assert_eq!(refuted(&service).await, []);
+    assert_eq!(sandbox.storefront().created(), made([2]));
+    assert_eq!(service.jobs(State::Dead).await, 0);
+    no_person_in_events_and_jobs(&service).await;
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn what_the_storefront_does_not_confirm_moves_neither_money_nor_goods_and_is_listed() {
+    let sandbox = sandbox().await;
+    let service = with_both(&sandbox).start().await;
+    // There it is pending, and nothing else; and of the fourth it has never heard.
+    let topics = ["orders/cancelled", "orders/paid", "orders/fulfilled"];
+    for (id, topic) in (1..).zip(topics) {
+        stands(&sandbox, &body(id, 2, "pending"));
+        deliver(&service, &told(topic, &silent(id, 1))).await;
+        assert_eq!(
+            state(&service, id).await,
+            ("initiated".to_owned(), 0),
+            "{topic}"
+        );
+    }
+    deliver(&service, &told("orders/cancelled", &silent(4, 1))).await;
+    assert_eq!(state(&service, 4).await, ("initiated".to_owned(), 0));
+    let listed = (1..).zip(topics.into_iter().chain(["orders/cancelled"]));
+    let listed: Vec<_> = listed
+        .map(|(id, topic)| (id, topic.to_owned(), 1))
+        .collect();
+    assert_eq!(refuted(&service).await, listed);
+    assert_eq!(sandbox.storefront().created(), made([]));
+    assert_eq!(service.jobs(State::Dead).await, 0);
+    // A body that says it needs no question.
+    deliver(
+        &service,
+        &told("orders/cancelled", &cancelled(1, 3, "pending")),
+    )
+    .await;
+    assert_eq!(state(&service, 1).await, ("cancelled".to_owned(), 0));
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_question_waits_for_a_storefront_that_is_behind_or_does_not_answer() {
+    let sandbox = sandbox().await;
+    let service = with_both(&sandbox).start().await;
+    stands(&sandbox, &body(1, 1, "paid"));
+    post_all(&service, &[told("orders/cancelled", &silent(1, 5))]).await;
+    eventually("the first answer is too old", async || {
+        let (state, attempts, error) = job(&service, CONFIRM).await;
+        state == "ready" && attempts == 1 && error.contains("behind its webhooks")
+    })
+    .await;
+    assert_eq!(state(&service, 1).await.1, 0);
+    sandbox.storefront().gate.fail(Fault::Status(503));
+    service.clock().advance(Duration::from_secs(10));
+    eventually("the second gets none", async || {
+        let (state, attempts, error) = job(&service, CONFIRM).await;
+        state == "ready" && attempts >= 2 && error.contains("503")
+    })
+    .await;
+    sandbox.storefront().gate.clear_faults();
+    stands(&sandbox, &cancelled(1, 5, "paid"));
+    eventually("it counts in the end", async || {
+        service.clock().advance(Duration::from_secs(60));
+        state(&service, 1).await == ("cancelled".to_owned(), 1)
+    })
+    .await;
+    assert_eq!(refuted(&service).await, []);
+    service.stop().await;
+}
 
 #[tokio::test]
 async fn a_paid_order_is_requested_at_the_storefront_once_whichever_topics_say_so() {

@@ -1118,7 +1118,7 @@ fn documented(id: i64, second: u32) -> Value {
 async fn repeated(service: &Service) -> Value {
     let mut listed = operator::json(service, &["orders", "repeated"]).await;
     for body in listed.as_array_mut().unwrap() {
-        cut(body, &["created_at"]);
+        cut(body, &["created_at", "refuted"]);
     }
     listed
 }

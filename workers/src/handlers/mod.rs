@@ -6,6 +6,7 @@
 //!   answer, `gave_up` what follows when there will be none.
 
 mod causes;
+mod confirmations;
 mod effects;
 mod fulfillments;
 mod notifications;
@@ -49,6 +50,7 @@ pub enum Task {
 /// A provider's answer.
 pub enum Answer {
     Fulfillment(Requested),
+    Confirmation(confirmations::Verdict),
     Refund(Refunded),
     Retry(retries::Tried),
     Mail(notifications::Ended),
@@ -70,7 +72,7 @@ impl Providers {
     /// True while calls of this kind would be refused, because the provider did not answer.
     pub fn is_left_alone(&self, kind: &str) -> bool {
         match kind {
-            fulfillments::KIND => self
+            fulfillments::KIND | confirmations::KIND => self
                 .storefront
                 .as_ref()
                 .is_some_and(Storefront::is_left_alone),
@@ -106,6 +108,7 @@ const ORDERS: &[&str] = &[
     "orders/fulfilled",
     "orders/cancelled",
     fulfillments::KIND,
+    confirmations::KIND,
 ];
 const PAYMENTS: &[&str] = &[
     "payment_intent.succeeded",
@@ -134,6 +137,7 @@ pub fn kinds(queue: Queue) -> &'static [&'static str] {
 pub fn is_call(kind: &str) -> bool {
     [
         fulfillments::KIND,
+        confirmations::KIND,
         refunds::KIND,
         retries::KIND,
         notifications::KIND,
@@ -188,6 +192,7 @@ pub async fn call(parts: &Parts, providers: &Providers, job: &Job) -> Result<Ans
     let db = &parts.db;
     match job.kind.as_str() {
         fulfillments::KIND => fulfillments::call(db, providers, job).await,
+        confirmations::KIND => confirmations::call(providers, job).await,
         refunds::KIND => refunds::call(db, &parts.clock, providers, job).await,
         retries::KIND => retries::call(db, &parts.clock, providers, job).await,
         notifications::KIND => notifications::call(parts, providers.mailer.as_ref(), job).await,
@@ -210,6 +215,9 @@ pub async fn record<'a>(
     match answer {
         Answer::Fulfillment(answer) => {
             fulfillments::record(&mut effects, tx, job, answer).await?;
+        }
+        Answer::Confirmation(verdict) => {
+            confirmations::record(&mut effects, tx, job, verdict).await?;
         }
         Answer::Refund(answer) => refunds::record(&mut effects, tx, job, answer).await?,
         Answer::Retry(answer) => retries::record(&mut effects, tx, job, answer).await?,

@@ -35,7 +35,7 @@ use serde_json::{Value, json};
 use super::effects::{Effects, MOST_LISTED, RESERVED};
 use super::privacy::{self, Again};
 use super::redacted::{self, About, Standing};
-use super::{fulfillments as fulfillment_calls, refunds};
+use super::{confirmations, fulfillments as fulfillment_calls, refunds};
 use crate::failure::permanent;
 use bodies::Cut;
 
@@ -68,6 +68,19 @@ pub fn prepare(config: &Config, job: &Job) -> Result<Task> {
         cut: Cut::read(&order, job),
         record: Record::of(order, &job.kind, &job.body, job.created_at.0),
     })
+}
+
+impl Task {
+    fn question(&self, key: &Key, job: &Job, cut: &Cut) -> confirmations::Question {
+        let (shop, order_id) = key.clone();
+        confirmations::Question {
+            shop,
+            order_id,
+            topic: job.kind.clone(),
+            told_at: self.record.version.at,
+            hash: cut.hash().to_owned(),
+        }
+    }
 }
 
 fn draw_tracking(config: &Config, order_id: i64) -> Result<Drawn> {
@@ -126,6 +139,7 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task
         return Ok(());
     }
     let now = effects.now;
+    let asks_first = effects.context.config.storefront_api.is_some();
     let mut incoming: BTreeMap<Key, Entry> = BTreeMap::new();
     let mut drawn: HashMap<Key, Drawn> = HashMap::new();
     let mut seen = Vec::new();
@@ -152,8 +166,13 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task
         effects
             .causes
             .note(Some(shop), &task.order_id.to_string(), job);
-        let alone = task.cut.as_ref().and_then(Cut::alone);
-        let alone = alone.filter(|_| repeated.contains(&job.id));
+        let by_topic = task.cut.as_ref().filter(|cut| cut.alone().is_some());
+        let unheard = by_topic.filter(|_| asks_first && !repeated.contains(&job.id));
+        if let Some(cut) = unheard {
+            confirmations::ask(effects, &key, &task.question(&key, job, cut));
+        }
+        let alone = by_topic.and_then(Cut::alone);
+        let alone = alone.filter(|_| asks_first || repeated.contains(&job.id));
         let mut record = alone.unwrap_or(&task.record).clone();
         let is_redacted = matches!(standing, Standing::Redacted { .. });
         if let Standing::Redacted { order, customer } = standing {
@@ -262,6 +281,21 @@ pub async fn of_sessions(
             incoming.insert(key, Entry { record, events_at });
         }
     }
+    absorb(effects, tx, incoming, HashMap::new()).await
+}
+
+/// Joins what the storefront has confirmed with an order, unless it was erased with its shop.
+pub async fn confirmed(
+    effects: &mut Effects<'_>,
+    tx: &mut Tx,
+    key: Key,
+    record: Record,
+) -> Result<()> {
+    if records::load(tx, &[&key]).await?.is_empty() {
+        return Ok(());
+    }
+    let events_at = Timestamp(effects.now.0 + RESERVED);
+    let incoming = BTreeMap::from([(key, Entry { record, events_at })]);
     absorb(effects, tx, incoming, HashMap::new()).await
 }
 

@@ -4,16 +4,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use reqwest::StatusCode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::{Storefront, told};
+use super::Storefront;
 use crate::money::{Currency, Money};
 use crate::provider::Failure;
 
 /// Questions at a time: the storefront allows few a second.
 const AT_ONCE: usize = 4;
+
+/// In the metrics of calls.
+const OPERATION: &str = "catalogue";
 
 /// What the provider calls the only variant of a product.
 const ONLY: &str = "Default Title";
@@ -68,7 +70,7 @@ impl Storefront {
         shop: Option<&str>,
         ids: &BTreeSet<i64>,
     ) -> Result<BTreeMap<i64, Variant>, Failure> {
-        let currency = self.get::<OfShop>(shop, "shop.json").await?;
+        let currency = self.get::<OfShop>(OPERATION, shop, "shop.json").await?;
         let currency = currency.and_then(|it| Currency::parse(&it.shop.currency));
         let currency = currency.ok_or_else(|| {
             let what = "it names no currency of the shop".to_owned();
@@ -116,7 +118,7 @@ impl Storefront {
     ) -> Result<BTreeMap<i64, T>, Failure> {
         let questions: Vec<(i64, String)> = ids.iter().map(|id| (*id, path(id))).collect();
         let asked = questions.into_iter().map(async |(id, path)| {
-            let answer = self.get::<T>(shop, &path).await?;
+            let answer = self.get::<T>(OPERATION, shop, &path).await?;
             Ok::<_, Failure>(answer.map(|answer| (id, answer)))
         });
         let answers: Vec<Option<(i64, T)>> = stream::iter(asked)
@@ -124,23 +126,5 @@ impl Storefront {
             .try_collect()
             .await?;
         Ok(answers.into_iter().flatten().collect())
-    }
-
-    /// None: there is no such thing.
-    async fn get<T: DeserializeOwned>(
-        &self,
-        shop: Option<&str>,
-        path: &str,
-    ) -> Result<Option<T>, Failure> {
-        let call = || async {
-            let request = self.provider.client.get(self.url(path));
-            let response = self.provider.send(self.headers(request, shop)).await?;
-            match response.status() {
-                StatusCode::OK => Ok(Some(self.provider.json(response).await?)),
-                StatusCode::NOT_FOUND => Ok(None),
-                status => Err(self.provider.refused(told(status))),
-            }
-        };
-        self.provider.patiently("catalogue", call).await
     }
 }

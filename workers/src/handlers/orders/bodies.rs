@@ -40,7 +40,12 @@ impl Cut {
         })
     }
 
-    /// What a repetition under another topic says.
+    pub fn hash(&self) -> &str {
+        &self.hash
+    }
+
+    /// What the body says without its topic, where that says more: all that counts of a
+    /// repetition, and of any until the storefront confirms the topic.
     pub fn alone(&self) -> Option<&Record> {
         self.alone.as_deref()
     }

@@ -1,0 +1,108 @@
+//! Asking the storefront whether what the topic of a delivery says, and its body does not, is
+//! so. The topic is not signed, and a cancellation gives money back, so with the storefront's
+//! API at hand it counts once the storefront says the same.
+
+use anyhow::Result;
+use common::job::{Job, Queue};
+use common::order::record::Record;
+use common::order::{FinancialStatus, FulfillmentStatus, Order};
+use common::sql::Tx;
+use common::store::order_bodies::{self, BodyKey};
+use common::store::orders::records::Key;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::effects::{self, Effects};
+use super::fulfillments::failed;
+use super::{Answer, Providers, orders};
+
+pub const KIND: &str = "topics/confirm";
+
+/// What is to be confirmed.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct Question {
+    pub shop: String,
+    pub order_id: i64,
+    pub topic: String,
+    /// When the body says that it was, Unix milliseconds; 0 when it does not say.
+    pub told_at: i64,
+    /// The body's, as `order_bodies` keeps it.
+    pub hash: String,
+}
+
+/// What the storefront says to it.
+pub enum Verdict {
+    /// It is so; this is what the storefront says of the three statuses.
+    Confirmed(Box<Record>),
+    /// It is not so, or there is no such order.
+    Refuted,
+}
+
+/// Asks the question in a job of its own.
+pub fn ask(effects: &mut Effects<'_>, key: &Key, question: &Question) {
+    effects.job(Queue::Orders, KIND, key, &json!(question));
+}
+
+pub async fn call(providers: &Providers, job: &Job) -> Result<Answer> {
+    let question: Question = effects::body(job)?;
+    let Some(provider) = &providers.storefront else {
+        anyhow::bail!("STOREFRONT_API_URL and STOREFRONT_API_TOKEN are not set in this process");
+    };
+    let order = provider.order(&question.shop, question.order_id).await;
+    let verdict = match order.map_err(failed)? {
+        Some((order, body)) if says(&order, &question.topic) => {
+            let no_topic = "";
+            let record = Record::of(order, no_topic, &body, job.created_at.0);
+            Verdict::Confirmed(Box::new(record))
+        }
+        Some((order, _)) if order.updated_at.unwrap_or(i64::MAX) < question.told_at => {
+            anyhow::bail!("the storefront's API is behind its webhooks; it is asked again later")
+        }
+        Some(_) | None => Verdict::Refuted,
+    };
+    Ok(Answer::Confirmation(verdict))
+}
+
+/// True if the order is what the topic says.
+fn says(order: &Order, topic: &str) -> bool {
+    match topic {
+        "orders/cancelled" => order.cancelled_at.is_some(),
+        "orders/paid" => matches!(
+            order.financial_status,
+            Some(
+                FinancialStatus::Paid
+                    | FinancialStatus::PartiallyRefunded
+                    | FinancialStatus::Refunded
+            )
+        ),
+        "orders/fulfilled" => order.fulfillment_status == Some(FulfillmentStatus::Fulfilled),
+        _ => false,
+    }
+}
+
+pub async fn record(
+    effects: &mut Effects<'_>,
+    tx: &mut Tx,
+    job: &Job,
+    verdict: &Verdict,
+) -> Result<()> {
+    let question: Question = effects::body(job)?;
+    let key = (question.shop, question.order_id);
+    match verdict {
+        Verdict::Confirmed(record) => {
+            orders::confirmed(effects, tx, key, Record::clone(record)).await
+        }
+        Verdict::Refuted => {
+            metrics::counter!("waybill_order_topics_refuted_total", "topic" => question.topic.clone())
+                .increment(1);
+            tracing::warn!(
+                job = %job.id,
+                order_id = question.order_id,
+                topic = question.topic,
+                "the storefront does not confirm what a topic alone says, so it does not count; see `waybill orders repeated`"
+            );
+            let body: BodyKey = (key, question.hash);
+            Ok(order_bodies::refute(tx, &body).await?)
+        }
+    }
+}
