@@ -98,8 +98,8 @@ fn with_database(server: &str, name: &str) -> String {
 }
 
 impl Drop for Backend {
-    /// Drops the test's database. Its queues stay: the broker of `scripts/services` is thrown
-    /// away, and names are never used twice.
+    /// Drops the test's database. Its queues end by a policy of `scripts/services`, or stay;
+    /// names are never used twice.
     fn drop(&mut self) {
         if let Some(server) = &self.server {
             let drop = format!("drop database if exists {} with (force)", self.name);
