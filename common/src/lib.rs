@@ -6,6 +6,7 @@ pub mod checkout;
 pub mod clock;
 pub mod code;
 pub mod config;
+pub mod counted;
 pub mod due;
 pub mod exports;
 pub mod job;

@@ -109,13 +109,14 @@ pub async fn serve(listener: TcpListener, parts: Parts, shutdown: CancellationTo
     let app = Arc::new(App::new(parts, intake));
     limit::forget_idle(&app, &shutdown);
     let router = routes::router(app.clone());
+    let limits = connections(&app.config);
     let stopping = app.clone();
     let on_shutdown = shutdown.clone();
     common::task::spawn("ingress shutdown", async move {
         on_shutdown.cancelled().await;
         stopping.stopping.store(true, Ordering::Relaxed);
     });
-    server::serve(listener, router, shutdown, DRAIN).await?;
+    server::serve(listener, router, limits, shutdown, DRAIN).await?;
     // The last handler is gone, and with the app its end of the intake.
     drop(app);
     if tokio::time::timeout(DRAIN, lanes.drained()).await.is_err() {
@@ -142,5 +143,13 @@ pub async fn serve_verify_only(
     shutdown: CancellationToken,
 ) -> Result<()> {
     let app = Arc::new(App::new(parts, Intake::verify_only()));
-    server::serve(listener, routes::router(app), shutdown, DRAIN).await
+    let limits = connections(&app.config);
+    server::serve(listener, routes::router(app), limits, shutdown, DRAIN).await
+}
+
+fn connections(config: &Config) -> server::Limits {
+    server::Limits {
+        connections: config.max_connections,
+        trusted_proxies: config.trusted_proxies.clone(),
+    }
 }

@@ -1,16 +1,19 @@
-//! Accepting connections and ending them: slow headers, idle sockets and shutdown. And what
-//! every process that listens answers for load balancers and monitoring (`probes`).
+//! Accepting connections and ending them: how many, slow headers, idle sockets, peers that do not
+//! read, and shutdown. And what every process that listens answers for load balancers and
+//! monitoring (`probes`).
 
+mod connections;
+mod exchange;
 pub mod probes;
+mod socket;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
 use axum::Router;
-use axum::body::Body;
-use axum::extract::Request;
 use axum::response::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -20,6 +23,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
+use crate::connections::Connections;
+use crate::exchange::{Exchange, refuse_host};
+use crate::socket::Socket;
+
+pub use crate::connections::{Limits, network, raise_file_limit};
+
 /// A connection that has not sent the headers of its next request by then is closed.
 const HEADER_DEADLINE: Duration = Duration::from_secs(10);
 
@@ -27,17 +36,24 @@ const HEADER_DEADLINE: Duration = Duration::from_secs(10);
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub SocketAddr);
 
-/// Bytes of a request's headers.
-const LARGEST_HEAD: usize = 128 * 1024;
+/// Bytes of a request's headers, and of what is read or written at a time: what one connection may
+/// take of the memory, twice.
+const LARGEST_HEAD: usize = 64 * 1024;
 
 /// Serves until `shutdown`, then waits up to `drain` for the requests under way.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
+    limits: Limits,
     shutdown: CancellationToken,
     drain: Duration,
 ) -> Result<()> {
-    let connections = TaskTracker::new();
+    let connections = Arc::new(Connections::new(limits));
+    connections.refused.tell(&shutdown, |full, connections| {
+        let reason = full.label();
+        tracing::warn!(reason, connections, "more connections were refused");
+    });
+    let tasks = TaskTracker::new();
     let overdue = CancellationToken::new();
     loop {
         let accepted = tokio::select! {
@@ -46,6 +62,16 @@ pub async fn serve(
         };
         match accepted {
             Ok((stream, peer)) => {
+                let place = match connections.admit(peer.ip()) {
+                    Ok(place) => place,
+                    Err(full) => {
+                        if connections.refused.is_first(full) {
+                            let (client, reason) = (peer.ip(), full.label());
+                            tracing::warn!(%client, reason, "a connection was refused");
+                        }
+                        continue;
+                    }
+                };
                 let connection = serve_connection(stream, peer, router.clone(), shutdown.clone());
                 let overdue = overdue.clone();
                 let connection = async move {
@@ -53,8 +79,9 @@ pub async fn serve(
                         () = connection => {}
                         () = overdue.cancelled() => {}
                     }
+                    drop(place);
                 };
-                common::task::spawn("connection", connections.track_future(connection));
+                common::task::spawn("connection", tasks.track_future(connection));
             }
             Err(error) => {
                 // Out of file descriptors, most likely: others must end first.
@@ -65,17 +92,11 @@ pub async fn serve(
     }
     drop(listener);
     drop(router);
-    connections.close();
-    if tokio::time::timeout(drain, connections.wait())
-        .await
-        .is_err()
-    {
-        tracing::warn!(
-            connections = connections.len(),
-            "connections did not end in time"
-        );
+    tasks.close();
+    if tokio::time::timeout(drain, tasks.wait()).await.is_err() {
+        tracing::warn!(connections = tasks.len(), "connections did not end in time");
         overdue.cancel();
-        connections.wait().await;
+        tasks.wait().await;
     }
     Ok(())
 }
@@ -87,14 +108,10 @@ async fn serve_connection(
     shutdown: CancellationToken,
 ) {
     let _ = stream.set_nodelay(true);
-    let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
-        let router = router.clone();
-        async move {
-            let mut request: Request = request.map(Body::new);
-            request.extensions_mut().insert(Peer(peer));
-            let answered: Result<Response, Infallible> = router.oneshot(request).await;
-            answered
-        }
+    let exchange = Arc::new(Exchange::new(shutdown.clone()));
+    let socket = Socket::new(stream, exchange.clone());
+    let service = hyper::service::service_fn(move |request| {
+        answer(router.clone(), request, Peer(peer), exchange.clone())
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -103,7 +120,7 @@ async fn serve_connection(
         // its answer.
         .half_close(true)
         .max_buf_size(LARGEST_HEAD)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(socket), service);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
@@ -115,4 +132,20 @@ async fn serve_connection(
     if let Err(error) = ended {
         tracing::debug!(%error, %peer, "a connection ended early");
     }
+}
+
+async fn answer(
+    router: Router,
+    request: hyper::Request<Incoming>,
+    peer: Peer,
+    exchange: Arc<Exchange>,
+) -> Result<Response, Infallible> {
+    let mut request = request.map(|body| exchange.begin(body));
+    if let Some(refusal) = refuse_host(request.version(), request.headers()) {
+        return Ok(refusal);
+    }
+    request.extensions_mut().insert(peer);
+    let mut response = router.oneshot(request).await?;
+    exchange.finish(&mut response);
+    Ok(response)
 }

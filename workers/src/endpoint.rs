@@ -26,6 +26,9 @@ use crate::pulse::Pulse;
 /// How long a scrape under way may take once the worker has ended.
 const DRAIN: Duration = Duration::from_secs(1);
 
+/// Enough for whoever looks after it.
+const CONNECTIONS: usize = 256;
+
 struct Watched {
     db: Db,
     bus: Bus,
@@ -62,7 +65,11 @@ impl Endpoint {
             stopping,
         };
         let ended = CancellationToken::new();
-        let serving = server::serve(listener, router(watched), ended.clone(), DRAIN);
+        let limits = server::Limits {
+            connections: CONNECTIONS,
+            trusted_proxies: Vec::new(),
+        };
+        let serving = server::serve(listener, router(watched), limits, ended.clone(), DRAIN);
         let task = task::spawn("endpoint", async move {
             if let Err(error) = serving.await {
                 tracing::error!(error = format!("{error:#}"), "the endpoint has ended");

@@ -106,6 +106,8 @@ pub struct Config {
     pub notification_retention: Duration,
     pub event_retention: Duration,
     pub privacy: Privacy,
+    /// Open at a time, in an ingress process.
+    pub max_connections: usize,
     pub trusted_proxies: Vec<IpNet>,
     pub log_format: LogFormat,
     pub log_filter: String,
@@ -387,6 +389,7 @@ impl<'a> Reader<'a> {
         let notification_retention = self.number("NOTIFICATION_RETENTION_DAYS", 1, 3650);
         let event_retention = self.number("EVENT_RETENTION_DAYS", 1, 3650);
         let privacy = self.privacy();
+        let max_connections = self.number("MAX_CONNECTIONS", 8, 1_000_000);
         let trusted_proxies = self.proxies();
         let log_format = self.log_format();
         let log_filter = self.log_filter();
@@ -429,6 +432,7 @@ impl<'a> Reader<'a> {
             notification_retention: days(notification_retention?),
             event_retention: days(event_retention?),
             privacy: privacy?,
+            max_connections: usize::try_from(max_connections?).ok()?,
             trusted_proxies: trusted_proxies?,
             log_format: log_format?,
             log_filter: log_filter?,

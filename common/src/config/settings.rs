@@ -292,6 +292,11 @@ pub const SETTINGS: &[Setting] = &[
         "How long the erasure of a shop waits and may be cancelled",
     ),
     setting(
+        "MAX_CONNECTIONS",
+        Some("4096"),
+        "Open connections of an ingress process; of one client network an eighth of them",
+    ),
+    setting(
         "TRUSTED_PROXIES",
         None,
         "Addresses or networks whose X-Forwarded-For counts, separated by commas",

@@ -170,6 +170,18 @@ pub const ALL: &[Metric] = &[
         &["provider"],
         "1 while a provider is left alone because it did not answer, else 0",
     ),
+    gauge(
+        Every,
+        "waybill_connections",
+        &[],
+        "Connections of clients that are open",
+    ),
+    counter(
+        Every,
+        "waybill_connections_cut_total",
+        &["reason"],
+        "Connections that were refused, or ended because nobody read the answers",
+    ),
     counter(
         Every,
         "process_cpu_seconds_total",

@@ -1,0 +1,92 @@
+//! Log lines about what strangers can cause as often as they like: the first of a kind at once,
+//! then one line an interval with the number of those that came since.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::task;
+
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// How many of each kind have come since the last line about it. Clones share them.
+#[derive(Debug)]
+pub struct Counted<K>(Arc<Mutex<BTreeMap<K, u64>>>);
+
+impl<K> Default for Counted<K> {
+    fn default() -> Self {
+        Counted(Arc::default())
+    }
+}
+
+impl<K: Copy + Ord + Send + 'static> Counted<K> {
+    /// Counts one. True when nothing was heard of its kind for an interval: then it is told now.
+    pub fn is_first(&self, kind: K) -> bool {
+        let mut counts = lock(&self.0);
+        match counts.get_mut(&kind) {
+            Some(count) => {
+                *count += 1;
+                false
+            }
+            None => counts.insert(kind, 0).is_none(),
+        }
+    }
+
+    /// Tells each interval of those that were only counted, and at the end.
+    pub fn tell(&self, shutdown: &CancellationToken, line: impl Fn(K, u64) + Send + 'static) {
+        let counts = Arc::downgrade(&self.0);
+        let shutdown = shutdown.clone();
+        task::spawn("counted lines", async move {
+            loop {
+                let ends = tokio::select! {
+                    () = tokio::time::sleep(INTERVAL) => false,
+                    () = shutdown.cancelled() => true,
+                };
+                let Some(counts) = counts.upgrade() else {
+                    return;
+                };
+                for (kind, count) in due(&mut lock(&counts)) {
+                    line(kind, count);
+                }
+                if ends {
+                    return;
+                }
+            }
+        });
+    }
+}
+
+fn lock<K>(counts: &Mutex<BTreeMap<K, u64>>) -> MutexGuard<'_, BTreeMap<K, u64>> {
+    counts.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What came since the last time. A kind of which nothing came is forgotten: its next is a first.
+fn due<K: Copy + Ord>(counts: &mut BTreeMap<K, u64>) -> Vec<(K, u64)> {
+    counts.retain(|_, count| *count > 0);
+    let counted = counts.iter_mut();
+    counted
+        .map(|(kind, count)| (*kind, std::mem::take(count)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_is_told_at_once_and_the_others_together() {
+        let counted = Counted::default();
+        assert!(counted.is_first("a"));
+        assert!(!counted.is_first("a"));
+        assert!(!counted.is_first("a"));
+        assert!(counted.is_first("b"));
+        assert_eq!(due(&mut lock(&counted.0)), [("a", 2)]);
+        assert!(counted.is_first("b"), "nothing was heard of it");
+        assert!(!counted.is_first("a"), "it goes on");
+        assert_eq!(due(&mut lock(&counted.0)), [("a", 1)]);
+        assert_eq!(due(&mut lock(&counted.0)), []);
+        assert!(counted.is_first("a"));
+    }
+}
