@@ -17,7 +17,7 @@ use subtle::{Choice, ConstantTimeEq as _};
 pub const MAX_V1: usize = 16;
 
 /// An HMAC-SHA256.
-type Digest = [u8; 32];
+pub type Digest = [u8; 32];
 
 /// The signing secrets of one provider, newest first; any of them verifies.
 ///
@@ -88,21 +88,69 @@ impl Refused {
     }
 }
 
-/// Verifies `X-Storefront-Hmac-Sha256`: the HMAC of the body in standard base64 with its
-/// padding, 44 characters, nothing else. Returns the index of the secret that matched.
+/// `X-Storefront-Hmac-Sha256`: the HMAC of the body in standard base64 with its padding, 44
+/// characters, nothing else. What can be no signature is known before there is a body.
+#[derive(Clone, Copy)]
+pub struct StorefrontSignature(Digest);
+
+impl StorefrontSignature {
+    pub fn read<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Result<Self, Refused> {
+        let given = base64_digest(sole(values)?).ok_or(Refused::Malformed)?;
+        Ok(StorefrontSignature(given))
+    }
+
+    /// The index of the secret that matched.
+    pub fn verify(&self, secrets: &Secrets, body: &[u8]) -> Result<usize, Refused> {
+        secrets.matching(&[body], &[self.0])
+    }
+
+    /// Of one that verified, the name of its body: another body has another.
+    pub fn digest(&self) -> Digest {
+        self.0
+    }
+}
+
+/// Verifies a body under the values of its header. Returns the index of the secret that matched.
 pub fn storefront<'a>(
     secrets: &Secrets,
     header_values: impl IntoIterator<Item = &'a [u8]>,
     body: &[u8],
 ) -> Result<usize, Refused> {
-    let given = base64_digest(sole(header_values)?).ok_or(Refused::Malformed)?;
-    secrets.matching(&[body], &[given])
+    StorefrontSignature::read(header_values)?.verify(secrets, body)
 }
 
-/// Verifies `Payment-Signature`, `t=<unix seconds>,v1=<hex>[,v1=<hex>]..`: the HMAC of
-/// `<t>.<body>`. Returns the index of the secret that matched.
-///
-/// The age is checked after the signature and both ways; a tolerance of 0 turns it off.
+/// `Payment-Signature`, `t=<unix seconds>,v1=<hex>[,v1=<hex>]..`: the HMAC of `<t>.<body>`.
+pub struct PaymentSignature<'a>(PaymentHeader<'a>);
+
+impl<'a> PaymentSignature<'a> {
+    pub fn read(values: impl IntoIterator<Item = &'a [u8]>) -> Result<Self, Refused> {
+        PaymentHeader::parse(sole(values)?).map(PaymentSignature)
+    }
+
+    /// The index of the secret that matched. The age is checked after the signature and both
+    /// ways; a tolerance of 0 turns it off.
+    pub fn verify(
+        &self,
+        secrets: &Secrets,
+        body: &[u8],
+        now_unix_seconds: i64,
+        tolerance_seconds: u64,
+    ) -> Result<usize, Refused> {
+        let PaymentSignature(header) = self;
+        let message = [header.timestamp.text, b".", body];
+        let matched = secrets.matching(&message, header.v1())?;
+        let age = i128::from(now_unix_seconds) - i128::from(header.timestamp.seconds);
+        if tolerance_seconds == 0 || age.unsigned_abs() <= u128::from(tolerance_seconds) {
+            Ok(matched)
+        } else if age > 0 {
+            Err(Refused::Stale)
+        } else {
+            Err(Refused::Early)
+        }
+    }
+}
+
+/// Verifies a body under the values of its header. Returns the index of the secret that matched.
 pub fn payment<'a>(
     secrets: &Secrets,
     header_values: impl IntoIterator<Item = &'a [u8]>,
@@ -110,17 +158,8 @@ pub fn payment<'a>(
     now_unix_seconds: i64,
     tolerance_seconds: u64,
 ) -> Result<usize, Refused> {
-    let header = PaymentHeader::parse(sole(header_values)?)?;
-    let message = [header.timestamp.text, b".", body];
-    let matched = secrets.matching(&message, header.v1())?;
-    let age = i128::from(now_unix_seconds) - i128::from(header.timestamp.seconds);
-    if tolerance_seconds == 0 || age.unsigned_abs() <= u128::from(tolerance_seconds) {
-        Ok(matched)
-    } else if age > 0 {
-        Err(Refused::Stale)
-    } else {
-        Err(Refused::Early)
-    }
+    let signature = PaymentSignature::read(header_values)?;
+    signature.verify(secrets, body, now_unix_seconds, tolerance_seconds)
 }
 
 /// The value of `X-Storefront-Hmac-Sha256` for a body.

@@ -1,18 +1,20 @@
 //! Webhook authentication as extractors: a handler that has a [`StorefrontDelivery`] or a
 //! [`PaymentDelivery`] has a body that was limited, verified over its raw bytes, counted
-//! against its limit and found to be JSON, in that order (design, Webhooks).
+//! against its limit and found to be JSON, in that order (design, Webhooks). A signature that can
+//! verify nothing is refused before there is a body.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, Request};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};
 use bytes::{Bytes, BytesMut};
 use common::clock::Timestamp;
 use common::job::{Source, State};
 use common::privacy::{PERIOD, Request as PrivacyRequest, Topic};
-use common::signature::{self, Refused};
+use common::signature::{PaymentSignature, Refused, StorefrontSignature};
 use common::store::jobs::NewJob;
 use common::store::orders::CHECKOUT;
 use http_body_util::BodyExt;
@@ -22,8 +24,9 @@ use tokio::time::timeout;
 
 use crate::App;
 use crate::api_version;
+use crate::client_address;
 use crate::error::Error;
-use crate::intake::Memory;
+use crate::intake::{Memory, Size};
 use crate::request_id::RequestId;
 
 const BODY_DEADLINE: Duration = Duration::from_secs(10);
@@ -48,10 +51,16 @@ impl FromRequest<Arc<App>> for StorefrontDelivery {
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Error> {
         let (parts, body) = request.into_parts();
-        let (body, memory) = read_body(app, &parts.headers, body).await?;
-        let values = header_values(&parts.headers, HMAC);
-        let matched = signature::storefront(&app.config.storefront_secrets, values, &body);
-        count_signature(Source::Storefront, matched).map_err(|_| Error::StorefrontSignature)?;
+        let announced = announced(app, &parts.headers)?;
+        let refused = |refused| {
+            count_refused(Source::Storefront, refused);
+            Error::StorefrontSignature
+        };
+        let signature = StorefrontSignature::read(header_values(&parts.headers, HMAC));
+        let signature = signature.map_err(refused)?;
+        let (body, memory) = read_body(app, &parts, announced, body).await?;
+        let matched = signature.verify(&app.config.storefront_secrets, &body);
+        count_match(Source::Storefront, matched.map_err(refused)?);
         let topic = text(&parts.headers, &TOPIC)
             .map_err(|()| Error::TopicHeader)?
             .filter(|topic| is_topic(topic))
@@ -96,16 +105,21 @@ impl FromRequest<Arc<App>> for PaymentDelivery {
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Error> {
         let (parts, body) = request.into_parts();
-        let (body, memory) = read_body(app, &parts.headers, body).await?;
-        let values = header_values(&parts.headers, PAYMENT_SIGNATURE);
-        let matched = signature::payment(
+        let announced = announced(app, &parts.headers)?;
+        let refused = |refused| {
+            count_refused(Source::Payment, refused);
+            Error::PaymentSignature
+        };
+        let signature = PaymentSignature::read(header_values(&parts.headers, PAYMENT_SIGNATURE));
+        let signature = signature.map_err(refused)?;
+        let (body, memory) = read_body(app, &parts, announced, body).await?;
+        let matched = signature.verify(
             &app.config.payment_secrets,
-            values,
             &body,
             app.clock.now().unix_seconds(),
             app.config.payment_tolerance.as_secs(),
         );
-        count_signature(Source::Payment, matched).map_err(|_| Error::PaymentSignature)?;
+        count_match(Source::Payment, matched.map_err(refused)?);
         app.limits.payment()?;
         let envelope: PaymentEnvelope = parse(&body)?;
         let (Some(id), Some(kind)) = (envelope.id, envelope.kind) else {
@@ -167,8 +181,9 @@ fn known(app: &App, shop: Option<String>) -> Result<Option<String>, Error> {
     }
 }
 
-/// The whole body as it was sent, at most the limit of it, and the memory it counts for.
-async fn read_body(app: &App, headers: &HeaderMap, body: Body) -> Result<(Bytes, Memory), Error> {
+/// The length that the body is said to have; `None`: it comes in chunks. What can be refused by
+/// the headers is refused before anything is read.
+fn announced(app: &App, headers: &HeaderMap) -> Result<Option<u64>, Error> {
     let encoding = headers.get(header::CONTENT_ENCODING);
     if encoding.is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
         return Err(Error::ContentEncoding);
@@ -179,15 +194,32 @@ async fn read_body(app: &App, headers: &HeaderMap, body: Body) -> Result<(Bytes,
     if announced.is_some_and(|announced| announced > app.config.max_body_bytes as u64) {
         return Err(Error::BodyTooLarge);
     }
-    timeout(BODY_DEADLINE, collect(app, body))
+    Ok(announced)
+}
+
+/// The whole body as it was sent, at most the limit of it, and the memory it counts for.
+async fn read_body(
+    app: &App,
+    parts: &Parts,
+    announced: Option<u64>,
+    body: Body,
+) -> Result<(Bytes, Memory), Error> {
+    timeout(BODY_DEADLINE, collect(app, parts, announced, body))
         .await
         .map_err(|_| Error::BodyTooSlow)?
 }
 
 /// Reads frame by frame, so that no sender takes more memory than it has sent bytes for. A
-/// body of one frame, as nearly all are, is not copied.
-async fn collect(app: &App, mut body: Body) -> Result<(Bytes, Memory), Error> {
-    let mut memory = app.intake.reserve()?;
+/// body of one frame, as nearly all are, is not copied, and is verified at once; until the others
+/// are whole they count for the network that sends them.
+async fn collect(
+    app: &App,
+    parts: &Parts,
+    announced: Option<u64>,
+    mut body: Body,
+) -> Result<(Bytes, Memory), Error> {
+    let mut memory = app.intake.reserve(Size::announced(announced))?;
+    let mut unverified = None;
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
     while let Some(frame) = body.frame().await {
@@ -200,6 +232,14 @@ async fn collect(app: &App, mut body: Body) -> Result<(Bytes, Memory), Error> {
             return Err(Error::BodyTooLarge);
         }
         memory.grow(&app.intake, size)?;
+        if !body.is_end_stream() {
+            let unverified = unverified.get_or_insert_with(|| {
+                let trusted = &app.config.trusted_proxies;
+                let client = client_address::of(&parts.extensions, &parts.headers, trusted);
+                app.limits.unverified.begin(client)
+            });
+            unverified.grow(size)?;
+        }
         if first.is_empty() {
             first = data;
         } else {
@@ -218,27 +258,23 @@ fn header_values(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = 
 }
 
 /// Which of the secrets matched tells an operator when an old one may be removed.
-fn count_signature(source: Source, matched: Result<usize, Refused>) -> Result<(), Refused> {
-    match matched {
-        Ok(0) => Ok(()),
-        Ok(secret) => {
-            let secret = secret.to_string();
-            metrics::counter!(
-                "waybill_old_secret_matches_total",
-                "source" => source.as_str(), "secret" => secret
-            )
-            .increment(1);
-            Ok(())
-        }
-        Err(refused) => {
-            metrics::counter!(
-                "waybill_signatures_refused_total",
-                "source" => source.as_str(), "reason" => refused.label()
-            )
-            .increment(1);
-            Err(refused)
-        }
+fn count_match(source: Source, matched: usize) {
+    if matched > 0 {
+        let secret = matched.to_string();
+        metrics::counter!(
+            "waybill_old_secret_matches_total",
+            "source" => source.as_str(), "secret" => secret
+        )
+        .increment(1);
     }
+}
+
+fn count_refused(source: Source, refused: Refused) {
+    metrics::counter!(
+        "waybill_signatures_refused_total",
+        "source" => source.as_str(), "reason" => refused.label()
+    )
+    .increment(1);
 }
 
 /// A header that may be missing but, when there, is visible text.

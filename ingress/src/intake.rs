@@ -37,6 +37,10 @@ const MOST_DEAD: usize = 20;
 const WAITING: usize = 4096;
 /// Bytes of bodies that may be read or wait, in KiB: the memory that deliveries may take.
 const WAITING_KIB: usize = 64 * 1024;
+/// What of it is kept for small bodies, as nearly all are, and which these are: so a few senders of
+/// large ones do not keep everyone else out.
+const KEPT_KIB: usize = 16 * 1024;
+const SMALL: usize = 64 * 1024;
 /// Deliveries in one transaction.
 const BATCH: usize = 256;
 /// A batch of this size need not wait for the one under way.
@@ -76,15 +80,35 @@ struct Waiting {
 
 /// A delivery's share of the memory that bodies may take, held until it is stored.
 #[derive(Debug)]
-pub struct Memory(OwnedSemaphorePermit);
+pub struct Memory {
+    permit: OwnedSemaphorePermit,
+    size: Size,
+}
+
+/// What is known of a body's length before it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    Small,
+    /// Or of unknown length.
+    Large,
+}
+
+impl Size {
+    pub fn announced(length: Option<u64>) -> Self {
+        match length {
+            Some(length) if length <= SMALL as u64 => Size::Small,
+            Some(_) | None => Size::Large,
+        }
+    }
+}
 
 impl Memory {
     /// Makes the share large enough for `bytes`.
     pub fn grow(&mut self, intake: &Intake, bytes: usize) -> Result<(), Unavailable> {
-        let held = self.0.num_permits();
+        let held = self.permit.num_permits();
         let wanted = bytes / 1024 + 1;
         if wanted > held {
-            self.0.merge(intake.memory(wanted - held)?.0);
+            self.permit.merge(intake.memory(wanted - held, self.size)?);
         }
         Ok(())
     }
@@ -100,14 +124,22 @@ impl Intake {
     }
 
     /// Memory for a body of which one byte is known.
-    pub fn reserve(&self) -> Result<Memory, Unavailable> {
-        self.memory(1)
+    pub fn reserve(&self, size: Size) -> Result<Memory, Unavailable> {
+        let permit = self.memory(1, size)?;
+        Ok(Memory { permit, size })
     }
 
-    fn memory(&self, kib: usize) -> Result<Memory, Unavailable> {
+    fn memory(&self, kib: usize, size: Size) -> Result<OwnedSemaphorePermit, Unavailable> {
+        let kept = match size {
+            Size::Small => 0,
+            Size::Large => KEPT_KIB,
+        };
+        if self.memory.available_permits() < kib + kept {
+            return Err(Unavailable);
+        }
         let kib = u32::try_from(kib).map_err(|_| Unavailable)?;
         let permit = self.memory.clone().try_acquire_many_owned(kib);
-        permit.map(Memory).map_err(|_| Unavailable)
+        permit.map_err(|_| Unavailable)
     }
 
     /// Stores a delivery; returns when it is committed.

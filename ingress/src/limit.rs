@@ -1,9 +1,15 @@
-//! Rate limits, counted in this process alone: of verified deliveries and of calls with an API
-//! key, with a burst of one second's rate, and of the public pages, by client, all GCRA; of API
-//! keys that turned out to be worth nothing, by client; and of tokens, of which the provider is
-//! asked ([`tokens`]).
+//! Rate limits, counted in this process alone: of verified deliveries, of calls with an API key,
+//! and of the public pages, by client, all GCRA; of API keys that turned out to be worth nothing,
+//! by client; of tokens, of which the provider is asked ([`tokens`]). And what one network may have
+//! of the memory of bodies that are not verified yet ([`unverified`]).
+//!
+//! A storefront's signature covers the body and nothing else: whoever has captured one signed body
+//! can send it under any shop and any id. So deliveries have three limits: of their body, of their
+//! shop, and, where any shop is taken, of all shops together, in this order: what one limit
+//! refuses uses up nothing of the next.
 
 pub mod tokens;
+pub mod unverified;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -24,6 +30,7 @@ use uuid::Uuid;
 use crate::App;
 use crate::client_address::network;
 use crate::error::Error;
+use crate::limit::unverified::Unverified;
 
 type Middleware = NoOpMiddleware<Duration>;
 type Shops = DashMapStateStore<String>;
@@ -54,6 +61,7 @@ pub struct Limits {
     pub tokens: tokens::Budget,
     /// API keys.
     pub keys: Guesses,
+    pub unverified: Unverified,
 }
 
 /// What clients showed that turned out to be worth nothing.
@@ -147,6 +155,7 @@ impl Limits {
             pages: RateLimiter::new(pages, DashMapStateStore::default(), clock.clone()),
             tokens: tokens::Budget::new(clock.clone(), is_app),
             keys: Guesses::new(clock.clone()),
+            unverified: Unverified::new(config.max_body_bytes),
             clock,
         }
     }
