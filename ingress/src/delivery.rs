@@ -72,7 +72,8 @@ impl FromRequest<Arc<App>> for StorefrontDelivery {
         if webhook_id.as_ref().is_some_and(|id| id.len() > LONGEST_ID) {
             return Err(Error::WebhookIdHeader);
         }
-        app.limits.storefront(shop.as_deref().unwrap_or(""))?;
+        app.limits
+            .storefront(shop.as_deref().unwrap_or(""), signature.digest())?;
         let envelope: StorefrontEnvelope = parse(&body)?;
         let request = privacy_request(&topic, shop.as_deref(), &body)?;
         let shop = match &request {

@@ -19,11 +19,12 @@ use std::time::Duration;
 
 use common::clock::Clock;
 use common::config::Config;
+use common::signature::Digest;
 use governor::clock::Clock as _;
 use governor::middleware::NoOpMiddleware;
 use governor::state::keyed::DashMapStateStore;
 use governor::state::{InMemoryState, NotKeyed};
-use governor::{Quota, RateLimiter};
+use governor::{NotUntil, Quota, RateLimiter};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -35,9 +36,18 @@ use crate::limit::unverified::Unverified;
 type Middleware = NoOpMiddleware<Duration>;
 type Shops = DashMapStateStore<String>;
 type PerShop = RateLimiter<String, Shops, LimitClock, Middleware>;
+type PerBody = RateLimiter<Digest, DashMapStateStore<Digest>, LimitClock, Middleware>;
 type PerClient = RateLimiter<IpAddr, DashMapStateStore<IpAddr>, LimitClock, Middleware>;
 type PerKey = RateLimiter<Uuid, DashMapStateStore<Uuid>, LimitClock, Middleware>;
 type Whole = RateLimiter<NotKeyed, InMemoryState, LimitClock, Middleware>;
+
+/// Deliveries of a shop that may come at once: what one order's topics need, and several orders.
+const SHOP_AT_ONCE: NonZeroU32 = NonZeroU32::new(40).unwrap();
+
+/// Of one body, how many may come at once, and a minute. Topics of an order may share a body, and
+/// providers send again what was not answered; more than that is somebody else's doing.
+const BODY_AT_ONCE: NonZeroU32 = NonZeroU32::new(20).unwrap();
+const BODY_PER_MINUTE: NonZeroU32 = NonZeroU32::new(1).unwrap();
 
 /// Pages a minute and client, and how many of them may come at once. Enough for a family
 /// that follows its parcels, and slow for who tries ids.
@@ -54,6 +64,9 @@ pub struct Limits {
     /// Replicas share no budget: the two deliveries a second that a shop has are too few to be
     /// handed out in shares, and a delivery asks nobody but its own process.
     storefront: Option<PerShop>,
+    /// Of one signed body, whatever shop and id it came under.
+    bodies: Option<PerBody>,
+    all_shops: Option<Whole>,
     payment: Option<Whole>,
     api_keys: Option<PerKey>,
     pages: PerClient,
@@ -145,10 +158,22 @@ impl Limits {
         let is_app = identity.is_some_and(|identity| identity.client_secret.is_some());
         let pages = Quota::per_minute(PAGES_PER_MINUTE).allow_burst(PAGES_AT_ONCE);
         let quota = |rate| NonZeroU32::new(rate).map(Quota::per_second);
+        let of_shop = NonZeroU32::new(config.storefront_rate)
+            .map(|rate| Quota::per_second(rate).allow_burst(rate.max(SHOP_AT_ONCE)));
+        let of_body = Quota::per_minute(BODY_PER_MINUTE).allow_burst(BODY_AT_ONCE);
+        let two_seconds = |rate| {
+            let rate = NonZeroU32::new(rate)?;
+            let both = rate.saturating_add(rate.get());
+            Some(Quota::per_second(rate).allow_burst(both))
+        };
         Limits {
-            storefront: quota(config.storefront_rate)
+            storefront: of_shop
                 .map(|quota| RateLimiter::new(quota, Shops::default(), clock.clone())),
-            payment: quota(config.payment_rate)
+            bodies: of_shop
+                .map(|_| RateLimiter::new(of_body, DashMapStateStore::default(), clock.clone())),
+            all_shops: two_seconds(config.storefront_total_rate)
+                .map(|quota| RateLimiter::direct_with_clock(quota, clock.clone())),
+            payment: two_seconds(config.payment_rate)
                 .map(|quota| RateLimiter::direct_with_clock(quota, clock.clone())),
             api_keys: quota(config.commerce_rate)
                 .map(|quota| RateLimiter::new(quota, DashMapStateStore::default(), clock.clone())),
@@ -160,14 +185,21 @@ impl Limits {
         }
     }
 
-    /// Counts a delivery of a shop; without a shop header they count together.
-    pub fn storefront(&self, shop: &str) -> Result<(), Error> {
-        let Some(limiter) = &self.storefront else {
-            return Ok(());
-        };
-        limiter
-            .check_key(&shop.to_owned())
-            .map_err(|until| Error::RateLimited(until.wait_time_from(self.clock.now())))
+    /// Counts a delivery of a shop, known by the digest of its body; without a shop header they
+    /// count together.
+    pub fn storefront(&self, shop: &str, body: Digest) -> Result<(), Error> {
+        let late =
+            |until: NotUntil<Duration>| Error::RateLimited(until.wait_time_from(self.clock.now()));
+        if let Some(limiter) = &self.bodies {
+            limiter.check_key(&body).map_err(late)?;
+        }
+        if let Some(limiter) = &self.storefront {
+            limiter.check_key(&shop.to_owned()).map_err(late)?;
+        }
+        if let Some(limiter) = &self.all_shops {
+            limiter.check().map_err(late)?;
+        }
+        Ok(())
     }
 
     /// Counts a payment event.
@@ -210,6 +242,9 @@ pub fn forget_idle(app: &Arc<App>, shutdown: &CancellationToken) {
             }
             let Some(app) = app.upgrade() else { return };
             if let Some(limiter) = &app.limits.storefront {
+                limiter.retain_recent();
+            }
+            if let Some(limiter) = &app.limits.bodies {
                 limiter.retain_recent();
             }
             if let Some(limiter) = &app.limits.api_keys {

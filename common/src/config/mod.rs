@@ -89,6 +89,8 @@ pub struct Config {
     pub max_body_bytes: usize,
     /// A second and shop; 0: no limit.
     pub storefront_rate: u32,
+    /// A second, over all shops; 0: no limit.
+    pub storefront_total_rate: u32,
     /// A second; 0: no limit.
     pub payment_rate: u32,
     /// A second and API key; 0: no limit.
@@ -207,6 +209,11 @@ impl Config {
     pub fn takes_foreign_tokens(&self) -> bool {
         let identity = self.identity.as_ref();
         identity.is_some_and(|identity| identity.client_secret.is_none())
+    }
+
+    /// Whether deliveries of any shop are taken: the header that names it is not signed.
+    pub fn takes_any_shop(&self) -> bool {
+        self.storefront_shops.is_empty()
     }
 
     /// `DATABASE_URL` alone, for a tool that needs nothing else.
@@ -377,8 +384,10 @@ impl<'a> Reader<'a> {
         let dedupe_ttl = self.number("WEBHOOK_DEDUPE_TTL_SECONDS", 1, 31_536_000);
         let duplicate_status = self.duplicate_status();
         let max_body = self.number("WEBHOOK_MAX_BODY_BYTES", 1024, 32 * 1024 * 1024);
-        let storefront_rate = self.number("STOREFRONT_RATE_PER_SECOND", 0, 1_000_000);
-        let payment_rate = self.number("PAYMENT_RATE_PER_SECOND", 0, 1_000_000);
+        let storefront_rate = self.rate("STOREFRONT_RATE_PER_SECOND", development);
+        let takes_any_shop = storefront_shops.as_ref().is_some_and(Vec::is_empty);
+        let storefront_total_rate = self.total_rate(storefront_rate, takes_any_shop);
+        let payment_rate = self.rate("PAYMENT_RATE_PER_SECOND", development);
         let commerce_rate = self.number("COMMERCE_RATE_PER_SECOND", 0, 1_000_000);
         let return_origins = self.return_origins(public_url.as_deref());
         let order_wait = self.number("CHECKOUT_ORDER_WAIT_SECONDS", 0, 604_800);
@@ -420,6 +429,7 @@ impl<'a> Reader<'a> {
             redact_logs: redact_logs?,
             max_body_bytes: usize::try_from(max_body?).ok()?,
             storefront_rate: storefront_rate?,
+            storefront_total_rate: storefront_total_rate?,
             payment_rate: payment_rate?,
             commerce_rate: commerce_rate?,
             return_origins: return_origins?,
@@ -438,6 +448,26 @@ impl<'a> Reader<'a> {
             log_filter: log_filter?,
             development,
         })
+    }
+
+    /// Of deliveries a second. In development there is none unless it is set: whoever tries out a
+    /// storm has nobody to protect.
+    fn rate(&mut self, name: &'static str, development: bool) -> Option<u32> {
+        if development && self.settings.origin(name) == Origin::Default {
+            return Some(0);
+        }
+        self.number(name, 0, 1_000_000)
+    }
+
+    /// Where shops are listed their number bounds the sum of their rates; elsewhere whoever has
+    /// captured one signed body makes up as many shops as he likes.
+    fn total_rate(&mut self, of_shop: Option<u32>, takes_any_shop: bool) -> Option<u32> {
+        const NAME: &str = "STOREFRONT_TOTAL_RATE_PER_SECOND";
+        if self.settings.get(NAME).is_some() {
+            return self.number(NAME, 0, 1_000_000);
+        }
+        let of_all = of_shop?.saturating_mul(50);
+        Some(if takes_any_shop { of_all } else { 0 })
     }
 
     fn license_grace(&mut self) -> Option<Duration> {

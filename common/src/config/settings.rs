@@ -201,6 +201,11 @@ pub const SETTINGS: &[Setting] = &[
         "Deliveries a second per shop, in each ingress process; 0: no limit",
     ),
     setting(
+        "STOREFRONT_TOTAL_RATE_PER_SECOND",
+        None,
+        "Over all shops; 0: no limit. Unset: 50 times a shop's, or with STOREFRONT_SHOPS no limit",
+    ),
+    setting(
         "PAYMENT_RATE_PER_SECOND",
         Some("100"),
         "Payment events a second, in each ingress process; 0: no limit",

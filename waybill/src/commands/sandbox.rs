@@ -40,7 +40,7 @@ pub enum Command {
     /// 503 are tried again. A seed gives the same storm again: the same orders under the same
     /// webhook ids in the same sequence, so the service knows it all already.
     #[command(
-        after_help = "Waybill takes 2 deliveries a second from a shop unless told otherwise: start it with\n\
+        after_help = "Outside development Waybill takes 2 deliveries a second from a shop: start it with\n\
         STOREFRONT_RATE_PER_SECOND=0, or the storm lasts."
     )]
     Storm(Storm),

@@ -8,6 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::support::delivery::{Delivery, SHOP, order, payment, payment_at, storefront};
+use crate::support::hostile::head;
 use crate::support::operator::{json, said};
 use crate::support::{START, Service, eventually, service};
 
@@ -462,14 +463,21 @@ async fn hostile_json_is_accepted_or_refused_but_harms_nobody() {
 #[tokio::test]
 async fn a_shop_has_two_deliveries_a_second_and_is_told_when_to_come_back() {
     let service = service()
-        .setting("STOREFRONT_RATE_PER_SECOND", "2")
+        .without("STOREFRONT_RATE_PER_SECOND")
         .manual_clock()
         .without_workers()
         .start()
         .await;
-    let from = |shop: &str| order("orders/create", 1).header("X-Storefront-Shop-Domain", shop);
-    is(&service, &from("a.example"), 200, OK).await;
-    is(&service, &from("A.EXAMPLE"), 200, OK).await;
+    let mut seed = 0;
+    let mut from = |shop: &str| {
+        seed += 1;
+        order("orders/create", seed).of_shop(shop)
+    };
+    // What one order's topics need comes at once, and several orders.
+    for _ in 0..20 {
+        is(&service, &from("a.example"), 200, OK).await;
+        is(&service, &from("A.EXAMPLE"), 200, OK).await;
+    }
     let limited = service.post(&from("a.example")).await;
     assert_eq!(limited.status(), 429);
     assert_eq!(limited.headers()["retry-after"], "1");
@@ -480,13 +488,18 @@ async fn a_shop_has_two_deliveries_a_second_and_is_told_when_to_come_back() {
     );
     is(&service, &from("b.example"), 200, OK).await;
     // A delivery that is not verified does not use up the shop's share.
-    let forged = from("c.example").header("X-Storefront-Hmac-Sha256", "x");
-    for _ in 0..5 {
+    let wrong = common::signature::sign_storefront("another secret", b"{}");
+    for _ in 0..50 {
+        let forged = from("c.example").header("X-Storefront-Hmac-Sha256", wrong.clone());
         assert_eq!(service.answer(&forged).await.0, 401);
     }
-    is(&service, &from("c.example"), 200, OK).await;
+    for _ in 0..40 {
+        is(&service, &from("c.example"), 200, OK).await;
+    }
     service.clock().advance(Duration::from_secs(1));
     is(&service, &from("a.example"), 200, OK).await;
+    is(&service, &from("a.example"), 200, OK).await;
+    assert_eq!(service.answer(&from("a.example")).await.0, 429);
     service.stop().await;
 }
 
@@ -498,10 +511,11 @@ async fn payment_events_are_limited_together() {
         .without_workers()
         .start()
         .await;
-    for n in 0..3 {
+    // Two seconds' worth.
+    for n in 0..6 {
         is(&service, &event(&format!("evt_{n}")), 200, OK).await;
     }
-    assert_eq!(service.answer(&event("evt_4")).await.0, 429);
+    assert_eq!(service.answer(&event("evt_7")).await.0, 429);
     service.stop().await;
 }
 
@@ -551,17 +565,6 @@ async fn a_body_of_the_limit_is_taken_and_one_byte_more_is_not() {
     );
     assert_eq!(service.jobs(State::Ready).await, 2);
     service.stop().await;
-}
-
-fn head(delivery: &Delivery, length: &str) -> String {
-    let mut head = format!(
-        "POST {} HTTP/1.1\r\nHost: waybill\r\n{length}\r\n",
-        delivery.path
-    );
-    for (name, value) in &delivery.headers {
-        head.extend([name, ": ", std::str::from_utf8(value).unwrap(), "\r\n"]);
-    }
-    head + "\r\n"
 }
 
 /// Sends bytes, ends its side, and reads what comes until the service closes.

@@ -4,6 +4,7 @@ pub mod backend;
 pub mod browser;
 pub mod canary;
 pub mod delivery;
+pub mod hostile;
 pub mod login;
 pub mod object_store;
 pub mod operator;
