@@ -2,10 +2,13 @@
 //! whom it says it speaks for. A forged `X-Forwarded-For` from elsewhere counts for nothing.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use axum::http::header::FORWARDED;
 use axum::http::{Extensions, HeaderMap};
 use ipnet::IpNet;
 use server::Peer;
+pub use server::network;
 
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
@@ -34,8 +37,12 @@ pub fn resolve(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
 }
 
 /// An address as proxies write it: some add the port, and then put brackets around one of IPv6;
-/// some put the brackets alone.
+/// some put the brackets alone; some put it all in quotes.
 fn address(entry: &str) -> Option<IpAddr> {
+    let quoted = entry
+        .strip_prefix('"')
+        .and_then(|entry| entry.strip_suffix('"'));
+    let entry = quoted.unwrap_or(entry);
     if let Ok(address) = entry.parse::<SocketAddr>() {
         return Some(address.ip());
     }
@@ -55,13 +62,25 @@ pub fn of(extensions: &Extensions, headers: &HeaderMap, trusted: &[IpNet]) -> Ip
     resolve(peer, headers, trusted)
 }
 
-/// What one client has: an IPv6 client chooses among the addresses of its /64 as it likes.
-pub fn network(client: IpAddr) -> IpAddr {
-    match client {
-        IpAddr::V4(_) => client,
-        IpAddr::V6(address) => {
-            let host = u128::from(u64::MAX);
-            Ipv6Addr::from_bits(address.to_bits() & !host).into()
+/// Whether it was said that a proxy seems to be in front, and is not named.
+#[derive(Default)]
+pub struct Unnamed(AtomicBool);
+
+impl Unnamed {
+    /// Behind a proxy that is not trusted all clients count as one: said once, for the first
+    /// request that seems to have come through one.
+    pub fn look(&self, headers: &HeaderMap, trusted: &[IpNet]) {
+        if !trusted.is_empty() || self.0.load(Ordering::Relaxed) {
+            return;
+        }
+        let is_forwarded = headers.contains_key(FORWARDED_FOR) || headers.contains_key(FORWARDED);
+        if is_forwarded && !self.0.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "a request came with X-Forwarded-For or Forwarded, and TRUSTED_PROXIES is not set: \
+                 if a proxy is in front, all clients count as one, for connections and for every \
+                 limit; name its addresses in TRUSTED_PROXIES. If none is, the client made the \
+                 header up, and it counts for nothing"
+            );
         }
     }
 }
@@ -118,6 +137,10 @@ mod tests {
             ("2001:db8::1", "2001:db8::1"),
             ("::ffff:203.0.113.7", "203.0.113.7"),
             ("203.0.113.7, 10.0.0.7:80", "203.0.113.7"),
+            ("\"203.0.113.7:4711\"", "203.0.113.7"),
+            ("\"[2001:db8::1]:4711\"", "2001:db8::1"),
+            ("\"2001:db8::1\"", "2001:db8::1"),
+            ("\"203.0.113.7", "10.0.0.1"),
             ("203.0.113.7:", "10.0.0.1"),
             ("203.0.113.7:port", "10.0.0.1"),
             ("203.0.113.7:70000", "10.0.0.1"),

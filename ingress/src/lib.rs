@@ -41,9 +41,11 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::api_key::ApiKeys;
+use crate::client_address::Unnamed;
 use crate::intake::{Intake, Lanes};
 use crate::limit::Limits;
 use crate::openapi::Description;
+use crate::routes::Refusals;
 use crate::validation::Validations;
 
 /// What every handler sees.
@@ -65,6 +67,8 @@ pub struct App {
     /// `None`: there are no checkouts.
     pub payment: Option<Payment>,
     pub description: Description,
+    pub unnamed_proxy: Unnamed,
+    pub refusals: Refusals,
     /// Set once shutdown has begun: load balancers should look elsewhere.
     stopping: AtomicBool,
 }
@@ -79,6 +83,8 @@ impl App {
             storefront: parts.config.storefront_api.as_ref().map(Storefront::new),
             payment: parts.config.payment_api.as_ref().map(Payment::new),
             description: Description::new(&parts.config.public_url),
+            unnamed_proxy: Unnamed::default(),
+            refusals: Refusals::default(),
             config: parts.config,
             db: parts.db,
             bus: parts.bus,
@@ -108,6 +114,7 @@ pub async fn serve(listener: TcpListener, parts: Parts, shutdown: CancellationTo
     let (intake, lanes) = Lanes::start(&parts);
     let app = Arc::new(App::new(parts, intake));
     limit::forget_idle(&app, &shutdown);
+    routes::tell_refusals(&app.refusals, &shutdown);
     let router = routes::router(app.clone());
     let limits = connections(&app.config);
     let stopping = app.clone();

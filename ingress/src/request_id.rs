@@ -61,6 +61,8 @@ impl RequestId {
 
 /// Takes or makes the ids and gives them out with the answer.
 pub async fn attach(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
+    let trusted = &app.config.trusted_proxies;
+    app.unnamed_proxy.look(request.headers(), trusted);
     let id = RequestId::of(request.headers(), app.clock.id());
     let context = id.context();
     let text = id.text();

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use axum::extract::{FromRequest, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use common::counted::Counted;
 use common::job::Source;
 use common::store::jobs::NewJob;
 use common::trace::{TraceContext, TraceId};
 use server::Peer;
+use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 
 use crate::App;
@@ -122,6 +124,16 @@ impl Sender {
     }
 }
 
+/// Deliveries that were refused, by source and reason: as many as strangers like.
+pub type Refusals = Counted<(&'static str, &'static str)>;
+
+/// Logs those that were only counted.
+pub fn tell_refusals(refusals: &Refusals, shutdown: &CancellationToken) {
+    refusals.tell(shutdown, |(source, reason), deliveries| {
+        tracing::info!(source, reason, deliveries, "more deliveries were refused");
+    });
+}
+
 fn answered(
     app: &App,
     source: Source,
@@ -139,23 +151,29 @@ fn answered(
             "waybill_deliveries_refused_total", "source" => source, "reason" => reason
         )
         .increment(1);
-        let client = sender.peer.map(|peer| {
-            let trusted = &app.config.trusted_proxies;
-            client_address::resolve(peer.ip(), &sender.headers, trusted).to_string()
-        });
-        let request_id = sender.id.as_ref().map(RequestId::text);
-        let trace_id = sender
-            .id
-            .as_ref()
-            .map(|id| id.context().trace_id().to_string());
-        tracing::info!(
-            source,
-            reason,
-            client,
-            request_id,
-            trace_id,
-            "a delivery was refused"
-        );
+        if app.refusals.is_first((source, reason)) {
+            tell(app, source, reason, sender);
+        }
     }
     error.into_response()
+}
+
+fn tell(app: &App, source: &str, reason: &str, sender: &Sender) {
+    let client = sender.peer.map(|peer| {
+        let trusted = &app.config.trusted_proxies;
+        client_address::resolve(peer.ip(), &sender.headers, trusted).to_string()
+    });
+    let request_id = sender.id.as_ref().map(RequestId::text);
+    let trace_id = sender
+        .id
+        .as_ref()
+        .map(|id| id.context().trace_id().to_string());
+    tracing::info!(
+        source,
+        reason,
+        client,
+        request_id,
+        trace_id,
+        "a delivery was refused"
+    );
 }

@@ -16,6 +16,7 @@ mod command;
 mod dead_letters;
 mod deadlines;
 mod doctor;
+mod doors;
 mod events;
 mod events_schema;
 mod full_disk;
