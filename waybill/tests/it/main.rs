@@ -6,6 +6,7 @@
 mod support;
 
 mod agreements;
+mod answers;
 mod api_keys;
 mod api_test;
 mod calls;
@@ -21,6 +22,7 @@ mod events;
 mod events_schema;
 mod full_disk;
 mod health;
+mod hostile_load;
 mod identity_provider;
 mod installing;
 mod license_commands;

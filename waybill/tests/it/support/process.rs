@@ -114,6 +114,16 @@ impl Process {
         PathBuf::from(format!("/proc/{}/root", self.child.id())).join(path)
     }
 
+    /// The memory that it has at this moment.
+    pub fn resident_mib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+        let kib = line
+            .and_then(|line| line.split_whitespace().nth(1))
+            .unwrap();
+        kib.parse::<u64>().unwrap() / 1024
+    }
+
     /// SIGKILL: no goodbye.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
