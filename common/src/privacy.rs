@@ -9,6 +9,7 @@ pub mod inventory;
 mod keys;
 pub mod link;
 mod mentions;
+mod person;
 mod scrub;
 mod shown;
 
@@ -21,6 +22,7 @@ use crate::json::{self, At, Field, Problem, Unreadable};
 
 pub use self::keys::{Key, Keys, verify};
 pub use self::mentions::{Mentions, created_at};
+pub use self::person::{Decided, Held, Maker, may_own_payment, owns_order, owns_payment};
 pub use self::scrub::scrub;
 pub use self::shown::shown;
 
@@ -175,11 +177,51 @@ pub fn email(text: &str) -> String {
     text.trim().to_lowercase()
 }
 
-/// A telephone number as it is compared: its digits. None when there are too few to tell two
-/// people apart.
+/// A telephone number as it is compared: its digits, without the sign of a number abroad (`00`),
+/// a trunk `(0)` and an extension (`x12`, `ext. 12`, `;ext=12`). None when there are too few to
+/// tell two people apart, or all are the same: such a number was made up.
 pub fn phone(text: &str) -> Option<String> {
-    let digits: String = text.chars().filter(char::is_ascii_digit).collect();
-    (digits.len() >= 6).then_some(digits)
+    const FEWEST: usize = 6;
+    let begin = text.find(|c| digit(c).is_some())?;
+    let (before, number) = text.split_at(begin);
+    let is_extension = |c: char| "xXeE;#,".contains(c);
+    let number = number.split(is_extension).next().unwrap_or_default();
+    let is_abroad = before.contains('+') || number.starts_with("00");
+    let number = if is_abroad {
+        number.replacen("(0)", "", 1)
+    } else {
+        number.to_owned()
+    };
+    let digits: String = number.chars().filter_map(digit).collect();
+    let digits = digits.strip_prefix("00").unwrap_or(&digits);
+    let first = digits.chars().next();
+    let is_made_up = digits.chars().all(|digit| Some(digit) == first);
+    (digits.len() >= FEWEST && !is_made_up).then(|| digits.to_owned())
+}
+
+/// Of any script in which a telephone number is typed.
+fn digit(c: char) -> Option<char> {
+    let zeros = ['0', '\u{660}', '\u{6f0}', '\u{966}', '\u{ff10}'];
+    zeros.into_iter().find_map(|zero| {
+        let value = u32::from(c).checked_sub(u32::from(zero))?;
+        char::from_digit(value, 10)
+    })
+}
+
+/// What stands beside an address in a row, by which it is found; empty when it is none, so that
+/// it is not looked at again.
+pub fn email_key(text: &str) -> String {
+    let email = email(text);
+    if email.contains('@') {
+        email
+    } else {
+        String::new()
+    }
+}
+
+/// The same of a telephone number.
+pub fn phone_key(text: &str) -> String {
+    phone(text).unwrap_or_default()
 }
 
 #[derive(Default, Deserialize)]
@@ -294,5 +336,19 @@ mod tests {
         assert_eq!(email(" Ann@Example.COM "), email("ann@example.com"));
         assert_eq!(phone("+1 (555) 123-4567"), phone("15551234567"));
         assert_eq!(phone("12 34"), None);
+        assert_eq!(email("ÄNN@Exämple.com"), email("änn@exämple.com"));
+        for same in [
+            "+49 30/1234567",
+            "tel:+49-30-1234567",
+            "+49\u{a0}30\u{202f}1234567",
+            "+49 (0) 30 1234567",
+            "0049 30 1234567 x12",
+            "+49.30.1234567 ext. 12",
+            "+４９ ３０ １２３４５６７",
+        ] {
+            assert_eq!(phone(same).as_deref(), Some("49301234567"), "{same}");
+        }
+        assert_eq!(phone("000000"), None, "a number that nobody has");
+        assert_eq!(phone("call Ann"), None);
     }
 }

@@ -10,7 +10,8 @@ use common::clock::Timestamp;
 use common::job::Queue;
 use common::sql;
 use common::store::{
-    checkouts, device_code_requests, device_codes, events, jobs, notifications, webhook_ids,
+    checkouts, device_code_requests, device_codes, events, jobs, notifications, person_keys,
+    webhook_ids,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -108,6 +109,8 @@ impl Worker {
         let most = CHUNK.cast_signed();
         let ids = || webhook_ids::forget_expired(db, now, most);
         round.chunks("webhook ids", ids).await;
+        let complete = async { person_keys::complete(db).await.map(|_| ()) };
+        round.step("addresses as they are compared", complete).await;
         let old = now.minus(config.job_retention);
         let bodies = || jobs::cut_bodies(db, old, most);
         round.chunks("bodies of jobs", bodies).await;

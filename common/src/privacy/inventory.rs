@@ -5,10 +5,16 @@
 /// What may identify a customer of a shop, by table.
 pub const PERSONAL: &[(&str, &str)] = &[
     ("jobs", "body"),
-    ("customers", "email phone first_name last_name"),
-    ("orders", "email phone shipping_address billing_address"),
-    ("payments", "receipt_email"),
-    ("checkout_sessions", "email client_reference_id"),
+    (
+        "customers",
+        "email phone first_name last_name email_key phone_key",
+    ),
+    (
+        "orders",
+        "email phone shipping_address billing_address email_key phone_key",
+    ),
+    ("payments", "receipt_email email_key"),
+    ("checkout_sessions", "email client_reference_id email_key"),
 ];
 
 /// What identifies an account of the identity provider, which storefronts know nothing of, and
@@ -155,7 +161,7 @@ pub const PLAIN: &[(&str, &str)] = &[
         "privacy_requests",
         "id topic shop customer_id repeats state received_at due_at held_until finished_at \
          warned_at alarmed_at overdue_at progress export_sha256 export_bytes export_expires_at \
-         export_removed_at receipt",
+         export_removed_at receipt held decided",
     ),
     ("subjects", "shop redacted_at"),
     ("audit", "number at actor action object_id shop details"),

@@ -21,6 +21,8 @@ pub struct Keys {
 pub enum Key<'a> {
     Customer(i64),
     Order(i64),
+    /// One that a request names beside its customer: it is theirs unless it is of another.
+    GuestOrder(i64),
     /// As anyone may write it.
     Email(&'a str),
     /// As anyone may write it.
@@ -28,6 +30,8 @@ pub enum Key<'a> {
     /// An agreement by which orders and payments find each other.
     Pact(&'a str),
     Payment(&'a str),
+    /// The payment provider's own customer.
+    Payer(&'a str),
     /// The shop itself.
     Shop,
 }
@@ -42,10 +46,12 @@ impl Keys {
         let (kind, value) = match key {
             Key::Customer(id) => ("customer", id.to_string()),
             Key::Order(id) => ("order", id.to_string()),
+            Key::GuestOrder(id) => ("guest_order", id.to_string()),
             Key::Email(text) => ("email", email(text)),
             Key::Phone(text) => ("phone", phone(text)?),
             Key::Pact(id) => ("pact", id.to_owned()),
             Key::Payment(id) => ("payment", id.to_owned()),
+            Key::Payer(id) => ("payer", id.to_owned()),
             Key::Shop => ("shop", String::new()),
         };
         Some(self.short("subject", &[shop, kind, &value]))

@@ -1,5 +1,7 @@
-//! Whom a webhook body may be about: every address, telephone number and id in it, wherever
-//! it stands. Bodies that no handler could read are looked through in the same way.
+//! Whom a webhook body may be about: every address and id in it, wherever it stands, and every
+//! telephone number where one stands: in a field of that name, or written as one (`+..`, `tel:`).
+//! Any other number is an amount or an id. Bodies that no handler could read are looked through
+//! in the same way.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -18,6 +20,9 @@ const DEEPEST: usize = 32;
 /// What ids of the payment provider's objects start with that a person is found by.
 const OBJECTS: [&str; 3] = ["pi_", "cs_", "sub_"];
 
+/// What ids of its customers start with.
+const PAYER: &str = "cus_";
+
 /// Addresses and numbers as they are compared.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Mentions {
@@ -27,6 +32,8 @@ pub struct Mentions {
     pub ids: BTreeSet<String>,
     /// Agreements: each `pact_id` in it.
     pub pacts: BTreeSet<String>,
+    /// The payment provider's own customers: each `customer` in it.
+    pub payers: BTreeSet<String>,
     /// Those of whoever made the order, of a storefront's body: others that it mentions, such as
     /// the person that a gift goes to, did not.
     pub own_emails: BTreeSet<String>,
@@ -54,14 +61,14 @@ impl Mentions {
         let mut deserializer = serde_json::Deserializer::from_slice(body);
         let walk = Walk {
             mentions: &mut mentions,
-            is_pact: false,
+            place: Place::Anywhere,
             depth: 0,
         };
         if serde::de::DeserializeSeed::deserialize(walk, &mut deserializer).is_err() {
             // A lone surrogate, or far too deep: whatever stands in quotes.
             let text = String::from_utf8_lossy(body);
             text.split(['"', ':', ','])
-                .for_each(|text| mentions.add(text));
+                .for_each(|text| mentions.add(text, Place::Anywhere));
         }
         if let Ok(own) = json::object::<Own>(body) {
             mentions.order = own.id.id().unwrap_or_default();
@@ -85,15 +92,11 @@ impl Mentions {
         mentions
     }
 
-    /// The tombstones of whoever made an order, in a shop: those of addresses hold for what was
-    /// made before.
-    pub fn own_keys(&self, keys: &Keys, shop: &str) -> Vec<Uuid> {
-        address_keys(keys, shop, &self.own_emails, &self.own_phones)
-    }
-
-    /// The same of all that it mentions.
-    pub fn address_keys(&self, keys: &Keys, shop: &str) -> Vec<Uuid> {
-        address_keys(keys, shop, &self.emails, &self.phones)
+    /// Addresses and numbers of others than whoever made the order.
+    pub fn of_others(&self) -> (BTreeSet<String>, BTreeSet<String>) {
+        let emails = self.emails.difference(&self.own_emails);
+        let phones = self.phones.difference(&self.own_phones);
+        (emails.cloned().collect(), phones.cloned().collect())
     }
 
     /// The tombstones of a payment provider's objects and agreements, which hold for ever.
@@ -104,7 +107,7 @@ impl Mentions {
         all.filter_map(|key| keys.subject(shop, key)).collect()
     }
 
-    fn add(&mut self, text: &str) {
+    fn add(&mut self, text: &str, place: Place) {
         const LONGEST: usize = 320;
         let text = text.trim();
         if text.is_empty() || text.len() > LONGEST {
@@ -114,9 +117,12 @@ impl Mentions {
             self.emails.insert(email(text));
             return;
         }
-        let is_number = |c: char| c.is_ascii_digit() || "+-(). /".contains(c);
-        if text.chars().all(is_number) {
+        let is_written_as_one = text.starts_with(['+', '\u{ff0b}']) || text.starts_with("tel:");
+        if place == Place::Phone || is_written_as_one {
             self.phones.extend(phone(text));
+        }
+        if place == Place::Payer && text.starts_with(PAYER) {
+            self.payers.insert(text.to_owned());
         }
         if OBJECTS.iter().any(|prefix| text.starts_with(prefix)) {
             self.ids.insert(text.to_owned());
@@ -124,36 +130,62 @@ impl Mentions {
     }
 }
 
-fn address_keys(
-    keys: &Keys,
-    shop: &str,
-    emails: &BTreeSet<String>,
-    phones: &BTreeSet<String>,
-) -> Vec<Uuid> {
-    let emails = emails.iter().map(|it| Key::Email(it));
-    let phones = phones.iter().map(|it| Key::Phone(it));
-    let all = emails.chain(phones);
-    all.filter_map(|key| keys.subject(shop, key)).collect()
-}
-
-/// When an order or a payment event was made, in Unix milliseconds, if its body says so.
+/// When an order or a payment was made, in Unix milliseconds, if its body says so. An event of
+/// today may be about a payment of last year: the earlier of the event's time and its object's.
 pub fn created_at(body: &[u8]) -> Option<i64> {
     #[derive(Default, Deserialize)]
     #[serde(default, bound(deserialize = "'de: 'a"))]
     struct Times<'a> {
         created_at: Field<'a>,
         created: Field<'a>,
+        data: Field<'a>,
+        object: Field<'a>,
     }
 
     let times: Times = json::object(body).ok()?;
-    let seconds = times.created.integer().unwrap_or_default();
+    let seconds = |times: &Times| {
+        let seconds = times.created.integer().unwrap_or_default();
+        seconds.map(|seconds| seconds.saturating_mul(1000))
+    };
     let instant = times.created_at.instant().unwrap_or_default();
-    instant.or(seconds.map(|seconds| seconds.saturating_mul(1000)))
+    let object = match times.data.object::<Times>() {
+        Ok(Some(data)) => match data.object.object::<Times>() {
+            Ok(Some(object)) => seconds(&object),
+            _ => None,
+        },
+        _ => None,
+    };
+    let told = [seconds(&times), object];
+    instant.or(told.into_iter().flatten().min())
+}
+
+/// Where a value stands, by the name of its field.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Anywhere,
+    Phone,
+    Pact,
+    Payer,
+}
+
+impl Place {
+    /// What stands in an object that is in a place.
+    fn of(name: &str, outer: Place) -> Self {
+        let name = name.to_ascii_lowercase();
+        match name.as_str() {
+            "pact_id" => Place::Pact,
+            "customer" => Place::Payer,
+            "id" if outer == Place::Payer => Place::Payer,
+            "tel" | "telephone" | "mobile" | "fax" => Place::Phone,
+            name if name.contains("phone") => Place::Phone,
+            _ => Place::Anywhere,
+        }
+    }
 }
 
 struct Walk<'m> {
     mentions: &'m mut Mentions,
-    is_pact: bool,
+    place: Place,
     depth: usize,
 }
 
@@ -176,15 +208,17 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 
     fn visit_str<E>(self, text: &str) -> Result<(), E> {
-        if self.is_pact {
+        if self.place == Place::Pact {
             self.mentions.pacts.insert(text.to_owned());
         }
-        self.mentions.add(text);
+        self.mentions.add(text, self.place);
         Ok(())
     }
 
     fn visit_u64<E>(self, number: u64) -> Result<(), E> {
-        self.mentions.add(&number.to_string());
+        if self.place == Place::Phone {
+            self.mentions.add(&number.to_string(), self.place);
+        }
         Ok(())
     }
 
@@ -209,7 +243,11 @@ impl<'de> Visitor<'de> for Walk<'_> {
         while items
             .next_element_seed(Walk {
                 mentions: &mut *self.mentions,
-                is_pact: false,
+                place: if self.place == Place::Phone {
+                    Place::Phone
+                } else {
+                    Place::Anywhere
+                },
                 depth,
             })?
             .is_some()
@@ -222,7 +260,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
         while let Some(key) = map.next_key::<Cow<'de, str>>()? {
             map.next_value_seed(Walk {
                 mentions: &mut *self.mentions,
-                is_pact: key == "pact_id",
+                place: Place::of(&key, self.place),
                 depth,
             })?;
         }
@@ -250,6 +288,35 @@ mod tests {
         let mentions = Mentions::of(event);
         assert!(mentions.pacts.contains("p1"));
         assert!(mentions.ids.contains("cs_1"));
+    }
+
+    #[test]
+    fn a_number_is_a_telephone_number_only_where_one_stands() {
+        let body = r#"{"id":44012345678901,"amount":"129900","line_items":[{"variant_id":"44012345678902"}],
+            "note":"+49 30 1234567","shipping_address":{"Phone":"0170 7654321"},"billing":{"customer_phone":5551234567}}"#;
+        let mentions = Mentions::of(body.as_bytes());
+        let phones = ["01707654321", "49301234567", "5551234567"];
+        assert_eq!(mentions.phones, phones.map(ToOwned::to_owned).into());
+    }
+
+    #[test]
+    fn a_payer_stands_in_the_field_of_that_name() {
+        let plain = br#"{"data":{"object":{"customer":"cus_1","client_reference_id":"cus_2"}}}"#;
+        let expanded = br#"{"data":{"object":{"customer":{"id":"cus_1","name":"Ann"}}}}"#;
+        for body in [&plain[..], &expanded[..]] {
+            let mentions = Mentions::of(body);
+            assert_eq!(mentions.payers, BTreeSet::from(["cus_1".to_owned()]));
+        }
+    }
+
+    #[test]
+    fn a_payment_is_as_old_as_itself_and_not_as_its_event() {
+        let late = br#"{"created":2000,"data":{"object":{"created":1000}}}"#;
+        assert_eq!(created_at(late), Some(1_000_000));
+        assert_eq!(
+            created_at(br#"{"created":2000,"data":{"object":{}}}"#),
+            Some(2_000_000)
+        );
     }
 
     #[test]

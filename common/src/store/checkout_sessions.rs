@@ -9,6 +9,7 @@ use crate::order::settlement::Linked;
 use crate::payment::checkout::Record;
 use crate::payment::record::Part;
 use crate::payment::{Email, Mode, PaymentStatus};
+use crate::privacy::email_key;
 use crate::sql::{Column, Result, Row, Tx, column};
 use crate::store::orders::records::Key;
 use crate::store::versions::{self, Versions};
@@ -49,7 +50,7 @@ pub async fn save(tx: &mut Tx, sessions: &[(&str, &Entry)], now: Timestamp) -> R
              subtotal_minor = excluded.subtotal_minor,
              discount_minor = excluded.discount_minor, added_minor = excluded.added_minor,
              fulfillment_cycle = excluded.fulfillment_cycle,
-             email = excluded.email, versions = excluded.versions, shop = excluded.shop,
+             email = excluded.email, email_key = excluded.email_key, versions = excluded.versions, shop = excluded.shop,
              order_id = excluded.order_id, events_at = excluded.events_at,
              updated_at = excluded.updated_at",
     )
@@ -66,6 +67,9 @@ async fn insert(
     let records = || sessions.iter().map(|(_, entry)| &entry.record);
     let orders = || sessions.iter().map(|(_, entry)| entry.order.as_ref());
     let versions: Vec<String> = records().map(told_by).collect::<Result<_>>()?;
+    let emails: Vec<Option<String>> = records()
+        .map(|it| it.email.as_ref().map(|part| email_key(&part.value.0)))
+        .collect();
     let part = |part: fn(&Record) -> &Option<Part<String>>| {
         records().map(move |it| part(it).as_ref().map(|part| part.value.as_str()))
     };
@@ -104,6 +108,7 @@ async fn insert(
             "email",
             records().map(|it| it.email.as_ref().map(|part| part.value.0.as_str())),
         ),
+        column("email_key", emails.iter().map(Option::as_deref)),
         column("versions", versions.iter().map(String::as_str)),
         column(
             "shop",

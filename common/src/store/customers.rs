@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use crate::clock::Timestamp;
 use crate::order::Customer;
+use crate::privacy::{email_key, phone_key};
 use crate::sql::{Result, Tx, column};
 
 /// A customer as an order of a given time (Unix milliseconds) described it.
@@ -43,6 +44,12 @@ pub async fn upsert(tx: &mut Tx, seen: &[Seen<'_>], now: Timestamp) -> Result<()
     let fields = || customers.values().map(|(_, fields)| fields);
     let value = |index: usize| fields().map(move |fields| fields[index].value);
     let at = |index: usize| fields().map(move |fields| fields[index].at);
+    let found_by = |index: usize, key: fn(&str) -> String| -> Vec<Option<String>> {
+        fields()
+            .map(|fields| fields[index].value.map(key))
+            .collect()
+    };
+    let (emails, phones) = (found_by(0, email_key), found_by(1, phone_key));
     let columns = [
         column("shop", customers.keys().map(|(shop, _)| *shop)),
         column("id", customers.keys().map(|(_, id)| *id)),
@@ -50,6 +57,8 @@ pub async fn upsert(tx: &mut Tx, seen: &[Seen<'_>], now: Timestamp) -> Result<()
         column("phone", value(1)),
         column("first_name", value(2)),
         column("last_name", value(3)),
+        column("email_key", emails.iter().map(Option::as_deref)),
+        column("phone_key", phones.iter().map(Option::as_deref)),
         column("email_at", at(0)),
         column("phone_at", at(1)),
         column("first_name_at", at(2)),
@@ -78,18 +87,30 @@ impl Told<'_> {
 /// The newer of a field's two values, as [`Told::key`] orders them, and when it was told. The
 /// expressions of an update see the row as it was.
 const NEWER: &str = "
-    FIELD = case when excluded.FIELD is null
+    VALUE = case when excluded.FIELD is null
                    or (customers.FIELD is not null
                        and (excluded.FIELD_at, excluded.FIELD)
                            < (customers.FIELD_at, customers.FIELD))
-                 then customers.FIELD else excluded.FIELD end,
+                 then customers.VALUE else excluded.VALUE end";
+
+const NEWER_AT: &str = "
     FIELD_at = case when excluded.FIELD is null then customers.FIELD_at
                     when customers.FIELD is null or excluded.FIELD_at > customers.FIELD_at
                     then excluded.FIELD_at else customers.FIELD_at end";
 
 static MERGE: LazyLock<String> = LazyLock::new(|| {
-    let fields = ["email", "phone", "first_name", "last_name"];
-    let fields = fields.map(|field| NEWER.replace("FIELD", field));
+    let values = [
+        ("email", "email"),
+        ("email", "email_key"),
+        ("phone", "phone"),
+        ("phone", "phone_key"),
+        ("first_name", "first_name"),
+        ("last_name", "last_name"),
+    ];
+    let values = values.map(|(field, value)| NEWER.replace("FIELD", field).replace("VALUE", value));
+    let times = ["email", "phone", "first_name", "last_name"];
+    let times = times.map(|field| NEWER_AT.replace("FIELD", field));
+    let fields = [&values[..], &times[..]].concat();
     format!(
         "on conflict (shop, id) do update
          set {},

@@ -7,17 +7,37 @@ use bytes::Bytes;
 
 use crate::clock::Timestamp;
 use crate::job::{JobId, State};
-use crate::sql::{Db, Result, Row, Tx};
+use crate::sql::{Db, Error, Result, Row, Tx};
 
 /// The columns that [`customers`] and the others below make null, by table.
 pub const ERASED: &[(&str, &[&str])] = &[
-    ("customers", &["email", "phone", "first_name", "last_name"]),
+    (
+        "customers",
+        &[
+            "email",
+            "phone",
+            "first_name",
+            "last_name",
+            "email_key",
+            "phone_key",
+        ],
+    ),
     (
         "orders",
-        &["email", "phone", "shipping_address", "billing_address"],
+        &[
+            "email",
+            "phone",
+            "shipping_address",
+            "billing_address",
+            "email_key",
+            "phone_key",
+        ],
     ),
-    ("payments", &["receipt_email"]),
-    ("checkout_sessions", &["email", "client_reference_id"]),
+    ("payments", &["receipt_email", "email_key"]),
+    (
+        "checkout_sessions",
+        &["email", "client_reference_id", "email_key"],
+    ),
     // Cut or replaced, by `replace_body`.
     ("jobs", &["body"]),
 ];
@@ -33,6 +53,7 @@ pub async fn customers(tx: &mut Tx, shop: &str, ids: Vec<i64>, now: Timestamp) -
 
 const CUSTOMERS: &str = "update customers
      set email = null, phone = null, first_name = null, last_name = null,
+         email_key = null, phone_key = null,
          redacted_at = coalesce(redacted_at, $1)
      where shop = $2 and id in ($3..)";
 
@@ -47,6 +68,7 @@ pub async fn orders(tx: &mut Tx, shop: &str, ids: Vec<i64>, now: Timestamp) -> R
 
 const ORDERS: &str = "update orders
      set email = null, phone = null, shipping_address = null, billing_address = null,
+         email_key = null, phone_key = null,
          redacted_at = coalesce(redacted_at, $1)
      where shop = $2 and id in ($3..)";
 
@@ -65,7 +87,7 @@ pub async fn payments(tx: &mut Tx, ids: Vec<String>) -> Result<u64> {
     tx.query(PAYMENTS).bind(ids).execute().await
 }
 
-const PAYMENTS: &str = "update payments set receipt_email = null
+const PAYMENTS: &str = "update payments set receipt_email = null, email_key = null
      where receipt_email is not null and id in ($1..)";
 
 pub async fn checkout_sessions(tx: &mut Tx, ids: Vec<String>) -> Result<u64> {
@@ -73,7 +95,7 @@ pub async fn checkout_sessions(tx: &mut Tx, ids: Vec<String>) -> Result<u64> {
 }
 
 const CHECKOUT_SESSIONS: &str = "update checkout_sessions
-     set email = null, client_reference_id = null
+     set email = null, client_reference_id = null, email_key = null
      where (email is not null or client_reference_id is not null) and id in ($1..)";
 
 /// A job with a body that may be about somebody.
@@ -83,7 +105,7 @@ pub struct Kept {
     pub kind: String,
     pub shop: Option<String>,
     pub body: Bytes,
-    pub is_ready: bool,
+    pub state: State,
 }
 
 /// Jobs that one step of a [`walk`] goes past, so that a statement is short however much is kept.
@@ -102,10 +124,11 @@ pub struct Stretch {
     pub last: Option<JobId>,
 }
 
-/// The next deliveries after `after` that may be about somebody: all that are not done, whose
-/// bodies tell, and of the others those with one of these ids, an order's or a customer's, or
-/// with one of these texts, at most [`TEXTS`], somewhere in them. Bodies of our own jobs are ids.
-/// A job keeps its id, so none is missed that becomes done meanwhile.
+/// The next deliveries after `after` that may be about somebody: all that are not done and all
+/// of the payment provider, whose bodies tell, and of the others those with one of these ids, an
+/// order's or a customer's, or with one of these texts, at most [`TEXTS`], somewhere in them.
+/// Bodies of our own jobs are ids. A job keeps its id, so none is missed that becomes done
+/// meanwhile.
 pub async fn walk(db: &Db, after: JobId, texts: &[String], ids: Vec<String>) -> Result<Stretch> {
     let end = db
         .query("select id from jobs where id > $1 order by id limit 1 offset $2")
@@ -130,9 +153,22 @@ pub async fn walk(db: &Db, after: JobId, texts: &[String], ids: Vec<String>) -> 
 
 const MAY_BE_ABOUT: &str = "select id, kind, shop, body, state from jobs
      where id > $1 and id <= $10 and body is not null and source <> 'internal'
-       and (state <> 'done' or (contains(body, $2..$9))
+       and (state <> 'done' or source = 'payment' or (contains(body, $2..$9))
             or (source = 'storefront' and (object_id in ($12..) or subject in ($12..))))
      order by id limit $11";
+
+/// Jobs by their ids, with their bodies.
+pub async fn bodies(db: &Db, ids: Vec<JobId>) -> Result<Vec<Kept>> {
+    let rows = db
+        .query(
+            "select id, kind, shop, body, state from jobs
+             where body is not null and id in ($1..)",
+        )
+        .bind(ids)
+        .fetch_all()
+        .await?;
+    rows.iter().map(read).collect()
+}
 
 /// Payment events of jobs after `after` up to `until`, with their bodies.
 pub async fn payment_events(db: &Db, after: JobId, until: JobId) -> Result<Vec<Kept>> {
@@ -162,11 +198,14 @@ pub async fn replace_body(tx: &mut Tx, id: JobId, body: Option<Vec<u8>>) -> Resu
 
 fn read(row: &Row) -> Result<Kept> {
     let state: String = row.get("state")?;
+    let state = state
+        .parse()
+        .map_err(|error| Error::Decode(Box::new(error)))?;
     Ok(Kept {
         id: row.get("id")?,
         kind: row.get("kind")?,
         shop: row.get("shop")?,
         body: Bytes::from(row.get::<Vec<u8>>("body")?),
-        is_ready: state == State::Ready.as_str(),
+        state,
     })
 }

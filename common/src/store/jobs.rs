@@ -194,6 +194,36 @@ pub async fn bury(
     Ok(changed == 1)
 }
 
+/// Leaves a job ready that was marked done in this transaction: a part of it waits for somebody.
+pub async fn wait(tx: &mut Tx, id: JobId, run_at: Timestamp, why: &str) -> Result<()> {
+    tx.query(
+        "update jobs
+         set state = 'ready', attempts = 0, crashes = 0, run_at = $1, rung_at = null,
+             finished_at = null, last_error = $2
+         where id = $3",
+    )
+    .bind(run_at.0)
+    .bind(why)
+    .bind(id)
+    .execute()
+    .await?;
+    Ok(())
+}
+
+/// Makes a job that waits due now. False: it does not wait.
+pub async fn wake(tx: &mut Tx, id: JobId, now: Timestamp) -> Result<bool> {
+    let changed = tx
+        .query(
+            "update jobs set run_at = $1, rung_at = null, attempts = 0, crashes = 0
+             where state = 'ready' and id = $2",
+        )
+        .bind(now.0)
+        .bind(id)
+        .execute()
+        .await?;
+    Ok(changed == 1)
+}
+
 /// Makes a dead job ready again, with all its tries before it. False: it is not dead.
 pub async fn revive(tx: &mut Tx, id: JobId, now: Timestamp) -> Result<bool> {
     let changed = tx

@@ -82,6 +82,11 @@ const ALL: &[(i64, &str, &str)] = &[
         "confirmations",
         include_str!("../../../migrations/0017_confirmations.sql"),
     ),
+    (
+        13,
+        "people",
+        include_str!("../../../migrations/0013_people.sql"),
+    ),
 ];
 
 /// Applies what is missing. Safe to call from several processes at once.

@@ -3,7 +3,7 @@
 pub mod records;
 pub mod view;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -19,7 +19,7 @@ use crate::store::fulfillment_cycles::{self, StoredCycle};
 use crate::store::order_lines::{self, StoredLine};
 use crate::store::refunds::{self, Refund};
 use crate::store::shipments::{self, StoredShipment};
-use crate::store::{inventory, parsed, qr_codes};
+use crate::store::{inventory, parsed, payments, qr_codes};
 
 /// The shop of orders that a checkout session made.
 pub const CHECKOUT: &str = "checkout";
@@ -90,6 +90,41 @@ pub async fn of_pacts(tx: &mut Tx, pacts: Vec<String>) -> Result<HashMap<String,
     }
     claims.values_mut().for_each(weigh);
     Ok(claims)
+}
+
+/// True when one of the agreements, or that of one of these payments, sessions or subscriptions,
+/// is of an order of somebody whose data was not erased.
+pub async fn is_of_somebody(
+    tx: &mut Tx,
+    pacts: &BTreeSet<String>,
+    ids: &BTreeSet<String>,
+) -> Result<bool> {
+    let mut pacts = pacts.clone();
+    for sql in payments::PACTS {
+        let ids: Vec<String> = ids.iter().cloned().collect();
+        for row in tx.query(sql).bind(ids).fetch_all().await? {
+            pacts.insert(row.get("pact_id")?);
+        }
+    }
+    let claims = of_pacts(tx, pacts.into_iter().collect()).await?;
+    for claims in claims.values() {
+        let [Claim { key, .. }] = claims.as_slice() else {
+            continue;
+        };
+        if key.0 == CHECKOUT {
+            continue;
+        }
+        let row = tx
+            .query("select id from orders where shop = $1 and id = $2 and redacted_at is null")
+            .bind(key.0.as_str())
+            .bind(key.1)
+            .fetch_optional()
+            .await?;
+        if row.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The order of an agreement, when only one claims it.

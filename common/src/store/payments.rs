@@ -12,6 +12,7 @@ use crate::order::settlement::{Cycle, Linked};
 use crate::payment::Email;
 use crate::payment::outcome::State;
 use crate::payment::record::{Part, Record};
+use crate::privacy::email_key;
 use crate::sql::{Column, Db, Error, Result, Row, Tx, column};
 use crate::store::versions::{self, Versions};
 use crate::store::{json, parsed};
@@ -53,7 +54,7 @@ pub async fn save(tx: &mut Tx, payments: &[(&str, &Entry)], now: Timestamp) -> R
              canceled_at = excluded.canceled_at, refunded_minor = excluded.refunded_minor,
              fully_refunded = excluded.fully_refunded, status = excluded.status,
              customer_id = excluded.customer_id, receipt_email = excluded.receipt_email,
-             failure = excluded.failure, versions = excluded.versions,
+             email_key = excluded.email_key, failure = excluded.failure, versions = excluded.versions,
              fulfillment_cycle = excluded.fulfillment_cycle,
              payment_type = excluded.payment_type,
              transfer_group = excluded.transfer_group, invoice = excluded.invoice,
@@ -80,6 +81,13 @@ async fn insert(
                 .transpose()
         })
         .collect::<Result<_>>()?;
+    let emails: Vec<Option<String>> = records()
+        .map(|it| {
+            it.receipt_email
+                .as_ref()
+                .map(|part| email_key(&part.value.0))
+        })
+        .collect();
     let versions: Vec<String> = records().map(told_by).collect::<Result<_>>()?;
     let columns: Vec<Column<'_>> = vec![
         column("id", payments.iter().map(|(id, _)| *id)),
@@ -126,6 +134,7 @@ async fn insert(
             "receipt_email",
             records().map(|it| it.receipt_email.as_ref().map(|part| part.value.0.as_str())),
         ),
+        column("email_key", emails.iter().map(Option::as_deref)),
         column("failure", failures.iter().map(Option::as_deref)),
         column("versions", versions.iter().map(String::as_str)),
         column(
@@ -245,6 +254,13 @@ pub async fn lock_pacts(tx: &mut Tx, ids: impl IntoIterator<Item = String>) -> R
     .await?;
     Ok(())
 }
+
+/// The agreements of payments, sessions and subscriptions, by their ids.
+pub const PACTS: [&str; 3] = [
+    "select pact_id from payments where pact_id is not null and id in ($1..)",
+    "select pact_id from checkout_sessions where pact_id is not null and id in ($1..)",
+    "select pact_id from subscriptions where pact_id is not null and id in ($1..)",
+];
 
 /// The payments of these agreements, by agreement.
 pub async fn of_pacts(tx: &mut Tx, pacts: Vec<String>) -> Result<Vec<(String, Linked)>> {

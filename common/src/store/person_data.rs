@@ -11,10 +11,10 @@ use uuid::Uuid;
 
 use crate::clock::Timestamp;
 use crate::config::Config;
-use crate::privacy::{self, Key, Keys, Request, Topic};
+use crate::privacy::{Key, Keys};
 use crate::sql::{Db, Result, Row};
-use crate::store::notifications;
-use crate::store::people::Found;
+use crate::store::people::{self, Found};
+use crate::store::{erasure, notifications};
 
 /// Rows by table.
 pub type Data = BTreeMap<&'static str, Vec<Map<String, Value>>>;
@@ -94,7 +94,8 @@ pub const EXPORTED: &[Table] = &[
     table!("customers", key 2, [
         "shop" Text, "id" Int, "email" Text, "phone" Text, "first_name" Text, "last_name" Text,
         "version_at" Time, "email_at" Time, "phone_at" Time, "first_name_at" Time,
-        "last_name_at" Time, "redacted_at" Time, "updated_at" Time,
+        "last_name_at" Time, "redacted_at" Time, "updated_at" Time, "email_key" Text,
+        "phone_key" Text,
     ], Customers "shop = $1 and id in ($2..)"),
     table!("orders", key 2, [
         "shop" Text, "id" Int, "name" Text, "customer_id" Int, "email" Text, "phone" Text,
@@ -106,7 +107,7 @@ pub const EXPORTED: &[Table] = &[
         "payment_covers" Flag, "payment_canceled_at" Time, "waits_until" Time,
         "successor_shop" Text, "successor_id" Int, "version_at" Time,
         "version_tie" Int, "lags" Json, "revision" Int, "events_at" Time, "redacted_at" Time,
-        "created_at" Time, "updated_at" Time,
+        "created_at" Time, "updated_at" Time, "email_key" Text, "phone_key" Text,
     ], Orders "shop = $1 and id in ($2..)"),
     table!("order_lines", key 3, [
         "shop" Text, "order_id" Int, "position" Int, "id" Int, "variant_id" Int, "title" Text,
@@ -155,7 +156,7 @@ pub const EXPORTED: &[Table] = &[
         "succeeded" Flag, "canceled_at" Time, "customer_id" Text, "receipt_email" Text,
         "failure" Json, "versions" Json, "entries" Int, "events_at" Time, "created_at" Time,
         "updated_at" Time, "fulfillment_cycle" Text, "payment_type" Text,
-        "transfer_group" Text, "invoice" Text,
+        "transfer_group" Text, "invoice" Text, "email_key" Text,
     ], Payments "id in ($1..)"),
     table!("invoices", key 1, [
         "id" Text, "subscription" Text, "payment_id" Text, "is_first" Flag, "created_at" Time,
@@ -170,7 +171,7 @@ pub const EXPORTED: &[Table] = &[
         "client_reference_id" Text, "pact_id" Text, "email" Text, "versions" Json,
         "shop" Text, "order_id" Int, "events_at" Time, "created_at" Time, "updated_at" Time,
         "subtotal_minor" Int, "discount_minor" Int, "added_minor" Int,
-        "fulfillment_cycle" Text,
+        "fulfillment_cycle" Text, "email_key" Text,
     ], Sessions "id in ($1..)"),
     table!("subscriptions", key 1, [
         "id" Text, "period_end_at" Time, "customer_id" Text, "pact_id" Text, "versions" Json,
@@ -191,8 +192,8 @@ pub const EXPORTED: &[Table] = &[
         "overdue_at" Time, "progress" Json, "export_sha256" Text, "export_bytes" Int,
         "export_expires_at" Time, "export_removed_at" Time, "receipt" Json,
     ], Customers "shop = $1 and customer_id in ($2..)",
-       Emails "shop = $1 and email_key in ($2..)",
-       Phones "shop = $1 and phone_key in ($2..)"),
+       Emails "shop = $1 and customer_id is null and email_key in ($2..)",
+       Phones "shop = $1 and customer_id is null and phone_key in ($2..)"),
 ];
 
 /// What stands in the export of a delivery: a job that came from a provider and has its body.
@@ -312,7 +313,12 @@ impl By {
         let shop = Some(found.shop.as_str());
         let texts = |set: &BTreeSet<String>| List::Texts(set.iter().cloned().collect());
         match self {
-            By::Customers => vec![(shop, List::Ints(found.customers.iter().copied().collect()))],
+            By::Customers => {
+                let shops = found.shops().len();
+                let shops = [shop, Some("")].into_iter().take(shops);
+                let ids: Vec<i64> = found.customers.iter().copied().collect();
+                shops.map(|shop| (shop, List::Ints(ids.clone()))).collect()
+            }
             By::Orders => of_shops(found)
                 .map(|(shop, ids)| (Some(shop), List::Ints(ids)))
                 .collect(),
@@ -399,8 +405,9 @@ pub struct Walk {
     pub is_over: bool,
 }
 
-/// Takes the walk `step` jobs further.
-pub async fn walk(db: &Db, found: &Found, data: &Data, walk: &mut Walk, step: i64) -> Result<()> {
+/// Takes the walk `step` jobs further: every delivery whose body is kept is looked at, by the
+/// same rule as in an erasure.
+pub async fn walk(db: &Db, found: &Found, walk: &mut Walk, step: i64) -> Result<()> {
     let end = db
         .query("select id from jobs where id > $1 order by id limit 1 offset $2")
         .bind(walk.after)
@@ -413,34 +420,23 @@ pub async fn walk(db: &Db, found: &Found, data: &Data, walk: &mut Walk, step: i6
     };
     let rows = db
         .query(
-            "select id, kind, shop, object_id, subject from jobs
+            "select id, kind, source, state, shop, object_id, subject from jobs
              where id > $1 and id <= $2 and body is not null and source <> 'internal'",
         )
         .bind(walk.after)
         .bind(last)
         .fetch_all()
         .await?;
-    let customers = payers(data);
     let mut perhaps = Vec::new();
     for row in &rows {
-        let id: Uuid = row.get("id")?;
-        match about(row, found, &customers)? {
-            About::Them => {
-                walk.jobs.insert(id);
-            }
-            About::ItsBodyTells => perhaps.push(id),
-            About::Others => {}
+        if may_be_about(row, found)? {
+            perhaps.push(row.get("id")?);
         }
     }
     for ids in perhaps.chunks(BODIES) {
-        let rows = db
-            .query("select id, kind, body from jobs where body is not null and id in ($1..)")
-            .bind(ids.to_vec())
-            .fetch_all()
-            .await?;
-        for row in &rows {
-            if tells(row, found)? {
-                walk.jobs.insert(row.get("id")?);
+        for kept in erasure::bodies(db, ids.to_vec()).await? {
+            if people::concerns(db, found, &kept).await? {
+                walk.jobs.insert(kept.id);
             }
         }
     }
@@ -449,84 +445,24 @@ pub async fn walk(db: &Db, found: &Found, data: &Data, walk: &mut Walk, step: i6
     Ok(())
 }
 
-/// The payment provider's ids of the person.
-fn payers(data: &Data) -> BTreeSet<&str> {
-    let tables = ["payments", "checkout_sessions", "subscriptions"];
-    let rows = tables.iter().filter_map(|table| data.get(table)).flatten();
-    rows.filter_map(|row| row.get("customer_id")?.as_str())
-        .collect()
-}
-
-enum About {
-    Them,
-    ItsBodyTells,
-    Others,
-}
-
-/// Whom a delivery is about, by its columns.
-fn about(row: &Row, found: &Found, payers: &BTreeSet<&str>) -> Result<About> {
+/// Of an order that is done the columns tell; all other bodies are read.
+fn may_be_about(row: &Row, found: &Found) -> Result<bool> {
     let kind: String = row.get("kind")?;
-    let shop: Option<String> = row.get("shop")?;
-    let object_id: Option<String> = row.get("object_id")?;
-    let subject: Option<String> = row.get("subject")?;
-    let Some(shop) = shop else {
-        let object_id = object_id.unwrap_or_default();
-        if found.payments.contains(&object_id) || found.sessions.contains(&object_id) {
-            return Ok(About::Them);
-        }
-        // Charges and invoices name their payment and subscription in their bodies alone.
-        let is_perhaps = ["ch_", "py_", "in_"]
-            .iter()
-            .any(|it| object_id.starts_with(it))
-            && subject.is_none_or(|subject| payers.contains(&*subject));
-        return Ok(if is_perhaps {
-            About::ItsBodyTells
-        } else {
-            About::Others
-        });
-    };
-    if shop != found.shop {
-        return Ok(About::Others);
+    let state: String = row.get("state")?;
+    if state != "done" || !kind.starts_with("orders/") {
+        return Ok(true);
     }
-    let number = |id: Option<&str>| id.and_then(|id| id.parse::<i64>().ok());
-    let is_their_order = number(object_id.as_deref())
-        .is_some_and(|id| kind.starts_with("orders/") && found.orders.contains(&(shop, id)));
-    let is_theirs = number(subject.as_deref()).is_some_and(|id| found.customers.contains(&id));
-    if is_their_order || is_theirs {
-        return Ok(About::Them);
-    }
-    // A request may name an address alone.
-    Ok(if Topic::parse(&kind).is_some() {
-        About::ItsBodyTells
-    } else {
-        About::Others
-    })
-}
-
-fn tells(row: &Row, found: &Found) -> Result<bool> {
-    let kind: String = row.get("kind")?;
-    let body: Vec<u8> = row.get("body")?;
-    if let Some(topic) = Topic::parse(&kind) {
-        return Ok(Request::read(topic, &body).is_ok_and(|request| {
-            let person = request.person;
-            let email = person.email.as_deref().map(privacy::email);
-            let phone = person.phone.as_deref().and_then(privacy::phone);
-            email.is_some_and(|it| found.emails.contains(&it))
-                || phone.is_some_and(|it| found.phones.contains(&it))
-        }));
-    }
-    let body: Value = as_json(&body);
-    Ok(mentions(&body, &[&found.payments, &found.subscriptions]))
-}
-
-/// One of the ids is a value in it.
-fn mentions(value: &Value, ids: &[&BTreeSet<String>]) -> bool {
-    match value {
-        Value::String(text) => ids.iter().any(|ids| ids.contains(text)),
-        Value::Array(values) => values.iter().any(|value| mentions(value, ids)),
-        Value::Object(fields) => fields.values().any(|value| mentions(value, ids)),
-        _ => false,
-    }
+    let number = |id: Option<String>| id.and_then(|id| id.parse::<i64>().ok());
+    let order = number(row.get("object_id")?);
+    let customer = number(row.get("subject")?);
+    let is_order = order.is_some_and(|id| {
+        found.guest_orders.contains(&id)
+            || found
+                .shops()
+                .into_iter()
+                .any(|shop| found.orders.contains(&(shop, id)))
+    });
+    Ok(is_order || customer.is_some_and(|id| found.customers.contains(&id)))
 }
 
 /// The deliveries that a walk found, with their bodies; without that of the request itself.
@@ -584,13 +520,5 @@ mod tests {
             let names: BTreeSet<&str> = table.columns.iter().map(|it| it.name).collect();
             assert_eq!(names.len(), table.columns.len(), "{}", table.name);
         }
-    }
-
-    #[test]
-    fn an_id_is_mentioned_by_a_whole_value_at_any_depth() {
-        let ids = BTreeSet::from(["pi_1".to_owned()]);
-        let body = json!({"data": {"object": [{"payment_intent": "pi_1"}]}});
-        assert!(mentions(&body, &[&ids]));
-        assert!(!mentions(&json!({"pi_1": "pi_12"}), &[&ids]));
     }
 }

@@ -2,23 +2,26 @@
 //! and what became of it. Written with the request's job, and never deleted.
 
 mod actions;
+mod decisions;
 
 use std::collections::BTreeSet;
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::clock::Timestamp;
 use crate::code::Code;
-use crate::privacy::{ALARM, Key, Keys, PERIOD, Request, State, Topic, WARNING};
+use crate::privacy::{ALARM, Decided, Held, Key, Keys, PERIOD, Request, State, Topic, WARNING};
 use crate::sql::{Db, Error, Result, Row, Tx, column};
 use crate::store::jobs::NewJob;
 
 use super::{audit, parsed};
 
 pub use self::actions::{By, Refused, cancel, fetch_export, link_export, retry};
+pub use self::decisions::{Undecided, decide, hold};
 
 /// A request as it is shown.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -59,6 +62,10 @@ pub struct Entry {
     /// What was counted, as far as it has come; null: nothing yet.
     #[schema(value_type = Option<Object>)]
     pub progress: Value,
+    /// Whom else it may mean, while it is held for an operator's decision, and after it.
+    pub held: Option<Held>,
+    /// What operators decided.
+    pub decided: Option<Decided>,
     pub export: Option<Export>,
     /// What was done, signed.
     #[schema(value_type = Option<Object>)]
@@ -604,6 +611,11 @@ pub async fn open_deadlines(db: &Db) -> Result<(i64, Option<Timestamp>)> {
     Ok((open, due_at.min()))
 }
 
+fn part<T: DeserializeOwned>(row: &Row, name: &'static str) -> Result<Option<T>> {
+    let text: Option<String> = row.get(name)?;
+    text.map(|text| parsed(&text)).transpose()
+}
+
 fn read(row: &Row) -> Result<Entry> {
     let time = |name| Ok::<_, Error>(row.get::<Option<i64>>(name)?.map(Timestamp));
     let value = |name| {
@@ -641,6 +653,8 @@ fn read(row: &Row) -> Result<Entry> {
         next_run_at: time("run_at")?.filter(|_| is_ready),
         last_error: row.get("last_error")?,
         progress: value("progress")?.unwrap_or_default(),
+        held: part(row, "held")?,
+        decided: part(row, "decided")?,
         export,
         receipt: value("receipt")?,
     })

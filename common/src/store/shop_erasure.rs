@@ -145,7 +145,7 @@ pub async fn forget_payers(tx: &mut Tx, payments: &BTreeSet<String>) -> Result<u
             .map(|row| row.get("id"))
             .collect::<Result<_>>()?;
         forgotten += tx
-            .query("update payments set receipt_email = null where id in ($1..)")
+            .query("update payments set receipt_email = null, email_key = null where id in ($1..)")
             .bind(ids)
             .execute()
             .await?;
@@ -182,7 +182,8 @@ pub async fn forget_buyers(tx: &mut Tx, shop: &str, orders: &[Order]) -> Result<
     for chunk in ids.chunks(CHUNK) {
         tx.query(
             "update checkout_sessions
-             set email = null, client_reference_id = null, shop = null, order_id = null
+             set email = null, email_key = null, client_reference_id = null, shop = null,
+                 order_id = null
              where id in ($1..)",
         )
         .bind(chunk.to_vec())
@@ -216,7 +217,8 @@ pub async fn forget_stand_ins(tx: &mut Tx, orders: &[Order]) -> Result<()> {
         .collect::<Result<_>>()?;
     tx.query(
         "update orders
-         set email = null, phone = null, successor_shop = null, successor_id = null
+         set email = null, email_key = null, phone = null, phone_key = null,
+             successor_shop = null, successor_id = null
          where shop = $1 and id in ($2..)",
     )
     .bind(CHECKOUT)

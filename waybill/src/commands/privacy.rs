@@ -12,10 +12,10 @@ use base64::engine::general_purpose::STANDARD;
 use common::clock::{Clock, Timestamp};
 use common::config::{Config, Privacy, Settings};
 use common::exports::Exports;
-use common::privacy::{self, Keys, State, Topic};
+use common::privacy::{self, Decided, Held, Keys, State, Topic};
 use common::sql::Db;
 use common::store::privacy_keys;
-use common::store::privacy_requests::{self, Entry, Export, Filter, History};
+use common::store::privacy_requests::{self, By, Entry, Export, Filter, History};
 use serde::Deserialize;
 use serde_json::Value;
 use uuid::Uuid;
@@ -53,6 +53,31 @@ pub enum Command {
     /// to be erased cannot be brought back.
     Cancel {
         id: Uuid,
+        #[command(flatten)]
+        operator: Operator,
+    },
+    /// Say whom a request means that is held because of others with the same address or number
+    ///
+    /// `waybill privacy show` lists them. Of those who are included all is exported or erased as
+    /// well; those who are excluded are somebody else. Whom nothing is said of stays held, and
+    /// the deadline goes on.
+    Decide {
+        id: Uuid,
+        /// A customer who is the same person; can be given more than once
+        #[arg(long, value_name = "CUSTOMER")]
+        include: Vec<i64>,
+        /// A customer who is somebody else
+        #[arg(long, value_name = "CUSTOMER")]
+        exclude: Vec<i64>,
+        /// An order without a customer that is of the same person
+        #[arg(long, value_name = "ORDER")]
+        include_order: Vec<i64>,
+        /// An order without a customer that is somebody else's
+        #[arg(long, value_name = "ORDER")]
+        exclude_order: Vec<i64>,
+        /// All others are somebody else
+        #[arg(long)]
+        exclude_rest: bool,
         #[command(flatten)]
         operator: Operator,
     },
@@ -148,6 +173,25 @@ async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result
                 "Request {id} is cancelled; nothing of the shop is erased.\n"
             ))
         }
+        Command::Decide {
+            id,
+            include,
+            exclude,
+            include_order,
+            exclude_order,
+            exclude_rest,
+            operator,
+        } => {
+            let said = Decided {
+                customers: include.into_iter().collect(),
+                other_customers: exclude.into_iter().collect(),
+                orders: include_order.into_iter().collect(),
+                other_orders: exclude_order.into_iter().collect(),
+                is_all: exclude_rest,
+            };
+            let author = operator.author(settings, db).await?;
+            decide(db, author.by(clock.now()), id, &said).await
+        }
         Command::Receipt { id, json } => receipt(db, id, json).await,
         Command::Export {
             id,
@@ -159,6 +203,25 @@ async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result
         }
         Command::VerifyReceipt { .. } => Ok(()),
     }
+}
+
+async fn decide(db: &Db, by: By<'_>, id: Uuid, said: &Decided) -> Result<()> {
+    if *said == Decided::default() {
+        bail!(
+            "say who is meant: --include, --exclude, --include-order, --exclude-order, or \
+             --exclude-rest; `waybill privacy show {id}` lists whom it may mean"
+        );
+    }
+    let contradicted = said.customers.intersection(&said.other_customers);
+    let contradicted = contradicted.chain(said.orders.intersection(&said.other_orders));
+    if let Some(both) = contradicted.copied().next() {
+        bail!("{both} is included and excluded; say one of both");
+    }
+    privacy_requests::decide(db, by, id, said).await?;
+    table::print(&format!(
+        "Request {id} is received; a worker takes it within seconds.\n\
+         See what becomes of it: waybill privacy show {id}\n"
+    ))
 }
 
 /// Only `PRIVACY_KEY` and what belongs to it must be right.
@@ -340,6 +403,11 @@ fn advice(it: &Entry) -> String {
                 it.id
             );
         }
+        (Ok(State::Held), None) => {
+            if let Some(held) = &it.held {
+                text.push_str(&may_mean(it.id, held));
+            }
+        }
         (Ok(State::Failed), _) => {
             let _ = write!(
                 text,
@@ -349,6 +417,29 @@ fn advice(it: &Entry) -> String {
         }
         _ => {}
     }
+    text
+}
+
+/// Whom a request may mean beside what is certain, and how to say so.
+fn may_mean(id: Uuid, held: &Held) -> String {
+    let mut text = String::from(
+        "\nWhat is certain is done. An address or a telephone number of the request stands here \
+         too;\nwhether it is the same person, only somebody who asks them can say:\n",
+    );
+    for (customer, times) in &held.customers {
+        let _ = writeln!(text, "  customer {customer}, {times} times");
+    }
+    for order in &held.orders {
+        let _ = writeln!(text, "  order {order}, of no customer");
+    }
+    if held.is_cut {
+        text.push_str("  and more: the address or number is one that very many have\n");
+    }
+    let _ = write!(
+        text,
+        "Its deadline goes on. To decide: waybill privacy decide {id} --include CUSTOMER, \
+         --exclude CUSTOMER,\n--include-order ORDER, --exclude-order ORDER, --exclude-rest\n"
+    );
     text
 }
 
@@ -516,6 +607,8 @@ mod tests {
             next_run_at: None,
             last_error: None,
             progress: Value::Null,
+            held: None,
+            decided: None,
             export: None,
             receipt: None,
         }

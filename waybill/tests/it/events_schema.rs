@@ -322,6 +322,13 @@ async fn every_documented_event_occurs_and_is_as_documented() {
     post(&service, "orders/create", order(9, 1, &late)).await;
     let again = "select count(*) as n from events where kind = 'privacy.erased_again'";
     eventually("again", async || service.count(again).await == 1).await;
+    // The order of a customer that is named beside another.
+    let both = json!({"shop_id": 1, "shop_domain": SHOP, "customer": {"id": 998},
+                      "orders_to_redact": [9]});
+    let both = storefront("customers/redact", both.to_string());
+    assert_eq!(service.answer(&both).await.0, 200);
+    let held = "select count(*) as n from events where kind = 'privacy.request_held'";
+    eventually("it is held", async || service.count(held).await == 1).await;
     let count = "select count(*) as n from events where kind in ('order.refund_issued', 'order.refund_failed')";
     eventually("the refunds have ended", async || {
         service.count(count).await == 3

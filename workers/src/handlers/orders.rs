@@ -143,7 +143,8 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task
     let mut incoming: BTreeMap<Key, Entry> = BTreeMap::new();
     let mut drawn: HashMap<Key, Drawn> = HashMap::new();
     let mut seen = Vec::new();
-    let mut redacted: BTreeMap<Key, Late> = BTreeMap::new();
+    // Those of people whose data was erased, and whether each has a tombstone of its own.
+    let mut redacted: BTreeMap<Key, bool> = BTreeMap::new();
     let shops = shops_of(tx, tasks).await?;
     let abouts: Vec<_> = tasks
         .iter()
@@ -175,13 +176,9 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task
         let alone = alone.filter(|_| asks_first || repeated.contains(&job.id));
         let mut record = alone.unwrap_or(&task.record).clone();
         let is_redacted = matches!(standing, Standing::Redacted { .. });
-        if let Standing::Redacted { order, customer } = standing {
+        if let Standing::Redacted { order } = standing {
             record.forget_person();
-            let late = redacted.entry(key.clone()).or_default();
-            late.is_buried |= order;
-            // By an address alone it is an order of theirs, and no more.
-            let id = task.customer.as_ref().filter(|_| customer);
-            late.customers.extend(id.map(|(id, _)| *id));
+            *redacted.entry(key.clone()).or_default() |= order;
         }
         if let Some(tracking) = &task.tracking {
             drawn.insert(key.clone(), tracking.clone());
@@ -216,35 +213,29 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task
     Ok(())
 }
 
-/// An order whose person was erased.
-#[derive(Default)]
-struct Late {
-    /// It has a tombstone of its own.
-    is_buried: bool,
-    customers: BTreeSet<i64>,
-}
-
 /// What belongs to an order that the erasure did not find, such as a payment that only it leads
-/// to, is erased by a job of its own.
+/// to, is erased by a job of its own. Its customer is not: they may have come back since.
 async fn erase_again(
     effects: &mut Effects<'_>,
     tx: &mut Tx,
-    redacted: &BTreeMap<Key, Late>,
+    redacted: &BTreeMap<Key, bool>,
 ) -> Result<()> {
-    let mut of_shops: BTreeMap<&str, (BTreeSet<i64>, BTreeSet<i64>)> = BTreeMap::new();
-    for ((shop, id), late) in redacted {
-        if late.is_buried && erasure::is_known(tx, shop, *id).await? {
+    let mut of_shops: BTreeMap<&str, BTreeSet<i64>> = BTreeMap::new();
+    for ((shop, id), is_buried) in redacted {
+        if *is_buried && erasure::is_known(tx, shop, *id).await? {
             continue;
         }
-        let (orders, customers) = of_shops.entry(shop).or_default();
-        orders.insert(*id);
-        customers.extend(&late.customers);
+        of_shops.entry(shop).or_default().insert(*id);
     }
-    for (shop, (orders, customers)) in of_shops {
+    for (shop, orders) in of_shops {
         let first = orders.first().copied().unwrap_or_default();
         let key = (shop.to_owned(), first);
-        let again = Again::new(orders, customers);
-        effects.job(Queue::Privacy, privacy::AGAIN, &key, &json!(again));
+        effects.job(
+            Queue::Privacy,
+            privacy::AGAIN,
+            &key,
+            &json!(Again::new(orders)),
+        );
     }
     Ok(())
 }

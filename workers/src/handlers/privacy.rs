@@ -8,13 +8,15 @@ mod shop;
 
 pub use erase::Again;
 
+use std::time::Duration;
+
 use anyhow::{Result, anyhow};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use common::code::Code;
 use common::exports::Exports;
 use common::job::Job;
-use common::privacy::{PERIOD, Request, State, Topic};
+use common::privacy::{Decided, Held, PERIOD, Request, State, Topic};
 use common::process::Parts;
 use common::sql::{self, Tx};
 use common::store::jobs;
@@ -23,7 +25,7 @@ use serde_json::{Value, json};
 
 use super::Answer;
 use super::effects::Effects;
-use crate::failure::{Held, permanent};
+use crate::failure::{self, Later, permanent};
 
 /// Erases again what came late about somebody whose data was erased; ids alone in its body.
 pub const AGAIN: &str = "privacy/erase_again";
@@ -35,6 +37,12 @@ pub const KINDS: &[&str] = &[
     AGAIN,
 ];
 
+/// What a request waits for whose certain part is done.
+const UNDECIDED: &str = "an operator is to decide whom else it means; see `waybill privacy show`";
+
+/// Nothing is done then but to wait on: a decision rings the job at once.
+const LOOK_AGAIN: Duration = Duration::from_hours(24);
+
 /// What a request came to.
 pub struct Done {
     /// `export.written`, `customer.erased`, ..
@@ -42,6 +50,9 @@ pub struct Done {
     /// How many of what, as a JSON object; no personal data.
     pub counts: Value,
     pub export: Option<Written>,
+    /// What was left to an operator, and what they had decided by then.
+    pub held: Held,
+    pub decided: Option<Decided>,
 }
 
 /// An export that was written, read back and compared.
@@ -78,6 +89,13 @@ pub async fn call(parts: &Parts, exports: &Exports, job: &Job) -> Result<Answer>
 async fn is_over(parts: &Parts, job: &Job, request: &Request) -> Result<bool> {
     if let Some(entry) = privacy_requests::find(&parts.db, job.id).await? {
         let state = entry.state.parse();
+        if matches!(state, Ok(State::Held)) && entry.held.is_some() {
+            return Err(Later {
+                why: UNDECIDED,
+                pause: LOOK_AGAIN,
+            }
+            .into());
+        }
         return Ok(matches!(state, Ok(State::Cancelled | State::Done)));
     }
     let new = privacy_requests::New {
@@ -95,7 +113,7 @@ async fn is_over(parts: &Parts, job: &Job, request: &Request) -> Result<bool> {
     privacy_requests::open(&mut tx, &parts.keys, &new).await?;
     tx.commit().await?;
     if new.run_at > parts.clock.now() {
-        return Err(Held(parts.config.privacy.shop_hold).into());
+        return Err(failure::Held(parts.config.privacy.shop_hold).into());
     }
     Ok(false)
 }
@@ -114,6 +132,9 @@ pub async fn record(effects: &mut Effects<'_>, tx: &mut Tx, job: &Job, done: &Do
         return Ok(());
     };
     let now = effects.now;
+    if !done.held.is_nothing() {
+        return hold(effects, tx, job, done).await;
+    }
     let from = [State::Received, State::Held, State::Failed];
     if !privacy_requests::set_state(tx, job.id, &from, State::Done, now).await? {
         return Ok(());
@@ -138,6 +159,42 @@ pub async fn record(effects: &mut Effects<'_>, tx: &mut Tx, job: &Job, done: &Do
         job.id,
         "privacy.request_completed",
         done.action,
+        details,
+    );
+    Ok(())
+}
+
+/// The certain part is done; for the rest the request, and its job with what it names, wait for
+/// an operator. The deadline goes on.
+async fn hold(effects: &mut Effects<'_>, tx: &mut Tx, job: &Job, done: &Done) -> Result<()> {
+    let now = effects.now;
+    let from = [State::Received, State::Failed];
+    if !privacy_requests::set_state(tx, job.id, &from, State::Held, now).await? {
+        return Ok(());
+    }
+    let held = Held {
+        counts: done.counts.clone(),
+        after: done.decided.clone().map(Box::new),
+        ..done.held.clone()
+    };
+    privacy_requests::note_progress(tx, job.id, &done.counts).await?;
+    privacy_requests::hold(tx, job.id, &held).await?;
+    if let Some(written) = &done.export {
+        export::record(effects, tx, job, written).await?;
+    }
+    jobs::wait(tx, job.id, now.plus(LOOK_AGAIN), UNDECIDED).await?;
+    let shop = job.shop.as_deref().unwrap_or_default();
+    let details = json!({
+        "topic": job.kind,
+        "customers": held.customers.len(),
+        "orders": held.orders.len(),
+        "due_at": job.deadline_at,
+    });
+    effects.request(
+        shop,
+        job.id,
+        "privacy.request_held",
+        "request.held",
         details,
     );
     Ok(())

@@ -2,35 +2,53 @@
 //! the personal part, and of their bodies only that stays as well: so an event that comes
 //! late, again, or while the erasure runs does not bring a person back.
 //!
-//! A tombstone of a customer, an order or a payment holds for ever. One of an address holds
-//! for what was made before the erasure: who comes back later is a new customer.
+//! Whose a delivery is says the rule by which rows are found (`privacy::owns_order`), here asked of
+//! tombstones. One of an order, of a payment or of the payment provider's customer holds for ever.
+//! One of a customer or an address holds for what was made before the erasure: who comes back
+//! later, be it with the same id, is a new customer.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
 
 use common::clock::Timestamp;
 use common::job::Job;
 use common::payment::Kind;
-use common::privacy::{Key, Mentions, created_at, scrub};
+use common::privacy::{
+    Key, Keys, Maker, Mentions, created_at, may_own_payment, owns_order, owns_payment, scrub,
+};
 use common::sql::{self, Tx};
 use common::store::subjects::NO_SHOP;
-use common::store::{erasure, subjects};
+use common::store::{erasure, orders, subjects};
 use uuid::Uuid;
 
 use super::Context;
 
+/// Clocks of two hosts differ by less.
+const SKEW: Duration = Duration::from_mins(5);
+
 /// Whom a body may be about, and when what it tells of was made.
 pub struct About {
     mentions: Mentions,
-    /// Unix milliseconds; the delivery's arrival, when the body does not say.
-    created_at: i64,
+    /// Unix milliseconds, if the body says so.
+    created_at: Option<i64>,
+    arrived_at: i64,
 }
 
 impl About {
     pub fn read(job: &Job) -> Self {
         About {
             mentions: Mentions::of(&job.body),
-            created_at: created_at(&job.body).unwrap_or(job.created_at.0),
+            created_at: created_at(&job.body),
+            arrived_at: job.created_at.0,
         }
+    }
+
+    /// Of what does not say when it was made nobody knows that it is new; nor of what says that
+    /// it was made after it came.
+    fn is_before(&self, erased_at: Timestamp) -> bool {
+        let latest = Timestamp(self.arrived_at).plus(SKEW).0;
+        let is_new = |at: i64| at > erased_at.0 && at <= latest;
+        !self.created_at.is_some_and(is_new)
     }
 }
 
@@ -45,78 +63,104 @@ pub enum Standing {
         /// By the order's own tombstone: what belongs to an order that was there then is erased
         /// with it.
         order: bool,
-        /// By the customer's.
-        customer: bool,
     },
     /// Its whole shop was erased after it was made.
     Gone,
 }
 
-/// The tombstones that a delivery could fall under.
-#[derive(Default)]
-struct Candidates {
-    order: Option<Uuid>,
-    customer: Option<Uuid>,
-    /// Of a payment, whenever it was made.
-    always: Vec<Uuid>,
-    /// Of addresses, for what was made before.
-    own: Vec<Uuid>,
-    mentioned: Vec<Uuid>,
-    shop: Option<Uuid>,
-    created_at: i64,
+/// The tombstones that a delivery could fall under, in its shop.
+struct Candidates<'a> {
+    keys: &'a Keys,
+    shop: Option<&'a str>,
+    about: &'a About,
+    of_others: (BTreeSet<String>, BTreeSet<String>),
 }
 
-impl Candidates {
-    fn of(context: Context<'_>, shop: Option<&str>, about: &About) -> Self {
-        let keys = context.keys;
-        let mentions = &about.mentions;
-        let created_at = about.created_at;
-        let Some(shop) = shop else {
-            return Candidates {
-                always: mentions.payment_keys(keys, NO_SHOP),
-                own: mentions.address_keys(keys, NO_SHOP),
-                created_at,
-                ..Candidates::default()
-            };
-        };
-        let key = |key: Option<Key<'_>>| key.and_then(|key| keys.subject(shop, key));
+impl<'a> Candidates<'a> {
+    fn of(context: Context<'a>, shop: Option<&'a str>, about: &'a About) -> Self {
         Candidates {
-            order: key(mentions.order.map(Key::Order)),
-            customer: key(mentions.customer.map(Key::Customer)),
-            always: Vec::new(),
-            own: mentions.own_keys(keys, shop),
-            mentioned: mentions.address_keys(keys, shop),
-            shop: key(Some(Key::Shop)),
-            created_at,
+            keys: context.keys,
+            shop,
+            about,
+            of_others: about.mentions.of_others(),
         }
+    }
+
+    fn shop(&self) -> &'a str {
+        self.shop.unwrap_or(NO_SHOP)
+    }
+
+    fn key(&self, key: Key<'_>) -> Option<Uuid> {
+        self.keys.subject(self.shop(), key)
     }
 
     fn all(&self) -> impl Iterator<Item = Uuid> {
-        let one = [self.order, self.customer, self.shop].into_iter().flatten();
-        let lists = [&self.always, &self.own, &self.mentioned];
-        one.chain(lists.into_iter().flatten().copied())
+        let mentions = &self.about.mentions;
+        let emails = mentions.emails.iter().map(|it| Key::Email(it));
+        let mut keys: Vec<Key<'_>> = emails.collect();
+        if self.shop.is_some() {
+            keys.extend(mentions.order.map(Key::Order));
+            keys.extend(mentions.order.map(Key::GuestOrder));
+            keys.extend(mentions.customer.map(Key::Customer));
+            keys.extend(mentions.phones.iter().map(|it| Key::Phone(it)));
+            keys.push(Key::Shop);
+        } else {
+            keys.extend(mentions.ids.iter().map(|it| Key::Payment(it)));
+            keys.extend(mentions.pacts.iter().map(|it| Key::Pact(it)));
+            keys.extend(mentions.payers.iter().map(|it| Key::Payer(it)));
+        }
+        keys.into_iter().filter_map(|key| self.key(key))
     }
 
-    fn standing(&self, redacted: &HashMap<Uuid, Timestamp>) -> Standing {
-        if redacted.is_empty() {
+    /// By whoever paid alone: whose order it is of, is to be asked.
+    fn is_by_payer(&self, redacted: &Redacted) -> bool {
+        let mentions = &self.about.mentions;
+        self.shop.is_none()
+            && !owns_payment(mentions, |key| self.knows(redacted, key))
+            && may_own_payment(mentions, |key| self.knows(redacted, key))
+    }
+
+    fn knows(&self, redacted: &Redacted, key: Key<'_>) -> bool {
+        let Some(at) = self.key(key).and_then(|key| redacted.get(&key)) else {
+            return false;
+        };
+        match key {
+            Key::Customer(_) | Key::Email(_) | Key::Phone(_) => self.about.is_before(*at),
+            Key::Shop => self.about.created_at.unwrap_or(self.about.arrived_at) <= at.0,
+            Key::Order(_) | Key::GuestOrder(_) | Key::Pact(_) | Key::Payment(_) | Key::Payer(_) => {
+                true
+            }
+        }
+    }
+
+    fn standing(&self, redacted: &Redacted, is_anothers: bool) -> Standing {
+        let knows = |key: Key<'_>| self.knows(redacted, key);
+        let mentions = &self.about.mentions;
+        if self.shop.is_none() {
+            let is_payer = !is_anothers && may_own_payment(mentions, knows);
+            if owns_payment(mentions, knows) || is_payer {
+                return Standing::Redacted { order: false };
+            }
             return Standing::Usual;
         }
-        let is = |key: &Uuid| redacted.contains_key(key);
-        let is_before = |key: &Uuid| redacted.get(key).is_some_and(|at| self.created_at <= at.0);
-        if self.shop.as_ref().is_some_and(is_before) {
+        if knows(Key::Shop) {
             return Standing::Gone;
         }
-        let order = self.order.as_ref().is_some_and(is);
-        let customer = self.customer.as_ref().is_some_and(is);
-        if order || customer || self.always.iter().any(is) || self.own.iter().any(is_before) {
-            return Standing::Redacted { order, customer };
+        if owns_order(&Maker::from(mentions), knows) {
+            let order = mentions.order.is_some_and(|id| knows(Key::Order(id)));
+            return Standing::Redacted { order };
         }
-        if self.mentioned.iter().any(is_before) {
+        let (emails, phones) = &self.of_others;
+        if emails.iter().any(|it| knows(Key::Email(it)))
+            || phones.iter().any(|it| knows(Key::Phone(it)))
+        {
             return Standing::Mentioned;
         }
         Standing::Usual
     }
 }
+
+type Redacted = HashMap<Uuid, Timestamp>;
 
 /// Goes through the gates of the deliveries' shops, and says how each stands. `None` is the
 /// payment provider's. Must come before anything personal is written.
@@ -135,8 +179,14 @@ pub async fn look(
         candidates.push(candidate);
     }
     let redacted = subjects::look(tx, &keys).await?;
-    let standings = candidates.iter().map(|it| it.standing(&redacted));
-    Ok(standings.collect())
+    let mut standings = Vec::with_capacity(candidates.len());
+    for candidate in &candidates {
+        let mentions = &candidate.about.mentions;
+        let is_anothers = candidate.is_by_payer(&redacted)
+            && orders::is_of_somebody(tx, &mentions.pacts, &mentions.ids).await?;
+        standings.push(candidate.standing(&redacted, is_anothers));
+    }
+    Ok(standings)
 }
 
 /// Leaves of a delivery's body what may stay of it.
@@ -160,5 +210,9 @@ pub async fn scrub_failed(context: Context<'_>, tx: &mut Tx, job: &Job) -> sql::
     };
     let about = About::read(job);
     let standings = look(context, tx, &[(shop, &about)]).await?;
-    scrub_body(tx, job, standings[0]).await
+    match standings[0] {
+        // It has not been stored yet, and is somebody else's.
+        Standing::Mentioned => Ok(()),
+        standing => scrub_body(tx, job, standing).await,
+    }
 }

@@ -8,6 +8,7 @@ use crate::money::Currency;
 use crate::order::record::{Addresses, Cancellation, Contact, Part, Record, Totals, Version};
 use crate::order::settlement::Settled;
 use crate::order::{FinancialStatus, FulfillmentStatus};
+use crate::privacy::{email_key, phone_key};
 use crate::sql::{Column, Result, Row, Tx, column};
 use crate::store::{json, order_lines, parsed, shipments};
 
@@ -59,6 +60,7 @@ pub async fn save(tx: &mut Tx, orders: &[(&Key, &Entry)], now: Timestamp) -> Res
         "on conflict (shop, id) do update
          set name = excluded.name, ordered_at = excluded.ordered_at,
              customer_id = excluded.customer_id, email = excluded.email, phone = excluded.phone,
+             email_key = excluded.email_key, phone_key = excluded.phone_key,
              currency = excluded.currency, total_minor = excluded.total_minor,
              subtotal_minor = excluded.subtotal_minor, tax_minor = excluded.tax_minor,
              outstanding_minor = excluded.outstanding_minor,
@@ -107,6 +109,12 @@ async fn insert(
         .collect();
     let refunds: Vec<Option<String>> = records().map(refunds).collect::<Result<_>>()?;
     let lags: Vec<Option<String>> = records().map(lags).collect::<Result<_>>()?;
+    let emails: Vec<Option<String>> = records()
+        .map(|it| it.contact.value.email.as_deref().map(email_key))
+        .collect();
+    let phones: Vec<Option<String>> = records()
+        .map(|it| it.contact.value.phone.as_deref().map(phone_key))
+        .collect();
     let money = |part: fn(&Totals) -> Option<i64>| records().map(move |it| part(&it.totals.value));
     let flag = |flag: fn(&Record) -> bool| records().map(move |record| i64::from(flag(record)));
     let columns: Vec<Column<'_>> = vec![
@@ -123,6 +131,8 @@ async fn insert(
             "phone",
             records().map(|it| it.contact.value.phone.as_deref()),
         ),
+        column("email_key", emails.iter().map(Option::as_deref)),
+        column("phone_key", phones.iter().map(Option::as_deref)),
         column("currency", currencies.iter().map(Option::as_deref)),
         column("total_minor", money(|totals| totals.total)),
         column("subtotal_minor", money(|totals| totals.subtotal)),

@@ -149,7 +149,7 @@ async fn export_of(db: &Db, id: Uuid, now: Timestamp) -> Result<(Entry, Export),
 }
 
 /// Last of all: the audit is locked from then on.
-async fn note(
+pub(super) async fn note(
     tx: &mut sql::Tx,
     by: By<'_>,
     entry: &Entry,

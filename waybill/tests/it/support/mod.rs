@@ -312,14 +312,18 @@ impl Service {
         .await;
     }
 
-    /// Jobs that were put down for later and have not been touched.
+    /// Jobs that were put down for later and have not been touched, and requests that wait for
+    /// somebody to decide.
     pub async fn scheduled(&self) -> i64 {
         let row = self
             .db()
             .query(
                 "select count(*) as n from jobs
-                 where state = 'ready' and kind in ('payments/link', 'payments/retry', 'payments/end_wait')
-                   and run_at > $1 and crashes = 0 and attempts = 0 and last_error is null",
+                 where state = 'ready' and run_at > $1 and crashes = 0 and attempts = 0
+                   and ((kind in ('payments/link', 'payments/retry', 'payments/end_wait')
+                         and last_error is null)
+                        or id in (select id from privacy_requests
+                                  where state = 'held' and held is not null))",
             )
             .bind(self.clock().now().0)
             .fetch_one()

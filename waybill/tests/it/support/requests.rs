@@ -6,7 +6,8 @@ use std::process::Output;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use common::clock::Timestamp;
-use common::privacy::State;
+use common::privacy::{Decided, State};
+use common::store::privacy_requests::By;
 use common::store::{jobs, privacy_requests};
 use sandbox::sample;
 use serde_json::{Value, json};
@@ -46,6 +47,19 @@ pub async fn give_up(service: &Service, id: Uuid, error: &str) {
     let failed = privacy_requests::set_state(&mut tx, id, &from, State::Failed, now);
     assert!(failed.await.unwrap());
     tx.commit().await.unwrap();
+}
+
+/// What an operator says of a request that is held; the workers are told at once.
+pub async fn decide(service: &Service, id: Uuid, said: &Decided) {
+    let by = By {
+        keys: &service.parts.keys,
+        actor: "operator:ann",
+        now: service.clock().now(),
+    };
+    privacy_requests::decide(service.db(), by, id, said)
+        .await
+        .unwrap();
+    service.settled().await;
 }
 
 /// As a worker leaves a request that is done.

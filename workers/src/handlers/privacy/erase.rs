@@ -1,5 +1,7 @@
 //! `customers/redact`: what identifies a customer is erased; amounts, ids and states stay.
 //!
+//! Whom an address or a telephone number has in common with others is held ([`Done::held`]).
+//!
 //! 1. Tombstones of what the request names, then of all that is found by it: from then on
 //!    writers store nothing personal of them (`store::subjects`). Whatever was being written
 //!    is committed by then, so the next search finds it; until one finds nothing new.
@@ -14,8 +16,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use common::exports::Exports;
-use common::job::{Job, JobId};
-use common::privacy::{Key, Keys, Mentions, Person, Request, Topic, scrub};
+use common::job::{Job, JobId, State};
+use common::privacy::{Held, Key, Keys, Mentions, Request, scrub};
 use common::process::Parts;
 use common::sql::Tx;
 use common::store::erasure::{self, Kept};
@@ -38,21 +40,19 @@ const CHUNK: usize = 100;
 /// How long one run walks before it lets others have its place.
 const RUN: Duration = Duration::from_secs(15);
 
-/// The body of an [`super::AGAIN`] job: orders of a shop, and their customers.
+/// The body of an [`super::AGAIN`] job: orders of a shop.
 #[derive(Default, Serialize, Deserialize)]
 pub struct Again {
     pub orders: BTreeSet<i64>,
-    pub customers: BTreeSet<i64>,
     /// It is no request, which would keep it.
     #[serde(default)]
     progress: Progress,
 }
 
 impl Again {
-    pub fn new(orders: BTreeSet<i64>, customers: BTreeSet<i64>) -> Self {
+    pub fn new(orders: BTreeSet<i64>) -> Self {
         Again {
             orders,
-            customers,
             progress: Progress::default(),
         }
     }
@@ -91,21 +91,58 @@ struct Counts {
     exports: u64,
 }
 
+impl Counts {
+    fn add(&mut self, other: &Counts) {
+        self.customers += other.customers;
+        self.orders += other.orders;
+        self.payments += other.payments;
+        self.checkout_sessions += other.checkout_sessions;
+        self.jobs += other.jobs;
+        self.exports += other.exports;
+    }
+}
+
+/// What is certain is erased at once, and what an operator has decided when they have: of whom
+/// comes back meanwhile nothing is erased a second time.
 pub async fn customer(
     parts: &Parts,
     exports: &Exports,
     job: &Job,
     request: &Request,
 ) -> Result<Done> {
+    let entry = privacy_requests::find(&parts.db, job.id).await?;
+    let (held, decided) = entry.map_or((None, None), |entry| (entry.held, entry.decided));
+    let decided = decided.unwrap_or_default();
+    let all = Sought::of(request).decided(&decided);
+    let sought = match &held {
+        None => all.clone(),
+        Some(held) => {
+            let done = held.after.as_deref().cloned().unwrap_or_default();
+            Sought {
+                shop: request.shop.clone(),
+                customers: &decided.customers - &done.customers,
+                orders: &decided.orders - &done.orders,
+                decided: decided.clone(),
+                ..Sought::default()
+            }
+        }
+    };
     let noted = privacy_requests::progress(&parts.db, job.id).await?;
     let progress = noted.map(serde_json::from_value).transpose()?;
     let progress = progress.unwrap_or_default();
     let note = Note::Request(job.id);
-    let counts = erase(parts, exports, &Sought::of(request), note, progress).await?;
+    let (mut counts, found) = erase(parts, exports, &sought, note, progress).await?;
+    let mut rest = found.held;
+    if let Some(held) = held {
+        counts.add(&serde_json::from_value(held.counts).unwrap_or_default());
+        rest = people::find(&parts.db, &all).await?.held;
+    }
     Ok(Done {
         action: "customer.erased",
         counts: json!(counts),
         export: None,
+        held: rest,
+        decided: Some(decided),
     })
 }
 
@@ -113,27 +150,28 @@ pub async fn customer(
 pub async fn again(parts: &Parts, exports: &Exports, job: &Job) -> Result<Done> {
     let again: Again = effects::body(job)?;
     let sought = Sought {
-        shop: job.shop.as_deref().unwrap_or_default(),
-        person: &Person::default(),
-        customers: again.customers.clone(),
+        shop: job.shop.clone().unwrap_or_default(),
         orders: again.orders.clone(),
+        ..Sought::default()
     };
-    let note = Note::Again(job.id, again.orders, again.customers);
-    let counts = erase(parts, exports, &sought, note, again.progress).await?;
+    let note = Note::Again(job.id, again.orders);
+    let (counts, _) = erase(parts, exports, &sought, note, again.progress).await?;
     Ok(Done {
         action: "customer.erased_again",
         counts: json!(counts),
         export: None,
+        held: Held::default(),
+        decided: None,
     })
 }
 
 async fn erase(
     parts: &Parts,
     exports: &Exports,
-    sought: &Sought<'_>,
+    sought: &Sought,
     note: Note,
     mut progress: Progress,
-) -> Result<Counts> {
+) -> Result<(Counts, Found)> {
     let mut found = people::named(sought);
     let mut buried = BTreeMap::new();
     loop {
@@ -161,7 +199,7 @@ async fn erase(
     erasure.jobs().await?;
     erasure.exports(exports).await?;
     erasure.rows().await?;
-    Ok(erasure.progress.counts)
+    Ok((erasure.progress.counts, erasure.found))
 }
 
 /// Where progress is noted.
@@ -169,13 +207,13 @@ enum Note {
     /// With the request of this job.
     Request(JobId),
     /// In this job's own body, with what else is in it.
-    Again(JobId, BTreeSet<i64>, BTreeSet<i64>),
+    Again(JobId, BTreeSet<i64>),
 }
 
 impl Note {
     fn job(&self) -> JobId {
         match self {
-            Note::Request(job) | Note::Again(job, ..) => *job,
+            Note::Request(job) | Note::Again(job, _) => *job,
         }
     }
 }
@@ -208,8 +246,13 @@ fn tombstones(keys: &Keys, found: &Found) -> BTreeMap<String, BTreeSet<Uuid>> {
         let of_shop = tombstones.entry(shop.to_owned()).or_default();
         of_shop.extend(keys.subject(shop, key));
     };
-    for id in &found.customers {
-        add(&found.shop, Key::Customer(*id));
+    for shop in found.shops() {
+        for id in &found.customers {
+            add(&shop, Key::Customer(*id));
+        }
+        for id in &found.guest_orders {
+            add(&shop, Key::GuestOrder(*id));
+        }
     }
     for (shop, id) in &found.orders {
         add(shop, Key::Order(*id));
@@ -226,6 +269,9 @@ fn tombstones(keys: &Keys, found: &Found) -> BTreeMap<String, BTreeSet<Uuid>> {
     }
     for pact in &found.pacts {
         add(NO_SHOP, Key::Pact(pact));
+    }
+    for payer in &found.payers {
+        add(NO_SHOP, Key::Payer(payer));
     }
     let objects = found.payments.iter().chain(&found.sessions);
     for id in objects.chain(&found.subscriptions) {
@@ -248,9 +294,11 @@ impl Erasure<'_> {
         let orders = found.orders.iter().map(|(_, id)| id.to_string());
         let customers = found.customers.iter().map(ToString::to_string);
         let ids: Vec<String> = orders.chain(customers).collect();
-        let texts = found.spellings.iter().chain(&found.payments);
-        let texts = texts.chain(&found.sessions).chain(&found.subscriptions);
-        let texts: Vec<String> = texts.cloned().collect();
+        let ids: Vec<String> = ids
+            .into_iter()
+            .chain(found.guest_orders.iter().map(ToString::to_string))
+            .collect();
+        let texts: Vec<String> = found.spellings.iter().cloned().collect();
         let of_texts = texts.len().div_ceil(erasure::TEXTS);
         let passes = of_texts.max(ids.len().div_ceil(CHUNK)).max(1);
         let clock = &self.parts.clock;
@@ -277,10 +325,17 @@ impl Erasure<'_> {
     /// Replaces the bodies of those jobs that are about the person.
     async fn scrub(&mut self, kept: Vec<Kept>) -> Result<()> {
         let own = self.note.job();
-        let theirs = kept.into_iter();
-        let theirs = theirs.filter(|kept| kept.id != own && concerns(kept, &self.found));
-        let theirs: Vec<Kept> = theirs.collect();
+        let (db, found) = (&self.parts.db, &self.found);
+        let (mut theirs, mut mentioned) = (Vec::new(), Vec::new());
+        for kept in kept.into_iter().filter(|kept| kept.id != own) {
+            if people::concerns(db, found, &kept).await? {
+                theirs.push(kept);
+            } else if kept.state == State::Done && people::is_mentioned(found, &kept) {
+                mentioned.push(kept);
+            }
+        }
         self.bury_orders(&theirs).await?;
+        theirs.extend(mentioned);
         let replaced: Vec<(JobId, Option<Vec<u8>>)> = theirs
             .into_iter()
             .map(|kept| (kept.id, scrub(&kept.kind, &kept.body), kept.body))
@@ -297,32 +352,26 @@ impl Erasure<'_> {
         self.commit(tx).await
     }
 
-    /// Writes tombstones of orders that are known by an address alone, and of their customers:
-    /// once the address is gone from the body, nothing else tells whose they are.
+    /// Writes tombstones of orders that are known by an address alone: once it is gone from the
+    /// body, nothing else tells whose they are.
     async fn bury_orders(&self, theirs: &[Kept]) -> Result<()> {
-        let found = &self.found;
-        let mut keys = BTreeSet::new();
-        for kept in theirs
+        let orders = theirs
             .iter()
-            .filter(|kept| kept.kind.starts_with("orders/"))
-        {
-            let mentions = Mentions::of(&kept.body);
-            if mentions.own_emails.is_disjoint(&found.emails)
-                && mentions.own_phones.is_disjoint(&found.phones)
-            {
-                continue;
-            }
-            let own = [
-                mentions.order.map(Key::Order),
-                mentions.customer.map(Key::Customer),
-            ];
-            let own = own.into_iter().flatten();
-            keys.extend(own.filter_map(|key| self.parts.keys.subject(&found.shop, key)));
-        }
-        if keys.is_empty() {
+            .filter(|kept| kept.kind.starts_with("orders/"));
+        let ids = orders.filter_map(|kept| Mentions::of(&kept.body).order);
+        let ids: BTreeSet<i64> = ids.collect();
+        if ids.is_empty() {
             return Ok(());
         }
-        bury(self.parts, &BTreeMap::from([(found.shop.clone(), keys)])).await
+        let keys = &self.parts.keys;
+        let of_shop = |shop: String| {
+            let of_shop = ids.iter();
+            let of_shop = of_shop.filter_map(|id| keys.subject(&shop, Key::Order(*id)));
+            let of_shop = of_shop.collect();
+            (shop, of_shop)
+        };
+        let tombstones = self.found.shops().into_iter().map(of_shop).collect();
+        bury(self.parts, &tombstones).await
     }
 
     async fn commit(&self, mut tx: Tx) -> Result<()> {
@@ -330,10 +379,8 @@ impl Erasure<'_> {
             Note::Request(job) => {
                 privacy_requests::note_progress(&mut tx, *job, &self.progress).await?;
             }
-            Note::Again(job, orders, customers) => {
-                let again = json!({
-                    "orders": orders, "customers": customers, "progress": self.progress,
-                });
+            Note::Again(job, orders) => {
+                let again = json!({"orders": orders, "progress": self.progress});
                 erasure::replace_body(&mut tx, *job, Some(again.to_string().into_bytes())).await?;
             }
         }
@@ -373,16 +420,14 @@ impl Erasure<'_> {
         let payments: Vec<String> = found.payments.iter().cloned().collect();
         let sessions: Vec<String> = found.sessions.iter().cloned().collect();
         let customers: Vec<i64> = found.customers.iter().copied().collect();
-        let shop = found.shop.clone();
-        let (orders, stand_ins) = (of_shop(&shop), of_shop(CHECKOUT));
-        let longest = [
-            payments.len(),
-            sessions.len(),
-            customers.len(),
-            orders.len(),
-            stand_ins.len(),
-        ];
-        let rounds = longest.into_iter().max().unwrap_or(0).div_ceil(CHUNK);
+        let shops = found.shops();
+        let mut orders: Vec<(String, Vec<i64>)> = vec![(CHECKOUT.to_owned(), of_shop(CHECKOUT))];
+        orders.extend(shops.iter().map(|shop| (shop.clone(), of_shop(shop))));
+        orders.sort();
+        let of_orders = orders.iter().map(|(_, ids)| ids.len());
+        let longest = [payments.len(), sessions.len(), customers.len()];
+        let longest = longest.into_iter().chain(of_orders).max();
+        let rounds = longest.unwrap_or(0).div_ceil(CHUNK);
         // A run that was cut off counted them too. It may have erased what they were found by.
         let (mut erased_customers, mut erased_orders) = (0, 0);
         for nth in 0..rounds {
@@ -395,14 +440,16 @@ impl Erasure<'_> {
                 counts.checkout_sessions +=
                     erasure::checkout_sessions(&mut tx, ids.to_vec()).await?;
             }
-            if let Some(ids) = customers.chunks(CHUNK).nth(nth) {
-                erased_customers += erasure::customers(&mut tx, &shop, ids.to_vec(), now).await?;
+            for shop in &shops {
+                if let Some(ids) = customers.chunks(CHUNK).nth(nth) {
+                    erased_customers +=
+                        erasure::customers(&mut tx, shop, ids.to_vec(), now).await?;
+                }
             }
-            if let Some(ids) = stand_ins.chunks(CHUNK).nth(nth) {
-                erased_orders += erasure::orders(&mut tx, CHECKOUT, ids.to_vec(), now).await?;
-            }
-            if let Some(ids) = orders.chunks(CHUNK).nth(nth) {
-                erased_orders += erasure::orders(&mut tx, &shop, ids.to_vec(), now).await?;
+            for (shop, ids) in &orders {
+                if let Some(ids) = ids.chunks(CHUNK).nth(nth) {
+                    erased_orders += erasure::orders(&mut tx, shop, ids.to_vec(), now).await?;
+                }
             }
             counts.customers = counts.customers.max(erased_customers);
             counts.orders = counts.orders.max(erased_orders);
@@ -410,31 +457,4 @@ impl Erasure<'_> {
         }
         Ok(())
     }
-}
-
-/// True for a body that is about the person.
-fn concerns(kept: &Kept, found: &Found) -> bool {
-    let mentions = Mentions::of(&kept.body);
-    let has_address =
-        !mentions.emails.is_disjoint(&found.emails) || !mentions.phones.is_disjoint(&found.phones);
-    let topic = Topic::parse(&kept.kind);
-    if topic.is_none() && !kept.kind.starts_with("orders/") {
-        let ids = [&found.payments, &found.sessions, &found.subscriptions];
-        return has_address
-            || !mentions.pacts.is_disjoint(&found.pacts)
-            || ids.iter().any(|ids| !mentions.ids.is_disjoint(ids));
-    }
-    if kept.shop.as_ref().is_some_and(|shop| *shop != found.shop) {
-        return false;
-    }
-    // Another erasure that is open reads its own body, and cuts it at its end.
-    if topic == Some(Topic::Redact) && kept.is_ready {
-        return false;
-    }
-    let order = mentions.order.map(|id| (found.shop.clone(), id));
-    has_address
-        || mentions
-            .customer
-            .is_some_and(|id| found.customers.contains(&id))
-        || order.is_some_and(|key| topic.is_none() && found.orders.contains(&key))
 }

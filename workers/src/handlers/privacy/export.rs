@@ -57,10 +57,13 @@ pub async fn write(parts: &Parts, exports: &Exports, job: &Job, request: &Reques
     let Parts { db, config, .. } = parts;
     let now = parts.clock.now();
     exports.prepare(job.id).await?;
-    let found = people::find(db, &Sought::of(request)).await?;
+    let entry = privacy_requests::find(db, job.id).await?;
+    let decided = entry.and_then(|entry| entry.decided);
+    let sought = Sought::of(request).decided(&decided.clone().unwrap_or_default());
+    let found = people::find(db, &sought).await?;
     let seen = Seen::look(parts, &found, now).await?;
     let mut data = person_data::read(db, config, &parts.keys, &found, job.id).await?;
-    let walk = walk(parts, job, &found, &data).await?;
+    let walk = walk(parts, job, &found).await?;
     let deliveries = person_data::deliveries(db, &walk, job.id).await?;
     data.insert(person_data::DELIVERIES, deliveries);
 
@@ -91,6 +94,8 @@ pub async fn write(parts: &Parts, exports: &Exports, job: &Job, request: &Reques
             bytes,
             seen,
         }),
+        held: found.held,
+        decided,
     })
 }
 
@@ -114,14 +119,14 @@ fn pretty(value: &Value) -> Result<Vec<u8>> {
 }
 
 /// All jobs, from where the run before this one left off.
-async fn walk(parts: &Parts, job: &Job, found: &Found, data: &Data) -> Result<Walk> {
+async fn walk(parts: &Parts, job: &Job, found: &Found) -> Result<Walk> {
     let Parts { db, clock, .. } = parts;
     let left_off = privacy_requests::progress(db, job.id).await?;
     let left_off = left_off.and_then(|progress| serde_json::from_value(progress).ok());
     let mut walk: Walk = left_off.unwrap_or_default();
     let start = clock.elapsed();
     loop {
-        person_data::walk(db, found, data, &mut walk, STEP).await?;
+        person_data::walk(db, found, &mut walk, STEP).await?;
         if walk.is_over {
             return Ok(walk);
         }

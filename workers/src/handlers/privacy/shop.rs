@@ -20,7 +20,7 @@ use anyhow::{Error, Result};
 use common::clock::Timestamp;
 use common::exports::Exports;
 use common::job::Job;
-use common::privacy::{Key, Mentions, Request, State, scrub};
+use common::privacy::{Held, Key, Mentions, Request, State, scrub};
 use common::process::Parts;
 use common::sql::Tx;
 use common::store::erasure::{self, Kept};
@@ -109,6 +109,8 @@ pub async fn erase(parts: &Parts, exports: &Exports, job: &Job, request: &Reques
         action: "shop.erased",
         counts: json!(erasure.progress.counts),
         export: None,
+        held: Held::default(),
+        decided: None,
     })
 }
 

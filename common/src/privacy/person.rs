@@ -1,0 +1,192 @@
+//! Whose something is: the one rule by which an export, an erasure, what comes late and the
+//! bodies of jobs are told apart.
+//!
+//! Ids decide: the customer's, and those of orders that a request names. An address that somebody
+//! typed leads to what has no customer id and never to another customer; a telephone number leads
+//! nowhere, as anybody types one. What an address or a number has in common with others is held for an operator
+//! ([`Held`]), who says whether it is the same person ([`Decided`]).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::{Key, Mentions};
+
+/// Who made an order, as a row or a body says.
+pub struct Maker<'a> {
+    pub order: Option<i64>,
+    pub customer: Option<i64>,
+    /// As they are compared.
+    pub emails: &'a BTreeSet<String>,
+}
+
+impl<'a> From<&'a Mentions> for Maker<'a> {
+    fn from(mentions: &'a Mentions) -> Self {
+        Maker {
+            order: mentions.order,
+            customer: mentions.customer,
+            emails: &mentions.own_emails,
+        }
+    }
+}
+
+/// True for an order of a person, of whom these keys are known.
+pub fn owns_order(maker: &Maker<'_>, knows: impl Fn(Key<'_>) -> bool) -> bool {
+    let is_named = |key: fn(i64) -> Key<'static>| maker.order.is_some_and(|id| knows(key(id)));
+    if is_named(Key::Order) {
+        return true;
+    }
+    match maker.customer {
+        Some(id) => knows(Key::Customer(id)),
+        None => {
+            is_named(Key::GuestOrder) || maker.emails.iter().any(|email| knows(Key::Email(email)))
+        }
+    }
+}
+
+/// True for a body of the payment provider that names something of a person by an id.
+pub fn owns_payment(mentions: &Mentions, knows: impl Fn(Key<'_>) -> bool) -> bool {
+    let ids = mentions.ids.iter().map(|id| Key::Payment(id));
+    let pacts = mentions.pacts.iter().map(|pact| Key::Pact(pact));
+    ids.chain(pacts).any(knows)
+}
+
+/// True for one that names a person as whoever paid: theirs, unless it is of an order that is
+/// somebody else's, or another shop's.
+pub fn may_own_payment(mentions: &Mentions, knows: impl Fn(Key<'_>) -> bool) -> bool {
+    let payers = mentions.payers.iter().map(|id| Key::Payer(id));
+    let emails = mentions.emails.iter().map(|email| Key::Email(email));
+    payers.chain(emails).any(knows)
+}
+
+/// What a request may mean, and nobody but an operator can say.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = PrivacyHeld)]
+pub struct Held {
+    /// Other customers who have an address or a telephone number in common with it, or whose
+    /// order it names, each with how often.
+    #[schema(example = json!({"207119551": 2}))]
+    pub customers: BTreeMap<i64, u64>,
+    /// Orders without a customer that have the telephone number, or whose payment has the
+    /// address.
+    pub orders: BTreeSet<i64>,
+    /// There are more than are listed.
+    pub is_cut: bool,
+    /// What was done for the part that is certain.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    pub counts: Value,
+    /// What was decided by then, and is done too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub after: Option<Box<Decided>>,
+}
+
+impl Held {
+    /// Customers that are listed, and orders; who has a number of so many others has a number
+    /// that says nothing.
+    const MOST: usize = 100;
+
+    pub fn customer(&mut self, id: i64) {
+        if self.customers.len() < Self::MOST || self.customers.contains_key(&id) {
+            *self.customers.entry(id).or_default() += 1;
+        } else {
+            self.is_cut = true;
+        }
+    }
+
+    pub fn order(&mut self, id: i64) {
+        if self.orders.len() < Self::MOST || self.orders.contains(&id) {
+            self.orders.insert(id);
+        } else {
+            self.is_cut = true;
+        }
+    }
+
+    pub fn is_nothing(&self) -> bool {
+        self.customers.is_empty() && self.orders.is_empty()
+    }
+}
+
+/// What operators have said of what is held.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = PrivacyDecided)]
+#[serde(default)]
+pub struct Decided {
+    /// They are the same person, and theirs belongs to the request.
+    pub customers: BTreeSet<i64>,
+    pub orders: BTreeSet<i64>,
+    /// They are somebody else.
+    pub other_customers: BTreeSet<i64>,
+    pub other_orders: BTreeSet<i64>,
+    /// Whatever else there is, is somebody else's.
+    pub is_all: bool,
+}
+
+impl Decided {
+    pub fn says_of_customer(&self, id: i64) -> bool {
+        self.is_all || self.customers.contains(&id) || self.other_customers.contains(&id)
+    }
+
+    pub fn says_of_order(&self, id: i64) -> bool {
+        self.is_all || self.orders.contains(&id) || self.other_orders.contains(&id)
+    }
+
+    /// With what is said now; it takes the place of what was said before of the same.
+    pub fn join(&mut self, later: &Decided) {
+        let sets = [
+            (
+                &mut self.customers,
+                &mut self.other_customers,
+                &later.customers,
+                &later.other_customers,
+            ),
+            (
+                &mut self.orders,
+                &mut self.other_orders,
+                &later.orders,
+                &later.other_orders,
+            ),
+        ];
+        for (same, other, now_same, now_other) in sets {
+            same.retain(|id| !now_other.contains(id));
+            other.retain(|id| !now_same.contains(id));
+            same.extend(now_same);
+            other.extend(now_other);
+        }
+        self.is_all |= later.is_all;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_theirs(order: i64, customer: Option<i64>, email: &str, known: &[Key<'_>]) -> bool {
+        let emails = BTreeSet::from([email.to_owned()]);
+        let maker = Maker {
+            order: Some(order),
+            customer,
+            emails: &emails,
+        };
+        owns_order(&maker, |key| known.contains(&key))
+    }
+
+    #[test]
+    fn an_address_leads_to_guests_and_never_to_another_customer() {
+        let known = [
+            Key::Customer(7),
+            Key::Email("ann@x.example"),
+            Key::GuestOrder(5),
+        ];
+        assert!(is_theirs(1, Some(7), "old@x.example", &known));
+        assert!(is_theirs(1, None, "ann@x.example", &known));
+        assert!(!is_theirs(1, Some(8), "ann@x.example", &known));
+        assert!(!is_theirs(1, None, "bob@x.example", &known));
+        assert!(is_theirs(5, None, "bob@x.example", &known));
+        assert!(!is_theirs(5, Some(8), "ann@x.example", &known));
+        assert!(is_theirs(6, Some(8), "bob@x.example", &[Key::Order(6)]));
+    }
+}

@@ -1,0 +1,315 @@
+//! Random worlds: customers, guests, orders, payments and sessions who share addresses and numbers,
+//! some of them readable and some not, before and after a person is erased. An obvious search over
+//! what was sent, which knows nothing of tables, says whose each delivery is; then nothing of the
+//! erased may be in the database, nothing of others gone, and the export must have been whole.
+
+use std::collections::BTreeSet;
+
+use common::store::privacy_requests::{self, Entry, Filter};
+use serde_json::{Value, json};
+
+use crate::support::backend::{is_distributed, statement};
+use crate::support::delivery::{Delivery, SHOP, storefront};
+use crate::support::order::{body, told, with};
+use crate::support::payment::{event, intent, session};
+use crate::support::{Service, service};
+
+/// A generator of its own, so that a world is its seed.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+
+    fn one_in(&mut self, sides: u64) -> bool {
+        self.below(sides) == 0
+    }
+}
+
+const PEOPLE: u64 = 5;
+
+/// Telephone numbers, each in some spellings; the last one is made up.
+const PHONES: [[&str; 3]; 4] = [
+    ["+49 30/1234567", "tel:+49-30-1234567", "0049 (30) 123\u{a0}4567"],
+    ["(202) 555-0144", "202.555.0144", "202 555 0144 x12"],
+    ["+44 20 7946 0958", "+442079460958", "+44 (0)20 7946 0958"],
+    ["000000", "00 00 00", "0000000"],
+];
+
+/// Whoever makes orders. Some have an account at the shop.
+fn account(person: u64) -> Option<i64> {
+    (person < 4).then(|| 700 + i64::try_from(person).unwrap())
+}
+
+fn email(person: u64, dice: &mut Dice) -> String {
+    let spellings = [
+        format!("person{person}ä@example.com"),
+        format!(" Person{person}Ä@Example.COM "),
+    ];
+    spellings[usize::try_from(dice.below(2)).unwrap()].clone()
+}
+
+/// A delivery, and what the search knows of it.
+struct Sent {
+    delivery: Delivery,
+    /// Only this delivery has it.
+    word: String,
+    is_before: bool,
+    is_readable: bool,
+    order: Option<Order>,
+    /// The person whose address it has, and the order that it pays.
+    pays: Option<(u64, Option<usize>)>,
+}
+
+#[derive(Clone, Copy)]
+struct Order {
+    id: i64,
+    customer: Option<i64>,
+    /// Whose address was typed, and which number.
+    email: u64,
+    phone: Option<u64>,
+}
+
+struct World {
+    erased: u64,
+    named_phone: u64,
+    named_orders: Vec<i64>,
+    sent: Vec<Sent>,
+}
+
+impl World {
+    fn new(service: &Service, seed: u64) -> Self {
+        let dice = &mut Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let mut sent: Vec<Sent> = Vec::new();
+        for nth in 0..14 {
+            sent.push(order(seed, nth, dice));
+        }
+        for nth in 0..14_u64 {
+            let paid = usize::try_from(nth).unwrap();
+            if dice.one_in(3) || !sent[paid].is_readable {
+                continue;
+            }
+            sent.push(payment(service, seed, nth, Some((paid, &sent[paid])), dice));
+        }
+        for nth in 20..24 {
+            sent.push(payment(service, seed, nth, None, dice));
+        }
+        let orders = sent.iter().filter_map(|it| it.order.map(|order| order.id));
+        let named_orders = orders.filter(|_| dice.one_in(5)).collect();
+        World {
+            erased: dice.below(PEOPLE),
+            named_phone: dice.below(4),
+            named_orders,
+            sent,
+        }
+    }
+
+    fn customer(&self) -> Value {
+        let spelt = format!("PERSON{}Ä@EXAMPLE.com", self.erased);
+        let phone = PHONES[usize::try_from(self.named_phone).unwrap()][0];
+        json!({"id": account(self.erased), "email": spelt, "phone": phone})
+    }
+
+    fn request(&self, topic: &str, orders: &str) -> Delivery {
+        let mut body = json!({"shop_id": 1, "shop_domain": SHOP, "customer": self.customer()});
+        body[orders] = json!(self.named_orders);
+        storefront(topic, body.to_string())
+    }
+
+    /// The obvious: whose an order is.
+    fn is_theirs(&self, order: Order) -> bool {
+        let is_named = self.named_orders.contains(&order.id);
+        match (order.customer, account(self.erased)) {
+            (Some(customer), Some(id)) => customer == id,
+            (Some(_), None) => is_named,
+            (None, _) => is_named || order.email == self.erased,
+        }
+    }
+
+    fn is_erased(&self, sent: &Sent) -> bool {
+        if let Some(order) = sent.order {
+            return self.is_theirs(order);
+        }
+        match sent.pays {
+            Some((_, Some(order))) => self.sent[order].order.is_some_and(|it| self.is_theirs(it)),
+            Some((email, None)) => email == self.erased,
+            None => false,
+        }
+    }
+
+    /// Whom else the request may mean, as far as was known.
+    fn held(&self) -> (BTreeSet<i64>, BTreeSet<i64>) {
+        let (mut customers, mut orders) = (BTreeSet::new(), BTreeSet::new());
+        let known = self.sent.iter().filter(|it| it.is_before && it.is_readable);
+        for order in known.filter_map(|it| it.order) {
+            let has_phone = self.named_phone != 3 && order.phone == Some(self.named_phone);
+            let is_named = self.named_orders.contains(&order.id);
+            if self.is_theirs(order) || !(has_phone || is_named || order.email == self.erased) {
+                continue;
+            }
+            match order.customer {
+                Some(customer) => customers.insert(customer),
+                None => orders.insert(order.id),
+            };
+        }
+        (customers, orders)
+    }
+}
+
+fn order(seed: u64, nth: u64, dice: &mut Dice) -> Sent {
+    let maker = dice.below(PEOPLE);
+    let typed = if dice.one_in(4) { dice.below(PEOPLE) } else { maker };
+    let customer = account(maker).filter(|_| !dice.one_in(4));
+    let phone = (!dice.one_in(3)).then(|| dice.below(4));
+    let spelling = phone.map(|phone| PHONES[usize::try_from(phone).unwrap()][usize::try_from(dice.below(3)).unwrap()]);
+    let word = format!("word{seed}order{nth}x");
+    let id = i64::try_from(1000 + nth).unwrap();
+    let is_readable = !dice.one_in(5);
+    let named = customer.map(|id| json!({"id": id, "email": format!("account{id}@example.com")}));
+    let fields = json!({
+        "email": email(typed, dice), "phone": spelling, "customer": named, "note": word,
+        "shipping_address": {"first_name": word, "address1": "1 Street"},
+        "note_attributes": [{"name": "pact_id", "value": format!("pact{nth}")}],
+    });
+    let mut body = with(body(id, 1, "paid"), &fields);
+    if !is_readable {
+        body["line_items"] = json!(word);
+    }
+    Sent {
+        delivery: told("orders/create", &body).id(&format!("order-{nth}")),
+        word,
+        is_before: !dice.one_in(3),
+        is_readable,
+        order: Some(Order { id, customer, email: typed, phone }),
+        pays: None,
+    }
+}
+
+/// Of an order, whose payer has its address, or of none.
+fn payment(service: &Service, seed: u64, nth: u64, paid: Option<(usize, &Sent)>, dice: &mut Dice) -> Sent {
+    let word = format!("word{seed}payment{nth}x");
+    let of = paid.and_then(|(_, sent)| sent.order);
+    let payer = of.map_or_else(|| dice.below(PEOPLE), |order| order.email);
+    let pact = paid.map(|_| format!("pact{nth}"));
+    let address = email(payer, dice);
+    let delivery = if dice.one_in(3) {
+        let fields = json!({
+            "metadata": pact.as_ref().map_or(json!({}), |pact| json!({"pact_id": pact})),
+            "customer_details": {"email": address, "name": word}, "client_reference_id": word,
+        });
+        let id = format!("cs_{nth}");
+        event(service, "checkout.session.completed", 1, &session(&id, "unpaid", 100, &fields))
+    } else {
+        let mut object = intent(&format!("pi_{nth}"), "succeeded", 100, pact.as_deref());
+        object["receipt_email"] = json!(address);
+        object["customer"] = json!(null);
+        object["description"] = json!(word);
+        event(service, "payment_intent.succeeded", 1, &object)
+    };
+    // A payment that comes before its order is whose address it has, until the order tells.
+    let is_before = paid.map_or(!dice.one_in(3), |(_, order)| order.is_before && !dice.one_in(3));
+    Sent {
+        delivery,
+        word,
+        is_before,
+        is_readable: true,
+        order: None,
+        pays: Some((payer, paid.map(|(order, _)| order))),
+    }
+}
+
+/// All that stands anywhere in the database, in small letters.
+async fn everything(service: &Service) -> String {
+    let sql = if is_distributed() {
+        "select cast(table_name as text) as name, cast(column_name as text) as field,
+                case when data_type = 'bytea' then 1 else 0 end as is_bytes
+         from information_schema.columns where table_schema = current_schema()"
+    } else {
+        "select m.name as name, p.name as field, 0 as is_bytes
+         from sqlite_master m, pragma_table_info(m.name) p where m.type = 'table'"
+    };
+    let mut all = String::new();
+    for row in service.db().query(sql).fetch_all().await.unwrap() {
+        let (table, field): (String, String) = (row.get("name").unwrap(), row.get("field").unwrap());
+        let is_bytes = row.get::<i32>("is_bytes").unwrap_or(0) == 1;
+        let value = if is_bytes {
+            format!("encode({field}, 'escape')")
+        } else {
+            format!("cast({field} as text)")
+        };
+        let sql = format!("select {value} as value from {table} where {field} is not null");
+        for row in service.db().query(statement(sql)).fetch_all().await.unwrap() {
+            all.push_str(&row.get::<String>("value").unwrap_or_default().to_lowercase());
+            all.push('\n');
+        }
+    }
+    all
+}
+
+/// In two waves: what was paid for is there before its payment.
+async fn send(service: &Service, sent: impl Iterator<Item = &Sent>) {
+    let (orders, payments): (Vec<&Sent>, Vec<&Sent>) = sent.partition(|it| it.order.is_some());
+    for wave in [orders, payments] {
+        for sent in wave {
+            assert_eq!(service.answer(&sent.delivery).await.0, 200);
+        }
+        service.settled().await;
+    }
+}
+
+async fn asked(service: &Service, request: &Delivery) -> Entry {
+    assert_eq!(service.answer(request).await.0, 200);
+    service.settled().await;
+    let all = privacy_requests::list(service.db(), &Filter::default(), 10).await;
+    all.unwrap().into_iter().max_by_key(|it| it.id).unwrap()
+}
+
+async fn lives(seed: u64) {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("file://{}", folder.path().display());
+    let service = service().setting("PRIVACY_EXPORT_URL", &url).manual_clock().start().await;
+    let world = World::new(&service, seed);
+    send(&service, world.sent.iter().filter(|it| it.is_before)).await;
+
+    let entry = asked(&service, &world.request("customers/data_request", "orders_requested")).await;
+    let document = std::fs::read(folder.path().join(entry.id.to_string()).join("export.json"));
+    let document = String::from_utf8(document.unwrap()).unwrap();
+    for sent in world.sent.iter().filter(|it| it.is_before) {
+        let is_exported = document.contains(&sent.word);
+        assert_eq!(is_exported, world.is_erased(sent), "world {seed}: {} is exported", sent.word);
+    }
+
+    let entry = asked(&service, &world.request("customers/redact", "orders_to_redact")).await;
+    let (customers, orders) = world.held();
+    let held = entry.held.unwrap_or_default();
+    let found = (held.customers.into_keys().collect(), held.orders);
+    assert_eq!(found, (customers, orders), "world {seed}: what is held");
+    let is_held = found != Default::default();
+    assert_eq!(entry.state, if is_held { "held" } else { "done" }, "world {seed}");
+    send(&service, world.sent.iter().filter(|it| !it.is_before)).await;
+
+    let all = everything(&service).await;
+    for sent in &world.sent {
+        let is_there = all.contains(&sent.word);
+        assert_eq!(is_there, !world.is_erased(sent), "world {seed}: {} is there", sent.word);
+    }
+    let orders = "select id, email, shipping_address from orders where shop = 'shop.example'";
+    for row in service.db().query(orders).fetch_all().await.unwrap() {
+        let id: i64 = row.get("id").unwrap();
+        let mut sent = world.sent.iter().filter_map(|it| it.order);
+        let theirs = world.is_theirs(sent.find(|it| it.id == id).unwrap());
+        let (email, address): (Option<String>, Option<String>) =
+            (row.get("email").unwrap(), row.get("shipping_address").unwrap());
+        assert_eq!((email.is_none(), address.is_none()), (theirs, theirs), "world {seed}: order {id}");
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn in_any_world_the_erased_are_gone_and_all_others_whole() {
+    for seed in 1..=10 {
+        lives(seed).await;
+    }
+}
