@@ -445,24 +445,23 @@ pub async fn walk(db: &Db, found: &Found, walk: &mut Walk, step: i64) -> Result<
     Ok(())
 }
 
-/// Of an order that is done the columns tell; all other bodies are read.
+/// Of an order that is done, and of whatever names a customer, the columns tell; all other bodies
+/// are read.
 fn may_be_about(row: &Row, found: &Found) -> Result<bool> {
     let kind: String = row.get("kind")?;
     let state: String = row.get("state")?;
-    if state != "done" || !kind.starts_with("orders/") {
-        return Ok(true);
-    }
     let number = |id: Option<String>| id.and_then(|id| id.parse::<i64>().ok());
     let order = number(row.get("object_id")?);
     let customer = number(row.get("subject")?);
-    let is_order = order.is_some_and(|id| {
-        found.guest_orders.contains(&id)
-            || found
-                .shops()
-                .into_iter()
-                .any(|shop| found.orders.contains(&(shop, id)))
+    let is_order = kind.starts_with("orders/");
+    if !(is_order && state == "done" || kind.contains('/') && customer.is_some()) {
+        return Ok(true);
+    }
+    let is_their_order = order.filter(|_| is_order).is_some_and(|id| {
+        let mut shops = found.shops().into_iter();
+        found.guest_orders.contains(&id) || shops.any(|shop| found.orders.contains(&(shop, id)))
     });
-    Ok(is_order || customer.is_some_and(|id| found.customers.contains(&id)))
+    Ok(is_their_order || customer.is_some_and(|id| found.customers.contains(&id)))
 }
 
 /// The deliveries that a walk found, with their bodies; without that of the request itself.

@@ -341,7 +341,7 @@ async fn whom_an_address_or_a_number_alone_means_is_for_an_operator_to_say() {
         .await;
         let document = parsed(&folder.document(id));
         assert_eq!(column(&document, "customers", "id"), [0; 0]);
-        assert_eq!(column(&document, "orders", "id"), [0; 0]);
+        assert!(!column(&document, "orders", "id").contains(&&json!(41)));
         let held = entry(&service, id).await;
         assert!(held.export.is_some(), "what is certain can be fetched");
         assert_eq!(

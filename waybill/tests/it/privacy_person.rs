@@ -6,7 +6,7 @@ use std::time::Duration;
 use common::job::State;
 use common::privacy::Decided;
 use common::store::audit;
-use common::store::privacy_requests::{self, Entry, Filter};
+use common::store::privacy_requests::Entry;
 use serde_json::{Value, json};
 
 use crate::privacy_erasure::places;
@@ -14,7 +14,7 @@ use crate::support::backend::statement;
 use crate::support::delivery::{Delivery, SHOP, storefront};
 use crate::support::order::{body, deliver, pact, told, with};
 use crate::support::payment::{event, intent};
-use crate::support::requests::{decide, waybill};
+use crate::support::requests::{decide, entry, posted, waybill};
 use crate::support::{Service, service};
 
 const SUCCEEDED: &str = "payment_intent.succeeded";
@@ -42,16 +42,10 @@ async fn buys(service: &Service, order: &Value) {
     deliver(service, &told("orders/create", order).id(&id)).await;
 }
 
-/// The newest request.
-async fn newest(service: &Service) -> Entry {
-    let all = privacy_requests::list(service.db(), &Filter::default(), 100).await;
-    let newest = all.unwrap().into_iter().max_by_key(|entry| entry.id);
-    newest.expect("a request")
-}
-
 async fn asked(service: &Service, request: &Delivery) -> Entry {
-    deliver(service, request).await;
-    newest(service).await
+    let id = posted(service, request).await;
+    service.settled().await;
+    entry(service, id).await
 }
 
 fn customers(entry: &Entry) -> Vec<i64> {
@@ -86,12 +80,20 @@ async fn a_buyer_who_types_another_customers_address_erases_only_themselves() {
         // The storefront passes on what its customer typed.
         buys(&service, &order(2, Some(66), "villain", &typed)).await;
         let named = with(json!({"id": 66, "email": "villain@example.com"}), &typed);
-        let entry = asked(&service, &redact(&named, &[2])).await;
+        let request = asked(&service, &redact(&named, &[2])).await;
+        // The request itself is kept until somebody has decided.
+        assert_eq!(places(&service, "villain").await, ["jobs.body"]);
+        is_whole(&service, "victim").await;
+        assert_eq!(request.state, "held", "{typed}");
+        assert_eq!(customers(&request), [77]);
+        assert!(request.finished_at.is_none(), "its deadline goes on");
+        let nobody_else = Decided {
+            is_all: true,
+            ..Decided::default()
+        };
+        decide(&service, request.id, &nobody_else).await;
         is_gone(&service, "villain").await;
         is_whole(&service, "victim").await;
-        assert_eq!(entry.state, "held", "{typed}");
-        assert_eq!(customers(&entry), [77]);
-        assert!(entry.finished_at.is_none(), "its deadline goes on");
         service.stop().await;
     }
 }
@@ -103,12 +105,12 @@ async fn a_number_that_many_typed_merges_nobody() {
     buys(&service, &order(1, Some(77), "ann", &made_up)).await;
     buys(&service, &order(2, Some(78), "bob", &made_up)).await;
     buys(&service, &order(3, None, "guest", &made_up)).await;
-    let entry = asked(
+    let request = asked(
         &service,
         &redact(&json!({"id": 77, "phone": "000000"}), &[]),
     )
     .await;
-    assert_eq!(entry.state, "done", "nobody has this number");
+    assert_eq!(request.state, "done", "nobody has this number");
     is_gone(&service, "ann").await;
     is_whole(&service, "bob").await;
     is_whole(&service, "guest").await;
@@ -121,9 +123,9 @@ async fn an_order_of_another_customer_that_a_request_names_is_held() {
     buys(&service, &order(1, Some(77), "ann", &json!({}))).await;
     buys(&service, &order(2, Some(78), "bob", &json!({}))).await;
     buys(&service, &order(3, None, "guest", &json!({}))).await;
-    let entry = asked(&service, &redact(&json!({"id": 77}), &[1, 2, 3, 4])).await;
-    assert_eq!(entry.state, "held");
-    assert_eq!(customers(&entry), [78]);
+    let request = asked(&service, &redact(&json!({"id": 77}), &[1, 2, 3, 4])).await;
+    assert_eq!(request.state, "held");
+    assert_eq!(customers(&request), [78]);
     is_gone(&service, "ann").await;
     is_gone(&service, "guest").await;
     is_whole(&service, "bob").await;
@@ -148,11 +150,12 @@ async fn an_operator_decides_who_is_meant_and_it_is_in_the_audit() {
     buys(&service, &order(4, None, "guest", &shared)).await;
     buys(&service, &order(5, None, "stranger", &shared)).await;
     let named = json!({"id": 77, "phone": "tel:+49-30-1234567"});
-    let entry = asked(&service, &redact(&named, &[])).await;
-    let held = entry.held.clone().unwrap();
-    assert_eq!(customers(&entry), [78, 79]);
+    let request = asked(&service, &redact(&named, &[])).await;
+    let held = request.held.clone().unwrap();
+    assert_eq!(customers(&request), [78, 79]);
     assert_eq!(held.orders, [4, 5].into());
-    let id = entry.id.to_string();
+    let asked_for = request.id;
+    let id = asked_for.to_string();
 
     let command = async |arguments: &[&str]| {
         let output = waybill(&service, &[], arguments).await;
@@ -202,9 +205,9 @@ async fn an_operator_decides_who_is_meant_and_it_is_in_the_audit() {
     assert_eq!(command(&said).await.0, Some(0));
     service.settled().await;
 
-    let entry = newest(&service).await;
-    assert_eq!(entry.state, "held", "nothing was said of one order");
-    assert_eq!(entry.held.unwrap().orders, [5].into());
+    let now = entry(&service, asked_for).await;
+    assert_eq!(now.state, "held", "nothing was said of one order");
+    assert_eq!(now.held.unwrap().orders, [5].into());
     for word in ["ann@", "anna", "guest"] {
         is_gone(&service, word).await;
     }
@@ -214,11 +217,11 @@ async fn an_operator_decides_who_is_meant_and_it_is_in_the_audit() {
         is_all: true,
         ..Decided::default()
     };
-    decide(&service, entry.id, &rest).await;
-    let entry = newest(&service).await;
-    assert_eq!(entry.state, "done");
-    assert_eq!(entry.progress["customers"], 2);
-    assert_eq!(entry.progress["orders"], 3);
+    decide(&service, request.id, &rest).await;
+    let request = entry(&service, asked_for).await;
+    assert_eq!(request.state, "done");
+    assert_eq!(request.progress["customers"], 2);
+    assert_eq!(request.progress["orders"], 3);
     is_whole(&service, "stranger").await;
     let trail = audit::list(service.db(), Some(&id), 0, 10).await.unwrap();
     let actions: Vec<&str> = trail.iter().map(|entry| entry.action.as_str()).collect();
@@ -252,9 +255,9 @@ async fn a_number_is_found_however_it_is_written() {
         .await;
     }
     for phone in spellings {
-        let entry = asked(&service, &redact(&json!({"phone": phone}), &[])).await;
-        assert_eq!(entry.state, "held", "{phone}");
-        assert_eq!(entry.held.unwrap().orders, [1, 2, 3, 4].into(), "{phone}");
+        let request = asked(&service, &redact(&json!({"phone": phone}), &[])).await;
+        assert_eq!(request.state, "held", "{phone}");
+        assert_eq!(request.held.unwrap().orders, [1, 2, 3, 4].into(), "{phone}");
     }
     let upper = json!({"email": "ÄRA@EXAMPLE.COM"});
     buys(
@@ -262,9 +265,9 @@ async fn a_number_is_found_however_it_is_written() {
         &order(9, None, "umlaut", &json!({"email": "ära@example.com"})),
     )
     .await;
-    let entry = asked(&service, &redact(&upper, &[])).await;
+    let request = asked(&service, &redact(&upper, &[])).await;
     assert_eq!(
-        (entry.state.as_str(), &entry.progress["orders"]),
+        (request.state.as_str(), &request.progress["orders"]),
         ("done", &json!(1))
     );
     service.stop().await;
@@ -276,8 +279,8 @@ async fn rows_that_an_older_version_wrote_are_found_too() {
     buys(&service, &order(1, None, "guest", &json!({}))).await;
     service.execute("update orders set email_key = null").await;
     let redaction = redact(&json!({"email": "GUEST@example.com"}), &[]);
-    let entry = asked(&service, &redaction).await;
-    assert_eq!(entry.progress["orders"], 1);
+    let request = asked(&service, &redaction).await;
+    assert_eq!(request.progress["orders"], 1);
     is_gone(&service, "guest").await;
     service
         .execute("update orders set email_key = 'left behind'")
@@ -302,8 +305,8 @@ async fn a_number_in_a_body_is_a_telephone_number_only_where_one_stands() {
     let dead = order(2, Some(78), "bob", &unreadable);
     deliver(&service, &told("orders/create", &dead)).await;
     assert_eq!(service.jobs(State::Dead).await, 1);
-    let entry = asked(&service, &redact(&request, &[])).await;
-    assert_eq!(entry.state, "done");
+    let request = asked(&service, &redact(&request, &[])).await;
+    assert_eq!(request.state, "done");
     let found = places(&service, "bob").await;
     assert!(found.contains(&"jobs.body".to_owned()), "{found:?}");
 
@@ -372,11 +375,11 @@ async fn payments_of_the_payment_providers_customer_are_found_and_buried() {
     // By whatever card, it is of somebody else's order.
     buys(&service, &order(2, Some(78), "bob", &pact("p2"))).await;
     deliver(&service, &pays("pi_3", Some("p2"), "bob@example.com")).await;
-    let entry = asked(&service, &redact(&json!({"id": 77}), &[])).await;
+    let request = asked(&service, &redact(&json!({"id": 77}), &[])).await;
     is_gone(&service, "ann@example").await;
     is_gone(&service, "ann-at-work").await;
     is_whole(&service, "bob").await;
-    assert_eq!(customers(&entry), [78]);
+    assert_eq!(customers(&request), [78]);
     service.clock().advance(Duration::from_hours(1));
     deliver(&service, &pays("pi_4", None, "ann-at-work@example.com")).await;
     is_gone(&service, "ann-at-work").await;
@@ -393,9 +396,9 @@ async fn orders_that_came_without_a_shop_are_erased_too() {
     let nameless = "select count(*) as n from orders where shop = ''";
     assert_eq!(service.count(nameless).await, 2);
     let named = json!({"id": 77, "email": "annie@example.com"});
-    let entry = asked(&service, &redact(&named, &[])).await;
+    let request = asked(&service, &redact(&named, &[])).await;
     assert_eq!(
-        (&entry.progress["orders"], &entry.progress["customers"]),
+        (&request.progress["orders"], &request.progress["customers"]),
         (&json!(2), &json!(1))
     );
     is_gone(&service, "ann").await;
@@ -413,12 +416,12 @@ async fn a_done_payment_event_is_found_however_its_address_is_written() {
     paid["receipt_email"] = json!(null);
     paid["shipping"] = json!({"name": "Canary", "email": "CaNaRy@Example.COM"});
     deliver(&service, &event(&service, SUCCEEDED, 1, &paid)).await;
-    let entry = asked(
+    let request = asked(
         &service,
         &redact(&json!({"email": "canary@example.com"}), &[]),
     )
     .await;
-    assert_eq!(entry.progress["jobs"], 1);
+    assert_eq!(request.progress["jobs"], 1);
     is_gone(&service, "anary").await;
     service.stop().await;
 }
@@ -463,8 +466,13 @@ async fn an_export_has_the_bodies_that_an_erasure_would_find() {
         "orders_requested": [], "data_request": {"id": 1},
     });
     let asking = storefront("customers/data_request", body.to_string());
-    let entry = asked(&service, &asking).await;
-    let document = std::fs::read(folder.path().join(entry.id.to_string()).join("export.json"));
+    let request = asked(&service, &asking).await;
+    let document = std::fs::read(
+        folder
+            .path()
+            .join(request.id.to_string())
+            .join("export.json"),
+    );
     let document: Value = serde_json::from_slice(&document.unwrap()).unwrap();
     let deliveries = document["data"]["deliveries"].as_array().unwrap().iter();
     let mut kinds: Vec<&str> = deliveries.map(|it| it["kind"].as_str().unwrap()).collect();
@@ -491,9 +499,9 @@ async fn who_comes_back_with_the_same_id_is_a_new_relation() {
     is_gone(&service, "before").await;
     service.clock().advance(Duration::from_hours(48));
     let back = json!({"created_at": "2027-01-17T07:30:00Z", "updated_at": "2027-01-17T07:31:00Z"});
-    buys(&service, &order(2, Some(77), "again", &back)).await;
-    is_whole(&service, "again").await;
-    let found = places(&service, "again").await;
+    buys(&service, &order(2, Some(77), "comeback", &back)).await;
+    is_whole(&service, "comeback").await;
+    let found = places(&service, "comeback").await;
     assert!(found.contains(&"customers.email".to_owned()), "{found:?}");
     // A late version of what was erased neither comes back, nor takes the new relation with it.
     let late = order(
@@ -506,11 +514,11 @@ async fn who_comes_back_with_the_same_id_is_a_new_relation() {
     let unknown = order(3, Some(77), "before", &json!({}));
     deliver(&service, &told("orders/create", &unknown).id("unknown")).await;
     is_gone(&service, "before").await;
-    is_whole(&service, "again").await;
+    is_whole(&service, "comeback").await;
     // They are erased when they ask again.
     let sql = "select count(*) as n from privacy_requests";
     assert_eq!(service.count(statement(sql.to_owned())).await, 1);
     asked(&service, &redact(&json!({"id": 77}), &[2])).await;
-    is_gone(&service, "again").await;
+    is_gone(&service, "comeback").await;
     service.stop().await;
 }

@@ -5,13 +5,14 @@
 
 use std::collections::BTreeSet;
 
-use common::store::privacy_requests::{self, Entry, Filter};
+use common::store::privacy_requests::Entry;
 use serde_json::{Value, json};
 
 use crate::support::backend::{is_distributed, statement};
 use crate::support::delivery::{Delivery, SHOP, storefront};
 use crate::support::order::{body, told, with};
 use crate::support::payment::{event, intent, session};
+use crate::support::requests::{entry, posted};
 use crate::support::{Service, service};
 
 /// A generator of its own, so that a world is its seed.
@@ -19,7 +20,10 @@ struct Dice(u64);
 
 impl Dice {
     fn below(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % sides
     }
 
@@ -32,7 +36,11 @@ const PEOPLE: u64 = 5;
 
 /// Telephone numbers, each in some spellings; the last one is made up.
 const PHONES: [[&str; 3]; 4] = [
-    ["+49 30/1234567", "tel:+49-30-1234567", "0049 (30) 123\u{a0}4567"],
+    [
+        "+49 30/1234567",
+        "tel:+49-30-1234567",
+        "0049 (30) 123\u{a0}4567",
+    ],
     ["(202) 555-0144", "202.555.0144", "202 555 0144 x12"],
     ["+44 20 7946 0958", "+442079460958", "+44 (0)20 7946 0958"],
     ["000000", "00 00 00", "0000000"],
@@ -160,10 +168,16 @@ impl World {
 
 fn order(seed: u64, nth: u64, dice: &mut Dice) -> Sent {
     let maker = dice.below(PEOPLE);
-    let typed = if dice.one_in(4) { dice.below(PEOPLE) } else { maker };
+    let typed = if dice.one_in(4) {
+        dice.below(PEOPLE)
+    } else {
+        maker
+    };
     let customer = account(maker).filter(|_| !dice.one_in(4));
     let phone = (!dice.one_in(3)).then(|| dice.below(4));
-    let spelling = phone.map(|phone| PHONES[usize::try_from(phone).unwrap()][usize::try_from(dice.below(3)).unwrap()]);
+    let spelling = phone.map(|phone| {
+        PHONES[usize::try_from(phone).unwrap()][usize::try_from(dice.below(3)).unwrap()]
+    });
     let word = format!("word{seed}order{nth}x");
     let id = i64::try_from(1000 + nth).unwrap();
     let is_readable = !dice.one_in(5);
@@ -182,13 +196,24 @@ fn order(seed: u64, nth: u64, dice: &mut Dice) -> Sent {
         word,
         is_before: !dice.one_in(3),
         is_readable,
-        order: Some(Order { id, customer, email: typed, phone }),
+        order: Some(Order {
+            id,
+            customer,
+            email: typed,
+            phone,
+        }),
         pays: None,
     }
 }
 
 /// Of an order, whose payer has its address, or of none.
-fn payment(service: &Service, seed: u64, nth: u64, paid: Option<(usize, &Sent)>, dice: &mut Dice) -> Sent {
+fn payment(
+    service: &Service,
+    seed: u64,
+    nth: u64,
+    paid: Option<(usize, &Sent)>,
+    dice: &mut Dice,
+) -> Sent {
     let word = format!("word{seed}payment{nth}x");
     let of = paid.and_then(|(_, sent)| sent.order);
     let payer = of.map_or_else(|| dice.below(PEOPLE), |order| order.email);
@@ -200,7 +225,12 @@ fn payment(service: &Service, seed: u64, nth: u64, paid: Option<(usize, &Sent)>,
             "customer_details": {"email": address, "name": word}, "client_reference_id": word,
         });
         let id = format!("cs_{nth}");
-        event(service, "checkout.session.completed", 1, &session(&id, "unpaid", 100, &fields))
+        event(
+            service,
+            "checkout.session.completed",
+            1,
+            &session(&id, "unpaid", 100, &fields),
+        )
     } else {
         let mut object = intent(&format!("pi_{nth}"), "succeeded", 100, pact.as_deref());
         object["receipt_email"] = json!(address);
@@ -209,7 +239,9 @@ fn payment(service: &Service, seed: u64, nth: u64, paid: Option<(usize, &Sent)>,
         event(service, "payment_intent.succeeded", 1, &object)
     };
     // A payment that comes before its order is whose address it has, until the order tells.
-    let is_before = paid.map_or(!dice.one_in(3), |(_, order)| order.is_before && !dice.one_in(3));
+    let is_before = paid.map_or(!dice.one_in(3), |(_, order)| {
+        order.is_before && !dice.one_in(3)
+    });
     Sent {
         delivery,
         word,
@@ -232,7 +264,8 @@ async fn everything(service: &Service) -> String {
     };
     let mut all = String::new();
     for row in service.db().query(sql).fetch_all().await.unwrap() {
-        let (table, field): (String, String) = (row.get("name").unwrap(), row.get("field").unwrap());
+        let (table, field): (String, String) =
+            (row.get("name").unwrap(), row.get("field").unwrap());
         let is_bytes = row.get::<i32>("is_bytes").unwrap_or(0) == 1;
         let value = if is_bytes {
             format!("encode({field}, 'escape')")
@@ -240,8 +273,18 @@ async fn everything(service: &Service) -> String {
             format!("cast({field} as text)")
         };
         let sql = format!("select {value} as value from {table} where {field} is not null");
-        for row in service.db().query(statement(sql)).fetch_all().await.unwrap() {
-            all.push_str(&row.get::<String>("value").unwrap_or_default().to_lowercase());
+        for row in service
+            .db()
+            .query(statement(sql))
+            .fetch_all()
+            .await
+            .unwrap()
+        {
+            all.push_str(
+                &row.get::<String>("value")
+                    .unwrap_or_default()
+                    .to_lowercase(),
+            );
             all.push('\n');
         }
     }
@@ -260,49 +303,85 @@ async fn send(service: &Service, sent: impl Iterator<Item = &Sent>) {
 }
 
 async fn asked(service: &Service, request: &Delivery) -> Entry {
-    assert_eq!(service.answer(request).await.0, 200);
+    let id = posted(service, request).await;
     service.settled().await;
-    let all = privacy_requests::list(service.db(), &Filter::default(), 10).await;
-    all.unwrap().into_iter().max_by_key(|it| it.id).unwrap()
+    entry(service, id).await
 }
 
 async fn lives(seed: u64) {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("file://{}", folder.path().display());
-    let service = service().setting("PRIVACY_EXPORT_URL", &url).manual_clock().start().await;
+    let service = service()
+        .setting("PRIVACY_EXPORT_URL", &url)
+        .manual_clock()
+        .start()
+        .await;
     let world = World::new(&service, seed);
     send(&service, world.sent.iter().filter(|it| it.is_before)).await;
 
-    let entry = asked(&service, &world.request("customers/data_request", "orders_requested")).await;
-    let document = std::fs::read(folder.path().join(entry.id.to_string()).join("export.json"));
+    let request = asked(
+        &service,
+        &world.request("customers/data_request", "orders_requested"),
+    )
+    .await;
+    let document = std::fs::read(
+        folder
+            .path()
+            .join(request.id.to_string())
+            .join("export.json"),
+    );
     let document = String::from_utf8(document.unwrap()).unwrap();
     for sent in world.sent.iter().filter(|it| it.is_before) {
         let is_exported = document.contains(&sent.word);
-        assert_eq!(is_exported, world.is_erased(sent), "world {seed}: {} is exported", sent.word);
+        assert_eq!(
+            is_exported,
+            world.is_erased(sent),
+            "world {seed}: {} is exported",
+            sent.word
+        );
     }
 
-    let entry = asked(&service, &world.request("customers/redact", "orders_to_redact")).await;
+    let request = asked(
+        &service,
+        &world.request("customers/redact", "orders_to_redact"),
+    )
+    .await;
     let (customers, orders) = world.held();
-    let held = entry.held.unwrap_or_default();
+    let held = request.held.unwrap_or_default();
     let found = (held.customers.into_keys().collect(), held.orders);
     assert_eq!(found, (customers, orders), "world {seed}: what is held");
     let is_held = found != Default::default();
-    assert_eq!(entry.state, if is_held { "held" } else { "done" }, "world {seed}");
+    assert_eq!(
+        request.state,
+        if is_held { "held" } else { "done" },
+        "world {seed}"
+    );
     send(&service, world.sent.iter().filter(|it| !it.is_before)).await;
 
     let all = everything(&service).await;
     for sent in &world.sent {
         let is_there = all.contains(&sent.word);
-        assert_eq!(is_there, !world.is_erased(sent), "world {seed}: {} is there", sent.word);
+        assert_eq!(
+            is_there,
+            !world.is_erased(sent),
+            "world {seed}: {} is there",
+            sent.word
+        );
     }
     let orders = "select id, email, shipping_address from orders where shop = 'shop.example'";
     for row in service.db().query(orders).fetch_all().await.unwrap() {
         let id: i64 = row.get("id").unwrap();
         let mut sent = world.sent.iter().filter_map(|it| it.order);
         let theirs = world.is_theirs(sent.find(|it| it.id == id).unwrap());
-        let (email, address): (Option<String>, Option<String>) =
-            (row.get("email").unwrap(), row.get("shipping_address").unwrap());
-        assert_eq!((email.is_none(), address.is_none()), (theirs, theirs), "world {seed}: order {id}");
+        let (email, address): (Option<String>, Option<String>) = (
+            row.get("email").unwrap(),
+            row.get("shipping_address").unwrap(),
+        );
+        assert_eq!(
+            (email.is_none(), address.is_none()),
+            (theirs, theirs),
+            "world {seed}: order {id}"
+        );
     }
     service.stop().await;
 }
