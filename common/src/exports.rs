@@ -5,6 +5,9 @@
 //! whole document or nothing, and one with a manifest was read back. Names are always the same,
 //! so a try finds and removes whatever the one before it left. Every step has a deadline: the
 //! store's own retries are off, because the request's job has its own.
+//!
+//! A store has a mark, an object with its id. An export that is not found is removed only where the
+//! mark says that this is the store it was written to ([`Exports::remove_from`]).
 
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
@@ -27,6 +30,8 @@ use crate::config::{ExportStore, S3};
 
 const DOCUMENT: &str = "export.json";
 const MANIFEST: &str = "manifest.json";
+/// The object with the store's id.
+const MARK: &str = "waybill-store";
 /// What is being written ends with it.
 const PART: &str = ".part";
 
@@ -37,11 +42,15 @@ const CONNECT: Duration = Duration::from_secs(3);
 /// within the time that a call has.
 const WRITE: Duration = Duration::from_secs(14);
 const CLEAN_UP: Duration = Duration::from_secs(3);
+/// Reading the mark, or writing it.
+const MARKING: Duration = Duration::from_secs(3);
 
 /// Clones share the store.
 #[derive(Clone)]
 pub struct Exports {
     place: Place,
+    /// Where it is, without a credential.
+    address: String,
 }
 
 #[derive(Clone)]
@@ -86,6 +95,21 @@ pub enum Failure {
     )]
     Missing,
     #[error(
+        "{code}: the store at PRIVACY_EXPORT_URL is not the one that exports were written to: its \
+         mark, the object waybill-store, is missing or another one. Mount it, or set the address \
+         back, or move the old store with its mark; of what is gone for good say so with `waybill \
+         privacy export-gone`",
+        code = Code::Privacy
+    )]
+    AnotherStore,
+    #[error(
+        "{code}: the export is not in the store at PRIVACY_EXPORT_URL, which does not mean that it \
+         is nowhere; look where the store was before, remove it there, then `waybill privacy \
+         export-gone`",
+        code = Code::Privacy
+    )]
+    NotThere,
+    #[error(
         "{code}: the export store failed{status}; check PRIVACY_EXPORT_URL and the store itself",
         code = Code::Privacy,
         status = told(*.0)
@@ -101,7 +125,67 @@ impl Exports {
             ExportStore::Folder(folder) => Place::Folder(folder.clone()),
             ExportStore::S3(s3) => Place::Bucket(Arc::new(bucket(s3)), Path::from(&*s3.prefix)),
         };
-        Exports { place }
+        Exports {
+            place,
+            address: address(store),
+        }
+    }
+
+    /// Where it is, without a credential.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The id of the store, from the object that says it. None: there is no store, or it has none.
+    pub async fn mark(&self) -> Result<Option<Uuid>> {
+        let read = timeout(MARKING, async {
+            let store = self.store().await?;
+            get(&*store, &self.root().join(MARK)).await
+        });
+        match read.await.unwrap_or(Err(Failure::Silent)) {
+            Ok(bytes) => {
+                let text = std::str::from_utf8(&bytes).map_err(|_| Failure::Altered)?;
+                let id = text.trim().parse().map_err(|_| Failure::Altered)?;
+                Ok(Some(id))
+            }
+            Err(Failure::Missing | Failure::NoPlace) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes the mark.
+    pub async fn set_mark(&self, id: Uuid) -> Result<()> {
+        let written = timeout(MARKING, async {
+            if let Place::Folder(folder) = &self.place {
+                make(folder.clone()).await?;
+            }
+            let store = self.store().await?;
+            let text = Bytes::from(format!("{id}\n"));
+            step(store.put(&self.root().join(MARK), text.into())).await?;
+            if let Place::Folder(folder) = &self.place {
+                keep_to_ourselves(folder.join(MARK)).await?;
+            }
+            Ok(())
+        });
+        written.await.unwrap_or(Err(Failure::Silent))
+    }
+
+    /// Removes an export from the store that it was written to; where that one is not, nothing is
+    /// removed. `store` is None for one that an older version wrote, or that nobody wrote:
+    /// then it must be there if `is_written`.
+    pub async fn remove_from(&self, store: Option<Uuid>, is_written: bool, id: Uuid) -> Result<()> {
+        if store.is_some() {
+            if self.mark().await? != store {
+                return Err(Failure::AnotherStore);
+            }
+        } else if is_written {
+            match self.read(id).await {
+                Ok(_) => {}
+                Err(Failure::Missing | Failure::NoPlace) => return Err(Failure::NotThere),
+                Err(error) => return Err(error),
+            }
+        }
+        self.remove(id).await
     }
 
     /// Makes room for an export. A store that is down is found out here, before all is read
@@ -195,12 +279,15 @@ impl Exports {
         .await
     }
 
-    fn path(&self, id: Uuid, name: &str) -> Path {
-        let prefix = match &self.place {
+    fn root(&self) -> Path {
+        match &self.place {
             Place::Folder(_) => Path::default(),
             Place::Bucket(_, prefix) => prefix.clone(),
-        };
-        prefix.join(id.to_string()).join(name)
+        }
+    }
+
+    fn path(&self, id: Uuid, name: &str) -> Path {
+        self.root().join(id.to_string()).join(name)
     }
 
     async fn store(&self) -> Result<Arc<dyn ObjectStore>> {
@@ -214,6 +301,21 @@ impl Exports {
                     Err(_) => Err(Failure::NoPlace),
                 }
             }
+        }
+    }
+}
+
+fn address(store: &ExportStore) -> String {
+    match store {
+        ExportStore::Folder(folder) => {
+            let whole = path::absolute(folder).unwrap_or_else(|_| folder.clone());
+            format!("file://{}", whole.display())
+        }
+        ExportStore::S3(s3) => {
+            let endpoint = s3.endpoint.as_deref().unwrap_or(&s3.region);
+            // A credential in front of the host is none of the address.
+            let endpoint = endpoint.rsplit_once('@').map_or(endpoint, |(_, host)| host);
+            format!("s3://{}/{} at {endpoint}", s3.bucket, s3.prefix)
         }
     }
 }
@@ -364,6 +466,28 @@ mod tests {
         exports.remove(id).await.unwrap();
         exports.remove(id).await.unwrap();
         assert_eq!(exports.read(id).await, Err(Failure::Missing));
+    }
+
+    #[tokio::test]
+    async fn an_export_is_removed_from_the_store_that_it_was_written_to_and_from_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |name| Exports::new(&ExportStore::Folder(folder.path().join(name)));
+        let (ours, empty) = (of("ours"), of("empty"));
+        let (store, id) = (Uuid::from_u128(1), Uuid::from_u128(7));
+        assert_eq!(ours.mark().await, Ok(None));
+        ours.set_mark(store).await.unwrap();
+        assert_eq!(ours.mark().await, Ok(Some(store)));
+        let text = || Bytes::from("{}");
+        ours.write(id, text(), text()).await.unwrap();
+        let removed = empty.remove_from(Some(store), true, id).await;
+        assert_eq!(removed, Err(Failure::AnotherStore));
+        let removed = empty.remove_from(None, true, id).await;
+        assert_eq!(removed, Err(Failure::NotThere));
+        assert_eq!(empty.remove_from(None, false, id).await, Ok(()));
+        for _ in 0..2 {
+            assert_eq!(ours.remove_from(Some(store), true, id).await, Ok(()));
+        }
+        assert_eq!(ours.read(id).await, Err(Failure::Missing));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use serde::Deserialize;
 
 use crate::json::{self, At, Field, Problem, Unreadable};
 
-pub use self::keys::{Key, Keys, verify};
+pub use self::keys::{Asked, Key, Keys, verify};
 pub use self::mentions::{Mentions, created_at};
 pub use self::person::{Decided, Held, Maker, may_own_payment, owns_order, owns_payment};
 pub use self::scrub::scrub;

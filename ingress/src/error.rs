@@ -622,10 +622,10 @@ impl From<Refused> for Error {
             Refused::Unknown => Error::PrivacyRequestNotFound,
             Refused::NotFailed(_) => Error::PrivacyNotFailed,
             Refused::Duty => Error::PrivacyDuty,
-            Refused::NotHeld(_) => Error::PrivacyNotHeld,
+            Refused::NotHeld(_) | Refused::NotWaiting(_) => Error::PrivacyNotHeld,
             Refused::Failed => Error::PrivacyFailed,
             Refused::NoExport => Error::NoExport,
-            Refused::Expired(_) => Error::ExportExpired,
+            Refused::Expired(_) | Refused::Removed(_) => Error::ExportExpired,
             Refused::Altered | Refused::Store(_) => {
                 tracing::error!(error = %refused, code = %Code::Privacy, "an export was not handed out");
                 Error::ExportUnreadable

@@ -15,6 +15,8 @@ pub const PERSONAL: &[(&str, &str)] = &[
     ),
     ("payments", "receipt_email email_key"),
     ("checkout_sessions", "email client_reference_id email_key"),
+    // The carrier's own page, which may ask for a postcode or a name.
+    ("parcels", "url"),
 ];
 
 /// What identifies an account of the identity provider, which storefronts know nothing of, and
@@ -36,6 +38,8 @@ pub const SEALED: &[(&str, &str)] = &[
     ("subjects", "key"),
     ("audit", "hash"),
     ("audit_head", "hash"),
+    ("audit_seal", "hash code"),
+    ("export_subjects", "key"),
     ("privacy_keys", "secret fingerprint"),
 ];
 
@@ -97,7 +101,7 @@ pub const PLAIN: &[(&str, &str)] = &[
     ),
     (
         "parcels",
-        "shop order_id shipment_id position number url qr_url qr_png created_at",
+        "shop order_id shipment_id position number qr_url qr_png created_at",
     ),
     (
         "inventory_movements",
@@ -161,10 +165,14 @@ pub const PLAIN: &[(&str, &str)] = &[
         "privacy_requests",
         "id topic shop customer_id repeats state received_at due_at held_until finished_at \
          warned_at alarmed_at overdue_at progress export_sha256 export_bytes export_expires_at \
-         export_removed_at receipt held decided",
+         export_removed_at receipt held decided export_store export_problem confirmed_at",
     ),
+    ("export_subjects", "request_id"),
+    ("export_stores", "place id created_at"),
+    ("export_links", "request_id expires"),
     ("subjects", "shop redacted_at"),
     ("audit", "number at actor action object_id shop details"),
     ("audit_head", "id number"),
+    ("audit_seal", "id number"),
     ("privacy_keys", "id created_at"),
 ];

@@ -5,10 +5,11 @@ use std::fmt;
 
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use uuid::Uuid;
 
-use super::{email, phone};
+use super::{Person, email, phone};
 
 /// The secret behind tombstones, the audit, links and receipts. Debug does not show it.
 #[derive(Clone, PartialEq, Eq)]
@@ -34,6 +35,13 @@ pub enum Key<'a> {
     Payer(&'a str),
     /// The shop itself.
     Shop,
+}
+
+/// What a request named somebody by, as keyed hashes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asked {
+    pub email: Option<String>,
+    pub phone: Option<String>,
 }
 
 impl Keys {
@@ -65,6 +73,31 @@ impl Keys {
     /// The code of parts that nobody else can make, for one purpose.
     pub fn code(&self, purpose: &str, parts: &[&[u8]]) -> [u8; 32] {
         self.digest(purpose, parts)
+    }
+
+    /// What a receipt says of the address and the telephone number that a request named: who has
+    /// the receipt, one of them and this key sees that they belong together. Without the key
+    /// nobody learns which they were, not even by trying all telephone numbers.
+    pub fn asked(&self, request: Uuid, person: &Person) -> Asked {
+        let code = |kind: &str, value: String| {
+            let parts = [
+                request.as_bytes().as_slice(),
+                kind.as_bytes(),
+                value.as_bytes(),
+            ];
+            hex::encode(self.digest("asked", &parts))
+        };
+        let mail = person.email.as_deref().map(email);
+        let number = person.phone.as_deref().and_then(phone);
+        Asked {
+            email: mail.map(|mail| code("email", mail)),
+            phone: number.map(|number| code("phone", number)),
+        }
+    }
+
+    /// What a client's network is counted by.
+    pub fn client(&self, network: &str) -> [u8; 32] {
+        self.digest("client", &[network.as_bytes()])
     }
 
     /// What a secret is recognized by.

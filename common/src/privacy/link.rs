@@ -18,12 +18,14 @@ pub fn path(keys: &Keys, id: Uuid, expires: i64) -> String {
     format!("/api/privacy/exports/{id}?expires={expires}&signature={signature}")
 }
 
-/// True for a link of ours that has not ended. A wrong one and one that has ended take the
-/// same time.
+/// True for a link of ours that has not ended and is good for no longer than a link is. A wrong
+/// one and one that has ended take the same time. Whether it was given out, the table
+/// `export_links` knows.
 pub fn is_good(keys: &Keys, id: Uuid, expires: i64, signature: &str, now: Timestamp) -> bool {
     let given = hex::decode(signature).unwrap_or_default();
     let is_ours = bool::from(code(keys, id, expires).as_slice().ct_eq(&given));
-    let is_current = now < Timestamp::from_unix_seconds(expires);
+    let ends = Timestamp::from_unix_seconds(expires);
+    let is_current = now < ends && ends <= now.plus(PERIOD);
     is_ours & is_current
 }
 
@@ -46,6 +48,8 @@ mod tests {
             is_good(&keys, id, expires, signature, now)
         };
         assert!(good(id, expires, signature, expires - 1));
+        assert!(good(id, expires, signature, expires - 300));
+        assert!(!good(id, expires, signature, expires - 301));
         assert!(!good(id, expires, signature, expires));
         assert!(!good(id, expires + 60, signature, expires));
         assert!(!good(Uuid::from_u128(8), expires, signature, expires - 1));

@@ -371,6 +371,16 @@ pub async fn postpone(tx: &mut Tx, id: JobId, run_at: Timestamp, error: &str) ->
     Ok(changed == 1)
 }
 
+/// Has a job that waits run at this time.
+pub async fn release(tx: &mut Tx, id: JobId, run_at: Timestamp) -> Result<()> {
+    tx.query("update jobs set run_at = $1, rung_at = null where state = 'ready' and id = $2")
+        .bind(run_at.0)
+        .bind(id)
+        .execute()
+        .await?;
+    Ok(())
+}
+
 /// A job that the sweep rings.
 #[derive(Debug)]
 pub struct Due {

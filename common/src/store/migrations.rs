@@ -87,6 +87,11 @@ const ALL: &[(i64, &str, &str)] = &[
         "people",
         include_str!("../../../migrations/0013_people.sql"),
     ),
+    (
+        14,
+        "gone",
+        include_str!("../../../migrations/0014_gone.sql"),
+    ),
 ];
 
 /// Applies what is missing. Safe to call from several processes at once.

@@ -11,6 +11,8 @@ pub mod device_code_requests;
 pub mod device_codes;
 pub mod erasure;
 pub mod events;
+pub mod export_links;
+pub mod export_stores;
 pub mod fulfillment_cycles;
 pub mod fulfillments;
 pub mod held;

@@ -20,7 +20,9 @@ use crate::store::jobs::NewJob;
 
 use super::{audit, parsed};
 
-pub use self::actions::{By, Refused, cancel, fetch_export, link_export, retry};
+pub use self::actions::{
+    By, Refused, cancel, confirm, export_gone, fetch_export, link_export, retry,
+};
 pub use self::decisions::{Undecided, decide, hold};
 
 /// A request as it is shown.
@@ -48,7 +50,8 @@ pub struct Entry {
     pub received_at: Timestamp,
     /// By when it must be done: 30 days after it came.
     pub due_at: Timestamp,
-    /// Until when the erasure of a shop may be cancelled.
+    /// Until when the erasure of a shop may be cancelled; null while it is held: it repeats an
+    /// earlier one, and waits for `waybill privacy confirm`.
     pub held_until: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
     /// When it was told that seven days were left, 48 hours, and none.
@@ -81,6 +84,8 @@ pub struct Export {
     pub bytes: i64,
     pub expires_at: Timestamp,
     pub removed_at: Option<Timestamp>,
+    /// Why it could not be removed so far.
+    pub problem: Option<String>,
 }
 
 /// A request to be entered.
@@ -133,7 +138,9 @@ pub async fn open(tx: &mut Tx, keys: &Keys, new: &New<'_>) -> Result<()> {
         metrics::counter!("waybill_privacy_requests_repeated_total", "topic" => request.topic.as_str())
                 .increment(1);
     }
-    let is_held = new.run_at > received_at;
+    // Whoever has captured a body can send it again, and what a shop's erasure deletes is gone.
+    let waits = request.topic == Topic::ShopRedact && repeats.is_some();
+    let is_held = waits || new.run_at > received_at;
     let state = if is_held {
         State::Held
     } else {
@@ -166,7 +173,7 @@ pub async fn open(tx: &mut Tx, keys: &Keys, new: &New<'_>) -> Result<()> {
         column("state", [state.as_str()]),
         column("received_at", [received_at.0]),
         column("due_at", [new.due_at.0]),
-        column("held_until", [is_held.then_some(new.run_at.0)]),
+        column("held_until", [(is_held && !waits).then_some(new.run_at.0)]),
     ];
     tx.insert("privacy_requests", &columns, "on conflict (id) do nothing")
         .await?;
@@ -331,6 +338,21 @@ pub async fn set_state(
     Ok(changed == 1)
 }
 
+/// Says until when a request is held that waited for an operator. False: it did not wait.
+async fn set_confirmed(tx: &mut Tx, id: Uuid, now: Timestamp, until: Timestamp) -> Result<bool> {
+    let changed = tx
+        .query(
+            "update privacy_requests set confirmed_at = $1, held_until = $2
+             where id = $3 and state = 'held' and held_until is null",
+        )
+        .bind(now.0)
+        .bind(until.0)
+        .bind(id)
+        .execute()
+        .await?;
+    Ok(changed == 1)
+}
+
 pub async fn set_receipt(tx: &mut Tx, id: Uuid, receipt: &Value) -> Result<()> {
     tx.query("update privacy_requests set receipt = $1 where id = $2")
         .bind(receipt.to_string())
@@ -340,17 +362,33 @@ pub async fn set_receipt(tx: &mut Tx, id: Uuid, receipt: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Notes that an export of a request may be in the store from now on, so that an erasure and
-/// the end of its time find it whatever becomes of the run.
-pub async fn announce_export(tx: &mut Tx, id: Uuid, expires_at: Timestamp) -> Result<()> {
+/// Notes that an export of a request may be in this store from now on, and whom and what it holds
+/// data of (keyed hashes), so that an erasure and the end of its time find it whatever becomes of
+/// the run.
+pub async fn announce_export(
+    tx: &mut Tx,
+    id: Uuid,
+    store: Uuid,
+    expires_at: Timestamp,
+    subjects: &BTreeSet<Uuid>,
+) -> Result<()> {
     tx.query(
-        "update privacy_requests set export_expires_at = $1, export_removed_at = null
-         where id = $2",
+        "update privacy_requests
+         set export_expires_at = $1, export_removed_at = null, export_problem = null,
+             export_store = $2
+         where id = $3",
     )
     .bind(expires_at.0)
+    .bind(store)
     .bind(id)
     .execute()
     .await?;
+    let columns = [
+        column("request_id", subjects.iter().map(|_| id)),
+        column("key", subjects.iter().copied()),
+    ];
+    let known = "on conflict (request_id, key) do nothing";
+    tx.insert("export_subjects", &columns, known).await?;
     Ok(())
 }
 
@@ -377,17 +415,23 @@ pub async fn note_export(
     Ok(())
 }
 
-/// Requests whose exports have expired and are still there, the oldest first.
-pub async fn expired_exports(db: &Db, now: Timestamp, limit: i64) -> Result<Vec<Uuid>> {
+/// Requests after `after` whose exports have expired and are still there.
+pub async fn expired_exports(
+    db: &Db,
+    now: Timestamp,
+    after: Uuid,
+    limit: i64,
+) -> Result<Vec<Uuid>> {
     let rows = db
         .query(
             "select id from privacy_requests
              where export_expires_at is not null and export_removed_at is null
-               and export_expires_at <= $1
-             order by export_expires_at, id
-             limit $2",
+               and export_expires_at <= $1 and id > $2
+             order by id
+             limit $3",
         )
         .bind(now.0)
+        .bind(after)
         .bind(limit)
         .fetch_all()
         .await?;
@@ -399,7 +443,7 @@ pub async fn expired_exports(db: &Db, now: Timestamp, limit: i64) -> Result<Vec<
 pub async fn export_removed(tx: &mut Tx, id: Uuid, now: Timestamp) -> Result<Option<String>> {
     let row = tx
         .query(
-            "update privacy_requests set export_removed_at = $1
+            "update privacy_requests set export_removed_at = $1, export_problem = null
              where id = $2 and export_expires_at is not null and export_removed_at is null
              returning shop",
         )
@@ -407,10 +451,93 @@ pub async fn export_removed(tx: &mut Tx, id: Uuid, now: Timestamp) -> Result<Opt
         .bind(id)
         .fetch_optional()
         .await?;
+    tx.query("delete from export_subjects where request_id = $1")
+        .bind(id)
+        .execute()
+        .await?;
     row.map(|row| row.get("shop")).transpose()
 }
 
-/// Requests of a person, by any of what they were named by, whose exports are still there.
+/// An export that is still there.
+pub struct Kept {
+    /// The store that it was written to; None: an older version wrote it.
+    pub store: Option<Uuid>,
+    /// False: it was announced, and what became of it is not known.
+    pub is_written: bool,
+}
+
+/// The export of a request, unless it is removed or there is none.
+pub async fn kept_export(db: &Db, id: Uuid) -> Result<Option<Kept>> {
+    let row = db
+        .query(
+            "select export_store, export_sha256 from privacy_requests
+             where id = $1 and export_expires_at is not null and export_removed_at is null",
+        )
+        .bind(id)
+        .fetch_optional()
+        .await?;
+    row.map(|row| {
+        Ok(Kept {
+            store: row.get("export_store")?,
+            is_written: row.get::<Option<String>>("export_sha256")?.is_some(),
+        })
+    })
+    .transpose()
+}
+
+/// Notes why an export could not be removed.
+pub async fn note_export_problem(tx: &mut Tx, id: Uuid, problem: &str) -> Result<()> {
+    tx.query(
+        "update privacy_requests set export_problem = $1
+         where id = $2 and export_removed_at is null",
+    )
+    .bind(problem)
+    .bind(id)
+    .execute()
+    .await?;
+    Ok(())
+}
+
+/// Ends the time of exports that are still there: nobody fetches them from now on, and what
+/// cannot be removed at once is tried again until it is.
+pub async fn end_exports(tx: &mut Tx, ids: Vec<Uuid>, now: Timestamp) -> Result<()> {
+    tx.query(
+        "update privacy_requests set export_expires_at = $1
+         where export_removed_at is null and export_expires_at > $1 and id in ($2..)",
+    )
+    .bind(now.0)
+    .bind(ids)
+    .execute()
+    .await?;
+    Ok(())
+}
+
+/// Requests whose exports are still there and hold data of whatever has one of these keys.
+pub async fn exports_about(db: &Db, keys: &BTreeSet<Uuid>) -> Result<BTreeSet<Uuid>> {
+    const AT_ONCE: usize = 500;
+    let keys: Vec<Uuid> = keys.iter().copied().collect();
+    let mut ids = BTreeSet::new();
+    for keys in keys.chunks(AT_ONCE) {
+        let rows = db
+            .query(
+                "select distinct privacy_requests.id as id
+                 from export_subjects
+                 join privacy_requests on privacy_requests.id = export_subjects.request_id
+                 where export_expires_at is not null and export_removed_at is null
+                   and export_subjects.key in ($1..)",
+            )
+            .bind(keys.to_vec())
+            .fetch_all()
+            .await?;
+        for row in &rows {
+            ids.insert(row.get("id")?);
+        }
+    }
+    Ok(ids)
+}
+
+/// Requests of a person, by any of what they were named by, whose exports are still there: what
+/// versions wrote that did not note whom an export is about.
 pub async fn exports_of_person(
     db: &Db,
     shop: &str,
@@ -616,6 +743,13 @@ fn part<T: DeserializeOwned>(row: &Row, name: &'static str) -> Result<Option<T>>
     text.map(|text| parsed(&text)).transpose()
 }
 
+impl Entry {
+    /// It is held until an operator says that it is meant.
+    pub fn waits(&self) -> bool {
+        self.state == State::Held.as_str() && self.held_until.is_none() && self.held.is_none()
+    }
+}
+
 fn read(row: &Row) -> Result<Entry> {
     let time = |name| Ok::<_, Error>(row.get::<Option<i64>>(name)?.map(Timestamp));
     let value = |name| {
@@ -629,6 +763,7 @@ fn read(row: &Row) -> Result<Entry> {
             bytes: row.get::<Option<i64>>("export_bytes")?.unwrap_or_default(),
             expires_at,
             removed_at: time("export_removed_at")?,
+            problem: row.get("export_problem")?,
         }),
         _ => None,
     };

@@ -15,6 +15,7 @@ use common::clock::Timestamp;
 use common::exports::Exports;
 use common::privacy::link;
 use common::store::audit;
+use common::store::export_links;
 use common::store::privacy_requests::{self, By, Entry, Filter};
 use common::task;
 use serde::{Deserialize, Serialize};
@@ -149,7 +150,7 @@ pub async fn link_export(
 ) -> Result<Response, Error> {
     let expires = app.clock.now().plus(link::PERIOD).unix_seconds();
     let expires_at = Timestamp::from_unix_seconds(expires);
-    change(&app, &key, id, Change::Link(expires_at)).await?;
+    change(&app, &key, id, Change::Link(expires)).await?;
     let path = link::path(&app.keys, id, expires);
     let url = format!("{}{path}", app.config.public_url);
     let headers = [(header::CACHE_CONTROL, "no-store")];
@@ -165,7 +166,7 @@ pub struct Link {
 impl FromRequestParts<Arc<App>> for Link {
     type Rejection = Error;
 
-    /// Nothing is looked up for a link that is not good, so all such are answered alike.
+    /// Nothing is looked up for a link that we did not sign, so all such are answered alike.
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Error> {
         #[derive(Deserialize)]
         struct Signed {
@@ -178,7 +179,9 @@ impl FromRequestParts<Arc<App>> for Link {
             return Err(Error::ExportLink);
         };
         let now = app.clock.now();
-        if !link::is_good(&app.keys, id, signed.expires, &signed.signature, now) {
+        if !link::is_good(&app.keys, id, signed.expires, &signed.signature, now)
+            || !export_links::is_known(&app.db, id, signed.expires).await?
+        {
             return Err(Error::ExportLink);
         }
         Ok(Link { id })
@@ -211,8 +214,8 @@ pub async fn export(State(app): State<Arc<App>>, link: Link) -> Result<Response,
 enum Change {
     Retry,
     Cancel,
-    /// A link that ends then.
-    Link(Timestamp),
+    /// A link that ends at this second since 1970.
+    Link(i64),
 }
 
 /// In a task of its own: no client may cancel a write.
@@ -234,7 +237,7 @@ async fn change(
         match change {
             Change::Retry => privacy_requests::retry(&app.db, by, id).await,
             Change::Cancel => privacy_requests::cancel(&app.db, by, id).await,
-            Change::Link(ends) => privacy_requests::link_export(&app.db, by, id, ends).await,
+            Change::Link(expires) => privacy_requests::link_export(&app.db, by, id, expires).await,
         }
     });
     Ok(done.await.ok_or(Error::Internal)??)

@@ -12,12 +12,12 @@ use base64::engine::general_purpose::STANDARD;
 use common::clock::{Clock, Timestamp};
 use common::config::{Config, Privacy, Settings};
 use common::exports::Exports;
-use common::privacy::{self, Decided, Held, Keys, State, Topic};
+use common::privacy::{self, Asked, Decided, Held, Keys, Person, State, Topic};
 use common::sql::Db;
 use common::store::privacy_keys;
 use common::store::privacy_requests::{self, By, Entry, Export, Filter, History};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::commands::audit as audit_command;
@@ -81,6 +81,36 @@ pub enum Command {
         #[command(flatten)]
         operator: Operator,
     },
+    /// Let a repeated erasure of a shop run: its body came before, and nothing is done until then
+    ///
+    /// Ask the storefront first whether it has asked again. Its deadline runs meanwhile. To prevent
+    /// it for good: waybill privacy cancel.
+    Confirm {
+        id: Uuid,
+        #[command(flatten)]
+        operator: Operator,
+    },
+    /// Say that exports are gone from a store that cannot be reached any more
+    ///
+    /// Nothing is removed: look first that nobody has them. It is for a disk that was lost, and for
+    /// what was removed by hand where the store was before.
+    ExportGone {
+        #[arg(required = true)]
+        ids: Vec<Uuid>,
+        #[command(flatten)]
+        operator: Operator,
+    },
+    /// Take out the key that a database has made for itself, to set it as PRIVACY_KEY_FILE
+    ///
+    /// The database forgets its copy when a service or command is first run with the key set. Back
+    /// the key up, and not beside the database.
+    Key {
+        /// A new file, which only its owner may read
+        #[arg(long, value_name = "FILE")]
+        output: PathBuf,
+        #[command(flatten)]
+        operator: Operator,
+    },
     /// Print the signed receipt of a request that is done: what was done, for whoever asks
     ///
     /// Keep what --json prints; `waybill privacy verify-receipt` and OpenSSL verify it.
@@ -94,6 +124,12 @@ pub enum Command {
     VerifyReceipt {
         /// What `waybill privacy receipt --json` printed
         file: PathBuf,
+        /// Also check that the request named this e-mail address
+        #[arg(long)]
+        email: Option<String>,
+        /// Also check that the request named this telephone number
+        #[arg(long)]
+        phone: Option<String>,
     },
     /// Write out the export of a customers/data_request: personal data
     ///
@@ -137,8 +173,13 @@ fn topic(text: &str) -> Result<Topic, &'static str> {
 }
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
-    if let Command::VerifyReceipt { file } = &command {
-        return verify_receipt(settings, file).await;
+    if let Command::VerifyReceipt { file, email, phone } = command {
+        let person = Person {
+            id: None,
+            email,
+            phone,
+        };
+        return verify_receipt(settings, &file, &person).await;
     }
     let db = database(settings).await?;
     let done = with_database(settings, &db, command).await;
@@ -192,6 +233,24 @@ async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result
             let author = operator.author(settings, db).await?;
             decide(db, author.by(clock.now()), id, &said).await
         }
+        Command::Confirm { id, operator } => {
+            let author = operator.author(settings, db).await?;
+            let hold = Config::privacy(settings)?.shop_hold;
+            privacy_requests::confirm(db, author.by(clock.now()), id, hold).await?;
+            table::print(&format!(
+                "Request {id} is confirmed; a worker takes it when its hold has ended.\n\
+                 See what becomes of it: waybill privacy show {id}\n"
+            ))
+        }
+        Command::ExportGone { ids, operator } => {
+            let author = operator.author(settings, db).await?;
+            for id in ids {
+                privacy_requests::export_gone(db, author.by(clock.now()), id).await?;
+                table::print(&format!("The export of {id} is listed as removed.\n"))?;
+            }
+            Ok(())
+        }
+        Command::Key { output, operator } => take_key_out(db, &output, &operator.actor()).await,
         Command::Receipt { id, json } => receipt(db, id, json).await,
         Command::Export {
             id,
@@ -378,6 +437,13 @@ fn describe_export(export: &Export, now: Timestamp) -> String {
     let size = format!("{} bytes", export.bytes);
     match export.removed_at {
         Some(at) => format!("{size}, removed at {at}"),
+        None if export.problem.is_some() => {
+            let problem = export.problem.as_deref().unwrap_or_default();
+            format!(
+                "{size}, ended at {}, not removed: {problem}",
+                export.expires_at
+            )
+        }
         None if export.expires_at <= now => format!("{size}, expired at {}", export.expires_at),
         None => format!("{size}, until {}", export.expires_at),
     }
@@ -406,6 +472,14 @@ fn advice(it: &Entry) -> String {
         (Ok(State::Held), None) => {
             if let Some(held) = &it.held {
                 text.push_str(&may_mean(it.id, held));
+            } else {
+                let _ = write!(
+                    text,
+                    "\nNothing is done until you say that it is meant; its deadline runs meanwhile.\nTo \
+                     let every row of the shop be erased: waybill privacy confirm {0}\nTo prevent \
+                     that: waybill privacy cancel {0}\n",
+                    it.id
+                );
             }
         }
         (Ok(State::Failed), _) => {
@@ -497,7 +571,48 @@ impl Receipt {
     }
 }
 
-async fn verify_receipt(settings: &Settings, file: &Path) -> Result<()> {
+async fn take_key_out(db: &Db, output: &Path, actor: &str) -> Result<()> {
+    let (text, keys) = privacy_keys::taken_out(db).await?;
+    let mut file = create(output)?;
+    let by = By {
+        keys: &keys,
+        actor,
+        now: Clock::system().now(),
+    };
+    let mut tx = db.begin().await?;
+    by.note(&mut tx, "privacy_key.taken_out", "privacy_key", json!({}))
+        .await?;
+    tx.commit().await?;
+    writeln!(file, "{}", text.expose())?;
+    file.sync_all()?;
+    table::print(&format!(
+        "The key is in {}. Set PRIVACY_KEY_FILE to it for every service and command, and back it \
+         up, not beside the database.\n",
+        output.display()
+    ))
+}
+
+/// Whether a receipt is of a request that named these.
+fn names(keys: &Keys, says: &Value, person: &Person) -> Result<()> {
+    let request = says["request_id"].as_str().and_then(|id| id.parse().ok());
+    let asked: Asked = serde_json::from_value(says["asked"].clone()).unwrap_or_default();
+    let given = keys.asked(request.unwrap_or_default(), person);
+    if person.phone.is_some() && given.phone.is_none() {
+        bail!("the telephone number has too few digits to tell two people apart");
+    }
+    let pairs = [
+        (given.email, asked.email, "e-mail address"),
+        (given.phone, asked.phone, "telephone number"),
+    ];
+    for (given, asked, what) in pairs {
+        if given.is_some() && given != asked {
+            bail!("the receipt is right, but it is NOT of a request that named this {what}");
+        }
+    }
+    Ok(())
+}
+
+async fn verify_receipt(settings: &Settings, file: &Path, person: &Person) -> Result<()> {
     let text =
         std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let receipt: Receipt = serde_json::from_str(&text).with_context(|| {
@@ -512,13 +627,19 @@ async fn verify_receipt(settings: &Settings, file: &Path) -> Result<()> {
     let db = database(settings).await?;
     let keys = keys(settings, &db).await;
     db.close().await;
-    if keys?.public() != signer {
+    let keys = keys?;
+    if keys.public() != signer {
         bail!(
             "the signature fits, but its public key is NOT this installation's: anyone can sign \
              with a key of their own. Verify it where it was issued"
         );
     }
+    let says: Value = serde_json::from_str(&receipt.receipt)?;
+    names(&keys, &says, person)?;
     table::print(&receipt.describe()?)?;
+    if *person != Person::default() {
+        table::print("\nThe receipt is of a request that named what was given.")?;
+    }
     table::print("\nThe signature is right, and its public key is this installation's.\n")
 }
 

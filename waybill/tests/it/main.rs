@@ -52,6 +52,7 @@ mod privacy_deadline;
 mod privacy_erasure;
 mod privacy_export;
 mod privacy_intake;
+mod privacy_left;
 mod privacy_person;
 mod privacy_schema;
 mod privacy_storm;

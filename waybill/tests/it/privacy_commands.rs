@@ -143,7 +143,8 @@ async fn a_request_is_shown_with_what_an_operator_may_do() {
     let show = said(&service, &["privacy", "show", &again.to_string()]).await;
     for part in [
         "held",
-        "It is held until ",
+        "Nothing is done until you say that it is meant",
+        &format!("waybill privacy confirm {again}"),
         &format!("waybill privacy cancel {again}"),
         &format!("WARNING: its body is that of the earlier request {first}"),
         "request.received",
@@ -152,6 +153,7 @@ async fn a_request_is_shown_with_what_an_operator_may_do() {
     }
     let shown = said(&service, &["privacy", "show", &first.to_string()]).await;
     assert!(!shown.contains("WARNING"), "{shown}");
+    assert!(shown.contains("It is held until "), "{shown}");
     let shown = json(&service, &["privacy", "show", &again.to_string()]).await;
     assert_eq!(shown["repeats"], first.to_string());
     assert_eq!(shown["audit"][0]["action"], "request.received");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use common::job::{Queue, State};
 use common::privacy::{Key, State as RequestState};
 use common::sql::{Db, column};
-use common::store::privacy_requests::{self, Entry};
+use common::store::privacy_requests::{self, By, Entry};
 use common::store::{audit, jobs, subjects};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -410,9 +410,20 @@ async fn an_erasure_waits_for_an_hour_and_one_after_it_keeps_its_own_job() {
     eventually("the first is done", async || is_done(&service, first).await).await;
     assert_eq!(service.count(orders).await, 0);
     let waiting = entry(&service, second).await;
-    assert_eq!(waiting.state, "held");
+    assert_eq!((&*waiting.state, waiting.held_until), ("held", None));
     assert_eq!(waiting.repeats, Some(first));
     assert!(waiting.next_run_at.is_some(), "its job is there");
+    let by = By {
+        keys: &service.parts.keys,
+        actor: "operator",
+        now: service.clock().now(),
+    };
+    let hold = Duration::from_hours(1);
+    privacy_requests::confirm(service.db(), by, second, hold)
+        .await
+        .unwrap();
+    let told = entry(&service, second).await.held_until;
+    assert_eq!(told, Some(waiting.received_at.plus(hold)));
     service.clock().advance(Duration::from_mins(30));
     eventually("the second is done", async || {
         is_done(&service, second).await

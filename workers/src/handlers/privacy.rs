@@ -30,6 +30,9 @@ use crate::failure::{self, Later, permanent};
 /// Erases again what came late about somebody whose data was erased; ids alone in its body.
 pub const AGAIN: &str = "privacy/erase_again";
 
+/// Between two looks at a request that waits for an operator.
+const UNCONFIRMED: Duration = Duration::from_hours(1);
+
 pub const KINDS: &[&str] = &[
     "customers/data_request",
     "customers/redact",
@@ -88,6 +91,13 @@ pub async fn call(parts: &Parts, exports: &Exports, job: &Job) -> Result<Answer>
 /// It was cancelled, or is done already. One that came before there was a ledger is entered.
 async fn is_over(parts: &Parts, job: &Job, request: &Request) -> Result<bool> {
     if let Some(entry) = privacy_requests::find(&parts.db, job.id).await? {
+        if entry.waits() {
+            return Err(Later {
+                why: "its body came before: it waits for `waybill privacy confirm`",
+                pause: UNCONFIRMED,
+            }
+            .into());
+        }
         let state = entry.state.parse();
         if matches!(state, Ok(State::Held)) && entry.held.is_some() {
             return Err(Later {
@@ -209,6 +219,8 @@ fn receipt(effects: &Effects<'_>, job: &Job, request: &Request, done: &Done) -> 
         "topic": request.topic.as_str(),
         "shop": request.shop,
         "customer_id": request.person.id,
+        "orders": request.orders,
+        "asked": keys.asked(job.id, &request.person),
         "received_at": job.created_at,
         "due_at": job.deadline_at,
         "finished_at": effects.now,

@@ -5,16 +5,18 @@
 //! A worker may be at the same request. Both lock the job first and the request after it, and
 //! whose update of the request's state matched a row has won; the other changes nothing.
 
+use std::time::Duration;
+
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use super::{Entry, Export, find, set_state, state};
+use super::{Entry, Export, export_removed, find, set_confirmed, set_state, state};
 use crate::clock::Timestamp;
 use crate::exports::Exports;
 use crate::privacy::{State, Topic};
 use crate::sql::{self, Db};
-use crate::store::{audit, jobs};
+use crate::store::{audit, export_links, jobs};
 
 pub use crate::store::audit::By;
 
@@ -37,6 +39,10 @@ pub enum Refused {
          wrong, then `waybill privacy retry`"
     )]
     Failed,
+    #[error("{}", not_waiting(*.0))]
+    NotWaiting(State),
+    #[error("the export was removed at {0} already")]
+    Removed(Timestamp),
     #[error("the request has no export: only a customers/data_request that is done has one")]
     NoExport,
     #[error("the export expired at {0}; the customer must ask again for a new one")]
@@ -62,6 +68,18 @@ fn too_late(state: State) -> &'static str {
         }
         State::Received | State::Held => {
             "the erasure of the shop has begun; it cannot be cancelled any more"
+        }
+    }
+}
+
+fn not_waiting(state: State) -> &'static str {
+    match state {
+        State::Held => {
+            "the request waits for its time, not for you; to prevent it: `waybill privacy cancel`"
+        }
+        State::Received | State::Done | State::Cancelled | State::Failed => {
+            "the request does not wait for anybody: only the erasure of a shop whose body came \
+             before is confirmed"
         }
     }
 }
@@ -102,10 +120,50 @@ pub async fn cancel(db: &Db, by: By<'_>, id: Uuid) -> Result<(), Refused> {
     Ok(tx.commit().await?)
 }
 
-/// Says that a link to the export was given out.
-pub async fn link_export(db: &Db, by: By<'_>, id: Uuid, ends: Timestamp) -> Result<(), Refused> {
-    let (entry, _) = export_of(db, id, by.now).await?;
+/// Lets a repeated erasure of a shop run, after what is left of its hold.
+pub async fn confirm(db: &Db, by: By<'_>, id: Uuid, hold: Duration) -> Result<(), Refused> {
+    let entry = find(db, id).await?.ok_or(Refused::Unknown)?;
+    let run_at = by.now.0.max(entry.received_at.plus(hold).0);
     let mut tx = db.begin().await?;
+    jobs::release(&mut tx, id, Timestamp(run_at)).await?;
+    if !set_confirmed(&mut tx, id, by.now, Timestamp(run_at)).await? {
+        let state = state(&mut tx, id).await?.ok_or(Refused::Unknown)?;
+        tx.rollback().await?;
+        return Err(Refused::NotWaiting(state));
+    }
+    let details = json!({"topic": entry.topic, "repeats": entry.repeats});
+    note(&mut tx, by, &entry, "request.confirmed", details).await?;
+    Ok(tx.commit().await?)
+}
+
+/// Takes an operator's word that an export is gone from a store that cannot be reached any more.
+pub async fn export_gone(db: &Db, by: By<'_>, id: Uuid) -> Result<(), Refused> {
+    let entry = find(db, id).await?.ok_or(Refused::Unknown)?;
+    let mut tx = db.begin().await?;
+    if export_removed(&mut tx, id, by.now).await?.is_none() {
+        tx.rollback().await?;
+        return Err(match entry.export.and_then(|export| export.removed_at) {
+            Some(at) => Refused::Removed(at),
+            None => Refused::NoExport,
+        });
+    }
+    note(
+        &mut tx,
+        by,
+        &entry,
+        "export.removed",
+        json!({"by_hand": true}),
+    )
+    .await?;
+    Ok(tx.commit().await?)
+}
+
+/// Says that a link to the export was given out, and until which second it is good.
+pub async fn link_export(db: &Db, by: By<'_>, id: Uuid, expires: i64) -> Result<(), Refused> {
+    let (entry, _) = export_of(db, id, by.now).await?;
+    let ends = Timestamp::from_unix_seconds(expires);
+    let mut tx = db.begin().await?;
+    export_links::insert(&mut tx, id, expires, by.now).await?;
     let details = json!({"expires_at": ends});
     note(&mut tx, by, &entry, "export.linked", details).await?;
     Ok(tx.commit().await?)

@@ -7,9 +7,11 @@
 //!    is committed by then, so the next search finds it; until one finds nothing new.
 //! 2. Bodies of jobs. All that are kept are walked through; a long walk is left off and goes on
 //!    in the next run, as long as it is the same person that is looked for.
-//! 3. Earlier exports.
-//! 4. Rows, last: what steps 2 and 3 search by is in them. So a run that is cut off is simply
-//!    done again.
+//! 3. Earlier exports are found, and end at once: nobody fetches them any more.
+//! 4. Rows: what steps 2 and 3 search by is in them. So a run that is cut off is simply done
+//!    again.
+//! 5. The exports are removed from their store, last: one that does not answer keeps nobody's rows.
+//!    Which ones is noted with the progress, as nothing else tells by then.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -66,6 +68,8 @@ struct Progress {
     #[serde(flatten)]
     counts: Counts,
     walk: Walk,
+    /// Requests whose exports are to be removed.
+    ended_exports: BTreeSet<Uuid>,
 }
 
 /// How far the jobs were walked through.
@@ -197,8 +201,9 @@ async fn erase(
         progress,
     };
     erasure.jobs().await?;
-    erasure.exports(exports).await?;
+    erasure.end_exports().await?;
     erasure.rows().await?;
+    erasure.remove_exports(exports).await?;
     Ok((erasure.progress.counts, erasure.found))
 }
 
@@ -388,24 +393,38 @@ impl Erasure<'_> {
     }
 
     /// Listed after the tombstones were written: an export that is noted later has seen them.
-    async fn exports(&mut self, exports: &Exports) -> Result<()> {
+    async fn end_exports(&mut self) -> Result<()> {
+        let Parts {
+            db, keys, clock, ..
+        } = self.parts;
         let found = &self.found;
         let customers: Vec<i64> = found.customers.iter().copied().collect();
-        let key = |key| self.parts.keys.subject(&found.shop, key);
+        let key = |key| keys.subject(&found.shop, key);
         let emails = found.emails.iter().filter_map(|it| key(Key::Email(it)));
+        let emails: Vec<Uuid> = emails.collect();
         let phones = found.phones.iter().filter_map(|it| key(Key::Phone(it)));
-        let ids = privacy_requests::exports_of_person(
-            &self.parts.db,
-            &found.shop,
-            &customers,
-            &emails.collect::<Vec<Uuid>>(),
-            &phones.collect::<Vec<Uuid>>(),
-        )
-        .await?;
-        for id in ids {
-            export::remove_all_of(self.parts, exports, &[id]).await?;
-            self.progress.counts.exports += 1;
+        let phones: Vec<Uuid> = phones.collect();
+        let shop = &found.shop;
+        let of_older_versions =
+            privacy_requests::exports_of_person(db, shop, &customers, &emails, &phones).await?;
+        let ended = &mut self.progress.ended_exports;
+        ended.extend(of_older_versions);
+        let subjects = export::subjects(keys, found);
+        ended.extend(privacy_requests::exports_about(db, &subjects).await?);
+        if ended.is_empty() {
+            return Ok(());
         }
+        let ids = ended.iter().copied().collect();
+        let mut tx = db.begin().await?;
+        privacy_requests::end_exports(&mut tx, ids, clock.now()).await?;
+        self.commit(tx).await
+    }
+
+    async fn remove_exports(&mut self, exports: &Exports) -> Result<()> {
+        let ended = &self.progress.ended_exports;
+        let ids: Vec<Uuid> = ended.iter().copied().collect();
+        export::remove_all_of(self.parts, exports, &ids).await?;
+        self.progress.counts.exports = ids.len() as u64;
         Ok(())
     }
 

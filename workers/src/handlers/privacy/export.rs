@@ -15,14 +15,15 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use bytes::Bytes;
 use common::clock::Timestamp;
-use common::exports::Exports;
+use common::exports::{Exports, Failure};
 use common::job::Job;
 use common::privacy::{Key, Keys, Request};
 use common::process::Parts;
 use common::sql::Tx;
 use common::store::people::{self, Found, Sought};
 use common::store::person_data::{self, Data, Walk};
-use common::store::{audit, privacy_requests, subjects};
+use common::store::subjects::NO_SHOP;
+use common::store::{audit, export_stores, privacy_requests, subjects};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
@@ -81,9 +82,11 @@ pub async fn write(parts: &Parts, exports: &Exports, job: &Job, request: &Reques
     });
     let manifest = Bytes::from(pretty(&manifest)?);
     let bytes = i64::try_from(document.len())?;
+    let store = claim(parts, exports).await?;
     let mut tx = db.begin().await?;
     let expires_at = now.plus(config.privacy.export_retention);
-    privacy_requests::announce_export(&mut tx, job.id, expires_at).await?;
+    let subjects = keys(&parts.keys, &found);
+    privacy_requests::announce_export(&mut tx, job.id, store, expires_at, &subjects).await?;
     tx.commit().await?;
     exports.write(job.id, document, manifest).await?;
     Ok(Done {
@@ -155,14 +158,76 @@ impl Seen {
     }
 }
 
-/// What the tombstones of a person have in common with them.
-fn keys(keys: &Keys, found: &Found) -> BTreeSet<Uuid> {
-    let ids = found.customers.iter().map(|id| Key::Customer(*id));
+/// Whatever was found of a person, and by what, as an export and its erasure name it alike: of two
+/// that have one of these in common, one holds data of the other. Addresses are the shop's alone,
+/// so that nobody's export goes because of a request to another shop.
+pub(super) fn subjects(keys: &Keys, found: &Found) -> BTreeSet<Uuid> {
+    let customers = found.customers.iter().map(|id| Key::Customer(*id));
     let emails = found.emails.iter().map(|it| Key::Email(it));
     let phones = found.phones.iter().map(|it| Key::Phone(it));
-    let all = ids.chain(emails).chain(phones).chain([Key::Shop]);
-    all.filter_map(|key| keys.subject(&found.shop, key))
+    let of_shop = customers.chain(emails).chain(phones);
+    let of_shop = of_shop.map(|key| (found.shop.as_str(), key));
+    let orders = found.orders.iter();
+    let orders = orders.map(|(shop, id)| (shop.as_str(), Key::Order(*id)));
+    let payments = found.payments.iter().chain(&found.sessions);
+    let payments = payments.chain(&found.subscriptions);
+    let payments = payments.map(|id| (NO_SHOP, Key::Payment(id)));
+    let pacts = found.pacts.iter().map(|id| (NO_SHOP, Key::Pact(id)));
+    let all = of_shop.chain(orders).chain(payments).chain(pacts);
+    all.filter_map(|(shop, key)| keys.subject(shop, key))
         .collect()
+}
+
+/// What the tombstones of a person in their shop have in common with them.
+fn keys(keys: &Keys, found: &Found) -> BTreeSet<Uuid> {
+    let mut all = subjects(keys, found);
+    all.extend(keys.subject(&found.shop, Key::Shop));
+    all
+}
+
+/// The store's id. One that has none is given one, unless the store that was there before has
+/// exports still: then another one is there, or nothing.
+async fn claim(parts: &Parts, exports: &Exports) -> Result<Uuid> {
+    let (db, place) = (&parts.db, exports.address());
+    let mark = exports.mark().await?;
+    let known = export_stores::at(db, place).await?;
+    if let Some(known) = known {
+        if mark == Some(known) {
+            return Ok(known);
+        }
+        if export_stores::is_used(db, known).await? {
+            return Err(Failure::AnotherStore.into());
+        }
+    }
+    let id = mark.unwrap_or_else(|| parts.clock.id());
+    let noted = export_stores::note(db, place, known, id, parts.clock.now()).await?;
+    if mark.is_none() {
+        exports.set_mark(noted).await?;
+    }
+    // Another process may have been at it too: the next run finds what the two have left.
+    if exports.mark().await? != Some(noted) || export_stores::at(db, place).await? != Some(noted) {
+        return Err(Failure::AnotherStore.into());
+    }
+    Ok(noted)
+}
+
+/// Tells in the log of a store that is not the one that exports were written to.
+pub async fn look_at_store(parts: &Parts, exports: &Exports) -> Result<()> {
+    let known = export_stores::at(&parts.db, exports.address()).await?;
+    if export_stores::elsewhere(&parts.db, None).await? == 0 {
+        return Ok(());
+    }
+    let mark = exports.mark().await?;
+    let elsewhere = export_stores::elsewhere(&parts.db, mark).await?;
+    if elsewhere > 0 {
+        let is_changed = known.is_some() && known != mark;
+        let problem = Failure::AnotherStore;
+        tracing::warn!(
+            exports = elsewhere, is_changed, %problem,
+            "exports that are not removed are in another store than PRIVACY_EXPORT_URL names"
+        );
+    }
+    Ok(())
 }
 
 /// Notes the export with its request, unless the customer's data was erased meanwhile.
@@ -195,34 +260,63 @@ pub async fn record(
 pub async fn remove_expired(parts: &Parts, exports: &Exports) -> Result<usize> {
     let now = parts.clock.now();
     let mut removed = 0;
+    let mut after = Uuid::nil();
+    let mut failed = Ok(());
     loop {
-        let ids = privacy_requests::expired_exports(&parts.db, now, CHUNK).await?;
-        if ids.is_empty() {
-            return Ok(removed);
+        let ids = privacy_requests::expired_exports(&parts.db, now, after, CHUNK).await?;
+        let Some(last) = ids.last() else {
+            return failed.map(|()| removed);
+        };
+        after = *last;
+        match remove_all_of(parts, exports, &ids).await {
+            Ok(()) => removed += ids.len(),
+            Err(error) if is_silent(&error) => return Err(error),
+            Err(error) => failed = Err(error),
         }
-        remove_all_of(parts, exports, &ids).await?;
-        removed += ids.len();
     }
 }
 
-/// Removes the exports of these requests: from the store first, so that one which is marked as
-/// removed is.
+/// Removes the exports of these requests, one after the other. One that cannot be removed keeps
+/// no other; the last failure is told at the end. A store that does not answer is asked no more.
 pub async fn remove_all_of(parts: &Parts, exports: &Exports, ids: &[Uuid]) -> Result<()> {
-    let now = parts.clock.now();
+    let mut failed = Ok(());
     for id in ids {
-        exports.remove(*id).await?;
-        let mut tx = parts.db.begin().await?;
-        if let Some(shop) = privacy_requests::export_removed(&mut tx, *id, now).await? {
-            let new = audit::New {
-                actor: audit::WORKER,
-                action: "export.removed",
-                object_id: &id.to_string(),
-                shop: Some(&shop),
-                details: json!({}),
-            };
-            audit::append(&mut tx, &parts.keys, new, now).await?;
+        match remove(parts, exports, *id).await {
+            Ok(()) => {}
+            Err(error) if is_silent(&error) => return Err(error),
+            Err(error) => failed = Err(error),
         }
-        tx.commit().await?;
     }
+    failed
+}
+
+fn is_silent(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(Failure::Silent))
+}
+
+/// From the store first, so that one which is marked as removed is.
+async fn remove(parts: &Parts, exports: &Exports, id: Uuid) -> Result<()> {
+    let Some(kept) = privacy_requests::kept_export(&parts.db, id).await? else {
+        return Ok(());
+    };
+    let removed = exports.remove_from(kept.store, kept.is_written, id).await;
+    let now = parts.clock.now();
+    let mut tx = parts.db.begin().await?;
+    if let Err(problem) = removed {
+        privacy_requests::note_export_problem(&mut tx, id, &problem.to_string()).await?;
+        tx.commit().await?;
+        return Err(problem.into());
+    }
+    if let Some(shop) = privacy_requests::export_removed(&mut tx, id, now).await? {
+        let new = audit::New {
+            actor: audit::WORKER,
+            action: "export.removed",
+            object_id: &id.to_string(),
+            shop: Some(&shop),
+            details: json!({}),
+        };
+        audit::append(&mut tx, &parts.keys, new, now).await?;
+    }
+    tx.commit().await?;
     Ok(())
 }

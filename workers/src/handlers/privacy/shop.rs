@@ -5,8 +5,9 @@
 //! 2. **Orders**, a few hundred at a time: first their payments and checkout sessions lose
 //!    their persons, which only the orders lead to, then the orders are deleted with their parts.
 //! 3. **Customers**, and the tombstones of single ones, which the shop's now covers.
-//! 4. **Exports** of its customers' data are removed.
-//! 5. **Jobs**, with what bodies of payment events say of payers, and **events**, last: until the orders were gone, new ones may have been written.
+//! 4. **Exports** of its customers' data end: nobody fetches them any more.
+//! 5. **Jobs**, with what bodies of payment events say of payers, and **events**: until the orders were gone, new ones may have been written.
+//! 6. **Exports** are removed from their store, last: one that does not answer keeps no row.
 //!
 //! How far it has come is noted in the transaction of each batch, so a run may end anywhere and
 //! the next one goes on from there. What the shop sends meanwhile is erased with the rest.
@@ -72,6 +73,8 @@ enum Phase {
     Exports,
     Jobs,
     Events,
+    /// Of exports, from the store.
+    Removal,
     Over,
 }
 
@@ -82,6 +85,8 @@ struct Erasure<'a> {
     id: Uuid,
     shop: &'a str,
     progress: Progress,
+    /// Why an export of this run could not be removed.
+    failed: Option<Error>,
 }
 
 pub async fn erase(parts: &Parts, exports: &Exports, job: &Job, request: &Request) -> Result<Done> {
@@ -95,6 +100,7 @@ pub async fn erase(parts: &Parts, exports: &Exports, job: &Job, request: &Reques
         progress: noted
             .and_then(|noted| serde_json::from_value(noted).ok())
             .unwrap_or_default(),
+        failed: None,
     };
     while erasure.progress.phase != Phase::Over {
         let begun = Instant::now();
@@ -125,6 +131,7 @@ impl Erasure<'_> {
             Phase::Exports => self.exports().await,
             Phase::Jobs => self.jobs().await,
             Phase::Events => self.events().await,
+            Phase::Removal => self.remove_exports().await,
             Phase::Over => Ok(()),
         }
     }
@@ -237,15 +244,36 @@ impl Erasure<'_> {
         self.commit(tx).await
     }
 
-    /// Some exports of earlier requests, or on to what comes after them.
     async fn exports(&mut self) -> Result<()> {
+        let Parts { db, clock, .. } = self.parts;
+        let ids = privacy_requests::exports_of_shop(db, self.shop).await?;
+        let mut tx = db.begin().await?;
+        add(&mut self.progress.counts, "exports", ids.len() as u64);
+        privacy_requests::end_exports(&mut tx, ids, clock.now()).await?;
+        self.go_on_to(Phase::Jobs);
+        self.commit(tx).await
+    }
+
+    /// Some exports of earlier requests. Those that cannot be removed are passed over, and the run
+    /// fails when the others are gone.
+    async fn remove_exports(&mut self) -> Result<()> {
         let ids = privacy_requests::exports_of_shop(&self.parts.db, self.shop).await?;
-        let Some(some) = ids.chunks(EXPORTS).next() else {
-            self.go_on_to(Phase::Jobs);
-            return Ok(());
+        let left = ids.iter().copied().filter(|id| *id > self.progress.cursor);
+        let some: Vec<Uuid> = left.take(EXPORTS).collect();
+        let Some(last) = some.last() else {
+            self.progress.cursor = Uuid::nil();
+            return match self.failed.take() {
+                Some(error) => Err(error),
+                None => {
+                    self.go_on_to(Phase::Over);
+                    Ok(())
+                }
+            };
         };
-        export::remove_all_of(self.parts, self.exports, some).await?;
-        add(&mut self.progress.counts, "exports", some.len() as u64);
+        self.progress.cursor = *last;
+        if let Err(error) = export::remove_all_of(self.parts, self.exports, &some).await {
+            self.failed = Some(error);
+        }
         Ok(())
     }
 
@@ -295,7 +323,7 @@ impl Erasure<'_> {
         add(&mut self.progress.counts, "events", deleted);
         match stretch.last {
             Some(last) => self.progress.cursor = last,
-            None => self.go_on_to(Phase::Over),
+            None => self.go_on_to(Phase::Removal),
         }
         self.commit(tx).await
     }
