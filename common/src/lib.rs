@@ -2,6 +2,7 @@
 
 pub mod api_key;
 pub mod bus;
+pub mod carrier;
 pub mod checkout;
 pub mod clock;
 pub mod code;

@@ -185,6 +185,11 @@ impl Record {
     pub fn forget_person(&mut self) {
         self.contact.value = Contact::default();
         self.addresses.value = Addresses::default();
+        for shipment in self.shipments.values_mut() {
+            for tracking in &mut shipment.value.tracking {
+                tracking.url = None;
+            }
+        }
     }
 
     /// What one delivery says. `received_at`, Unix milliseconds, stands in for times that

@@ -74,9 +74,8 @@ const ORDER: &[(&str, Keep)] = &[
             ("status", Word),
             ("tracking_company", Text),
             ("tracking_number", Text),
+            // Not the carrier's link, which may ask for a postcode or a name.
             ("tracking_numbers", Texts),
-            ("tracking_url", Text),
-            ("tracking_urls", Texts),
             ("line_items", List(&[("id", Id), ("quantity", Number)])),
             ("updated_at", Time),
         ]),

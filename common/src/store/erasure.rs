@@ -38,6 +38,8 @@ pub const ERASED: &[(&str, &[&str])] = &[
         "checkout_sessions",
         &["email", "client_reference_id", "email_key"],
     ),
+    // With their orders.
+    ("parcels", &["url"]),
     // Cut or replaced, by `replace_body`.
     ("jobs", &["body"]),
 ];
@@ -58,6 +60,11 @@ const CUSTOMERS: &str = "update customers
      where shop = $2 and id in ($3..)";
 
 pub async fn orders(tx: &mut Tx, shop: &str, ids: Vec<i64>, now: Timestamp) -> Result<u64> {
+    tx.query(PARCELS)
+        .bind(shop)
+        .bind(ids.clone())
+        .execute()
+        .await?;
     tx.query(ORDERS)
         .bind(now.0)
         .bind(shop)
@@ -65,6 +72,9 @@ pub async fn orders(tx: &mut Tx, shop: &str, ids: Vec<i64>, now: Timestamp) -> R
         .execute()
         .await
 }
+
+const PARCELS: &str = "update parcels set url = null
+     where url is not null and shop = $1 and order_id in ($2..)";
 
 const ORDERS: &str = "update orders
      set email = null, phone = null, shipping_address = null, billing_address = null,
@@ -97,6 +107,29 @@ pub async fn checkout_sessions(tx: &mut Tx, ids: Vec<String>) -> Result<u64> {
 const CHECKOUT_SESSIONS: &str = "update checkout_sessions
      set email = null, client_reference_id = null, email_key = null
      where (email is not null or client_reference_id is not null) and id in ($1..)";
+
+/// True when an erasure was carried out since then, also of what came late.
+pub async fn is_since(db: &Db, since: Timestamp) -> Result<bool> {
+    let row = db
+        .query(
+            "select id from privacy_requests
+             where topic <> 'customers/data_request' and state = 'done' and finished_at >= $1
+             limit 1",
+        )
+        .bind(since.0)
+        .fetch_optional()
+        .await?;
+    Ok(row.is_some())
+}
+
+/// Has a server take dead rows of people out of the pages of its tables, beside other work.
+pub async fn vacuum(db: &Db) -> Result<()> {
+    db.vacuum(
+        "vacuum (skip_locked, truncate off)
+         customers, orders, parcels, payments, checkout_sessions, jobs, events, privacy_keys",
+    )
+    .await
+}
 
 /// A job with a body that may be about somebody.
 pub struct Kept {

@@ -188,8 +188,6 @@ fn order(row: &Row) -> Result<PublicOrder> {
 pub struct Parcel {
     pub number: String,
     pub carrier: Option<String>,
-    /// The carrier's page, as the storefront gave it: any text.
-    pub url: Option<String>,
     /// The storefront says that the carrier has it.
     pub shipped: bool,
     pub updated_at: Timestamp,
@@ -199,7 +197,7 @@ pub struct Parcel {
 pub async fn parcels(db: &Db, shop: &str, order_id: i64) -> Result<Vec<Parcel>> {
     let rows = db
         .query(
-            "select parcels.number, parcels.url, shipments.carrier, shipments.status,
+            "select parcels.number, shipments.carrier, shipments.status,
                     shipments.updated_at as told_at
              from parcels
              join shipments
@@ -223,7 +221,7 @@ pub async fn parcels(db: &Db, shop: &str, order_id: i64) -> Result<Vec<Parcel>> 
 pub async fn parcels_with_number(db: &Db, number: &str) -> Result<Vec<Parcel>> {
     let rows = db
         .query(
-            "select parcels.number, parcels.url, shipments.carrier, shipments.status,
+            "select parcels.number, shipments.carrier, shipments.status,
                     max(shipments.updated_at) as told_at
              from parcels
              join shipments
@@ -232,7 +230,7 @@ pub async fn parcels_with_number(db: &Db, number: &str) -> Result<Vec<Parcel>> {
              where parcels.number = $1
                and (shipments.status is null
                     or shipments.status not in ('cancelled', 'error', 'failure'))
-             group by parcels.number, parcels.url, shipments.carrier, shipments.status
+             group by parcels.number, shipments.carrier, shipments.status
              order by told_at desc limit $2",
         )
         .bind(number)
@@ -242,9 +240,8 @@ pub async fn parcels_with_number(db: &Db, number: &str) -> Result<Vec<Parcel>> {
     let mut found: Vec<Parcel> = Vec::new();
     for row in &rows {
         let next = parcel(row)?;
-        let is_told = |known: &Parcel| {
-            (&known.carrier, &known.url, known.shipped) == (&next.carrier, &next.url, next.shipped)
-        };
+        let is_told =
+            |known: &Parcel| (&known.carrier, known.shipped) == (&next.carrier, next.shipped);
         if !found.iter().any(is_told) {
             found.push(next);
         }
@@ -256,7 +253,6 @@ fn parcel(row: &Row) -> Result<Parcel> {
     Ok(Parcel {
         number: row.get("number")?,
         carrier: row.get("carrier")?,
-        url: row.get("url")?,
         shipped: row.get::<Option<String>>("status")?.as_deref() == Some("success"),
         updated_at: Timestamp(row.get("told_at")?),
     })

@@ -1,0 +1,162 @@
+//! Public pages of carriers, by the carrier's name and the tracking number alone. A link that a shop
+//! gave may ask for a postcode or a name, and is not for everybody; one that is made here says no
+//! more than the number beside it.
+
+/// A carrier's public page.
+struct Carrier {
+    /// How it is called: in lower case, letters and digits alone.
+    names: &'static [&'static str],
+    host: &'static str,
+    /// What comes before the number.
+    page: &'static str,
+}
+
+const CARRIERS: &[Carrier] = &[
+    Carrier {
+        names: &["ups", "upsground", "upsexpress", "unitedparcelservice"],
+        host: "www.ups.com",
+        page: "https://www.ups.com/track?tracknum=",
+    },
+    Carrier {
+        names: &["usps", "unitedstatespostalservice"],
+        host: "tools.usps.com",
+        page: "https://tools.usps.com/go/TrackConfirmAction?tLabels=",
+    },
+    Carrier {
+        names: &["fedex", "fedexground", "fedexexpress", "federalexpress"],
+        host: "www.fedex.com",
+        page: "https://www.fedex.com/fedextrack/?trknbr=",
+    },
+    Carrier {
+        names: &["dhl", "dhlexpress", "dhlecommerce", "dhlpaket", "dhlparcel"],
+        host: "www.dhl.com",
+        page: "https://www.dhl.com/global-en/home/tracking.html?tracking-id=",
+    },
+    Carrier {
+        names: &["deutschepost"],
+        host: "www.deutschepost.de",
+        page: "https://www.deutschepost.de/sendung/simpleQuery.html?form.sendungsnummer=",
+    },
+    Carrier {
+        names: &["dpd", "dpdgermany", "dpdde"],
+        host: "tracking.dpd.de",
+        page: "https://tracking.dpd.de/status/en_US/parcel/",
+    },
+    Carrier {
+        names: &["gls", "glsgermany"],
+        host: "gls-group.com",
+        page: "https://gls-group.com/track/",
+    },
+    Carrier {
+        names: &["royalmail"],
+        host: "www.royalmail.com",
+        page: "https://www.royalmail.com/track-your-item#/tracking-results/",
+    },
+    Carrier {
+        names: &["evri", "hermesuk"],
+        host: "www.evri.com",
+        page: "https://www.evri.com/track/parcel/",
+    },
+    Carrier {
+        names: &["laposte", "colissimo"],
+        host: "www.laposte.fr",
+        page: "https://www.laposte.fr/outils/suivre-vos-envois?code=",
+    },
+    Carrier {
+        names: &["swisspost", "dieschweizerischepost", "lapostesuisse"],
+        host: "service.post.ch",
+        page: "https://service.post.ch/ekp-web/ui/entry/search/",
+    },
+    Carrier {
+        names: &["austrianpost", "osterreichischepost"],
+        host: "www.post.at",
+        page: "https://www.post.at/sv/sendungsdetails?snr=",
+    },
+    Carrier {
+        names: &["postnord"],
+        host: "tracking.postnord.com",
+        page: "https://tracking.postnord.com/en/tracking?id=",
+    },
+    Carrier {
+        names: &["canadapost", "postescanada"],
+        host: "www.canadapost-postescanada.ca",
+        page: "https://www.canadapost-postescanada.ca/track-reperage/en#/search?searchFor=",
+    },
+    Carrier {
+        names: &["purolator"],
+        host: "www.purolator.com",
+        page: "https://www.purolator.com/en/shipping/tracker?pin=",
+    },
+    Carrier {
+        names: &["australiapost", "auspost"],
+        host: "auspost.com.au",
+        page: "https://auspost.com.au/mypost/track/#/details/",
+    },
+    Carrier {
+        names: &["ontrac"],
+        host: "www.ontrac.com",
+        page: "https://www.ontrac.com/tracking/?number=",
+    },
+];
+
+/// A link to a carrier's page of a parcel, and the host it leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    pub url: String,
+    pub host: &'static str,
+}
+
+/// None: the carrier is not known, or the number is none that a carrier gives.
+pub fn link(carrier: &str, number: &str) -> Option<Link> {
+    let letters = carrier.chars().filter(char::is_ascii_alphanumeric);
+    let name: String = letters.map(|it| it.to_ascii_lowercase()).collect();
+    let mut carriers = CARRIERS.iter();
+    let carrier = carriers.find(|carrier| carrier.names.contains(&name.as_str()))?;
+    let plain = number.bytes().filter(|byte| !b" -".contains(byte));
+    let plain: String = plain.map(char::from).collect();
+    let fits = (6..=40).contains(&plain.len())
+        && number.is_ascii()
+        && plain.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        && plain.bytes().any(|byte| byte.is_ascii_digit());
+    fits.then(|| Link {
+        url: format!("{}{plain}", carrier.page),
+        host: carrier.host,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_made_of_a_known_carrier_and_a_number_alone() {
+        let url = |carrier, number| link(carrier, number).map(|link| link.url);
+        let ups = "https://www.ups.com/track?tracknum=1Z999AA10123456784";
+        assert_eq!(url("UPS", "1Z 999 AA1-0123456784").as_deref(), Some(ups));
+        assert_eq!(url("U.P.S.", "1Z999AA10123456784").as_deref(), Some(ups));
+        assert!(url("Royal Mail", "AB123456789GB").is_some());
+        for (carrier, number) in [
+            ("Sunshine Couriers", "1Z999AA10123456784"),
+            ("", "1Z999AA10123456784"),
+            ("UPS", ""),
+            ("UPS", "Ann Miller"),
+            ("UPS", "1Z999AA1&zip=90210"),
+            ("UPS", "../../1Z999AA1"),
+            ("UPS", "1Z999AA1\u{2066}23"),
+        ] {
+            assert_eq!(url(carrier, number), None, "{carrier} {number}");
+        }
+    }
+
+    #[test]
+    fn each_page_is_of_its_host_and_takes_the_number_at_its_end() {
+        for carrier in CARRIERS {
+            let host = format!("https://{}/", carrier.host);
+            assert!(carrier.page.starts_with(&host), "{host}");
+            assert!(carrier.page.ends_with(['=', '/']), "{host}");
+            for name in carrier.names {
+                assert!(link(name, "AB123456789").is_some(), "{name}");
+            }
+        }
+    }
+}
