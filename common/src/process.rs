@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::config::{Config, Mistakes, Mode, Settings};
 use crate::privacy::Keys;
 use crate::sql::Db;
-use crate::store::{identity_provider, migrations, privacy_keys};
+use crate::store::{audit, identity_provider, migrations, privacy_keys};
 use crate::{logs, metrics};
 
 /// Wrong settings or arguments; nothing was started.
@@ -46,6 +46,7 @@ impl Parts {
         };
         let clock = Clock::system();
         let keys = privacy_keys::load(&db, config.privacy.key.as_ref(), &clock).await?;
+        audit::seal_older(&db, &keys, clock.now()).await?;
         if let Some(identity) = &config.identity {
             identity_provider::claim(&db, &clock, &identity.url).await?;
         }

@@ -4,7 +4,7 @@
 use anyhow::{Result, bail};
 use common::config::Settings;
 use common::sql::Db;
-use common::store::audit::{self, Entry};
+use common::store::audit::{self, Entry, Head};
 
 use crate::commands::database;
 use crate::commands::privacy::keys;
@@ -24,13 +24,17 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Check every entry against the one before it; exit code 1 when one is not as it was written
+    /// Check every entry against the one before it, and requests against entries; exit code 1 when one is not as it was written
     ///
     /// The hash of each is made with PRIVACY_KEY, or the database's own key, of the entry and
     /// the hash before it. So the head, which is the last one's hash, covers them all: kept
     /// elsewhere, it proves later that nothing before it was changed. Workers may go on
     /// meanwhile.
     Verify {
+        /// An entry's number and hash that were kept elsewhere, like 42:e146b7a9..: it must be the
+        /// same still
+        #[arg(long, value_name = "NUMBER:HASH")]
+        head: Option<Head>,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -45,7 +49,7 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
             limit,
             json,
         } => list(&db, object.as_deref(), limit, json).await,
-        Command::Verify { json } => verify(settings, &db, json).await,
+        Command::Verify { head, json } => verify(settings, &db, head.as_ref(), json).await,
     };
     db.close().await;
     done
@@ -84,27 +88,33 @@ pub fn rows(entries: &[Entry]) -> String {
     table.render()
 }
 
-async fn verify(settings: &Settings, db: &Db, json: bool) -> Result<()> {
+async fn verify(settings: &Settings, db: &Db, kept: Option<&Head>, json: bool) -> Result<()> {
     let keys = keys(settings, db).await?;
-    let chain = audit::verify(db, &keys).await?;
+    let chain = audit::verify_with(db, &keys, kept).await?;
     if json {
         table::print_json(&chain)?;
     }
     if let Some(broken) = &chain.broken {
         bail!(
-            "the audit is broken: entry {} {}. Somebody changed the table audit by hand, or put \
-             back an old copy of it; from this entry on it proves nothing.",
-            broken.number,
-            broken.problem
+            "the audit is broken: {broken}. Somebody changed its tables by hand, or put back an old \
+             copy of them; from entry {} on it proves nothing.",
+            broken.number
         );
     }
     if json {
         return Ok(());
     }
+    if let Some(kept) = kept {
+        table::print(&format!(
+            "The hash of entry {} is the one that was kept elsewhere.\n\n",
+            kept.number
+        ))?;
+    }
     table::print(&format!(
         "entries  {}\nhead     {}\n\nEvery entry is as it was written. Keep the head elsewhere: \
          as long as a later check\nfinds it as the hash of entry {}, nothing up to there has \
-         changed since.\n",
-        chain.entries, chain.head, chain.entries
+         changed since: waybill audit verify --head \
+         {}:{}\n",
+        chain.entries, chain.head, chain.entries, chain.entries, chain.head
     ))
 }
