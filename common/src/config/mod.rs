@@ -398,6 +398,9 @@ impl<'a> Reader<'a> {
         let notification_retention = self.number("NOTIFICATION_RETENTION_DAYS", 1, 3650);
         let event_retention = self.number("EVENT_RETENTION_DAYS", 1, 3650);
         let privacy = self.privacy();
+        if let (Mode::Production, Some(url)) = (mode, &database_url) {
+            self.needs_privacy_key(url);
+        }
         let max_connections = self.number("MAX_CONNECTIONS", 8, 1_000_000);
         let trusted_proxies = self.proxies();
         let log_format = self.log_format();

@@ -12,7 +12,7 @@ const KEY: &str = "PRIVACY_KEY";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Privacy {
-    /// `None`: the database has its own.
+    /// `None`: the database, a SQLite file, has its own.
     pub key: Option<Token>,
     pub exports: ExportStore,
     pub export_retention: Duration,
@@ -55,6 +55,19 @@ impl Reader<'_> {
             export_retention: Duration::from_secs(u64::from(retention?) * DAY),
             shop_hold: Duration::from_secs(u64::from(hold?)),
         })
+    }
+
+    /// Who can read a server's tables is not always who may forge what the key proves, so a service
+    /// on one has its key elsewhere.
+    pub(super) fn needs_privacy_key(&mut self, database_url: &str) {
+        if !database_url.starts_with("sqlite:") && self.settings.get(KEY).is_none() {
+            self.wrong(
+                KEY,
+                "is missing; with PostgreSQL it must be set: openssl rand -hex 32. A database that \
+                 was used without it has made one: take that one out with `waybill privacy key \
+                 --output FILE` and set PRIVACY_KEY_FILE to the file",
+            );
+        }
     }
 
     fn privacy_key(&mut self) -> Option<Token> {

@@ -264,7 +264,7 @@ pub const SETTINGS: &[Setting] = &[
     ),
     secret(
         "PRIVACY_KEY",
-        "Key of the hashes by which erased people are known; never changes. Unset: the database has one",
+        "Key of the hashes by which erased people are known, of the audit, receipts and links; never changes. Needed with PostgreSQL; unset, a SQLite file has one",
     ),
     setting(
         "PRIVACY_EXPORT_URL",

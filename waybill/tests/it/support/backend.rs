@@ -7,6 +7,9 @@ use common::sql::Db;
 use tempfile::TempDir;
 use uuid::Uuid;
 
+/// The key of every test that runs on PostgreSQL, where one must be set.
+pub const PRIVACY_KEY: &str = "the-privacy-key-of-every-test-on-postgresql";
+
 /// Where a test keeps its data. Dropped, it is gone.
 pub struct Backend {
     /// Also the prefix of exchanges and queues.

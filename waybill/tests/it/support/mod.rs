@@ -35,7 +35,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use workers::Worker;
 
-use self::backend::Backend;
+use self::backend::{Backend, PRIVACY_KEY, is_distributed};
 use self::delivery::Delivery;
 
 pub const STOREFRONT_SECRET: &str = "storefront-test-secret";
@@ -160,6 +160,9 @@ impl Options {
         if let Some(url) = self.amqp_url.or(backend.amqp_url.clone()) {
             settings.set("AMQP_URL", url);
             settings.set("AMQP_PREFIX", backend.name.clone());
+        }
+        if is_distributed() {
+            settings.set("PRIVACY_KEY", PRIVACY_KEY);
         }
         let exports = format!("file://{}", backend.folder().join("exports").display());
         settings.set("PRIVACY_EXPORT_URL", exports);

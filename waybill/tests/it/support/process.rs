@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
-use super::backend::Backend;
+use super::backend::{Backend, PRIVACY_KEY, is_distributed};
 use super::{PAYMENT_SECRET, STOREFRONT_SECRET, eventually, pause, serves_here};
 
 /// The path of a binary of the workspace.
@@ -23,6 +23,9 @@ pub fn binary(name: &str) -> PathBuf {
 pub fn command(name: &str, settings: &[(&str, &str)]) -> Command {
     let mut command = Command::new(binary(name));
     command.env_clear().stdin(Stdio::null());
+    if is_distributed() {
+        command.env("PRIVACY_KEY", PRIVACY_KEY);
+    }
     command.envs(settings.iter().copied());
     command
 }
@@ -42,6 +45,7 @@ pub fn settings(backend: &Backend, port: u16) -> Vec<(String, String)> {
     if let Some(url) = &backend.amqp_url {
         settings.push(("AMQP_URL".into(), url.clone()));
         settings.push(("AMQP_PREFIX".into(), backend.name.clone()));
+        settings.push(("PRIVACY_KEY".into(), PRIVACY_KEY.into()));
     }
     settings
 }
