@@ -31,7 +31,6 @@ use common::store::device_code_requests;
 use common::store::device_codes::{self, Hash, Login, Next, State};
 use common::task;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::App;
 use crate::client_address::network;
@@ -85,7 +84,7 @@ pub async fn begin(app: &Arc<App>, client: IpAddr) -> Result<DeviceCode, Error> 
             let code = identity.device_code().await.map_err(refused)?;
             return stored(&app, code).await;
         }
-        let key = Sha256::digest(network(client).to_string().as_bytes());
+        let key = app.keys.client(&network(client).to_string());
         let (now, most) = (app.clock.now(), app.config.device_codes);
         database::step(device_code_requests::admit(
             &app.db, &key, now, PERIOD, most,

@@ -1,5 +1,5 @@
 //! The `device_code_requests` table: when each client asked for device codes, so that all
-//! replicas together count the limit. A client is a SHA-256; its row goes when it is old.
+//! replicas together count the limit. A client is a keyed hash of its network; its row goes when it is old.
 //!
 //! Their clocks differ, so a time that is still to come here may be another's present: it
 //! counts, unless it is more than one period ahead, which only a clock that was set back sees.
