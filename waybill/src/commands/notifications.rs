@@ -1,12 +1,15 @@
 //! `waybill notifications`: what customers were told, or would be.
 
 use anyhow::{Result, bail};
+use common::clock::Clock;
 use common::config::{Config, Mode, Settings};
 use common::job::JobId;
-use common::store::notifications::{self, Summary};
+use common::sql::Db;
+use common::store::notifications::{self, Letter, Summary};
 use serde_json::json;
 
 use crate::commands::database;
+use crate::commands::operator::Operator;
 use crate::table::{self, Table};
 
 #[derive(clap::Subcommand)]
@@ -24,11 +27,15 @@ pub enum Command {
         json: bool,
     },
     /// Show a notification as its customer reads it, with the address: personal data
+    ///
+    /// The audit tells that it was shown, and by whom.
     Show {
         id: JobId,
         /// Print JSON
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        operator: Operator,
     },
 }
 
@@ -48,12 +55,10 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
             }
             table::print(&list(&rows))
         }
-        Command::Show { id, json } => {
-            let letter = notifications::letter(&db, id).await?;
+        Command::Show { id, json, operator } => {
+            let letter = letter(settings, &db, id, &operator).await;
             db.close().await;
-            let Some(letter) = letter else {
-                bail!("there is no notification {id} here");
-            };
+            let letter = letter?;
             let config = Config::load(settings, Mode::Development)?;
             let mail = letter.mail(&config);
             if json {
@@ -75,6 +80,20 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
             ))
         }
     }
+}
+
+/// A notification with its address; who sees it is in the audit before they do.
+async fn letter(settings: &Settings, db: &Db, id: JobId, operator: &Operator) -> Result<Letter> {
+    let Some(letter) = notifications::letter(db, id).await? else {
+        bail!("there is no notification {id} here");
+    };
+    let author = operator.author(settings, db).await?;
+    let by = author.by(Clock::system().now());
+    let mut tx = db.begin().await?;
+    by.note(&mut tx, "notification.shown", id, json!({}))
+        .await?;
+    tx.commit().await?;
+    Ok(letter)
 }
 
 /// Notifications without whom they are for.
