@@ -9,6 +9,11 @@
 //! `rollback`. A [`Tx`] that is dropped in any other state, be it a cancelled future
 //! in the middle of `begin`, closes its connection, so the pool can never hand out
 //! one that is inside a transaction nobody tracks.
+//!
+//! What is deleted or overwritten in a SQLite file is overwritten with zeros there
+//! (`secure_delete`), and the log, which has pages as they were, is emptied every few seconds.
+//! When SQLite moves rows between pages it leaves copies behind, which no setting clears: so
+//! after an erasure ([`Db::erased`]) a file that is not large is rewritten, too.
 
 mod insert;
 mod query;
@@ -18,15 +23,17 @@ mod tx;
 
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::ConnectOptions as _;
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
+use sqlx::{ConnectOptions as _, Connection as _, Row as _, SqliteConnection};
 
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::task;
@@ -57,6 +64,19 @@ const IDLE_TIMEOUT: Duration = Duration::from_mins(2);
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Measured: at 25 ms the slowest hundredth of commits waits 6 ms, at 100 ms 12, at a second 40.
 const CHECKPOINT_PAUSE: Duration = Duration::from_millis(25);
+/// Between two times that the log is emptied, be it asked for or not.
+const EMPTYING_PAUSE: Duration = Duration::from_secs(10);
+/// Between two tries when readers were in the way.
+const EMPTYING_RETRY: Duration = Duration::from_millis(500);
+/// Writers wait for no longer than this for the log to be emptied.
+const EMPTYING_TIMEOUT: Duration = Duration::from_millis(100);
+/// A larger file takes longer to be rewritten than intake waits for a commit.
+const MOST_REWRITTEN: i64 = 48 * 1024 * 1024;
+/// A file is rewritten when nothing was erased for so long, or after this time all the same.
+const REWRITE_QUIET: Duration = Duration::from_secs(3);
+const REWRITE_LATEST: Duration = Duration::from_secs(30);
+/// Between two times it rests so many times as long as it took.
+const REWRITE_REST: u32 = 30;
 /// 128 MiB: a log that has grown so long is folded in by the writer itself.
 const WAL_BACKSTOP_PAGES: &str = "32768";
 
@@ -70,6 +90,8 @@ pub enum Db {
         read: SqlitePool,
         /// Among the processes that write to this file.
         turn: Turn,
+        /// Something was erased.
+        erased: Arc<Notify>,
     },
 }
 
@@ -115,6 +137,27 @@ impl Db {
             Db::Postgres(pool) => held(&[pool]),
             Db::Sqlite { write, read, .. } => held(&[write, read]),
         }
+    }
+
+    /// Says that something was erased, of which SQLite's files are cleared soon, beside other work.
+    pub fn erased(&self) {
+        if let Db::Sqlite { erased, .. } = self {
+            erased.notify_one();
+        }
+    }
+
+    /// Has a server take what was deleted and overwritten in these tables out of its pages, for as
+    /// long as it takes. A file has its own ways ([`Db::erased`]).
+    #[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
+    pub async fn vacuum(&self, statement: &'static str) -> Result<()> {
+        let Db::Postgres(pool) = self else {
+            return Ok(());
+        };
+        let mut connection = acquire(pool).await?.detach();
+        for sql in ["set statement_timeout = 0", statement] {
+            sqlx::raw_sql(sql).execute(&mut connection).await?;
+        }
+        connection.close().await
     }
 
     /// Asks the server for a trivial answer.
@@ -220,6 +263,7 @@ async fn open_sqlite(url: &str, lock_timeout: Duration) -> Result<Db> {
         .foreign_keys(true)
         .busy_timeout(lock_timeout)
         .pragma("wal_autocheckpoint", WAL_BACKSTOP_PAGES)
+        .pragma("secure_delete", "on")
         .pragma("cache_size", "-8192");
     if let Some(folder) = options.get_filename().parent()
         && folder != Path::new("")
@@ -243,23 +287,94 @@ async fn open_sqlite(url: &str, lock_timeout: Duration) -> Result<Db> {
         .max_lifetime(None)
         .connect_lazy_with(options.clone().pragma("query_only", "on"));
     let turn = Turn::beside(options.get_filename());
-    task::spawn("checkpoints", checkpoint(options, write.clone()));
-    Ok(Db::Sqlite { write, read, turn })
+    let erased = Arc::new(Notify::new());
+    let checkpoints = checkpoint(options, write.clone(), erased.clone());
+    task::spawn("checkpoints", checkpoints);
+    Ok(Db::Sqlite {
+        write,
+        read,
+        turn,
+        erased,
+    })
 }
 
 /// Folds the log into the database file beside the writer, which would otherwise stand still
-/// for it in the middle of a commit. Ends with the writer's pool.
+/// for it in the middle of a commit. Now and then, and after an erasure, the log is emptied as
+/// well: what was folded in stays in it until it is written over. Ends with the writer's pool.
 #[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
-async fn checkpoint(options: SqliteConnectOptions, write: SqlitePool) {
+async fn checkpoint(options: SqliteConnectOptions, write: SqlitePool, erased: Arc<Notify>) {
+    let options = options.busy_timeout(EMPTYING_TIMEOUT);
     let Ok(mut connection) = options.connect().await else {
         return;
     };
+    let mut emptying = Instant::now() + EMPTYING_PAUSE;
+    let mut rewriting: Option<Rewriting> = None;
+    let mut rested = Instant::now();
     while !write.is_closed() {
         // Not done because a reader is in the way, or failed: the backstop remains.
         let folded = sqlx::raw_sql("pragma wal_checkpoint(passive)").execute(&mut connection);
         let _ = folded.await;
-        tokio::time::sleep(CHECKPOINT_PAUSE).await;
+        tokio::select! {
+            () = tokio::time::sleep(CHECKPOINT_PAUSE) => {}
+            () = erased.notified() => {
+                let now = Instant::now();
+                emptying = emptying.min(now);
+                let latest = rewriting.map_or(now + REWRITE_LATEST, |known| known.latest);
+                rewriting = Some(Rewriting { quiet: now + REWRITE_QUIET, latest });
+            }
+        }
+        let begun = Instant::now();
+        if begun >= rested && rewriting.is_some_and(|it| begun >= it.quiet.min(it.latest)) {
+            match rewrite(&mut connection).await {
+                Ok(()) => {
+                    rewriting = None;
+                    emptying = Instant::now();
+                    rested = emptying + (emptying - begun) * REWRITE_REST;
+                }
+                // Somebody writes.
+                Err(_) => rested = Instant::now() + EMPTYING_RETRY,
+            }
+        }
+        if Instant::now() >= emptying {
+            let is_empty = empty_log(&mut connection).await.unwrap_or(false);
+            let pause = if is_empty {
+                EMPTYING_PAUSE
+            } else {
+                EMPTYING_RETRY
+            };
+            emptying = Instant::now() + pause;
+        }
     }
+}
+
+/// When a file is rewritten.
+#[derive(Clone, Copy)]
+struct Rewriting {
+    quiet: Instant,
+    latest: Instant,
+}
+
+/// Rewrites a file that is not large.
+#[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
+async fn rewrite(connection: &mut SqliteConnection) -> Result<()> {
+    let mut size = 1;
+    for sql in ["pragma page_count", "pragma page_size"] {
+        let row = sqlx::raw_sql(sql).fetch_one(&mut *connection).await?;
+        size *= row.try_get::<i64, _>(0)?;
+    }
+    if size <= MOST_REWRITTEN {
+        sqlx::raw_sql("vacuum").execute(connection).await?;
+    }
+    Ok(())
+}
+
+/// False: somebody was in the way.
+#[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
+async fn empty_log(connection: &mut SqliteConnection) -> Result<bool> {
+    let row = sqlx::raw_sql("pragma wal_checkpoint(truncate)")
+        .fetch_one(connection)
+        .await?;
+    Ok(row.try_get::<i64, _>(0)? == 0)
 }
 
 /// True when the connection is lost or could not be had: the statement may be tried

@@ -297,6 +297,9 @@ impl Worker {
         match recorded.map_err(outage) {
             Ok(effects) => {
                 tx.commit().await?;
+                if self.queue == Queue::Privacy {
+                    self.parts.db.erased();
+                }
                 self.ring_soon(effects.rings());
                 finished([job]);
                 Ok(())

@@ -10,7 +10,7 @@ use common::clock::Timestamp;
 use common::job::Queue;
 use common::sql;
 use common::store::{
-    checkouts, device_code_requests, device_codes, events, jobs, notifications, person_keys,
+    checkouts, device_code_requests, device_codes, erasure, events, jobs, notifications, person_keys,
     webhook_ids,
 };
 use tokio_util::sync::CancellationToken;
@@ -23,13 +23,21 @@ const PAUSE: Duration = Duration::from_mins(1);
 const ROUNDS: usize = 5;
 /// Rows of one transaction: on SQLite nobody else writes meanwhile.
 const CHUNK: u64 = 500;
+/// Of erasures, by a process that has just started.
+const LOOKED_BACK: Duration = Duration::from_hours(1);
 /// A login that is over is still told apart from one that never was.
 const LOGIN_KEPT: Duration = Duration::from_hours(1);
 
 pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
+    // What was erased shortly before a process ended counts too.
+    let mut vacuumed = worker.parts.clock.now().minus(LOOKED_BACK);
     for round in (0..ROUNDS).cycle() {
         // What failed is told already.
         let _ = worker.tidy(round == 0, &shutdown).await;
+        if round == 0 && worker.queue == Queue::Privacy {
+            let vacuum = worker.vacuum(&mut vacuumed);
+            shutdown.run_until_cancelled(vacuum).await;
+        }
         tokio::select! {
             () = tokio::time::sleep(PAUSE) => {}
             () = shutdown.cancelled() => return,
@@ -77,7 +85,30 @@ impl Worker {
         Box::pin(self.tidy(true, &CancellationToken::new())).await
     }
 
+    /// Has a server clear its pages of what was erased since the last time.
+    async fn vacuum(&self, since: &mut Timestamp) {
+        let db = &self.parts.db;
+        let now = self.parts.clock.now();
+        let vacuumed = async {
+            if erasure::is_since(db, *since).await? {
+                erasure::vacuum(db).await?;
+            }
+            sql::Result::Ok(())
+        };
+        match vacuumed.await {
+            Ok(()) => *since = now,
+            Err(error) => {
+                tracing::warn!(%error, "tables are not vacuumed after an erasure; trying again later");
+            }
+        }
+    }
+
     async fn remove_exports(&self) {
+        let exports = &self.providers.exports;
+        if let Err(error) = export::look_at_store(&self.parts, exports).await {
+            let error = format!("{error:#}");
+            tracing::warn!(error, "the store of exports cannot be looked at");
+        }
         if let Err(error) = export::remove_expired(&self.parts, &self.providers.exports).await {
             let error = format!("{error:#}");
             tracing::warn!(

@@ -10,7 +10,6 @@ use common::sql::Db;
 use serde_json::{Value, json};
 
 use super::backend::{Backend, is_distributed, statement};
-use super::eventually;
 
 /// A canary of this person.
 pub fn word(person: usize, field: &str) -> String {
@@ -154,19 +153,12 @@ pub async fn scan_database(backend: &Backend, found: &mut Found) {
     scan_files(&copy, found);
 }
 
-/// The bytes of SQLite's own files, log included, once no process uses them and deleted pages
-/// are gone. A server's files are left alone: what is deleted there is overwritten in time.
-pub async fn scan_database_files(backend: &Backend, found: &mut Found) {
+/// The bytes of SQLite's own files as they lie, log included, be they in use or not. A server's
+/// files are left alone: what is deleted there is overwritten in time (docs/retention.md).
+pub fn scan_database_files(backend: &Backend, found: &mut Found) {
     let Some(path) = backend.database_url.strip_prefix("sqlite://") else {
         return;
     };
-    vacuum(backend, "vacuum").await;
-    // Whoever closes the file last folds the log into it, after `close` has returned.
-    let log = format!("{path}-wal");
-    eventually("the log is folded into the file", async || {
-        std::fs::metadata(&log).map_or(true, |log| log.len() == 0)
-    })
-    .await;
     for suffix in ["", "-wal", "-shm"] {
         scan_files(Path::new(&format!("{path}{suffix}")), found);
     }
