@@ -2,9 +2,9 @@
 //! that two readers could understand differently is refused before it is compared, and what
 //! goes out is the address as it was understood here.
 
-use std::net::IpAddr;
-
 use reqwest::Url;
+
+use crate::provider::is_this_machine;
 
 /// In an address, the place where the payment provider puts the id of its session.
 const SESSION_ID: &str = "{CHECKOUT_SESSION_ID}";
@@ -64,7 +64,9 @@ impl Origins {
         }
         let url = plain(address).ok_or(NotAllowed::NotPlain)?;
         let origin = url.origin().ascii_serialization();
-        if self.listed.contains(&origin) || (self.loopback && is_loopback(&url)) {
+        if self.listed.contains(&origin)
+            || (self.loopback && url.host_str().is_some_and(is_this_machine))
+        {
             return Ok(passed_on(&url, address));
         }
         Err(NotAllowed::OtherOrigin)
@@ -103,12 +105,6 @@ fn plain(text: &str) -> Option<Url> {
     let url = Url::parse(text).ok()?;
     let has_user = !url.username().is_empty() || url.password().is_some();
     (url.has_host() && !has_user).then_some(url)
-}
-
-fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let address: Result<IpAddr, _> = host.trim_matches(['[', ']']).parse();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ pub mod sample;
 mod server;
 mod storefront;
 pub mod storm;
+mod visitor;
 mod webhooks;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

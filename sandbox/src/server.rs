@@ -22,7 +22,7 @@ use crate::outbox::Outbox;
 use crate::poster::{Poster, Report};
 use crate::{
     Delivery, Generation, Identity, Payment, Storefront, Webhooks, control, identity, page,
-    payment, sample, storefront,
+    payment, sample, storefront, visitor,
 };
 
 pub struct Options {
@@ -248,6 +248,9 @@ async fn serve(stream: TcpStream, router: Router) {
     let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
         let router = router.clone();
         async move {
+            if let Some(refusal) = visitor::refused(&request) {
+                return Ok(refusal);
+            }
             let answered = router.oneshot(request.map(Body::new)).await;
             answered.map_err(io::Error::other).and_then(sent)
         }

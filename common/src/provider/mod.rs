@@ -10,6 +10,7 @@ pub mod payment;
 mod probe;
 pub mod storefront;
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use reqwest::{Client, RequestBuilder, Response, StatusCode};
@@ -314,7 +315,12 @@ pub fn is_loopback(url: &str) -> bool {
     let Ok(url) = reqwest::Url::parse(url) else {
         return false;
     };
-    let host = url.host_str().unwrap_or_default();
-    let address: Result<std::net::IpAddr, _> = host.trim_matches(['[', ']']).parse();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    url.host_str().is_some_and(is_this_machine)
+}
+
+/// True for a host that is this machine, whatever network it is in.
+pub fn is_this_machine(host: &str) -> bool {
+    let address: Result<IpAddr, _> = host.trim_matches(['[', ']']).parse();
+    host.eq_ignore_ascii_case("localhost")
+        || address.is_ok_and(|address| address.to_canonical().is_loopback())
 }

@@ -14,6 +14,7 @@ mod intents;
 mod manners;
 mod payment;
 mod payment_storm;
+mod rebinding;
 mod sample;
 mod storefront;
 mod storm;
