@@ -31,4 +31,5 @@ pub mod sql;
 pub mod store;
 pub mod task;
 pub mod templates;
+pub mod terminal;
 pub mod trace;

@@ -5,7 +5,6 @@
 //! one at its end, whatever a request or an error said.
 
 use std::fmt;
-use std::io::{self, IsTerminal as _, Write as _};
 use std::str::FromStr;
 
 use serde_json::Value;
@@ -20,6 +19,7 @@ use tracing_subscriber::layer::{Context, SubscriberExt as _};
 use tracing_subscriber::registry::{LookupSpan, Scope};
 
 use crate::redact::{self, Hide, REDACTED};
+use crate::terminal;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
@@ -30,7 +30,7 @@ pub enum LogFormat {
 impl LogFormat {
     /// What whoever reads stderr can use: a person at a terminal, else a program.
     pub fn for_terminal() -> Self {
-        if io::stderr().is_terminal() {
+        if terminal::err_is_one() {
             LogFormat::Human
         } else {
             LogFormat::Json
@@ -66,9 +66,7 @@ pub fn init(format: LogFormat, filter: &str, redact: bool) {
     } else {
         Hide::Secrets
     };
-    // When writing fails there is nowhere left to say so.
-    let write = |line: &str| drop(io::stderr().write_all(line.as_bytes()));
-    let lines = Lines::new(format, hide, write).coloured(io::stderr().is_terminal());
+    let lines = Lines::new(format, hide, terminal::log).coloured(terminal::err_is_one());
     let subscriber = tracing_subscriber::registry().with(targets).with(lines);
     let _ = tracing::subscriber::set_global_default(subscriber);
     // The default hook would print past the redaction.

@@ -12,7 +12,7 @@ use crate::config::{Config, Mistakes, Mode, Settings};
 use crate::privacy::Keys;
 use crate::sql::Db;
 use crate::store::{audit, identity_provider, migrations, privacy_keys};
-use crate::{logs, metrics};
+use crate::{logs, metrics, terminal};
 
 /// Wrong settings or arguments; nothing was started.
 pub const EXIT_USAGE: u8 = 2;
@@ -135,7 +135,7 @@ pub fn exit(result: Result<()>) -> ExitCode {
     };
     // Line by line: a line break within a value is escaped, those between mistakes are ours.
     for line in format!("error: {error:#}").lines() {
-        eprintln!("{}", crate::redact::redact(line));
+        terminal::err(&format!("{}\n", crate::redact::redact(line)));
     }
     if error.is::<Mistakes>() || error.is::<Misuse>() {
         return ExitCode::from(EXIT_USAGE);

@@ -1,21 +1,22 @@
 //! Tables whose columns line up, for people; machines take `--json`.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io;
 
 use anyhow::Result;
+use common::terminal;
 use serde::Serialize;
 
-/// Rows under a heading; the last column is as long as it needs to be.
+/// Rows under a heading, each on a line of its own whatever is in its cells; the last column is as long as it needs to be.
 pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     pub fn new<const N: usize>(heading: [&str; N]) -> Self {
-        Table {
-            rows: vec![heading.map(ToOwned::to_owned).into()],
-        }
+        let mut table = Self::plain();
+        table.row(heading.map(ToOwned::to_owned));
+        table
     }
 
     /// Without a heading.
@@ -24,6 +25,7 @@ impl Table {
     }
 
     pub fn row<const N: usize>(&mut self, cells: [String; N]) {
+        let cells = cells.map(|cell| terminal::cell(&cell).into_owned());
         self.rows.push(cells.into());
     }
 
@@ -50,13 +52,18 @@ impl Table {
 
 /// Prints for people; a reader that has gone away (`| head`) is not an error.
 pub fn print(text: &str) -> Result<()> {
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => Ok(other?),
+    was_read(terminal::out(text)).map(|_| ())
+}
+
+/// Whether anyone still reads what was printed.
+pub fn was_read(printed: io::Result<()>) -> Result<bool> {
+    match printed {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        other => Ok(other.map(|()| true)?),
     }
 }
 
 /// Prints for machines.
 pub fn print_json(value: &impl Serialize) -> Result<()> {
-    print(&format!("{}\n", serde_json::to_string_pretty(value)?))
+    print(&format!("{}\n", terminal::pretty_json(value)?))
 }

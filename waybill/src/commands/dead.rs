@@ -12,6 +12,7 @@ use common::sql::Db;
 use common::store::jobs::ended::{self, Ended, Filter, Group};
 use common::store::jobs::operate::{self, Action};
 use common::store::jobs::{self, Summary};
+use common::terminal;
 
 use crate::age;
 use crate::commands::operation::{Found, How, Missing, Operation, missing, nothing_named, to_json};
@@ -284,7 +285,7 @@ async fn show(db: &Db, id: JobId, json: bool) -> Result<()> {
     table::print(&format!(
         "{}\n{}\n\n{next}",
         jobs_command::describe(&job),
-        serde_json::to_string_pretty(&body)?
+        terminal::pretty_json(&body)?
     ))
 }
 

@@ -7,23 +7,23 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use anyhow::Result;
-use common::bus::{self, Tap};
+use common::bus::Tap;
 use common::clock::{Clock, Timestamp};
-use common::config::Settings;
+use common::config::{Broker, Config, Settings};
 use common::shutdown;
 use common::sql::{self, Db};
 use common::store::events::{self, Envelope, Filter};
 use common::store::traces;
+use common::terminal;
 use serde_json::Value;
 use tokio::time::sleep;
 use uuid::Uuid;
 
 use crate::age;
-use crate::commands::{database, misused};
+use crate::commands::database;
 use crate::table::{self, Table};
 
 /// Between two looks into the database.
@@ -189,7 +189,7 @@ async fn list(settings: &Settings, arguments: List) -> Result<()> {
 
 async fn tail(settings: &Settings, arguments: Tail) -> Result<()> {
     let stop = shutdown::on_signal()?;
-    let broker = broker(settings)?;
+    let broker = Config::broker(settings)?;
     let db = database(settings).await?;
     let mut follower = Follower::new(db.clone(), arguments);
     let ended = tokio::select! {
@@ -198,27 +198,6 @@ async fn tail(settings: &Settings, arguments: Tail) -> Result<()> {
     };
     db.close().await;
     ended
-}
-
-struct Broker {
-    url: String,
-    prefix: String,
-}
-
-/// The broker whose events are followed, if there is one.
-fn broker(settings: &Settings) -> Result<Option<Broker>> {
-    let Some(url) = settings.get("AMQP_URL") else {
-        return Ok(None);
-    };
-    if !bus::is_url(url) {
-        return Err(misused(
-            "AMQP_URL must be amqp:// or amqps:// and user:password@host/vhost",
-        ));
-    }
-    Ok(Some(Broker {
-        url: url.to_owned(),
-        prefix: settings.get("AMQP_PREFIX").unwrap_or_default().to_owned(),
-    }))
 }
 
 /// What a tail has shown and what it is to show.
@@ -270,8 +249,8 @@ impl Follower {
     }
 
     async fn follow(&mut self, broker: Option<&Broker>) -> Result<()> {
-        if io::stderr().is_terminal() {
-            eprintln!("Waiting for events; Ctrl-C ends it.");
+        if terminal::err_is_one() {
+            terminal::err("Waiting for events; Ctrl-C ends it.\n");
         }
         loop {
             let followed = match broker {
@@ -283,7 +262,8 @@ impl Follower {
                 Err(error) if is_outage(&error) => {
                     if !self.lost {
                         let error = format!("{error:#}");
-                        eprintln!("{}; trying again", common::redact::redact(&error));
+                        let error = common::redact::redact(&error);
+                        terminal::err(&format!("{error}; trying again\n"));
                     }
                     self.lost = true;
                 }
@@ -336,7 +316,7 @@ impl Follower {
         }
         if self.lost {
             self.lost = false;
-            eprintln!("back again");
+            terminal::err("back again\n");
         }
         Ok(Flow::On)
     }
@@ -359,14 +339,12 @@ impl Follower {
             return Ok(Flow::On);
         }
         let line = if self.json {
-            serde_json::to_string(event)?
+            terminal::json(event)?
         } else {
             self.line(event)
         };
-        let mut out = io::stdout().lock();
-        match writeln!(out, "{line}").and_then(|()| out.flush()) {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Flow::End),
-            other => other?,
+        if !table::was_read(terminal::out(&format!("{line}\n")))? {
+            return Ok(Flow::End);
         }
         if let Some(left) = &mut self.left {
             *left -= 1;
@@ -379,7 +357,7 @@ impl Follower {
 
     /// The columns are as wide as the widest so far.
     fn line(&mut self, event: &Envelope) -> String {
-        let cells = cells(event);
+        let cells = cells(event).map(|cell| terminal::cell(&cell).into_owned());
         let mut line = String::new();
         for (cell, width) in cells.iter().zip(&mut self.widths) {
             *width = (*width).max(cell.chars().count());

@@ -10,6 +10,7 @@ use common::config::Settings;
 use common::sql::Db;
 use common::store::api_keys::{self, Entry};
 use common::store::orders::CHECKOUT;
+use common::terminal;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -123,10 +124,10 @@ async fn create(settings: &Settings, arguments: CreateArguments) -> Result<()> {
         }));
     }
     table::print(&format!("{key}\n"))?;
-    eprintln!(
-        "Keep it now: it cannot be shown again. Send it as `Authorization: Bearer {}..`",
+    terminal::err(&format!(
+        "Keep it now: it cannot be shown again. Send it as `Authorization: Bearer {}..`\n",
         &key[..6]
-    );
+    ));
     Ok(())
 }
 

@@ -2,8 +2,6 @@
 //! type there, waits, and tells who logged in. It never opens a browser by itself: who is at
 //! this terminal may be somewhere else than the browser.
 
-use std::fmt::Write as _;
-use std::io::{self, IsTerminal, Write as _};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -11,6 +9,7 @@ use common::clock::Clock;
 use common::config::{Config, Settings};
 use common::provider::identity::GRANT_TYPE;
 use common::qr::{Level, QrConfig, Symbol};
+use common::terminal;
 use reqwest::header::RETRY_AFTER;
 use reqwest::{Client, StatusCode};
 use serde::Deserialize;
@@ -58,7 +57,10 @@ pub async fn run(settings: &Settings, arguments: &Arguments) -> Result<()> {
         });
         table::print(&format!("{begin}\n"))?;
     } else {
-        table::print(&invitation(&begun, io::stdout().is_terminal()))?;
+        table::print(&invitation(&begun))?;
+        if let Some(code) = code(&begun).filter(|_| terminal::out_is_one()) {
+            table::was_read(terminal::drawing(&code))?;
+        }
     }
     let user = device.wait(&begun, !arguments.json).await?;
     if arguments.json {
@@ -99,7 +101,7 @@ impl Device {
         let mut interval = Duration::from_secs(begun.interval.max(1));
         let mut pause = interval;
         let mut countdown = Countdown {
-            shown: shown && io::stderr().is_terminal(),
+            shown: shown && terminal::err_is_one(),
         };
         loop {
             let next = clock.elapsed() + pause;
@@ -175,35 +177,35 @@ impl Countdown {
     fn show(&mut self, left: Duration) {
         if self.shown {
             let (minutes, seconds) = (left.as_secs() / 60, left.as_secs() % 60);
-            eprint!("\rWaiting for you, {minutes}:{seconds:02} left ");
-            let _ = io::stderr().flush();
+            terminal::over(&format!("Waiting for you, {minutes}:{seconds:02} left "));
         }
     }
 
     fn clear(&mut self) {
         if self.shown {
-            eprint!("\r{:40}\r", "");
+            terminal::over("");
         }
     }
 }
 
-/// Where to go and what to type there, together; in a terminal also as a QR code.
-fn invitation(begun: &Begun, with_qr: bool) -> String {
+/// Where to go and what to type there, together.
+fn invitation(begun: &Begun) -> String {
+    format!(
+        "Open {} in any browser and enter the code {}\n",
+        begun.verification_uri, begun.user_code
+    )
+}
+
+/// The same as a QR code, for a terminal.
+fn code(begun: &Begun) -> Option<String> {
     let link = begun
         .verification_uri_complete
         .as_ref()
         .unwrap_or(&begun.verification_uri);
-    let mut text = format!(
-        "Open {} in any browser and enter the code {}\n",
-        begun.verification_uri, begun.user_code
-    );
     let symbol = QrConfig::new("http://localhost", 1, 4, Level::L)
         .ok()
-        .and_then(|qr| qr.custom(link).ok());
-    if let Some(symbol) = symbol.filter(|_| with_qr) {
-        let _ = write!(text, "\n{}\n", drawn(&symbol));
-    }
-    text
+        .and_then(|qr| qr.custom(link).ok())?;
+    Some(format!("\n{}\n", drawn(&symbol)))
 }
 
 /// Two rows of modules in a line, black on white whatever the terminal's colours are.
@@ -278,11 +280,11 @@ mod tests {
             expires_in: 900,
             interval: 5,
         };
-        let text = invitation(&begun, false);
+        let text = invitation(&begun);
         assert_eq!(
             text,
             "Open https://github.com/login/device in any browser and enter the code WDJB-MJHT\n"
         );
-        assert!(!invitation(&begun, true).contains("secret"));
+        assert!(!code(&begun).unwrap().contains("secret"));
     }
 }

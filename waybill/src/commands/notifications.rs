@@ -6,6 +6,7 @@ use common::config::{Config, Mode, Settings};
 use common::job::JobId;
 use common::sql::Db;
 use common::store::notifications::{self, Letter, Summary};
+use common::terminal;
 use serde_json::json;
 
 use crate::commands::database;
@@ -75,8 +76,11 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
                 .as_deref()
                 .unwrap_or("nobody told us an address");
             table::print(&format!(
-                "State:   {}\nTo:      {to}\nSubject: {}\n\n{}",
-                letter.state, mail.subject, mail.body
+                "State:   {}\nTo:      {}\nSubject: {}\n\n{}",
+                letter.state,
+                terminal::cell(to),
+                terminal::cell(&mail.subject),
+                mail.body
             ))
         }
     }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -18,6 +18,7 @@ use common::store::jobs;
 use common::store::jobs::ended::Ended;
 use common::store::jobs::operate::{self, Action, Refusal};
 use common::store::privacy_requests::By;
+use common::terminal;
 use serde::Serialize;
 use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -273,7 +274,7 @@ impl Operation<'_> {
             counted(report.matched),
             report.database
         );
-        if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        if !(io::stdin().is_terminal() && terminal::err_is_one()) {
             return Err(misused(format!(
                 "to {what} it must be asked for with --yes, because nobody is here to confirm \
                  it; --dry-run says which they are"
@@ -283,8 +284,8 @@ impl Operation<'_> {
             Action::Replay => "",
             Action::Discard => " for good",
         };
-        eprint!("{}\nReally {what}{end}? [y/N] ", report.kinds());
-        io::stderr().flush()?;
+        let kinds = report.kinds();
+        terminal::err(&format!("{kinds}\nReally {what}{end}? [y/N] "));
         let mut answer = String::new();
         io::stdin().read_line(&mut answer)?;
         if !["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()) {
@@ -294,9 +295,11 @@ impl Operation<'_> {
     }
 
     fn progress(&self, worked: usize, all: usize) {
-        if io::stderr().is_terminal() && !self.how.json && all > RING_SIZE {
-            let end = if worked == all { "\n" } else { "" };
-            eprint!("\r{}: {worked} of {all}{end}", self.past());
+        if terminal::err_is_one() && !self.how.json && all > RING_SIZE {
+            terminal::over(&format!("{}: {worked} of {all}", self.past()));
+            if worked == all {
+                terminal::err("\n");
+            }
         }
     }
 

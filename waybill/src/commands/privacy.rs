@@ -16,6 +16,7 @@ use common::privacy::{self, Asked, Decided, Held, Keys, Person, State, Topic};
 use common::sql::Db;
 use common::store::privacy_keys;
 use common::store::privacy_requests::{self, By, Entry, Export, Filter, History};
+use common::terminal;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -664,14 +665,15 @@ async fn export(
         }
     };
     let Some(file) = &mut file else {
-        return table::print(&String::from_utf8(document)?);
+        let document = String::from_utf8(document)?;
+        return table::was_read(terminal::document(&document)).map(|_| ());
     };
     file.write_all(&document)?;
     file.sync_all()?;
-    eprintln!(
-        "{} bytes, SHA-256 {}: as they were written.",
+    terminal::err(&format!(
+        "{} bytes, SHA-256 {}: as they were written.\n",
         export.bytes, export.sha256
-    );
+    ));
     Ok(())
 }
 

@@ -1,6 +1,5 @@
 //! `waybill sandbox`: the providers' stand-ins on their own, and storms of their webhooks.
 
-use std::io::{IsTerminal, Write, stderr};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use common::provider::Failure;
 use common::provider::payment::{Item, NewSession, Payment};
 use common::shutdown;
 use common::store::orders;
+use common::terminal;
 use sandbox::{
     Delivery, IDENTITY_CLIENT_ID, IDENTITY_CLIENT_SECRET, Options, PAYMENT_KEY, Poster, Report,
     STOREFRONT_TOKEN, Sandbox, Webhooks, sample,
@@ -350,27 +350,20 @@ impl Progress {
     fn new(all: usize) -> Self {
         Progress {
             all,
-            shown: stderr().is_terminal(),
+            shown: terminal::err_is_one(),
         }
     }
 
     fn show(&self, ended: usize) {
         let all = self.all;
         if self.shown && (ended == all || ended.is_multiple_of(all.div_ceil(200))) {
-            on_terminal(&format!("\r{ended} of {all} deliveries"));
+            terminal::over(&format!("{ended} of {all} deliveries"));
         }
     }
 
     fn clear(&self) {
         if self.shown {
-            on_terminal("\r\x1b[K");
+            terminal::over("");
         }
     }
-}
-
-/// A terminal that has gone away is no reason to stop.
-fn on_terminal(text: &str) {
-    let mut terminal = stderr().lock();
-    let _ = terminal.write_all(text.as_bytes());
-    let _ = terminal.flush();
 }

@@ -3,6 +3,11 @@
 //! `distributed` is PostgreSQL and RabbitMQ, named by `TEST_DATABASE_URL` and
 //! `TEST_AMQP_URL` (`scripts/test` brings them up).
 
+#![expect(
+    clippy::disallowed_macros,
+    reason = "a test that is skipped, or counts something, says so"
+)]
+
 mod support;
 
 mod agreements;
@@ -64,6 +69,7 @@ mod retries;
 mod sandbox;
 mod shop_redaction;
 mod standard_clients;
+mod terminal;
 mod tiers;
 mod traces;
 mod validation;
