@@ -21,6 +21,7 @@ pub mod order;
 pub mod origins;
 pub mod payment;
 pub mod privacy;
+pub mod private_files;
 pub mod process;
 pub mod provider;
 pub mod qr;

@@ -12,7 +12,7 @@ use crate::config::{Config, Mistakes, Mode, Settings};
 use crate::privacy::Keys;
 use crate::sql::Db;
 use crate::store::{audit, identity_provider, migrations, privacy_keys};
-use crate::{logs, metrics, terminal};
+use crate::{logs, metrics, private_files, terminal};
 
 /// Wrong settings or arguments; nothing was started.
 pub const EXIT_USAGE: u8 = 2;
@@ -34,10 +34,11 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Checks the settings, starts logging, opens and migrates the database, starts the bus.
+    /// Checks the settings, starts logging, closes files to others, opens and migrates the database, starts the bus.
     pub async fn start(settings: &Settings, mode: Mode, connections: u32) -> Result<Self> {
         let config = Config::load(settings, mode)?;
         logs::init(config.log_format, &config.log_filter, config.redact_logs);
+        private_files::narrow(&config)?;
         metrics::install()?;
         let db = open_database(&config.database_url, connections).await?;
         let bus = match &config.amqp_url {

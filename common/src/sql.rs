@@ -21,7 +21,7 @@ mod server;
 mod turn;
 mod tx;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,7 @@ use sqlx::{ConnectOptions as _, Connection as _, Row as _, SqliteConnection};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::task;
+use crate::{private_files, task};
 
 pub use insert::{Cell, Column, Values, column};
 pub use query::{Field, Query, Row, Value};
@@ -233,6 +233,13 @@ pub fn place(url: &str) -> String {
     }
 }
 
+/// The file of a SQLite database.
+pub fn sqlite_file(url: &str) -> Option<PathBuf> {
+    let options = SqliteConnectOptions::from_str(url).ok();
+    let options = options.filter(|_| url.starts_with("sqlite://"))?;
+    Some(options.get_filename().to_owned())
+}
+
 fn open_postgres(url: &str, connections: u32) -> Result<Db> {
     // A statement that outlives these has lost its client, or waits for one that has.
     let options = PgConnectOptions::from_str(url)?.options([
@@ -265,11 +272,14 @@ async fn open_sqlite(url: &str, lock_timeout: Duration) -> Result<Db> {
         .pragma("wal_autocheckpoint", WAL_BACKSTOP_PAGES)
         .pragma("secure_delete", "on")
         .pragma("cache_size", "-8192");
-    if let Some(folder) = options.get_filename().parent()
+    let file = options.get_filename();
+    if let Some(folder) = file.parent()
         && folder != Path::new("")
     {
-        std::fs::create_dir_all(folder).map_err(Error::Io)?;
+        private_files::make_folder(folder).map_err(Error::Io)?;
     }
+    // SQLite makes the files beside it as open as this one is.
+    private_files::make_file(file).map_err(Error::Io)?;
     // Connections live as long as the process: opening one costs more than keeping it.
     let write = SqlitePoolOptions::new()
         .max_connections(1)

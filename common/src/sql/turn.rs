@@ -12,6 +12,7 @@
 //! locked, or whoever has the turn keeps it too long, one goes on without it.
 
 use std::fs::{File, OpenOptions, TryLockError};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +37,7 @@ impl Turn {
         let mut path = database.as_os_str().to_owned();
         path.push("-turn");
         let mut options = OpenOptions::new();
-        options.create(true).truncate(false).write(true);
+        options.create(true).truncate(false).write(true).mode(0o600);
         // Made by another user, it can be locked as well when it can be read.
         let file = options.open(&path).or_else(|_| File::open(&path));
         Turn(file.ok().map(Arc::new))

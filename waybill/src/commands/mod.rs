@@ -32,14 +32,14 @@ use anyhow::{Result, bail};
 use common::config::{Config, Settings};
 use common::process::{self, Misuse};
 use common::provider::is_loopback;
-use common::sql::Db;
+use common::sql::{Db, sqlite_file};
 use reqwest::Client;
 
 /// The database of a tool: only `DATABASE_URL` must be right. It is used as it is: neither is it
 /// made nor migrated by one who only came to look.
 async fn database(settings: &Settings) -> Result<Db> {
     let url = Config::database_url(settings)?;
-    if let Some(file) = doctor::sqlite_file(&url)
+    if let Some(file) = sqlite_file(&url)
         && !file.exists()
     {
         bail!(

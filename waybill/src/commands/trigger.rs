@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use common::clock::Clock;
 use common::config::{Config, Settings};
 use common::job::{Source, State};
+use common::private_files;
 use common::signature;
 use common::sql::Db;
 use common::store::jobs::{self, Summary};
@@ -241,7 +242,7 @@ async fn write_png(db: &Db, order: &StoredOrder, arguments: &Arguments) -> Resul
         .clone()
         .unwrap_or_else(|| Path::new("data/qr").join(format!("order-{}.png", order.id)));
     if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
+        private_files::make_folder(folder)?;
     }
     std::fs::write(&path, png).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(Some(path))

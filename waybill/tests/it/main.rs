@@ -62,6 +62,7 @@ mod privacy_person;
 mod privacy_schema;
 mod privacy_storm;
 mod privacy_worlds;
+mod private_files;
 mod processes;
 mod qr;
 mod replay;

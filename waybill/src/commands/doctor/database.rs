@@ -1,12 +1,10 @@
 //! The database: whether it is there, of which version, and what waits in it.
 
-use std::path::PathBuf;
-
 use common::clock::{Clock, Timestamp};
 use common::config::Config;
 use common::job::{Queue, State};
 use common::redact::redact;
-use common::sql::{self, Db};
+use common::sql::{self, Db, sqlite_file};
 use common::store::jobs::{self, ended};
 use common::store::migrations::{self, Compared};
 use common::store::{leases, privacy_requests};
@@ -207,12 +205,6 @@ async fn privacy(db: &Db, now: Timestamp) -> sql::Result<Vec<Finding>> {
     } else {
         Finding::ok("privacy requests", found)
     }])
-}
-
-/// The file of a SQLite database.
-pub fn sqlite_file(url: &str) -> Option<PathBuf> {
-    let path = url.strip_prefix("sqlite://")?;
-    Some(PathBuf::from(path.split('?').next().unwrap_or(path)))
 }
 
 /// A pool says only that it waited in vain, so the port is tried first.

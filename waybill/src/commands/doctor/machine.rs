@@ -5,11 +5,11 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use common::config::{Config, ExportStore};
+use common::sql::sqlite_file;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::Finding;
-use super::database::sqlite_file;
 
 const CONNECT: Duration = Duration::from_secs(2);
 /// Below this a disk is about to be full, in KiB.

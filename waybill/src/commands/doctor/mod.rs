@@ -11,8 +11,6 @@ mod secrets;
 mod service;
 mod stores;
 
-pub use database::sqlite_file;
-
 use std::time::Duration;
 
 use anyhow::{Result, bail};

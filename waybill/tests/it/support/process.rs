@@ -66,6 +66,13 @@ impl Process {
         Self::start_with(name, arguments, settings, Stdio::inherit())
     }
 
+    /// As [`Process::start`], by a program that is not ours, such as a shell that becomes ours.
+    pub fn start_as(program: &Path, arguments: &[&str], settings: &[(String, String)]) -> Self {
+        let mut command = Command::new(program);
+        command.args(arguments);
+        Self::spawn(command, settings, Stdio::inherit())
+    }
+
     /// As [`Process::start`], its log lines at the end of a file.
     pub fn start_logged(
         name: &str,
