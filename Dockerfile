@@ -20,11 +20,12 @@ RUN apt-get update \
     && apt-get install --yes --no-install-recommends ca-certificates \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --uid 10001 --user-group --no-create-home --home-dir /var/lib/waybill --shell /usr/sbin/nologin waybill \
-    && install -d -o waybill -g waybill /var/lib/waybill /var/lib/waybill/data
+    && install -d -m 0700 -o waybill -g waybill /var/lib/waybill /var/lib/waybill/data
 COPY --from=build /out/ /usr/local/bin/
 USER 10001:10001
 # Relative paths of the settings, such as the default database data/waybill.db, are below this folder.
 WORKDIR /var/lib/waybill
 ENV LISTEN_ADDR=0.0.0.0:8000
 EXPOSE 8000 9100
-CMD ["waybill"]
+# Everything in one process, with secrets of your own; it starts with no others.
+CMD ["waybill", "serve"]

@@ -23,6 +23,7 @@ pub mod payment;
 pub mod privacy;
 pub mod private_files;
 pub mod process;
+pub mod protections;
 pub mod provider;
 pub mod qr;
 pub mod redact;

@@ -11,8 +11,8 @@ use crate::clock::Clock;
 use crate::config::{Config, Mistakes, Mode, Settings};
 use crate::privacy::Keys;
 use crate::sql::Db;
-use crate::store::{audit, identity_provider, migrations, privacy_keys};
-use crate::{logs, metrics, private_files, terminal};
+use crate::store::{api_keys, audit, identity_provider, migrations, privacy_keys};
+use crate::{logs, metrics, private_files, protections, terminal};
 
 /// Wrong settings or arguments; nothing was started.
 pub const EXIT_USAGE: u8 = 2;
@@ -39,8 +39,10 @@ impl Parts {
         let config = Config::load(settings, mode)?;
         logs::init(config.log_format, &config.log_filter, config.redact_logs);
         private_files::narrow(&config)?;
+        protections::tell(&config);
         metrics::install()?;
         let db = open_database(&config.database_url, connections).await?;
+        delete_development_key(&db).await?;
         let bus = match &config.amqp_url {
             Some(url) => Bus::rabbitmq(url, &config.amqp_prefix)?,
             None => Bus::local(),
@@ -114,6 +116,13 @@ pub async fn open_migrated(url: &str, connections: u32) -> Result<Db> {
             bail!("{lacks}");
         }
     }
+}
+
+/// The key of a development start is for that start alone, which makes another one.
+async fn delete_development_key(db: &Db) -> Result<()> {
+    let mut tx = db.begin().await?;
+    api_keys::delete(&mut tx, api_keys::DEVELOPMENT).await?;
+    Ok(tx.commit().await?)
 }
 
 /// Runs the `main` of a process and turns its end into an exit code.

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
-use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions, PgSslMode};
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
@@ -231,6 +231,32 @@ pub fn place(url: &str) -> String {
         Ok(options) => format!("the database {}", options.get_filename().display()),
         Err(_) => "the database".to_owned(),
     }
+}
+
+/// How a connection to a PostgreSQL server is kept from others on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encryption {
+    /// None, or none when who stands between prevents it.
+    None,
+    /// Nobody can listen, but who stands between can pose as the server.
+    Unverified,
+    Verified,
+}
+
+/// The server's host; `None`: it is a SQLite file, or a socket of this machine.
+pub fn on_network(url: &str) -> Option<(String, Encryption)> {
+    let is_server = url.starts_with("postgres://") || url.starts_with("postgresql://");
+    let options = PgConnectOptions::from_str(url).ok().filter(|_| is_server)?;
+    let host = options.get_host().to_owned();
+    if options.get_socket().is_some() || host.starts_with('/') {
+        return None;
+    }
+    let encryption = match options.get_ssl_mode() {
+        PgSslMode::Disable | PgSslMode::Allow | PgSslMode::Prefer => Encryption::None,
+        PgSslMode::Require => Encryption::Unverified,
+        PgSslMode::VerifyCa | PgSslMode::VerifyFull => Encryption::Verified,
+    };
+    Some((host, encryption))
 }
 
 /// The file of a SQLite database.

@@ -110,7 +110,6 @@ const DRAIN: Duration = Duration::from_secs(4);
 /// rings it.
 pub async fn serve(listener: TcpListener, parts: Parts, shutdown: CancellationToken) -> Result<()> {
     common::metrics::begin(By::Ingress);
-    warn_of_foreign_tokens(&parts.config);
     let (intake, lanes) = Lanes::start(&parts);
     let app = Arc::new(App::new(parts, intake));
     limit::forget_idle(&app, &shutdown);
@@ -130,16 +129,6 @@ pub async fn serve(listener: TcpListener, parts: Parts, shutdown: CancellationTo
         tracing::warn!("not all jobs were rung before the end; the sweep will ring them");
     }
     Ok(())
-}
-
-/// Without the client secret whoever runs any app of the provider can use its people's tokens here.
-fn warn_of_foreign_tokens(config: &Config) {
-    if !config.development && config.takes_foreign_tokens() {
-        tracing::warn!(
-            "GITHUB_CLIENT_SECRET is not set: the tokens of any app of the identity provider are \
-             taken, and each bad one is a failed login there; set it"
-        );
-    }
 }
 
 /// Serves with an intake that stores nothing: what signature checks and HTTP cost alone.

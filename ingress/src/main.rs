@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches, Parser};
 use common::config::{Mode, Settings};
 use common::process::{self, Parts};
 use common::shutdown;
@@ -25,7 +25,11 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    process::run(serve(Arguments::parse()))
+    let matches = Settings::explained(Arguments::command()).get_matches();
+    match Arguments::from_arg_matches(&matches) {
+        Ok(arguments) => process::run(serve(arguments)),
+        Err(error) => error.exit(),
+    }
 }
 
 async fn serve(arguments: Arguments) -> Result<()> {

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use clap::Command;
+use common::config::Settings;
 
 /// Every command that is not hidden is in one of these.
 const GROUPS: &[(&str, &[&str])] = &[
@@ -28,7 +29,7 @@ pub fn grouped(command: Command) -> Command {
         groups(&command),
         heading(&command, "Options")
     );
-    command.help_template(template)
+    Settings::explained(command.help_template(template))
 }
 
 /// The command with its settings told once, and not again at every subcommand: for what is

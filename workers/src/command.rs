@@ -31,7 +31,7 @@ pub fn main(queue: Queue) -> ExitCode {
              SIGTERM lets the jobs under way finish.\n\
              --help also lists every setting; each may be given in the environment.",
         );
-    let matches = command.get_matches();
+    let matches = Settings::explained(command).get_matches();
     match Arguments::from_arg_matches(&matches) {
         Ok(arguments) => process::run(work(queue, arguments)),
         Err(error) => error.exit(),

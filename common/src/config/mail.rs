@@ -65,12 +65,29 @@ impl Reader<'_> {
             }
             server
         });
+        if let Some(server) = &server {
+            self.mail_in_clear(url, server);
+        }
         let expected = "an address like Shop <orders@shop.example>";
         let from: Option<Mailbox> = self.parse(from, expected);
         Some(Smtp {
             server: server?,
             from: from?,
         })
+    }
+
+    /// A password without encryption, or with one that who stands between can prevent. Without a
+    /// password it is told: mails go on in clear from many a server.
+    fn mail_in_clear(&mut self, setting: &'static str, server: &Server) {
+        if matches!(server.tls, Tls::Required | Tls::Wrapped) {
+            return;
+        }
+        if server.login.is_some() {
+            let instead = "begin it with smtps://, or end it with ?tls=required";
+            self.credential_in_clear(setting, &server.host, instead);
+        } else {
+            self.in_clear(setting, &server.host);
+        }
     }
 
     pub(super) fn templates(&mut self) -> Option<Templates> {

@@ -4,6 +4,7 @@
 //! typed and checked. Every mistake is reported at once, so that a wrong deployment is
 //! mended in one go.
 
+mod cleartext;
 mod mail;
 mod privacy;
 mod settings;
@@ -14,7 +15,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use reqwest::Url;
 
+pub use cleartext::Cleartext;
 pub use mail::{Login, Server, Smtp, Tls};
 pub use privacy::{ExportStore, Privacy, S3};
 pub use settings::{Given, Origin, SETTINGS, Setting, Settings};
@@ -23,6 +26,7 @@ use crate::bus;
 use crate::logs::LogFormat;
 use crate::notification::Templates;
 use crate::origins::Origins;
+use crate::provider::is_loopback;
 use crate::qr::{Level, QrConfig};
 use crate::signature::Secrets;
 use crate::sql;
@@ -33,6 +37,9 @@ use crate::templates::Catalogue;
 pub const DEVELOPMENT_STOREFRONT_SECRET: &str = "development-storefront-secret";
 pub const DEVELOPMENT_PAYMENT_SECRET: &str = "development-payment-secret";
 
+/// A shorter signing secret could be guessed.
+const SHORT: usize = 16;
+
 /// Who runs the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -40,6 +47,15 @@ pub enum Mode {
     Development,
     /// Secrets must be given.
     Production,
+}
+
+/// Why a signing secret protects little.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weakness {
+    /// It is one of the development secrets.
+    Public,
+    /// It could be guessed.
+    Short,
 }
 
 /// Every setting, checked.
@@ -113,7 +129,12 @@ pub struct Config {
     pub trusted_proxies: Vec<IpNet>,
     pub log_format: LogFormat,
     pub log_filter: String,
-    /// The signing secrets are the public ones.
+    /// The settings whose signing secrets are public or short.
+    pub weak_secrets: Vec<(&'static str, Weakness)>,
+    /// What is sent to other machines as it is; each host was allowed, or is of a mail server
+    /// without a login.
+    pub cleartext: Vec<Cleartext>,
+    /// A signing secret is a public one.
     pub development: bool,
 }
 
@@ -216,11 +237,18 @@ impl Config {
         self.storefront_shops.is_empty()
     }
 
+    /// Whether clients reach it over a network and without encryption.
+    pub fn is_public_in_clear(&self) -> bool {
+        self.public_url.starts_with("http://") && !is_loopback(&self.public_url)
+    }
+
     /// `DATABASE_URL` alone, for a tool that needs nothing else.
     pub fn database_url(settings: &Settings) -> Result<String, Mistakes> {
         let mut reader = Reader::alone(settings);
-        let url = reader.database_url();
-        url.ok_or(Mistakes(reader.mistakes))
+        match reader.database_url() {
+            Some(url) if reader.mistakes.is_empty() => Ok(url),
+            _ => Err(Mistakes(reader.mistakes)),
+        }
     }
 
     /// `LISTEN_ADDR` alone.
@@ -310,6 +338,18 @@ fn is_githubs_own(url: &str) -> bool {
     host == "github.com" || host.ends_with(".ghe.com")
 }
 
+/// What is wrong with the weakest of them.
+fn weakness(secrets: &[String]) -> Option<Weakness> {
+    let is_public = |secret: &String| {
+        secret == DEVELOPMENT_STOREFRONT_SECRET || secret == DEVELOPMENT_PAYMENT_SECRET
+    };
+    if secrets.iter().any(is_public) {
+        return Some(Weakness::Public);
+    }
+    let is_short = |secret: &String| secret.len() < SHORT;
+    secrets.iter().any(is_short).then_some(Weakness::Short)
+}
+
 /// The host of a URL, with its port, in lower case.
 fn host(url: &str) -> String {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
@@ -321,18 +361,24 @@ fn host(url: &str) -> String {
 struct Reader<'a> {
     settings: &'a Settings,
     mistakes: Vec<String>,
+    cleartext: Vec<Cleartext>,
 }
 
 impl<'a> Reader<'a> {
     fn new(settings: &'a Settings) -> Self {
-        let mistakes = settings.mistakes().to_vec();
-        Reader { settings, mistakes }
+        Reader {
+            mistakes: settings.mistakes().to_vec(),
+            ..Reader::alone(settings)
+        }
     }
 
     /// For one setting: the mistakes of others do not matter to it.
     fn alone(settings: &'a Settings) -> Self {
-        let mistakes = Vec::new();
-        Reader { settings, mistakes }
+        Reader {
+            settings,
+            mistakes: Vec::new(),
+            cleartext: Vec::new(),
+        }
     }
 
     fn listen_addr(&mut self) -> Option<SocketAddr> {
@@ -354,20 +400,24 @@ impl<'a> Reader<'a> {
             DEVELOPMENT_STOREFRONT_SECRET,
         );
         let payment = self.secrets("PAYMENT_WEBHOOK_SECRET", mode, DEVELOPMENT_PAYMENT_SECRET);
-        let development = [&storefront, &payment]
-            .into_iter()
-            .flatten()
-            .flatten()
-            .any(|secret| {
-                secret == DEVELOPMENT_STOREFRONT_SECRET || secret == DEVELOPMENT_PAYMENT_SECRET
-            });
+        let weak_secrets: Vec<_> = [
+            ("STOREFRONT_WEBHOOK_SECRET", &storefront),
+            ("PAYMENT_WEBHOOK_SECRET", &payment),
+        ]
+        .into_iter()
+        .filter_map(|(name, secrets)| Some((name, weakness(secrets.as_ref()?)?)))
+        .collect();
+        let development = weak_secrets
+            .iter()
+            .any(|(_, weakness)| *weakness == Weakness::Public);
         let listen_addr = self.listen_addr();
         let worker_listen_addr = self.worker_listen_addr();
+        if development {
+            self.refuse_exposure();
+        }
+        self.cleartext_hosts();
         let database_url = self.database_url();
         let amqp_url = self.amqp_url(database_url.as_deref());
-        if development {
-            self.refuse_exposure(listen_addr, database_url.as_deref(), amqp_url.as_deref());
-        }
         let storefront_shops = self.shops();
         let storefront_api = self.api("STOREFRONT_API_URL", "STOREFRONT_API_TOKEN");
         let payment_api = self.api("PAYMENT_API_URL", "PAYMENT_API_KEY");
@@ -449,6 +499,8 @@ impl<'a> Reader<'a> {
             trusted_proxies: trusted_proxies?,
             log_format: log_format?,
             log_filter: log_filter?,
+            weak_secrets,
+            cleartext: std::mem::take(&mut self.cleartext),
             development,
         })
     }
@@ -622,10 +674,22 @@ impl<'a> Reader<'a> {
             self.wrong(token, "must be printable ASCII without spaces");
             return None;
         }
+        let address = address?;
+        self.encrypted_or_allowed(url, &address);
         Some(Api {
-            url: address?,
+            url: address,
             token: Token::new(text),
         })
+    }
+
+    /// An address to which a credential or people's data is sent.
+    fn encrypted_or_allowed(&mut self, setting: &'static str, address: &str) {
+        if address.starts_with("http://")
+            && let Ok(url) = Url::parse(address)
+            && let Some(host) = url.host_str()
+        {
+            self.credential_in_clear(setting, host, "begin it with https://");
+        }
     }
 
     /// Without a client id it is not used; then the other settings only have to be right.
@@ -646,6 +710,9 @@ impl<'a> Reader<'a> {
         if client_secret.is_some() && self.settings.get("GITHUB_CLIENT_ID").is_none() {
             let what = "is missing; GITHUB_CLIENT_SECRET is its secret";
             self.wrong("GITHUB_CLIENT_ID", what);
+        }
+        if client_id.is_some() {
+            self.identity_in_clear(url.as_deref(), api_url.as_deref());
         }
         Some(IdentityProvider {
             url: url?,
@@ -677,6 +744,18 @@ impl<'a> Reader<'a> {
             self.wrong("GITHUB_URL", what);
         }
         Some(api_url)
+    }
+
+    /// An API that follows from where people log in is named by that setting.
+    fn identity_in_clear(&mut self, url: Option<&str>, api_url: Option<&str>) {
+        if let Some(url) = url {
+            self.encrypted_or_allowed("GITHUB_URL", url);
+        }
+        if let Some(api_url) = api_url
+            && self.settings.get("GITHUB_API_URL").is_some()
+        {
+            self.encrypted_or_allowed("GITHUB_API_URL", api_url);
+        }
     }
 
     fn catalogue(&mut self) -> Option<Catalogue> {
@@ -714,13 +793,16 @@ impl<'a> Reader<'a> {
 
     fn database_url(&mut self) -> Option<String> {
         let url = self.text("DATABASE_URL")?;
-        match sql::check_url(&url) {
-            Ok(()) => Some(url),
-            Err(problem) => {
-                self.wrong("DATABASE_URL", problem);
-                None
-            }
+        if let Err(problem) = sql::check_url(&url) {
+            self.wrong("DATABASE_URL", problem);
+            return None;
         }
+        if let Some((host, sql::Encryption::None)) = sql::on_network(&url) {
+            let instead = "add ?sslmode=verify-full (or require, which does not check whose the \
+                           certificate is)";
+            self.credential_in_clear("DATABASE_URL", &host, instead);
+        }
+        Some(url)
     }
 
     fn amqp_url(&mut self, database_url: Option<&str>) -> Option<String> {
@@ -733,6 +815,12 @@ impl<'a> Reader<'a> {
             );
             return None;
         }
+        if let Ok(url) = Url::parse(&url)
+            && url.scheme() == "amqp"
+            && let Some(host) = url.host_str()
+        {
+            self.credential_in_clear("AMQP_URL", host, "begin it with amqps://");
+        }
         if database_url.is_some_and(|url| url.starts_with("sqlite://")) {
             self.wrong(
                 "AMQP_URL",
@@ -742,25 +830,51 @@ impl<'a> Reader<'a> {
         Some(url)
     }
 
-    fn refuse_exposure(
-        &mut self,
-        listen_addr: Option<SocketAddr>,
-        database_url: Option<&str>,
-        amqp_url: Option<&str>,
-    ) {
-        let exposed = if listen_addr.is_some_and(|addr| !addr.ip().is_loopback()) {
-            "LISTEN_ADDR is not loopback"
-        } else if database_url.is_some_and(|url| !url.starts_with("sqlite://")) {
-            "DATABASE_URL is a server"
-        } else if amqp_url.is_some() {
-            "AMQP_URL is set"
-        } else {
-            return;
-        };
-        self.mistakes.push(format!(
-            "{exposed}, so the public development secrets are refused: set \
-             STOREFRONT_WEBHOOK_SECRET and PAYMENT_WEBHOOK_SECRET"
-        ));
+    /// Where others could reach what the public secrets open. Looks at what was given, right or
+    /// wrong in itself.
+    fn refuse_exposure(&mut self) {
+        let given = |name| self.settings.get(name).map(str::trim);
+        let is_elsewhere = |url: &str| !url.starts_with("http://") || !is_loopback(url);
+        let is_server = |url: &str| !url.starts_with("sqlite://");
+        let address = given("LISTEN_ADDR").and_then(|it| it.parse::<SocketAddr>().ok());
+        let elsewhere = "is not an http:// address of this machine alone";
+        let exposures = [
+            (
+                "LISTEN_ADDR",
+                address.is_some_and(|address| !address.ip().is_loopback()),
+                "is not loopback",
+            ),
+            (
+                "PUBLIC_URL",
+                given("PUBLIC_URL").is_some_and(is_elsewhere),
+                elsewhere,
+            ),
+            (
+                "QR_BASE_URL",
+                given("QR_BASE_URL").is_some_and(is_elsewhere),
+                elsewhere,
+            ),
+            (
+                "TRUSTED_PROXIES",
+                given("TRUSTED_PROXIES").is_some(),
+                "is set",
+            ),
+            (
+                "DATABASE_URL",
+                given("DATABASE_URL").is_some_and(is_server),
+                "is a server",
+            ),
+            ("AMQP_URL", given("AMQP_URL").is_some(), "is set"),
+        ];
+        for (name, _, how) in exposures.into_iter().filter(|(_, is_so, _)| *is_so) {
+            self.wrong(
+                name,
+                format_args!(
+                    "{how}, so the public development secrets are refused: set \
+                     STOREFRONT_WEBHOOK_SECRET and PAYMENT_WEBHOOK_SECRET to your own, or unset it"
+                ),
+            );
+        }
     }
 
     fn duplicate_status(&mut self) -> Option<u16> {

@@ -113,6 +113,9 @@ impl Reader<'_> {
             Some(_) => Some(self.url("PRIVACY_EXPORT_S3_ENDPOINT")?),
             None => None,
         };
+        if let Some(endpoint) = &endpoint {
+            self.encrypted_or_allowed("PRIVACY_EXPORT_S3_ENDPOINT", endpoint);
+        }
         let mut credential = |name: &'static str| {
             if self.settings.get(name).is_none() {
                 self.wrong(name, format_args!("is missing; {NAME} needs it"));

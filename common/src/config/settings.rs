@@ -2,18 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fmt;
+use std::fmt::{self, Write as _};
 
+use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
-/// A setting: the flag `--listen-addr` and the environment variable `LISTEN_ADDR`.
+/// A setting: the flag `--listen-addr` and the environment variable `LISTEN_ADDR`. A secret is no
+/// flag, because the list of processes shows flags to every user of the machine.
 #[derive(Debug)]
 pub struct Setting {
     pub name: &'static str,
     pub default: Option<&'static str>,
     pub meaning: &'static str,
-    /// Never shown; may also be given as `NAME_FILE`.
+    /// Never shown, and no flag; may also be given as `NAME_FILE`.
     pub secret: bool,
 }
 
@@ -307,6 +309,11 @@ pub const SETTINGS: &[Setting] = &[
         "Addresses or networks whose X-Forwarded-For counts, separated by commas",
     ),
     setting(
+        "ALLOW_CLEARTEXT",
+        None,
+        "Hosts to which credentials and data may go without encryption, separated by commas",
+    ),
+    setting(
         "LOG_FORMAT",
         None,
         "human or json. Unset: human on a terminal, json elsewhere",
@@ -358,6 +365,21 @@ impl fmt::Display for Origin {
 pub struct Given {
     value: Option<String>,
     pub origin: Origin,
+}
+
+impl Setting {
+    fn flag(&self) -> String {
+        self.name.to_ascii_lowercase().replace('_', "-")
+    }
+
+    /// A SQLite file has no password, and is the one secret that may be a flag.
+    fn is_flag(&self) -> bool {
+        !self.secret || self.name == "DATABASE_URL"
+    }
+
+    fn may_be_seen(&self, value: &str) -> bool {
+        !self.secret || (self.is_flag() && value.starts_with("sqlite://"))
+    }
 }
 
 /// The settings as they were given. Flatten it into a command to give that command all of
@@ -421,6 +443,22 @@ impl Settings {
         }
     }
 
+    /// Adds to a command's `--help` the settings that are no flags.
+    pub fn explained(command: Command) -> Command {
+        let mut text = String::from(
+            "Secrets, in the environment or in files alone: NAME, or NAME_FILE with the path of a \
+             file that holds it\n",
+        );
+        for setting in SETTINGS.iter().filter(|setting| !setting.is_flag()) {
+            let Setting { name, meaning, .. } = setting;
+            let _ = write!(text, "\n  {name}, {name}_FILE\n          {meaning}\n");
+        }
+        if let Some(after) = command.get_after_help() {
+            let _ = write!(text, "\n{after}");
+        }
+        command.after_long_help(text)
+    }
+
     fn gather(matches: &ArgMatches, environment: &BTreeMap<String, OsString>) -> Self {
         let mut settings = Settings::default();
         for setting in SETTINGS {
@@ -482,6 +520,24 @@ impl Settings {
     }
 }
 
+fn refuse_secret_flags(matches: &ArgMatches) -> Result<(), clap::Error> {
+    for setting in SETTINGS {
+        let is_given = matches.value_source(setting.name) == Some(ValueSource::CommandLine);
+        let value = matches.get_one::<String>(setting.name);
+        if is_given && value.is_some_and(|value| !setting.may_be_seen(value)) {
+            let (flag, name) = (setting.flag(), setting.name);
+            return Err(clap::Error::raw(
+                ErrorKind::ArgumentConflict,
+                format!(
+                    "--{flag} would show a secret to whoever lists this machine's processes: set \
+                     {name} in the environment, or {name}_FILE to the path of a file that holds it\n"
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// Levenshtein distance in bytes.
 fn distance(a: &str, b: &str) -> usize {
     let b = b.as_bytes();
@@ -501,7 +557,6 @@ fn distance(a: &str, b: &str) -> usize {
 impl Args for Settings {
     fn augment_args(mut command: Command) -> Command {
         for setting in SETTINGS {
-            let flag = setting.name.to_ascii_lowercase().replace('_', "-");
             let mut meaning = setting.meaning.to_owned();
             if setting.secret {
                 meaning = format!(
@@ -510,12 +565,13 @@ impl Args for Settings {
                 );
             }
             let mut arg = Arg::new(setting.name)
-                .long(flag)
+                .long(setting.flag())
                 .env(setting.name)
                 .hide_env_values(true)
                 .value_name("VALUE")
                 .help_heading("Settings")
                 .hide_short_help(true)
+                .hide(!setting.is_flag())
                 .global(true)
                 .help(meaning);
             if let Some(default) = setting.default {
@@ -537,6 +593,7 @@ impl FromArgMatches for Settings {
         reason = "this is the environment's one home"
     )]
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        refuse_secret_flags(matches)?;
         let environment = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
             .collect();

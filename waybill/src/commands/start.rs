@@ -34,16 +34,31 @@ const CONCURRENCY: u16 = 2;
 const CONNECTIONS: u32 = 20;
 const DEVELOPMENT_KEY_LIFE: Duration = Duration::from_hours(24);
 
-/// `waybill`: development secrets where none are set, stand-ins for the providers whose APIs
-/// are not, and a banner with the next step.
+/// `waybill`: development secrets where none are set, and a banner with the next step. While
+/// neither is set it is a try, and gets stand-ins for the providers whose APIs are not set, and an
+/// API key.
 pub async fn development(settings: &Settings) -> Result<()> {
     let shutdown = shutdown::on_signal()?;
     let mut settings = settings.clone();
-    let sandbox = start_sandbox(&mut settings).await?;
+    let is_a_try = is_unset(
+        &settings,
+        ["STOREFRONT_WEBHOOK_SECRET", "PAYMENT_WEBHOOK_SECRET"],
+    );
+    // What stands in for the providers is not started for settings that are wrong.
+    Config::load(&settings, Mode::Development)?;
+    let sandbox = if is_a_try {
+        start_sandbox(&mut settings).await?
+    } else {
+        None
+    };
     let parts = Parts::start(&settings, Mode::Development, CONNECTIONS).await?;
     let listener = listen(&parts).await?;
-    let key = development_key(&parts.db, &parts.clock).await?;
-    table::print(&banner(&parts, &settings, &key, sandbox.as_ref()))?;
+    let key = if is_a_try {
+        Some(development_key(&parts.db, &parts.clock).await?)
+    } else {
+        None
+    };
+    table::print(&banner(&parts, &settings, key.as_deref(), sandbox.as_ref()))?;
     let ended = run(parts, listener, shutdown).await;
     if let Some(sandbox) = sandbox {
         sandbox.stop().await;
@@ -51,22 +66,21 @@ pub async fn development(settings: &Settings) -> Result<()> {
     ended
 }
 
+fn is_unset(settings: &Settings, names: [&str; 2]) -> bool {
+    names.iter().all(|name| settings.get(name).is_none())
+}
+
 /// The sandbox in place of the providers' APIs that are not set, with the settings that lead
 /// to it. It is for development secrets alone: it would sign with yours, and answer for
 /// orders that are real.
 async fn start_sandbox(settings: &mut Settings) -> Result<Option<Sandbox>> {
-    let unset = |names: [&str; 2]| names.iter().all(|name| settings.get(name).is_none());
-    let storefront = unset(["STOREFRONT_API_URL", "STOREFRONT_API_TOKEN"]);
-    let payment = unset(["PAYMENT_API_URL", "PAYMENT_API_KEY"]);
-    let identity = unset(["GITHUB_CLIENT_ID", "GITHUB_CLIENT_SECRET"]);
-    let development = unset(["STOREFRONT_WEBHOOK_SECRET", "PAYMENT_WEBHOOK_SECRET"]);
-    if !development || !(storefront || payment || identity) {
+    let storefront = is_unset(settings, ["STOREFRONT_API_URL", "STOREFRONT_API_TOKEN"]);
+    let payment = is_unset(settings, ["PAYMENT_API_URL", "PAYMENT_API_KEY"]);
+    let identity = is_unset(settings, ["GITHUB_CLIENT_ID", "GITHUB_CLIENT_SECRET"]);
+    if !(storefront || payment || identity) {
         return Ok(None);
     }
-    // A wrong setting is reported with all others, when all are checked.
-    let Ok(webhooks) = sandbox::webhooks(settings, sample::shop()) else {
-        return Ok(None);
-    };
+    let webhooks = sandbox::webhooks(settings, sample::shop())?;
     let options = |port| Options {
         listen: (Ipv4Addr::LOCALHOST, port).into(),
         webhooks: Some(webhooks.clone()),
@@ -100,7 +114,6 @@ pub async fn serve(settings: &Settings) -> Result<()> {
     let shutdown = shutdown::on_signal()?;
     let parts = Parts::start(settings, Mode::Production, CONNECTIONS).await?;
     let listener = listen(&parts).await?;
-    delete_development_key(&parts.db).await?;
     run(parts, listener, shutdown).await
 }
 
@@ -134,10 +147,9 @@ async fn run(parts: Parts, listener: TcpListener, shutdown: CancellationToken) -
     Ok(())
 }
 
-/// A key for the banner. It replaces the one of the last start, and ends after a day.
+/// A key for the banner. Every start deletes that of the one before, and it ends after a day.
 async fn development_key(db: &Db, clock: &Clock) -> Result<String> {
     let mut tx = db.begin().await?;
-    api_keys::delete(&mut tx, api_keys::DEVELOPMENT).await?;
     let expires_at = clock.now().plus(DEVELOPMENT_KEY_LIFE);
     let (name, rights) = (api_keys::DEVELOPMENT, Rights::default());
     let made = api_keys::create(&mut tx, clock, name, Some(expires_at), &rights).await?;
@@ -145,13 +157,16 @@ async fn development_key(db: &Db, clock: &Clock) -> Result<String> {
     Ok(made.key)
 }
 
-async fn delete_development_key(db: &Db) -> Result<()> {
-    let mut tx = db.begin().await?;
-    api_keys::delete(&mut tx, api_keys::DEVELOPMENT).await?;
-    Ok(tx.commit().await?)
-}
-
-fn banner(parts: &Parts, settings: &Settings, key: &str, sandbox: Option<&Sandbox>) -> String {
+fn banner(
+    parts: &Parts,
+    settings: &Settings,
+    key: Option<&str>,
+    sandbox: Option<&Sandbox>,
+) -> String {
+    let key = match key {
+        Some(key) => format!("API key {key}"),
+        None => "an API key: waybill keys create <name>".to_owned(),
+    };
     let url = &parts.config.public_url;
     let secret = |name: &str, development: &'static str| match settings.get(name) {
         None => development,
@@ -181,7 +196,7 @@ fn banner(parts: &Parts, settings: &Settings, key: &str, sandbox: Option<&Sandbo
   payment webhooks     POST {url}/api/webhooks/payment
                        signing secret {payment}
   commerce API         GET  {url}/api/commerce/orders/<order_id>
-                       API key {key}
+                       {key}
   API reference        {url}/docs
   device login         POST {url}/auth/device/code
                        {login}

@@ -318,6 +318,7 @@ fn development_secrets_are_refused_as_soon_as_anyone_else_could_reach_them() {
     for exposure in [
         ("LISTEN_ADDR", "0.0.0.0:8000"),
         ("DATABASE_URL", "postgres://localhost/waybill"),
+        ("AMQP_URL", "amqp://localhost"),
     ] {
         let output = output(command("waybill", &[exposure]));
         assert_eq!(output.status.code(), Some(2), "{exposure:?}");

@@ -1,10 +1,12 @@
 //! `waybill doctor`: what it says of parts that are well, away, wrong or somebody else's.
 
+use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::process::{Command, Output};
 use std::time::Duration;
 
+use common::protections::PROTECTIONS;
 use lapin::options::{QueueDeclareOptions, QueueDeleteOptions};
 use lapin::types::FieldTable;
 use sandbox::{IDENTITY_CLIENT_ID, IDENTITY_CLIENT_SECRET, Options, PAYMENT_KEY};
@@ -12,12 +14,15 @@ use sandbox::{STOREFRONT_TOKEN, Sandbox};
 use serde_json::Value;
 
 use crate::support::backend::is_distributed;
-use crate::support::delivery::order;
+use crate::support::delivery::{SHOP, order};
 use crate::support::operator::{dead_orders, parsed, said, waybill};
 use crate::support::order::post_all;
 use crate::support::process::{command, free_port, output, run};
 use crate::support::requests::{posted, request};
 use crate::support::{PAYMENT_SECRET, STOREFRONT_SECRET, Service, eventually, service};
+
+/// It is not compared with the database's: doctor opens that without it.
+const PRIVACY_KEY: &str = "a-key-of-thirty-two-characters-or-more";
 
 /// The command on a service's parts, with these settings more.
 fn doctor(service: &Service, settings: &[(&str, &str)]) -> Command {
@@ -29,6 +34,8 @@ fn doctor(service: &Service, settings: &[(&str, &str)]) -> Command {
         "PRIVACY_EXPORT_URL",
         format!("file://{}", exports.display()),
     );
+    command.env("STOREFRONT_SHOPS", SHOP);
+    command.env("PRIVACY_KEY", PRIVACY_KEY);
     command.env("PUBLIC_URL", &service.url);
     command.env("LISTEN_ADDR", service.url.trim_start_matches("http://"));
     command.envs(settings.iter().copied());
@@ -94,7 +101,9 @@ async fn where_all_is_well_nothing_fails() {
     let service = service().start().await;
     post_all(&service, &[order("orders/create", 1)]).await;
     service.settled().await;
-    std::fs::create_dir_all(service.backend.folder().join("exports")).unwrap();
+    common::private_files::make_folder(&service.backend.folder().join("exports")).unwrap();
+    let own = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    std::fs::set_permissions(service.backend.folder(), own).unwrap();
     let settings = [
         ("STOREFRONT_API_URL", sandbox.storefront_url()),
         ("STOREFRONT_API_TOKEN", STOREFRONT_TOKEN.to_owned()),
@@ -151,7 +160,7 @@ async fn where_all_is_well_nothing_fails() {
         "failed",
         "refuses our credential (401)",
     );
-    assert!(found(&output, "identity secret").is_empty());
+    says(&output, "identity secret", "ok", "on");
     let mut without = doctor(&service, &settings);
     without.env_remove("GITHUB_CLIENT_SECRET");
     let part = "tokens of any app";
@@ -197,7 +206,7 @@ fn a_server_that_is_not_there_is_named_and_its_password_is_not() {
     says(&output, "database", "failed", &nobody);
     says(&output, "broker", "failed", &nobody);
     says(&output, "mail server", "failed", "cannot be reached");
-    says(&output, "storefront secret", "warning", "2 of them");
+    says(&output, "storefront rotation", "warning", "2 secrets");
     says(&output, "payment secret", "warning", "shorter");
     let people = says_itself(&["doctor"]);
     assert_eq!(people.status.code(), Some(1));
@@ -227,6 +236,64 @@ fn a_server_that_is_not_there_is_named_and_its_password_is_not() {
     });
     assert_eq!(wrong.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("2 things are wrong"));
+}
+
+#[test]
+fn every_protection_that_is_off_is_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let nowhere = format!("127.0.0.1:{}", free_port());
+    let database = folder.path().join("data/waybill.db");
+    std::fs::create_dir(folder.path().join("data")).unwrap();
+    std::fs::write(&database, "").unwrap();
+    let wide = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    std::fs::set_permissions(&database, wide).unwrap();
+    let away = "http://192.0.2.7";
+    let off = [
+        ("PATH", "/usr/bin:/bin"),
+        ("LISTEN_ADDR", &nowhere),
+        ("STOREFRONT_WEBHOOK_SECRET", "short-12"),
+        ("PAYMENT_WEBHOOK_SECRET", "short-12"),
+        ("PAYMENT_TOLERANCE_SECONDS", "0"),
+        ("COMMERCE_IDEMPOTENCY_ENABLED", "false"),
+        ("GITHUB_CLIENT_ID", "client"),
+        ("GITHUB_URL", away),
+        ("AUTH_STALE_SECONDS", "300"),
+        ("ALLOW_CLEARTEXT", "192.0.2.7"),
+        ("STOREFRONT_RATE_PER_SECOND", "0"),
+        ("PAYMENT_RATE_PER_SECOND", "0"),
+        ("COMMERCE_RATE_PER_SECOND", "0"),
+        ("AUTH_DEVICE_CODES_PER_15_MINUTES", "0"),
+        ("AUTH_VALIDATIONS_PER_MINUTE", "0"),
+        ("PRIVACY_SHOP_REDACT_HOLD_SECONDS", "0"),
+        ("COMMERCE_PII_REDACTION_ENABLED", "false"),
+    ];
+    let mut told = BTreeSet::new();
+    let others: [&[(&str, &str)]; 3] = [
+        &[("PUBLIC_URL", "https://waybill.example")],
+        &[("PUBLIC_URL", "http://waybill.example")],
+        &[(
+            "DATABASE_URL",
+            "postgres://waybill:hunter2hunter2@192.0.2.7/waybill?sslmode=require",
+        )],
+    ];
+    for more in others {
+        let mut doctor = command("waybill", &[off.as_slice(), more].concat());
+        doctor.args(["doctor", "--json"]).current_dir(folder.path());
+        let output = output(doctor);
+        let report = parsed(&output);
+        for protection in PROTECTIONS {
+            for (level, found) in found(&output, protection.name) {
+                let is_off = found.contains(protection.open);
+                assert_eq!(level == "warning", is_off, "{found}");
+                if is_off {
+                    told.insert(protection.name);
+                }
+            }
+        }
+        assert!(!report.to_string().contains("hunter2"));
+    }
+    let all: BTreeSet<_> = PROTECTIONS.iter().map(|it| it.name).collect();
+    assert_eq!(told, all, "each is told of when it is off");
 }
 
 #[test]

@@ -5,8 +5,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
+use serde_json::Value;
+
 use crate::support::canary::files;
-use crate::support::process::{Process, binary, free_port, is_ready, output};
+use crate::support::process::{Process, binary, command, free_port, is_ready, output};
 use crate::support::{PAYMENT_SECRET, STOREFRONT_SECRET};
 
 fn mode(path: &Path) -> u32 {
@@ -113,6 +115,36 @@ async fn a_folder_that_holds_other_things_is_left_and_the_files_in_it_are_not() 
     assert_eq!(mode(&data.join("notes.txt")), 0o644);
     assert_eq!(mode(&data.join("waybill.db")), 0o600);
     assert_eq!(mode(&data.join("waybill.db-wal")), 0o600);
+}
+
+#[tokio::test]
+async fn doctor_names_what_others_can_read_and_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let settings = settings(folder.path(), port);
+    let _process = serve(&settings, port).await;
+    let look = || -> Vec<(String, String)> {
+        let mut doctor = command("waybill", &[("PATH", "/usr/bin:/bin")]);
+        doctor.envs(settings.iter().map(|(name, value)| (name, value)));
+        doctor.args(["doctor", "--json"]);
+        let report: Value = serde_json::from_slice(&output(doctor).stdout).unwrap();
+        let findings = report["findings"].as_array().unwrap().iter();
+        findings
+            .filter(|finding| finding["check"] == "private files")
+            .map(|finding| {
+                let text = |name: &str| finding[name].as_str().unwrap().to_owned();
+                (text("level"), text("found"))
+            })
+            .collect()
+    };
+    let well = look();
+    assert!(well.len() == 1 && well[0].0 == "ok", "{well:?}");
+    let database = folder.path().join("data/waybill.db");
+    set(&database, 0o644);
+    let found = look();
+    assert!(found[0].0 == "warning", "{found:?}");
+    assert!(found[0].1.contains("waybill.db"), "{found:?}");
+    assert_eq!(mode(&database), 0o644, "looking changes nothing");
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod broker;
 mod clock;
 mod database;
 mod machine;
+mod protections;
 mod providers;
 mod secrets;
 mod service;
@@ -96,7 +97,8 @@ pub async fn run(settings: &Settings, arguments: &Arguments) -> Result<()> {
         "settings",
         format!("all {} are right", SETTINGS.len()),
     )];
-    findings.extend(secrets::look(settings, &config));
+    findings.extend(protections::look(&config));
+    findings.extend(secrets::look(settings));
     for found in [
         service, database, broker, storefront, payment, identity, exports, mail, disk,
     ] {

@@ -68,15 +68,7 @@ pub async fn identity(config: &Config) -> Vec<Finding> {
         return vec![Finding::ok(asked.check, "not set: nobody can log in")];
     };
     let probed = Identity::new(settings, &Clock::system()).probe().await;
-    let mut findings = asked.judge(&settings.api_url, probed, settings.client_secret.is_some());
-    if !config.development && config.takes_foreign_tokens() {
-        findings.push(Finding::warning(
-            "identity secret",
-            "not set: the tokens of any app of the identity provider are taken",
-            "Set GITHUB_CLIENT_SECRET to the secret of the app of GITHUB_CLIENT_ID.",
-        ));
-    }
-    findings
+    asked.judge(&settings.api_url, probed, settings.client_secret.is_some())
 }
 
 impl Asked {
