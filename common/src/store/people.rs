@@ -116,7 +116,7 @@ pub fn named(sought: &Sought) -> Found {
         ..Found::default()
     };
     for shop in found.shops() {
-        let keys = sought.orders.iter().map(|id| (shop.to_owned(), *id));
+        let keys = sought.orders.iter().map(|id| (shop.clone(), *id));
         found.orders.extend(keys);
     }
     found.add_addresses(sought.email.as_deref(), sought.phone.as_deref());
