@@ -10,7 +10,7 @@ use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use common::clock::Timestamp;
 use common::job::{Source, State};
 use common::privacy::{PERIOD, Request as PrivacyRequest, Topic};
@@ -222,7 +222,7 @@ async fn collect(
     let mut memory = app.intake.reserve(Size::announced(announced))?;
     let mut unverified = None;
     let mut first = Bytes::new();
-    let mut rest = BytesMut::new();
+    let mut rest = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| Error::BodyIncomplete)?;
         let Ok(data) = frame.into_data() else {
@@ -241,16 +241,29 @@ async fn collect(
             });
             unverified.grow(size)?;
         }
-        if first.is_empty() {
+        if first.is_empty() && rest.is_empty() {
             first = data;
-        } else {
-            rest.extend_from_slice(&data);
+            continue;
         }
+        if rest.is_empty() {
+            append(&mut rest, &std::mem::take(&mut first));
+        }
+        append(&mut rest, &data);
     }
     if rest.is_empty() {
         return Ok((first, memory));
     }
-    Ok(([first, rest.freeze()].concat().into(), memory))
+    Ok((rest.into(), memory))
+}
+
+/// Grows by a quarter and not to twice the size, so that the memory that is counted is what is
+/// taken.
+fn append(body: &mut Vec<u8>, data: &[u8]) {
+    let room = body.capacity() - body.len();
+    if room < data.len() {
+        body.reserve_exact(data.len().max(body.len() / 4));
+    }
+    body.extend_from_slice(data);
 }
 
 fn header_values(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &[u8]> {

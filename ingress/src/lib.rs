@@ -48,6 +48,8 @@ use crate::openapi::Description;
 use crate::routes::Refusals;
 use crate::validation::Validations;
 
+pub use server::listen;
+
 /// What every handler sees.
 pub struct App {
     pub config: Arc<Config>,

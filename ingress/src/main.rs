@@ -7,7 +7,6 @@ use clap::{CommandFactory, FromArgMatches, Parser};
 use common::config::{Mode, Settings};
 use common::process::{self, Parts};
 use common::shutdown;
-use tokio::net::TcpListener;
 
 /// Takes webhooks in and answers the commerce API
 ///
@@ -37,8 +36,7 @@ async fn serve(arguments: Arguments) -> Result<()> {
     let parts = Parts::start(&arguments.settings, Mode::Production, 10).await?;
     parts.warn_without_broker();
     let address = parts.config.listen_addr;
-    let listener = TcpListener::bind(address)
-        .await
+    let listener = server::listen(address)
         .with_context(|| format!("LISTEN_ADDR: cannot listen on {address}"))?;
     tracing::info!(%address, "taking webhooks");
     ingress::serve(listener, parts.clone(), shutdown).await?;

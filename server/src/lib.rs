@@ -18,7 +18,7 @@ use axum::response::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
@@ -39,6 +39,22 @@ pub struct Peer(pub SocketAddr);
 /// Bytes of a request's headers, and of what is read or written at a time: what one connection may
 /// take of the memory, twice.
 const LARGEST_HEAD: usize = 64 * 1024;
+
+/// Connections that wait to be accepted. With the usual hundred a burst of strangers fills the queue,
+/// and everyone else's wait for the kernel to try again, a second or more.
+const BACKLOG: u32 = 4096;
+
+/// Listens for [`serve`].
+pub fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() {
+        TcpSocket::new_v4()?
+    } else {
+        TcpSocket::new_v6()?
+    };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
 
 /// Serves until `shutdown`, then waits up to `drain` for the requests under way.
 pub async fn serve(

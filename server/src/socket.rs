@@ -30,6 +30,9 @@ const LAST_WORD: Duration = Duration::from_secs(1);
 /// Twice the largest body that can be set.
 const DROPPED: usize = 64 * 1024 * 1024;
 
+/// Reads of it in one go, of 16 KiB each.
+const AT_ONCE: usize = 4;
+
 pub struct Socket {
     stream: TcpStream,
     exchange: Arc<Exchange>,
@@ -96,7 +99,10 @@ impl Socket {
         let Some(farewell) = &mut self.farewell else {
             return Poll::Ready(());
         };
-        while farewell.left > 0 {
+        for _ in 0..AT_ONCE {
+            if farewell.left == 0 {
+                return Poll::Ready(());
+            }
             let mut space = [MaybeUninit::uninit(); 16 * 1024];
             let mut buffer = ReadBuf::uninit(&mut space);
             match Pin::new(&mut self.stream).poll_read(context, &mut buffer) {
@@ -107,7 +113,10 @@ impl Socket {
                 Poll::Pending => return farewell.timer.as_mut().poll(context),
             }
         }
-        Poll::Ready(())
+        // Others first: what is dropped here is in no hurry.
+        ready!(farewell.timer.as_mut().poll(context));
+        context.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 

@@ -52,7 +52,7 @@ pub async fn development(settings: &Settings) -> Result<()> {
         None
     };
     let parts = Parts::start(&settings, Mode::Development, CONNECTIONS).await?;
-    let listener = listen(&parts).await?;
+    let listener = listen(&parts)?;
     let key = if is_a_try {
         Some(development_key(&parts.db, &parts.clock).await?)
     } else {
@@ -113,13 +113,13 @@ async fn start_sandbox(settings: &mut Settings) -> Result<Option<Sandbox>> {
 pub async fn serve(settings: &Settings) -> Result<()> {
     let shutdown = shutdown::on_signal()?;
     let parts = Parts::start(settings, Mode::Production, CONNECTIONS).await?;
-    let listener = listen(&parts).await?;
+    let listener = listen(&parts)?;
     run(parts, listener, shutdown).await
 }
 
-async fn listen(parts: &Parts) -> Result<TcpListener> {
+fn listen(parts: &Parts) -> Result<TcpListener> {
     let address = parts.config.listen_addr;
-    TcpListener::bind(address).await.with_context(|| {
+    ingress::listen(address).with_context(|| {
         format!(
             "cannot listen on {address}; is another one running? \
              LISTEN_ADDR or --listen-addr names another address"
