@@ -10,8 +10,8 @@ use common::clock::Timestamp;
 use common::job::Queue;
 use common::sql;
 use common::store::{
-    checkouts, device_code_requests, device_codes, erasure, events, jobs, notifications, person_keys,
-    webhook_ids,
+    checkouts, device_code_requests, device_codes, erasure, events, jobs, notifications,
+    person_keys, webhook_ids,
 };
 use tokio_util::sync::CancellationToken;
 

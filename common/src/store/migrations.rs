@@ -78,19 +78,19 @@ const ALL: &[(i64, &str, &str)] = &[
         include_str!("../../../migrations/0012_calls.sql"),
     ),
     (
-        17,
-        "confirmations",
-        include_str!("../../../migrations/0017_confirmations.sql"),
-    ),
-    (
         13,
         "people",
         include_str!("../../../migrations/0013_people.sql"),
     ),
     (
         14,
-        "gone",
-        include_str!("../../../migrations/0014_gone.sql"),
+        "erasure",
+        include_str!("../../../migrations/0014_erasure.sql"),
+    ),
+    (
+        15,
+        "confirmations",
+        include_str!("../../../migrations/0015_confirmations.sql"),
     ),
 ];
 
