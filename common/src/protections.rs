@@ -184,8 +184,8 @@ pub const PROTECTIONS: &[Protection] = &[
         setting: "PRIVACY_KEY",
         open: "the key is in the database: who can read that, or a backup, can test guesses at \
                who was erased, and sign links to exports, receipts and the audit",
-        advice: "Set it before there is data: openssl rand -hex 32. It never changes; a database \
-                 that has its own key keeps that one.",
+        advice: "Set it before there is data: openssl rand -hex 32. A database that has made its \
+                 own gives it away: waybill privacy key --output FILE. It never changes.",
         state: |config| off_if(config.privacy.key.is_none()),
     },
     Protection {

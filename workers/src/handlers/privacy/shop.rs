@@ -262,13 +262,11 @@ impl Erasure<'_> {
         let some: Vec<Uuid> = left.take(EXPORTS).collect();
         let Some(last) = some.last() else {
             self.progress.cursor = Uuid::nil();
-            return match self.failed.take() {
-                Some(error) => Err(error),
-                None => {
-                    self.go_on_to(Phase::Over);
-                    Ok(())
-                }
-            };
+            if let Some(error) = self.failed.take() {
+                return Err(error);
+            }
+            self.go_on_to(Phase::Over);
+            return Ok(());
         };
         self.progress.cursor = *last;
         if let Err(error) = export::remove_all_of(self.parts, self.exports, &some).await {
