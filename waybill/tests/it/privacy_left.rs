@@ -18,11 +18,12 @@ use crate::support::canary::{Found, scan_files, word};
 use crate::support::delivery::{Delivery, SHOP, storefront};
 use crate::support::login::desk;
 use crate::support::object_store::{Bucket, Fault};
-use crate::support::operator::{json as json_of, ran, refused, said};
+use crate::support::operator::{json as json_of, ran, refused, said, waybill};
 use crate::support::order::{body, deliver, fulfilment, post_all, told, with};
 use crate::support::payment::{declined, event};
+use crate::support::process::run;
 use crate::support::requests::request;
-use crate::support::{Options, Service, eventually, service};
+use crate::support::{Options, PAYMENT_SECRET, STOREFRONT_SECRET, Service, eventually, service};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -691,8 +692,12 @@ async fn who_sees_the_address_of_a_mail_is_in_the_audit() {
     deliver(&service, &failed).await;
     let kept = notifications::list(service.db(), "", 10).await.unwrap();
     let id = kept[0].id.to_string();
-    let shown = said(&service, &["notifications", "show", &id, "--by", "ann"]).await;
-    assert!(shown.contains("canary@example.com"), "{shown}");
+    let mut show = waybill(&service, &["notifications", "show", &id, "--by", "ann"]);
+    show.env("STOREFRONT_WEBHOOK_SECRET", STOREFRONT_SECRET);
+    show.env("PAYMENT_WEBHOOK_SECRET", PAYMENT_SECRET);
+    let shown = run(show).await;
+    let text = String::from_utf8_lossy(&shown.stdout);
+    assert!(text.contains("canary@example.com"), "{shown:?}");
     let seen = json_of(&service, &["audit", "list", "--object", &id]).await;
     assert_eq!(seen[0]["action"], "notification.shown");
     assert_eq!(seen[0]["actor"], "operator:ann");

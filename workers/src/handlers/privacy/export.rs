@@ -290,7 +290,8 @@ pub async fn remove_all_of(parts: &Parts, exports: &Exports, ids: &[Uuid]) -> Re
     failed
 }
 
-fn is_silent(error: &anyhow::Error) -> bool {
+/// The store does not answer, so it need not be asked for anything else now.
+pub(super) fn is_silent(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(Failure::Silent))
 }
 

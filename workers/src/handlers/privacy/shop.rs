@@ -269,8 +269,10 @@ impl Erasure<'_> {
             return Ok(());
         };
         self.progress.cursor = *last;
-        if let Err(error) = export::remove_all_of(self.parts, self.exports, &some).await {
-            self.failed = Some(error);
+        match export::remove_all_of(self.parts, self.exports, &some).await {
+            Err(error) if export::is_silent(&error) => return Err(error),
+            Err(error) => self.failed = Some(error),
+            Ok(()) => {}
         }
         Ok(())
     }
