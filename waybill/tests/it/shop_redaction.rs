@@ -18,6 +18,7 @@ use crate::support::order::{
     at, body, cancelled, captured, deliver, fulfilment, pact, post_all, rows, told, with,
 };
 use crate::support::payment::{balances, event, intent, session};
+use crate::support::requests::place;
 use crate::support::{Options, Service, eventually, service, within};
 
 const OTHER: &str = "other.example";
@@ -167,6 +168,8 @@ async fn exported(service: &Service, shop: &str) -> Uuid {
     ];
     tx.insert("privacy_requests", &columns, "").await.unwrap();
     tx.commit().await.unwrap();
+    // Not found would not be removed.
+    place(&service.backend.folder().join("exports"), id, "{}");
     id
 }
 
