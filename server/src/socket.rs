@@ -114,7 +114,9 @@ impl Socket {
             }
         }
         // Others first: what is dropped here is in no hurry.
-        ready!(farewell.timer.as_mut().poll(context));
+        if farewell.timer.as_mut().poll(context).is_ready() {
+            return Poll::Ready(());
+        }
         context.waker().wake_by_ref();
         Poll::Pending
     }

@@ -232,11 +232,6 @@ impl Config {
         identity.is_some_and(|identity| identity.client_secret.is_none())
     }
 
-    /// Whether deliveries of any shop are taken: the header that names it is not signed.
-    pub fn takes_any_shop(&self) -> bool {
-        self.storefront_shops.is_empty()
-    }
-
     /// Whether clients reach it over a network and without encryption.
     pub fn is_public_in_clear(&self) -> bool {
         self.public_url.starts_with("http://") && !is_loopback(&self.public_url)
