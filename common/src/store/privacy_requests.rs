@@ -557,7 +557,7 @@ pub async fn exports_of_person(
         .query(
             "select id from privacy_requests
              where export_expires_at is not null and export_removed_at is null
-               and shop = $1 and email_key in ($2..)",
+               and customer_id is null and shop = $1 and email_key in ($2..)",
         )
         .bind(shop)
         .bind(email_keys.to_vec());
@@ -565,7 +565,7 @@ pub async fn exports_of_person(
         .query(
             "select id from privacy_requests
              where export_expires_at is not null and export_removed_at is null
-               and shop = $1 and phone_key in ($2..)",
+               and customer_id is null and shop = $1 and phone_key in ($2..)",
         )
         .bind(shop)
         .bind(phone_keys.to_vec());
