@@ -22,8 +22,9 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 HERE = pathlib.Path(__file__).resolve().parent
 THERE = pathlib.Path("target/api-test")
-STOREFRONT_SECRET = "development-storefront-secret"
-PAYMENT_SECRET = "development-payment-secret"
+# Its own: with the public ones of development no proxy may be trusted.
+STOREFRONT_SECRET = "storefront-secret-of-the-api-test"
+PAYMENT_SECRET = "payment-secret-of-the-api-test"
 SHOP = "shop.example"
 
 
@@ -72,6 +73,8 @@ class Waybill:
             "PUBLIC_URL": self.url,
             "DATABASE_URL": f"sqlite://{folder}/waybill.db",
             "PRIVACY_EXPORT_URL": f"file://{folder}/exports",
+            "STOREFRONT_WEBHOOK_SECRET": STOREFRONT_SECRET,
+            "PAYMENT_WEBHOOK_SECRET": PAYMENT_SECRET,
             "PRIVACY_SHOP_REDACT_HOLD_SECONDS": "3600",
             "TRUSTED_PROXIES": "127.0.0.1",
             "STOREFRONT_RATE_PER_SECOND": "0",
@@ -84,11 +87,27 @@ class Waybill:
             "RUST_LOG": "info",
         }
         self.log = folder / "log"
+        providers = [binary, "sandbox", "serve", "--listen", f"127.0.0.1:{port + 1}"]
+        self.providers = subprocess.Popen(
+            providers, env=self.settings, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        self.settings |= self.settings_of_providers()
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(
-                [binary], env=self.settings, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log
+                [binary, "serve"], env=self.settings, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log
             )
         eventually("the service is ready", self.is_ready)
+
+    def settings_of_providers(self):
+        """Those that the sandbox prints, up to the empty line behind them."""
+        settings = {}
+        for line in self.providers.stdout:
+            name, is_setting, value = line.strip().partition("=")
+            if is_setting:
+                settings[name] = value
+            elif settings:
+                return settings
+        fail(f"the sandbox ended with {self.providers.wait()}")
 
     def is_ready(self):
         if self.process.poll() is not None:
@@ -124,11 +143,12 @@ class Waybill:
         return answer.headers["X-Request-Id"]
 
     def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            self.process.wait(15)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
+        for process in (self.process, self.providers):
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                process.kill()
 
 
 def seed(waybill):

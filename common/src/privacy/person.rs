@@ -67,7 +67,7 @@ pub fn may_own_payment(mentions: &Mentions, knows: impl Fn(Key<'_>) -> bool) -> 
 pub struct Held {
     /// Other customers who have an address or a telephone number in common with it, or whose
     /// order it names, each with how often.
-    #[schema(example = json!({"207119551": 2}))]
+    #[schema(value_type = BTreeMap<String, u64>, example = json!({"207119551": 2}))]
     pub customers: BTreeMap<i64, u64>,
     /// Orders without a customer that have the telephone number, or whose payment has the
     /// address.

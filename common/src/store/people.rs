@@ -141,6 +141,12 @@ pub async fn find(db: &Db, sought: &Sought) -> Result<Found> {
 }
 
 impl Found {
+    /// Without those that checkout sessions made.
+    pub fn storefront_orders(&self) -> impl Iterator<Item = i64> {
+        let orders = self.orders.iter().filter(|(shop, _)| shop != CHECKOUT);
+        orders.map(|(_, id)| *id)
+    }
+
     /// In which shops the ids of customers and orders are theirs.
     pub fn shops(&self) -> BTreeSet<String> {
         [self.shop.clone(), UNNAMED.to_owned()].into()
@@ -381,31 +387,33 @@ async fn of(db: &Db, found: &mut Found, pact: Option<&str>) -> Result<Of> {
     if key.0 == CHECKOUT {
         return Ok(Of::Nobody);
     }
-    hold_order_of(db, found, &key).await?;
-    Ok(Of::Others)
+    let is_others = is_held(db, found, &key).await?;
+    Ok(if is_others { Of::Others } else { Of::Nobody })
 }
 
 /// Holds an order of somebody else, or its customer. Another shop's has nothing to do with it.
-async fn hold_order_of(db: &Db, found: &mut Found, key: &Key) -> Result<()> {
+/// False for one of nobody: it had no customer, and was erased.
+async fn is_held(db: &Db, found: &mut Found, key: &Key) -> Result<bool> {
     let (shop, id) = key;
     if !found.shops().contains(shop) {
-        return Ok(());
+        return Ok(true);
     }
     let row = db
-        .query("select customer_id from orders where shop = $1 and id = $2")
+        .query("select customer_id, redacted_at from orders where shop = $1 and id = $2")
         .bind(shop.as_str())
         .bind(*id)
         .fetch_optional()
         .await?;
-    let customer: Option<i64> = match row {
-        Some(row) => row.get("customer_id")?,
-        None => None,
+    let (customer, redacted_at): (Option<i64>, Option<i64>) = match row {
+        Some(row) => (row.get("customer_id")?, row.get("redacted_at")?),
+        None => (None, None),
     };
     match customer {
         Some(customer) => found.hold_customer(customer),
+        None if redacted_at.is_some() => return Ok(false),
         None => found.hold_order(*id),
     }
-    Ok(())
+    Ok(true)
 }
 
 async fn payments_of(db: &Db, found: &mut Found) -> Result<()> {
@@ -496,8 +504,9 @@ async fn take_sessions(db: &Db, found: &mut Found, rows: &[Row]) -> Result<()> {
             if of(db, found, pact.as_deref()).await? == Of::Others {
                 continue;
             }
-            if let Some(key) = order.as_ref().filter(|key| key.0 != CHECKOUT) {
-                hold_order_of(db, found, key).await?;
+            if let Some(key) = order.as_ref().filter(|key| key.0 != CHECKOUT)
+                && is_held(db, found, key).await?
+            {
                 continue;
             }
         }

@@ -176,10 +176,13 @@ async fn it_runs_nothing_and_takes_no_forms_of_others() {
         assert_eq!(pressed.send().await.unwrap().status(), 403);
     }
     // A device asks for its code and its token: no browser, so it says nothing of a site.
-    let foreign = client()
-        .post(format!("{}/code", url(&sandbox)))
-        .header("Sec-Fetch-Site", "cross-site")
-        .form(&[("client_id", IDENTITY_CLIENT_ID)]);
-    assert_eq!(foreign.send().await.unwrap().status(), 200);
+    let code = || {
+        client()
+            .post(format!("{}/code", url(&sandbox)))
+            .form(&[("client_id", IDENTITY_CLIENT_ID)])
+    };
+    assert_eq!(code().send().await.unwrap().status(), 200);
+    let foreign = code().header("Sec-Fetch-Site", "cross-site");
+    assert_eq!(foreign.send().await.unwrap().status(), 403);
     assert_eq!(device.poll().await["error"], "authorization_pending");
 }

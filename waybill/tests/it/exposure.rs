@@ -384,7 +384,7 @@ async fn log(folder: &TempDir, more: &[(&'static str, String)]) -> Vec<String> {
     let port = free_port();
     let settings = [start(folder, port), own_secrets().to_vec(), more.to_vec()].concat();
     let mut serving = command("waybill", &[]);
-    serving.arg("serve");
+    serving.arg("serve").env_remove("PRIVACY_KEY");
     serving.envs(settings.iter().map(|(name, value)| (name, value)));
     serving.stderr(std::process::Stdio::piped());
     let mut child = serving.spawn().unwrap();

@@ -154,6 +154,7 @@ async fn heavy_two_thousand_strangers_keep_no_signed_delivery_out() {
     let bound = 2 * at_rest.max(NOISE);
     assert!(meanwhile <= bound, "p99 {meanwhile:?}, at rest {at_rest:?}");
     assert!(memory <= MEMORY_MIB, "{memory} MiB");
-    assert!(open > 800.0, "{open} connections were open at the end");
+    // Most have been cut by then, and come again later.
+    assert!(open > 200.0, "{open} connections were open at the end");
     assert!(refused > 300.0, "{refused} deliveries were refused");
 }

@@ -403,7 +403,9 @@ async fn an_entry_that_was_changed_removed_or_added_by_hand_is_found() {
 #[tokio::test]
 async fn a_receipt_is_verified_and_a_changed_or_foreign_one_is_not() {
     let service = service().without_workers().start().await;
-    let other = self::service().without_workers().start().await;
+    let other = self::service().without_workers();
+    let other = other.setting("PRIVACY_KEY", "the key of another installation, kept there");
+    let other = other.start().await;
     let id = posted(&service, &request(REDACT, 1)).await;
     let early = refused(&service, &["privacy", "receipt", &id.to_string()]).await;
     assert!(early.contains("when it is done"), "{early}");

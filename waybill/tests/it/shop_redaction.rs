@@ -167,6 +167,17 @@ async fn exported(service: &Service, shop: &str) -> Uuid {
         column("export_expires_at", [now.plus(Duration::from_hours(24)).0]),
     ];
     tx.insert("privacy_requests", &columns, "").await.unwrap();
+    for action in ["request.received", "export.written"] {
+        let new = audit::New {
+            actor: audit::WORKER,
+            action,
+            object_id: &id.to_string(),
+            shop: Some(shop),
+            details: json!({}),
+        };
+        let keys = &service.parts.keys;
+        audit::append(&mut tx, keys, new, now).await.unwrap();
+    }
     tx.commit().await.unwrap();
     // Not found would not be removed.
     place(&service.backend.folder().join("exports"), id, "{}");

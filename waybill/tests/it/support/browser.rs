@@ -80,14 +80,7 @@ impl Browser {
         let media = json!([{"name": "prefers-color-scheme", "value": scheme}]);
         self.call("Emulation.setEmulatedMedia", &json!({"features": media}));
         self.call("Page.navigate", &json!({"url": url}));
-        while !self
-            .events
-            .iter()
-            .any(|event| event["method"] == "Page.loadEventFired")
-        {
-            let event = self.read();
-            self.events.push(event);
-        }
+        self.arrive();
         let title = self.text("document.title");
         let text = self.text("document.body.innerText");
         let window = self.number("document.documentElement.clientWidth");
@@ -132,11 +125,20 @@ impl Browser {
             json!(label)
         ));
         assert_eq!(found, true, "there is a button {label}");
-        while !self
-            .events
-            .iter()
-            .any(|event| event["method"] == "Page.loadEventFired")
-        {
+        self.arrive();
+    }
+
+    /// Waits until another page is there and loaded. That the one before was loaded may be told
+    /// of late.
+    fn arrive(&mut self) {
+        let is = |event: &Value, method| event["method"] == method;
+        loop {
+            let mut events = self.events.iter();
+            if events.any(|event| is(event, "Page.frameNavigated"))
+                && events.any(|event| is(event, "Page.loadEventFired"))
+            {
+                return;
+            }
             let event = self.read();
             self.events.push(event);
         }

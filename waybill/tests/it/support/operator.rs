@@ -17,6 +17,9 @@ pub fn waybill(service: &Service, arguments: &[&str]) -> Command {
         command.env("AMQP_URL", url);
         command.env("AMQP_PREFIX", &service.backend.name);
     }
+    if let Some(key) = &service.parts.config.privacy.key {
+        command.env("PRIVACY_KEY", key.expose());
+    }
     command.args(arguments);
     command
 }

@@ -112,9 +112,12 @@ pub fn place(folder: &Path, id: Uuid, document: &str) {
 
 /// Runs the operator's command on a service's database, with nothing else set but these.
 pub async fn waybill(service: &Service, settings: &[(&str, &str)], arguments: &[&str]) -> Output {
-    let mut command = command("waybill", settings);
+    let mut command = command("waybill", &[]);
     command.env("DATABASE_URL", &service.backend.database_url);
-    command.args(arguments);
+    if let Some(key) = &service.parts.config.privacy.key {
+        command.env("PRIVACY_KEY", key.expose());
+    }
+    command.envs(settings.iter().copied()).args(arguments);
     run(command).await
 }
 

@@ -4,7 +4,9 @@
 //!
 //! 1. Tombstones of what the request names, then of all that is found by it: from then on
 //!    writers store nothing personal of them (`store::subjects`). Whatever was being written
-//!    is committed by then, so the next search finds it; until one finds nothing new.
+//!    is committed by then, so the next search finds it; until one finds nothing new. Orders that
+//!    were found are noted with their tombstones: what comes late takes from their rows the
+//!    address by which they were found, and a run that goes on must know them still.
 //! 2. Bodies of jobs. All that are kept are walked through; a long walk is left off and goes on
 //!    in the next run, as long as it is the same person that is looked for.
 //! 3. Earlier exports are found, and end at once: nobody fetches them any more.
@@ -68,6 +70,8 @@ struct Progress {
     #[serde(flatten)]
     counts: Counts,
     walk: Walk,
+    /// Of the storefront, that were found so far, by whatever.
+    orders: BTreeSet<i64>,
     /// Requests whose exports are to be removed.
     ended_exports: BTreeSet<Uuid>,
 }
@@ -173,34 +177,45 @@ async fn erase(
     parts: &Parts,
     exports: &Exports,
     sought: &Sought,
-    note: Note,
+    mut note: Note,
     mut progress: Progress,
 ) -> Result<(Counts, Found)> {
-    let mut found = people::named(sought);
-    let mut buried = BTreeMap::new();
-    loop {
-        let tombstones = tombstones(&parts.keys, &found);
-        if tombstones == buried {
-            break;
+    let mut sought = sought.clone();
+    let mut erasure = loop {
+        sought.orders.extend(&progress.orders);
+        let mut found = people::named(&sought);
+        let mut buried = BTreeMap::new();
+        loop {
+            let tombstones = tombstones(&parts.keys, &found);
+            if tombstones == buried {
+                break;
+            }
+            progress.orders.extend(found.storefront_orders());
+            bury(parts, &note, &progress, &tombstones).await?;
+            buried = tombstones;
+            found = people::find(&parts.db, &sought).await?;
         }
-        bury(parts, &tombstones).await?;
-        buried = tombstones;
-        found = people::find(&parts.db, sought).await?;
-    }
-    let digest = digest(&buried, found.spellings.len());
-    if progress.walk.sought != digest {
-        progress.walk = Walk {
-            sought: digest,
-            ..Walk::default()
+        let digest = digest(&buried, found.spellings.len());
+        if progress.walk.sought != digest {
+            progress.walk = Walk {
+                sought: digest,
+                ..Walk::default()
+            };
+        }
+        let mut erasure = Erasure {
+            parts,
+            note,
+            found,
+            progress,
         };
-    }
-    let mut erasure = Erasure {
-        parts,
-        note,
-        found,
-        progress,
+        erasure.jobs().await?;
+        let known: BTreeSet<i64> = erasure.found.storefront_orders().collect();
+        if erasure.progress.orders.is_subset(&known) {
+            break erasure;
+        }
+        // Bodies told of orders that no row did: what else is theirs is looked for too.
+        Erasure { note, progress, .. } = erasure;
     };
-    erasure.jobs().await?;
     erasure.end_exports().await?;
     erasure.rows().await?;
     erasure.remove_exports(exports).await?;
@@ -221,6 +236,19 @@ impl Note {
             Note::Request(job) | Note::Again(job, _) => *job,
         }
     }
+
+    async fn write(&self, tx: &mut Tx, progress: &Progress) -> Result<()> {
+        match self {
+            Note::Request(job) => {
+                privacy_requests::note_progress(tx, *job, progress).await?;
+            }
+            Note::Again(job, orders) => {
+                let again = json!({"orders": orders, "progress": progress});
+                erasure::replace_body(tx, *job, Some(again.to_string().into_bytes())).await?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Of tombstones, which are keyed, so it says nothing about anybody.
@@ -235,13 +263,19 @@ fn digest(tombstones: &BTreeMap<String, BTreeSet<Uuid>>, spellings: usize) -> Uu
     Uuid::from_bytes(first)
 }
 
-async fn bury(parts: &Parts, tombstones: &BTreeMap<String, BTreeSet<Uuid>>) -> Result<()> {
+async fn bury(
+    parts: &Parts,
+    note: &Note,
+    progress: &Progress,
+    tombstones: &BTreeMap<String, BTreeSet<Uuid>>,
+) -> Result<()> {
     let tombstones: BTreeMap<&str, BTreeSet<Uuid>> = tombstones
         .iter()
         .map(|(shop, keys)| (shop.as_str(), keys.clone()))
         .collect();
     let mut tx = parts.db.begin().await?;
     subjects::bury(&mut tx, &tombstones, parts.clock.now()).await?;
+    note.write(&mut tx, progress).await?;
     Ok(tx.commit().await?)
 }
 
@@ -359,7 +393,7 @@ impl Erasure<'_> {
 
     /// Writes tombstones of orders that are known by an address alone: once it is gone from the
     /// body, nothing else tells whose they are.
-    async fn bury_orders(&self, theirs: &[Kept]) -> Result<()> {
+    async fn bury_orders(&mut self, theirs: &[Kept]) -> Result<()> {
         let orders = theirs
             .iter()
             .filter(|kept| kept.kind.starts_with("orders/"));
@@ -368,6 +402,7 @@ impl Erasure<'_> {
         if ids.is_empty() {
             return Ok(());
         }
+        self.progress.orders.extend(&ids);
         let keys = &self.parts.keys;
         let of_shop = |shop: String| {
             let of_shop = ids.iter();
@@ -376,19 +411,11 @@ impl Erasure<'_> {
             (shop, of_shop)
         };
         let tombstones = self.found.shops().into_iter().map(of_shop).collect();
-        bury(self.parts, &tombstones).await
+        bury(self.parts, &self.note, &self.progress, &tombstones).await
     }
 
     async fn commit(&self, mut tx: Tx) -> Result<()> {
-        match &self.note {
-            Note::Request(job) => {
-                privacy_requests::note_progress(&mut tx, *job, &self.progress).await?;
-            }
-            Note::Again(job, orders) => {
-                let again = json!({"orders": orders, "progress": self.progress});
-                erasure::replace_body(&mut tx, *job, Some(again.to_string().into_bytes())).await?;
-            }
-        }
+        self.note.write(&mut tx, &self.progress).await?;
         Ok(tx.commit().await?)
     }
 

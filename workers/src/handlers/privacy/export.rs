@@ -189,17 +189,22 @@ fn keys(keys: &Keys, found: &Found) -> BTreeSet<Uuid> {
 /// exports still: then another one is there, or nothing.
 async fn claim(parts: &Parts, exports: &Exports) -> Result<Uuid> {
     let (db, place) = (&parts.db, exports.address());
-    let mark = exports.mark().await?;
     let known = export_stores::at(db, place).await?;
+    let mark = exports.mark().await?;
     if let Some(known) = known {
         if mark == Some(known) {
             return Ok(known);
         }
         if export_stores::is_used(db, known).await? {
-            return Err(Failure::AnotherStore.into());
+            // Another run may have set it up since we looked.
+            return match exports.mark().await? {
+                Some(mark) if mark == known => Ok(known),
+                _ => Err(Failure::AnotherStore.into()),
+            };
         }
     }
-    let id = mark.unwrap_or_else(|| parts.clock.id());
+    // Two runs that find a new store at once come to the same id.
+    let id = mark.or(known).unwrap_or_else(|| parts.clock.id());
     let noted = export_stores::note(db, place, known, id, parts.clock.now()).await?;
     if mark.is_none() {
         exports.set_mark(noted).await?;
