@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use common::clock::Clock;
 use common::config::Token;
@@ -557,13 +557,14 @@ impl Product {
     }
 
     async fn drained(&self) {
-        let begun = Instant::now();
-        while self.count(READY).await > 0 {
-            if begun.elapsed() > 2 * LONGEST_TAIL {
-                panic!("not worked on in time: {:#?}", self.waiting().await);
+        let drained = tokio::time::timeout(2 * LONGEST_TAIL, async {
+            while self.count(READY).await > 0 {
+                pause(Duration::from_millis(50)).await;
             }
-            pause(Duration::from_millis(50)).await;
-        }
+        });
+        let is_drained = drained.await.is_ok();
+        let waiting = self.waiting().await;
+        assert!(is_drained, "not worked on in time: {waiting:#?}");
     }
 
     /// Kinds of jobs that are ready, with their last errors and how many there are.
