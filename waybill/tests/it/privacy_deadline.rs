@@ -193,7 +193,7 @@ async fn heavy_a_thousand_exports_are_done_in_time_although_their_store_was_down
     }
     let started_at = service.clock().now();
     let deliveries: Vec<Delivery> = (1..=REQUESTS).map(request).collect();
-    for some in deliveries.chunks(100) {
+    for some in deliveries.chunks(20) {
         post_all(&service, some).await;
     }
 
