@@ -107,7 +107,7 @@ impl Sought {
 }
 
 /// What is known without a look.
-pub fn named(sought: &Sought) -> Found {
+fn named(sought: &Sought) -> Found {
     let mut found = Found {
         shop: sought.shop.clone(),
         customers: sought.customers.clone(),

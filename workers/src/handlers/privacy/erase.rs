@@ -2,7 +2,7 @@
 //!
 //! Whom an address or a telephone number has in common with others is held ([`Done::held`]).
 //!
-//! 1. Tombstones of what the request names, then of all that is found by it: from then on
+//! 1. Tombstones of what the request names and of all that is found by it: from then on
 //!    writers store nothing personal of them (`store::subjects`). Whatever was being written
 //!    is committed by then, so the next search finds it; until one finds nothing new. Orders that
 //!    were found are noted with their tombstones: what comes late takes from their rows the
@@ -183,7 +183,8 @@ async fn erase(
     let mut sought = sought.clone();
     let mut erasure = loop {
         sought.orders.extend(&progress.orders);
-        let mut found = people::named(&sought);
+        // Before the first tombstone: what comes late takes addresses from rows from then on.
+        let mut found = people::find(&parts.db, &sought).await?;
         let mut buried = BTreeMap::new();
         loop {
             let tombstones = tombstones(&parts.keys, &found);
