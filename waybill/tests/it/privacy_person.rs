@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
+use common::clock::Clock;
 use common::job::State;
 use common::privacy::Decided;
-use common::store::audit;
-use common::store::privacy_requests::Entry;
+use common::store::privacy_requests::{self, Entry};
+use common::store::{audit, erasure};
 use serde_json::{Value, json};
 
 use crate::privacy_erasure::places;
@@ -15,7 +16,7 @@ use crate::support::delivery::{Delivery, SHOP, storefront};
 use crate::support::order::{body, deliver, pact, told, with};
 use crate::support::payment::{event, intent};
 use crate::support::requests::{decide, entry, posted, waybill};
-use crate::support::{Service, service};
+use crate::support::{START, Service, service};
 
 const SUCCEEDED: &str = "payment_intent.succeeded";
 
@@ -386,6 +387,59 @@ async fn payments_of_the_payment_providers_customer_are_found_and_buried() {
     service.clock().advance(Duration::from_hours(1));
     deliver(&service, &pays("pi_4", None, "ann-at-work@example.com")).await;
     is_gone(&service, "ann-at-work").await;
+    service.stop().await;
+}
+
+/// What a late delivery leaves of an order's row while an erasure runs.
+async fn forget_row(service: &Service, order: i64) {
+    let mut tx = service.db().begin().await.unwrap();
+    erasure::orders(&mut tx, SHOP, vec![order], service.clock().now())
+        .await
+        .unwrap();
+    tx.commit().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_run_that_goes_on_knows_the_orders_that_the_one_before_it_found() {
+    let clock = Clock::manual(START);
+    let mut first = service().clock(&clock).start().await;
+    let typed = json!({"email": "Guest@Example.com"});
+    buys(&first, &order(1, None, "guest", &typed)).await;
+    first.halt().await;
+    let ingress = service().clock(&clock).without_workers();
+    let ingress = ingress.start_beside(&first).await;
+    let request = redact(&json!({"email": "GUEST@EXAMPLE.COM"}), &[]);
+    let id = posted(&ingress, &request).await;
+    // The run before was killed when it had found the order, and then the row lost its address.
+    let mut tx = ingress.db().begin().await.unwrap();
+    privacy_requests::note_progress(&mut tx, id, &json!({"orders": [1]}))
+        .await
+        .unwrap();
+    tx.commit().await.unwrap();
+    forget_row(&ingress, 1).await;
+    assert_eq!(places(&ingress, "guest@example").await, ["jobs.body"]);
+
+    clock.advance(Duration::from_mins(2));
+    let workers = service().clock(&clock).start_beside(&first).await;
+    workers.settled().await;
+    assert_eq!(entry(&workers, id).await.state, "done");
+    is_gone(&workers, "guest").await;
+    ingress.stop().await;
+    workers.stop().await;
+}
+
+#[tokio::test]
+async fn an_order_of_a_guest_who_was_erased_holds_nothing_back() {
+    let service = service().manual_clock().start().await;
+    buys(&service, &order(1, None, "guest", &pact("p1"))).await;
+    let mut paid = intent("pi_1", "succeeded", 100, Some("p1"));
+    paid["receipt_email"] = json!("guest@example.com");
+    deliver(&service, &event(&service, SUCCEEDED, 1, &paid)).await;
+    forget_row(&service, 1).await;
+    let named = json!({"email": "guest@example.com"});
+    let request = asked(&service, &redact(&named, &[])).await;
+    assert_eq!(request.state, "done", "{:?}", request.held);
+    is_gone(&service, "guest").await;
     service.stop().await;
 }
 
