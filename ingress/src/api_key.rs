@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use axum::extract::FromRequestParts;
 use axum::http::header;
 use axum::http::request::Parts;
-use common::api_key::{Scope, Shops};
-use common::clock::Timestamp;
-use common::store::api_keys::{self, Known, USE_NOTED};
-use common::task;
+use domain::api_key::{Scope, Shops};
+use domain::time::Timestamp;
+use platform::task;
+use store::api_keys::{self, Known, USE_NOTED};
 use uuid::Uuid;
 
 use crate::App;
@@ -173,7 +173,7 @@ impl ApiKeys {
 mod tests {
     use std::time::Duration;
 
-    use common::api_key::Rights;
+    use domain::api_key::Rights;
 
     use super::*;
 

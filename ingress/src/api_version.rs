@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use common::job::Source;
+use domain::job::Source;
 
 const LONGEST: usize = 64;
 /// How many versions of a provider are counted apart, of those that a process has seen.

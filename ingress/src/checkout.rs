@@ -22,22 +22,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::checkout::{self, Article, Item};
-use common::clock::Timestamp;
-use common::order::outcome::summary;
-use common::order::record::Cancellation;
-use common::provider::payment::{CURRENCIES, NewSession, Payment};
-use common::provider::{Failure, storefront};
-use common::sql::Tx;
-use common::store::checkouts::{self, Checkout, New, Page, Refusal, Standing, State};
-use common::store::events::{self, Event, Outlet};
-use common::store::fulfillments::{self, Moved};
-use common::store::orders::checkout_key;
-use common::store::orders::records::{self, Entry, Key};
-use common::store::payments;
-use common::store::qr_codes::{self, QrCode};
-use common::trace;
+use domain::checkout::{self, Article, Item};
+use domain::money::Money;
+use domain::order::outcome::summary;
+use domain::order::record::Cancellation;
+use domain::time::Timestamp;
+use platform::trace;
+use providers::payment::{self, CURRENCIES, NewSession, Payment};
+use providers::{Failure, storefront};
 use serde_json::{Value, json};
+use store::checkouts::{self, Checkout, New, Page, Refusal, Standing, State};
+use store::events::{self, Event};
+use store::fulfillments::{self, Moved};
+use store::orders::checkout_key;
+use store::orders::records::{self, Entry, Key};
+use store::payments;
+use store::qr_codes::{self, QrCode};
+use store::sql::Tx;
 use uuid::Uuid;
 
 use self::request::{Wanted, Wish};
@@ -315,13 +316,36 @@ async fn ask(
 
 fn session(pact_id: &str, items: &[Item], wish: &Wish) -> NewSession {
     NewSession {
-        items: checkout::sold(items),
+        items: sold(items),
         success_url: wish.success_url.clone(),
         cancel_url: wish.cancel_url.clone(),
         client_reference_id: wish.client_reference_id.clone(),
         pact_id: pact_id.to_owned(),
         customer_email: wish.customer_email.clone(),
     }
+}
+
+/// The items as the payment provider's client takes them.
+fn sold(items: &[Item]) -> Vec<(payment::Item, i64)> {
+    let sold = items.iter().map(|item| {
+        let sold = match &item.article {
+            Article::Known { price } => payment::Item::Known(price.clone()),
+            Article::Priced {
+                name,
+                amount,
+                currency,
+                ..
+            } => payment::Item::Priced {
+                name: name.clone(),
+                price: Money {
+                    minor: *amount,
+                    currency: *currency,
+                },
+            },
+        };
+        (sold, item.quantity)
+    });
+    sold.collect()
 }
 
 /// The provider has opened no page and will open none, so nobody can pay for the order.
@@ -373,7 +397,7 @@ async fn tell(
         body,
         traceparent: trace::current(),
     };
-    let outlet = Outlet::of(&app.config);
+    let outlet = app.config.outlet();
     Ok(events::insert(tx, &[event], outlet, app.clock.now()).await?)
 }
 

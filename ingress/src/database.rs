@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use common::sql;
+use store::sql;
 
 use crate::error::Error;
 

@@ -11,15 +11,15 @@ use axum::extract::{FromRequest, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};
 use bytes::Bytes;
-use common::clock::Timestamp;
-use common::job::{Source, State};
-use common::privacy::{PERIOD, Request as PrivacyRequest, Topic};
-use common::signature::{PaymentSignature, Refused, StorefrontSignature};
-use common::store::jobs::NewJob;
-use common::store::orders::CHECKOUT;
+use domain::job::{Source, State};
+use domain::privacy::{PERIOD, Request as PrivacyRequest, Topic};
+use domain::signature::{PaymentSignature, Refused, StorefrontSignature};
+use domain::time::Timestamp;
 use http_body_util::BodyExt;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use store::jobs::NewJob;
+use store::orders::CHECKOUT;
 use tokio::time::timeout;
 
 use crate::App;
@@ -453,6 +453,6 @@ fn new_job(
     }
 }
 
-fn deadline(queue: Option<common::job::Queue>, created_at: Timestamp) -> Option<Timestamp> {
-    (queue == Some(common::job::Queue::Privacy)).then(|| created_at.plus(PERIOD))
+fn deadline(queue: Option<domain::job::Queue>, created_at: Timestamp) -> Option<Timestamp> {
+    (queue == Some(domain::job::Queue::Privacy)).then(|| created_at.plus(PERIOD))
 }

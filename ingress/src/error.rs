@@ -8,12 +8,12 @@ use std::time::Duration;
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use common::api_key::Scope;
-use common::code::Code;
-use common::qr::{QrConfigError, QrError};
-use common::store::checkouts::Refusal;
-use common::store::privacy_requests::Refused;
+use domain::api_key::Scope;
+use domain::code::Code;
+use qr::{QrConfigError, QrError};
 use serde::Serialize;
+use store::checkouts::Refusal;
+use store::privacy_requests::Refused;
 use utoipa::ToSchema;
 
 use crate::checkout::wrong::Wrong;
@@ -604,10 +604,10 @@ impl From<Refusal> for Error {
 }
 
 /// A database that does not answer a read: logged here, once, and hidden from the client.
-impl From<common::sql::Error> for Error {
-    fn from(error: common::sql::Error) -> Self {
+impl From<store::sql::Error> for Error {
+    fn from(error: store::sql::Error) -> Self {
         tracing::error!(%error, "the database did not answer");
-        if common::sql::is_connection_error(&error) {
+        if store::sql::is_connection_error(&error) {
             Error::Unavailable
         } else {
             Error::Internal

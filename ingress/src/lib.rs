@@ -27,16 +27,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
-use common::bus::Bus;
-use common::clock::Clock;
-use common::config::Config;
-use common::metrics::By;
-use common::privacy::Keys;
-use common::process::Parts;
-use common::provider::identity::Identity;
-use common::provider::payment::Payment;
-use common::provider::storefront::Storefront;
-use common::sql::Db;
+use bus::Bus;
+use config::Config;
+use domain::privacy::Keys;
+use platform::clock::Clock;
+use platform::metrics::By;
+use process::Parts;
+use providers::identity::Identity;
+use providers::payment::Payment;
+use providers::storefront::Storefront;
+use store::sql::Db;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -105,13 +105,13 @@ impl App {
 }
 
 /// How long connections, and after them batches, may take to end after the first signal:
-/// together less than the ten seconds of `common::shutdown`.
+/// together less than the ten seconds of `platform::shutdown`.
 const DRAIN: Duration = Duration::from_secs(4);
 
 /// Serves until `shutdown`, then answers what is under way, commits what was accepted and
 /// rings it.
 pub async fn serve(listener: TcpListener, parts: Parts, shutdown: CancellationToken) -> Result<()> {
-    common::metrics::begin(By::Ingress);
+    platform::metrics::begin(By::Ingress);
     let (intake, lanes) = Lanes::start(&parts);
     let app = Arc::new(App::new(parts, intake));
     limit::forget_idle(&app, &shutdown);
@@ -120,7 +120,7 @@ pub async fn serve(listener: TcpListener, parts: Parts, shutdown: CancellationTo
     let limits = connections(&app.config);
     let stopping = app.clone();
     let on_shutdown = shutdown.clone();
-    common::task::spawn("ingress shutdown", async move {
+    platform::task::spawn("ingress shutdown", async move {
         on_shutdown.cancelled().await;
         stopping.stopping.store(true, Ordering::Relaxed);
     });

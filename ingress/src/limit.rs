@@ -17,14 +17,14 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use common::clock::Clock;
-use common::config::Config;
-use common::signature::Digest;
+use config::Config;
+use domain::signature::Digest;
 use governor::clock::Clock as _;
 use governor::middleware::NoOpMiddleware;
 use governor::state::keyed::DashMapStateStore;
 use governor::state::{InMemoryState, NotKeyed};
 use governor::{NotUntil, Quota, RateLimiter};
+use platform::clock::Clock;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -234,7 +234,7 @@ impl Limits {
 pub fn forget_idle(app: &Arc<App>, shutdown: &CancellationToken) {
     let app = Arc::downgrade(app);
     let shutdown = shutdown.clone();
-    common::task::spawn("idle limits", async move {
+    platform::task::spawn("idle limits", async move {
         loop {
             tokio::select! {
                 () = tokio::time::sleep(Duration::from_mins(1)) => {}

@@ -22,15 +22,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::clock::Timestamp;
-use common::config::Token;
-use common::provider::identity::{
-    self, DeviceCode, Granted, Identity, LONGEST_PAUSE, Polled, Trouble,
-};
-use common::store::device_code_requests;
-use common::store::device_codes::{self, Hash, Login, Next, State};
-use common::task;
+use domain::time::Timestamp;
+use platform::task;
+use platform::token::Token;
+use providers::identity::{self, DeviceCode, Granted, Identity, LONGEST_PAUSE, Polled, Trouble};
 use serde::{Deserialize, Serialize};
+use store::device_code_requests;
+use store::device_codes::{self, Hash, Login, Next, State};
 
 use crate::App;
 use crate::client_address::network;

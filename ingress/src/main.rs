@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{CommandFactory, FromArgMatches, Parser};
-use common::config::{Mode, Settings};
-use common::process::{self, Parts};
-use common::shutdown;
+use config::{Mode, Settings};
+use platform::shutdown;
+use process::Parts;
 
 /// Takes webhooks in and answers the commerce API
 ///

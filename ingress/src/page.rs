@@ -7,14 +7,14 @@ use std::sync::LazyLock;
 use axum::http::HeaderValue;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use common::carrier;
-use common::clock::Timestamp;
-use common::due::{Due, Settled};
-use common::money::Money;
-use common::order::FinancialStatus;
-use common::store::public_orders::{Parcel, Progress, PublicOrder};
+use domain::carrier;
+use domain::due::{Due, Settled};
+use domain::money::Money;
+use domain::order::FinancialStatus;
+use domain::time::Timestamp;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest, Sha256};
+use store::public_orders::{Parcel, Progress, PublicOrder};
 
 use crate::error::Error;
 
@@ -437,8 +437,8 @@ impl fmt::Display for Text<'_> {
 
 #[cfg(test)]
 mod tests {
-    use common::due::Account;
-    use common::money::Currency;
+    use domain::due::Account;
+    use domain::money::Currency;
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! One id finds a request everywhere: in `X-Request-Id` of the answer, in the logs, in the
 //! job's row and in the worker's logs. A client may choose it; otherwise it is the id that
 //! a delivery's job will have. Beside it goes the trace that the request is a part of
-//! (`common::trace`): the client's, or one that begins with that same id.
+//! (`platform::trace`): the client's, or one that begins with that same id.
 
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
-use common::trace::{self, TraceContext};
+use domain::trace::TraceContext;
+use platform::trace;
 use tracing::Instrument;
 use uuid::Uuid;
 

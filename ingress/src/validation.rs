@@ -18,12 +18,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use common::license::{Status, Tier, resolve};
-use common::provider::identity::{Identity, Person, Trouble, Who};
-use common::store::{licenses, users};
-use common::task;
+use domain::license::{Status, Tier, resolve};
+use platform::task;
+use providers::identity::{Identity, Person, Trouble, Who};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
+use store::{licenses, users};
 use utoipa::ToSchema;
 
 use crate::App;

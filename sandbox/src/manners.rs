@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use common::clock::Timestamp;
-use common::signature::sign_payment;
+use domain::signature::sign_payment;
+use domain::time::Timestamp;
 use serde_json::{Value, json};
 
 use crate::storm::SplitMix64;

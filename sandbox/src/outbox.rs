@@ -92,7 +92,7 @@ impl Outbox {
             };
             outbox.stop.run_until_cancelled(all).await;
         };
-        common::task::spawn("sandbox webhook", self.tasks.track_future(post));
+        platform::task::spawn("sandbox webhook", self.tasks.track_future(post));
     }
 
     /// Posts what is held back too.

@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Result;
-use common::clock::Clock;
 use futures_util::StreamExt;
 use futures_util::stream;
+use platform::clock::Clock;
 use reqwest::header::RETRY_AFTER;
 use serde::Serialize;
 use tokio::sync::Semaphore;

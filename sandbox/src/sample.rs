@@ -3,7 +3,7 @@
 //! customer, with one payment, the same in every topic and event. Nobody in
 //! them exists: mail goes to example domains and phones are 555 numbers.
 
-use common::money::{Currency, Money};
+use domain::money::{Currency, Money};
 use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;
 use time::{OffsetDateTime, UtcOffset};

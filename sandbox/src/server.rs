@@ -8,10 +8,10 @@ use anyhow::{Context, Result, bail};
 use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
-use common::clock::Clock;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
+use platform::clock::Clock;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -76,7 +76,7 @@ impl Sandbox {
         let tasks = TaskTracker::new();
         let app = App::new(options, listener.local_addr()?, &stop, &tasks)?;
         let accepting = accept(listener, app.router(), stop.clone(), tasks.clone());
-        common::task::spawn("sandbox", tasks.track_future(accepting));
+        platform::task::spawn("sandbox", tasks.track_future(accepting));
         Ok(Sandbox { app, stop, tasks })
     }
 
@@ -233,7 +233,7 @@ async fn accept(
                 let connection = async move {
                     connection.await;
                 };
-                common::task::spawn("sandbox connection", connections.track_future(connection));
+                platform::task::spawn("sandbox connection", connections.track_future(connection));
             }
             Err(error) => {
                 tracing::warn!(%error, "the sandbox could not accept a connection");

@@ -5,7 +5,7 @@
 
 use std::ops::RangeInclusive;
 
-use common::clock::Timestamp;
+use domain::time::Timestamp;
 use uuid::{Builder, Uuid};
 
 use crate::sample;

@@ -8,7 +8,7 @@
 use axum::http::header::HOST;
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use common::provider::is_this_machine;
+use domain::origins::is_this_machine;
 use hyper::Request;
 
 /// The answer to a request that is not of this machine.

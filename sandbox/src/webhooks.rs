@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use common::clock::Timestamp;
-use common::signature::sign_storefront;
+use domain::signature::sign_storefront;
+use domain::time::Timestamp;
 
 use crate::manners::Manners;
 

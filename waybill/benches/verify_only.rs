@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
-use common::config::{Mode, Settings};
-use common::process::{self, Parts};
-use common::shutdown;
+use config::{Mode, Settings};
+use platform::shutdown;
+use process::Parts;
 use tokio::net::TcpListener;
 
 #[derive(Parser)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use common::clock::Timestamp;
+use domain::time::Timestamp;
 
 const UNITS: [(char, u64); 4] = [('s', 1), ('m', 60), ('h', 3600), ('d', 86_400)];
 

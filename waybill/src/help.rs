@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use clap::Command;
-use common::config::Settings;
+use config::Settings;
 
 /// Every command that is not hidden is in one of these.
 const GROUPS: &[(&str, &[&str])] = &[

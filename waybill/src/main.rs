@@ -7,10 +7,9 @@ mod table;
 
 use std::process::ExitCode;
 
+use ::config::Settings;
 use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use common::config::Settings;
-use common::process;
 
 use crate::commands::{
     audit, completions, config, dead, doctor, events, health, identity, jobs, keys, ledger,

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io;
 
 use anyhow::Result;
-use common::terminal;
+use platform::terminal;
 use serde::Serialize;
 
 /// Rows under a heading, each on a line of its own whatever is in its cells; the last column is as long as it needs to be.

@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser};
-use common::config::{Mode, Settings};
-use common::job::Queue;
-use common::process::{self, Parts};
-use common::shutdown;
+use config::{Mode, Settings};
+use domain::job::Queue;
+use platform::shutdown;
+use process::Parts;
 
 use crate::{Endpoint, Worker};
 

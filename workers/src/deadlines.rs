@@ -4,11 +4,11 @@
 //! of the event. Each worker looks, those of other queues too: the one that should have done
 //! it may be what is missing.
 
-use common::clock::Timestamp;
-use common::code::Code;
-use common::sql;
-use common::store::privacy_requests::{self, Due, Notice};
+use domain::code::Code;
+use domain::time::Timestamp;
 use serde_json::json;
+use store::privacy_requests::{self, Due, Notice};
+use store::sql;
 
 use crate::Worker;
 
@@ -23,7 +23,7 @@ impl Worker {
         let (open, nearest) = privacy_requests::open_deadlines(&self.parts.db).await?;
         let now = self.parts.clock.now();
         show(open, nearest, now);
-        if nearest.is_none_or(|due_at| due_at > now.plus(common::privacy::WARNING)) {
+        if nearest.is_none_or(|due_at| due_at > now.plus(domain::privacy::WARNING)) {
             return Ok(());
         }
         for notice in [Notice::Warning, Notice::Alarm, Notice::Overdue] {

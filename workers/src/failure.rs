@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use common::redact::Hide;
-use common::sql::{self, is_outage};
+use domain::redact::Hide;
+use store::sql::{self, is_outage};
 
 /// What is kept of an error's text.
 const LONGEST_TEXT: usize = 500;

@@ -6,10 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::clock::Timestamp;
-use common::job::Queue;
-use common::sql;
-use common::store::{
+use domain::job::Queue;
+use domain::time::Timestamp;
+use store::sql;
+use store::{
     checkouts, device_code_requests, device_codes, erasure, events, jobs, notifications,
     person_keys, webhook_ids,
 };

@@ -37,12 +37,12 @@ use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
 use anyhow::Result;
-use common::bus::{Listener, Ring};
-use common::job::Queue;
-use common::metrics::By;
-use common::process::Parts;
-use common::store::jobs;
-use common::task;
+use bus::{Listener, Ring};
+use domain::job::Queue;
+use platform::metrics::By;
+use platform::task;
+use process::Parts;
+use store::jobs;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -94,7 +94,7 @@ impl Worker {
 
 /// Works until `shutdown`, then finishes the messages under way.
 pub async fn run(worker: Worker, shutdown: CancellationToken) -> Result<()> {
-    common::metrics::begin(By::Worker);
+    platform::metrics::begin(By::Worker);
     let worker = Arc::new(worker);
     let bus = &worker.parts.bus;
     // One message in work and one in hand for each task.

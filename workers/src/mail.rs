@@ -6,8 +6,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use common::config::{Config, Server, Smtp, Tls};
-use common::notification::Mail;
+use config::{Config, Server, Smtp, Tls};
+use domain::notification::Mail;
 use lettre::message::header::{HeaderName, HeaderValue};
 use lettre::message::{Mailbox, SinglePart};
 use lettre::transport::smtp::authentication::{Credentials, DEFAULT_MECHANISMS};

@@ -12,9 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use common::bus::Published;
-use common::store::events::{self, Envelope};
-use common::store::leases;
+use bus::Published;
+use domain::envelope::Envelope;
+use store::events;
+use store::leases;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;

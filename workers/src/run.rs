@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use common::bus::{self, Bell};
-use common::job::{self, Job, JobId, MAX_CRASHES, Next, Queue};
-use common::sql::{self, Tx};
-use common::store::jobs;
-use common::task;
+use bus::Bell;
+use domain::job::{self, Job, JobId, MAX_CRASHES, Next, Queue};
 use futures_util::FutureExt;
+use platform::task;
+use store::jobs;
+use store::sql::{self, Tx};
 use tokio::time::{Instant, timeout};
 use tracing::{Instrument, Span};
 

@@ -10,10 +10,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use common::bus::{Bell, RING_SIZE};
-use common::clock::Timestamp;
-use common::job::JobId;
-use common::store::jobs::{self, Due, Unheard};
+use bus::{Bell, RING_SIZE};
+use domain::job::JobId;
+use domain::time::Timestamp;
+use store::jobs::{self, Due, Unheard};
 use tokio_util::sync::CancellationToken;
 
 use crate::Worker;

@@ -1,13 +1,13 @@
 //! The body of `POST /api/commerce/checkout` and what it asks for, once it is checked. Each
 //! field has the spec's two spellings, `line_items` and `lineItems`, and is given in one of them.
 
-use common::api_key::{self, Shops};
-use common::money::Currency;
-use common::origins::Origins;
-use common::provider::payment::CURRENCIES;
-use common::store::orders::CHECKOUT;
+use domain::api_key::{self, Shops};
+use domain::money::Currency;
+use domain::origins::Origins;
+use providers::payment::CURRENCIES;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use store::orders::CHECKOUT;
 
 use super::wrong::{What, Wrong};
 

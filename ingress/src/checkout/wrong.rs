@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use common::code::Code;
-use common::origins::NotAllowed;
+use domain::code::Code;
+use domain::origins::NotAllowed;
 
 /// A mistake, and in which line item it is, counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use common::provider::identity::GRANT_TYPE;
+use providers::identity::GRANT_TYPE;
 use serde_json::{Value, json};
 
 use super::operation::{Operation, Shape, get, in_query, post};

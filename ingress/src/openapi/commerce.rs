@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use common::api_key::Scope;
-use common::origins::NotAllowed;
-use common::qr::{QrConfigError, QrError, QrResult};
-use common::store::orders::view::View;
+use domain::api_key::Scope;
+use domain::origins::NotAllowed;
+use qr::{QrConfigError, QrError, QrResult};
 use serde_json::{Value, json};
+use store::orders::view::View;
 
 use super::bodies;
 use super::operation::{Operation, Shape, get, in_header, in_path, in_query, post};

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::sync::LazyLock;
 
 use axum::http::HeaderValue;
-use common::code::Code;
+use domain::code::Code;
 use serde_json::Value;
 
 use super::operation::METHODS;

@@ -1,8 +1,8 @@
 //! Requests about personal data, and exports.
 
-use common::api_key::Scope;
-use common::store::privacy_requests::History;
+use domain::api_key::Scope;
 use serde_json::{Value, json};
+use store::privacy_requests::History;
 
 use super::commerce::OF_A_KEY;
 use super::operation::{Operation, get, in_path, in_query, post};

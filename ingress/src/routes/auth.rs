@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use common::provider::identity;
+use providers::identity;
 
 use crate::App;
 use crate::client_address;

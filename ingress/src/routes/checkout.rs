@@ -8,10 +8,10 @@ use axum::Json;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use common::clock::Timestamp;
-use common::store::orders::CHECKOUT;
-use common::task;
+use domain::time::Timestamp;
+use platform::task;
 use serde::Serialize;
+use store::orders::CHECKOUT;
 use utoipa::ToSchema;
 
 use crate::App;

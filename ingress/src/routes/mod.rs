@@ -109,7 +109,7 @@ fn auth() -> Router<Arc<App>> {
         .route_layer(middleware::from_fn(auth::guard))
 }
 
-/// What QR codes lead to (`common::qr`), for everyone.
+/// What QR codes lead to (`qr`), for everyone.
 fn public_pages(app: &Arc<App>) -> Router<Arc<App>> {
     Router::new()
         .route("/orders/{order_id}/track", get(pages::track))

@@ -9,9 +9,9 @@ use axum::extract::{FromRequestParts, Path, Query, State};
 use axum::http::header;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
-use common::store::orders::{self, Found};
-use common::store::{qr_codes, shipments};
 use serde::Deserialize;
+use store::orders::{self, Found};
+use store::{qr_codes, shipments};
 
 use crate::App;
 use crate::api_key::{Holder, OrdersRead};

@@ -9,9 +9,9 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
-use common::money::{Currency, Money};
-use common::qr::ID_CHARS;
-use common::store::public_orders::{self, Found, PublicOrder};
+use domain::money::{Currency, Money};
+use qr::ID_CHARS;
+use store::public_orders::{self, Found, PublicOrder};
 
 use crate::App;
 use crate::client_address;

@@ -10,15 +10,15 @@ use axum::extract::{FromRequestParts, Path, Query, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderName, header};
 use axum::response::{IntoResponse, Response};
-use common::api_key::Shops;
-use common::clock::Timestamp;
-use common::exports::Exports;
-use common::privacy::link;
-use common::store::audit;
-use common::store::export_links;
-use common::store::privacy_requests::{self, By, Entry, Filter};
-use common::task;
+use domain::api_key::Shops;
+use domain::privacy::link;
+use domain::time::Timestamp;
+use platform::task;
+use providers::exports::Exports;
 use serde::{Deserialize, Serialize};
+use store::audit;
+use store::export_links;
+use store::privacy_requests::{self, By, Entry, Filter};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -195,7 +195,7 @@ pub async fn export(State(app): State<Arc<App>>, link: Link) -> Result<Response,
     let fetched = task::finish("export", async move {
         let exports = Exports::new(&app.config.privacy.exports);
         let by = by(&app, audit::LINK);
-        privacy_requests::fetch_export(&app.db, by, &exports, id).await
+        flows::exports::fetch(&app.db, by, &exports, id).await
     });
     let fetched = tokio::time::timeout(EXPORT_DEADLINE, fetched).await;
     let fetched = fetched.map_err(|_| Error::ExportUnreadable)?;

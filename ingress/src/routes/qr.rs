@@ -7,8 +7,9 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use common::provider::payment::CURRENCIES;
-use common::qr::{Format, QrConfig, QrError, QrResult, Symbol, parse_amount, round_amount};
+use providers::payment::CURRENCIES;
+use qr::parse_amount;
+use qr::{Format, QrConfig, QrError, QrResult, Symbol, round_amount};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use common::license::{TERMS, Terms, Tier};
-use common::templates::Template;
+use domain::catalogue::Template;
+use domain::license::{TERMS, Terms, Tier};
 use serde::Serialize;
 use utoipa::ToSchema;
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use axum::extract::{FromRequest, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use common::counted::Counted;
-use common::job::Source;
-use common::store::jobs::NewJob;
-use common::trace::{TraceContext, TraceId};
+use domain::job::Source;
+use domain::trace::{TraceContext, TraceId};
+use platform::counted::Counted;
 use server::Peer;
+use store::jobs::NewJob;
 use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 

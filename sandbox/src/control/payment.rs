@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
 use axum::{Json, Router};
-use common::money::Currency;
+use domain::money::Currency;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use common::clock::Timestamp;
+use domain::time::Timestamp;
 
 use super::error::ApiError;
 use super::limits::{Limit, Rate};

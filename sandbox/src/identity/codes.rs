@@ -1,7 +1,7 @@
 //! Codes and tokens as the provider writes them. Each is drawn from some noise, so the clock's
 //! ids are their only source of chance.
 
-use common::provider::identity::form;
+use providers::identity::form;
 
 use crate::sample::mix;
 

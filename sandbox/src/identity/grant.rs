@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use common::clock::Timestamp;
+use domain::time::Timestamp;
 use serde::Serialize;
 use thiserror::Error;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use common::clock::Timestamp;
+use domain::time::Timestamp;
 
 use super::LoginRules;
 

@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
-use common::clock::Clock;
+use platform::clock::Clock;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! The API's JSON objects.
 
-use common::clock::Timestamp;
+use domain::time::Timestamp;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 

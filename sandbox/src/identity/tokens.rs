@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use common::clock::{Clock, Timestamp};
+use domain::time::Timestamp;
+use platform::clock::Clock;
 
 use super::codes;
 

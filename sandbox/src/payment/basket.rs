@@ -1,6 +1,6 @@
 //! What a checkout session sells, read from the `line_items` of its form.
 
-use common::money::{Currency, Money};
+use domain::money::{Currency, Money};
 
 use super::currencies;
 use super::desk::{Desk, charged};

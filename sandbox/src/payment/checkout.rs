@@ -1,6 +1,6 @@
 //! Checkout sessions at work: opened as a form wishes, completed by a payment, expired.
 
-use common::money::Money;
+use domain::money::Money;
 use serde_json::Value;
 
 use super::basket;

@@ -1,6 +1,6 @@
 //! The currencies in which one can pay.
 
-use common::money::Currency;
+use domain::money::Currency;
 
 use super::error::Error;
 use super::form::Form;

@@ -3,8 +3,9 @@
 
 use std::sync::MutexGuard;
 
-use common::clock::{Clock, Timestamp};
-use common::money::Money;
+use domain::money::Money;
+use domain::time::Timestamp;
+use platform::clock::Clock;
 use serde_json::Value;
 
 use super::error::Error;

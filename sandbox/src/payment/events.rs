@@ -1,7 +1,7 @@
 //! The events of what happened, in the shape of a generation. An event's id follows from its
 //! type and object and from how often that happened to it, so the same one always has the same.
 
-use common::clock::Timestamp;
+use domain::time::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::Generation;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use common::clock::Timestamp;
-use common::money::Money;
+use domain::money::Money;
+use domain::time::Timestamp;
 use serde_json::Value;
 
 use super::Intent;

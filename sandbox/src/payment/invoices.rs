@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use common::money::Money;
+use domain::money::Money;
 use serde_json::{Value, json};
 use time::{Date, Month, OffsetDateTime};
 

@@ -28,8 +28,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
-use common::clock::Clock;
-use common::money::{Currency, Money};
+use domain::money::{Currency, Money};
+use platform::clock::Clock;
 
 pub use api::error;
 pub use generation::Generation;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use common::clock::Timestamp;
+use domain::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::Generation;

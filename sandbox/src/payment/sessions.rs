@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use common::clock::Timestamp;
-use common::money::{Currency, Money};
+use domain::money::{Currency, Money};
+use domain::time::Timestamp;
 use serde_json::{Value, json};
 
 /// Seconds until a session that was not paid expires.

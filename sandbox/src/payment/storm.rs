@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use common::clock::Timestamp;
+use domain::time::Timestamp;
 
 use super::events::Teller;
 use super::intents::{Card, Decline, Record};

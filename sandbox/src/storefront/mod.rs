@@ -10,7 +10,7 @@ mod objects;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use common::clock::Clock;
+use platform::clock::Clock;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;

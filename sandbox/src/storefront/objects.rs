@@ -1,6 +1,6 @@
 //! The storefront's JSON objects.
 
-use common::clock::Timestamp;
+use domain::time::Timestamp;
 use serde_json::{Value, json};
 
 use crate::sample;

@@ -227,7 +227,7 @@ async fn a_price_that_is_known_can_be_named() {
         id: "price_2".to_owned(),
         name: "Club".to_owned(),
         amount: 500,
-        currency: common::money::Currency::parse("EUR").unwrap(),
+        currency: domain::money::Currency::parse("EUR").unwrap(),
         months: Some(12),
     });
     let form = "success_url=http://shop.example&line_items[0][price]=price_1\

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use common::clock::Clock;
+use platform::clock::Clock;
 use sandbox::{Options, Sandbox};
 use serde_json::json;
 

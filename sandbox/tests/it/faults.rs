@@ -165,7 +165,7 @@ async fn an_answer_is_given_word_for_word() {
 async fn a_sandbox_that_stops_cuts_what_it_never_answers() {
     let sandbox = sandbox().await;
     sandbox.storefront().gate.fail(Fault::Timeout);
-    let request = common::task::spawn("request", {
+    let request = platform::task::spawn("request", {
         let request = fulfil(&sandbox, 1, "k-1");
         async move { assert!(request.send().await.is_err()) }
     });

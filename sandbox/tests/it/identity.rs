@@ -159,7 +159,7 @@ async fn an_approved_code_yields_its_token_once() {
     let letters = token.strip_prefix("gho_").unwrap();
     assert_eq!(letters.len(), 36);
     assert!(letters.chars().all(|letter| letter.is_ascii_alphanumeric()));
-    assert!(!common::provider::identity::form::is_misspelt(token));
+    assert!(!providers::identity::form::is_misspelt(token));
     let spent = refusal(
         "incorrect_device_code",
         "The device_code provided is not valid.",

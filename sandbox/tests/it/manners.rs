@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use common::signature::{self, Secrets};
+use domain::signature::{self, Secrets};
 use sandbox::{Manners, Sandbox, Shuffle};
 use serde_json::{Value, json};
 
@@ -98,7 +98,7 @@ async fn a_delay_is_kept() {
         delay,
         ..Manners::default()
     });
-    let clock = common::clock::Clock::system();
+    let clock = platform::clock::Clock::system();
     let started = clock.elapsed();
     succeed(&sandbox, 1);
     sandbox.webhooks_done().await;

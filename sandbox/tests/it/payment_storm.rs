@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::payment::{Event, Object};
+use domain::payment::{Event, Object};
 use sandbox::{Generation, Life, PaymentStorm};
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use common::order::{FinancialStatus, FulfillmentStatus, Order};
+use domain::order::{FinancialStatus, FulfillmentStatus, Order};
 use sandbox::sample::{PAYMENT_TYPES, STOREFRONT_TOPICS, payment, shop, storefront};
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use common::order::Order;
+use domain::order::Order;
 use sandbox::{Delivery, STOREFRONT_TOKEN};
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::clock::Clock;
+use platform::clock::Clock;
 use sandbox::{Poster, Storm, storm};
 use serde_json::json;
 

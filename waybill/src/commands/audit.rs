@@ -2,9 +2,9 @@
 //! and the check that nobody has changed it.
 
 use anyhow::{Result, bail};
-use common::config::Settings;
-use common::sql::Db;
-use common::store::audit::{self, Entry, Head};
+use config::Settings;
+use store::audit::{self, Entry, Head};
+use store::sql::Db;
 
 use crate::commands::database;
 use crate::commands::privacy::keys;

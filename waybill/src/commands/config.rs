@@ -1,7 +1,7 @@
 //! `waybill config`: every setting, its value and where it came from.
 
 use anyhow::Result;
-use common::config::{Config, Mode, SETTINGS, Settings};
+use config::{Config, Mode, SETTINGS, Settings};
 use serde_json::json;
 
 use crate::table::{self, Table};

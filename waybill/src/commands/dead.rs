@@ -4,15 +4,16 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Result, bail};
-use common::clock::{Clock, Timestamp};
-use common::config::Settings;
-use common::job::{JobId, Queue, State};
-use common::privacy::shown;
-use common::sql::Db;
-use common::store::jobs::ended::{self, Ended, Filter, Group};
-use common::store::jobs::operate::{self, Action};
-use common::store::jobs::{self, Summary};
-use common::terminal;
+use config::Settings;
+use domain::job::{JobId, Queue, State};
+use domain::privacy::shown;
+use domain::time::Timestamp;
+use platform::clock::Clock;
+use platform::terminal;
+use store::jobs::ended::{self, Ended, Filter, Group};
+use store::jobs::operate::{self, Action};
+use store::jobs::{self, Summary};
+use store::sql::Db;
 
 use crate::age;
 use crate::commands::operation::{Found, How, Missing, Operation, missing, nothing_named, to_json};

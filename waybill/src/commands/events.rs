@@ -10,15 +10,18 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use anyhow::Result;
-use common::bus::Tap;
-use common::clock::{Clock, Timestamp};
-use common::config::{Broker, Config, Settings};
-use common::shutdown;
-use common::sql::{self, Db};
-use common::store::events::{self, Envelope, Filter};
-use common::store::traces;
-use common::terminal;
+use bus::Broker;
+use bus::Tap;
+use config::{Config, Settings};
+use domain::envelope::Envelope;
+use domain::time::Timestamp;
+use platform::clock::Clock;
+use platform::shutdown;
+use platform::terminal;
 use serde_json::Value;
+use store::events::{self, Filter};
+use store::sql::{self, Db};
+use store::traces;
 use tokio::time::sleep;
 use uuid::Uuid;
 
@@ -262,7 +265,7 @@ impl Follower {
                 Err(error) if is_outage(&error) => {
                     if !self.lost {
                         let error = format!("{error:#}");
-                        let error = common::redact::redact(&error);
+                        let error = domain::redact::redact(&error);
                         terminal::err(&format!("{error}; trying again\n"));
                     }
                     self.lost = true;

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use common::config::{Config, Settings};
+use config::{Config, Settings};
 
 use crate::table;
 

@@ -2,10 +2,10 @@
 //! provider is another one.
 
 use anyhow::{Result, bail};
-use common::clock::Clock;
-use common::config::{Config, Settings};
-use common::sql::Db;
-use common::store::{audit, identity_provider, privacy_keys};
+use config::{Config, Settings};
+use platform::clock::Clock;
+use store::sql::Db;
+use store::{audit, identity_provider, privacy_keys};
 
 use crate::commands::operator::Operator;
 use crate::commands::{database, misused};

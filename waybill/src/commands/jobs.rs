@@ -1,14 +1,15 @@
 //! `waybill jobs`: deliveries and other work, with their states, and finished deliveries again.
 
 use anyhow::{Result, bail};
-use common::clock::{Clock, NotATime, Timestamp};
-use common::config::Settings;
-use common::job::{JobId, Queue, State};
-use common::sql::Db;
-use common::store::jobs::ended;
-use common::store::jobs::operate::Action;
-use common::store::jobs::{self, Filter, Summary};
-use common::store::traces;
+use config::Settings;
+use domain::job::{JobId, Queue, State};
+use domain::time::{NotATime, Timestamp};
+use platform::clock::Clock;
+use store::jobs::ended;
+use store::jobs::operate::Action;
+use store::jobs::{self, Filter, Summary};
+use store::sql::Db;
+use store::traces;
 
 use crate::age;
 use crate::commands::operation::{Found, How, Operation, nothing_named};

@@ -4,14 +4,15 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use common::api_key::{self, Rights, Scope, Shops, State};
-use common::clock::{Clock, Timestamp};
-use common::config::Settings;
-use common::sql::Db;
-use common::store::api_keys::{self, Entry};
-use common::store::orders::CHECKOUT;
-use common::terminal;
+use config::Settings;
+use domain::api_key::{self, Rights, Scope, Shops, State};
+use domain::time::Timestamp;
+use platform::clock::Clock;
+use platform::terminal;
 use serde_json::json;
+use store::api_keys::{self, Entry};
+use store::orders::CHECKOUT;
+use store::sql::Db;
 use uuid::Uuid;
 
 use crate::commands::operator::{Author, Operator};

@@ -1,10 +1,10 @@
 //! `waybill ledger`: the books of what was captured, released, refunded and credited.
 
 use anyhow::{Result, bail};
-use common::config::Settings;
-use common::sql::Db;
-use common::store::ledger::{self, Balance, Line};
+use config::Settings;
 use serde_json::json;
+use store::ledger::{self, Balance, Line};
+use store::sql::Db;
 
 use crate::commands::database;
 use crate::table::{self, Table};

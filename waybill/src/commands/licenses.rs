@@ -3,19 +3,20 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use common::clock::{Clock, Timestamp};
-use common::config::{Config, Settings};
-use common::license::{
+use config::{Config, Settings};
+use domain::license::{
     LicenseId, Resolved, Status, TERMS, Tier, Why, check_orgs, check_seats, resolve,
 };
-use common::sql::{self, Tx};
-use common::store::audit::By;
-use common::store::licenses::{self, Customer, Grant, License, Owner};
-use common::store::orgs::{self, Org};
-use common::store::subscriptions;
-use common::store::users::{self, Named, User};
+use domain::time::Timestamp;
+use platform::clock::Clock;
 use serde::Serialize;
 use serde_json::{Value, json};
+use store::audit::By;
+use store::licenses::{self, Customer, Grant, License, Owner};
+use store::orgs::{self, Org};
+use store::sql::{self, Tx};
+use store::subscriptions;
+use store::users::{self, Named, User};
 
 use crate::commands::operator::Operator;
 use crate::commands::{database, misused};

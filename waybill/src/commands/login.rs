@@ -5,11 +5,11 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use common::clock::Clock;
-use common::config::{Config, Settings};
-use common::provider::identity::GRANT_TYPE;
-use common::qr::{Level, QrConfig, Symbol};
-use common::terminal;
+use config::{Config, Settings};
+use platform::clock::Clock;
+use platform::terminal;
+use providers::identity::GRANT_TYPE;
+use qr::{Level, QrConfig, Symbol};
 use reqwest::header::RETRY_AFTER;
 use reqwest::{Client, StatusCode};
 use serde::Deserialize;

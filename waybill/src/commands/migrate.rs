@@ -2,9 +2,9 @@
 //! for those who want it done before. No other tool does.
 
 use anyhow::Result;
-use common::config::{Config, Settings};
-use common::process;
-use common::store::migrations;
+use config::{Config, Settings};
+
+use store::migrations;
 
 use crate::table::{self, Table};
 

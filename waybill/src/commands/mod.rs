@@ -28,12 +28,12 @@ pub mod trigger;
 
 use std::time::Duration;
 
+use ::config::{Config, Settings};
 use anyhow::{Result, bail};
-use common::config::{Config, Settings};
-use common::process::{self, Misuse};
-use common::provider::is_loopback;
-use common::sql::{Db, sqlite_file};
+use process::Misuse;
+use providers::is_loopback;
 use reqwest::Client;
+use store::sql::{Db, sqlite_file};
 
 /// The database of a tool: only `DATABASE_URL` must be right. It is used as it is: neither is it
 /// made nor migrated by one who only came to look.

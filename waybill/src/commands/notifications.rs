@@ -1,13 +1,14 @@
 //! `waybill notifications`: what customers were told, or would be.
 
 use anyhow::{Result, bail};
-use common::clock::Clock;
-use common::config::{Config, Mode, Settings};
-use common::job::JobId;
-use common::sql::Db;
-use common::store::notifications::{self, Letter, Summary};
-use common::terminal;
+use config::{Config, Mode, Settings};
+use domain::job::JobId;
+use flows::letters;
+use platform::clock::Clock;
+use platform::terminal;
 use serde_json::json;
+use store::notifications::{self, Letter, Summary};
+use store::sql::Db;
 
 use crate::commands::database;
 use crate::commands::operator::Operator;
@@ -61,7 +62,7 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
             db.close().await;
             let letter = letter?;
             let config = Config::load(settings, Mode::Development)?;
-            let mail = letter.mail(&config);
+            let mail = letters::mail(&letter, &config);
             if json {
                 return table::print_json(&json!({
                     "id": id,

@@ -3,11 +3,11 @@
 use std::process::{Command, Stdio};
 
 use anyhow::Result;
-use common::clock::Timestamp;
-use common::config::Settings;
-use common::privacy::Keys;
-use common::sql::Db;
-use common::store::audit::{self, By};
+use config::Settings;
+use domain::privacy::Keys;
+use domain::time::Timestamp;
+use store::audit::{self, By};
+use store::sql::Db;
 
 use crate::commands::privacy;
 

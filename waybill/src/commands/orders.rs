@@ -2,12 +2,12 @@
 //! another topic.
 
 use anyhow::{Result, bail};
-use common::config::{Config, Settings};
-use common::order::FinancialStatus;
-use common::sql::Db;
-use common::store::held::{self, Held, Reason};
-use common::store::order_bodies::{self, Repeated};
-use common::store::orders::{self, Found, StoredOrder};
+use config::{Config, Settings};
+use domain::order::FinancialStatus;
+use store::held::{self, Held, Reason};
+use store::order_bodies::{self, Repeated};
+use store::orders::{self, Found, StoredOrder};
+use store::sql::Db;
 
 use crate::commands::database;
 use crate::table::{self, Table};

@@ -1,14 +1,14 @@
 //! `waybill orgs`: organizations and their members. Who changed them is in the audit.
 
 use anyhow::{Context, Result, bail};
-use common::clock::Clock;
-use common::config::Settings;
-use common::license::{Candidate, Tier, check_orgs, check_seats, seats_lacking, seats_tier};
-use common::sql::{Db, Tx};
-use common::store::licenses::{self, Customer, License};
-use common::store::orgs::{self, Org};
-use common::store::users::{self, Named};
+use config::Settings;
+use domain::license::{Candidate, Tier, check_orgs, check_seats, seats_lacking, seats_tier};
+use platform::clock::Clock;
 use serde_json::{Value, json};
+use store::licenses::{self, Customer, License};
+use store::orgs::{self, Org};
+use store::sql::{Db, Tx};
+use store::users::{self, Named};
 
 use crate::commands::licenses::{When, no_org, others};
 use crate::commands::operator::{Author, Operator};

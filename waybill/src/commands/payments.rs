@@ -1,11 +1,11 @@
 //! `waybill payments`: what each payment has come to, and until when subscriptions are paid.
 
 use anyhow::{Result, bail};
-use common::config::Settings;
-use common::money::decimal;
-use common::store::payments::{self, Filter, Summary};
-use common::store::{ledger, notifications, payment_retries, subscriptions};
+use config::Settings;
+use domain::money::decimal;
 use serde_json::{Value, json};
+use store::payments::{self, Filter, Summary};
+use store::{ledger, notifications, payment_retries, subscriptions};
 
 use crate::commands::{database, ledger as books};
 use crate::table::{self, Table};

@@ -9,16 +9,17 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use common::clock::{Clock, Timestamp};
-use common::config::{Config, Privacy, Settings};
-use common::exports::Exports;
-use common::privacy::{self, Asked, Decided, Held, Keys, Person, State, Topic};
-use common::sql::Db;
-use common::store::privacy_keys;
-use common::store::privacy_requests::{self, By, Entry, Export, Filter, History};
-use common::terminal;
+use config::{Config, Privacy, Settings};
+use domain::privacy::{self, Asked, Decided, Held, Keys, Person, State, Topic};
+use domain::time::Timestamp;
+use platform::clock::Clock;
+use platform::terminal;
+use providers::exports::Exports;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use store::privacy_keys;
+use store::privacy_requests::{self, By, Entry, Export, Filter, History};
+use store::sql::Db;
 use uuid::Uuid;
 
 use crate::commands::audit as audit_command;
@@ -654,7 +655,7 @@ async fn export(
     let exports = Exports::new(&Config::privacy(settings)?.exports);
     let mut file = output.map(create).transpose()?;
     let by = author.by(Clock::system().now());
-    let fetched = privacy_requests::fetch_export(db, by, &exports, id).await;
+    let fetched = flows::exports::fetch(db, by, &exports, id).await;
     let (export, document) = match (fetched, output) {
         (Ok(fetched), _) => fetched,
         (Err(error), None) => return Err(error.into()),

@@ -4,20 +4,22 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Error, Result, bail};
-use common::clock::Clock;
-use common::config::{Api, Config, Origin, Settings, Token};
-use common::logs::{self, LogFormat};
-use common::money::{Currency, Money};
-use common::provider::Failure;
-use common::provider::payment::{Item, NewSession, Payment};
-use common::shutdown;
-use common::store::orders;
-use common::terminal;
+use config::{Config, Origin, Settings};
+use domain::money::{Currency, Money};
+use platform::clock::Clock;
+use platform::logs::{self, LogFormat};
+use platform::shutdown;
+use platform::terminal;
+use platform::token::Token;
+use providers::Api;
+use providers::Failure;
+use providers::payment::{Item, NewSession, Payment};
 use sandbox::{
     Delivery, IDENTITY_CLIENT_ID, IDENTITY_CLIENT_SECRET, Options, PAYMENT_KEY, Poster, Report,
     STOREFRONT_TOKEN, Sandbox, Webhooks, sample,
 };
 use serde_json::json;
+use store::orders;
 
 use crate::commands::misused;
 use crate::table::{self, Table};

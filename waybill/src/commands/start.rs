@@ -3,18 +3,18 @@
 use std::net::Ipv4Addr;
 
 use anyhow::{Context, Result};
-use common::api_key::Rights;
-use common::clock::Clock;
-use common::config::{
+use config::{
     Config, DEVELOPMENT_PAYMENT_SECRET, DEVELOPMENT_STOREFRONT_SECRET, Mode, Origin, Settings,
 };
-use common::job::Queue;
-use common::process::Parts;
-use common::shutdown;
-use common::sql::Db;
-use common::store::api_keys;
-use common::task;
+use domain::api_key::Rights;
+use domain::job::Queue;
+use platform::clock::Clock;
+use platform::shutdown;
+use platform::task;
+use process::Parts;
 use std::time::Duration;
+use store::api_keys;
+use store::sql::Db;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -174,7 +174,7 @@ fn banner(
     };
     let storefront = secret("STOREFRONT_WEBHOOK_SECRET", DEVELOPMENT_STOREFRONT_SECRET);
     let payment = secret("PAYMENT_WEBHOOK_SECRET", DEVELOPMENT_PAYMENT_SECRET);
-    let database = common::redact::redact(&parts.config.database_url);
+    let database = domain::redact::redact(&parts.config.database_url);
     let started_over = match settings.origin("DATABASE_URL") {
         Origin::Default => "\n                       delete the folder data/ to start over",
         _ => "",

@@ -4,18 +4,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use common::clock::Clock;
-use common::config::{Config, Settings};
-use common::job::{Source, State};
-use common::private_files;
-use common::signature;
-use common::sql::Db;
-use common::store::jobs::{self, Summary};
-use common::store::orders::{self, Found, StoredOrder};
-use common::store::{qr_codes, webhook_ids};
+use config::{Config, Settings};
+use domain::job::{Source, State};
+use domain::signature;
+use platform::clock::Clock;
+use platform::private_files;
 use reqwest::StatusCode;
 use sandbox::sample;
 use serde_json::{Value, json};
+use store::jobs::{self, Summary};
+use store::orders::{self, Found, StoredOrder};
+use store::sql::Db;
+use store::{qr_codes, webhook_ids};
 
 use crate::commands::{client, database, misused};
 use crate::table;

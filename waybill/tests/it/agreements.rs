@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use common::store::orders::checkout_key;
 use serde_json::{Value, json};
+use store::orders::checkout_key;
 
 use crate::support::delivery::{Delivery, SHOP};
 use crate::support::operator::{json as listed_by, said};
@@ -270,7 +270,7 @@ async fn each_cycle_of_an_agreement_is_a_fulfilment_of_its_own() {
         .map(|it| (it["cycle"].as_str().unwrap(), it["state"].as_str().unwrap()))
         .collect();
     assert_eq!(states, [("2", "requested"), ("3", "requested")]);
-    let payment = common::store::payments::find(service.db(), "pi_2")
+    let payment = store::payments::find(service.db(), "pi_2")
         .await
         .unwrap()
         .unwrap();

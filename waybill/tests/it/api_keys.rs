@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::api_key::{Rights, Scope, Shops};
-use common::store::api_keys;
+use domain::api_key::{Rights, Scope, Shops};
 use futures_util::future::join_all;
 use reqwest::Response;
 use serde_json::{Value, json};
+use store::api_keys;
 use tokio::time::Instant;
 
 use crate::support::delivery::{order, storefront};

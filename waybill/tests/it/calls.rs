@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use common::job::State;
+use domain::job::State;
 use sandbox::{Intent, Options as SandboxOptions, PAYMENT_KEY, Sandbox};
 use serde_json::{Value, json};
 
@@ -228,7 +228,7 @@ fn capture(sandbox: &Sandbox) {
     sandbox.payment().add_intent(Intent {
         id: "pi_7".to_owned(),
         amount: CAPTURED,
-        currency: common::money::Currency::parse("USD").unwrap(),
+        currency: domain::money::Currency::parse("USD").unwrap(),
         pact_id: Some("7".to_owned()),
     });
 }

@@ -1,9 +1,9 @@
 //! A checkout from the call that opens it to its refund, in a real browser at the sandbox's own
 //! pages.
 
-use common::store::orders::checkout_key;
 use sandbox::{Options, PAYMENT_KEY, Sandbox, Webhooks};
 use serde_json::{Value, json};
+use store::orders::checkout_key;
 
 use crate::support::browser::Browser;
 use crate::support::order::{kinds, shown, times};

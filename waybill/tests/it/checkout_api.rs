@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use common::api_key::{Rights, Shops};
-use common::clock::Clock;
-use common::job::Queue;
-use common::store::orders::checkout_key;
+use domain::api_key::{Rights, Shops};
+use domain::job::Queue;
 use futures_util::future::join_all;
+use platform::clock::Clock;
 use reqwest::Response;
 use sandbox::{Fault, Options as SandboxOptions, PAYMENT_KEY, Price, STOREFRONT_TOKEN, Sandbox};
 use serde_json::{Value, json};
+use store::orders::checkout_key;
 use workers::Worker;
 
 use crate::support::order::{deliver, events, kinds, shown};
@@ -283,7 +283,7 @@ async fn a_price_of_the_payment_provider_is_known_to_it_alone() {
         id: "price_candle".to_owned(),
         name: "Candle".to_owned(),
         amount: 1200,
-        currency: common::money::Currency::parse("USD").unwrap(),
+        currency: domain::money::Currency::parse("USD").unwrap(),
         months: None,
     });
     let body = json!({

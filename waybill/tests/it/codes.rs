@@ -5,10 +5,10 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::code::Code;
-use common::logs::{Lines, LogFormat};
-use common::provider::payment::Key;
-use common::redact::Hide;
+use domain::code::Code;
+use domain::redact::Hide;
+use platform::logs::{Lines, LogFormat};
+use providers::payment::Key;
 use reqwest::{RequestBuilder, Response};
 use sandbox::{Fault, Options, PAYMENT_KEY, Sandbox};
 use serde_json::json;

@@ -3,12 +3,12 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::job::{JobId, Queue, State};
-use common::store::jobs::ended;
-use common::store::jobs::operate::{self, Action};
-use common::store::privacy_requests::By;
-use common::store::{audit, jobs};
+use domain::job::{JobId, Queue, State};
 use serde_json::{Value, json as value};
+use store::jobs::ended;
+use store::jobs::operate::{self, Action};
+use store::privacy_requests::By;
+use store::{audit, jobs};
 use uuid::Uuid;
 
 use crate::support::backend::is_distributed;

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use common::job::Queue;
-use common::metrics;
-use common::store::audit;
+use domain::job::Queue;
 use futures_util::future::join;
+use platform::metrics;
 use serde_json::{Value, json};
+use store::audit;
 use workers::Worker;
 
 use crate::support::backend::statement;

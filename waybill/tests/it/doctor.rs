@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use common::protections::PROTECTIONS;
+use config::protections::PROTECTIONS;
 use lapin::options::{QueueDeclareOptions, QueueDeleteOptions};
 use lapin::types::FieldTable;
 use sandbox::{IDENTITY_CLIENT_ID, IDENTITY_CLIENT_SECRET, Options, PAYMENT_KEY};
@@ -101,7 +101,7 @@ async fn where_all_is_well_nothing_fails() {
     let service = service().start().await;
     post_all(&service, &[order("orders/create", 1)]).await;
     service.settled().await;
-    common::private_files::make_folder(&service.backend.folder().join("exports")).unwrap();
+    platform::private_files::make_folder(&service.backend.folder().join("exports")).unwrap();
     let own = std::os::unix::fs::PermissionsExt::from_mode(0o700);
     std::fs::set_permissions(service.backend.folder(), own).unwrap();
     let settings = [
@@ -383,8 +383,8 @@ async fn a_provider_whose_clock_is_wrong_that_is_silent_or_away_is_told_apart() 
         "all at once, in five seconds"
     );
     says(&output, "payment API", "ok", "takes our credential");
-    let ours = common::clock::Clock::system().now();
-    let theirs = common::clock::Timestamp::from_http_date(date).unwrap();
+    let ours = platform::clock::Clock::system().now();
+    let theirs = domain::time::Timestamp::from_http_date(date).unwrap();
     assert_eq!(theirs, crate::support::START);
     let way = if theirs > ours { "ahead of" } else { "behind" };
     says(&output, "payment clock", "failed", way);

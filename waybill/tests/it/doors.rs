@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use common::job::State;
-use common::signature::sign_storefront;
+use domain::job::State;
+use domain::signature::sign_storefront;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -566,10 +566,7 @@ async fn development_has_no_limits_unless_they_are_set() {
         let client = reqwest::Client::new();
         let posts = (0..60).map(|n| {
             let body = format!("{{\"id\":{n}}}");
-            let signature = sign_storefront(
-                common::config::DEVELOPMENT_STOREFRONT_SECRET,
-                body.as_bytes(),
-            );
+            let signature = sign_storefront(config::DEVELOPMENT_STOREFRONT_SECRET, body.as_bytes());
             client
                 .post(&url)
                 .header("X-Storefront-Topic", "products/update")

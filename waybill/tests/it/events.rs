@@ -8,11 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use common::clock::{Clock, Timestamp};
-use common::process::open_database;
-use common::sql::Db;
-use common::store::events::{self, Event, Outlet};
-use common::store::leases;
+use domain::time::Timestamp;
 use futures_util::StreamExt;
 use lapin::message::Delivery;
 use lapin::options::{
@@ -20,7 +16,12 @@ use lapin::options::{
     QueueBindOptions, QueueDeclareOptions,
 };
 use lapin::types::{AMQPValue, FieldTable};
+use platform::clock::Clock;
+use process::open_database;
 use serde_json::{Value, json};
+use store::events::{self, Event, Outlet};
+use store::leases;
+use store::sql::Db;
 use uuid::Uuid;
 
 use crate::support::backend::{Backend, is_distributed};

@@ -5,13 +5,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use common::clock::{Clock, Timestamp};
-use common::job::{Queue, Source, State};
-use common::money::Currency;
-use common::store::jobs::{self, NewJob};
-use common::store::privacy_requests;
+use domain::job::{Queue, Source, State};
+use domain::money::Currency;
+use domain::time::Timestamp;
+use platform::clock::Clock;
 use sandbox::{Fault, Intent, Options, PAYMENT_KEY, STOREFRONT_TOKEN, Sandbox};
 use serde_json::{Value, json};
+use store::jobs::{self, NewJob};
+use store::privacy_requests;
 use workers::Worker;
 
 use crate::support::delivery::{SHOP, payment_at, storefront};

@@ -3,7 +3,7 @@
 
 use std::process::{Command, Output};
 
-use common::config::{Config, Mode, SETTINGS, Settings};
+use config::{Config, Mode, SETTINGS, Settings};
 use tempfile::TempDir;
 
 use crate::support::process::{binary, command, free_port, is_ready, output};

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use common::sql::Db;
 use serde_json::json;
+use store::sql::Db;
 use tempfile::TempDir;
 
 use crate::support::backend::{Backend, is_distributed};

@@ -1,8 +1,8 @@
 //! Another identity provider: nobody inherits what was given to somebody else of the same number.
 
-use common::license::Tier;
-use common::store::licenses::{self, Grant, Owner};
-use common::store::{identity_provider, users};
+use domain::license::Tier;
+use store::licenses::{self, Grant, Owner};
+use store::{identity_provider, users};
 
 use crate::support::backend::Backend;
 use crate::support::login::{Desk, desk};

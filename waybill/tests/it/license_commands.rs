@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
-use common::sql::Db;
 use serde_json::{Value, json};
+use store::sql::Db;
 use tempfile::TempDir;
 
 use crate::support::process::{command, output};

@@ -3,13 +3,15 @@
 
 use std::time::Duration;
 
-use common::clock::{Clock, Timestamp};
-use common::license::{Candidate, OrgId, Tier, UserId, check_seats, resolve};
-use common::process::open_database;
-use common::sql::{Db, Tx};
-use common::store::licenses::{self, Grant, Owner};
-use common::store::orgs;
-use common::store::users::{self, Account, CLAIM_PERIOD, Named};
+use domain::account::Account;
+use domain::license::{Candidate, OrgId, Tier, UserId, check_seats, resolve};
+use domain::time::Timestamp;
+use platform::clock::Clock;
+use process::open_database;
+use store::licenses::{self, Grant, Owner};
+use store::orgs;
+use store::sql::{Db, Tx};
+use store::users::{self, CLAIM_PERIOD, Named};
 
 use crate::support::START;
 use crate::support::backend::Backend;

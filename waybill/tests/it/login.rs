@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use common::sql::Db;
-use common::store::device_codes;
 use futures_util::future::join_all;
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 use sandbox::{Answer, Fault, Limit, LoginRules, Route};
 use serde_json::json;
+use store::device_codes;
+use store::sql::Db;
 
 use crate::support::backend::is_distributed;
 use crate::support::login::{desk, desk_with, poll, read, with_identity};

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use common::clock::Clock;
+use platform::clock::Clock;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use common::clock::Timestamp;
-use common::process::open_database;
-use common::store::device_code_requests::admit;
+use domain::time::Timestamp;
+use process::open_database;
+use store::device_code_requests::admit;
 
 use crate::support::START;
 use crate::support::backend::Backend;

@@ -1,6 +1,7 @@
 //! Where tokens and the client secret are sent follows from where people log in.
 
-use common::config::{Config, IdentityProvider, Mode, Settings};
+use config::{Config, Mode, Settings};
+use providers::identity::IdentityProvider;
 
 use crate::support::{PAYMENT_SECRET, STOREFRONT_SECRET};
 

@@ -1,8 +1,8 @@
 //! Mails as a mail server gets them, and what is made of its refusals.
 
-use common::config::{Config, Mode, Settings};
-use common::money::{Currency, Money};
-use common::notification::{Mail, PaymentFailed};
+use config::{Config, Mode, Settings};
+use domain::money::{Currency, Money};
+use domain::notification::{Mail, PaymentFailed};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 use uuid::Uuid;

@@ -1,9 +1,10 @@
 //! What customers are told when a payment of theirs fails, and whom it is sent to.
 
+use flows::letters;
 use std::time::Duration;
 
-use common::store::notifications::{self, Summary};
 use serde_json::{Value, json};
+use store::notifications::{self, Summary};
 
 use crate::support::order::{body, deliver, no_person_in_events_and_jobs, pact, told, with};
 use crate::support::payment::{declined, event, intent};
@@ -83,7 +84,7 @@ async fn without_a_mail_server_it_is_kept() {
         .unwrap()
         .unwrap();
     assert_eq!(letter.email.as_deref(), Some("canary@example.com"));
-    let mail = letter.mail(&service.parts.config);
+    let mail = letters::mail(&letter, &service.parts.config);
     assert_eq!(mail.subject, "Your payment of 30.00 USD did not go through");
     service.stop().await;
 }
@@ -102,7 +103,7 @@ async fn the_mail_says_at_which_hour_of_which_zone_it_is_tried_again() {
         .await;
     let id = all(&service).await[0].id;
     let letter = notifications::letter(service.db(), id).await.unwrap();
-    let mail = letter.unwrap().mail(&service.parts.config);
+    let mail = letters::mail(&letter.unwrap(), &service.parts.config);
     let told = "We will try again on 16 January 2027, 02:05 UTC.";
     assert!(mail.body.contains(told), "{}", mail.body);
     service.stop().await;
@@ -145,7 +146,7 @@ async fn a_mail_server_that_is_away_is_asked_again_and_one_that_refuses_is_not()
     let refused = failed("pi_2", 1, None, Some("canary@example.com"));
     deliver(&service, &event(&service, FAILED, 1, &refused)).await;
     assert_eq!(states(&service).await[0], "refused");
-    assert_eq!(service.jobs(common::job::State::Dead).await, 0);
+    assert_eq!(service.jobs(domain::job::State::Dead).await, 0);
     let error = all(&service).await[0].error.clone().unwrap();
     assert!(!error.contains("canary"), "{error}");
     service.stop().await;

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use common::clock::Timestamp;
-use common::job::{JobId, State};
-use common::money::Currency;
-use common::store::jobs;
+use domain::job::{JobId, State};
+use domain::money::Currency;
+use domain::time::Timestamp;
 use sandbox::{Delivery as Webhook, Sandbox, Webhooks, sample};
 use sandbox::{Fault, Gate, Intent, Options as SandboxOptions, PAYMENT_KEY, STOREFRONT_TOKEN};
 use serde_json::{Value, json};
+use store::jobs;
 
 use crate::support::backend::is_distributed;
 use crate::support::delivery::{Delivery, SHOP};

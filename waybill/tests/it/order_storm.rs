@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::clock::Clock;
-use common::money::Currency;
-use common::sql::Db;
+use domain::money::Currency;
+use platform::clock::Clock;
 use sandbox::{Delivery, Fault, Intent, Options, PAYMENT_KEY, Poster, STOREFRONT_TOKEN};
 use sandbox::{Sandbox, Webhooks, storm};
 use serde_json::{Value, json};
+use store::sql::Db;
 
 use crate::support::backend::{Backend, is_distributed};
 use crate::support::order::{

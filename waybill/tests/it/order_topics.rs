@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
-use common::clock::Timestamp;
-use common::job::State;
+use domain::job::State;
+use domain::time::Timestamp;
 use sandbox::sample;
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ use crate::support::{START, Service, eventually, service};
 fn samples() -> BTreeMap<String, Value> {
     let folder = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../common/tests/fixtures/storefront"
+        "/../common/domain/tests/fixtures/storefront"
     );
     let mut samples = BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap() {

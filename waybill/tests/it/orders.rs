@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
-use common::job::State;
-use common::store::events;
+use domain::job::State;
 use serde_json::{Value, json};
+use store::events;
 
 use crate::support::delivery::{Delivery, SHOP, order, storefront};
 use crate::support::{Service, eventually, service};
@@ -214,7 +214,7 @@ async fn every_sample_order_of_the_provider_goes_through_without_a_dead_job() {
     let service = service().start().await;
     let folder = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../common/tests/fixtures/storefront"
+        "/../common/domain/tests/fixtures/storefront"
     );
     let mut orders = 0;
     for entry in walk(folder.as_ref()) {

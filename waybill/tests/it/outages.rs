@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use common::job::{Queue, State};
-use common::sql::Db;
+use domain::job::{Queue, State};
+use store::sql::Db;
 
 use crate::support::backend::is_distributed;
 use crate::support::delivery::order;

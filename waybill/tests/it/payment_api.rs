@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use common::config::{Api, Token};
-use common::money::{Currency, Money};
-use common::provider::Failure;
-use common::provider::payment::{Confirmed, CreatedSession, Item, Key, NewSession, Payment};
+use domain::money::{Currency, Money};
+use platform::token::Token;
+use providers::Api;
+use providers::Failure;
+use providers::payment::{Confirmed, CreatedSession, Item, Key, NewSession, Payment};
 use sandbox::{Fault, Options, PAYMENT_KEY, Price, Sandbox};
 use serde_json::{Value, json};
 use uuid::Uuid;

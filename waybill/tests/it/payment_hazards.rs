@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use common::store::orders::checkout_key;
 use sandbox::{Options, PAYMENT_KEY, Sandbox};
 use serde_json::{Value, json};
+use store::orders::checkout_key;
 
 use crate::support::delivery::{Delivery, SHOP};
 use crate::support::order::{
@@ -70,7 +70,7 @@ async fn no_retry_is_made(service: Service, sandbox: Sandbox) {
     for _ in 0..3 {
         service.clock().advance(Duration::from_hours(25));
         eventually("what is due is done", async || {
-            service.jobs(common::job::State::Ready).await == service.scheduled().await
+            service.jobs(domain::job::State::Ready).await == service.scheduled().await
         })
         .await;
     }
@@ -184,7 +184,7 @@ async fn a_retry_that_the_provider_refuses_ends_them_and_leaves_no_dead_job() {
     eventually("it is refused", async || service.count(refused).await == 1).await;
     service.settled().await;
     assert_eq!(service.scheduled().await, 0);
-    assert_eq!(service.jobs(common::job::State::Dead).await, 0);
+    assert_eq!(service.jobs(domain::job::State::Dead).await, 0);
     service.stop().await;
     sandbox.stop().await;
 }

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::clock::Clock;
-use common::money::Money;
-use common::sql::Db;
-use common::store::{ledger, orders};
+use domain::money::Money;
+use platform::clock::Clock;
 use sandbox::{Delivery, Fault, Life, Options, PAYMENT_KEY, PaymentStorm, Poster, Sandbox};
 use sandbox::{StormPayment, Webhooks, storm};
 use serde_json::{Value, json};
+use store::sql::Db;
+use store::{ledger, orders};
 
 use crate::support::backend::{Backend, is_distributed};
 use crate::support::order::{at, body, pact, with};
@@ -197,10 +197,7 @@ async fn heavy_a_thousand_payments_survive_a_storm_with_a_worker_killed_every_tw
             _ if cancelled => "refunded",
             _ => "succeeded",
         };
-        let row = common::store::payments::find(&db, id)
-            .await
-            .unwrap()
-            .unwrap();
+        let row = store::payments::find(&db, id).await.unwrap().unwrap();
         assert_eq!(row.state, state, "{id} {life:?}");
         let back = if cancelled {
             intent.amount

@@ -5,16 +5,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use common::clock::Timestamp;
-use common::job::State;
-use common::license::Tier;
-use common::store::ledger;
-use common::store::licenses::{self, Grant, Owner};
-use common::store::orders::checkout_key;
-use common::store::users::{self, Named};
-use common::store::{orders, subscriptions};
+use domain::job::State;
+use domain::license::Tier;
+use domain::time::Timestamp;
 use sandbox::{Fault, Options, PAYMENT_KEY, STOREFRONT_TOKEN, Sandbox};
 use serde_json::{Value, json};
+use store::ledger;
+use store::licenses::{self, Grant, Owner};
+use store::orders::checkout_key;
+use store::users::{self, Named};
+use store::{orders, subscriptions};
 
 use crate::support::delivery::{Delivery, SHOP};
 use crate::support::order::{
@@ -43,7 +43,7 @@ fn accounts<const N: usize>(of: [(&str, i64); N]) -> BTreeMap<String, i64> {
 async fn every_recorded_event_of_both_generations_is_worked_on_and_the_books_balance() {
     let folder = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../common/tests/fixtures/payment"
+        "/../common/domain/tests/fixtures/payment"
     );
     let service = service().manual_clock().start().await;
     let mut seen = 0;
@@ -558,7 +558,7 @@ async fn the_storefronts_own_order_takes_the_place_of_one_that_a_session_made() 
 fn written(name: &str) -> Value {
     let folder = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../common/tests/fixtures/payment"
+        "/../common/domain/tests/fixtures/payment"
     );
     let path = format!("{folder}/invoice.payment_succeeded.{name}.json");
     let body = std::fs::read_to_string(path).expect("a fixture");

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use common::store::audit;
 use reqwest::Response;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use store::audit;
 use uuid::Uuid;
 
 use crate::support::requests::{complete, export, give_up, place, posted, request};

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use common::privacy::State as Progress;
-use common::store::jobs;
-use common::store::privacy_requests::{self, By, Refused};
+use domain::privacy::State as Progress;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
+use store::jobs;
+use store::privacy_requests::{self, By, Refused};
 use uuid::Uuid;
 
 use crate::support::backend::statement;

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use common::job::State;
-use common::privacy::Decided;
-use common::sql::column;
-use common::store::{audit, ledger, privacy_requests};
+use domain::job::State;
+use domain::privacy::Decided;
 use serde_json::{Value, json};
+use store::sql::column;
+use store::{audit, ledger, privacy_requests};
 use uuid::Uuid;
 
 use crate::support::backend::{is_distributed, statement};

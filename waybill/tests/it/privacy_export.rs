@@ -6,14 +6,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use common::config::ExportStore;
-use common::exports::Exports;
-use common::privacy::{Decided, Key};
-use common::store::people::Sought;
-use common::store::privacy_requests::{self, Entry};
-use common::store::{audit, jobs, people, person_data, subjects};
+use domain::privacy::{Decided, Key};
+use providers::exports::ExportStore;
+use providers::exports::Exports;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use store::people::Sought;
+use store::privacy_requests::{self, Entry};
+use store::{audit, jobs, people, person_data, subjects};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -393,14 +393,14 @@ async fn deliveries_are_found_however_many_steps_the_walk_takes() {
     let folder = Folder::new();
     let service = folder.keeps(service().manual_clock()).start().await;
     history(&service).await;
-    let (db, config, keys) = (service.db(), &service.parts.config, &service.parts.keys);
+    let (db, keys) = (service.db(), &service.parts.keys);
     let sought = Sought {
         shop: SHOP.to_owned(),
         customers: BTreeSet::from([77]),
         ..Sought::default()
     };
     let found = people::find(db, &sought).await.unwrap();
-    let data = person_data::read(db, config, keys, &found, Uuid::nil()).await;
+    let data = person_data::read(db, keys, &found, Uuid::nil()).await;
     assert!(!data.unwrap().is_empty());
     let mut walks = Vec::new();
     for step in [1, 3, 1000] {

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use common::clock::Timestamp;
-use common::job::State;
-use common::sql::Row;
-use common::store::privacy_requests::{self, Filter};
+use domain::job::State;
+use domain::time::Timestamp;
 use sandbox::sample;
 use serde_json::Value;
+use store::privacy_requests::{self, Filter};
+use store::sql::Row;
 
 use crate::support::delivery::{SHOP, storefront};
 use crate::support::requests::{entry, posted, request};

@@ -4,12 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use common::config::{Config, Mode, Settings};
-use common::privacy::{Decided, link};
-use common::store::notifications;
-use common::store::privacy_requests::{self, Entry};
+use config::{Config, Mode, Settings};
+use domain::privacy::{Decided, link};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use store::notifications;
+use store::privacy_requests::{self, Entry};
 use uuid::Uuid;
 
 use crate::privacy_erasure::places;

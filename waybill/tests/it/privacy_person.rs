@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use common::clock::Clock;
-use common::job::State;
-use common::privacy::Decided;
-use common::store::privacy_requests::{self, Entry};
-use common::store::{audit, erasure};
+use domain::job::State;
+use domain::privacy::Decided;
+use platform::clock::Clock;
 use serde_json::{Value, json};
+use store::privacy_requests::{self, Entry};
+use store::{audit, erasure};
 
 use crate::privacy_erasure::places;
 use crate::support::backend::statement;
@@ -289,12 +289,7 @@ async fn rows_that_an_older_version_wrote_are_found_too() {
     service
         .execute("update orders set email_key = 'left behind'")
         .await;
-    assert!(
-        common::store::person_keys::complete(service.db())
-            .await
-            .unwrap()
-            > 0
-    );
+    assert!(store::person_keys::complete(service.db()).await.unwrap() > 0);
     is_gone(&service, "left behind").await;
     service.stop().await;
 }

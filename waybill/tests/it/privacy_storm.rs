@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::clock::Clock;
-use common::config::Token;
-use common::sql::{Db, Row};
-use common::store::{audit, ledger, privacy_keys};
+use platform::clock::Clock;
+use platform::token::Token;
 use sandbox::{Delivery, Poster, Webhooks, storm};
 use serde_json::{Value, json};
+use store::sql::{Db, Row};
+use store::{audit, ledger, privacy_keys};
 use tempfile::TempDir;
 
 use crate::support::backend::{Backend, PRIVACY_KEY, environment, is_distributed};

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use common::store::privacy_requests::Entry;
 use serde_json::{Value, json};
+use store::privacy_requests::Entry;
 
 use crate::support::backend::{is_distributed, statement};
 use crate::support::delivery::{Delivery, SHOP, storefront};

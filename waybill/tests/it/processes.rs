@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::job::{Queue, State};
-use common::sql::Db;
-use common::store::jobs;
+use domain::job::{Queue, State};
+use store::jobs;
+use store::sql::Db;
 use tokio::task::JoinSet;
 
 use crate::support::backend::{Backend, is_distributed};

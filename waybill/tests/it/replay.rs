@@ -1,6 +1,6 @@
 //! `waybill jobs replay`: finished deliveries are worked on again, and nothing is done twice.
 
-use common::job::State;
+use domain::job::State;
 use sandbox::{Options, STOREFRONT_TOKEN, Sandbox};
 use serde_json::{Value, json as value};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use common::job::{MAX_CRASHES, Queue, State};
+use domain::job::{MAX_CRASHES, Queue, State};
 use serde_json::json;
 
 use crate::support::backend::is_distributed;
@@ -227,16 +227,13 @@ async fn expired_ids_and_old_bodies_are_cut() {
     let now = service.clock().now();
     let db = service.db();
     assert_eq!(
-        common::store::webhook_ids::forget_expired(db, now, 10)
+        store::webhook_ids::forget_expired(db, now, 10)
             .await
             .unwrap(),
         1
     );
     let old = now.minus(service.parts.config.job_retention);
-    assert_eq!(
-        common::store::jobs::cut_bodies(db, old, 10).await.unwrap(),
-        1
-    );
+    assert_eq!(store::jobs::cut_bodies(db, old, 10).await.unwrap(), 1);
     assert_eq!(
         service
             .count("select count(*) as n from jobs where body is null")

@@ -125,7 +125,7 @@ async fn the_sandbox_says_where_it_is_and_with_which_settings_to_use_it() {
     let page = reqwest::get(opened["url"].as_str().unwrap()).await.unwrap();
     assert!(page.text().await.unwrap().contains("12.50 USD"));
     let said = checkout(&["--pact", "p1"]);
-    let order = common::store::orders::checkout_key("p1").1;
+    let order = store::orders::checkout_key("p1").1;
     let line = format!("waybill orders show {order}");
     assert!(text(&said.stdout).contains(&line), "{}", text(&said.stdout));
     let refused = checkout(&["--currency", "JPY"]);

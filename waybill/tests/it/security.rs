@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use common::config::SETTINGS;
-use common::protections::{PROTECTIONS, Protection};
+use config::SETTINGS;
+use config::protections::{PROTECTIONS, Protection};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

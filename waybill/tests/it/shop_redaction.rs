@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use common::job::{Queue, State};
-use common::privacy::{Key, State as RequestState};
-use common::sql::{Db, column};
-use common::store::privacy_requests::{self, By, Entry};
-use common::store::{audit, jobs, subjects};
+use domain::job::{Queue, State};
+use domain::privacy::{Key, State as RequestState};
 use serde_json::{Value, json};
+use store::privacy_requests::{self, By, Entry};
+use store::sql::{Db, column};
+use store::{audit, jobs, subjects};
 use uuid::Uuid;
 
 use crate::support::backend::{is_distributed, statement};

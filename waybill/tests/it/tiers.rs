@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use common::license::{OrgId, Tier};
-use common::store::licenses::{self, Grant, Owner};
-use common::store::orgs;
-use common::store::users::{self, Named};
+use domain::license::{OrgId, Tier};
 use serde_json::{Value, json};
+use store::licenses::{self, Grant, Owner};
+use store::orgs;
+use store::users::{self, Named};
 
 use crate::support::login::{Desk, desk, desk_with, read};
 

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use common::sql::Db;
-use common::trace::TraceContext;
+use domain::trace::TraceContext;
 use lapin::options::{BasicGetOptions, QueueBindOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable};
 use sandbox::{Options, STOREFRONT_TOKEN, Sandbox};
 use serde_json::Value;
+use store::sql::Db;
 use uuid::Uuid;
 
 use crate::support::backend::{Backend, is_distributed};
@@ -136,7 +136,7 @@ async fn rows(db: &Db, kind: &'static str) -> Vec<Row> {
         .fetch_all()
         .await
         .unwrap();
-    let row = |row: &common::sql::Row| Row {
+    let row = |row: &store::sql::Row| Row {
         id: row.get("id").unwrap(),
         traceparent: row.get("traceparent").unwrap(),
         request_id: row.get("trace").unwrap(),
@@ -200,13 +200,9 @@ async fn one_id_is_found_in_the_answer_the_job_the_broker_the_log_the_call_and_t
         "the storefront was asked, and the job is done",
         async || {
             sandbox.storefront().gate.answers().get(&201) == Some(&1)
-                && common::store::jobs::count(
-                    &db,
-                    common::job::Queue::Orders,
-                    common::job::State::Done,
-                )
-                .await
-                .unwrap()
+                && store::jobs::count(&db, domain::job::Queue::Orders, domain::job::State::Done)
+                    .await
+                    .unwrap()
                     == 2
         },
     )

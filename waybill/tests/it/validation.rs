@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use common::license::Tier;
-use common::store::licenses::{self, Grant, Owner};
-use common::store::orgs;
-use common::store::users::{self, Named};
+use domain::license::Tier;
 use futures_util::future::join_all;
 use reqwest::RequestBuilder;
 use sandbox::{Answer, Fault, Limit, LoginRules, Route, Sandbox, made_up_token};
 use serde_json::{Value, json};
+use store::licenses::{self, Grant, Owner};
+use store::orgs;
+use store::users::{self, Named};
 
 use crate::support::login::{Desk, desk, desk_with, read, validate, with_identity};
 use crate::support::service;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use common::job::State;
-use common::store::jobs;
+use domain::job::State;
+use store::jobs;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -140,7 +140,7 @@ async fn a_signature_that_is_missing_malformed_or_wrong_gets_the_same_401() {
         // Signed for another secret.
         good.clone().header(
             hmac,
-            common::signature::sign_storefront("another secret", &good.body),
+            domain::signature::sign_storefront("another secret", &good.body),
         ),
         // All checks below the signature would fail too: the signature is first.
         Delivery {
@@ -488,7 +488,7 @@ async fn a_shop_has_two_deliveries_a_second_and_is_told_when_to_come_back() {
     );
     is(&service, &from("b.example"), 200, OK).await;
     // A delivery that is not verified does not use up the shop's share.
-    let wrong = common::signature::sign_storefront("another secret", b"{}");
+    let wrong = domain::signature::sign_storefront("another secret", b"{}");
     for _ in 0..50 {
         let forged = from("c.example").header("X-Storefront-Hmac-Sha256", wrong.clone());
         assert_eq!(service.answer(&forged).await.0, 401);

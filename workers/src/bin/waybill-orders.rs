@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use common::job::Queue;
+use domain::job::Queue;
 
 fn main() -> ExitCode {
     workers::main(Queue::Orders)

@@ -4,8 +4,8 @@
 
 use std::collections::HashMap;
 
-use common::job::Job;
-use common::trace::TraceContext;
+use domain::job::Job;
+use domain::trace::TraceContext;
 
 /// The request and the place in its trace that something follows from.
 #[derive(Clone, Debug)]

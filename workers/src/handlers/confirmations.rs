@@ -3,14 +3,14 @@
 //! API at hand it counts once the storefront says the same.
 
 use anyhow::Result;
-use common::job::{Job, Queue};
-use common::order::record::Record;
-use common::order::{FinancialStatus, FulfillmentStatus, Order};
-use common::sql::Tx;
-use common::store::order_bodies::{self, BodyKey};
-use common::store::orders::records::Key;
+use domain::job::{Job, Queue};
+use domain::order::record::Record;
+use domain::order::{FinancialStatus, FulfillmentStatus, Order};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use store::order_bodies::{self, BodyKey};
+use store::orders::records::Key;
+use store::sql::Tx;
 
 use super::effects::{self, Effects};
 use super::fulfillments::failed;

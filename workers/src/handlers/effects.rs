@@ -2,17 +2,17 @@
 //! systems, and further jobs. Both are written in the transaction of the change.
 
 use anyhow::Result;
+use bus::Bell;
 use bytes::Bytes;
-use common::bus::Bell;
-use common::clock::Timestamp;
-use common::job::{Job, JobId, Queue, Source, State};
-use common::sql::{self, Tx};
-use common::store::audit;
-use common::store::events::{self, Event, Outlet};
-use common::store::jobs::{self, NewJob};
-use common::store::orders::records::Key;
+use domain::job::{Job, JobId, Queue, Source, State};
+use domain::time::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use store::audit;
+use store::events::{self, Event};
+use store::jobs::{self, NewJob};
+use store::orders::records::Key;
+use store::sql::{self, Tx};
 
 use super::Context;
 use super::causes::Causes;
@@ -201,7 +201,7 @@ impl<'a> Effects<'a> {
 
     /// Writes what was gathered.
     pub async fn write(&self, tx: &mut Tx) -> sql::Result<()> {
-        let outlet = Outlet::of(self.context.config);
+        let outlet = self.context.config.outlet();
         events::insert(tx, &self.events, outlet, self.now).await?;
         let jobs: Vec<&NewJob> = self.jobs.iter().collect();
         jobs::insert(tx, &jobs).await

@@ -3,14 +3,14 @@
 //! again: however often this runs, one fulfilment is made.
 
 use anyhow::Result;
-use common::job::Job;
-use common::provider::Failure;
-use common::provider::storefront::Requested;
-use common::sql::{self, Db, Tx};
-use common::store::fulfillments::{self, ProviderState};
-use common::store::orders::records::{self, Key};
+use domain::job::Job;
+use providers::Failure;
+use providers::storefront::Requested;
 use serde::Deserialize;
 use serde_json::json;
+use store::fulfillments::{self, ProviderState};
+use store::orders::records::{self, Key};
+use store::sql::{self, Db, Tx};
 
 use super::effects::{self, Effects};
 use super::{Answer, Providers};

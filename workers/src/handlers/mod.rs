@@ -20,15 +20,15 @@ mod sessions;
 mod subscriptions;
 
 use anyhow::{Result, bail};
-use common::clock::Clock;
-use common::config::Config;
-use common::exports::Exports;
-use common::job::{Job, Queue};
-use common::privacy::Keys;
-use common::process::Parts;
-use common::provider::payment::{Payment, Refunded};
-use common::provider::storefront::{Requested, Storefront};
-use common::sql::{self, Tx};
+use config::Config;
+use domain::job::{Job, Queue};
+use domain::privacy::Keys;
+use platform::clock::Clock;
+use process::Parts;
+use providers::exports::Exports;
+use providers::payment::{Payment, Refunded};
+use providers::storefront::{Requested, Storefront};
+use store::sql::{self, Tx};
 
 pub use effects::{Effects, Ring};
 pub use redacted::scrub_failed;

@@ -1,19 +1,20 @@
 //! Telling customers that a payment of theirs has failed. A row says that it is due; the
 //! address and the text are read when it is sent, and are in no job and no log.
 
+use flows::letters;
 use std::collections::HashSet;
 use std::time::Duration;
 
 use anyhow::Result;
-use common::clock::Timestamp;
-use common::job::Job;
-use common::payment::record::{Record, is_left_to_provider};
-use common::process::Parts;
-use common::sql::{self, Tx};
-use common::store::notifications::{self, Letter, NewNotification, PAYMENT_FAILED, State};
-use common::store::payment_retries;
+use domain::job::Job;
+use domain::payment::record::{Record, is_left_to_provider};
+use domain::time::Timestamp;
+use process::Parts;
 use serde::Deserialize;
 use serde_json::json;
+use store::notifications::{self, Letter, NewNotification, PAYMENT_FAILED, State};
+use store::payment_retries;
+use store::sql::{self, Tx};
 use uuid::Uuid;
 
 use super::Answer;
@@ -109,7 +110,7 @@ pub async fn call(parts: &Parts, mailer: Option<&Mailer>, job: &Job) -> Result<A
     let Some(mailer) = mailer else {
         anyhow::bail!("SMTP_URL is not set in this process");
     };
-    let mail = letter.mail(&parts.config);
+    let mail = letters::mail(&letter, &parts.config);
     match mailer.send(body.notification_id, to, &mail).await {
         Ok(()) => Ok(Answer::Mail(Ended::Sent)),
         Err(MailFailure::Refused(why)) => Ok(Answer::Mail(Ended::Refused(why))),

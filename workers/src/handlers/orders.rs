@@ -1,6 +1,6 @@
 //! The five order topics. All carry the whole order and any may come first, so there is one
-//! handler: it joins what the deliveries say with what is known (`common::order::record`)
-//! and does what follows from the difference (`common::order::outcome`), each thing once.
+//! handler: it joins what the deliveries say with what is known (`domain::order::record`)
+//! and does what follows from the difference (`domain::order::outcome`), each thing once.
 //!
 //! Rows are taken in this order, and each kind sorted: bodies, customers, orders that are inserted,
 //! agreements, orders that were there. Nobody who holds a later one waits for an earlier one.
@@ -11,26 +11,26 @@ mod settle;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use anyhow::Result;
-use common::clock::Timestamp;
-use common::code::Code;
-use common::config::Config;
-use common::job::{Job, Queue};
-use common::order::outcome::{
+use config::Config;
+use domain::code::Code;
+use domain::job::{Job, Queue};
+use domain::order::outcome::{
     self, Change, FulfillmentState, Parcel, Request, changes_from, level_of, summary,
 };
-use common::order::record::{Part, Record, Shipment};
-use common::order::settlement::{Cycle, Payments, Settled};
-use common::order::{Customer, Line, Order};
-use common::qr::QrError;
-use common::sql::Tx;
-use common::store::customers::{self, Seen};
-use common::store::fulfillment_cycles;
-use common::store::fulfillments::{self, Moved};
-use common::store::orders::records::{self, Entry, Key};
-use common::store::qr_codes::{self, QrCode};
-use common::store::shipments::{self, NewParcel};
-use common::store::{erasure, order_lines, orders, payments};
+use domain::order::record::{Part, Record, Shipment};
+use domain::order::settlement::{Cycle, Payments, Settled};
+use domain::order::{Customer, Line, Order};
+use domain::time::Timestamp;
+use qr::QrError;
 use serde_json::{Value, json};
+use store::customers::{self, Seen};
+use store::fulfillment_cycles;
+use store::fulfillments::{self, Moved};
+use store::orders::records::{self, Entry, Key};
+use store::qr_codes::{self, QrCode};
+use store::shipments::{self, NewParcel};
+use store::sql::Tx;
+use store::{erasure, order_lines, orders, payments};
 
 use super::effects::{Effects, MOST_LISTED, RESERVED};
 use super::privacy::{self, Again};

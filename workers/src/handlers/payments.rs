@@ -1,5 +1,5 @@
 //! The six event types of the payment provider. Each is read into a record, and the payment,
-//! session or subscription is the join of its records (`common::payment`), so any may come
+//! session or subscription is the join of its records (`domain::payment`), so any may come
 //! first and again; what follows from the difference is done once.
 //!
 //! Rows are taken in this order, and each kind sorted: payments, sessions, subscriptions,
@@ -9,20 +9,23 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
-use common::clock::Timestamp;
-use common::job::Job;
-use common::money::Money;
-use common::order::record::Record as OrderRecord;
-use common::payment::outcome::{Change, changes};
-use common::payment::record::Record;
-use common::payment::{self, Event, Kind, Object, checkout, ledger, subscription};
-use common::sql::Tx;
-use common::store::invoices::{self as invoice_rows, Invoice};
-use common::store::ledger::{self as books, NewEntry};
-use common::store::orders::{self as order_rows, records::Key};
-use common::store::{checkout_sessions, payments};
+use domain::job::Job;
+use domain::money::Money;
+use domain::order::record::Record as OrderRecord;
+use domain::payment::outcome::{Change, changes};
+use domain::payment::record::Record;
+use domain::payment::{self, Event, Kind, Object, checkout, ledger, subscription};
+use domain::time::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use store::invoices as invoice_rows;
+use store::invoices::Invoice;
+use store::ledger as books;
+use store::ledger::NewEntry;
+use store::orders as order_rows;
+use store::orders::records::Key;
+use store::sql::Tx;
+use store::{checkout_sessions, payments};
 
 use super::effects::{self, Effects, RESERVED};
 use super::redacted::{self, About, Standing};

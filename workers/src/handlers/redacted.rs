@@ -10,15 +10,15 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use common::clock::Timestamp;
-use common::job::Job;
-use common::payment::Kind;
-use common::privacy::{
+use domain::job::Job;
+use domain::payment::Kind;
+use domain::privacy::{
     Key, Keys, Maker, Mentions, created_at, may_own_payment, owns_order, owns_payment, scrub,
 };
-use common::sql::{self, Tx};
-use common::store::subjects::NO_SHOP;
-use common::store::{erasure, orders, subjects};
+use domain::time::Timestamp;
+use store::sql::{self, Tx};
+use store::subjects::NO_SHOP;
+use store::{erasure, orders, subjects};
 use uuid::Uuid;
 
 use super::Context;

@@ -9,20 +9,21 @@
 use std::collections::HashMap;
 
 use anyhow::Result;
-use common::clock::{Clock, Timestamp};
-use common::job::{Job, Queue};
-use common::money::{Currency, Money};
-use common::order::Line;
-use common::order::record::Record;
-use common::order::settlement::{Linked, Payments};
-use common::provider::Failure;
-use common::provider::payment::{Key as ProviderKey, Refunded};
-use common::sql::{self, Db, Tx};
-use common::store::inventory::{self, Movement};
-use common::store::orders::records::{self, Key};
-use common::store::refunds::{self, Answer as Stored, NO_PAYMENT, NewRefund, Refund, State};
+use domain::job::{Job, Queue};
+use domain::money::{Currency, Money};
+use domain::order::Line;
+use domain::order::record::Record;
+use domain::order::settlement::{Linked, Payments};
+use domain::time::Timestamp;
+use platform::clock::Clock;
+use providers::Failure;
+use providers::payment::{Key as ProviderKey, Refunded};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use store::inventory::{self, Movement};
+use store::orders::records::{self, Key};
+use store::refunds::{self, Answer as Stored, NO_PAYMENT, NewRefund, Refund, State};
+use store::sql::{self, Db, Tx};
 
 use super::effects::{self, Effects, MOST_LISTED};
 use super::{Answer, KEYS_A_RUN, Providers};

@@ -3,15 +3,18 @@
 use std::collections::{BTreeMap, HashMap};
 
 use anyhow::Result;
-use common::clock::Timestamp;
-use common::money::{Currency, Money};
-use common::order::FinancialStatus;
-use common::order::record::{self as order_record, Contact, Part, Totals, Version};
-use common::payment::{Mode, PaymentStatus, checkout};
-use common::sql::Tx;
-use common::store::checkout_sessions;
-use common::store::orders::{self as order_rows, Claim, records::Key};
+use domain::money::{Currency, Money};
+use domain::order::FinancialStatus;
+use domain::order::record as order_record;
+use domain::order::record::{Contact, Part, Totals, Version};
+use domain::payment::{Mode, PaymentStatus, checkout};
+use domain::time::Timestamp;
 use serde_json::{Value, json};
+use store::checkout_sessions;
+use store::orders as order_rows;
+use store::orders::Claim;
+use store::orders::records::Key;
+use store::sql::Tx;
 
 use super::effects::Effects;
 
@@ -105,7 +108,7 @@ pub async fn take(
 }
 
 fn session_event(id: &str, record: &checkout::Record) -> Value {
-    let text = |part: &Option<common::payment::record::Part<String>>| {
+    let text = |part: &Option<domain::payment::record::Part<String>>| {
         part.as_ref().map(|part| part.value.clone())
     };
     let currency = record.currency.as_ref().map(|part| part.value);

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use common::clock::Timestamp;
-use common::payment::subscription;
-use common::sql::Tx;
-use common::store::{licenses, subscriptions};
+use domain::payment::subscription;
+use domain::time::Timestamp;
 use serde_json::json;
+use store::sql::Tx;
+use store::{licenses, subscriptions};
 
-pub use common::store::subscriptions::Entry;
+pub use store::subscriptions::Entry;
 
 use super::effects::Effects;
 
@@ -46,7 +46,7 @@ pub async fn take(
         let was = before.as_ref().map(|entry| &entry.record);
         if let Some(end) = subscription::extended(was, &entry.record) {
             let end = Timestamp::from_unix_seconds(end);
-            let text = |part: &Option<common::payment::record::Part<String>>| {
+            let text = |part: &Option<domain::payment::record::Part<String>>| {
                 part.as_ref().map(|part| part.value.clone())
             };
             let body = json!({

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use common::money::Money;
+use domain::money::Money;
 
 use super::amount;
 use crate::page::{Text, page, problem, see_other};

@@ -7,7 +7,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use common::money::Money;
+use domain::money::Money;
 
 use super::amount;
 use crate::page::{Text, page, see_other};

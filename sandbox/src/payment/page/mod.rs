@@ -6,7 +6,7 @@ mod dashboard;
 use axum::Router;
 use axum::middleware;
 use axum::routing::{get, post};
-use common::money::Money;
+use domain::money::Money;
 
 use super::Payment;
 use crate::page::own_forms_only;

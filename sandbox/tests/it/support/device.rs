@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use common::clock::Clock;
+use platform::clock::Clock;
 use reqwest::RequestBuilder;
 use sandbox::{IDENTITY_CLIENT_ID, Options, Sandbox};
 use serde_json::{Value, json};

@@ -3,8 +3,9 @@
 pub mod device;
 pub mod receiver;
 
-use common::clock::{Clock, Timestamp};
-use common::money::Currency;
+use domain::money::Currency;
+use domain::time::Timestamp;
+use platform::clock::Clock;
 use reqwest::{RequestBuilder, Response};
 use sandbox::{Intent, Options, PAYMENT_KEY, STOREFRONT_TOKEN, Sandbox, Webhooks};
 use serde_json::{Value, json};

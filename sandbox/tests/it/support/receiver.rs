@@ -10,7 +10,7 @@ use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::{Router, routing::post};
-use common::signature::{self, Secrets};
+use domain::signature::{self, Secrets};
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use sandbox::Webhooks;
@@ -67,9 +67,9 @@ impl Receiver {
             .route("/api/webhooks/storefront", post(storefront))
             .route("/api/webhooks/payment", post(payment))
             .with_state(receiver.clone());
-        common::task::spawn("receiver", async move {
+        platform::task::spawn("receiver", async move {
             while let Ok((stream, _)) = listener.accept().await {
-                common::task::spawn("connection", serve(stream, router.clone()));
+                platform::task::spawn("connection", serve(stream, router.clone()));
             }
         });
         receiver

@@ -1,7 +1,8 @@
 //! The broker: exchanges and queues as they are to be, and whether anyone listens.
 
-use common::bus::{self, Found, Holds};
-use common::config::{Broker, Config};
+use bus::Broker;
+use bus::{Found, Holds};
+use config::Config;
 use reqwest::Url;
 
 use super::{Finding, machine};

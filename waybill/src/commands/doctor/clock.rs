@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use common::clock::Timestamp;
+use domain::time::Timestamp;
 
 use super::Finding;
 

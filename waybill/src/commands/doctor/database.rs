@@ -1,14 +1,15 @@
 //! The database: whether it is there, of which version, and what waits in it.
 
-use common::clock::{Clock, Timestamp};
-use common::config::Config;
-use common::job::{Queue, State};
-use common::redact::redact;
-use common::sql::{self, Db, sqlite_file};
-use common::store::jobs::{self, ended};
-use common::store::migrations::{self, Compared};
-use common::store::{leases, privacy_requests};
+use config::Config;
+use domain::job::{Queue, State};
+use domain::redact::redact;
+use domain::time::Timestamp;
+use platform::clock::Clock;
 use reqwest::Url;
+use store::jobs::{self, ended};
+use store::migrations::{self, Compared};
+use store::sql::{self, Db, sqlite_file};
+use store::{leases, privacy_requests};
 
 use super::{Finding, clock, machine};
 use crate::age;
@@ -177,7 +178,7 @@ async fn work(db: &Db, now: Timestamp) -> sql::Result<Vec<Finding>> {
 async fn privacy(db: &Db, now: Timestamp) -> sql::Result<Vec<Finding>> {
     let (open, nearest) = privacy_requests::open_deadlines(db).await?;
     let failed = privacy_requests::Filter {
-        state: Some(common::privacy::State::Failed),
+        state: Some(domain::privacy::State::Failed),
         ..privacy_requests::Filter::default()
     };
     let failed = privacy_requests::list(db, &failed, 1000).await?.len();
@@ -197,7 +198,7 @@ async fn privacy(db: &Db, now: Timestamp) -> sql::Result<Vec<Finding>> {
         ),
     };
     let is_overdue = nearest.is_some_and(|due| due <= now);
-    let presses = nearest.is_some_and(|due| due.since(now) < common::privacy::ALARM);
+    let presses = nearest.is_some_and(|due| due.since(now) < domain::privacy::ALARM);
     Ok(vec![if is_overdue || failed > 0 {
         Finding::failed("privacy requests", found, advice)
     } else if presses {

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::config::{Config, ExportStore};
-use common::sql::sqlite_file;
+use config::Config;
+use providers::exports::ExportStore;
+use store::sql::sqlite_file;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 

@@ -15,8 +15,8 @@ mod stores;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use common::config::{Config, Mode, SETTINGS, Settings};
-use common::redact::redact;
+use config::{Config, Mode, SETTINGS, Settings};
+use domain::redact::redact;
 use serde::Serialize;
 use serde_json::json;
 use tokio::time::timeout;

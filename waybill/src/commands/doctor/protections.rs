@@ -1,7 +1,7 @@
 //! Protections that settings can switch off, from the list of all of them.
 
-use common::config::Config;
-use common::protections::{PROTECTIONS, Protection, State};
+use config::Config;
+use config::protections::{PROTECTIONS, Protection, State};
 
 use super::Finding;
 

@@ -1,12 +1,12 @@
 //! The providers' APIs: whether they answer, take our credentials, and agree about the time. A
 //! credential that is not taken is told apart from a provider that is not there.
 
-use common::clock::Clock;
-use common::config::Config;
-use common::provider::identity::Identity;
-use common::provider::payment::Payment;
-use common::provider::storefront::Storefront;
-use common::provider::{Probed, Silence};
+use config::Config;
+use platform::clock::Clock;
+use providers::identity::Identity;
+use providers::payment::Payment;
+use providers::storefront::Storefront;
+use providers::{Probed, Silence};
 
 use super::{Finding, clock};
 

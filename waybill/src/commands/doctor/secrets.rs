@@ -1,6 +1,6 @@
 //! Signing secrets: no more of them than a rotation needs.
 
-use common::config::{Config, Settings};
+use config::{Config, Settings};
 
 use super::Finding;
 

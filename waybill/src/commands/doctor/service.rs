@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use common::config::Config;
+use config::Config;
 
 use super::Finding;
 use crate::commands::client;

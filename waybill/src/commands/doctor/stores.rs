@@ -1,8 +1,8 @@
 //! Where exports go and mails leave.
 
-use common::clock::Clock;
-use common::config::Config;
-use common::exports::Exports;
+use config::Config;
+use platform::clock::Clock;
+use providers::exports::Exports;
 use workers::mail::Mailer;
 
 use super::Finding;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use common::sql::Db;
+use store::sql::Db;
 use tempfile::TempDir;
 use uuid::Uuid;
 

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::sql::Db;
 use serde_json::{Value, json};
+use store::sql::Db;
 
 use super::backend::{Backend, is_distributed, statement};
 

@@ -1,6 +1,6 @@
 //! Signed deliveries, whole or spoilt in one place.
 
-use common::signature::{sign_payment, sign_storefront};
+use domain::signature::{sign_payment, sign_storefront};
 use sandbox::sample;
 
 use super::{PAYMENT_SECRET, START, STOREFRONT_SECRET};

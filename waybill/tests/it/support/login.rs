@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use common::clock::Clock;
+use platform::clock::Clock;
 use reqwest::Response;
 use sandbox::{IDENTITY_CLIENT_ID, IDENTITY_CLIENT_SECRET, Identity, Route, Sandbox};
 use serde_json::Value;
@@ -116,7 +116,7 @@ impl Desk {
 pub async fn poll(service: &Service, device_code: &str) -> Answer {
     let form = [
         ("device_code", device_code),
-        ("grant_type", common::provider::identity::GRANT_TYPE),
+        ("grant_type", providers::identity::GRANT_TYPE),
     ];
     let request = service.post_to("/auth/device/token").form(&form);
     read(request.send().await.unwrap()).await

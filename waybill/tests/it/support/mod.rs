@@ -21,15 +21,16 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::api_key::Rights;
-use common::bus::Bus;
-use common::clock::{Clock, Timestamp};
-use common::config::{Config, Mode, Settings};
-use common::job::{Queue, State};
-use common::process::{Parts, open_database};
-use common::sql::Db;
-use common::store::{api_keys, jobs, privacy_keys};
+use ::process::{Parts, open_database};
+use bus::Bus;
+use config::{Config, Mode, Settings};
+use domain::api_key::Rights;
+use domain::job::{Queue, State};
+use domain::time::Timestamp;
+use platform::clock::Clock;
 use reqwest::{RequestBuilder, Response};
+use store::sql::Db;
+use store::{api_keys, jobs, privacy_keys};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -177,7 +178,7 @@ impl Options {
         }
         let config =
             Config::load(&settings, Mode::Production).unwrap_or_else(|wrong| panic!("{wrong}"));
-        let _ = common::metrics::install();
+        let _ = platform::metrics::install();
         let db = open_database(&config.database_url, 12).await.unwrap();
         let keys = privacy_keys::load(&db, config.privacy.key.as_ref(), &self.clock).await;
         let parts = Parts {
@@ -210,7 +211,7 @@ impl Options {
 
 impl Service {
     fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.push(common::task::spawn("test service", task));
+        self.tasks.push(platform::task::spawn("test service", task));
     }
 
     pub fn start_workers(&mut self) {

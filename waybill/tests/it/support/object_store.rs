@@ -53,10 +53,10 @@ impl Bucket {
             state: Arc::default(),
         };
         let state = bucket.state.clone();
-        common::task::spawn("bucket", async move {
+        platform::task::spawn("bucket", async move {
             while let Ok((client, _)) = listener.accept().await {
                 let state = state.clone();
-                common::task::spawn("bucket connection", async move {
+                platform::task::spawn("bucket connection", async move {
                     let _ = serve(client, &state).await;
                 });
             }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use common::clock::Timestamp;
-use common::sql::Db;
+use domain::time::Timestamp;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
+use store::sql::Db;
 
 use super::Service;
 use super::backend::{is_distributed, statement};

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use common::clock::Timestamp;
-use common::sql::Db;
-use common::store::ledger;
+use domain::time::Timestamp;
 use serde_json::{Value, json};
+use store::ledger;
+use store::sql::Db;
 
 use super::Service;
 use super::delivery::{Delivery, payment_at};
@@ -141,6 +141,6 @@ pub async fn kinds(db: &Db, id: &str) -> Vec<String> {
 
 /// The state of a payment.
 pub async fn state(db: &Db, id: &str) -> String {
-    let payment = common::store::payments::find(db, id).await.unwrap();
+    let payment = store::payments::find(db, id).await.unwrap();
     payment.expect("the payment is there").state
 }

@@ -40,10 +40,10 @@ impl Proxy {
             cut: watch::Sender::new(0),
         };
         let (mode, cut, host) = (proxy.mode.clone(), proxy.cut.clone(), host.to_owned());
-        common::task::spawn("proxy", async move {
+        platform::task::spawn("proxy", async move {
             while let Ok((client, _)) = listener.accept().await {
                 let pass = pass(client, host.clone(), mode.clone(), cut.subscribe());
-                common::task::spawn("proxied connection", pass);
+                platform::task::spawn("proxied connection", pass);
             }
         });
         proxy

@@ -5,13 +5,13 @@ use std::process::Output;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use common::clock::Timestamp;
-use common::privacy::{Decided, State};
-use common::store::privacy_requests::By;
-use common::store::{jobs, privacy_requests};
+use domain::privacy::{Decided, State};
+use domain::time::Timestamp;
 use sandbox::sample;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use store::privacy_requests::By;
+use store::{jobs, privacy_requests};
 use uuid::Uuid;
 
 use super::backend::statement;

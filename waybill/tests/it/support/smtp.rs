@@ -51,10 +51,10 @@ impl SmtpServer {
             state: Arc::default(),
         };
         let state = server.state.clone();
-        common::task::spawn("mail server", async move {
+        platform::task::spawn("mail server", async move {
             while let Ok((client, _)) = listener.accept().await {
                 let state = state.clone();
-                common::task::spawn("mail connection", async move {
+                platform::task::spawn("mail connection", async move {
                     let _ = serve(client, &state).await;
                 });
             }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::sql::Db;
+use store::sql::Db;
 
 use super::pause;
 use super::process::Process;

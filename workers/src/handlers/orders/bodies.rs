@@ -4,15 +4,15 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use common::clock::Timestamp;
-use common::job::{Job, JobId};
-use common::order::Order;
-use common::order::record::Record;
-use common::privacy::scrub;
-use common::sql::{self, Tx};
-use common::store::order_bodies::{self, BodyKey};
-use common::store::orders::records::Key;
+use domain::job::{Job, JobId};
+use domain::order::Order;
+use domain::order::record::Record;
+use domain::privacy::scrub;
+use domain::time::Timestamp;
 use sha2::{Digest, Sha256};
+use store::order_bodies::{self, BodyKey};
+use store::orders::records::Key;
+use store::sql::{self, Tx};
 
 /// A body from which the key of a status was cut.
 pub struct Cut {

@@ -1,4 +1,4 @@
-//! What payments make of the orders of a message (`common::order::settlement`), and the
+//! What payments make of the orders of a message (`domain::order::settlement`), and the
 //! orders of checkout sessions that the storefront's own take the place of.
 //!
 //! There is one order for each agreement, whatever comes first. A session that comes before
@@ -8,17 +8,17 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use anyhow::Result;
-use common::order::outcome::FulfillmentState;
-use common::order::record::{Cancellation, Record};
-use common::order::settlement::{self, Linked, Payments, Settled};
-use common::sql::Tx;
-use common::store::checkout_sessions::{self, Bought};
-use common::store::fulfillment_cycles;
-use common::store::fulfillments::{self, Moved};
-use common::store::orders::records::{self, Key};
-use common::store::orders::{self, Claim};
-use common::store::{invoices, payments};
+use domain::order::outcome::FulfillmentState;
+use domain::order::record::{Cancellation, Record};
+use domain::order::settlement::{self, Linked, Payments, Settled};
 use serde_json::json;
+use store::checkout_sessions::{self, Bought};
+use store::fulfillment_cycles;
+use store::fulfillments::{self, Moved};
+use store::orders::records::{self, Key};
+use store::orders::{self, Claim};
+use store::sql::Tx;
+use store::{invoices, payments};
 
 use super::{Effects, Story, refunds};
 

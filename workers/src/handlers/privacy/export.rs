@@ -9,23 +9,24 @@
 //!    run counts for nothing then, and the next one writes the export anew. One that comes
 //!    later finds the export with its request and removes it.
 
+use flows::letters;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use bytes::Bytes;
-use common::clock::Timestamp;
-use common::exports::{Exports, Failure};
-use common::job::Job;
-use common::privacy::{Key, Keys, Request};
-use common::process::Parts;
-use common::sql::Tx;
-use common::store::people::{self, Found, Sought};
-use common::store::person_data::{self, Data, Walk};
-use common::store::subjects::NO_SHOP;
-use common::store::{audit, export_stores, privacy_requests, subjects};
+use domain::job::Job;
+use domain::privacy::{Key, Keys, Request};
+use domain::time::Timestamp;
+use process::Parts;
+use providers::exports::{Exports, Failure};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
+use store::people::{self, Found, Sought};
+use store::person_data::{self, Data, Walk};
+use store::sql::Tx;
+use store::subjects::NO_SHOP;
+use store::{audit, export_stores, privacy_requests, subjects};
 use uuid::Uuid;
 
 use super::super::effects::Effects;
@@ -63,7 +64,10 @@ pub async fn write(parts: &Parts, exports: &Exports, job: &Job, request: &Reques
     let sought = Sought::of(request).decided(&decided.clone().unwrap_or_default());
     let found = people::find(db, &sought).await?;
     let seen = Seen::look(parts, &found, now).await?;
-    let mut data = person_data::read(db, config, &parts.keys, &found, job.id).await?;
+    let mut data = person_data::read(db, &parts.keys, &found, job.id).await?;
+    for row in data.get_mut("notifications").into_iter().flatten() {
+        letters::as_read(db, config, row).await?;
+    }
     let walk = walk(parts, job, &found).await?;
     let deliveries = person_data::deliveries(db, &walk, job.id).await?;
     data.insert(person_data::DELIVERIES, deliveries);

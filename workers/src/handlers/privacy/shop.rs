@@ -18,17 +18,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{Error, Result};
-use common::clock::Timestamp;
-use common::exports::Exports;
-use common::job::Job;
-use common::privacy::{Held, Key, Mentions, Request, State, scrub};
-use common::process::Parts;
-use common::sql::Tx;
-use common::store::erasure::{self, Kept};
-use common::store::shop_erasure::{self, Counts, Order, add};
-use common::store::{privacy_requests, subjects};
+use domain::job::Job;
+use domain::privacy::{Held, Key, Mentions, Request, State, scrub};
+use domain::time::Timestamp;
+use process::Parts;
+use providers::exports::Exports;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use store::erasure::{self, Kept};
+use store::shop_erasure::{self, Counts, Order, add};
+use store::sql::Tx;
+use store::{privacy_requests, subjects};
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 

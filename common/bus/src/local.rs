@@ -1,0 +1,93 @@
+//! The bus within one process: a bounded channel per queue.
+
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use tokio::sync::{Mutex, mpsc};
+
+use super::{Answer, Bell, Ring};
+use domain::job::{JobId, Queue};
+
+/// Messages that wait in a channel; further jobs wait in the database until there is room.
+const CAPACITY: usize = 256;
+
+#[derive(Clone)]
+pub struct Local {
+    channels: Arc<[Channel; 3]>,
+}
+
+struct Channel {
+    sender: mpsc::Sender<Message>,
+    receiver: Arc<Mutex<mpsc::Receiver<Message>>>,
+}
+
+struct Message {
+    jobs: Vec<JobId>,
+    redelivered: bool,
+}
+
+impl Default for Local {
+    fn default() -> Self {
+        let channel = || {
+            let (sender, receiver) = mpsc::channel(CAPACITY);
+            let receiver = Arc::new(Mutex::new(receiver));
+            Channel { sender, receiver }
+        };
+        Local {
+            channels: Arc::new(Queue::ALL.map(|_| channel())),
+        }
+    }
+}
+
+impl Local {
+    fn channel(&self, queue: Queue) -> &Channel {
+        &self.channels[match queue {
+            Queue::Orders => 0,
+            Queue::Payments => 1,
+            Queue::Privacy => 2,
+        }]
+    }
+
+    pub fn has_room(&self, queue: Queue) -> bool {
+        self.channel(queue).sender.capacity() > CAPACITY / 4
+    }
+
+    pub fn ring(&self, queue: Queue, jobs: &[Bell], redelivered: bool) -> Result<()> {
+        let jobs = jobs.iter().map(|bell| bell.job).collect();
+        let sent = self
+            .channel(queue)
+            .sender
+            .try_send(Message { jobs, redelivered });
+        if sent.is_err() {
+            bail!("the channel is full");
+        }
+        Ok(())
+    }
+
+    pub fn depth(&self, queue: Queue) -> u32 {
+        let sender = &self.channel(queue).sender;
+        u32::try_from(CAPACITY - sender.capacity()).unwrap_or(u32::MAX)
+    }
+
+    pub fn listen(&self, queue: Queue) -> Listener {
+        Listener {
+            receiver: self.channel(queue).receiver.clone(),
+        }
+    }
+}
+
+#[derive(Clone)]
+pub struct Listener {
+    receiver: Arc<Mutex<mpsc::Receiver<Message>>>,
+}
+
+impl Listener {
+    pub async fn next(&self) -> Option<Ring> {
+        let message = self.receiver.lock().await.recv().await?;
+        Some(Ring {
+            jobs: message.jobs,
+            redelivered: message.redelivered,
+            answer: Answer::Local,
+        })
+    }
+}

@@ -1,0 +1,653 @@
+//! RabbitMQ: topology, confirmed publishing, consuming, and getting back by itself.
+//!
+//! Publishing and consuming have connections of their own: a broker in a memory or disk
+//! alarm stops reading from connections that publish, acks on them included.
+//!
+//! Anything that goes wrong on a connection (a channel closed by the broker, a message
+//! returned as unroutable, a consumer cancelled because its queue was deleted) ends that
+//! connection. A new one is made with backoff and declares the topology again. That one
+//! path heals a restarted broker as well as a deleted queue.
+
+mod dead_letters;
+mod events;
+mod inspect;
+
+use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use futures_util::StreamExt;
+use lapin::message::Delivery;
+use lapin::options::{
+    BasicCancelOptions, BasicConsumeOptions, BasicPublishOptions, BasicQosOptions,
+    BasicRejectOptions, ConfirmSelectOptions, ExchangeDeclareOptions, QueueBindOptions,
+    QueueDeclareOptions,
+};
+use lapin::types::{AMQPValue, FieldTable};
+use lapin::{
+    BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, Consumer,
+    ExchangeKind,
+};
+use tokio::sync::{Mutex, Notify, mpsc, watch};
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+
+pub use dead_letters::DeadLetters;
+pub use events::Tap;
+pub use inspect::{Found, Holds, Topology, inspect};
+
+use super::{ANSWER_DEADLINE, Answer, Bell, Ring, decode, encode};
+use domain::job::Queue;
+use platform::task;
+
+/// A broker in alarm accepts a publish and never confirms it.
+const CONFIRM_DEADLINE: Duration = Duration::from_secs(5);
+/// For looking at all dead letters, each of them an answer of the broker.
+const READING_DEADLINE: Duration = Duration::from_secs(20);
+/// How long a broker that does not confirm is left alone.
+const STALL_PAUSE: Duration = Duration::from_secs(5);
+const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
+/// Connecting, declaring and opening a channel.
+const SETUP_DEADLINE: Duration = Duration::from_secs(12);
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// A message that came back this often goes to the dead-letter exchange; its jobs stay
+/// in the database and are rung again. A backstop: poisonous jobs are buried long before.
+const DELIVERY_LIMIT: i32 = 20;
+/// Messages shown in the dead-letter queue; the jobs themselves are in the database.
+const DEAD_LETTERS: i32 = 10_000;
+
+/// Exchanges, by their last word.
+const EXCHANGES: [&str; 5] = ["orders", "payments", "privacy", "events", "dead"];
+
+#[derive(Clone)]
+pub struct RabbitMq {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    url: String,
+    prefix: String,
+    link: watch::Sender<Option<Link>>,
+    /// Until when nothing is published, because confirms are late: an alarm. Then it is
+    /// tried again.
+    stalled_until: StdMutex<Option<Instant>>,
+    closed: CancellationToken,
+}
+
+/// The publishing connection and its channels in confirm mode.
+#[derive(Clone)]
+struct Link {
+    connection: Arc<Connection>,
+    channel: Channel,
+    /// Apart from the rings: confirms of events may be late because of a queue that is not ours.
+    events: Channel,
+    /// It is to be replaced.
+    broken: Arc<Notify>,
+}
+
+impl RabbitMq {
+    pub fn start(url: &str, prefix: &str) -> Result<Self> {
+        let url = with_heartbeat(url);
+        url.parse::<lapin::uri::AMQPUri>()
+            .map_err(|problem| anyhow!("AMQP_URL: {problem}"))?;
+        let shared = Arc::new(Shared {
+            url,
+            prefix: prefix.to_owned(),
+            link: watch::Sender::new(None),
+            stalled_until: StdMutex::new(None),
+            closed: CancellationToken::new(),
+        });
+        task::spawn("bus publisher", keep_publishing(shared.clone()));
+        Ok(RabbitMq { shared })
+    }
+
+    pub fn is_ready(&self) -> bool {
+        self.shared.link.borrow().is_some() && !self.shared.is_stalled()
+    }
+
+    pub async fn ring(&self, queue: Queue, kind: &str, jobs: &[Bell]) -> Result<()> {
+        let exchange = self.shared.name(queue.as_str());
+        self.publish(&exchange, kind, jobs).await
+    }
+
+    pub async fn bury(&self, queue: Queue, kind: &str, job: Bell) -> Result<()> {
+        let exchange = self.shared.name("dead");
+        let key = format!("{queue}.{kind}");
+        self.publish(&exchange, &key, &[job]).await
+    }
+
+    async fn publish(&self, exchange: &str, kind: &str, jobs: &[Bell]) -> Result<()> {
+        let Some(link) = self.shared.link.borrow().clone() else {
+            bail!("the broker is not connected");
+        };
+        let published = timeout(
+            CONFIRM_DEADLINE,
+            publish(&link.channel, exchange, kind, jobs),
+        );
+        match published.await {
+            Ok(Ok(())) => {
+                self.shared.confirmed();
+                Ok(())
+            }
+            Ok(Err(error)) => {
+                link.broken.notify_one();
+                Err(error)
+            }
+            Err(_) => {
+                self.shared.stall();
+                bail!("the broker did not confirm in time")
+            }
+        }
+    }
+
+    pub async fn dead_letters(&self) -> Result<DeadLetters> {
+        let Some(link) = self.shared.link.borrow().clone() else {
+            bail!("the broker is not connected");
+        };
+        let name = self.shared.name("dead");
+        let read = DeadLetters::read(&link.connection, &name);
+        match timeout(READING_DEADLINE, read).await {
+            Ok(read) => read,
+            Err(_) => bail!("the broker did not answer in time"),
+        }
+    }
+
+    pub async fn depth(&self, queue: Queue) -> Result<u32> {
+        let Some(link) = self.shared.link.borrow().clone() else {
+            bail!("the broker is not connected");
+        };
+        let name = self.shared.name(queue.as_str());
+        let asked = async {
+            // A channel of its own: if the queue is gone the broker closes it.
+            let channel = link.connection.create_channel().await?;
+            let options = QueueDeclareOptions {
+                passive: true,
+                ..QueueDeclareOptions::default()
+            };
+            let queue = channel
+                .queue_declare(name.as_str().into(), options, FieldTable::default())
+                .await?;
+            let _ = channel.close(200, "done".into()).await;
+            Ok(queue.message_count())
+        };
+        match timeout(CONFIRM_DEADLINE, asked).await {
+            Ok(Ok(messages)) => Ok(messages),
+            Ok(Err(error)) => {
+                link.broken.notify_one();
+                Err(error)
+            }
+            Err(_) => bail!("the broker did not answer in time"),
+        }
+    }
+
+    pub fn listen(&self, queue: Queue, prefetch: u16) -> Listener {
+        // Messages beyond the prefetch never come, so the channel is never full.
+        let (sender, receiver) = mpsc::channel(usize::from(prefetch).max(1));
+        let closed = CancellationToken::new();
+        let consuming =
+            keep_consuming(self.shared.clone(), queue, prefetch, sender, closed.clone());
+        task::spawn("bus consumer", consuming);
+        Listener {
+            receiver: Arc::new(Mutex::new(receiver)),
+            closed,
+        }
+    }
+
+    pub async fn close(&self) {
+        self.shared.closed.cancel();
+        let link = self.shared.link.send_replace(None);
+        if let Some(link) = link {
+            let closing = link.connection.close(200, "shutting down".into());
+            let _ = timeout(Duration::from_secs(1), closing).await;
+        }
+    }
+}
+
+impl Shared {
+    fn name(&self, what: &str) -> String {
+        format!("{}.{what}", self.prefix)
+    }
+
+    fn is_stalled(&self) -> bool {
+        let until = *self.stalled_until();
+        until.is_some_and(|until| Instant::now() < until)
+    }
+
+    fn stall(&self) {
+        let until = Instant::now() + STALL_PAUSE;
+        if self.stalled_until().replace(until).is_none() {
+            tell_up(false);
+            tracing::warn!(
+                "the broker accepts messages but does not confirm them, probably a memory or \
+                 disk alarm; jobs wait in the database"
+            );
+        }
+    }
+
+    fn confirmed(&self) {
+        if self.stalled_until().take().is_some() {
+            tell_up(true);
+            tracing::info!("the broker confirms messages again");
+        }
+    }
+
+    fn stalled_until(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.stalled_until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A dead peer is noticed within two heartbeats; the client's own default is a minute.
+fn with_heartbeat(url: &str) -> String {
+    if url.contains("heartbeat=") {
+        return url.to_owned();
+    }
+    let separator = if url.contains('?') { '&' } else { '?' };
+    format!("{url}{separator}heartbeat=10")
+}
+
+/// Routing keys are words between dots, so that `orders.*` can be bound.
+fn routing_key(kind: &str) -> String {
+    kind.replace('/', ".")
+}
+
+async fn publish(channel: &Channel, exchange: &str, kind: &str, jobs: &[Bell]) -> Result<()> {
+    let options = BasicPublishOptions {
+        mandatory: true,
+        ..BasicPublishOptions::default()
+    };
+    let mut properties = BasicProperties::default()
+        .with_content_type("application/json".into())
+        .with_delivery_mode(2);
+    if let Some(headers) = traceparents(jobs) {
+        properties = properties.with_headers(headers);
+    }
+    let key = routing_key(kind);
+    let confirm = channel
+        .basic_publish(
+            exchange.into(),
+            key.as_str().into(),
+            options,
+            &encode(jobs)?,
+            properties,
+        )
+        .await
+        .context("publishing")?;
+    match confirm.await.context("waiting for the confirm")? {
+        Confirmation::Ack(None) => Ok(()),
+        Confirmation::Ack(Some(_)) => bail!("no queue is bound for the message"),
+        Confirmation::Nack(_) => bail!("the broker refused the message"),
+        Confirmation::NotRequested => bail!("the channel is not in confirm mode"),
+    }
+}
+
+/// The header `traceparents`: one for each job id of the body, in their order, or void for a job
+/// whose trace begins with itself. A message of such jobs alone has no header.
+fn traceparents(jobs: &[Bell]) -> Option<FieldTable> {
+    if jobs.iter().all(|bell| bell.traceparent.is_none()) {
+        return None;
+    }
+    let each = |bell: &Bell| match bell.traceparent {
+        Some(context) => AMQPValue::LongString(context.child(bell.job).to_string().into()),
+        None => AMQPValue::Void,
+    };
+    let all: Vec<AMQPValue> = jobs.iter().map(each).collect();
+    let mut headers = FieldTable::default();
+    headers.insert("traceparents".into(), AMQPValue::FieldArray(all.into()));
+    Some(headers)
+}
+
+async fn open(url: &str, name: &str) -> Result<Connection> {
+    let properties =
+        ConnectionProperties::default().with_connection_name(format!("waybill {name}").into());
+    let connected = timeout(CONNECT_DEADLINE, Connection::connect(url, properties));
+    Ok(connected.await.context("connecting took too long")??)
+}
+
+async fn connect(shared: &Shared, name: &str) -> Result<Connection> {
+    let connection = open(&shared.url, name).await?;
+    let declared = timeout(CONNECT_DEADLINE, declare(&connection, shared));
+    declared
+        .await
+        .context("declaring took too long")?
+        .context("declaring exchanges and queues")?;
+    Ok(connection)
+}
+
+/// Declares every exchange and queue on a channel that is thrown away: a channel error
+/// would end it, and a refused declaration must not end one that carries messages.
+async fn declare(connection: &Connection, shared: &Shared) -> Result<()> {
+    let channel = connection.create_channel().await?;
+    for exchange in EXCHANGES {
+        declare_exchange(&channel, &shared.name(exchange)).await?;
+    }
+    for queue in Queue::ALL {
+        let arguments = queue_arguments(shared.name("dead"));
+        declare_queue(&channel, &shared.name(queue.as_str()), arguments).await?;
+    }
+    declare_queue(&channel, &shared.name("dead"), dead_arguments()).await?;
+    let _ = channel.close(200, "declared".into()).await;
+    Ok(())
+}
+
+/// Of a worker's queue.
+fn queue_arguments(dead_exchange: String) -> FieldTable {
+    let mut arguments = quorum();
+    let dead = AMQPValue::LongString(dead_exchange.into());
+    arguments.insert("x-dead-letter-exchange".into(), dead);
+    let limit = AMQPValue::LongInt(DELIVERY_LIMIT);
+    arguments.insert("x-delivery-limit".into(), limit);
+    arguments
+}
+
+/// Of the queue that shows dead letters.
+fn dead_arguments() -> FieldTable {
+    let mut arguments = quorum();
+    let limit = AMQPValue::LongInt(DEAD_LETTERS);
+    arguments.insert("x-max-length".into(), limit);
+    arguments
+}
+
+async fn declare_exchange(channel: &Channel, name: &str) -> Result<()> {
+    let options = ExchangeDeclareOptions {
+        durable: true,
+        ..ExchangeDeclareOptions::default()
+    };
+    let arguments = FieldTable::default();
+    channel
+        .exchange_declare(name.into(), ExchangeKind::Topic, options, arguments)
+        .await
+        .with_context(|| format!("exchange {name}"))
+}
+
+fn quorum() -> FieldTable {
+    let mut arguments = FieldTable::default();
+    let kind = AMQPValue::LongString("quorum".into());
+    arguments.insert("x-queue-type".into(), kind);
+    arguments
+}
+
+/// Declares a queue and binds it to the exchange of the same name for every routing key.
+async fn declare_queue(channel: &Channel, name: &str, arguments: FieldTable) -> Result<()> {
+    let durable = QueueDeclareOptions {
+        durable: true,
+        ..QueueDeclareOptions::default()
+    };
+    channel
+        .queue_declare(name.into(), durable, arguments)
+        .await
+        .with_context(|| {
+            format!(
+                "queue {name}: if it exists with other arguments, drain and delete it, \
+                 or set another AMQP_PREFIX"
+            )
+        })?;
+    let bind = QueueBindOptions::default();
+    channel
+        .queue_bind(
+            name.into(),
+            name.into(),
+            "#".into(),
+            bind,
+            FieldTable::default(),
+        )
+        .await
+        .with_context(|| format!("binding queue {name}"))
+}
+
+async fn open_publisher(shared: &Shared) -> Result<Link> {
+    let connection = connect(shared, "publisher").await?;
+    Ok(Link {
+        channel: open_confirming(&connection).await?,
+        events: open_confirming(&connection).await?,
+        connection: Arc::new(connection),
+        broken: Arc::default(),
+    })
+}
+
+async fn open_confirming(connection: &Connection) -> Result<Channel> {
+    let channel = connection.create_channel().await?;
+    channel
+        .confirm_select(ConfirmSelectOptions::default())
+        .await
+        .context("confirm mode")?;
+    Ok(channel)
+}
+
+/// Keeps one publishing connection up until the bus is closed.
+async fn keep_publishing(shared: Arc<Shared>) {
+    let closed = shared.closed.clone();
+    let mut backoff = Backoff::new("publisher");
+    tell_up(false);
+    loop {
+        let opened = tokio::select! {
+            opened = timeout(SETUP_DEADLINE, open_publisher(&shared)) => {
+                opened.unwrap_or_else(|_| Err(anyhow!("the broker did not answer in time")))
+            }
+            () = closed.cancelled() => return,
+        };
+        match opened {
+            Ok(link) => {
+                backoff.recovered();
+                shared.confirmed();
+                shared.link.send_replace(Some(link.clone()));
+                tell_up(true);
+                tokio::select! {
+                    () = lost(&link) => {}
+                    () = link.broken.notified() => {}
+                    () = closed.cancelled() => return,
+                }
+                shared.link.send_replace(None);
+                tell_up(false);
+                let closing = link.connection.close(200, "starting over".into());
+                let _ = timeout(Duration::from_secs(1), closing).await;
+            }
+            Err(error) => backoff.failed(&error),
+        }
+        tokio::select! {
+            () = backoff.pause() => {}
+            () = closed.cancelled() => return,
+        }
+    }
+}
+
+/// Whether rings get through, as far as this process knows.
+fn tell_up(up: bool) {
+    metrics::gauge!("waybill_broker_up").set(if up { 1.0 } else { 0.0 });
+}
+
+/// Ends when the connection or one of its channels does.
+async fn lost(link: &Link) {
+    let mut ticks = tokio::time::interval(Duration::from_millis(250));
+    while link.connection.status().connected()
+        && link.channel.status().connected()
+        && link.events.status().connected()
+    {
+        ticks.tick().await;
+    }
+}
+
+/// Waits between attempts and logs only changes: one line when the broker goes, one when
+/// it is back.
+struct Backoff {
+    who: &'static str,
+    pause: Duration,
+    down: bool,
+}
+
+impl Backoff {
+    fn new(who: &'static str) -> Self {
+        Backoff {
+            who,
+            pause: FIRST_PAUSE,
+            down: false,
+        }
+    }
+
+    fn failed(&mut self, error: &anyhow::Error) {
+        let who = self.who;
+        count_connect(who, "failed");
+        if self.down {
+            tracing::debug!(who, error = format!("{error:#}"), "still no broker");
+        } else {
+            tracing::warn!(
+                who,
+                error = format!("{error:#}"),
+                "cannot reach the broker; trying again until it is back"
+            );
+        }
+        self.down = true;
+    }
+
+    fn recovered(&mut self) {
+        let who = self.who;
+        count_connect(who, "connected");
+        tracing::info!(who, "connected to the broker");
+        self.down = false;
+        self.pause = FIRST_PAUSE;
+    }
+
+    async fn pause(&mut self) {
+        tokio::time::sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+fn count_connect(connection: &'static str, outcome: &'static str) {
+    metrics::counter!(
+        "waybill_broker_connects_total", "connection" => connection, "outcome" => outcome
+    )
+    .increment(1);
+}
+
+#[derive(Clone)]
+pub struct Listener {
+    receiver: Arc<Mutex<mpsc::Receiver<Ring>>>,
+    closed: CancellationToken,
+}
+
+impl Listener {
+    pub async fn next(&self) -> Option<Ring> {
+        self.receiver.lock().await.recv().await
+    }
+
+    pub fn close(&self) {
+        self.closed.cancel();
+    }
+}
+
+/// Keeps one consuming connection up until the listener is closed or dropped.
+async fn keep_consuming(
+    shared: Arc<Shared>,
+    queue: Queue,
+    prefetch: u16,
+    rings: mpsc::Sender<Ring>,
+    closed: CancellationToken,
+) {
+    let mut backoff = Backoff::new(queue.as_str());
+    loop {
+        let consumed = consume(&shared, queue, prefetch, &rings, &closed, &mut backoff).await;
+        match consumed {
+            Ok(()) => return,
+            Err(error) => backoff.failed(&error),
+        }
+        tokio::select! {
+            () = backoff.pause() => {}
+            () = closed.cancelled() => return,
+        }
+    }
+}
+
+/// Hands out messages until the connection ends (an error) or the listener is closed.
+async fn consume(
+    shared: &Shared,
+    queue: Queue,
+    prefetch: u16,
+    rings: &mpsc::Sender<Ring>,
+    closed: &CancellationToken,
+    backoff: &mut Backoff,
+) -> Result<()> {
+    let opened = tokio::select! {
+        opened = timeout(SETUP_DEADLINE, open_consumer(shared, queue, prefetch)) => opened,
+        () = closed.cancelled() => return Ok(()),
+    };
+    let (connection, channel, mut consumer) =
+        opened.context("the broker did not answer in time")??;
+    backoff.recovered();
+    loop {
+        let delivery = tokio::select! {
+            delivery = consumer.next() => delivery,
+            () = closed.cancelled() => {
+                let cancel = BasicCancelOptions::default();
+                let cancelled = channel.basic_cancel(consumer.tag(), cancel);
+                let _ = timeout(Duration::from_secs(1), cancelled).await;
+                // Rings already handed out hold the connection until they are answered.
+                return Ok(());
+            }
+        };
+        let Some(delivery) = delivery else {
+            bail!("the broker ended the consumer");
+        };
+        hand_out(delivery.context("receiving")?, &connection, &channel, rings).await;
+    }
+}
+
+async fn open_consumer(
+    shared: &Shared,
+    queue: Queue,
+    prefetch: u16,
+) -> Result<(Arc<Connection>, Channel, Consumer)> {
+    let connection = Arc::new(connect(shared, queue.as_str()).await?);
+    let channel = connection.create_channel().await?;
+    channel
+        .basic_qos(prefetch, BasicQosOptions::default())
+        .await
+        .context("setting the prefetch")?;
+    let name = shared.name(queue.as_str());
+    let consumer = channel
+        .basic_consume(
+            name.as_str().into(),
+            "".into(),
+            BasicConsumeOptions::default(),
+            FieldTable::default(),
+        )
+        .await
+        .context("consuming")?;
+    Ok((connection, channel, consumer))
+}
+
+async fn hand_out(
+    delivery: Delivery,
+    connection: &Arc<Connection>,
+    channel: &Channel,
+    rings: &mpsc::Sender<Ring>,
+) {
+    match decode(&delivery.data) {
+        Ok(jobs) => {
+            let ring = Ring {
+                jobs,
+                redelivered: delivery.redelivered,
+                answer: Answer::RabbitMq {
+                    delivery: Box::new(delivery),
+                    _channel: channel.clone(),
+                    _connection: connection.clone(),
+                },
+            };
+            // A receiver that is gone has left; the broker delivers the message again.
+            let _ = rings.send(ring).await;
+        }
+        Err(error) => {
+            tracing::warn!(
+                error = format!("{error:#}"),
+                "a foreign message was dead-lettered"
+            );
+            let reject = BasicRejectOptions { requeue: false };
+            let rejected = timeout(ANSWER_DEADLINE, delivery.acker.reject(reject)).await;
+            if !matches!(rejected, Ok(Ok(_))) {
+                tracing::debug!("a reject was lost; the message will come again");
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Events on RabbitMQ: published with confirms, and followed by a queue of one's own.
+//!
+//! Nobody may have bound a queue; then the broker confirms and drops them, which is fine: they
+//! stay in the database. A queue that refuses (`overflow: reject-publish`) or never confirms (a
+//! lost quorum) is not ours, so it neither ends the connection nor stops the rings.
+
+use anyhow::{Context, Result, anyhow};
+use futures_util::StreamExt;
+use futures_util::future::join_all;
+use lapin::options::{
+    BasicAckOptions, BasicConsumeOptions, BasicPublishOptions, BasicQosOptions, QueueBindOptions,
+    QueueDeclareOptions,
+};
+use lapin::types::{AMQPValue, FieldTable};
+use lapin::{BasicProperties, Channel, Confirmation, Connection, Consumer};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::{
+    CONFIRM_DEADLINE, RabbitMq, SETUP_DEADLINE, declare_exchange, open, routing_key, with_heartbeat,
+};
+use crate::Published;
+use domain::envelope::Envelope;
+
+/// Events that a slow reader of a [`Tap`] has in hand; further ones wait in its queue.
+const TAP_PREFETCH: u16 = 500;
+
+impl RabbitMq {
+    /// Sends all at once and waits for their confirms, within one deadline.
+    pub async fn publish_events(&self, events: &[&Envelope]) -> Published {
+        let mut published = Published::default();
+        let Some(link) = self.shared.link.borrow().clone() else {
+            published.failure = Some(anyhow!("the broker is not connected"));
+            return published;
+        };
+        let exchange = self.shared.name("events");
+        let deadline = Instant::now() + CONFIRM_DEADLINE;
+        let sending = events
+            .iter()
+            .map(|event| timeout_at(deadline, send(&link.events, &exchange, event)));
+        for (event, sent) in events.iter().zip(join_all(sending).await) {
+            let failure = match sent {
+                Ok(Ok(Confirmation::Ack(_))) => {
+                    published.confirmed.push(event.id);
+                    continue;
+                }
+                Ok(Ok(Confirmation::Nack(_))) => anyhow!("a queue refused an event"),
+                Ok(Ok(Confirmation::NotRequested)) => anyhow!("the channel is not in confirm mode"),
+                Ok(Err(error)) => {
+                    link.broken.notify_one();
+                    error
+                }
+                Err(_) => anyhow!("the broker did not confirm events in time"),
+            };
+            published.failure.get_or_insert(failure);
+        }
+        published
+    }
+}
+
+async fn send(channel: &Channel, exchange: &str, event: &Envelope) -> Result<Confirmation> {
+    let mut properties = BasicProperties::default()
+        .with_content_type("application/json".into())
+        .with_delivery_mode(2)
+        .with_message_id(event.id.to_string().into())
+        .with_type(event.kind.as_str().into())
+        .with_timestamp(u64::try_from(event.created_at.unix_seconds()).unwrap_or(0));
+    if let Some(context) = event.traceparent {
+        let mut headers = FieldTable::default();
+        let value = AMQPValue::LongString(context.to_string().into());
+        headers.insert("traceparent".into(), value);
+        properties = properties.with_headers(headers);
+    }
+    let body = serde_json::to_vec(event).context("an event as JSON")?;
+    let key = routing_key(&event.kind);
+    let options = BasicPublishOptions::default();
+    let confirm = channel
+        .basic_publish(
+            exchange.into(),
+            key.as_str().into(),
+            options,
+            &body,
+            properties,
+        )
+        .await
+        .context("publishing an event")?;
+    confirm.await.context("waiting for the confirm of an event")
+}
+
+/// Events as they are published, from the moment it is opened: a queue of its own, which ends
+/// with its connection.
+pub struct Tap {
+    consumer: Consumer,
+    _channel: Channel,
+    _connection: Connection,
+}
+
+impl Tap {
+    /// Events whose kind fits `pattern`: words between dots, `*` for one, `#` for any number.
+    pub async fn open(url: &str, prefix: &str, pattern: &str) -> Result<Self> {
+        let url = with_heartbeat(url);
+        let exchange = format!("{prefix}.events");
+        let opened = timeout(SETUP_DEADLINE, open_tap(&url, &exchange, pattern));
+        opened.await.context("the broker did not answer in time")?
+    }
+
+    /// The next event. An error means that the connection is lost.
+    pub async fn next(&mut self) -> Result<Envelope> {
+        loop {
+            let delivery = self.consumer.next().await;
+            let delivery = delivery.context("the broker ended the consumer")??;
+            delivery.acker.ack(BasicAckOptions::default()).await?;
+            match serde_json::from_slice(&delivery.data) {
+                Ok(event) => return Ok(event),
+                Err(error) => tracing::warn!(%error, "a foreign message was skipped"),
+            }
+        }
+    }
+}
+
+async fn open_tap(url: &str, exchange: &str, pattern: &str) -> Result<Tap> {
+    let connection = open(url, "events tail").await?;
+    let channel = connection.create_channel().await?;
+    declare_exchange(&channel, exchange).await?;
+    let options = QueueDeclareOptions {
+        exclusive: true,
+        auto_delete: true,
+        ..QueueDeclareOptions::default()
+    };
+    let nothing = FieldTable::default;
+    let queue = channel.queue_declare("".into(), options, nothing()).await?;
+    let bind = QueueBindOptions::default();
+    let name = queue.name().clone();
+    channel
+        .queue_bind(
+            name.clone(),
+            exchange.into(),
+            pattern.into(),
+            bind,
+            nothing(),
+        )
+        .await?;
+    channel
+        .basic_qos(TAP_PREFETCH, BasicQosOptions::default())
+        .await?;
+    let consume = BasicConsumeOptions::default();
+    let consumer = channel
+        .basic_consume(name, "".into(), consume, nothing())
+        .await?;
+    Ok(Tap {
+        consumer,
+        _channel: channel,
+        _connection: connection,
+    })
+}

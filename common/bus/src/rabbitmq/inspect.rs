@@ -1,0 +1,107 @@
+//! Looking at a broker without mending it: every process declares what it needs when it
+//! connects, so whoever wants to know what is wrong must not connect that way.
+
+use anyhow::{Context, Result};
+use lapin::options::{ExchangeDeclareOptions, QueueDeclareOptions};
+use lapin::types::FieldTable;
+use lapin::{Connection, ExchangeKind};
+
+use super::{EXCHANGES, dead_arguments, open, queue_arguments, with_heartbeat};
+use crate::Broker;
+use domain::job::Queue;
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub struct Topology {
+    /// Exchanges that are not there.
+    pub missing_exchanges: Vec<String>,
+    pub queues: Vec<Found>,
+    /// The one that shows dead letters.
+    pub dead: Option<Found>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Found {
+    pub name: String,
+    /// None: it is not there.
+    pub holds: Option<Holds>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holds {
+    pub messages: u32,
+    pub consumers: u32,
+    /// It was made with other arguments than ours.
+    pub is_foreign: bool,
+}
+
+/// Connects, and looks at each exchange and queue of ours. What is missing stays so.
+pub async fn inspect(broker: &Broker) -> Result<Topology> {
+    let connection = open(&with_heartbeat(&broker.url), "doctor").await?;
+    let looked = look(&connection, broker).await;
+    let _ = connection.close(200, "looked".into()).await;
+    looked
+}
+
+async fn look(connection: &Connection, broker: &Broker) -> Result<Topology> {
+    let name = |what: &str| format!("{}.{what}", broker.prefix);
+    let mut topology = Topology::default();
+    for exchange in EXCHANGES.map(name) {
+        if !has_exchange(connection, &exchange).await? {
+            topology.missing_exchanges.push(exchange);
+        }
+    }
+    for queue in Queue::ALL {
+        let arguments = queue_arguments(name("dead"));
+        let found = queue_of(connection, name(queue.as_str()), arguments).await?;
+        topology.queues.push(found);
+    }
+    topology.dead = Some(queue_of(connection, name("dead"), dead_arguments()).await?);
+    Ok(topology)
+}
+
+async fn has_exchange(connection: &Connection, name: &str) -> Result<bool> {
+    // A channel each: the broker closes one on which something was asked for that is not there.
+    let channel = connection.create_channel().await.context("a channel")?;
+    let options = ExchangeDeclareOptions {
+        passive: true,
+        ..ExchangeDeclareOptions::default()
+    };
+    let kind = ExchangeKind::Topic;
+    let asked = channel.exchange_declare(name.into(), kind, options, FieldTable::default());
+    let is_there = asked.await.is_ok();
+    if is_there {
+        let _ = channel.close(200, "looked".into()).await;
+    }
+    Ok(is_there)
+}
+
+async fn queue_of(connection: &Connection, name: String, arguments: FieldTable) -> Result<Found> {
+    let channel = connection.create_channel().await.context("a channel")?;
+    let passive = QueueDeclareOptions {
+        passive: true,
+        durable: true,
+        ..QueueDeclareOptions::default()
+    };
+    let asked = channel.queue_declare(name.as_str().into(), passive, FieldTable::default());
+    let Ok(queue) = asked.await else {
+        return Ok(Found { name, holds: None });
+    };
+    let (messages, consumers) = (queue.message_count(), queue.consumer_count());
+    // It is there, so declaring it makes nothing: the broker only compares.
+    let ours = QueueDeclareOptions {
+        durable: true,
+        ..QueueDeclareOptions::default()
+    };
+    let compared = channel.queue_declare(name.as_str().into(), ours, arguments);
+    let is_foreign = compared.await.is_err();
+    if !is_foreign {
+        let _ = channel.close(200, "looked".into()).await;
+    }
+    let holds = Some(Holds {
+        messages,
+        consumers,
+        is_foreign,
+    });
+    Ok(Found { name, holds })
+}

@@ -1,0 +1,924 @@
+//! Settings: read once in `main`, from flags, environment and `NAME_FILE` files.
+//!
+//! [`Settings`] knows where each value came from; [`Config`] is what the program uses,
+//! typed and checked. Every mistake is reported at once, so that a wrong deployment is
+//! mended in one go.
+
+mod cleartext;
+mod mail;
+mod privacy;
+pub mod private_files;
+pub mod protections;
+mod settings;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::str::FromStr;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use reqwest::Url;
+
+pub use cleartext::Cleartext;
+pub use mail::{Login, Server, Smtp, Tls};
+pub use privacy::Privacy;
+pub use settings::{Given, Origin, SETTINGS, Setting, Settings};
+
+use bus::Broker;
+use domain::catalogue::Catalogue;
+use domain::notification::Templates;
+use domain::origins::Origins;
+use domain::signature::Secrets;
+use platform::logs::LogFormat;
+use platform::token::Token;
+use providers::identity::IdentityProvider;
+use providers::{Api, is_loopback};
+use qr::{Level, QrConfig};
+use store::events::Outlet;
+use store::sql;
+
+/// The signing secrets of `waybill` without arguments. They are public: anything that
+/// could be reached from outside refuses them.
+pub const DEVELOPMENT_STOREFRONT_SECRET: &str = "development-storefront-secret";
+pub const DEVELOPMENT_PAYMENT_SECRET: &str = "development-payment-secret";
+
+/// A shorter signing secret could be guessed.
+const SHORT: usize = 16;
+
+/// Who runs the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// `waybill` without arguments: missing secrets get public development values.
+    Development,
+    /// Secrets must be given.
+    Production,
+}
+
+/// Why a signing secret protects little.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weakness {
+    /// It is one of the development secrets.
+    Public,
+    /// It could be guessed.
+    Short,
+}
+
+/// Every setting, checked.
+#[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a setting of its own"
+)]
+pub struct Config {
+    pub listen_addr: SocketAddr,
+    /// `None`: workers listen nowhere.
+    pub worker_listen_addr: Option<SocketAddr>,
+    /// Without a slash at its end.
+    pub public_url: String,
+    pub database_url: String,
+    /// `None`: the bus within this process.
+    pub amqp_url: Option<String>,
+    pub amqp_prefix: String,
+    pub storefront_secrets: Secrets,
+    pub payment_secrets: Secrets,
+    /// The shops whose deliveries are taken, in lower case; empty: all.
+    pub storefront_shops: Vec<String>,
+    /// `None`: the event alone asks for fulfilment.
+    pub storefront_api: Option<Api>,
+    /// `None`: refunds are recorded, and the event asks for them.
+    pub payment_api: Option<Api>,
+    /// `None`: nobody can log in.
+    pub identity: Option<IdentityProvider>,
+    /// How long after it was confirmed a token is believed while nobody can confirm it.
+    pub auth_stale: Duration,
+    /// In 15 minutes, by client address; 0: no limit.
+    pub device_codes: u32,
+    /// A minute and token; 0: no limit.
+    pub validations: u32,
+    /// How long a licence that a subscription extends stays active after its end.
+    pub license_grace: Duration,
+    /// What each tier has.
+    pub catalogue: Catalogue,
+    /// `None`: no mail is sent.
+    pub smtp: Option<Smtp>,
+    pub templates: Templates,
+    pub dedupe: bool,
+    pub dedupe_ttl: Duration,
+    /// The status of a storefront duplicate: 409 or 200.
+    pub duplicate_status: u16,
+    pub redact_logs: bool,
+    pub max_body_bytes: usize,
+    /// A second and shop; 0: no limit.
+    pub storefront_rate: u32,
+    /// A second, over all shops; 0: no limit.
+    pub storefront_total_rate: u32,
+    /// A second; 0: no limit.
+    pub payment_rate: u32,
+    /// A second and API key; 0: no limit.
+    pub commerce_rate: u32,
+    /// Where buyers may be sent after a checkout.
+    pub return_origins: Origins,
+    /// How long the order of a checkout session waits for the storefront's own.
+    pub checkout_order_wait: Option<Duration>,
+    /// Zero: signatures do not age.
+    pub payment_tolerance: Duration,
+    pub qr: QrConfig,
+    /// The pages that QR codes lead to are served.
+    pub public_pages: bool,
+    pub job_retention: Duration,
+    pub notification_retention: Duration,
+    pub event_retention: Duration,
+    pub privacy: Privacy,
+    /// Open at a time, in an ingress process.
+    pub max_connections: usize,
+    pub trusted_proxies: Vec<IpNet>,
+    pub log_format: LogFormat,
+    pub log_filter: String,
+    /// The settings whose signing secrets are public or short.
+    pub weak_secrets: Vec<(&'static str, Weakness)>,
+    /// What is sent to other machines as it is; each host was allowed, or is of a mail server
+    /// without a login.
+    pub cleartext: Vec<Cleartext>,
+    /// A signing secret is a public one.
+    pub development: bool,
+}
+
+/// All that is wrong with the settings.
+#[derive(Debug, thiserror::Error)]
+pub struct Mistakes(pub Vec<String>);
+
+impl fmt::Display for Mistakes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} wrong with the settings:", count(self.0.len()))?;
+        for mistake in &self.0 {
+            writeln!(f, "  - {mistake}")?;
+        }
+        write!(
+            f,
+            "Every setting, its meaning and its default: `waybill config`."
+        )
+    }
+}
+
+fn days(days: u32) -> Duration {
+    Duration::from_secs(u64::from(days) * 86_400)
+}
+
+fn count(mistakes: usize) -> String {
+    match mistakes {
+        1 => "One thing is".to_owned(),
+        more => format!("{more} things are"),
+    }
+}
+
+impl Config {
+    /// Checks all settings; an error lists every mistake.
+    pub fn load(settings: &Settings, mode: Mode) -> Result<Self, Mistakes> {
+        let mut reader = Reader::new(settings);
+        let config = reader.config(mode);
+        match config {
+            Some(config) if reader.mistakes.is_empty() => Ok(config),
+            _ => Err(Mistakes(reader.mistakes)),
+        }
+    }
+
+    /// Whether people log in, and tokens of other applications are taken too.
+    pub fn takes_foreign_tokens(&self) -> bool {
+        let identity = self.identity.as_ref();
+        identity.is_some_and(|identity| identity.client_secret.is_none())
+    }
+
+    /// Where the events go that a process with these settings writes.
+    pub fn outlet(&self) -> Outlet {
+        match self.amqp_url {
+            Some(_) => Outlet::Broker,
+            None => Outlet::Database,
+        }
+    }
+
+    /// Whether clients reach it over a network and without encryption.
+    pub fn is_public_in_clear(&self) -> bool {
+        self.public_url.starts_with("http://") && !is_loopback(&self.public_url)
+    }
+
+    /// `DATABASE_URL` alone, for a tool that needs nothing else.
+    pub fn database_url(settings: &Settings) -> Result<String, Mistakes> {
+        let mut reader = Reader::alone(settings);
+        match reader.database_url() {
+            Some(url) if reader.mistakes.is_empty() => Ok(url),
+            _ => Err(Mistakes(reader.mistakes)),
+        }
+    }
+
+    /// `LISTEN_ADDR` alone.
+    pub fn listen_addr(settings: &Settings) -> Result<SocketAddr, Mistakes> {
+        let mut reader = Reader::alone(settings);
+        let address = reader.listen_addr();
+        address.ok_or(Mistakes(reader.mistakes))
+    }
+
+    /// `WORKER_LISTEN_ADDR` alone.
+    pub fn worker_listen_addr(settings: &Settings) -> Result<Option<SocketAddr>, Mistakes> {
+        let mut reader = Reader::alone(settings);
+        let address = reader.worker_listen_addr();
+        if reader.mistakes.is_empty() {
+            Ok(address)
+        } else {
+            Err(Mistakes(reader.mistakes))
+        }
+    }
+
+    /// `LICENSE_GRACE_DAYS` alone.
+    pub fn license_grace(settings: &Settings) -> Result<Duration, Mistakes> {
+        let mut reader = Reader::alone(settings);
+        let grace = reader.license_grace();
+        grace.ok_or(Mistakes(reader.mistakes))
+    }
+
+    /// `PUBLIC_URL` alone.
+    pub fn public_url(settings: &Settings) -> Result<String, Mistakes> {
+        let mut reader = Reader::alone(settings);
+        let url = reader.url("PUBLIC_URL");
+        url.ok_or(Mistakes(reader.mistakes))
+    }
+
+    /// `AMQP_URL` and `AMQP_PREFIX` alone; `None`: there is no broker.
+    pub fn broker(settings: &Settings) -> Result<Option<Broker>, Mistakes> {
+        let mut reader = Reader::alone(settings);
+        let (url, prefix) = (reader.amqp_url(None), reader.amqp_prefix());
+        if !reader.mistakes.is_empty() {
+            return Err(Mistakes(reader.mistakes));
+        }
+        Ok(url.zip(prefix).map(|(url, prefix)| Broker { url, prefix }))
+    }
+
+    /// `PRIVACY_KEY`, `PRIVACY_EXPORT_URL` and the like alone.
+    pub fn privacy(settings: &Settings) -> Result<Privacy, Mistakes> {
+        let mut reader = Reader::alone(settings);
+        match reader.privacy() {
+            Some(privacy) if reader.mistakes.is_empty() => Ok(privacy),
+            _ => Err(Mistakes(reader.mistakes)),
+        }
+    }
+
+    /// The storefront's secrets, newest first, or the development one.
+    pub fn storefront_secrets(settings: &Settings) -> Result<Vec<String>, Mistakes> {
+        let mut reader = Reader::alone(settings);
+        let name = "STOREFRONT_WEBHOOK_SECRET";
+        let secrets = reader.secrets(name, Mode::Development, DEVELOPMENT_STOREFRONT_SECRET);
+        secrets.ok_or(Mistakes(reader.mistakes))
+    }
+
+    /// The payment provider's secrets, newest first, or the development one.
+    pub fn payment_secrets(settings: &Settings) -> Result<Vec<String>, Mistakes> {
+        let mut reader = Reader::alone(settings);
+        let name = "PAYMENT_WEBHOOK_SECRET";
+        let secrets = reader.secrets(name, Mode::Development, DEVELOPMENT_PAYMENT_SECRET);
+        secrets.ok_or(Mistakes(reader.mistakes))
+    }
+}
+
+/// The API of <https://github.com>.
+const GITHUB_API: &str = "https://api.github.com";
+
+/// The API that belongs to where people log in: of GitHub itself, of an enterprise whose data
+/// resides elsewhere (`acme.ghe.com`), or of an Enterprise server.
+fn api_of(url: &str) -> String {
+    match host(url).as_str() {
+        "github.com" => GITHUB_API.to_owned(),
+        host if host.ends_with(".ghe.com") => format!("https://api.{host}"),
+        _ => format!("{url}/api/v3"),
+    }
+}
+
+/// Whether GitHub runs it.
+fn is_githubs_own(url: &str) -> bool {
+    let host = host(url);
+    host == "github.com" || host.ends_with(".ghe.com")
+}
+
+/// What is wrong with the weakest of them.
+fn weakness(secrets: &[String]) -> Option<Weakness> {
+    let is_public = |secret: &String| {
+        secret == DEVELOPMENT_STOREFRONT_SECRET || secret == DEVELOPMENT_PAYMENT_SECRET
+    };
+    if secrets.iter().any(is_public) {
+        return Some(Weakness::Public);
+    }
+    let is_short = |secret: &String| secret.len() < SHORT;
+    secrets.iter().any(is_short).then_some(Weakness::Short)
+}
+
+/// The host of a URL, with its port, in lower case.
+fn host(url: &str) -> String {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let host = rest.split('/').next().unwrap_or_default();
+    host.to_ascii_lowercase()
+}
+
+/// Reads settings one by one and collects what is wrong with them.
+struct Reader<'a> {
+    settings: &'a Settings,
+    mistakes: Vec<String>,
+    cleartext: Vec<Cleartext>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(settings: &'a Settings) -> Self {
+        Reader {
+            mistakes: settings.mistakes().to_vec(),
+            ..Reader::alone(settings)
+        }
+    }
+
+    /// For one setting: the mistakes of others do not matter to it.
+    fn alone(settings: &'a Settings) -> Self {
+        Reader {
+            settings,
+            mistakes: Vec::new(),
+            cleartext: Vec::new(),
+        }
+    }
+
+    fn listen_addr(&mut self) -> Option<SocketAddr> {
+        self.parse("LISTEN_ADDR", "an address and port like 127.0.0.1:8000")
+    }
+
+    fn worker_listen_addr(&mut self) -> Option<SocketAddr> {
+        self.parse(
+            "WORKER_LISTEN_ADDR",
+            "an address and port like 127.0.0.1:9100",
+        )
+    }
+
+    fn config(&mut self, mode: Mode) -> Option<Config> {
+        let public_url = self.url("PUBLIC_URL");
+        let storefront = self.secrets(
+            "STOREFRONT_WEBHOOK_SECRET",
+            mode,
+            DEVELOPMENT_STOREFRONT_SECRET,
+        );
+        let payment = self.secrets("PAYMENT_WEBHOOK_SECRET", mode, DEVELOPMENT_PAYMENT_SECRET);
+        let weak_secrets: Vec<_> = [
+            ("STOREFRONT_WEBHOOK_SECRET", &storefront),
+            ("PAYMENT_WEBHOOK_SECRET", &payment),
+        ]
+        .into_iter()
+        .filter_map(|(name, secrets)| Some((name, weakness(secrets.as_ref()?)?)))
+        .collect();
+        let development = weak_secrets
+            .iter()
+            .any(|(_, weakness)| *weakness == Weakness::Public);
+        let listen_addr = self.listen_addr();
+        let worker_listen_addr = self.worker_listen_addr();
+        if development {
+            self.refuse_exposure();
+        }
+        self.cleartext_hosts();
+        let database_url = self.database_url();
+        let amqp_url = self.amqp_url(database_url.as_deref());
+        let storefront_shops = self.shops();
+        let storefront_api = self.api("STOREFRONT_API_URL", "STOREFRONT_API_TOKEN");
+        let payment_api = self.api("PAYMENT_API_URL", "PAYMENT_API_KEY");
+        let identity = self.identity();
+        let auth_stale = self.number("AUTH_STALE_SECONDS", 0, 86_400);
+        let device_codes = self.number("AUTH_DEVICE_CODES_PER_15_MINUTES", 0, 1000);
+        let validations = self.number("AUTH_VALIDATIONS_PER_MINUTE", 0, 100_000);
+        let license_grace = self.license_grace();
+        let catalogue = self.catalogue();
+        let smtp = self.smtp();
+        let templates = self.templates();
+        let dedupe = self.flag("COMMERCE_IDEMPOTENCY_ENABLED");
+        let redact_logs = self.flag("COMMERCE_PII_REDACTION_ENABLED");
+        let dedupe_ttl = self.number("WEBHOOK_DEDUPE_TTL_SECONDS", 1, 31_536_000);
+        let duplicate_status = self.duplicate_status();
+        let max_body = self.number("WEBHOOK_MAX_BODY_BYTES", 1024, 32 * 1024 * 1024);
+        let storefront_rate = self.rate("STOREFRONT_RATE_PER_SECOND", development);
+        let takes_any_shop = storefront_shops.as_ref().is_some_and(Vec::is_empty);
+        let storefront_total_rate = self.total_rate(storefront_rate, takes_any_shop);
+        let payment_rate = self.rate("PAYMENT_RATE_PER_SECOND", development);
+        let commerce_rate = self.number("COMMERCE_RATE_PER_SECOND", 0, 1_000_000);
+        let return_origins = self.return_origins(public_url.as_deref());
+        let order_wait = self.number("CHECKOUT_ORDER_WAIT_SECONDS", 0, 604_800);
+        let tolerance = self.number("PAYMENT_TOLERANCE_SECONDS", 0, 86_400);
+        let qr = self.qr(public_url.as_deref());
+        let public_pages = self.flag("PUBLIC_PAGES");
+        let retention = self.number("JOB_RETENTION_DAYS", 1, 3650);
+        let notification_retention = self.number("NOTIFICATION_RETENTION_DAYS", 1, 3650);
+        let event_retention = self.number("EVENT_RETENTION_DAYS", 1, 3650);
+        let privacy = self.privacy();
+        if let (Mode::Production, Some(url)) = (mode, &database_url) {
+            self.needs_privacy_key(url);
+        }
+        let max_connections = self.number("MAX_CONNECTIONS", 8, 1_000_000);
+        let trusted_proxies = self.proxies();
+        let log_format = self.log_format();
+        let log_filter = self.log_filter();
+        let amqp_prefix = self.amqp_prefix();
+        Some(Config {
+            listen_addr: listen_addr?,
+            worker_listen_addr,
+            public_url: public_url?,
+            database_url: database_url?,
+            amqp_url,
+            amqp_prefix: amqp_prefix?,
+            storefront_secrets: Secrets::new(storefront?),
+            payment_secrets: Secrets::new(payment?),
+            storefront_shops: storefront_shops?,
+            storefront_api,
+            payment_api,
+            identity,
+            auth_stale: Duration::from_secs(u64::from(auth_stale?)),
+            device_codes: device_codes?,
+            validations: validations?,
+            license_grace: license_grace?,
+            catalogue: catalogue?,
+            smtp,
+            templates: templates?,
+            dedupe: dedupe?,
+            dedupe_ttl: Duration::from_secs(u64::from(dedupe_ttl?)),
+            duplicate_status: duplicate_status?,
+            redact_logs: redact_logs?,
+            max_body_bytes: usize::try_from(max_body?).ok()?,
+            storefront_rate: storefront_rate?,
+            storefront_total_rate: storefront_total_rate?,
+            payment_rate: payment_rate?,
+            commerce_rate: commerce_rate?,
+            return_origins: return_origins?,
+            checkout_order_wait: Some(Duration::from_secs(u64::from(order_wait?)))
+                .filter(|wait| !wait.is_zero()),
+            payment_tolerance: Duration::from_secs(u64::from(tolerance?)),
+            qr: qr?,
+            public_pages: public_pages?,
+            job_retention: days(retention?),
+            notification_retention: days(notification_retention?),
+            event_retention: days(event_retention?),
+            privacy: privacy?,
+            max_connections: usize::try_from(max_connections?).ok()?,
+            trusted_proxies: trusted_proxies?,
+            log_format: log_format?,
+            log_filter: log_filter?,
+            weak_secrets,
+            cleartext: std::mem::take(&mut self.cleartext),
+            development,
+        })
+    }
+
+    /// Of deliveries a second. In development there is none unless it is set: whoever tries out a
+    /// storm has nobody to protect.
+    fn rate(&mut self, name: &'static str, development: bool) -> Option<u32> {
+        if development && self.settings.origin(name) == Origin::Default {
+            return Some(0);
+        }
+        self.number(name, 0, 1_000_000)
+    }
+
+    /// Where shops are listed their number bounds the sum of their rates; elsewhere whoever has
+    /// captured one signed body makes up as many shops as he likes.
+    fn total_rate(&mut self, of_shop: Option<u32>, takes_any_shop: bool) -> Option<u32> {
+        const NAME: &str = "STOREFRONT_TOTAL_RATE_PER_SECOND";
+        if self.settings.get(NAME).is_some() {
+            return self.number(NAME, 0, 1_000_000);
+        }
+        let of_all = of_shop?.saturating_mul(50);
+        Some(if takes_any_shop { of_all } else { 0 })
+    }
+
+    fn license_grace(&mut self) -> Option<Duration> {
+        self.number("LICENSE_GRACE_DAYS", 0, 365).map(days)
+    }
+
+    fn wrong(&mut self, name: &str, what: impl fmt::Display) {
+        self.mistakes.push(format!("{name} {what}"));
+    }
+
+    /// The text of a setting; `None` when it has neither a value nor a default.
+    fn text(&mut self, name: &str) -> Option<String> {
+        let value = self.settings.get(name)?;
+        if value.trim().is_empty() {
+            self.wrong(name, "is empty; give it a value or unset it");
+            return None;
+        }
+        Some(value.to_owned())
+    }
+
+    fn parse<T: FromStr>(&mut self, name: &str, expected: &str) -> Option<T> {
+        let text = self.text(name)?;
+        let parsed = text.trim().parse().ok();
+        if parsed.is_none() {
+            self.wrong(name, format_args!("is {text:?}; it must be {expected}"));
+        }
+        parsed
+    }
+
+    fn number(&mut self, name: &str, least: u32, most: u32) -> Option<u32> {
+        let expected = format!("a whole number from {least} to {most}");
+        let number = self.parse(name, &expected)?;
+        if (least..=most).contains(&number) {
+            return Some(number);
+        }
+        self.wrong(name, format_args!("is {number}; it must be {expected}"));
+        None
+    }
+
+    fn flag(&mut self, name: &str) -> Option<bool> {
+        let text = self.text(name)?;
+        match text.trim().to_ascii_lowercase().as_str() {
+            "true" | "1" | "yes" | "on" => Some(true),
+            "false" | "0" | "no" | "off" => Some(false),
+            _ => {
+                self.wrong(name, format_args!("is {text:?}; it must be true or false"));
+                None
+            }
+        }
+    }
+
+    fn url(&mut self, name: &str) -> Option<String> {
+        let text = self.text(name)?;
+        let text = text.trim().trim_end_matches('/');
+        let host = text
+            .strip_prefix("https://")
+            .or_else(|| text.strip_prefix("http://"));
+        let fits = host.is_some_and(|host| {
+            !host.is_empty()
+                && !host.contains(['?', '#', '@'])
+                && !host.contains(char::is_whitespace)
+        });
+        if fits {
+            return Some(text.to_owned());
+        }
+        self.wrong(
+            name,
+            "must be http:// or https:// and a host, without user, query or fragment",
+        );
+        None
+    }
+
+    /// A list for rotation: any of the secrets verifies, the first one is the newest.
+    fn secrets(&mut self, name: &str, mode: Mode, development: &str) -> Option<Vec<String>> {
+        if self.settings.get(name).is_none() && mode == Mode::Development {
+            return Some(vec![development.to_owned()]);
+        }
+        if self.settings.get(name).is_none() {
+            self.wrong(name, format_args!("is missing; set it or {name}_FILE"));
+            return None;
+        }
+        let text = self.text(name)?;
+        let secrets: Vec<String> = text.split(',').map(|part| part.trim().to_owned()).collect();
+        if secrets.iter().any(String::is_empty) {
+            self.wrong(name, "has an empty secret between its commas");
+            return None;
+        }
+        if secrets.iter().any(|secret| secret.len() < 8) {
+            self.wrong(name, "has a secret of less than 8 characters");
+            return None;
+        }
+        if secrets.len() > 4 {
+            self.wrong(
+                name,
+                "lists more than 4 secrets; remove those no longer used",
+            );
+            return None;
+        }
+        Some(secrets)
+    }
+
+    fn shops(&mut self) -> Option<Vec<String>> {
+        const NAME: &str = "STOREFRONT_SHOPS";
+        if self.settings.get(NAME).is_none() {
+            return Some(Vec::new());
+        }
+        let text = self.text(NAME)?.to_ascii_lowercase();
+        let shops: Vec<String> = text.split(',').map(|part| part.trim().to_owned()).collect();
+        let is_domain = |shop: &String| {
+            !shop.is_empty()
+                && shop
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || "-._:".contains(c))
+        };
+        if let Some(wrong) = shops.iter().find(|shop| !is_domain(shop)) {
+            let what = format!("has {wrong:?}; it must be shop domains separated by commas");
+            self.wrong(NAME, what);
+            return None;
+        }
+        Some(shops)
+    }
+
+    fn return_origins(&mut self, public_url: Option<&str>) -> Option<Origins> {
+        const NAME: &str = "CHECKOUT_RETURN_ORIGINS";
+        if self.settings.get(NAME).is_none() {
+            return public_url.map(Origins::of_public_url);
+        }
+        let text = self.text(NAME)?;
+        let origins = Origins::read(&text);
+        if let Err(wrong) = &origins {
+            let what = format!("has {wrong:?}; it must be origins like https://shop.example");
+            self.wrong(NAME, what);
+        }
+        origins.ok()
+    }
+
+    /// An API needs its address and its credential; without both it is not used.
+    fn api(&mut self, url: &'static str, token: &'static str) -> Option<Api> {
+        match (self.settings.get(url), self.settings.get(token)) {
+            (None, None) => return None,
+            (Some(_), None) => self.wrong(token, format_args!("is missing; {url} needs it")),
+            (None, Some(_)) => self.wrong(url, format_args!("is missing; {token} is its key")),
+            (Some(_), Some(_)) => {}
+        }
+        let address = self.url(url);
+        let text = self.text(token)?;
+        let text = text.trim();
+        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            self.wrong(token, "must be printable ASCII without spaces");
+            return None;
+        }
+        let address = address?;
+        self.encrypted_or_allowed(url, &address);
+        Some(Api {
+            url: address,
+            token: Token::new(text),
+        })
+    }
+
+    /// An address to which a credential or people's data is sent.
+    fn encrypted_or_allowed(&mut self, setting: &'static str, address: &str) {
+        if address.starts_with("http://")
+            && let Ok(url) = Url::parse(address)
+            && let Some(host) = url.host_str()
+        {
+            self.credential_in_clear(setting, host, "begin it with https://");
+        }
+    }
+
+    /// Without a client id it is not used; then the other settings only have to be right.
+    fn identity(&mut self) -> Option<IdentityProvider> {
+        let url = self.url("GITHUB_URL");
+        let api_url = self.identity_api(url.as_deref());
+        let has_checksums = match self.settings.get("GITHUB_TOKEN_CHECKSUMS") {
+            Some(_) => self.flag("GITHUB_TOKEN_CHECKSUMS"),
+            None => url.as_deref().map(is_githubs_own),
+        };
+        let api_version = self.visible("GITHUB_API_VERSION", 40);
+        let mut given = |name| {
+            let is_given = self.settings.get(name).is_some();
+            is_given.then(|| self.visible(name, 255)).flatten()
+        };
+        let client_id = given("GITHUB_CLIENT_ID");
+        let client_secret = given("GITHUB_CLIENT_SECRET");
+        if client_secret.is_some() && self.settings.get("GITHUB_CLIENT_ID").is_none() {
+            let what = "is missing; GITHUB_CLIENT_SECRET is its secret";
+            self.wrong("GITHUB_CLIENT_ID", what);
+        }
+        if client_id.is_some() {
+            self.identity_in_clear(url.as_deref(), api_url.as_deref());
+        }
+        Some(IdentityProvider {
+            url: url?,
+            api_url: api_url?,
+            api_version: api_version?,
+            client_id: client_id?,
+            client_secret: client_secret.map(Token::new),
+            has_checksums: has_checksums?,
+        })
+    }
+
+    /// Where tokens and the client secret are sent: to the API of the provider where people log
+    /// in, never to that of another.
+    fn identity_api(&mut self, url: Option<&str>) -> Option<String> {
+        const NAME: &str = "GITHUB_API_URL";
+        if self.settings.get(NAME).is_none() {
+            return url.map(api_of);
+        }
+        let api_url = self.url(NAME)?;
+        let is_githubs = host(&api_url) == host(GITHUB_API);
+        if is_githubs && url.is_some_and(|url| host(url) != "github.com") {
+            let what = "is GitHub's own, and GITHUB_URL another provider's: the tokens of one \
+                        would be sent to the other; unset it, and it follows from GITHUB_URL";
+            self.wrong(NAME, what);
+        }
+        if !is_githubs && self.settings.origin("GITHUB_URL") == Origin::Default {
+            let what = "is missing; GITHUB_API_URL is another provider's. For a proxy before \
+                        GitHub's own set it to https://github.com";
+            self.wrong("GITHUB_URL", what);
+        }
+        Some(api_url)
+    }
+
+    /// An API that follows from where people log in is named by that setting.
+    fn identity_in_clear(&mut self, url: Option<&str>, api_url: Option<&str>) {
+        if let Some(url) = url {
+            self.encrypted_or_allowed("GITHUB_URL", url);
+        }
+        if let Some(api_url) = api_url
+            && self.settings.get("GITHUB_API_URL").is_some()
+        {
+            self.encrypted_or_allowed("GITHUB_API_URL", api_url);
+        }
+    }
+
+    fn catalogue(&mut self) -> Option<Catalogue> {
+        const NAME: &str = "TEMPLATES_FILE";
+        if self.settings.get(NAME).is_none() {
+            return Some(Catalogue::built_in());
+        }
+        let path = self.text(NAME)?;
+        let text = std::fs::read_to_string(&path).map_err(|error| error.to_string());
+        match text.and_then(|text| Catalogue::read(&text)) {
+            Ok(catalogue) => Some(catalogue),
+            Err(error) => {
+                self.wrong(NAME, format_args!("cannot be used: {path}: {error}"));
+                None
+            }
+        }
+    }
+
+    /// A word that stands in headers and paths.
+    fn visible(&mut self, name: &'static str, longest: usize) -> Option<String> {
+        let text = self.text(name)?.trim().to_owned();
+        let fits = text.len() <= longest
+            && text
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte));
+        if fits {
+            return Some(text);
+        }
+        self.wrong(
+            name,
+            format_args!("must be at most {longest} letters, digits, '-', '_', '.' and '~'"),
+        );
+        None
+    }
+
+    fn database_url(&mut self) -> Option<String> {
+        let url = self.text("DATABASE_URL")?;
+        if let Err(problem) = sql::check_url(&url) {
+            self.wrong("DATABASE_URL", problem);
+            return None;
+        }
+        if let Some((host, sql::Encryption::None)) = sql::on_network(&url) {
+            let instead = "add ?sslmode=verify-full (or require, which does not check whose the \
+                           certificate is)";
+            self.credential_in_clear("DATABASE_URL", &host, instead);
+        }
+        Some(url)
+    }
+
+    fn amqp_url(&mut self, database_url: Option<&str>) -> Option<String> {
+        self.settings.get("AMQP_URL")?;
+        let url = self.text("AMQP_URL")?;
+        if !bus::is_url(&url) {
+            self.wrong(
+                "AMQP_URL",
+                "must be amqp:// or amqps:// and user:password@host/vhost",
+            );
+            return None;
+        }
+        if let Ok(url) = Url::parse(&url)
+            && url.scheme() == "amqp"
+            && let Some(host) = url.host_str()
+        {
+            self.credential_in_clear("AMQP_URL", host, "begin it with amqps://");
+        }
+        if database_url.is_some_and(|url| url.starts_with("sqlite://")) {
+            self.wrong(
+                "AMQP_URL",
+                "needs PostgreSQL: set DATABASE_URL to postgres://.. or unset AMQP_URL",
+            );
+        }
+        Some(url)
+    }
+
+    /// Where others could reach what the public secrets open. Looks at what was given, right or
+    /// wrong in itself.
+    fn refuse_exposure(&mut self) {
+        let given = |name| self.settings.get(name).map(str::trim);
+        let is_elsewhere = |url: &str| !url.starts_with("http://") || !is_loopback(url);
+        let is_server = |url: &str| !url.starts_with("sqlite://");
+        let address = given("LISTEN_ADDR").and_then(|it| it.parse::<SocketAddr>().ok());
+        let elsewhere = "is not an http:// address of this machine alone";
+        let exposures = [
+            (
+                "LISTEN_ADDR",
+                address.is_some_and(|address| !address.ip().is_loopback()),
+                "is not loopback",
+            ),
+            (
+                "PUBLIC_URL",
+                given("PUBLIC_URL").is_some_and(is_elsewhere),
+                elsewhere,
+            ),
+            (
+                "QR_BASE_URL",
+                given("QR_BASE_URL").is_some_and(is_elsewhere),
+                elsewhere,
+            ),
+            (
+                "TRUSTED_PROXIES",
+                given("TRUSTED_PROXIES").is_some(),
+                "is set",
+            ),
+            (
+                "DATABASE_URL",
+                given("DATABASE_URL").is_some_and(is_server),
+                "is a server",
+            ),
+            ("AMQP_URL", given("AMQP_URL").is_some(), "is set"),
+        ];
+        for (name, _, how) in exposures.into_iter().filter(|(_, is_so, _)| *is_so) {
+            self.wrong(
+                name,
+                format_args!(
+                    "{how}, so the public development secrets are refused: set \
+                     STOREFRONT_WEBHOOK_SECRET and PAYMENT_WEBHOOK_SECRET to your own, or unset it"
+                ),
+            );
+        }
+    }
+
+    fn duplicate_status(&mut self) -> Option<u16> {
+        match self.text("WEBHOOK_DUPLICATE_STATUS")?.trim() {
+            "409" => Some(409),
+            "200" => Some(200),
+            other => {
+                let what = format!("is {other:?}; it must be 409 or 200");
+                self.wrong("WEBHOOK_DUPLICATE_STATUS", what);
+                None
+            }
+        }
+    }
+
+    fn qr(&mut self, public_url: Option<&str>) -> Option<QrConfig> {
+        let base_url = match self.settings.get("QR_BASE_URL") {
+            Some(_) => self.url("QR_BASE_URL"),
+            None => public_url.map(ToOwned::to_owned),
+        };
+        let box_size = self.number("QR_BOX_SIZE", 1, 100);
+        let border = self.number("QR_BORDER", 0, 100);
+        let level: Option<Level> = self.parse("QR_ERROR_CORRECTION", "L, M, Q or H");
+        match QrConfig::new(&base_url?, box_size?, border?, level?) {
+            Ok(qr) => Some(qr),
+            Err(errors) => {
+                let mistakes = errors.iter().map(|error| format!("QR codes: {error}"));
+                self.mistakes.extend(mistakes);
+                None
+            }
+        }
+    }
+
+    fn proxies(&mut self) -> Option<Vec<IpNet>> {
+        if self.settings.get("TRUSTED_PROXIES").is_none() {
+            return Some(Vec::new());
+        }
+        let text = self.text("TRUSTED_PROXIES")?;
+        let mut proxies = Vec::new();
+        for part in text.split(',').map(str::trim) {
+            let network = part
+                .parse::<IpNet>()
+                .or_else(|_| part.parse::<std::net::IpAddr>().map(IpNet::from));
+            match network {
+                Ok(network) => proxies.push(network),
+                Err(_) => self.wrong(
+                    "TRUSTED_PROXIES",
+                    format_args!("has {part:?}; it must be addresses or networks like 10.0.0.0/8"),
+                ),
+            }
+        }
+        Some(proxies)
+    }
+
+    fn log_format(&mut self) -> Option<LogFormat> {
+        if self.settings.get("LOG_FORMAT").is_none() {
+            return Some(LogFormat::for_terminal());
+        }
+        self.parse("LOG_FORMAT", "human or json")
+    }
+
+    fn log_filter(&mut self) -> Option<String> {
+        let filter = self.text("RUST_LOG")?;
+        if filter
+            .parse::<tracing_subscriber::filter::Targets>()
+            .is_ok()
+        {
+            return Some(filter);
+        }
+        self.wrong(
+            "RUST_LOG",
+            "must be a level or target=level pairs, like info,sqlx=warn",
+        );
+        None
+    }
+
+    fn amqp_prefix(&mut self) -> Option<String> {
+        let prefix = self.text("AMQP_PREFIX")?;
+        let fits = prefix.len() <= 100
+            && prefix
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+        if fits {
+            return Some(prefix);
+        }
+        self.wrong("AMQP_PREFIX", "must be letters, digits, '-', '_' and '.'");
+        None
+    }
+}

@@ -1,0 +1,220 @@
+//! Settings of outgoing mail: the server, the sender, and the templates.
+
+use std::path::Path;
+
+use lettre::message::Mailbox;
+use percent_encoding::percent_decode_str;
+use reqwest::Url;
+
+use super::Reader;
+use domain::notification::Templates;
+use platform::token::Token;
+
+/// The mail server, and who writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Smtp {
+    pub server: Server,
+    pub from: Mailbox,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// An IPv6 address is without brackets.
+    pub host: String,
+    pub port: u16,
+    pub tls: Tls,
+    pub login: Option<Login>,
+    /// How we introduce ourselves (EHLO), if not as the sender's domain.
+    pub hello: Option<String>,
+}
+
+/// When the connection is encrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tls {
+    Never,
+    /// When the server offers it.
+    Opportunistic,
+    /// Before anything else is said but greetings.
+    Required,
+    /// From the first byte.
+    Wrapped,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Login {
+    pub user: String,
+    pub password: Token,
+}
+
+const FORM: &str = "must be smtp:// or smtps:// and user:password@host:port, where user and port \
+                    may be left out; smtp:// may end with ?tls=required or ?tls=opportunistic";
+
+impl Reader<'_> {
+    /// Mail needs its server and its sender; without both none is sent.
+    pub(super) fn smtp(&mut self) -> Option<Smtp> {
+        let (url, from) = ("SMTP_URL", "MAIL_FROM");
+        match (self.settings.get(url), self.settings.get(from)) {
+            (None, None) => return None,
+            (Some(_), None) => self.wrong(from, format_args!("is missing; {url} needs it")),
+            (None, Some(_)) => self.wrong(url, format_args!("is missing; {from} is its sender")),
+            (Some(_), Some(_)) => {}
+        }
+        let server = self.text(url).and_then(|text| {
+            let server = server(text.trim());
+            if server.is_none() {
+                self.wrong(url, FORM);
+            }
+            server
+        });
+        if let Some(server) = &server {
+            self.mail_in_clear(url, server);
+        }
+        let expected = "an address like Shop <orders@shop.example>";
+        let from: Option<Mailbox> = self.parse(from, expected);
+        Some(Smtp {
+            server: server?,
+            from: from?,
+        })
+    }
+
+    /// A password without encryption, or with one that who stands between can prevent. Without a
+    /// password it is told: mails go on in clear from many a server.
+    fn mail_in_clear(&mut self, setting: &'static str, server: &Server) {
+        if matches!(server.tls, Tls::Required | Tls::Wrapped) {
+            return;
+        }
+        if server.login.is_some() {
+            let instead = "begin it with smtps://, or end it with ?tls=required";
+            self.credential_in_clear(setting, &server.host, instead);
+        } else {
+            self.in_clear(setting, &server.host);
+        }
+    }
+
+    pub(super) fn templates(&mut self) -> Option<Templates> {
+        const NAME: &str = "NOTIFICATION_TEMPLATES";
+        let folder = match self.settings.get(NAME) {
+            Some(_) => Some(self.text(NAME)?),
+            None => None,
+        };
+        match Templates::load(folder.as_deref().map(Path::new)) {
+            Ok(templates) => Some(templates),
+            Err(mistakes) => {
+                for mistake in mistakes {
+                    self.wrong(NAME, format_args!("is not right: {mistake}"));
+                }
+                None
+            }
+        }
+    }
+}
+
+fn server(url: &str) -> Option<Server> {
+    let url = Url::parse(url).ok()?;
+    let parameters: Vec<_> = url.query_pairs().collect();
+    let parameters: Vec<_> = parameters
+        .iter()
+        .map(|(name, value)| (&**name, &**value))
+        .collect();
+    let (tls, port) = match (url.scheme(), parameters.as_slice()) {
+        ("smtp", []) => (Tls::Never, 25),
+        ("smtp", [("tls", "opportunistic")]) => (Tls::Opportunistic, 587),
+        ("smtp", [("tls", "required")]) => (Tls::Required, 587),
+        ("smtps", []) => (Tls::Wrapped, 465),
+        _ => return None,
+    };
+    let decoded = |text: &str| Some(percent_decode_str(text).decode_utf8().ok()?.into_owned());
+    let login = match (url.username(), url.password()) {
+        ("", None) => None,
+        (user, password) => Some(Login {
+            user: decoded(user).filter(|user| !user.is_empty())?,
+            password: Token::new(decoded(password?)?),
+        }),
+    };
+    let hello = url.path().trim_matches('/');
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
+    if !hello.chars().all(fits) || url.fragment().is_some() {
+        return None;
+    }
+    Some(Server {
+        host: host(&url)?,
+        port: url.port().unwrap_or(port),
+        tls,
+        login,
+        hello: (!hello.is_empty()).then(|| hello.to_owned()),
+    })
+}
+
+fn host(url: &Url) -> Option<String> {
+    let host = url.host_str()?.trim_matches(['[', ']']);
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-._:".contains(c);
+    (!host.is_empty() && host.chars().all(fits)).then(|| host.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Login, Server, Tls, Token, server};
+
+    #[test]
+    fn a_url_names_server_encryption_and_login() {
+        let plain = |host: &str, port, tls| Server {
+            host: host.to_owned(),
+            port,
+            tls,
+            login: None,
+            hello: None,
+        };
+        for (url, expected) in [
+            ("smtp://localhost", plain("localhost", 25, Tls::Never)),
+            (
+                "smtp://127.0.0.1:1025/",
+                plain("127.0.0.1", 1025, Tls::Never),
+            ),
+            ("smtp://[::1]:1025", plain("::1", 1025, Tls::Never)),
+            (
+                "smtps://mail.example",
+                plain("mail.example", 465, Tls::Wrapped),
+            ),
+            (
+                "smtp://mail.example?tls=required",
+                plain("mail.example", 587, Tls::Required),
+            ),
+            (
+                "smtp://mail.example:26?tls=opportunistic",
+                plain("mail.example", 26, Tls::Opportunistic),
+            ),
+        ] {
+            assert_eq!(server(url), Some(expected), "{url}");
+        }
+        let full = server("smtps://ada%40shop:p%2F%3A@mail.example/me.example").unwrap();
+        let login = Login {
+            user: "ada@shop".to_owned(),
+            password: Token::new("p/:"),
+        };
+        assert_eq!(full.login, Some(login));
+        assert_eq!(full.hello.as_deref(), Some("me.example"));
+    }
+
+    #[test]
+    fn what_would_be_misunderstood_is_refused() {
+        for url in [
+            "mail.example",
+            "http://mail.example",
+            "smtp://",
+            "smtp:mail.example",
+            "smtp://user@mail.example",
+            "smtp://:password@mail.example",
+            "smtp://mail.example?tls=yes",
+            "smtp://mail.example?tls=required&tls=opportunistic",
+            "smtp://mail.example?ssl=1",
+            "smtps://mail.example?tls=opportunistic",
+            "smtp://mail.example/a b",
+            "smtp://mail.example/a/b",
+            "smtp://mail.example#a",
+            "smtp://mail.example:99999",
+            "smtp://ma%20il.example",
+        ] {
+            assert_eq!(server(url), None, "{url}");
+        }
+    }
+}

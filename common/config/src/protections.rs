@@ -1,0 +1,280 @@
+//! Every protection that a setting can switch off: what is open without it, and what turns it on.
+//!
+//! One list. The first lines of the log, `waybill doctor` and the table in docs/security.md are
+//! made of it, so that nobody runs without one and is not told. What protects always is not in
+//! it; docs/security.md tells of that.
+
+use crate::private_files;
+use crate::{Config, Weakness};
+use store::sql::{self, Encryption};
+
+pub struct Protection {
+    pub name: &'static str,
+    /// What turns it on, or says where what it is about is.
+    pub setting: &'static str,
+    /// What is open without it.
+    pub open: &'static str,
+    /// What to do.
+    pub advice: &'static str,
+    state: fn(&Config) -> State,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    On,
+    /// What it would protect is not used.
+    Unused,
+    /// Where, when it is not everywhere; else empty.
+    Off(String),
+}
+
+impl Protection {
+    pub fn state(&self, config: &Config) -> State {
+        (self.state)(config)
+    }
+}
+
+/// In the order in which they are told: what lets strangers in comes first.
+pub const PROTECTIONS: &[Protection] = &[
+    Protection {
+        name: "storefront secret",
+        setting: "STOREFRONT_WEBHOOK_SECRET",
+        open: "who knows or guesses the secret can make up orders, and erase customers",
+        advice: "Right for a try on this machine. Otherwise set it to the provider's, of 16 \
+                 characters or more; make a longer one there and rotate it.",
+        state: |config| weak(config, "STOREFRONT_WEBHOOK_SECRET"),
+    },
+    Protection {
+        name: "payment secret",
+        setting: "PAYMENT_WEBHOOK_SECRET",
+        open: "who knows or guesses the secret can make up payments and refunds",
+        advice: "Right for a try on this machine. Otherwise set it to the provider's, of 16 \
+                 characters or more; make a longer one there and rotate it.",
+        state: |config| weak(config, "PAYMENT_WEBHOOK_SECRET"),
+    },
+    Protection {
+        name: "shops",
+        setting: "STOREFRONT_SHOPS",
+        open: "the shop's header is not signed: who has captured a signed body can send it again \
+               under any shop, known or made up",
+        advice: "Set it to the domain of your shop; best is one shop for each Waybill.",
+        state: |config| off_if(config.storefront_shops.is_empty()),
+    },
+    Protection {
+        name: "age of payment signatures",
+        setting: "PAYMENT_TOLERANCE_SECONDS",
+        open: "a captured payment event can be sent again at any time",
+        advice: "Unset it, or set it to 300.",
+        state: |config| off_if(config.payment_tolerance.is_zero()),
+    },
+    Protection {
+        name: "deduplication",
+        setting: "COMMERCE_IDEMPOTENCY_ENABLED",
+        open: "a captured delivery is worked on each time that it is sent",
+        advice: "Unset it, or set it to true.",
+        state: |config| off_if(!config.dedupe),
+    },
+    Protection {
+        name: "identity secret",
+        setting: "GITHUB_CLIENT_SECRET",
+        open: "the tokens of any app of the identity provider are taken, and each bad one is a \
+               failed login there",
+        advice: "Set it to the secret of the app of GITHUB_CLIENT_ID.",
+        state: |config| match config.identity {
+            Some(_) => off_if(config.takes_foreign_tokens()),
+            None => State::Unused,
+        },
+    },
+    Protection {
+        name: "revoked tokens",
+        setting: "AUTH_STALE_SECONDS",
+        open: "a token that was revoked is believed while the identity provider is away",
+        advice: "Unset it, or set it to 0: nobody is let in then whom nobody can confirm.",
+        state: |config| match config.identity {
+            Some(_) => off_if(!config.auth_stale.is_zero()),
+            None => State::Unused,
+        },
+    },
+    Protection {
+        name: "encryption to clients",
+        setting: "PUBLIC_URL",
+        open: "API keys, access tokens and links to exports go over the network in clear",
+        advice: "Put a proxy with TLS in front, and set it to the https:// address.",
+        state: |config| off_if(config.is_public_in_clear()),
+    },
+    Protection {
+        name: "encryption to others",
+        setting: "ALLOW_CLEARTEXT",
+        open: "credentials and people's data go over the network in clear",
+        advice: "Use https://, amqps://, smtps:// and ?sslmode=verify-full, and take the host out \
+                 of the list; or keep the network up to it to yourself.",
+        state: |config| {
+            let places: Vec<String> = config.cleartext.iter().map(ToString::to_string).collect();
+            off_at(places.join(", "))
+        },
+    },
+    Protection {
+        name: "certificate of the database",
+        setting: "DATABASE_URL",
+        open: "who stands between can pose as the database, and read and change everything",
+        advice: "Add ?sslmode=verify-full, and sslrootcert=PATH for an authority of your own.",
+        state: |config| match sql::on_network(&config.database_url) {
+            Some((host, Encryption::Unverified)) => off_at(host),
+            Some((_, Encryption::Verified)) => State::On,
+            Some((_, Encryption::None)) | None => State::Unused,
+        },
+    },
+    Protection {
+        name: "client addresses",
+        setting: "TRUSTED_PROXIES",
+        open: "PUBLIC_URL is a proxy's, and all clients behind it count as one: a stranger uses \
+               up the limits of pages and logins for everybody",
+        advice: "Set it to the address or network from which the proxy connects.",
+        state: |config| {
+            if config.public_url.starts_with("https://") {
+                off_if(config.trusted_proxies.is_empty())
+            } else {
+                State::Unused
+            }
+        },
+    },
+    Protection {
+        name: "storefront rate",
+        setting: "STOREFRONT_RATE_PER_SECOND",
+        open: "one shop can use up the intake of all",
+        advice: "Unset it, or set it to what a busy shop needs.",
+        state: |config| off_if(config.storefront_rate == 0),
+    },
+    Protection {
+        name: "payment rate",
+        setting: "PAYMENT_RATE_PER_SECOND",
+        open: "payment events can use up the intake of orders",
+        advice: "Unset it, or set it to what a busy hour needs.",
+        state: |config| off_if(config.payment_rate == 0),
+    },
+    Protection {
+        name: "commerce rate",
+        setting: "COMMERCE_RATE_PER_SECOND",
+        open: "one API key can use up the service for all",
+        advice: "Unset it, or set it to what your busiest program needs.",
+        state: |config| off_if(config.commerce_rate == 0),
+    },
+    Protection {
+        name: "login rate",
+        setting: "AUTH_DEVICE_CODES_PER_15_MINUTES",
+        open: "one client can use up what the identity provider allows for logins",
+        advice: "Unset it, or set it to 5.",
+        state: |config| match config.identity {
+            Some(_) => off_if(config.device_codes == 0),
+            None => State::Unused,
+        },
+    },
+    Protection {
+        name: "validation rate",
+        setting: "AUTH_VALIDATIONS_PER_MINUTE",
+        open: "one token can use up the service for all",
+        advice: "Unset it, or set it to 100.",
+        state: |config| match config.identity {
+            Some(_) => off_if(config.validations == 0),
+            None => State::Unused,
+        },
+    },
+    Protection {
+        name: "privacy key",
+        setting: "PRIVACY_KEY",
+        open: "the key is in the database: who can read that, or a backup, can test guesses at \
+               who was erased, and sign links to exports, receipts and the audit",
+        advice: "Set it before there is data: openssl rand -hex 32. A database that has made its \
+                 own gives it away: waybill privacy key --output FILE. It never changes.",
+        state: |config| off_if(config.privacy.key.is_none()),
+    },
+    Protection {
+        name: "hold of shop erasures",
+        setting: "PRIVACY_SHOP_REDACT_HOLD_SECONDS",
+        open: "a shop is erased at once, and nobody can cancel it",
+        advice: "Unset it, or set it to 3600.",
+        state: |config| off_if(config.privacy.shop_hold.is_zero()),
+    },
+    Protection {
+        name: "redaction of logs",
+        setting: "COMMERCE_PII_REDACTION_ENABLED",
+        open: "who reads the logs reads names, addresses and telephone numbers",
+        advice: "Unset it, or set it to true.",
+        state: |config| off_if(!config.redact_logs),
+    },
+    Protection {
+        name: "private files",
+        setting: "DATABASE_URL, PRIVACY_EXPORT_URL",
+        open: "other users of this machine can read the data",
+        advice: "Start the service: it closes them. Where the file system knows no permissions, \
+                 move the data to one that does.",
+        state: |config| {
+            let wide = private_files::wide(config).into_iter();
+            let places = wide.map(|it| format!("{} has mode {:o}", it.path.display(), it.mode));
+            off_at(places.collect::<Vec<_>>().join(", "))
+        },
+    },
+];
+
+fn off_if(is_off: bool) -> State {
+    if is_off {
+        State::Off(String::new())
+    } else {
+        State::On
+    }
+}
+
+fn off_at(places: String) -> State {
+    if places.is_empty() {
+        State::On
+    } else {
+        State::Off(places)
+    }
+}
+
+fn weak(config: &Config, setting: &str) -> State {
+    let found = config.weak_secrets.iter().find(|(it, _)| *it == setting);
+    match found {
+        Some((_, Weakness::Public)) => State::Off("the public development secret".to_owned()),
+        Some((_, Weakness::Short)) => State::Off("shorter than 16 characters".to_owned()),
+        None => State::On,
+    }
+}
+
+/// Says which are off: a line each. Of a development start, which nobody else can reach, one line.
+pub fn tell(config: &Config) {
+    let off = PROTECTIONS
+        .iter()
+        .filter_map(|protection| match protection.state(config) {
+            State::Off(places) => Some((protection, places)),
+            State::On | State::Unused => None,
+        });
+    if config.development {
+        let names: Vec<&str> = off.map(|(protection, _)| protection.name).collect();
+        let off = names.join(", ");
+        tracing::warn!(
+            off,
+            "protections are off, as they may be in development; `waybill doctor` tells of each"
+        );
+        return;
+    }
+    for (protection, places) in off {
+        let Protection {
+            name,
+            setting,
+            open,
+            ..
+        } = protection;
+        if places.is_empty() {
+            tracing::warn!(protection = name, setting, open, "a protection is off");
+        } else {
+            tracing::warn!(
+                protection = name,
+                setting,
+                places,
+                open,
+                "a protection is off"
+            );
+        }
+    }
+}

@@ -1,0 +1,607 @@
+//! The table of settings and where the value of each came from.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt::{self, Write as _};
+
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
+
+/// A setting: the flag `--listen-addr` and the environment variable `LISTEN_ADDR`. A secret is no
+/// flag, because the list of processes shows flags to every user of the machine.
+#[derive(Debug)]
+pub struct Setting {
+    pub name: &'static str,
+    pub default: Option<&'static str>,
+    pub meaning: &'static str,
+    /// Never shown, and no flag; may also be given as `NAME_FILE`.
+    pub secret: bool,
+}
+
+const fn setting(
+    name: &'static str,
+    default: Option<&'static str>,
+    meaning: &'static str,
+) -> Setting {
+    Setting {
+        name,
+        default,
+        meaning,
+        secret: false,
+    }
+}
+
+const fn secret(name: &'static str, meaning: &'static str) -> Setting {
+    Setting {
+        name,
+        default: None,
+        meaning,
+        secret: true,
+    }
+}
+
+/// Every setting there is, in the order in which `waybill config` shows them.
+pub const SETTINGS: &[Setting] = &[
+    setting(
+        "LISTEN_ADDR",
+        Some("127.0.0.1:8000"),
+        "Where ingress listens",
+    ),
+    setting(
+        "WORKER_LISTEN_ADDR",
+        None,
+        "Where a worker process serves /livez, /readyz and /metrics. Unset: nowhere",
+    ),
+    setting(
+        "PUBLIC_URL",
+        Some("http://127.0.0.1:8000"),
+        "How clients reach it",
+    ),
+    Setting {
+        name: "DATABASE_URL",
+        default: Some("sqlite://data/waybill.db"),
+        meaning: "postgres://.. for more than one process, or sqlite://PATH",
+        secret: true,
+    },
+    secret(
+        "AMQP_URL",
+        "RabbitMQ, amqp://..; needs PostgreSQL. Unset: a bus within the process",
+    ),
+    setting(
+        "AMQP_PREFIX",
+        Some("waybill"),
+        "Names of exchanges and queues start with it",
+    ),
+    secret(
+        "STOREFRONT_WEBHOOK_SECRET",
+        "Signing secret of the storefront; a comma-separated list for rotation, newest first",
+    ),
+    secret(
+        "PAYMENT_WEBHOOK_SECRET",
+        "Signing secret of the payment provider; a list for rotation, newest first",
+    ),
+    setting(
+        "STOREFRONT_SHOPS",
+        None,
+        "Shop domains whose deliveries are taken, separated by commas. Unset: all",
+    ),
+    setting(
+        "STOREFRONT_API_URL",
+        None,
+        "The storefront's admin API, for fulfilments. Unset: the event alone asks for them",
+    ),
+    secret(
+        "STOREFRONT_API_TOKEN",
+        "Access token of the storefront's admin API",
+    ),
+    setting(
+        "PAYMENT_API_URL",
+        None,
+        "The payment provider's API, for refunds and retries. Unset: events alone ask for refunds",
+    ),
+    secret(
+        "PAYMENT_API_KEY",
+        "Secret key of the payment provider's API",
+    ),
+    secret(
+        "SMTP_URL",
+        "Mail server, smtps://user:password@host. Unset: no mail is sent",
+    ),
+    setting(
+        "MAIL_FROM",
+        None,
+        "Sender of mails, like Shop <orders@shop.example>; SMTP_URL needs it",
+    ),
+    setting(
+        "NOTIFICATION_TEMPLATES",
+        None,
+        "Folder with templates of mails of your own. Unset: those built in",
+    ),
+    setting(
+        "GITHUB_CLIENT_ID",
+        None,
+        "The OAuth app at the identity provider. Unset: nobody can log in",
+    ),
+    secret(
+        "GITHUB_CLIENT_SECRET",
+        "Its secret. Unset: tokens of any app of the identity provider are taken",
+    ),
+    setting(
+        "GITHUB_URL",
+        Some("https://github.com"),
+        "Where people log in; another one for an Enterprise server",
+    ),
+    setting(
+        "GITHUB_API_URL",
+        None,
+        "The identity provider's API. Unset: the one that belongs to GITHUB_URL",
+    ),
+    setting(
+        "GITHUB_API_VERSION",
+        Some("2022-11-28"),
+        "X-GitHub-Api-Version of requests to it",
+    ),
+    setting(
+        "GITHUB_TOKEN_CHECKSUMS",
+        None,
+        "Refuse tokens whose checksum is wrong unasked. Unset: true where GITHUB_URL is GitHub's own",
+    ),
+    setting(
+        "AUTH_STALE_SECONDS",
+        Some("0"),
+        "How long a token that was valid is believed while the identity provider is down",
+    ),
+    setting(
+        "AUTH_DEVICE_CODES_PER_15_MINUTES",
+        Some("5"),
+        "Logins that one client address may start in 15 minutes; 0: no limit",
+    ),
+    setting(
+        "AUTH_VALIDATIONS_PER_MINUTE",
+        Some("100"),
+        "How often one token may be validated in a minute; 0: no limit",
+    ),
+    setting(
+        "LICENSE_GRACE_DAYS",
+        Some("3"),
+        "How long a licence of a subscription stays active after its period has ended",
+    ),
+    setting(
+        "TEMPLATES_FILE",
+        None,
+        "The catalogue of templates by tier, a JSON file. Unset: the one that is built in",
+    ),
+    setting(
+        "COMMERCE_IDEMPOTENCY_ENABLED",
+        Some("true"),
+        "Remember webhook ids and refuse duplicates",
+    ),
+    setting(
+        "COMMERCE_PII_REDACTION_ENABLED",
+        Some("true"),
+        "Keep personal data out of the logs",
+    ),
+    setting(
+        "WEBHOOK_DEDUPE_TTL_SECONDS",
+        Some("259200"),
+        "How long webhook ids are remembered",
+    ),
+    setting(
+        "WEBHOOK_DUPLICATE_STATUS",
+        Some("409"),
+        "Answer to a storefront duplicate: 409 or 200",
+    ),
+    setting(
+        "WEBHOOK_MAX_BODY_BYTES",
+        Some("2097152"),
+        "Larger bodies are refused with 413",
+    ),
+    setting(
+        "STOREFRONT_RATE_PER_SECOND",
+        Some("2"),
+        "Deliveries a second per shop, in each ingress process; 0: no limit",
+    ),
+    setting(
+        "STOREFRONT_TOTAL_RATE_PER_SECOND",
+        None,
+        "Over all shops; 0: no limit. Unset: 50 times a shop's, or with STOREFRONT_SHOPS no limit",
+    ),
+    setting(
+        "PAYMENT_RATE_PER_SECOND",
+        Some("100"),
+        "Payment events a second, in each ingress process; 0: no limit",
+    ),
+    setting(
+        "COMMERCE_RATE_PER_SECOND",
+        Some("50"),
+        "Calls a second per API key, in each ingress process; 0: no limit",
+    ),
+    setting(
+        "CHECKOUT_RETURN_ORIGINS",
+        None,
+        "Origins of return_url, separated by commas. Unset: PUBLIC_URL's and this machine's",
+    ),
+    setting(
+        "CHECKOUT_ORDER_WAIT_SECONDS",
+        Some("3600"),
+        "How long what a session sold waits for the storefront's order; 0: it does not",
+    ),
+    setting(
+        "PAYMENT_TOLERANCE_SECONDS",
+        Some("300"),
+        "Age at which a payment signature is refused; 0: never",
+    ),
+    setting(
+        "QR_BASE_URL",
+        None,
+        "Base of the links in QR codes. Unset: PUBLIC_URL",
+    ),
+    setting("QR_BOX_SIZE", Some("10"), "Pixels per box of a QR code"),
+    setting("QR_BORDER", Some("4"), "Quiet zone of a QR code in boxes"),
+    setting(
+        "QR_ERROR_CORRECTION",
+        Some("H"),
+        "L, M, Q or H: 7, 15, 25 or 30 % damage",
+    ),
+    setting(
+        "PUBLIC_PAGES",
+        Some("true"),
+        "Serve the pages that QR codes lead to",
+    ),
+    setting(
+        "JOB_RETENTION_DAYS",
+        Some("7"),
+        "How long bodies of finished jobs are kept",
+    ),
+    setting(
+        "NOTIFICATION_RETENTION_DAYS",
+        Some("90"),
+        "How long it is kept what customers were told",
+    ),
+    setting(
+        "EVENT_RETENTION_DAYS",
+        Some("90"),
+        "How long events are kept that have gone out",
+    ),
+    secret(
+        "PRIVACY_KEY",
+        "Key of the hashes by which erased people are known, of the audit, receipts and links; never changes. Needed with PostgreSQL; unset, a SQLite file has one",
+    ),
+    setting(
+        "PRIVACY_EXPORT_URL",
+        Some("file://data/exports"),
+        "Where exports of customers' data go: file://FOLDER or s3://BUCKET/PREFIX",
+    ),
+    setting(
+        "PRIVACY_EXPORT_S3_ENDPOINT",
+        None,
+        "Address of an S3 service of your own. Unset: the provider's, by region",
+    ),
+    setting(
+        "PRIVACY_EXPORT_S3_REGION",
+        Some("us-east-1"),
+        "Region of the bucket",
+    ),
+    secret(
+        "PRIVACY_EXPORT_S3_ACCESS_KEY_ID",
+        "Access key of the bucket",
+    ),
+    secret("PRIVACY_EXPORT_S3_SECRET_ACCESS_KEY", "Its secret"),
+    setting(
+        "PRIVACY_EXPORT_RETENTION_DAYS",
+        Some("30"),
+        "How long exports are kept",
+    ),
+    setting(
+        "PRIVACY_SHOP_REDACT_HOLD_SECONDS",
+        Some("3600"),
+        "How long the erasure of a shop waits and may be cancelled",
+    ),
+    setting(
+        "MAX_CONNECTIONS",
+        Some("4096"),
+        "Open connections of an ingress process; of one client network an eighth of them",
+    ),
+    setting(
+        "TRUSTED_PROXIES",
+        None,
+        "Addresses or networks whose X-Forwarded-For counts, separated by commas",
+    ),
+    setting(
+        "ALLOW_CLEARTEXT",
+        None,
+        "Hosts to which credentials and data may go without encryption, separated by commas",
+    ),
+    setting(
+        "LOG_FORMAT",
+        None,
+        "human or json. Unset: human on a terminal, json elsewhere",
+    ),
+    setting(
+        "RUST_LOG",
+        Some("info"),
+        "Log level, or target=level pairs separated by commas",
+    ),
+];
+
+/// Environment variables that begin so are ours: one that is no setting is a typing error.
+const PREFIXES: &[&str] = &[
+    "AUTH_",
+    "COMMERCE_",
+    "CHECKOUT_",
+    "WEBHOOK_",
+    "STOREFRONT_",
+    "PAYMENT_",
+    "QR_",
+    "NOTIFICATION_",
+    "PRIVACY_",
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    Flag,
+    Environment,
+    File,
+    Default,
+    /// It has neither a value nor a default.
+    Unset,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Origin::Flag => "flag",
+            Origin::Environment => "environment",
+            Origin::File => "file",
+            Origin::Default => "default",
+            Origin::Unset => "unset",
+        })
+    }
+}
+
+/// A value and where it came from.
+#[derive(Clone, Debug)]
+pub struct Given {
+    value: Option<String>,
+    pub origin: Origin,
+}
+
+impl Setting {
+    fn flag(&self) -> String {
+        self.name.to_ascii_lowercase().replace('_', "-")
+    }
+
+    /// A SQLite file has no password, and is the one secret that may be a flag.
+    fn is_flag(&self) -> bool {
+        !self.secret || self.name == "DATABASE_URL"
+    }
+
+    fn may_be_seen(&self, value: &str) -> bool {
+        !self.secret || (self.is_flag() && value.starts_with("sqlite://"))
+    }
+}
+
+/// The settings as they were given. Flatten it into a command to give that command all of
+/// them as flags.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    values: BTreeMap<&'static str, Given>,
+    mistakes: Vec<String>,
+}
+
+impl Settings {
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.values.get(name)?.value.as_deref()
+    }
+
+    pub fn origin(&self, name: &str) -> Origin {
+        self.values
+            .get(name)
+            .map_or(Origin::Unset, |given| given.origin)
+    }
+
+    /// What was already found wrong while the settings were gathered.
+    pub fn mistakes(&self) -> &[String] {
+        &self.mistakes
+    }
+
+    /// Sets a value as a flag would.
+    pub fn set(&mut self, name: &'static str, value: impl Into<String>) {
+        let given = Given {
+            value: Some(value.into()),
+            origin: Origin::Flag,
+        };
+        self.values.insert(name, given);
+    }
+
+    /// The defaults alone, whatever the environment says.
+    pub fn defaults() -> Self {
+        let mut settings = Settings::default();
+        for setting in SETTINGS {
+            let origin = setting.default.map_or(Origin::Unset, |_| Origin::Default);
+            let value = setting.default.map(ToOwned::to_owned);
+            settings
+                .values
+                .insert(setting.name, Given { value, origin });
+        }
+        settings
+    }
+
+    /// A value fit to be shown: secrets only say how many there are.
+    pub fn shown(&self, setting: &Setting) -> String {
+        match self.get(setting.name) {
+            None => String::new(),
+            Some(value) if setting.name.ends_with("_URL") => {
+                domain::redact::redact(value).into_owned()
+            }
+            Some(value) if setting.secret => match value.split(',').count() {
+                1 => "***".to_owned(),
+                secrets => format!("*** ({secrets} secrets)"),
+            },
+            Some(value) => value.to_owned(),
+        }
+    }
+
+    /// Adds to a command's `--help` the settings that are no flags.
+    pub fn explained(command: Command) -> Command {
+        let mut text = String::from(
+            "Secrets, in the environment or in files alone: NAME, or NAME_FILE with the path of a \
+             file that holds it\n",
+        );
+        for setting in SETTINGS.iter().filter(|setting| !setting.is_flag()) {
+            let Setting { name, meaning, .. } = setting;
+            let _ = write!(text, "\n  {name}, {name}_FILE\n          {meaning}\n");
+        }
+        if let Some(after) = command.get_after_help() {
+            let _ = write!(text, "\n{after}");
+        }
+        command.after_long_help(text)
+    }
+
+    fn gather(matches: &ArgMatches, environment: &BTreeMap<String, OsString>) -> Self {
+        let mut settings = Settings::default();
+        for setting in SETTINGS {
+            let mut given = Given {
+                value: matches.get_one::<String>(setting.name).cloned(),
+                origin: match matches.value_source(setting.name) {
+                    Some(ValueSource::CommandLine) => Origin::Flag,
+                    Some(ValueSource::EnvVariable) => Origin::Environment,
+                    Some(_) => Origin::Default,
+                    None => Origin::Unset,
+                },
+            };
+            let file = format!("{}_FILE", setting.name);
+            if let Some(path) = environment.get(&file).filter(|_| setting.secret) {
+                settings.read_file(setting, &file, path, &mut given);
+            }
+            settings.values.insert(setting.name, given);
+        }
+        settings.refuse_unknown(environment);
+        settings
+    }
+
+    fn read_file(&mut self, setting: &Setting, file: &str, path: &OsString, given: &mut Given) {
+        if matches!(given.origin, Origin::Flag | Origin::Environment) {
+            let both = format!("{} and {file} are both set; keep one", setting.name);
+            self.mistakes.push(both);
+            return;
+        }
+        match std::fs::read_to_string(path) {
+            Ok(text) => {
+                given.value = Some(text.trim_end_matches(['\r', '\n']).to_owned());
+                given.origin = Origin::File;
+            }
+            Err(error) => {
+                let path = path.display();
+                self.mistakes
+                    .push(format!("{file}: cannot read {path}: {error}"));
+            }
+        }
+    }
+
+    fn refuse_unknown(&mut self, environment: &BTreeMap<String, OsString>) {
+        for name in environment.keys() {
+            let ours = PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+            let known = SETTINGS.iter().any(|setting| {
+                name == setting.name
+                    || (setting.secret && name.strip_suffix("_FILE") == Some(setting.name))
+            });
+            if !ours || known {
+                continue;
+            }
+            let nearest = SETTINGS
+                .iter()
+                .min_by_key(|setting| distance(name, setting.name))
+                .map_or("", |setting| setting.name);
+            self.mistakes
+                .push(format!("{name} is not a setting; did you mean {nearest}?"));
+        }
+    }
+}
+
+fn refuse_secret_flags(matches: &ArgMatches) -> Result<(), clap::Error> {
+    for setting in SETTINGS {
+        let is_given = matches.value_source(setting.name) == Some(ValueSource::CommandLine);
+        let value = matches.get_one::<String>(setting.name);
+        if is_given && value.is_some_and(|value| !setting.may_be_seen(value)) {
+            let (flag, name) = (setting.flag(), setting.name);
+            return Err(clap::Error::raw(
+                ErrorKind::ArgumentConflict,
+                format!(
+                    "--{flag} would show a secret to whoever lists this machine's processes: set \
+                     {name} in the environment, or {name}_FILE to the path of a file that holds it\n"
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Levenshtein distance in bytes.
+fn distance(a: &str, b: &str) -> usize {
+    let b = b.as_bytes();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let change = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+impl Args for Settings {
+    fn augment_args(mut command: Command) -> Command {
+        for setting in SETTINGS {
+            let mut meaning = setting.meaning.to_owned();
+            if setting.secret {
+                meaning = format!(
+                    "{meaning}. Also {}_FILE, a file that holds it",
+                    setting.name
+                );
+            }
+            let mut arg = Arg::new(setting.name)
+                .long(setting.flag())
+                .env(setting.name)
+                .hide_env_values(true)
+                .value_name("VALUE")
+                .help_heading("Settings")
+                .hide_short_help(true)
+                .hide(!setting.is_flag())
+                .global(true)
+                .help(meaning);
+            if let Some(default) = setting.default {
+                arg = arg.default_value(default);
+            }
+            command = command.arg(arg);
+        }
+        command
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Settings {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the environment's one home"
+    )]
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        refuse_secret_flags(matches)?;
+        let environment = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
+            .collect();
+        Ok(Settings::gather(matches, &environment))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,173 @@
+//! What the holder of an API key may do: which kinds of calls (scopes), and the data of which
+//! shops. A key that was made without a list may do everything, also what a later version adds.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+use crate::time::Timestamp;
+
+/// A kind of calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope {
+    /// See orders and their QR codes.
+    OrdersRead,
+    /// Open checkouts.
+    CheckoutWrite,
+    /// Make QR codes of links and texts.
+    QrWrite,
+    /// See privacy requests.
+    PrivacyRead,
+    /// Retry and cancel privacy requests, and hand out their exports.
+    PrivacyWrite,
+}
+
+impl Scope {
+    pub const ALL: [Scope; 5] = [
+        Scope::OrdersRead,
+        Scope::CheckoutWrite,
+        Scope::QrWrite,
+        Scope::PrivacyRead,
+        Scope::PrivacyWrite,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Scope::OrdersRead => "orders:read",
+            Scope::CheckoutWrite => "checkout:write",
+            Scope::QrWrite => "qr:write",
+            Scope::PrivacyRead => "privacy:read",
+            Scope::PrivacyWrite => "privacy:write",
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it must be orders:read, checkout:write, qr:write, privacy:read or privacy:write")]
+pub struct NotAScope;
+
+impl FromStr for Scope {
+    type Err = NotAScope;
+
+    fn from_str(text: &str) -> Result<Self, NotAScope> {
+        let mut all = Scope::ALL.into_iter();
+        all.find(|scope| scope.as_str() == text).ok_or(NotAScope)
+    }
+}
+
+impl Serialize for Scope {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+/// The shops whose data a key opens: in lower case; None: all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Shops(pub Option<Vec<String>>);
+
+impl Shops {
+    pub fn have(&self, shop: &str) -> bool {
+        let list = self.0.as_ref();
+        list.is_none_or(|list| list.iter().any(|it| it == shop))
+    }
+}
+
+/// What a key may do. Its default is everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Rights {
+    /// None: all.
+    pub scopes: Option<Vec<Scope>>,
+    pub shops: Shops,
+}
+
+impl Rights {
+    pub fn include(&self, scope: Scope) -> bool {
+        let list = self.scopes.as_ref();
+        list.is_none_or(|list| list.contains(&scope))
+    }
+}
+
+/// Whether a key can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    Active,
+    Expired,
+    Revoked,
+}
+
+impl State {
+    pub fn of(
+        expires_at: Option<Timestamp>,
+        revoked_at: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Self {
+        if revoked_at.is_some() {
+            State::Revoked
+        } else if expires_at.is_some_and(|at| at <= now) {
+            State::Expired
+        } else {
+            State::Active
+        }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Active => "active",
+            State::Expired => "expired",
+            State::Revoked => "revoked",
+        }
+    }
+}
+
+/// A shop's domain as keys are limited to it.
+pub fn shop(text: &str) -> Result<String, NotAShop> {
+    let fits = (1..=255).contains(&text.len())
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte));
+    if fits {
+        Ok(text.to_ascii_lowercase())
+    } else {
+        Err(NotAShop)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it must be a shop domain like shop.example, or checkout for the orders of checkouts")]
+pub struct NotAShop;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_without_lists_may_do_everything_and_one_with_lists_only_what_they_say() {
+        let all = Rights::default();
+        assert!(Scope::ALL.into_iter().all(|scope| all.include(scope)));
+        assert!(all.shops.have("") && all.shops.have("shop.example"));
+        let few = Rights {
+            scopes: Some(vec![Scope::QrWrite]),
+            shops: Shops(Some(vec!["shop.example".to_owned()])),
+        };
+        assert!(few.include(Scope::QrWrite) && !few.include(Scope::OrdersRead));
+        assert!(few.shops.have("shop.example"));
+        assert!(!few.shops.have("other.example") && !few.shops.have(""));
+    }
+
+    #[test]
+    fn scopes_are_read_as_they_are_written() {
+        for scope in Scope::ALL {
+            assert_eq!(scope.to_string().parse(), Ok(scope));
+        }
+        assert_eq!("orders".parse::<Scope>(), Err(NotAScope));
+    }
+}

@@ -1,0 +1,169 @@
+//! What is sold in a checkout that was asked for through the API, and the order that it makes
+//! before anybody has paid. Pure.
+//!
+//! The order's parts are older than anything that the providers may say of it: what a session
+//! or a storefront tells later takes their place.
+
+use serde::{Deserialize, Serialize};
+
+use crate::money::{Currency, Money};
+use crate::order::record::{Part, Record, Totals, Version};
+use crate::order::{FinancialStatus, Line};
+
+/// Before every version that a provider tells.
+const FIRST: Version = Version { at: 0, tie: 0 };
+
+/// Something that is bought, and how many of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Item {
+    #[serde(flatten)]
+    pub article: Article,
+    pub quantity: i64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Article {
+    /// A price that the payment provider knows.
+    Known { price: String },
+    Priced {
+        name: String,
+        /// Minor units, of one.
+        amount: i64,
+        currency: Currency,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        variant_id: Option<i64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        sku: Option<String>,
+    },
+}
+
+impl Article {
+    /// The price of one, where we know it.
+    fn price(&self) -> Option<Money> {
+        match self {
+            Article::Known { .. } => None,
+            Article::Priced {
+                amount, currency, ..
+            } => Some(Money {
+                minor: *amount,
+                currency: *currency,
+            }),
+        }
+    }
+}
+
+/// What all of it comes to; None when the payment provider alone knows, or there is no such
+/// amount.
+pub fn total(items: &[Item]) -> Option<Money> {
+    let mut total: Option<Money> = None;
+    for item in items {
+        let price = item.article.price()?;
+        let sum = total.map_or(0, |total| total.minor);
+        total = Some(Money {
+            minor: price.minor.checked_mul(item.quantity)?.checked_add(sum)?,
+            currency: price.currency,
+        });
+    }
+    total
+}
+
+/// The order, before anybody has paid.
+pub fn order(items: &[Item], pact_id: &str, ordered_at: i64) -> Record {
+    fn told<T>(value: T) -> Part<T> {
+        Part {
+            version: FIRST,
+            value,
+        }
+    }
+    let lines = (1..).zip(items).map(|(id, item)| line(id, item));
+    let mut order = Record::unknown(FIRST);
+    order.ordered_at = Some(ordered_at);
+    if let Some(total) = total(items) {
+        order.totals = told(Totals {
+            currency: Some(total.currency),
+            total: Some(total.minor),
+            subtotal: None,
+            tax: None,
+        });
+    }
+    order.financial = told(Some(FinancialStatus::Pending));
+    order.lines = told(lines.collect());
+    order.pact = told(Some(pact_id.to_owned()));
+    order
+}
+
+fn line(id: i64, item: &Item) -> Line {
+    let price = item.article.price().map(|price| price.to_string());
+    let (title, variant_id, sku) = match &item.article {
+        Article::Known { .. } => (None, None, None),
+        Article::Priced {
+            name,
+            variant_id,
+            sku,
+            ..
+        } => (Some(name.clone()), *variant_id, sku.clone()),
+    };
+    Line {
+        id,
+        variant_id,
+        title,
+        quantity: item.quantity,
+        price,
+        sku,
+        fulfillment_status: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mug(quantity: i64) -> Item {
+        let article = Article::Priced {
+            name: "Mug".to_owned(),
+            amount: 1450,
+            currency: Currency::parse("EUR").unwrap(),
+            variant_id: Some(7),
+            sku: None,
+        };
+        Item { article, quantity }
+    }
+
+    fn known() -> Item {
+        let price = "price_1".to_owned();
+        Item {
+            article: Article::Known { price },
+            quantity: 1,
+        }
+    }
+
+    #[test]
+    fn items_are_read_as_they_are_stored() {
+        let items = vec![mug(2), known()];
+        let stored = serde_json::to_string(&items).unwrap();
+        let read: Vec<Item> = serde_json::from_str(&stored).unwrap();
+        assert_eq!(read, items);
+    }
+
+    #[test]
+    fn the_total_is_known_when_every_price_is() {
+        assert_eq!(total(&[mug(2), mug(1)]).unwrap().to_string(), "43.50");
+        assert_eq!(total(&[mug(1), known()]), None);
+        assert_eq!(total(&[mug(i64::MAX)]), None);
+    }
+
+    #[test]
+    fn whatever_a_provider_says_later_takes_the_place_of_what_was_asked_for() {
+        let mut order = order(&[mug(2)], "pact_1", 1_800_000_000_000);
+        let version = Version { at: 0, tie: 1 };
+        let mut told = Record::unknown(version);
+        told.financial = Part {
+            version,
+            value: Some(FinancialStatus::Paid),
+        };
+        order.join(told);
+        assert_eq!(order.financial_status(), Some(FinancialStatus::Paid));
+        assert_eq!(order.lines.value.len(), 1, "what is not told stays");
+    }
+}

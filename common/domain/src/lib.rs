@@ -1,0 +1,24 @@
+//! What the product's facts mean: orders, payments, licences, privacy requests, jobs. Pure: it reads
+//! no clock, no setting, no database and no network.
+
+pub mod account;
+pub mod api_key;
+pub mod carrier;
+pub mod catalogue;
+pub mod checkout;
+pub mod code;
+pub mod due;
+pub mod envelope;
+pub mod job;
+pub mod json;
+pub mod license;
+pub mod money;
+pub mod notification;
+pub mod order;
+pub mod origins;
+pub mod payment;
+pub mod privacy;
+pub mod redact;
+pub mod signature;
+pub mod time;
+pub mod trace;

@@ -1,0 +1,338 @@
+//! Licence tiers, which of a person's licences counts, and how many seats and organizations
+//! each covers (spec, License tiers). Pure.
+//!
+//! A subscription's period ends before the next one is paid: the provider charges an hour
+//! later, and tries for days when that fails. So a licence that a subscription extends stays
+//! active for a grace (`LICENSE_GRACE_DAYS`) after its end. No other licence has any.
+//!
+//! Invariant: active licences come before inactive ones, then the higher rank; among equals
+//! a personal one, then the order of names and ids, so that the same licences always give
+//! the same answer, in whatever order they are read.
+
+use std::cmp::Reverse;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::time::Timestamp;
+
+pub type LicenseId = Uuid;
+pub type OrgId = Uuid;
+/// Ours; the provider's number of an account is a `provider_id`.
+pub type UserId = Uuid;
+
+/// What a licence is for, lowest first.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Tier {
+    Free,
+    Alpha,
+    Pro,
+    Enterprise,
+}
+
+impl Tier {
+    pub const ALL: [Tier; 4] = [Tier::Free, Tier::Alpha, Tier::Pro, Tier::Enterprise];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Tier::Free => "free",
+            Tier::Alpha => "alpha",
+            Tier::Pro => "pro",
+            Tier::Enterprise => "enterprise",
+        }
+    }
+
+    pub fn terms(self) -> &'static Terms {
+        match self {
+            Tier::Free => &TERMS[0],
+            Tier::Alpha => &TERMS[1],
+            Tier::Pro => &TERMS[2],
+            Tier::Enterprise => &TERMS[3],
+        }
+    }
+
+    pub fn rank(self) -> u8 {
+        self.terms().rank
+    }
+
+    pub fn max_users(self) -> Option<u64> {
+        self.terms().max_users
+    }
+
+    pub fn max_orgs(self) -> Option<u64> {
+        self.terms().max_orgs
+    }
+}
+
+/// What a tier has, and what it costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = TierTerms)]
+pub struct Terms {
+    pub tier: Tier,
+    /// Of someone's tiers the one with the highest rank counts.
+    #[schema(example = 3)]
+    pub rank: u8,
+    #[schema(value_type = Vec<String>)]
+    pub features: &'static [&'static str],
+    /// How many members an organization with this tier may have. None: any number.
+    #[schema(example = 25)]
+    pub max_users: Option<u64>,
+    /// How many organizations one customer may have with this tier. None: any number.
+    #[schema(example = 3)]
+    pub max_orgs: Option<u64>,
+    /// As it is told to people.
+    #[schema(example = "$199/mo")]
+    pub price: &'static str,
+}
+
+/// Every tier, lowest first: the one table of what they have and cost.
+pub const TERMS: [Terms; 4] = [
+    Terms {
+        tier: Tier::Free,
+        rank: 1,
+        features: &["Basic templates", "CLI access"],
+        max_users: Some(1),
+        max_orgs: Some(0),
+        price: "$0/mo",
+    },
+    Terms {
+        tier: Tier::Alpha,
+        rank: 2,
+        features: &["All templates", "priority support", "alpha features"],
+        max_users: Some(5),
+        max_orgs: Some(1),
+        price: "invite-only",
+    },
+    Terms {
+        tier: Tier::Pro,
+        rank: 3,
+        features: &["All features", "custom templates", "integration support"],
+        max_users: Some(25),
+        max_orgs: Some(3),
+        price: "$199/mo",
+    },
+    Terms {
+        tier: Tier::Enterprise,
+        rank: 4,
+        features: &["Unlimited", "on-premise", "dedicated support", "SLA"],
+        max_users: None,
+        max_orgs: None,
+        price: "custom",
+    },
+];
+
+impl fmt::Display for Tier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it must be free, alpha, pro or enterprise")]
+pub struct UnknownTier;
+
+impl FromStr for Tier {
+    type Err = UnknownTier;
+
+    fn from_str(text: &str) -> Result<Self, UnknownTier> {
+        let mut all = Tier::ALL.into_iter();
+        all.find(|tier| tier.as_str() == text).ok_or(UnknownTier)
+    }
+}
+
+/// What a licence is worth now. In the order in which equals are preferred.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, ToSchema)]
+#[schema(as = LicenseStatus)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    Active,
+    Expired,
+    Suspended,
+}
+
+impl Status {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Status::Active => "active",
+            Status::Expired => "expired",
+            Status::Suspended => "suspended",
+        }
+    }
+
+    /// What may be used with a licence of this tier: one that is not active gives what everyone
+    /// has.
+    pub fn usable(self, tier: Tier) -> Tier {
+        match self {
+            Status::Active => tier,
+            Status::Expired | Status::Suspended => Tier::Free,
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A licence that a person has, by themselves or through an organization, and that was not
+/// revoked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    pub id: LicenseId,
+    pub tier: Tier,
+    /// The organization whose licence it is; none of a personal one.
+    pub org_name: Option<String>,
+    pub suspended: bool,
+    /// None: never.
+    pub expires_at: Option<Timestamp>,
+    /// How long it stays active after that; zero but of a subscription's.
+    pub grace: Duration,
+}
+
+impl Candidate {
+    /// The end of its grace, if it has one.
+    pub fn grace_until(&self) -> Option<Timestamp> {
+        let grace = Some(self.grace).filter(|grace| !grace.is_zero())?;
+        Some(self.expires_at?.plus(grace))
+    }
+
+    /// That it is active by grace alone.
+    pub fn is_in_grace(&self, now: Timestamp) -> bool {
+        self.status(now) == Status::Active && self.expires_at.is_some_and(|at| at <= now)
+    }
+
+    /// That an operator suspended it says more than that its time has also run out.
+    pub fn status(&self, now: Timestamp) -> Status {
+        let end = self.expires_at.map(|at| at.plus(self.grace));
+        if self.suspended {
+            Status::Suspended
+        } else if end.is_some_and(|at| at <= now) {
+            Status::Expired
+        } else {
+            Status::Active
+        }
+    }
+}
+
+/// What a person may use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    pub tier: Tier,
+    pub status: Status,
+    /// Only when the tier comes from an organization's licence.
+    pub org_name: Option<String>,
+    pub why: Why,
+}
+
+/// Where a tier comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// There is no licence: everyone has `free`.
+    NoLicense,
+    /// This one won.
+    License(LicenseId),
+}
+
+/// The tier of a person with these licences.
+pub fn resolve(candidates: &[Candidate], now: Timestamp) -> Resolved {
+    let winner = candidates.iter().min_by_key(|candidate| {
+        let status = candidate.status(now);
+        (
+            status != Status::Active,
+            Reverse(candidate.tier.rank()),
+            candidate.org_name.is_some(),
+            status,
+            candidate.org_name.as_deref(),
+            candidate.id,
+        )
+    });
+    match winner {
+        None => Resolved {
+            tier: Tier::Free,
+            status: Status::Active,
+            org_name: None,
+            why: Why::NoLicense,
+        },
+        Some(winner) => Resolved {
+            tier: winner.tier,
+            status: winner.status(now),
+            org_name: winner.org_name.clone(),
+            why: Why::License(winner.id),
+        },
+    }
+}
+
+/// Why a grant or a member is too much, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoRoom {
+    #[error(
+        "{org} would have {members} members and {tier} has seats for {seats}; remove members \
+         with `waybill orgs remove-member` or grant a higher tier"
+    )]
+    Seats {
+        org: String,
+        tier: Tier,
+        seats: u64,
+        members: u64,
+    },
+    #[error("{0} is for persons; grant an organization alpha, pro or enterprise")]
+    PersonsOnly(Tier),
+    #[error(
+        "{tier} covers {most} of a customer's organizations, which it does already: {others}; \
+         revoke one of those licences or grant a higher tier"
+    )]
+    Orgs {
+        tier: Tier,
+        most: u64,
+        others: String,
+    },
+}
+
+/// The tier that counts the seats of an organization with these licences: the one that its
+/// members have by them. None: there is no licence.
+pub fn seats_tier(candidates: &[Candidate], now: Timestamp) -> Option<Tier> {
+    let resolved = resolve(candidates, now);
+    (resolved.why != Why::NoLicense).then_some(resolved.tier)
+}
+
+/// How many seats an organization lacks for its members. What was there stays when a licence
+/// ends, so there may be more members than seats. Without a licence none are counted.
+pub fn seats_lacking(tier: Option<Tier>, members: usize) -> u64 {
+    let seats = tier.and_then(Tier::max_users);
+    seats.map_or(0, |seats| (members as u64).saturating_sub(seats))
+}
+
+/// Whether an organization whose seats this tier counts may have so many members. Without a
+/// licence there are no seats to be counted.
+pub fn check_seats(org: &str, tier: Option<Tier>, members: usize) -> Result<(), NoRoom> {
+    match tier.and_then(|tier| Some((tier, tier.max_users()?))) {
+        Some((tier, seats)) if seats_lacking(Some(tier), members) > 0 => Err(NoRoom::Seats {
+            org: org.to_owned(),
+            tier,
+            seats,
+            members: members as u64,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a customer whose `others` have the tier may have it for one more organization.
+pub fn check_orgs(tier: Tier, others: &[String]) -> Result<(), NoRoom> {
+    match tier.max_orgs() {
+        Some(0) => Err(NoRoom::PersonsOnly(tier)),
+        Some(most) if others.len() as u64 >= most => Err(NoRoom::Orgs {
+            tier,
+            most,
+            others: others.join(", "),
+        }),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,236 @@
+//! Where buyers may be sent back to: a page is allowed when its origin is listed. An address
+//! that two readers could understand differently is refused before it is compared, and what
+//! goes out is the address as it was understood here.
+
+use reqwest::Url;
+
+use std::net::IpAddr;
+
+/// In an address, the place where the payment provider puts the id of its session.
+const SESSION_ID: &str = "{CHECKOUT_SESSION_ID}";
+/// The same as a path has it.
+const ENCODED_SESSION_ID: &str = "%7BCHECKOUT_SESSION_ID%7D";
+
+/// The longest address that is taken.
+pub const LONGEST: usize = 2048;
+
+/// Allowed origins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origins {
+    /// `https://shop.example`, `http://127.0.0.1:8000`
+    listed: Vec<String>,
+    /// Any port of this machine, for development.
+    loopback: bool,
+}
+
+/// Why an address is not taken. Never tells the address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotAllowed {
+    #[error("must be at most 2048 characters")]
+    TooLong,
+    #[error(
+        "must be a whole http or https address, like https://shop.example/thanks, without user, \
+         password, backslashes, spaces and control characters"
+    )]
+    NotPlain,
+    #[error("leads to an origin that is not one of CHECKOUT_RETURN_ORIGINS")]
+    OtherOrigin,
+}
+
+impl Origins {
+    /// What is allowed when nothing is said: our own origin, and this machine.
+    pub fn of_public_url(url: &str) -> Self {
+        let own = plain(url).map(|url| url.origin().ascii_serialization());
+        Origins {
+            listed: own.into_iter().collect(),
+            loopback: true,
+        }
+    }
+
+    /// Reads a list; an error is the first entry that is no origin.
+    pub fn read(list: &str) -> Result<Self, String> {
+        let entries = list.split(',').map(str::trim);
+        let listed = entries.map(|entry| origin(entry).ok_or_else(|| entry.to_owned()));
+        Ok(Origins {
+            listed: listed.collect::<Result<_, _>>()?,
+            loopback: false,
+        })
+    }
+
+    /// The address as it may be passed on.
+    pub fn check(&self, address: &str) -> Result<String, NotAllowed> {
+        if address.len() > LONGEST {
+            return Err(NotAllowed::TooLong);
+        }
+        let url = plain(address).ok_or(NotAllowed::NotPlain)?;
+        let origin = url.origin().ascii_serialization();
+        if self.listed.contains(&origin)
+            || (self.loopback && url.host_str().is_some_and(is_this_machine))
+        {
+            return Ok(passed_on(&url, address));
+        }
+        Err(NotAllowed::OtherOrigin)
+    }
+}
+
+/// The address as it was understood. The provider finds the place of the session's id only where
+/// it stands as it was given; in a path braces are encoded.
+fn passed_on(url: &Url, given: &str) -> String {
+    if given.contains(SESSION_ID) {
+        return url.as_str().replace(ENCODED_SESSION_ID, SESSION_ID);
+    }
+    url.to_string()
+}
+
+/// An origin and nothing more.
+fn origin(text: &str) -> Option<String> {
+    let url = plain(text)?;
+    let is_bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
+    is_bare.then(|| url.origin().ascii_serialization())
+}
+
+/// Browsers repair what is not ASCII, has backslashes or line breaks in it, or lacks slashes,
+/// each in its own way.
+fn plain(text: &str) -> Option<Url> {
+    let rest = text
+        .strip_prefix("https://")
+        .or_else(|| text.strip_prefix("http://"))?;
+    let host = rest.split(['/', '?', '#']).next()?;
+    let is_plain = text
+        .bytes()
+        .all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+    if !is_plain || host.is_empty() || host.contains('@') {
+        return None;
+    }
+    let url = Url::parse(text).ok()?;
+    let has_user = !url.username().is_empty() || url.password().is_some();
+    (url.has_host() && !has_user).then_some(url)
+}
+
+/// True for a host that is this machine, whatever network it is in.
+pub fn is_this_machine(host: &str) -> bool {
+    let address: Result<IpAddr, _> = host.trim_matches(['[', ']']).parse();
+    host.eq_ignore_ascii_case("localhost")
+        || address.is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allowed() -> Origins {
+        Origins::read("https://shop.example, http://[::1]:8000,https://b.example:8443").unwrap()
+    }
+
+    #[test]
+    fn pages_of_the_listed_origins_are_taken_as_they_are() {
+        for address in [
+            "https://shop.example/",
+            "https://shop.example/thanks?session={CHECKOUT_SESSION_ID}#top",
+            "https://shop.example/thanks/{CHECKOUT_SESSION_ID}",
+            "https://shop.example/%7BCHECKOUT_SESSION_ID%7D",
+            "https://shop.example/@ada",
+            "http://[::1]:8000/a",
+            "https://b.example:8443/",
+        ] {
+            assert_eq!(allowed().check(address).as_deref(), Ok(address));
+        }
+        let default_port = allowed().check("https://SHOP.example:443/a");
+        assert_eq!(default_port.as_deref(), Ok("https://shop.example/a"));
+    }
+
+    #[test]
+    fn other_origins_are_refused() {
+        for address in [
+            "http://shop.example/",
+            "https://shop.example:444/",
+            "https://shop.example.evil.example/",
+            "https://evilshop.example/",
+            "https://b.example/",
+            "https://evil.example/https://shop.example/",
+            "https://evil.example?https://shop.example",
+            "https://127.0.0.1/",
+        ] {
+            assert_eq!(
+                allowed().check(address),
+                Err(NotAllowed::OtherOrigin),
+                "{address}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_two_readers_could_understand_differently_is_refused() {
+        for address in [
+            "",
+            "shop.example",
+            "/thanks",
+            "//shop.example/",
+            "https:shop.example",
+            "https:/shop.example",
+            "https:///shop.example",
+            "HTTPS://shop.example/",
+            "https://user@shop.example/",
+            "https://user:word@shop.example/",
+            "https://@shop.example/",
+            "https://shop.example@evil.example/",
+            "https://shop.example\\@evil.example/",
+            "https://evil.example\\.shop.example/",
+            "https:\\\\shop.example/",
+            "javascript:alert(1)",
+            "data:text/html,hello",
+            "file:///etc/passwd",
+            "ftp://shop.example/",
+            " https://shop.example/",
+            "https://shop.example/ ",
+            "https://shop.example/a b",
+            "https://shop.example/\n",
+            "https://sh\top.example/",
+            "https://shop.example/\0",
+            "https://shop.example/\u{7f}",
+            "https://shöp.example/",
+            "https://shop.example/\u{202e}",
+            "https://shop.example:99999/",
+            "https://[::1/",
+        ] {
+            assert_eq!(
+                allowed().check(address),
+                Err(NotAllowed::NotPlain),
+                "{address:?}"
+            );
+        }
+        let long = format!("https://shop.example/{}", "a".repeat(10_000));
+        assert_eq!(allowed().check(&long), Err(NotAllowed::TooLong));
+    }
+
+    #[test]
+    fn without_a_list_our_own_origin_and_this_machine_are_allowed() {
+        let origins = Origins::of_public_url("https://pay.example/waybill");
+        for address in [
+            "https://pay.example/thanks",
+            "http://localhost:3000/",
+            "http://127.0.0.1:1/",
+            "http://[::1]:3000/",
+        ] {
+            assert!(origins.check(address).is_ok(), "{address}");
+        }
+        for address in ["https://other.example/", "http://localhost.evil.example/"] {
+            assert!(origins.check(address).is_err(), "{address}");
+        }
+    }
+
+    #[test]
+    fn a_list_has_origins_alone() {
+        for wrong in [
+            "",
+            "shop.example",
+            "https://shop.example/path",
+            "https://shop.example?a=b",
+            "https://*.shop.example/x",
+            "null",
+            "https://a.example,,https://b.example",
+        ] {
+            assert!(Origins::read(wrong).is_err(), "{wrong}");
+        }
+    }
+}

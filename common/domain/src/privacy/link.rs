@@ -1,0 +1,62 @@
+//! Links to exports: whoever has one may fetch the document, with no API key, until the link
+//! ends. What it is good for is signed with our key and compared in constant time.
+
+use std::time::Duration;
+
+use subtle::ConstantTimeEq as _;
+use uuid::Uuid;
+
+use super::Keys;
+use crate::time::Timestamp;
+
+/// How long a link is good.
+pub const PERIOD: Duration = Duration::from_mins(5);
+
+/// The path and query of a link that is good until `expires`, in seconds since 1970.
+pub fn path(keys: &Keys, id: Uuid, expires: i64) -> String {
+    let signature = hex::encode(code(keys, id, expires));
+    format!("/api/privacy/exports/{id}?expires={expires}&signature={signature}")
+}
+
+/// True for a link of ours that has not ended and is good for no longer than a link is. A wrong
+/// one and one that has ended take the same time. Whether it was given out, the table
+/// `export_links` knows.
+pub fn is_good(keys: &Keys, id: Uuid, expires: i64, signature: &str, now: Timestamp) -> bool {
+    let given = hex::decode(signature).unwrap_or_default();
+    let is_ours = bool::from(code(keys, id, expires).as_slice().ct_eq(&given));
+    let ends = Timestamp::from_unix_seconds(expires);
+    let is_current = now < ends && ends <= now.plus(PERIOD);
+    is_ours & is_current
+}
+
+fn code(keys: &Keys, id: Uuid, expires: i64) -> [u8; 32] {
+    keys.code("link", &[id.as_bytes(), &expires.to_be_bytes()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_good_for_one_export_until_it_ends() {
+        let keys = Keys::new(vec![1; 32]);
+        let (id, expires) = (Uuid::from_u128(7), 1_800_000_300);
+        let path = path(&keys, id, expires);
+        let (_, signature) = path.split_once("signature=").unwrap();
+        let good = |id, expires, signature: &str, seconds| {
+            let now = Timestamp::from_unix_seconds(seconds);
+            is_good(&keys, id, expires, signature, now)
+        };
+        assert!(good(id, expires, signature, expires - 1));
+        assert!(good(id, expires, signature, expires - 300));
+        assert!(!good(id, expires, signature, expires - 301));
+        assert!(!good(id, expires, signature, expires));
+        assert!(!good(id, expires + 60, signature, expires));
+        assert!(!good(Uuid::from_u128(8), expires, signature, expires - 1));
+        assert!(!good(id, expires, &signature[1..], expires - 1));
+        assert!(!good(id, expires, "", expires - 1));
+        let other = Keys::new(vec![2; 32]);
+        let now = Timestamp::from_unix_seconds(expires - 1);
+        assert!(!is_good(&other, id, expires, signature, now));
+    }
+}

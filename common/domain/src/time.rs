@@ -1,0 +1,117 @@
+//! An instant, as it is written, stored and read.
+
+mod iso8601;
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use time::OffsetDateTime;
+use time::format_description::well_known::{Rfc2822, Rfc3339};
+
+/// An instant: milliseconds since 1970-01-01T00:00:00Z.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, utoipa::ToSchema)]
+#[schema(
+    value_type = String,
+    format = DateTime,
+    description = "RFC 3339 in UTC, with milliseconds.",
+    example = "2026-11-20T14:24:45.002Z"
+)]
+pub struct Timestamp(pub i64);
+
+impl Timestamp {
+    /// Whole seconds since 1970, rounded down.
+    pub fn from_unix_seconds(seconds: i64) -> Self {
+        Timestamp(seconds.saturating_mul(1000))
+    }
+
+    pub fn unix_seconds(self) -> i64 {
+        self.0.div_euclid(1000)
+    }
+
+    /// The `Date` of an HTTP answer (RFC 9110, 5.6.7), `Sun, 06 Nov 1994 08:49:37 GMT`.
+    pub fn from_http_date(text: &str) -> Option<Self> {
+        let text = text.trim().replace("GMT", "+0000");
+        let instant = OffsetDateTime::parse(&text, &Rfc2822).ok()?;
+        Some(Timestamp::from_unix_seconds(instant.unix_timestamp()))
+    }
+
+    #[must_use]
+    pub fn plus(self, duration: Duration) -> Self {
+        let millis = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
+        Timestamp(self.0.saturating_add(millis))
+    }
+
+    #[must_use]
+    pub fn minus(self, duration: Duration) -> Self {
+        let millis = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
+        Timestamp(self.0.saturating_sub(millis))
+    }
+
+    /// What lasts until the instant of this text; until a day: to the end of it, in UTC.
+    pub fn end_of(text: &str) -> Result<Self, NotATime> {
+        let written = iso8601::read(text).ok_or(NotATime)?;
+        let whole = if written.is_day { iso8601::DAY } else { 0 };
+        Ok(Timestamp(written.millis + whole))
+    }
+
+    /// In a sentence for people, `15 January 2027, 08:00 UTC`. Where the reader is nobody knows,
+    /// so the zone is named.
+    pub fn in_words(self) -> String {
+        match OffsetDateTime::from_unix_timestamp(self.unix_seconds()) {
+            Ok(at) => format!(
+                "{} {} {}, {:02}:{:02} UTC",
+                at.day(),
+                at.month(),
+                at.year(),
+                at.hour(),
+                at.minute()
+            ),
+            Err(_) => self.to_string(),
+        }
+    }
+
+    /// How long after `earlier` this is; zero when it is not after it.
+    pub fn since(self, earlier: Timestamp) -> Duration {
+        Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+}
+
+/// RFC 3339 in UTC with milliseconds, `2026-07-01T12:00:00.000Z`.
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = OffsetDateTime::from_unix_timestamp(self.unix_seconds())
+            .ok()
+            .and_then(|instant| instant.format(&Rfc3339).ok());
+        match text {
+            Some(text) => write!(
+                f,
+                "{}.{:03}Z",
+                text.trim_end_matches('Z'),
+                self.0.rem_euclid(1000)
+            ),
+            None => write!(f, "{}ms", self.0),
+        }
+    }
+}
+
+/// An instant in any form of ISO 8601, `2027-01-31T12:00:00Z`, or a day in UTC, `2027-01-31`: its
+/// begin. Without an offset a time is in UTC.
+impl FromStr for Timestamp {
+    type Err = NotATime;
+
+    fn from_str(text: &str) -> Result<Self, NotATime> {
+        let written = iso8601::read(text).ok_or(NotATime)?;
+        Ok(Timestamp(written.millis))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it must be a day like 2027-01-31, or a time like 2027-01-31T12:00:00Z")]
+pub struct NotATime;
+
+impl serde::Serialize for Timestamp {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}

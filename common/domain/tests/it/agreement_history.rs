@@ -1,0 +1,324 @@
+//! One order for each agreement: the storefront's order and its cancellation, a payment, the
+//! checkout session that led to it and a refund, in every sequence and with repetitions, end
+//! as what was told says and not as it came.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::order::Order;
+use domain::order::outcome::{FulfillmentState, Level, cycle_state, request};
+use domain::order::record::Record;
+use domain::order::settlement::{Cycle, Linked, Payments, cycles, settle};
+use domain::payment::record::Record as Payment;
+use domain::payment::{Event, checkout, ledger};
+use serde_json::{Value, json};
+
+const TOTAL: i64 = 3000;
+
+/// What is told of an agreement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    Order,
+    Cancelled,
+    Paid,
+    Session,
+    Refunded,
+}
+
+const STEPS: [Step; 5] = [
+    Step::Order,
+    Step::Cancelled,
+    Step::Paid,
+    Step::Session,
+    Step::Refunded,
+];
+
+/// What is paid, in cents, and why it is not the order's total.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    cents: i64,
+    discount: i64,
+    tax: i64,
+    refunded: i64,
+    cycle: Option<&'static str>,
+}
+
+fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (cents, discount, tax) in [
+        (TOTAL, 0, 0),
+        (TOTAL + 248, 0, 248),
+        (TOTAL + 248, 0, 0),
+        (TOTAL - 500, 500, 0),
+        (TOTAL - 500, 0, 0),
+    ] {
+        for refunded in [cents, 100] {
+            for cycle in [None, Some("1"), Some("2")] {
+                cases.push(Case {
+                    cents,
+                    discount,
+                    tax,
+                    refunded,
+                    cycle,
+                });
+            }
+        }
+    }
+    cases
+}
+
+fn event(id: &str, kind: &str, created: i64, object: &Value) -> Event {
+    let body = json!({
+        "id": id, "object": "event", "type": kind, "created": created,
+        "data": {"object": object},
+    });
+    Event::read(body.to_string().as_bytes()).expect("an event")
+}
+
+impl Case {
+    fn metadata(self) -> Value {
+        json!({"pact_id": "p1", "fulfillment_cycle": self.cycle})
+    }
+
+    fn order(step: Step) -> Record {
+        let cancelled = (step == Step::Cancelled).then_some("2027-01-15T08:00:30Z");
+        let body = json!({
+            "id": 1, "created_at": "2027-01-15T08:00:00Z",
+            "updated_at": cancelled.unwrap_or("2027-01-15T08:00:00Z"),
+            "currency": "USD", "total_price": "30.00", "financial_status": "pending",
+            "fulfillment_status": null, "cancelled_at": cancelled,
+            "line_items": [{"id": 1, "quantity": 2}],
+            "note_attributes": [{"name": "pact_id", "value": "p1"}],
+        })
+        .to_string();
+        let order = Order::read(body.as_bytes()).expect("an order");
+        Record::of(order, "orders/updated", body.as_bytes(), 0)
+    }
+
+    fn paid(self) -> Event {
+        let intent = json!({
+            "id": "pi_1", "object": "payment_intent", "amount": self.cents,
+            "amount_received": self.cents, "currency": "usd", "status": "succeeded",
+            "metadata": self.metadata(),
+        });
+        event("evt_1", "payment_intent.succeeded", 1, &intent)
+    }
+
+    fn refund(self) -> Event {
+        let charge = json!({
+            "id": "ch_1", "object": "charge", "payment_intent": "pi_1", "amount": self.cents,
+            "amount_captured": self.cents, "amount_refunded": self.refunded, "captured": true,
+            "refunded": self.refunded == self.cents, "currency": "usd",
+            "metadata": self.metadata(),
+        });
+        event("evt_2", "charge.refunded", 2, &charge)
+    }
+
+    fn session(self) -> Event {
+        let session = json!({
+            "id": "cs_1", "object": "checkout.session", "mode": "payment",
+            "payment_status": "paid", "amount_total": self.cents, "currency": "usd",
+            "amount_subtotal": TOTAL, "payment_intent": "pi_1", "metadata": self.metadata(),
+            "total_details": {"amount_discount": self.discount, "amount_tax": self.tax,
+                              "amount_shipping": 0},
+        });
+        event("evt_3", "checkout.session.completed", 1, &session)
+    }
+}
+
+/// What the steps of a case tell, read once.
+struct Told {
+    order: Record,
+    cancelled: Record,
+    paid: Payment,
+    refunded: Payment,
+    session: checkout::Record,
+}
+
+impl Told {
+    fn of(case: Case) -> Self {
+        let payment = |event: &Event| Payment::of(event).expect("a payment").1;
+        let session = case.session();
+        Told {
+            order: Case::order(Step::Order),
+            cancelled: Case::order(Step::Cancelled),
+            paid: payment(&case.paid()),
+            refunded: payment(&case.refund()),
+            session: checkout::Record::of(&session).expect("a session").1,
+        }
+    }
+}
+
+/// What is known, as the handlers keep it.
+#[derive(Clone, Default)]
+struct World {
+    order: Option<Record>,
+    payment: Option<Payment>,
+    session: Option<checkout::Record>,
+    level: Option<Level>,
+    requested: BTreeMap<Cycle, FulfillmentState>,
+    /// Requests by cycle.
+    requests: BTreeMap<Cycle, usize>,
+    /// By account, minor units.
+    books: BTreeMap<ledger::Account, i64>,
+}
+
+impl World {
+    fn take(&mut self, told: &Told, step: Step) {
+        let before = self.order.clone();
+        match step {
+            Step::Order => join(&mut self.order, &told.order, Record::join),
+            Step::Cancelled => join(&mut self.order, &told.cancelled, Record::join),
+            Step::Session => join(&mut self.session, &told.session, checkout::Record::join),
+            Step::Paid => self.pay(&told.paid),
+            Step::Refunded => self.pay(&told.refunded),
+        }
+        self.settle(before.as_ref());
+    }
+
+    fn pay(&mut self, told: &Payment) {
+        let before = self.payment.clone();
+        join(&mut self.payment, told, Payment::join);
+        let after = self.payment.as_ref().expect("it is there");
+        for posting in ledger::postings(before.as_ref(), after) {
+            *self.books.entry(posting.account).or_default() += posting.minor;
+        }
+    }
+
+    fn payments(&self) -> Payments {
+        let known = self.payment.as_ref().map(|payment| Linked {
+            id: "pi_1".to_owned(),
+            currency: payment.currency.value,
+            received: payment.received,
+            refunded: payment.refunded,
+            fully_refunded: payment.fully_refunded
+                || (payment.received > 0 && payment.refunded >= payment.received),
+            canceled_at: None,
+            cycle: payment.cycle(),
+        });
+        let session = self.session.as_ref();
+        let linked = match session {
+            Some(session) => session.payment(known.as_ref()),
+            None => known,
+        };
+        Payments {
+            linked: linked.into_iter().collect(),
+            pages: session
+                .and_then(checkout::Record::page)
+                .into_iter()
+                .collect(),
+            is_subscription_paid: false,
+        }
+    }
+
+    /// As the handlers do after each step.
+    fn settle(&mut self, before: Option<&Record>) {
+        let payments = self.payments();
+        let Some(order) = &mut self.order else { return };
+        settle(order, &payments);
+        let was = before.map(Record::fulfillment_state);
+        let was = was.unwrap_or(FulfillmentState::Initiated);
+        if let Some(request) = request(was, before, order, self.level.as_ref()) {
+            if request.units.is_some() {
+                *self.requests.entry(Cycle::first()).or_default() += 1;
+            }
+            self.level = Some(request.level);
+        }
+        for (cycle, settled) in cycles(order, &payments) {
+            let is = cycle_state(order, &settled);
+            let was = self.requested.insert(cycle.clone(), is);
+            if is == FulfillmentState::Requested && was != Some(is) {
+                *self.requests.entry(cycle).or_default() += 1;
+            }
+        }
+    }
+
+    /// What must not depend on the sequence.
+    fn end(&self) -> String {
+        let order = self.order.as_ref().map(|order| {
+            let status = order.financial_status().map(|it| it.as_str().to_owned());
+            let cycles = &self.requested;
+            (order.fulfillment_state(), status, order.restocked(), cycles)
+        });
+        let books: Vec<_> = self
+            .books
+            .iter()
+            .filter(|(_, minor)| **minor != 0)
+            .collect();
+        format!("{order:?} {books:?}")
+    }
+}
+
+fn join<T: Clone>(known: &mut Option<T>, told: &T, join: fn(&mut T, T)) {
+    match known {
+        Some(known) => join(known, told.clone()),
+        None => *known = Some(told.clone()),
+    }
+}
+
+fn check(
+    case: Case,
+    sequence: &[Step],
+    world: &World,
+    ends: &mut BTreeMap<BTreeSet<Step>, String>,
+) {
+    let what = || format!("{case:?} {sequence:?}");
+    assert_eq!(world.books.values().sum::<i64>(), 0, "{}", what());
+    for (cycle, requests) in &world.requests {
+        assert_eq!(*requests, 1, "cycle {cycle} of {}", what());
+    }
+    let told: BTreeSet<Step> = sequence.iter().copied().collect();
+    let is_paid = told.contains(&Step::Paid) || told.contains(&Step::Session);
+    let explained = case.cents + case.discount >= TOTAL
+        && (case.discount == 0 || told.contains(&Step::Session));
+    let back = told.contains(&Step::Refunded) && case.refunded == case.cents;
+    let stands = told.contains(&Step::Order) && !told.contains(&Step::Cancelled);
+    let cycle = Cycle::named(case.cycle);
+    let state = match &world.order {
+        Some(order) if cycle.is_first() => Some(order.fulfillment_state()),
+        Some(_) => world.requested.get(&cycle).copied(),
+        None => None,
+    };
+    if is_paid && explained && stands && !back {
+        assert_eq!(state, Some(FulfillmentState::Requested), "{}", what());
+        assert_eq!(world.requests.get(&cycle), Some(&1), "{}", what());
+    } else {
+        assert_ne!(state, Some(FulfillmentState::Requested), "{}", what());
+    }
+    let end = world.end();
+    let first = ends.entry(told).or_insert_with(|| end.clone());
+    assert_eq!(*first, end, "{}", what());
+}
+
+/// Every sequence that goes on from here; how many.
+fn go_on(
+    case: Case,
+    told: &Told,
+    world: &World,
+    sequence: &mut Vec<Step>,
+    ends: &mut BTreeMap<BTreeSet<Step>, String>,
+) -> usize {
+    if sequence.len() == 6 {
+        return 0;
+    }
+    let mut sequences = 0;
+    for step in STEPS {
+        let mut next = world.clone();
+        next.take(told, step);
+        sequence.push(step);
+        check(case, sequence, &next, ends);
+        sequences += 1 + go_on(case, told, &next, sequence, ends);
+        sequence.pop();
+    }
+    sequences
+}
+
+#[test]
+fn every_sequence_of_up_to_six_steps_ends_as_what_was_told_says() {
+    for case in cases() {
+        let mut ends = BTreeMap::new();
+        let told = Told::of(case);
+        let sequences = go_on(case, &told, &World::default(), &mut Vec::new(), &mut ends);
+        assert_eq!(sequences, 5 + 25 + 125 + 625 + 3125 + 15_625);
+        assert_eq!(ends.len(), 31, "every set of steps");
+    }
+}

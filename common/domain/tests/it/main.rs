@@ -1,0 +1,11 @@
+mod agreement_history;
+mod license;
+mod money;
+mod notification;
+mod order;
+mod order_history;
+mod payment;
+mod payment_history;
+mod privacy;
+mod settlement;
+mod signature;

@@ -1,0 +1,236 @@
+//! Payments, subscriptions and checkout sessions as their events say. The latter two come to
+//! the same whatever order their events come in; payments have their own file.
+
+use domain::payment::checkout::{self, Change};
+use domain::payment::record::Record as Payment;
+use domain::payment::subscription::{self, extended};
+use domain::payment::{Event, Kind, PaymentStatus};
+use serde_json::{Value, json};
+
+use super::{NEW, OLD, body, fixtures};
+use crate::payment_history::pool::every_history;
+
+fn event(kind: Kind, created: i64, object: &Value) -> Event {
+    let body = json!({
+        "id": format!("evt_{created}"), "created": created, "type": kind.as_str(),
+        "data": {"object": object},
+    });
+    Event::read(body.to_string().as_bytes()).expect("an event")
+}
+
+fn fixture(name: &str) -> Event {
+    Event::read(body(name).as_bytes()).expect("an event")
+}
+
+/// An invoice of a subscription: amount, period end, agreement.
+fn invoice(created: i64, paid: i64, end: i64, pact: Option<&str>) -> Event {
+    let object = json!({
+        "id": "in_1", "amount_paid": paid, "currency": "usd", "subscription": "sub_1",
+        "customer": format!("cus_{created}"), "metadata": {"pact_id": pact},
+        "lines": {"data": [{"period": {"end": end}}]},
+    });
+    event(Kind::InvoicePaid, created, &object)
+}
+
+#[test]
+fn a_subscription_is_extended_to_the_latest_end_and_never_shortened() {
+    let pool = [
+        invoice(1, 500, 100, Some("P")),
+        invoice(2, 500, 300, None),
+        invoice(3, 500, 200, Some("Q")),
+        invoice(4, 500, 300, None),
+    ];
+    let pool: Vec<subscription::Record> = pool
+        .iter()
+        .map(|event| subscription::Record::of(event).expect("a subscription").1)
+        .collect();
+    let ends = [100, 300, 200, 300];
+    every_history(pool.len(), 5, |history| {
+        let mut known: Option<subscription::Record> = None;
+        let mut told = Vec::new();
+        for index in history {
+            let mut after = known.clone().unwrap_or_else(|| pool[*index].clone());
+            after.join(pool[*index].clone());
+            told.extend(extended(known.as_ref(), &after));
+            known = Some(after);
+        }
+        let known = known.expect("an invoice");
+        let latest = history.iter().map(|index| ends[*index]).max();
+        assert_eq!(known.period_end, latest, "{history:?}");
+        assert_eq!(told.last().copied(), latest, "{history:?}");
+        assert!(told.is_sorted_by(|a, b| a < b), "{history:?}: {told:?}");
+        let newest = history.iter().max().expect("an invoice");
+        let customer = known.customer.map(|part| part.value);
+        assert_eq!(customer, Some(format!("cus_{}", newest + 1)));
+        let pact = [(2, "Q"), (0, "P")]
+            .into_iter()
+            .find(|(index, _)| history.contains(index));
+        assert_eq!(
+            known.pact_id.map(|part| part.value).as_deref(),
+            pact.map(|(_, pact)| pact)
+        );
+    });
+}
+
+#[test]
+fn a_period_that_was_discounted_or_credited_extends_and_a_trial_does_not() {
+    let end = |name: &str| {
+        let event = fixture(&format!("invoice.payment_succeeded.{name}"));
+        let (id, record) = subscription::Record::of(&event)?;
+        assert_eq!(id, "sub_Example01");
+        extended(None, &record)
+    };
+    assert_eq!(end(OLD), Some(1_735_732_800 + 31 * 86_400));
+    assert_eq!(end(NEW), Some(1_793_448_000 + 30 * 86_400));
+    assert_eq!(end(&format!("plan_changed.{NEW}")), end(NEW));
+    assert_eq!(end(&format!("paid_with_credit.{NEW}")), end(NEW));
+    assert_eq!(end(&format!("of_nothing.{NEW}")), None);
+    for (version, month) in [
+        (OLD, 1_735_732_800 + 30 * 86_400),
+        (NEW, 1_793_448_000 + 30 * 86_400),
+    ] {
+        for extending in ["all_discounted", "credited", "several_lines"] {
+            assert_eq!(end(&format!("{extending}.{version}")), Some(month));
+        }
+        for not_extending in ["trial", "prorated", "manual"] {
+            assert_eq!(end(&format!("{not_extending}.{version}")), None);
+        }
+    }
+}
+
+#[test]
+fn a_session_is_as_paid_as_it_ever_was() {
+    let session = |created: i64, status: Value| {
+        let object = json!({
+            "id": "cs_1", "payment_status": status, "payment_intent": format!("pi_{created}"),
+        });
+        let event = event(Kind::SessionCompleted, created, &object);
+        checkout::Record::of(&event).expect("a session").1
+    };
+    let statuses = ["", "in_orbit", "unpaid", "no_payment_required", "paid"];
+    let pool: Vec<checkout::Record> = (1..)
+        .zip([4, 1, 3, 2, 0])
+        .map(|(created, rank): (i64, usize)| session(created, json!(statuses[rank])))
+        .collect();
+    let ranks = [4, 1, 3, 2, 0];
+    every_history(pool.len(), 5, |history| {
+        let mut known: Option<checkout::Record> = None;
+        let mut told = Vec::new();
+        for index in history {
+            let mut after = known.clone().unwrap_or_else(|| pool[*index].clone());
+            after.join(pool[*index].clone());
+            told.extend(checkout::changes(known.as_ref(), &after));
+            known = Some(after);
+        }
+        let known = known.expect("a session");
+        let furthest = history
+            .iter()
+            .map(|index| ranks[*index])
+            .max()
+            .expect("one");
+        let status = known
+            .payment_status
+            .as_ref()
+            .map_or("", PaymentStatus::as_str);
+        assert_eq!(status, statuses[furthest], "{history:?}");
+        let newest = history.iter().max().expect("one");
+        let intent = known.payment_intent.as_ref().map(|part| part.value.clone());
+        assert_eq!(intent, Some(format!("pi_{}", newest + 1)));
+        let settled = [Change::Completed, Change::Settled];
+        assert_eq!(told, settled[..=usize::from(furthest >= 3)], "{history:?}");
+        assert_eq!(known.is_settled(), furthest >= 3);
+    });
+}
+
+#[test]
+fn every_event_is_of_one_payment_subscription_or_session_at_the_most() {
+    for name in fixtures() {
+        let event = fixture(&name);
+        let payment = Payment::of(&event).is_some();
+        let session = checkout::Record::of(&event).is_some();
+        let subscription = subscription::Record::of(&event).is_some();
+        let of = [payment, session, subscription]
+            .iter()
+            .filter(|it| **it)
+            .count();
+        assert!(of <= 1, "{name}");
+        assert_eq!(
+            of == 0,
+            ["manual", "of_nothing", "trial"]
+                .iter()
+                .any(|variant| name.contains(variant)),
+            "{name}"
+        );
+    }
+}
+
+/// Facts, state, and what the payment is of, of one event.
+#[test]
+fn a_payment_is_what_its_event_says() {
+    for (name, id, state) in [
+        (
+            format!("payment_intent.succeeded.{OLD}"),
+            "pi_Example01",
+            "succeeded",
+        ),
+        (
+            format!("payment_intent.payment_failed.{NEW}"),
+            "pi_Example01",
+            "requires_payment_method",
+        ),
+        (
+            format!("payment_intent.canceled.{NEW}"),
+            "pi_Example01",
+            "canceled",
+        ),
+        (
+            format!("charge.refunded.{OLD}"),
+            "pi_Example01",
+            "partially_refunded",
+        ),
+        (format!("charge.refunded.{NEW}"), "pi_Example01", "refunded"),
+        (
+            format!("charge.refunded.without_intent.{NEW}"),
+            "ch_Example01",
+            "partially_refunded",
+        ),
+        (
+            format!("charge.refunded.never_captured.{NEW}"),
+            "pi_Example01",
+            "unknown",
+        ),
+    ] {
+        let event = fixture(&name);
+        let (key, record) = Payment::of(&event).expect("a payment");
+        assert_eq!((key, record.state().as_str()), (id, state), "{name}");
+    }
+}
+
+#[test]
+fn the_type_alone_pays_for_nothing() {
+    let state = |kind: Kind, status: Value| {
+        let object = json!({
+            "id": "pi_1", "amount": 5, "amount_received": 5, "currency": "usd", "status": status,
+        });
+        let event = event(kind, 1, &object);
+        let record = Payment::of(&event).expect("a payment").1;
+        (record.state().as_str().to_owned(), record.received)
+    };
+    let of = |state: &str, received| (state.to_owned(), received);
+    let [succeeded, failed, canceled] = [
+        Kind::IntentSucceeded,
+        Kind::IntentFailed,
+        Kind::IntentCanceled,
+    ];
+    assert_eq!(state(succeeded, json!("succeeded")), of("succeeded", 5));
+    assert_eq!(state(succeeded, json!(null)), of("succeeded", 5));
+    assert_eq!(state(succeeded, json!("processing")), of("processing", 0));
+    assert_eq!(state(succeeded, json!("in_orbit")), of("in_orbit", 0));
+    assert_eq!(state(canceled, json!(null)), of("canceled", 0));
+    assert_eq!(state(canceled, json!("succeeded")), of("succeeded", 0));
+    assert_eq!(state(failed, json!("succeeded")), of("succeeded", 0));
+    assert_eq!(
+        state(failed, json!("requires_source")),
+        of("requires_payment_method", 0)
+    );
+}

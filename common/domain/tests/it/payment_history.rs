@@ -1,0 +1,148 @@
+//! A payment is the same whatever order its events come in and however often, and what is
+//! told of it is told once.
+
+mod ledger;
+pub mod pool;
+
+use std::collections::BTreeSet;
+
+use domain::payment::Kind;
+use domain::payment::outcome::{Change, changes};
+use domain::payment::record::Record;
+use proptest::prelude::*;
+
+use self::pool::{Said, every_history, join, life, pool, recorded};
+
+fn check(pool: &[(Said, Record)], history: &[usize]) {
+    let mut payment: Option<Record> = None;
+    let mut told = Vec::new();
+    for index in history {
+        let record = &pool[*index].1;
+        let after = payment
+            .as_ref()
+            .map_or(record.clone(), |it| join(it, record));
+        told.extend(changes(payment.as_ref(), &after));
+        payment = Some(after);
+    }
+    let payment = payment.expect("a history has an event");
+    let distinct: BTreeSet<usize> = history.iter().copied().collect();
+    let mut others = distinct.iter().rev().map(|index| &pool[*index].1);
+    let first = others.next().expect("an event").clone();
+    let expected = others.fold(first, |all, record| join(&all, record));
+    assert_eq!(payment, expected, "{history:?} and {distinct:?} differ");
+
+    let said = || distinct.iter().map(|index| &pool[*index].0);
+    let of = |kind: Kind| said().filter(move |it| it.kind == kind);
+    let times = |change: Change| told.iter().filter(|it| **it == change).count();
+    let succeeded = of(Kind::IntentSucceeded).count() > 0;
+    let canceled = of(Kind::IntentCanceled).count() > 0;
+    let failed = of(Kind::IntentFailed).count() > 0;
+    let received = of(Kind::IntentSucceeded).map(|it| it.moved).max();
+    let refunded = of(Kind::ChargeRefunded)
+        .map(|it| it.moved)
+        .max()
+        .unwrap_or(0);
+    assert_eq!(payment.received, received.unwrap_or(0));
+    assert_eq!(payment.refunded, refunded);
+
+    assert_eq!(
+        times(Change::Succeeded),
+        usize::from(succeeded),
+        "{history:?}"
+    );
+    let pacts = said().filter(|it| it.pact.is_some()).count();
+    assert_eq!(
+        times(Change::PactLinked),
+        usize::from(pacts > 0),
+        "{history:?}"
+    );
+    let by = |change: &Change| match change {
+        Change::Refunded { by } => Some(*by),
+        _ => None,
+    };
+    assert!(told.iter().filter_map(by).all(|by| by > 0));
+    let sum: i64 = told.iter().filter_map(by).sum();
+    assert_eq!(sum, refunded, "{history:?}");
+
+    let paid = |it: &Change| *it == Change::Succeeded || by(it).is_some();
+    let paid_at = told.iter().position(paid).unwrap_or(told.len());
+    let canceled_at = told.iter().position(|it| *it == Change::Canceled);
+    assert!(times(Change::Canceled) <= usize::from(canceled));
+    assert!(canceled_at.is_none_or(|at| at < paid_at), "{history:?}");
+    let last = canceled_at.unwrap_or(told.len()).min(paid_at);
+    let failures = told.iter().rposition(|it| *it == Change::Failed);
+    assert!(failures.is_none_or(|at| at < last), "{history:?}");
+    let attempts: BTreeSet<(Option<&str>, &str)> = of(Kind::IntentFailed)
+        .map(|it| (it.charge, it.charge.map_or(it.id.as_str(), |_| "")))
+        .collect();
+    assert!(times(Change::Failed) <= attempts.len(), "{history:?}");
+
+    let all = payment.fully_refunded || received.is_some_and(|it| it > 0 && it <= refunded);
+    let state = match () {
+        () if refunded > 0 && all => "refunded",
+        () if refunded > 0 => "partially_refunded",
+        () if succeeded => "succeeded",
+        () if canceled => "canceled",
+        () if failed => "requires_payment_method",
+        () => "unknown",
+    };
+    assert_eq!(payment.state().as_str(), state, "{history:?}");
+    if state == "canceled" {
+        assert_eq!(times(Change::Canceled), 1, "{history:?}");
+    }
+    if state == "requires_payment_method" {
+        assert!(times(Change::Failed) > 0, "{history:?}");
+    }
+}
+
+#[test]
+fn every_history_of_up_to_five_events_ends_as_its_facts_say() {
+    let pool = recorded(life());
+    let histories = every_history(pool.len(), 5, |history| check(&pool, history));
+    assert_eq!(histories, 9 + 81 + 729 + 6561 + 59049);
+}
+
+#[test]
+fn a_hundred_thousand_random_histories_end_as_their_facts_say() {
+    let pool = recorded(pool());
+    assert!(pool.len() > 100, "{} events", pool.len());
+    let config = ProptestConfig {
+        cases: 100_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    let histories = proptest::collection::vec(0..pool.len(), 1..9);
+    proptest!(config, |(history in histories)| check(&pool, &history));
+}
+
+#[test]
+fn the_join_is_commutative_associative_and_idempotent() {
+    let pool = recorded(pool());
+    for (_, a) in &pool {
+        assert_eq!(join(a, a), *a);
+        for (_, b) in &pool {
+            let ab = join(a, b);
+            assert_eq!(ab, join(b, a));
+            assert_eq!(join(&ab, b), ab);
+            for (_, c) in pool.iter().step_by(5) {
+                assert_eq!(join(&ab, c), join(a, &join(b, c)));
+            }
+        }
+    }
+}
+
+#[test]
+fn another_agreement_is_told_apart_from_the_first() {
+    let pool = pool();
+    let of = |pact: &str| {
+        let mut said = pool.iter().filter(|it| it.kind == Kind::IntentSucceeded);
+        said.find(|it| it.pact == Some(pact)).expect("one").record()
+    };
+    let [p, q] = [of("P"), of("Q")];
+    let both = join(&p, &q);
+    assert_eq!(changes(None, &p), [Change::Succeeded, Change::PactLinked]);
+    let newer = both.pact_id.clone().expect("a pact").value;
+    let [older_first, newer_first] = if newer == "P" { [&q, &p] } else { [&p, &q] };
+    assert_eq!(changes(Some(older_first), &both), [Change::PactChanged]);
+    assert_eq!(changes(Some(newer_first), &both), []);
+}

@@ -1,0 +1,259 @@
+//! Orders and their payments: whatever is told in whatever order, an order ends as all that
+//! is known of it in the end says.
+
+use domain::money::Currency;
+use domain::order::Order;
+use domain::order::outcome::FulfillmentState;
+use domain::order::record::Record;
+use domain::order::settlement::{Cycle, Linked, Page, Payments, cycles, settle};
+use proptest::prelude::*;
+use serde_json::json;
+
+const TOTAL: i64 = 3000;
+
+fn usd() -> Currency {
+    Currency::parse("USD").unwrap()
+}
+
+fn delivery(second: u32, financial: &str, cancelled: bool) -> Record {
+    let body = json!({
+        "id": 1, "created_at": "2027-01-15T08:00:00Z",
+        "updated_at": format!("2027-01-15T08:00:{second:02}Z"),
+        "currency": "USD", "total_price": "30.00", "financial_status": financial,
+        "cancelled_at": cancelled.then_some("2027-01-15T08:00:30Z"), "line_items": [],
+    })
+    .to_string();
+    let order = Order::read(body.as_bytes()).unwrap();
+    Record::of(order, "orders/updated", body.as_bytes(), 0)
+}
+
+/// One thing that becomes known: of the order, or of one of its payments.
+#[derive(Clone, Debug)]
+enum Step {
+    Order {
+        second: u32,
+        paid: bool,
+    },
+    Cancelled,
+    Captured(usize, i64),
+    /// So many cents went back in all.
+    Refunded(usize, i64),
+    Canceled(usize),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let amounts = prop_oneof![Just(TOTAL), Just(TOTAL / 2), Just(1_i64), Just(TOTAL + 1)];
+    let step = prop_oneof![
+        4 => (0..9_u32, prop::bool::weighted(0.2))
+            .prop_map(|(second, paid)| Step::Order { second, paid }),
+        1 => Just(Step::Cancelled),
+        4 => (0..3_usize, amounts.clone()).prop_map(|(of, cents)| Step::Captured(of, cents)),
+        3 => (0..3_usize, amounts).prop_map(|(of, cents)| Step::Refunded(of, cents)),
+        2 => (0..3_usize).prop_map(Step::Canceled),
+    ];
+    prop::collection::vec(step, 1..10)
+}
+
+/// What is known of a payment: every amount is the greatest that was told.
+#[derive(Clone, Copy, Default)]
+struct Known {
+    received: i64,
+    refunded: i64,
+    canceled: bool,
+}
+
+#[derive(Default)]
+struct World {
+    order: Option<Record>,
+    payments: [Known; 3],
+}
+
+impl World {
+    fn take(&mut self, step: &Step) {
+        let told = match step {
+            Step::Order { second, paid } => {
+                delivery(*second, if *paid { "paid" } else { "pending" }, false)
+            }
+            Step::Cancelled => delivery(30, "pending", true),
+            Step::Captured(of, cents) => {
+                let payment = &mut self.payments[*of];
+                payment.received = payment.received.max(*cents);
+                return;
+            }
+            Step::Refunded(of, cents) => {
+                let payment = &mut self.payments[*of];
+                payment.refunded = payment.refunded.max(*cents);
+                return;
+            }
+            Step::Canceled(of) => {
+                self.payments[*of].canceled = true;
+                return;
+            }
+        };
+        match &mut self.order {
+            Some(order) => order.join(told),
+            None => self.order = Some(told),
+        }
+    }
+
+    /// As the handlers do after each step.
+    fn settle(&mut self) {
+        let Some(order) = &mut self.order else { return };
+        let linked = self.payments.iter().zip(0..).filter_map(|(known, nth)| {
+            let is_paid = known.received > 0 || known.refunded > 0;
+            (is_paid || known.canceled).then(|| Linked {
+                id: format!("pi_{nth}"),
+                currency: usd(),
+                received: known.received,
+                refunded: known.refunded,
+                fully_refunded: known.received > 0 && known.refunded >= known.received,
+                canceled_at: (known.canceled && !is_paid).then_some(nth),
+                cycle: Cycle::first(),
+            })
+        });
+        let payments = Payments {
+            linked: linked.collect(),
+            ..Payments::default()
+        };
+        settle(order, &payments);
+    }
+
+    fn end(&self) -> Option<(FulfillmentState, Option<String>, bool)> {
+        let order = self.order.as_ref()?;
+        let status = order.financial_status().map(|it| it.as_str().to_owned());
+        Some((
+            order.fulfillment_state(),
+            status,
+            order.cancellation().is_some(),
+        ))
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(10_000))]
+
+    #[test]
+    fn an_order_and_its_payments_end_alike_however_they_became_known(
+        (steps, shuffled) in steps().prop_flat_map(|steps| {
+            (Just(steps.clone()), Just(steps).prop_shuffle())
+        })
+    ) {
+        let mut ends = Vec::new();
+        for steps in [&steps, &shuffled] {
+            let mut world = World::default();
+            for step in steps {
+                world.take(step);
+                world.settle();
+            }
+            ends.push(world.end());
+        }
+        prop_assert_eq!(&ends[0], &ends[1]);
+    }
+
+    #[test]
+    fn nothing_is_shipped_for_less_than_the_total(steps in steps()) {
+        let mut world = World::default();
+        let mut storefront_says_paid = false;
+        for step in &steps {
+            storefront_says_paid |= matches!(step, Step::Order { paid: true, .. });
+            world.take(step);
+            world.settle();
+        }
+        let Some((state, ..)) = world.end() else { return Ok(()) };
+        let is_kept = |known: &&Known| known.refunded < known.received;
+        let kept = world.payments.iter().filter(is_kept).map(|known| known.received);
+        if state == FulfillmentState::Requested && !storefront_says_paid {
+            prop_assert!(kept.sum::<i64>() >= TOTAL, "{steps:?}");
+        }
+    }
+}
+
+fn paid(id: &str, received: i64, cycle: &str) -> Linked {
+    Linked {
+        id: id.to_owned(),
+        currency: usd(),
+        received,
+        refunded: 0,
+        fully_refunded: false,
+        canceled_at: None,
+        cycle: Cycle::named(Some(cycle)),
+    }
+}
+
+fn page(discount: i64, added: i64) -> Page {
+    Page {
+        cycle: Cycle::first(),
+        currency: usd(),
+        discount,
+        added,
+    }
+}
+
+#[test]
+fn a_discount_of_the_payment_page_pays_as_money_does() {
+    let mut order = delivery(1, "pending", false);
+    let mut payments = Payments {
+        linked: vec![paid("pi_1", 2500, "1")],
+        ..Payments::default()
+    };
+    settle(&mut order, &payments);
+    assert_eq!(order.fulfillment_state(), FulfillmentState::Initiated);
+    payments.pages = vec![page(500, 0)];
+    settle(&mut order, &payments);
+    assert_eq!(order.fulfillment_state(), FulfillmentState::Requested);
+    payments.linked.clear();
+    payments.pages = vec![page(3000, 0)];
+    settle(&mut order, &payments);
+    assert_eq!(
+        order.fulfillment_state(),
+        FulfillmentState::Requested,
+        "all of it"
+    );
+}
+
+#[test]
+fn what_a_page_added_is_of_the_order_and_what_nobody_explains_is_not() {
+    let order = delivery(1, "pending", false);
+    let mut payments = Payments {
+        linked: vec![paid("pi_1", 3248, "1")],
+        ..Payments::default()
+    };
+    assert!(!payments.are_of(&order));
+    payments.pages = vec![page(0, 248)];
+    assert!(payments.are_of(&order));
+    payments.linked.push(paid("pi_2", 3000, "2"));
+    assert!(payments.are_of(&order), "each cycle costs the total");
+    payments.linked.push(paid("pi_3", 1, "2"));
+    assert!(!payments.are_of(&order));
+}
+
+#[test]
+fn cycles_are_settled_each_by_its_own_payments() {
+    let mut order = delivery(1, "pending", false);
+    let payments = Payments {
+        linked: vec![
+            paid("pi_2", 3000, "02"),
+            paid("pi_3", 1500, "3"),
+            paid("pi_a", 3000, "2026-11"),
+        ],
+        ..Payments::default()
+    };
+    settle(&mut order, &payments);
+    assert_eq!(order.fulfillment_state(), FulfillmentState::Initiated);
+    let covered: Vec<(String, bool)> = cycles(&order, &payments)
+        .into_iter()
+        .map(|(cycle, settled)| (cycle.to_string(), settled.covers))
+        .collect();
+    let expected = [("2", true), ("2026-11", true), ("3", false)];
+    assert_eq!(
+        covered,
+        expected.map(|(cycle, covers)| (cycle.to_owned(), covers))
+    );
+    for first in ["", " 001 ", "cycle-1", "1/12", "once", "monthly"] {
+        assert!(Cycle::named(Some(first)).is_first(), "{first}");
+    }
+    assert!(Cycle::named(None).is_first());
+    assert_ne!(Cycle::named(Some("cycle-2")), Cycle::named(Some("cycle-3")));
+    assert!(!Cycle::named(Some("2/12")).is_first());
+    assert_eq!(Cycle::named(Some("2")), Cycle::named(Some("002")));
+}

@@ -1,0 +1,26 @@
+//! Giving an export to whoever answers the person: an operator, or the holder of an API key.
+
+use providers::exports::Exports;
+use sha2::{Digest as _, Sha256};
+use store::audit::By;
+use store::privacy_requests::{self, Export, Refused};
+use store::sql::Db;
+use uuid::Uuid;
+
+/// The export of a request, compared with the hash that the ledger has of it. Who fetched it
+/// is in the audit before they have it.
+pub async fn fetch(
+    db: &Db,
+    by: By<'_>,
+    exports: &Exports,
+    id: Uuid,
+) -> Result<(Export, Vec<u8>), Refused> {
+    let (entry, export) = privacy_requests::export_of(db, id, by.now).await?;
+    let document = exports.read(id).await;
+    let document = document.map_err(|error| Refused::Store(format!("{error:#}")))?;
+    if hex::encode(Sha256::digest(&document)) != export.sha256 {
+        return Err(Refused::Altered);
+    }
+    privacy_requests::note_fetched(db, by, &entry, &export).await?;
+    Ok((export, document))
+}

@@ -1,0 +1,55 @@
+//! What a notification says to the person that it is for.
+
+use config::Config;
+use domain::notification::{Mail, PaymentFailed};
+use qr::parse_amount;
+use serde_json::{Map, Value, json};
+use store::notifications::{self, Letter};
+use store::sql::{Db, Result};
+
+/// The provider tries such a payment again by a schedule of its own, which it does not tell.
+const TRIED_BY_PROVIDER: &str = "It may be tried again automatically in the next days; \
+                                 we do not write to you again about each try.";
+
+/// As the customer reads it.
+pub fn mail(letter: &Letter, config: &Config) -> Mail {
+    let order = letter.order.as_ref();
+    let name = order.map(|it| it.name.clone().unwrap_or_else(|| it.key.1.to_string()));
+    let retry = letter.next_retry_at;
+    let retry = retry.map(|at| format!("We will try again on {}.", at.in_words()));
+    let retry = retry.or_else(|| {
+        letter
+            .is_left_to_provider
+            .then(|| TRIED_BY_PROVIDER.to_owned())
+    });
+    let page = order.filter(|_| config.public_pages);
+    let amount = letter.amount.to_string();
+    let page = page.and_then(|order| {
+        let order_id = order.key.1.to_string();
+        let currency = letter.amount.currency.as_str();
+        let hundredths = parse_amount(&amount).ok()?;
+        config.qr.payment(&order_id, hundredths, currency).ok()
+    });
+    config.templates.payment_failed(&PaymentFailed {
+        amount: letter.amount,
+        order: name.as_deref(),
+        decline_code: letter.decline_code.as_deref(),
+        pay_url: page.as_ref().map(|page| page.url.as_str()),
+        retry: retry.as_deref(),
+    })
+}
+
+/// Adds to a notification whom it is for and what it says.
+pub async fn as_read(db: &Db, config: &Config, row: &mut Map<String, Value>) -> Result<()> {
+    let id = row.get("id").and_then(Value::as_str);
+    let Some(id) = id.and_then(|id| id.parse().ok()) else {
+        return Ok(());
+    };
+    if let Some(letter) = notifications::letter(db, id).await? {
+        let mail = mail(&letter, config);
+        row.insert("email".to_owned(), json!(letter.email));
+        row.insert("subject".to_owned(), json!(mail.subject));
+        row.insert("text".to_owned(), json!(mail.body));
+    }
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! What each long-running binary does before its own work: settings, logs, metrics,
+//! database, migrations, bus.
+
+mod watch;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+
+use bus::Bus;
+use config::{Config, Mistakes, Mode, Settings};
+use domain::privacy::Keys;
+use platform::clock::Clock;
+use store::sql::Db;
+use store::{api_keys, audit, identity_provider, migrations, privacy_keys};
+
+use config::{private_files, protections};
+use platform::{logs, metrics, terminal};
+
+/// Wrong settings or arguments; nothing was started.
+pub const EXIT_USAGE: u8 = 2;
+
+/// A mistake in how a command was called.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Misuse(pub String);
+
+/// The parts every process is made of.
+#[derive(Clone)]
+pub struct Parts {
+    pub config: Arc<Config>,
+    pub db: Db,
+    pub bus: Bus,
+    pub clock: Clock,
+    /// Of tombstones, audit and receipts.
+    pub keys: Arc<Keys>,
+}
+
+impl Parts {
+    /// Checks the settings, starts logging, closes files to others, opens and migrates the database, starts the bus.
+    pub async fn start(settings: &Settings, mode: Mode, connections: u32) -> Result<Self> {
+        let config = Config::load(settings, mode)?;
+        logs::init(config.log_format, &config.log_filter, config.redact_logs);
+        private_files::narrow(&config)?;
+        protections::tell(&config);
+        metrics::install()?;
+        let db = open_database(&config.database_url, connections).await?;
+        delete_development_key(&db).await?;
+        let bus = match &config.amqp_url {
+            Some(url) => Bus::rabbitmq(url, &config.amqp_prefix)?,
+            None => Bus::local(),
+        };
+        let clock = Clock::system();
+        let keys = privacy_keys::load(&db, config.privacy.key.as_ref(), &clock).await?;
+        audit::seal_older(&db, &keys, clock.now()).await?;
+        if let Some(identity) = &config.identity {
+            identity_provider::claim(&db, &clock, &identity.url).await?;
+        }
+        let parts = Parts {
+            config: Arc::new(config),
+            db,
+            bus,
+            clock,
+            keys: Arc::new(keys),
+        };
+        metrics::tell_build(
+            parts.db.name(),
+            if parts.bus.is_local() {
+                "local"
+            } else {
+                "rabbitmq"
+            },
+        );
+        watch::watch(&parts);
+        Ok(parts)
+    }
+
+    /// Says what separate processes lack without a broker: they find work by the sweep alone.
+    pub fn warn_without_broker(&self) {
+        if self.bus.is_local() {
+            tracing::warn!(
+                "AMQP_URL is not set: other processes learn of new work seconds late; set it, \
+                 or run everything in one process with `waybill serve`"
+            );
+        }
+    }
+
+    /// Closes bus and database after all work has ended.
+    pub async fn close(&self) {
+        self.bus.close().await;
+        self.db.close().await;
+    }
+}
+
+/// Opens the database and applies missing migrations.
+pub async fn open_database(url: &str, connections: u32) -> Result<Db> {
+    let db = Db::open(url, connections)
+        .await
+        .context("DATABASE_URL: cannot open the database")?;
+    migrations::apply(&db)
+        .await
+        .context("the database cannot be brought to this version's schema")?;
+    Ok(db)
+}
+
+/// Opens a database that has this version's schema already. It applies nothing: an operator who
+/// looks at something must not migrate the database under services of an older version.
+pub async fn open_migrated(url: &str, connections: u32) -> Result<Db> {
+    let db = Db::open(url, connections)
+        .await
+        .context("DATABASE_URL: cannot open the database")?;
+    let compared = migrations::compare(&db)
+        .await
+        .context("DATABASE_URL: cannot read the database's migrations")?;
+    match compared.lacks() {
+        None => Ok(db),
+        Some(lacks) => {
+            db.close().await;
+            bail!("{lacks}");
+        }
+    }
+}
+
+/// The key of a development start is for that start alone, which makes another one.
+async fn delete_development_key(db: &Db) -> Result<()> {
+    let mut tx = db.begin().await?;
+    api_keys::delete(&mut tx, api_keys::DEVELOPMENT).await?;
+    Ok(tx.commit().await?)
+}
+
+/// Runs the `main` of a process and turns its end into an exit code.
+pub fn run(main: impl Future<Output = Result<()>>) -> ExitCode {
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return exit(Err(error).context("cannot start the async runtime")),
+    };
+    let code = exit(runtime.block_on(main));
+    // A look-up of a name that hangs must not keep the process.
+    runtime.shutdown_background();
+    code
+}
+
+/// The exit code for what `main` ended with: 2 for wrong settings or arguments, 1 for any other failure.
+/// The error is printed for the person who started the program.
+pub fn exit(result: Result<()>) -> ExitCode {
+    let Err(error) = result else {
+        return ExitCode::SUCCESS;
+    };
+    // Line by line: a line break within a value is escaped, those between mistakes are ours.
+    for line in format!("error: {error:#}").lines() {
+        terminal::err(&format!("{}\n", domain::redact::redact(line)));
+    }
+    if error.is::<Mistakes>() || error.is::<Misuse>() {
+        return ExitCode::from(EXIT_USAGE);
+    }
+    ExitCode::FAILURE
+}

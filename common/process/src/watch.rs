@@ -1,0 +1,64 @@
+//! Gauges of what all processes share: the queues and the events, and this process' way to them.
+//! Looked at now and then, never by a scrape: how often somebody scrapes is not ours to choose.
+//!
+//! Every process looks, so they can be seen while all workers are away. The numbers are the same
+//! everywhere: `max by (queue)`, not `sum`.
+
+use std::time::Duration;
+
+use metrics::gauge;
+use tokio::time::Instant;
+
+use crate::Parts;
+use domain::time::Timestamp;
+use platform::clock::Clock;
+use platform::task;
+use store::backlog;
+use store::sql::{self, Db, Error};
+
+const PAUSE: Duration = Duration::from_secs(10);
+/// However long a look takes, a connection is busy with it a twentieth of the time at most.
+const SHARE: u32 = 20;
+
+/// Begins to watch; it ends with the database's pool.
+pub(crate) fn watch(parts: &Parts) {
+    let (db, clock) = (parts.db.clone(), parts.clock.clone());
+    task::spawn("gauges", async move {
+        loop {
+            let begun = Instant::now();
+            match look(&db, &clock).await {
+                Err(Error::PoolClosed) => return,
+                looked => gauge!("waybill_database_up").set(if looked.is_ok() { 1.0 } else { 0.0 }),
+            }
+            tokio::time::sleep(PAUSE.max(begun.elapsed() * SHARE)).await;
+        }
+    });
+}
+
+async fn look(db: &Db, clock: &Clock) -> sql::Result<()> {
+    let connections = db.connections();
+    gauge!("waybill_database_connections", "state" => "used").set(f64::from(connections.used));
+    gauge!("waybill_database_connections", "state" => "idle").set(f64::from(connections.idle));
+    gauge!("waybill_database_connections_max").set(f64::from(connections.most));
+    let now = clock.now();
+    for line in backlog::queues(db, now).await? {
+        let queue = line.queue.as_str();
+        gauge!("waybill_queue_ready_jobs", "queue" => queue).set(number(line.due));
+        gauge!("waybill_queue_scheduled_jobs", "queue" => queue).set(number(line.later));
+        gauge!("waybill_queue_dead_jobs", "queue" => queue).set(number(line.dead));
+        gauge!("waybill_queue_oldest_ready_seconds", "queue" => queue)
+            .set(age(line.due_since, now));
+    }
+    let events = backlog::events(db).await?;
+    gauge!("waybill_events_waiting").set(number(events.waiting));
+    gauge!("waybill_events_oldest_waiting_seconds").set(age(events.since, now));
+    Ok(())
+}
+
+fn age(since: Option<Timestamp>, now: Timestamp) -> f64 {
+    since.map_or(0.0, |since| now.since(since).as_secs_f64())
+}
+
+fn number(count: i64) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+}

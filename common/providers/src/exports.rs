@@ -1,0 +1,531 @@
+//! Where exports of people's data are kept: a folder, or a bucket that speaks S3.
+//!
+//! An export is `<request id>/export.json` and `<request id>/manifest.json`. Each is written
+//! aside, renamed, read back and compared, the manifest last: under its final name is either a
+//! whole document or nothing, and one with a manifest was read back. Names are always the same,
+//! so a try finds and removes whatever the one before it left. Every step has a deadline: the
+//! store's own retries are off, because the request's job has its own.
+//!
+//! A store has a mark, an object with its id. An export that is not found is removed only where the
+//! mark says that this is the store it was written to ([`Exports::remove_from`]).
+
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{self, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use object_store::aws::{AmazonS3, AmazonS3Builder};
+use object_store::client::{HttpError, HttpErrorKind};
+use object_store::local::LocalFileSystem;
+use object_store::path::Path;
+use object_store::{ClientOptions, ObjectStore, ObjectStoreExt as _, RetryConfig};
+use sha2::{Digest as _, Sha256};
+use tokio::time::timeout;
+use uuid::Uuid;
+
+use domain::code::Code;
+use platform::token::Token;
+
+/// Where exports are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExportStore {
+    /// A folder, made when the first export is written.
+    Folder(PathBuf),
+    S3(S3),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct S3 {
+    pub bucket: String,
+    /// Names of objects start with it; without slashes at its ends, may be empty.
+    pub prefix: String,
+    /// `None`: the provider's own for the region.
+    pub endpoint: Option<String>,
+    pub region: String,
+    pub access_key_id: String,
+    pub secret_access_key: Token,
+}
+
+const DOCUMENT: &str = "export.json";
+const MANIFEST: &str = "manifest.json";
+/// The object with the store's id.
+const MARK: &str = "waybill-store";
+/// What is being written ends with it.
+const PART: &str = ".part";
+
+/// One request to the store.
+const STEP: Duration = Duration::from_secs(8);
+const CONNECT: Duration = Duration::from_secs(3);
+/// All of a write. With what is read before it and removed after it, it is done or has failed
+/// within the time that a call has.
+const WRITE: Duration = Duration::from_secs(14);
+const CLEAN_UP: Duration = Duration::from_secs(3);
+/// Reading the mark, or writing it.
+const MARKING: Duration = Duration::from_secs(3);
+
+/// Clones share the store.
+#[derive(Clone)]
+pub struct Exports {
+    place: Place,
+    /// Where it is, without a credential.
+    address: String,
+}
+
+#[derive(Clone)]
+enum Place {
+    Folder(PathBuf),
+    Bucket(Arc<AmazonS3>, Path),
+}
+
+/// What went wrong. Texts tell what to do; they hold no name of a file, key or person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    #[error(
+        "{code}: the export store does not answer; check that PRIVACY_EXPORT_URL can be \
+         reached from the workers",
+        code = Code::Privacy
+    )]
+    Silent,
+    #[error(
+        "{code}: the export store refuses us; let the workers write to the folder of \
+         PRIVACY_EXPORT_URL, or check the PRIVACY_EXPORT_S3_* credential and its policy",
+        code = Code::Privacy
+    )]
+    Refused,
+    #[error(
+        "{code}: there is no room in the export store; make some, or move it",
+        code = Code::Privacy
+    )]
+    Full,
+    #[error(
+        "{code}: the export store has no such folder or bucket; check PRIVACY_EXPORT_URL",
+        code = Code::Privacy
+    )]
+    NoPlace,
+    #[error(
+        "{code}: the export store gave back other bytes than it was given; check its disk",
+        code = Code::Privacy
+    )]
+    Altered,
+    #[error(
+        "{code}: there is no such export; it was removed, or was never written",
+        code = Code::Privacy
+    )]
+    Missing,
+    #[error(
+        "{code}: the store at PRIVACY_EXPORT_URL is not the one that exports were written to: its \
+         mark, the object waybill-store, is missing or another one. Mount it, or set the address \
+         back, or move the old store with its mark; of what is gone for good say so with `waybill \
+         privacy export-gone`",
+        code = Code::Privacy
+    )]
+    AnotherStore,
+    #[error(
+        "{code}: the export is not in the store at PRIVACY_EXPORT_URL, which does not mean that it \
+         is nowhere; look where the store was before, remove it there, then `waybill privacy \
+         export-gone`",
+        code = Code::Privacy
+    )]
+    NotThere,
+    #[error(
+        "{code}: the export store failed{status}; check PRIVACY_EXPORT_URL and the store itself",
+        code = Code::Privacy,
+        status = told(*.0)
+    )]
+    Failed(Option<u16>),
+}
+
+pub type Result<T> = std::result::Result<T, Failure>;
+
+impl Exports {
+    pub fn new(store: &ExportStore) -> Self {
+        let place = match store {
+            ExportStore::Folder(folder) => Place::Folder(folder.clone()),
+            ExportStore::S3(s3) => Place::Bucket(Arc::new(bucket(s3)), Path::from(&*s3.prefix)),
+        };
+        Exports {
+            place,
+            address: address(store),
+        }
+    }
+
+    /// Where it is, without a credential.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The id of the store, from the object that says it. None: there is no store, or it has none.
+    pub async fn mark(&self) -> Result<Option<Uuid>> {
+        let read = timeout(MARKING, async {
+            let store = self.store().await?;
+            get(&*store, &self.root().join(MARK)).await
+        });
+        match read.await.unwrap_or(Err(Failure::Silent)) {
+            Ok(bytes) => {
+                let text = std::str::from_utf8(&bytes).map_err(|_| Failure::Altered)?;
+                let id = text.trim().parse().map_err(|_| Failure::Altered)?;
+                Ok(Some(id))
+            }
+            Err(Failure::Missing | Failure::NoPlace) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes the mark.
+    pub async fn set_mark(&self, id: Uuid) -> Result<()> {
+        let written = timeout(MARKING, async {
+            if let Place::Folder(folder) = &self.place {
+                make(folder.clone()).await?;
+            }
+            let store = self.store().await?;
+            let text = Bytes::from(format!("{id}\n"));
+            step(store.put(&self.root().join(MARK), text.into())).await?;
+            if let Place::Folder(folder) = &self.place {
+                keep_to_ourselves(folder.join(MARK)).await?;
+            }
+            Ok(())
+        });
+        written.await.unwrap_or(Err(Failure::Silent))
+    }
+
+    /// Removes an export from the store that it was written to; where that one is not, nothing is
+    /// removed. `store` is None for one that an older version wrote, or that nobody wrote:
+    /// then it must be there if `is_written`.
+    pub async fn remove_from(&self, store: Option<Uuid>, is_written: bool, id: Uuid) -> Result<()> {
+        if store.is_some() {
+            if self.mark().await? != store {
+                return Err(Failure::AnotherStore);
+            }
+        } else if is_written {
+            match self.read(id).await {
+                Ok(_) => {}
+                Err(Failure::Missing | Failure::NoPlace) => return Err(Failure::NotThere),
+                Err(error) => return Err(error),
+            }
+        }
+        self.remove(id).await
+    }
+
+    /// Makes room for an export. A store that is down is found out here, before all is read
+    /// that would be written.
+    pub async fn prepare(&self, id: Uuid) -> Result<()> {
+        let prepared = timeout(STEP, async {
+            self.remove(id).await?;
+            match &self.place {
+                Place::Folder(folder) => make(folder.join(id.to_string())).await,
+                Place::Bucket(..) => Ok(()),
+            }
+        });
+        prepared.await.unwrap_or(Err(Failure::Silent))
+    }
+
+    /// Writes an export in place of what was there. Failed, nothing of it is left, as far as
+    /// the store can be reached.
+    pub async fn write(&self, id: Uuid, document: Bytes, manifest: Bytes) -> Result<()> {
+        let written = timeout(WRITE, self.try_write(id, document, manifest)).await;
+        let written = written.unwrap_or(Err(Failure::Silent));
+        if written.is_err() {
+            // What stays is removed by the next try.
+            let _ = timeout(CLEAN_UP, self.remove(id)).await;
+        }
+        written
+    }
+
+    async fn try_write(&self, id: Uuid, document: Bytes, manifest: Bytes) -> Result<()> {
+        self.prepare(id).await?;
+        let store = self.store().await?;
+        for (name, bytes) in [(DOCUMENT, document), (MANIFEST, manifest)] {
+            let part = self.path(id, &format!("{name}{PART}"));
+            let path = self.path(id, name);
+            step(store.put(&part, bytes.clone().into())).await?;
+            if let Place::Folder(folder) = &self.place {
+                keep_to_ourselves(folder.join(part.as_ref())).await?;
+            }
+            step(store.rename(&part, &path)).await?;
+            if Sha256::digest(get(&*store, &path).await?) != Sha256::digest(&bytes) {
+                return Err(Failure::Altered);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes, reads and removes something that is nobody's. A folder that was never needed is
+    /// not made for it: false.
+    pub async fn probe(&self, id: Uuid) -> Result<bool> {
+        if let Place::Folder(folder) = &self.place {
+            let folder = folder.clone();
+            if !on_disk(move || folder.try_exists()).await? {
+                return Ok(false);
+            }
+        }
+        let text = Bytes::from_static(b"waybill doctor");
+        self.write(id, text.clone(), text.clone()).await?;
+        let read = self.read(id).await;
+        self.remove(id).await?;
+        if read? != text {
+            return Err(Failure::Altered);
+        }
+        Ok(true)
+    }
+
+    /// The document of an export.
+    pub async fn read(&self, id: Uuid) -> Result<Vec<u8>> {
+        let store = self.store().await?;
+        let bytes = get(&*store, &self.path(id, DOCUMENT)).await?;
+        Ok(bytes.to_vec())
+    }
+
+    /// Removes an export and whatever a failed try left of it; nothing may be there.
+    pub async fn remove(&self, id: Uuid) -> Result<()> {
+        let Place::Folder(folder) = &self.place else {
+            let store = self.store().await?;
+            for name in [MANIFEST, DOCUMENT] {
+                for name in [name.to_owned(), format!("{name}{PART}")] {
+                    match step(store.delete(&self.path(id, &name))).await {
+                        Ok(()) | Err(Failure::Missing) => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+            }
+            return Ok(());
+        };
+        let folder = folder.join(id.to_string());
+        on_disk(move || match std::fs::remove_dir_all(folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        })
+        .await
+    }
+
+    fn root(&self) -> Path {
+        match &self.place {
+            Place::Folder(_) => Path::default(),
+            Place::Bucket(_, prefix) => prefix.clone(),
+        }
+    }
+
+    fn path(&self, id: Uuid, name: &str) -> Path {
+        self.root().join(id.to_string()).join(name)
+    }
+
+    async fn store(&self) -> Result<Arc<dyn ObjectStore>> {
+        match &self.place {
+            Place::Bucket(bucket, _) => Ok(bucket.clone()),
+            Place::Folder(folder) => {
+                let folder = folder.clone();
+                let open = || LocalFileSystem::new_with_prefix(folder).map_err(io::Error::other);
+                match on_disk(open).await {
+                    Ok(store) => Ok(Arc::new(store.with_fsync(true))),
+                    Err(_) => Err(Failure::NoPlace),
+                }
+            }
+        }
+    }
+}
+
+fn address(store: &ExportStore) -> String {
+    match store {
+        ExportStore::Folder(folder) => {
+            let whole = path::absolute(folder).unwrap_or_else(|_| folder.clone());
+            format!("file://{}", whole.display())
+        }
+        ExportStore::S3(s3) => {
+            let endpoint = s3.endpoint.as_deref().unwrap_or(&s3.region);
+            // A credential in front of the host is none of the address.
+            let endpoint = endpoint.rsplit_once('@').map_or(endpoint, |(_, host)| host);
+            format!("s3://{}/{} at {endpoint}", s3.bucket, s3.prefix)
+        }
+    }
+}
+
+/// Without deadlines of its own but for connecting: [`step`] has them. Path style, which every store that speaks S3 understands.
+fn bucket(s3: &S3) -> AmazonS3 {
+    let options = ClientOptions::new()
+        .with_connect_timeout(CONNECT)
+        .with_timeout_disabled();
+    let retry = RetryConfig {
+        max_retries: 0,
+        ..RetryConfig::default()
+    };
+    let mut builder = AmazonS3Builder::new()
+        .with_bucket_name(&s3.bucket)
+        .with_region(&s3.region)
+        .with_access_key_id(&s3.access_key_id)
+        .with_secret_access_key(s3.secret_access_key.expose())
+        .with_client_options(options)
+        .with_retry(retry)
+        .with_disable_bulk_delete(true);
+    if let Some(endpoint) = &s3.endpoint {
+        builder = builder
+            .with_allow_http(endpoint.starts_with("http://"))
+            .with_endpoint(endpoint.trim_end_matches('/'));
+    }
+    builder.build().expect("checked settings make a client")
+}
+
+async fn get(store: &dyn ObjectStore, path: &Path) -> Result<Bytes> {
+    step(async { store.get(path).await?.bytes().await }).await
+}
+
+/// One request to the store, in time.
+async fn step<T>(request: impl Future<Output = object_store::Result<T>>) -> Result<T> {
+    match timeout(STEP, request).await {
+        Ok(answer) => answer.map_err(|error| failure(&error)),
+        Err(_) => Err(Failure::Silent),
+    }
+}
+
+/// Off the async threads, in time: a network's disk may hang.
+async fn on_disk<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T> {
+    match timeout(STEP, tokio::task::spawn_blocking(work)).await {
+        Ok(Ok(done)) => done.map_err(|error| of_disk(&error)),
+        Ok(Err(_)) => Err(Failure::Failed(None)),
+        Err(_) => Err(Failure::Silent),
+    }
+}
+
+/// A folder that nobody else can look into.
+async fn make(folder: PathBuf) -> Result<()> {
+    on_disk(move || {
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)
+    })
+    .await
+}
+
+async fn keep_to_ourselves(file: PathBuf) -> Result<()> {
+    let mode = std::fs::Permissions::from_mode(0o600);
+    on_disk(move || std::fs::set_permissions::<&path::Path>(&file, mode)).await
+}
+
+/// Texts of stores are not passed on: one that refuses a signature quotes what was signed.
+fn failure(error: &object_store::Error) -> Failure {
+    use object_store::Error;
+
+    match error {
+        // Of an object that is not there, and of a bucket that is not.
+        Error::NotFound { .. } if error.to_string().contains("NoSuchBucket") => Failure::NoPlace,
+        Error::NotFound { .. } => Failure::Missing,
+        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => Failure::Refused,
+        _ => {
+            let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
+            while let Some(error) = source {
+                if let Some(error) = error.downcast_ref::<HttpError>() {
+                    return of_network(error);
+                }
+                if let Some(error) = error.downcast_ref::<io::Error>() {
+                    return of_disk(error);
+                }
+                source = error.source();
+            }
+            match status(&error.to_string()) {
+                Some(401 | 403) => Failure::Refused,
+                Some(507) => Failure::Full,
+                status => Failure::Failed(status),
+            }
+        }
+    }
+}
+
+fn of_network(error: &HttpError) -> Failure {
+    use HttpErrorKind::{Connect, Interrupted, Timeout};
+
+    match error.kind() {
+        Connect | Interrupted | Timeout => Failure::Silent,
+        _ => Failure::Failed(None),
+    }
+}
+
+fn of_disk(error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Failure::Refused,
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Failure::Full,
+        io::ErrorKind::NotFound
+        | io::ErrorKind::NotADirectory
+        | io::ErrorKind::AlreadyExists
+        | io::ErrorKind::IsADirectory => Failure::NoPlace,
+        io::ErrorKind::TimedOut => Failure::Silent,
+        _ => Failure::Failed(None),
+    }
+}
+
+/// The status that a text of the client names; its type is not to be had.
+fn status(text: &str) -> Option<u16> {
+    let (_, rest) = text.split_once("status code: ")?;
+    rest.get(..3)?.parse().ok()
+}
+
+fn told(status: Option<u16>) -> String {
+    status.map_or_else(String::new, |status| format!(", status {status}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_export_is_written_read_and_removed_however_often() {
+        let folder = tempfile::tempdir().unwrap();
+        let exports = Exports::new(&ExportStore::Folder(folder.path().join("deep/er")));
+        let id = Uuid::from_u128(7);
+        exports.remove(id).await.unwrap();
+        assert_eq!(exports.read(id).await, Err(Failure::NoPlace));
+        for text in ["one", "two"] {
+            exports
+                .write(id, Bytes::from(text), Bytes::from("{}"))
+                .await
+                .unwrap();
+            assert_eq!(exports.read(id).await.unwrap(), text.as_bytes());
+        }
+        exports.remove(id).await.unwrap();
+        exports.remove(id).await.unwrap();
+        assert_eq!(exports.read(id).await, Err(Failure::Missing));
+    }
+
+    #[tokio::test]
+    async fn an_export_is_removed_from_the_store_that_it_was_written_to_and_from_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |name| Exports::new(&ExportStore::Folder(folder.path().join(name)));
+        let (ours, empty) = (of("ours"), of("empty"));
+        let (store, id) = (Uuid::from_u128(1), Uuid::from_u128(7));
+        assert_eq!(ours.mark().await, Ok(None));
+        ours.set_mark(store).await.unwrap();
+        assert_eq!(ours.mark().await, Ok(Some(store)));
+        let text = || Bytes::from("{}");
+        ours.write(id, text(), text()).await.unwrap();
+        let removed = empty.remove_from(Some(store), true, id).await;
+        assert_eq!(removed, Err(Failure::AnotherStore));
+        let removed = empty.remove_from(None, true, id).await;
+        assert_eq!(removed, Err(Failure::NotThere));
+        assert_eq!(empty.remove_from(None, false, id).await, Ok(()));
+        for _ in 0..2 {
+            assert_eq!(ours.remove_from(Some(store), true, id).await, Ok(()));
+        }
+        assert_eq!(ours.read(id).await, Err(Failure::Missing));
+    }
+
+    #[test]
+    fn a_failure_tells_what_to_do_and_not_what_the_store_said() {
+        let error = |source: &str| {
+            failure(&object_store::Error::Generic {
+                store: "S3",
+                source: source.into(),
+            })
+        };
+        let refused = error("Server returned non-2xx status code: 403 Forbidden: AKIDSECRET");
+        assert_eq!(refused, Failure::Refused);
+        let failed = error("Server returned non-2xx status code: 500 Oops: AKIDSECRET");
+        assert_eq!(failed, Failure::Failed(Some(500)));
+        let text = failed.to_string();
+        assert!(text.contains("status 500") && text.contains("PRIVACY_EXPORT_URL"));
+        assert!(text.starts_with(Code::Privacy.id()) && !text.contains("AKID"));
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        assert_eq!(of_disk(&full), Failure::Full);
+    }
+}

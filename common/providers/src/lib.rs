@@ -1,0 +1,328 @@
+//! Clients of the providers' own APIs. A call is made outside any transaction, with an
+//! idempotency key that stays the same however often it is tried.
+//!
+//! Texts of errors name statuses and codes alone: what a provider writes in a body may be
+//! about a person.
+
+mod breaker;
+pub mod exports;
+pub mod identity;
+pub mod payment;
+mod probe;
+pub mod storefront;
+
+use std::time::Duration;
+
+use reqwest::{Client, RequestBuilder, Response, StatusCode};
+use tokio::time::Instant;
+
+pub use breaker::{Breaker, PAUSE};
+pub use probe::{Probed, Silence};
+
+use domain::code::Code;
+use domain::origins::is_this_machine;
+use platform::token::Token;
+use platform::trace;
+
+/// A provider's API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Api {
+    /// Without a slash at its end.
+    pub url: String,
+    pub token: Token,
+}
+
+const CONNECT_DEADLINE: Duration = Duration::from_secs(2);
+/// A try that has no answer by then, in all its requests, has timed out (COMMERCE_003).
+const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
+/// Pauses between the tries of one run (spec, COMMERCE_003).
+const PAUSES: [Duration; 3] = [
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+];
+
+/// Why a call came to nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// No answer, or one that says "later". The call may have had its effect.
+    #[error("{code}: the {provider} provider {what}", code = Code::ProviderTimeout)]
+    Timeout {
+        provider: &'static str,
+        what: String,
+    },
+    /// The provider has not answered others just now and is left alone for a moment.
+    #[error(
+        "{code}: the {0} provider does not answer; it is left alone for a moment",
+        code = Code::ProviderTimeout
+    )]
+    Paused(&'static str),
+    /// The provider does not take our credential. Nothing is wrong with the call.
+    #[error("the {provider} provider answered {status}; check {setting}")]
+    Misconfigured {
+        provider: &'static str,
+        status: u16,
+        setting: &'static str,
+    },
+    /// The provider has kept its first answer to this idempotency key, and gives it again however
+    /// often it is asked. Another key asks anew, once it is known that nothing came of the first.
+    #[error("the {provider} provider gives its first answer again: it {what}")]
+    Stored {
+        provider: &'static str,
+        what: String,
+    },
+    /// The provider is not ready for it, and may be so for days.
+    #[error("the {provider} provider {what}")]
+    Waiting {
+        provider: &'static str,
+        what: &'static str,
+    },
+    /// Asking again will not help.
+    #[error("the {provider} provider refused: {what}")]
+    Refused {
+        provider: &'static str,
+        what: String,
+    },
+    /// Nor here.
+    #[error("{code}: invalid payment amount: {0}", code = Code::Amount)]
+    InvalidAmount(String),
+    /// Nor here.
+    #[error("{code}: currency not supported: {0}", code = Code::Currency)]
+    UnsupportedCurrency(String),
+}
+
+impl Failure {
+    /// The application code of the spec's table, if it has one for this.
+    pub fn code(&self) -> Option<&'static str> {
+        match self {
+            Failure::InvalidAmount(_) => Some(Code::Amount.id()),
+            Failure::UnsupportedCurrency(_) => Some(Code::Currency.id()),
+            Failure::Timeout { .. } | Failure::Paused(_) | Failure::Stored { .. } => {
+                Some(Code::ProviderTimeout.id())
+            }
+            Failure::Misconfigured { .. } | Failure::Waiting { .. } | Failure::Refused { .. } => {
+                None
+            }
+        }
+    }
+
+    /// A short name for the metric's label.
+    fn outcome(&self) -> &'static str {
+        match self {
+            Failure::Timeout { .. } => "timeout",
+            Failure::Paused(_) => "paused",
+            Failure::Misconfigured { .. } => "misconfigured",
+            Failure::Stored { .. } => "stored",
+            Failure::Waiting { .. } => "waiting",
+            Failure::Refused { .. }
+            | Failure::InvalidAmount(_)
+            | Failure::UnsupportedCurrency(_) => "refused",
+        }
+    }
+
+    /// True when asking again will not help.
+    pub fn is_final(&self) -> bool {
+        matches!(
+            self,
+            Failure::Refused { .. } | Failure::InvalidAmount(_) | Failure::UnsupportedCurrency(_)
+        )
+    }
+}
+
+/// A provider's API: where it is, and whether it answers.
+#[derive(Clone)]
+struct Provider {
+    name: &'static str,
+    /// The setting that holds the credential.
+    setting: &'static str,
+    client: Client,
+    url: String,
+    token: String,
+    breaker: Breaker,
+}
+
+impl Provider {
+    fn new(name: &'static str, setting: &'static str, api: &Api) -> Self {
+        Provider {
+            name,
+            setting,
+            client: client(&api.url),
+            url: api.url.clone(),
+            token: api.token.expose().to_owned(),
+            breaker: Breaker::new(name),
+        }
+    }
+
+    /// Tries a call up to four times, as long as it times out. While the provider is known not
+    /// to answer, one caller at a time finds out whether it does again.
+    async fn patiently<T, C: Future<Output = Result<T, Failure>>>(
+        &self,
+        operation: &'static str,
+        call: impl Fn() -> C,
+    ) -> Result<T, Failure> {
+        if !self.breaker.admits() {
+            return Err(Failure::Paused(self.name));
+        }
+        let mut pauses = PAUSES.into_iter();
+        loop {
+            let begun = Instant::now();
+            let answer = tokio::time::timeout(ANSWER_DEADLINE, call()).await;
+            let result = answer.unwrap_or_else(|_| Err(self.timeout("did not answer in time")));
+            let outcome = result.as_ref().err().map_or("ok", Failure::outcome);
+            count(self.name, operation, outcome, begun.elapsed());
+            match result {
+                Err(Failure::Timeout { .. }) => {}
+                // So it will be with every other call.
+                Err(Failure::Misconfigured { .. }) => {
+                    self.breaker.open();
+                    return result;
+                }
+                _ => {
+                    self.breaker.close();
+                    return result;
+                }
+            }
+            let Some(pause) = pauses.next() else {
+                self.breaker.open();
+                return result;
+            };
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// Sends one request. Statuses that say "later" are timeouts; any other is the caller's.
+    async fn send(&self, request: RequestBuilder) -> Result<Response, Failure> {
+        let response = traced(request).send().await.map_err(|error| {
+            self.timeout(if error.is_connect() {
+                "cannot be reached"
+            } else if error.is_timeout() {
+                "did not answer in time"
+            } else {
+                "broke off its answer"
+            })
+        })?;
+        let status = response.status();
+        let later = status.is_server_error()
+            || [
+                StatusCode::REQUEST_TIMEOUT,
+                StatusCode::CONFLICT,
+                StatusCode::TOO_EARLY,
+                StatusCode::TOO_MANY_REQUESTS,
+            ]
+            .contains(&status);
+        if later && is_stored(&response) {
+            let what = format!("answered {}", status.as_u16());
+            return Err(self.stored(what));
+        }
+        if later {
+            return Err(self.timeout(&format!("answered {}", status.as_u16())));
+        }
+        if [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&status) {
+            return Err(Failure::Misconfigured {
+                provider: self.name,
+                status: status.as_u16(),
+                setting: self.setting,
+            });
+        }
+        if status.is_redirection() {
+            let what = format!("it answered {}; check its address", status.as_u16());
+            return Err(self.refused(what));
+        }
+        Ok(response)
+    }
+
+    fn is_left_alone(&self) -> bool {
+        self.breaker.is_open()
+    }
+
+    /// The JSON of an answer; one that breaks off or is none says nothing about the effect.
+    async fn json<T: serde::de::DeserializeOwned>(&self, response: Response) -> Result<T, Failure> {
+        let status = response.status().as_u16();
+        let body = response
+            .bytes()
+            .await
+            .map_err(|_| self.timeout("broke off its answer"))?;
+        serde_json::from_slice(&body).map_err(|_| {
+            self.timeout(&format!(
+                "answered {status} with a body that is not its own"
+            ))
+        })
+    }
+
+    fn stored(&self, what: String) -> Failure {
+        Failure::Stored {
+            provider: self.name,
+            what,
+        }
+    }
+
+    fn waiting(&self, what: &'static str) -> Failure {
+        Failure::Waiting {
+            provider: self.name,
+            what,
+        }
+    }
+
+    fn timeout(&self, what: &str) -> Failure {
+        Failure::Timeout {
+            provider: self.name,
+            what: what.to_owned(),
+        }
+    }
+
+    fn refused(&self, what: String) -> Failure {
+        Failure::Refused {
+            provider: self.name,
+            what,
+        }
+    }
+}
+
+/// The payment provider keeps the first answer to an idempotency key for a day at least, failures
+/// too, and says with this header that an answer is such a one (its API reference, Idempotent
+/// requests).
+fn is_stored(response: &Response) -> bool {
+    let replayed = response.headers().get("Idempotent-Replayed");
+    replayed.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true"))
+}
+
+/// The request with the trace that it is a part of, if any.
+fn traced(request: RequestBuilder) -> RequestBuilder {
+    match trace::current() {
+        Some(context) => request.header("traceparent", context.to_string()),
+        None => request,
+    }
+}
+
+/// Counts a try of a call.
+fn count(provider: &'static str, operation: &'static str, outcome: &'static str, took: Duration) {
+    metrics::histogram!(
+        "waybill_provider_call_seconds",
+        "provider" => provider, "operation" => operation, "outcome" => outcome
+    )
+    .record(took);
+}
+
+/// Connections to a provider.
+fn client(url: &str) -> Client {
+    let mut client = Client::builder()
+        .connect_timeout(CONNECT_DEADLINE)
+        .timeout(ANSWER_DEADLINE)
+        .redirect(reqwest::redirect::Policy::none())
+        .user_agent(concat!("waybill/", env!("CARGO_PKG_VERSION")));
+    if is_loopback(url) {
+        // A proxy of the environment would look for it on its own host.
+        client = client.no_proxy();
+    }
+    client
+        .build()
+        .expect("a client without a proxy or certificate of its own can be built")
+}
+
+/// True for an address of this machine, which no proxy knows.
+pub fn is_loopback(url: &str) -> bool {
+    let Ok(url) = reqwest::Url::parse(url) else {
+        return false;
+    };
+    url.host_str().is_some_and(is_this_machine)
+}

@@ -1,0 +1,295 @@
+//! The payment provider's API. Requests are form-encoded, answers JSON; an error is
+//! `{"error": {"type": .., "code": ..}}` (the provider's API reference, Errors).
+//!
+//! A key is seen with one form only, so a 400 `idempotency_error` is a refusal as any other;
+//! a 409 says that the same request is still at work, and comes again later.
+//!
+//! The provider keeps its first answer to a key for a day at least, failures too. So a call has
+//! numbered keys ([`Key`]): after a failure that is kept, or that was definite, the caller looks
+//! what there is at the provider, and asks under the next one.
+
+mod checkout;
+mod confirm;
+mod refund;
+
+use std::fmt;
+
+use reqwest::{RequestBuilder, StatusCode};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+
+pub use checkout::{CURRENCIES, CreatedSession, Item, NewSession};
+pub use confirm::Confirmed;
+pub use refund::Refunded;
+
+use super::probe::{self, Probed, Silence};
+use super::{Failure, Provider, is_stored};
+use crate::Api;
+
+#[derive(Clone)]
+pub struct Payment {
+    provider: Provider,
+}
+
+/// The idempotency key of a call: the id of its job, and from the second one on with its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    pub job: Uuid,
+    /// From 1.
+    pub number: i64,
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.number {
+            ..=1 => write!(f, "{}", self.job),
+            number => write!(f, "{}-{number}", self.job),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct ErrorBody {
+    error: ErrorObject,
+}
+
+#[derive(Deserialize)]
+struct ErrorObject {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    code: Option<String>,
+    decline_code: Option<String>,
+    /// The name of the parameter that is wrong.
+    param: Option<String>,
+    /// The intent that it is about, as it is.
+    payment_intent: Option<IntentObject>,
+}
+
+#[derive(Deserialize)]
+struct IntentObject {
+    status: String,
+}
+
+/// An error in the provider's own form.
+struct Refusal {
+    status: StatusCode,
+    error: ErrorObject,
+    /// It was the answer to an earlier request with this key.
+    is_stored: bool,
+}
+
+impl Payment {
+    pub fn new(api: &Api) -> Self {
+        Payment {
+            provider: Provider::new("payment", "PAYMENT_API_KEY", api),
+        }
+    }
+
+    /// True while the provider is left alone because it did not answer.
+    pub fn is_left_alone(&self) -> bool {
+        self.provider.is_left_alone()
+    }
+
+    /// Asks for a payment that cannot be.
+    pub async fn probe(&self) -> Result<Probed, Silence> {
+        let provider = &self.provider;
+        let url = format!("{}/v1/payment_intents/pi_waybill_doctor", provider.url);
+        probe::ask(provider.client.get(url).bearer_auth(&provider.token)).await
+    }
+
+    /// Posts a form to a path below `/v1/`, once. What comes of it is the object of a 200 or
+    /// an error in the provider's own form.
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        form: &[(&str, &str)],
+        key: &str,
+    ) -> Result<Result<T, Refusal>, Failure> {
+        let request = self
+            .provider
+            .client
+            .post(format!("{}/v1/{path}", self.provider.url))
+            .bearer_auth(&self.provider.token)
+            .header("Idempotency-Key", key)
+            .form(form);
+        self.answer(request).await
+    }
+
+    /// Reads an object at a path below `/v1/`, once.
+    async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<Result<T, Refusal>, Failure> {
+        let request = self
+            .provider
+            .client
+            .get(format!("{}/v1/{path}", self.provider.url))
+            .bearer_auth(&self.provider.token);
+        self.answer(request).await
+    }
+
+    async fn answer<T: DeserializeOwned>(
+        &self,
+        request: RequestBuilder,
+    ) -> Result<Result<T, Refusal>, Failure> {
+        let response = self.provider.send(request).await?;
+        let status = response.status();
+        let is_stored = is_stored(&response);
+        if status == StatusCode::OK {
+            return Ok(Ok(self.provider.json(response).await?));
+        }
+        let ErrorBody { error } = self.provider.json(response).await?;
+        Ok(Err(Refusal {
+            status,
+            error,
+            is_stored,
+        }))
+    }
+}
+
+impl Refusal {
+    fn kind(&self) -> &str {
+        self.error.kind.as_deref().unwrap_or_default()
+    }
+
+    fn code(&self) -> &str {
+        self.error.code.as_deref().unwrap_or_default()
+    }
+
+    /// What it is to a caller that has no use for it.
+    fn failure(&self, provider: &Provider) -> Failure {
+        let answered = self.answered();
+        let told = || format!("the {} provider {answered}", provider.name);
+        match self.code() {
+            "amount_too_small" | "amount_too_large" | "parameter_invalid_integer" => {
+                Failure::InvalidAmount(told())
+            }
+            "currency_not_supported" => Failure::UnsupportedCurrency(told()),
+            "" if self.is_of_currency() => Failure::UnsupportedCurrency(told()),
+            _ => provider.refused(format!("it {answered}")),
+        }
+    }
+
+    /// As [`Refusal::failure`], for a caller that has another key to ask with.
+    fn renewable(&self, provider: &Provider) -> Failure {
+        if self.is_stored {
+            return provider.stored(self.answered());
+        }
+        self.failure(provider)
+    }
+
+    /// The provider has no code for a currency that it does not know.
+    fn is_of_currency(&self) -> bool {
+        let param = self.error.param.as_deref().unwrap_or_default();
+        self.kind() == "invalid_request_error"
+            && (param == "currency" || param.ends_with("[currency]"))
+    }
+
+    /// The status and a short code: the only words of the provider that may be passed on.
+    fn answered(&self) -> String {
+        let status = self.status.as_u16();
+        let code = short(self.error.code.as_deref()).or(short(self.error.kind.as_deref()));
+        match code {
+            Some(code) => format!("answered {status}, {code}"),
+            None => format!("answered {status}"),
+        }
+    }
+}
+
+/// A code of the provider, if it looks like one: a text about a person does not.
+fn short(code: Option<&str>) -> Option<&str> {
+    code.filter(|code| {
+        (1..=64).contains(&code.len())
+            && code
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use reqwest::StatusCode;
+    use serde_json::{Value, json};
+
+    use super::{ErrorBody, Payment, Refusal};
+    use crate::Api;
+    use crate::Failure;
+    use platform::token::Token;
+
+    fn failure(status: u16, error: &Value) -> Failure {
+        let body = json!({ "error": error }).to_string();
+        let body: ErrorBody = serde_json::from_str(&body).unwrap();
+        let refusal = Refusal {
+            status: StatusCode::from_u16(status).unwrap(),
+            error: body.error,
+            is_stored: false,
+        };
+        let api = Api {
+            url: "http://127.0.0.1:1".to_owned(),
+            token: Token::new("key"),
+        };
+        refusal.failure(&Payment::new(&api).provider)
+    }
+
+    #[test]
+    fn errors_have_the_codes_of_the_application() {
+        let invalid = "invalid_request_error";
+        let param = "line_items[0][price_data][currency]";
+        for (error, code) in [
+            (
+                json!({"type": invalid, "code": "amount_too_small"}),
+                Some("COMMERCE_001"),
+            ),
+            (
+                json!({"type": invalid, "code": "amount_too_large"}),
+                Some("COMMERCE_001"),
+            ),
+            (
+                json!({"type": invalid, "code": "parameter_invalid_integer", "param": "amount"}),
+                Some("COMMERCE_001"),
+            ),
+            (
+                json!({"type": invalid, "code": "currency_not_supported"}),
+                Some("COMMERCE_002"),
+            ),
+            (
+                json!({"type": invalid, "param": "currency"}),
+                Some("COMMERCE_002"),
+            ),
+            (
+                json!({"type": invalid, "param": param}),
+                Some("COMMERCE_002"),
+            ),
+            (
+                json!({"type": invalid, "code": "parameter_missing", "param": "currency"}),
+                None,
+            ),
+            (json!({"type": "api_error", "param": "currency"}), None),
+            (json!({"type": "idempotency_error"}), None),
+            (json!({}), None),
+        ] {
+            let failure = failure(400, &error);
+            assert_eq!(failure.code(), code, "{error}");
+            assert!(failure.is_final(), "{error}");
+            let text = failure.to_string();
+            assert!(text.contains("answered 400"), "{text}");
+            assert!(code.is_none_or(|code| text.starts_with(code)), "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_but_short_codes_of_the_provider_is_passed_on() {
+        let told = |error| failure(400, &error).to_string();
+        assert_eq!(
+            told(json!({"type": "invalid_request_error", "code": "resource_missing"})),
+            "the payment provider refused: it answered 400, resource_missing"
+        );
+        assert_eq!(
+            told(json!({"type": "idempotency_error", "message": "ada@example.com"})),
+            "the payment provider refused: it answered 400, idempotency_error"
+        );
+        let long = "a".repeat(65);
+        for person in ["Ada Lovelace", "ada@example.com", long.as_str(), ""] {
+            let text = told(json!({"type": person, "code": person, "message": person}));
+            assert_eq!(text, "the payment provider refused: it answered 400");
+        }
+    }
+}

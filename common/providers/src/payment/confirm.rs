@@ -1,0 +1,111 @@
+//! Confirming a payment intent: its payment is tried again, without the buyer.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::{IntentObject, Key, Payment, Refusal, short};
+use crate::Failure;
+
+/// An id stays one segment of a path.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'-');
+
+/// What a confirmation came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Confirmed {
+    Succeeded,
+    /// It is known later, or waits for someone: `processing`, `requires_action` and the like.
+    Pending,
+    /// Why, in the provider's short codes; the second one is the bank's.
+    Declined {
+        code: Option<String>,
+        decline_code: Option<String>,
+    },
+    /// It had been paid or canceled before (COMMERCE_005).
+    Already,
+}
+
+impl Payment {
+    /// Tries the payment of an intent with this payment method, or the one that it has; a
+    /// declined one it has no longer. `key` is the idempotency key.
+    pub async fn confirm(
+        &self,
+        payment_id: &str,
+        payment_method: Option<&str>,
+        key: Key,
+    ) -> Result<Confirmed, Failure> {
+        let path = format!("{}/confirm", self.path_of(payment_id)?);
+        let mut form = vec![("off_session", "true")];
+        form.extend(payment_method.map(|id| ("payment_method", id)));
+        let key = key.to_string();
+        let call = || async {
+            match self.ask::<IntentObject>(&path, &form, &key).await? {
+                Ok(intent) => Ok(known(&intent.status)),
+                Err(refusal) => self.not_confirmed(&refusal),
+            }
+        };
+        self.provider.patiently("confirm", call).await
+    }
+
+    /// What became of an intent since it was asked for; `None`: it can be tried.
+    pub async fn find_confirmed(&self, payment_id: &str) -> Result<Option<Confirmed>, Failure> {
+        let path = self.path_of(payment_id)?;
+        let call = || async {
+            match self.read::<IntentObject>(&path).await? {
+                Ok(intent) => Ok(Some(intent)),
+                // It is asked for all the same, and refused in words that say why.
+                Err(refusal) if refusal.code() == "resource_missing" => Ok(None),
+                Err(refusal) => Err(refusal.failure(&self.provider)),
+            }
+        };
+        let intent = self.provider.patiently("confirm", call).await?;
+        Ok(match intent.as_ref().map(|it| it.status.as_str()) {
+            None | Some("requires_payment_method" | "requires_confirmation") => None,
+            Some("succeeded") => Some(Confirmed::Already),
+            Some(status) => Some(known(status)),
+        })
+    }
+
+    fn path_of(&self, payment_id: &str) -> Result<String, Failure> {
+        // A path cannot have dots alone between two slashes, however they are written.
+        if payment_id.bytes().all(|byte| byte == b'.') {
+            let what = "a payment without a proper id is not asked for";
+            return Err(self.provider.refused(what.to_owned()));
+        }
+        let id = utf8_percent_encode(payment_id, SEGMENT);
+        Ok(format!("payment_intents/{id}"))
+    }
+
+    fn not_confirmed(&self, refusal: &Refusal) -> Result<Confirmed, Failure> {
+        let error = &refusal.error;
+        if refusal.kind() == "card_error" {
+            return Ok(Confirmed::Declined {
+                code: short(error.code.as_deref()).map(str::to_owned),
+                decline_code: short(error.decline_code.as_deref()).map(str::to_owned),
+            });
+        }
+        let intent = error.payment_intent.as_ref();
+        match intent.map_or("", |intent| intent.status.as_str()) {
+            status @ ("succeeded" | "canceled" | "processing" | "requires_capture")
+                if refusal.code() == "payment_intent_unexpected_state" =>
+            {
+                Ok(match known(status) {
+                    Confirmed::Succeeded => Confirmed::Already,
+                    other => other,
+                })
+            }
+            _ => Err(refusal.renewable(&self.provider)),
+        }
+    }
+}
+
+/// What an intent's status says of its payment.
+fn known(status: &str) -> Confirmed {
+    match status {
+        "succeeded" => Confirmed::Succeeded,
+        "canceled" => Confirmed::Already,
+        "requires_payment_method" => Confirmed::Declined {
+            code: None,
+            decline_code: None,
+        },
+        _ => Confirmed::Pending,
+    }
+}

@@ -1,0 +1,117 @@
+//! Refunds: asking for one, and looking for those that were made.
+
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+
+use super::{Key, Payment};
+use crate::Failure;
+use domain::money::{Currency, Money};
+
+/// What a refund came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refunded {
+    Issued {
+        /// The provider's id, `re_..`.
+        id: String,
+        /// None: its currency has no such amount.
+        amount: Option<Money>,
+    },
+    /// Nothing was left to give back (COMMERCE_005).
+    Already,
+}
+
+#[derive(Deserialize)]
+struct RefundObject {
+    id: String,
+    amount: i64,
+    currency: String,
+    status: Option<String>,
+    #[serde(default)]
+    metadata: Metadata,
+}
+
+#[derive(Default, Deserialize)]
+struct Metadata {
+    order_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct List {
+    data: Vec<RefundObject>,
+}
+
+impl RefundObject {
+    fn has_failed(&self) -> bool {
+        ["failed", "canceled"].contains(&self.status.as_deref().unwrap_or_default())
+    }
+
+    fn issued(self) -> Refunded {
+        let currency = Currency::parse(&self.currency);
+        Refunded::Issued {
+            amount: currency.and_then(|currency| Money::of_provider(self.amount, currency).ok()),
+            id: self.id,
+        }
+    }
+}
+
+impl Payment {
+    /// Gives back all that is left of a payment intent.
+    pub async fn refund(
+        &self,
+        payment_id: &str,
+        order_id: i64,
+        key: Key,
+    ) -> Result<Refunded, Failure> {
+        let call = || self.refund_once(payment_id, order_id, key);
+        self.provider.patiently("refund", call).await
+    }
+
+    async fn refund_once(
+        &self,
+        payment_id: &str,
+        order_id: i64,
+        key: Key,
+    ) -> Result<Refunded, Failure> {
+        let order_id = order_id.to_string();
+        let form = [
+            ("payment_intent", payment_id),
+            ("metadata[order_id]", order_id.as_str()),
+        ];
+        let refund: RefundObject = match self.ask("refunds", &form, &key.to_string()).await? {
+            Ok(refund) => refund,
+            Err(refusal) if refusal.code() == "charge_already_refunded" => {
+                return Ok(Refunded::Already);
+            }
+            Err(refusal) => return Err(refusal.renewable(&self.provider)),
+        };
+        if refund.has_failed() {
+            let status = refund.status.as_deref().unwrap_or_default();
+            return Err(self.provider.refused(format!("the refund is {status}")));
+        }
+        Ok(refund.issued())
+    }
+
+    /// The refund of a payment intent that was made for this order, if there is one.
+    pub async fn find_refund(
+        &self,
+        payment_id: &str,
+        order_id: i64,
+    ) -> Result<Option<Refunded>, Failure> {
+        let order_id = order_id.to_string();
+        let payment = utf8_percent_encode(payment_id, NON_ALPHANUMERIC);
+        let path = format!("refunds?limit=100&payment_intent={payment}");
+        let call = || async {
+            match self.read::<List>(&path).await? {
+                Ok(list) => Ok(list.data),
+                // It is asked for all the same, and refused in words that say why.
+                Err(refusal) if refusal.code() == "resource_missing" => Ok(Vec::new()),
+                Err(refusal) => Err(refusal.failure(&self.provider)),
+            }
+        };
+        let refunds = self.provider.patiently("refund", call).await?;
+        let ours = refunds.into_iter().find(|refund| {
+            refund.metadata.order_id.as_deref() == Some(&order_id) && !refund.has_failed()
+        });
+        Ok(ours.map(RefundObject::issued))
+    }
+}

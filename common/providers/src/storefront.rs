@@ -1,0 +1,260 @@
+//! The storefront's admin API, as far as orders, fulfilment and checkouts need it. Shapes: the
+//! provider's REST reference, resources FulfillmentOrder and Fulfillment.
+
+mod catalogue;
+
+use reqwest::StatusCode;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+pub use catalogue::Variant;
+
+use super::probe::{self, Probed, Silence};
+use super::{Failure, Provider};
+use crate::Api;
+use domain::order::Order;
+
+#[derive(Clone)]
+pub struct Storefront {
+    provider: Provider,
+}
+
+/// What a request for fulfilment came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Requested {
+    /// The storefront's id of the fulfilment, the first when there are several.
+    Created { id: String },
+    /// Nothing of the order is open: it was fulfilled or cancelled there already.
+    NothingOpen,
+}
+
+#[derive(Deserialize)]
+struct OfOrder {
+    order: Value,
+}
+
+#[derive(Deserialize)]
+struct FulfillmentOrders {
+    fulfillment_orders: Vec<FulfillmentOrder>,
+}
+
+#[derive(Deserialize)]
+struct FulfillmentOrder {
+    id: i64,
+    status: String,
+}
+
+/// What is asked of an order: no more than tells how it stands.
+const STATUSES: [&str; 7] = [
+    "id",
+    "created_at",
+    "updated_at",
+    "cancelled_at",
+    "cancel_reason",
+    "financial_status",
+    "fulfillment_status",
+];
+
+const UNREADABLE: &str = "its answer about an order cannot be read";
+
+/// What is left to be fulfilled of an order.
+struct Listed {
+    open: Vec<i64>,
+    /// Some of it may be fulfilled later, but not now.
+    held: bool,
+}
+
+#[derive(Deserialize)]
+struct Created {
+    fulfillment: CreatedFulfillment,
+}
+
+#[derive(Deserialize)]
+struct CreatedFulfillment {
+    id: i64,
+}
+
+impl Storefront {
+    pub fn new(api: &Api) -> Self {
+        Storefront {
+            provider: Provider::new("storefront", "STOREFRONT_API_TOKEN", api),
+        }
+    }
+
+    /// Creates fulfilments of all that is open of an order. The idempotency key of each is
+    /// `key` and the id of its fulfilment order.
+    pub async fn request_fulfillment(
+        &self,
+        shop: &str,
+        order_id: i64,
+        key: Uuid,
+    ) -> Result<Requested, Failure> {
+        let call = || self.create_what_is_open(shop, order_id, key);
+        self.provider.patiently("fulfillment", call).await
+    }
+
+    /// How an order stands there now: its statuses and times, and nothing of its customer, with
+    /// the JSON that says so. None: there is no such order.
+    pub async fn order(
+        &self,
+        shop: &str,
+        order_id: i64,
+    ) -> Result<Option<(Order, Vec<u8>)>, Failure> {
+        let path = format!("orders/{order_id}.json?fields={}", STATUSES.join(","));
+        let Some(OfOrder { order }) = self.get("order", Some(shop), &path).await? else {
+            return Ok(None);
+        };
+        let lacking = STATUSES.iter().find(|name| order.get(**name).is_none());
+        if let Some(name) = lacking {
+            let what = format!("its answer about an order has no {name}");
+            return Err(self.provider.refused(what));
+        }
+        let body = order.to_string().into_bytes();
+        let read = Order::read(&body);
+        let order = read.map_err(|_| self.provider.refused(UNREADABLE.to_owned()))?;
+        Ok(Some((order, body)))
+    }
+
+    /// None: there is no such thing.
+    async fn get<T: DeserializeOwned>(
+        &self,
+        operation: &'static str,
+        shop: Option<&str>,
+        path: &str,
+    ) -> Result<Option<T>, Failure> {
+        let call = || async {
+            let request = self.provider.client.get(self.url(path));
+            let response = self.provider.send(self.headers(request, shop)).await?;
+            match response.status() {
+                StatusCode::OK => Ok(Some(self.provider.json(response).await?)),
+                StatusCode::NOT_FOUND => Ok(None),
+                status => Err(self.provider.refused(told(status))),
+            }
+        };
+        self.provider.patiently(operation, call).await
+    }
+
+    /// True while the storefront is left alone because it did not answer.
+    pub fn is_left_alone(&self) -> bool {
+        self.provider.is_left_alone()
+    }
+
+    /// Asks, as every call does, for what is to be fulfilled of an order that cannot be.
+    pub async fn probe(&self, shop: &str) -> Result<Probed, Silence> {
+        let url = self.url("orders/1/fulfillment_orders.json");
+        probe::ask(self.headers(self.provider.client.get(url), Some(shop))).await
+    }
+
+    /// One fulfilment for each fulfilment order: they may be at different locations.
+    async fn create_what_is_open(
+        &self,
+        shop: &str,
+        order_id: i64,
+        key: Uuid,
+    ) -> Result<Requested, Failure> {
+        let listed = self.list(shop, order_id).await?;
+        let mut first = None;
+        for id in listed.open {
+            let created = self.create(shop, order_id, id, key).await?;
+            first = first.or(created);
+        }
+        if listed.held {
+            let what = "holds a part of the order back; it is asked again later";
+            return Err(self.provider.waiting(what));
+        }
+        Ok(match first {
+            Some(id) => Requested::Created { id },
+            None => Requested::NothingOpen,
+        })
+    }
+
+    async fn list(&self, shop: &str, order_id: i64) -> Result<Listed, Failure> {
+        let path = format!("orders/{order_id}/fulfillment_orders.json");
+        let request = self.provider.client.get(self.url(&path));
+        let response = self
+            .provider
+            .send(self.headers(request, Some(shop)))
+            .await?;
+        let status = response.status();
+        if status != StatusCode::OK {
+            return Err(self.provider.refused(told(status)));
+        }
+        let orders: FulfillmentOrders = self.provider.json(response).await?;
+        let orders = orders.fulfillment_orders;
+        let open = orders.iter().filter(|order| order.status == "open");
+        Ok(Listed {
+            open: open.map(|order| order.id).collect(),
+            held: orders
+                .iter()
+                .any(|order| ["on_hold", "scheduled"].contains(&order.status.as_str())),
+        })
+    }
+
+    /// None: it was closed meanwhile.
+    async fn create(
+        &self,
+        shop: &str,
+        order_id: i64,
+        id: i64,
+        key: Uuid,
+    ) -> Result<Option<String>, Failure> {
+        let body = json!({
+            "fulfillment": {
+                "line_items_by_fulfillment_order": [{ "fulfillment_order_id": id }],
+                "notify_customer": false,
+            }
+        });
+        let request = self
+            .provider
+            .client
+            .post(self.url("fulfillments.json"))
+            .header("Idempotency-Key", format!("{key}-{id}"))
+            .json(&body);
+        let response = self
+            .provider
+            .send(self.headers(request, Some(shop)))
+            .await?;
+        match response.status() {
+            StatusCode::OK | StatusCode::CREATED => {
+                let created: Created = self.provider.json(response).await?;
+                Ok(Some(created.fulfillment.id.to_string()))
+            }
+            StatusCode::UNPROCESSABLE_ENTITY
+                if !self.list(shop, order_id).await?.open.contains(&id) =>
+            {
+                Ok(None)
+            }
+            status => Err(self.provider.refused(told(status))),
+        }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("{}/{path}", self.provider.url)
+    }
+
+    /// The shop is named in a header: the address and its token are one, whatever shop a
+    /// delivery claims to be from.
+    fn headers(
+        &self,
+        request: reqwest::RequestBuilder,
+        shop: Option<&str>,
+    ) -> reqwest::RequestBuilder {
+        let request = request
+            .header("X-Storefront-Access-Token", &self.provider.token)
+            .header("Accept", "application/json");
+        match shop {
+            Some(shop) => request.header("X-Storefront-Shop-Domain", shop),
+            None => request,
+        }
+    }
+}
+
+fn told(status: StatusCode) -> String {
+    let hint = match status {
+        StatusCode::NOT_FOUND => "; does STOREFRONT_API_URL belong to the shop of this order?",
+        _ => "",
+    };
+    format!("it answered {}{hint}", status.as_u16())
+}

@@ -1,0 +1,211 @@
+//! How many connections there may be: in all, and of one client network, so that nobody has them
+//! all. A trusted proxy stands for many clients: it is not held to one's share, and some places are
+//! kept for it.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ipnet::IpNet;
+use platform::counted::Counted;
+
+/// Of all connections, what one network may have, and what is kept for trusted proxies.
+const SHARE: usize = 8;
+
+/// The reason to cut a connection whose client does not read.
+pub const UNREAD: &str = "unread";
+
+/// Files that a process needs beside its connections: of its database, of the broker.
+const OTHER_FILES: usize = 128;
+
+/// Whom a port serves, and how many.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    pub connections: usize,
+    pub trusted_proxies: Vec<IpNet>,
+}
+
+/// What one client has: an IPv6 client chooses among the addresses of its /64 as it likes.
+pub fn network(client: IpAddr) -> IpAddr {
+    match client.to_canonical() {
+        IpAddr::V6(address) => {
+            let host = u128::from(u64::MAX);
+            Ipv6Addr::from_bits(address.to_bits() & !host).into()
+        }
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+/// Why a connection is not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Full {
+    /// Its network has its share.
+    Network,
+    /// There are as many as there may be.
+    All,
+}
+
+impl Full {
+    pub fn label(self) -> &'static str {
+        match self {
+            Full::Network => "network",
+            Full::All => "all",
+        }
+    }
+}
+
+pub struct Connections {
+    most: usize,
+    /// All that are no trusted proxies' together.
+    most_of_strangers: usize,
+    most_of_network: usize,
+    trusted: Vec<IpNet>,
+    open: Mutex<Open>,
+    pub refused: Counted<Full>,
+}
+
+#[derive(Default)]
+struct Open {
+    all: usize,
+    strangers: usize,
+    networks: HashMap<IpAddr, usize>,
+}
+
+/// A connection's place, given back when it ends.
+pub struct Place {
+    connections: Arc<Connections>,
+    /// `None`: a trusted proxy's.
+    network: Option<IpAddr>,
+}
+
+impl Connections {
+    pub fn new(limits: Limits) -> Self {
+        let most = affordable(limits.connections);
+        let share = (most / SHARE).max(1);
+        let kept = if limits.trusted_proxies.is_empty() {
+            0
+        } else {
+            share
+        };
+        for reason in [Full::Network.label(), Full::All.label(), UNREAD] {
+            // The first time can then be seen as an increase.
+            metrics::counter!("waybill_connections_cut_total", "reason" => reason).increment(0);
+        }
+        Connections {
+            most,
+            most_of_strangers: most - kept,
+            most_of_network: share,
+            trusted: limits.trusted_proxies,
+            open: Mutex::default(),
+            refused: Counted::default(),
+        }
+    }
+
+    /// A place for a connection of this peer.
+    pub fn admit(self: &Arc<Self>, peer: IpAddr) -> Result<Place, Full> {
+        let peer = peer.to_canonical();
+        let is_trusted = self.trusted.iter().any(|network| network.contains(&peer));
+        let network = (!is_trusted).then(|| network(peer));
+        let admitted = self.open().add(network, self);
+        if let Err(full) = admitted {
+            count_cut(full.label());
+            return Err(full);
+        }
+        metrics::gauge!("waybill_connections").increment(1);
+        Ok(Place {
+            connections: self.clone(),
+            network,
+        })
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Open {
+    fn add(&mut self, network: Option<IpAddr>, limits: &Connections) -> Result<(), Full> {
+        if self.all >= limits.most {
+            return Err(Full::All);
+        }
+        if let Some(network) = network {
+            if self.strangers >= limits.most_of_strangers {
+                return Err(Full::All);
+            }
+            let of_network = self.networks.entry(network).or_default();
+            if *of_network >= limits.most_of_network {
+                return Err(Full::Network);
+            }
+            *of_network += 1;
+            self.strangers += 1;
+        }
+        self.all += 1;
+        Ok(())
+    }
+
+    fn remove(&mut self, network: Option<IpAddr>) {
+        self.all -= 1;
+        let Some(network) = network else { return };
+        self.strangers -= 1;
+        if let Some(of_network) = self.networks.get_mut(&network) {
+            *of_network -= 1;
+            if *of_network == 0 {
+                self.networks.remove(&network);
+            }
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.connections.open().remove(self.network);
+        metrics::gauge!("waybill_connections").decrement(1);
+    }
+}
+
+/// A connection was refused, or ended for what its peer did or did not.
+pub fn count_cut(reason: &'static str) {
+    metrics::counter!("waybill_connections_cut_total", "reason" => reason).increment(1);
+}
+
+/// As many as were asked for, or as the process may open files for. The limit that counts is the
+/// soft one, which is often a thousand; it is raised as far as the system lets a process do so.
+fn affordable(connections: usize) -> usize {
+    let files = raise_file_limit().unwrap_or(usize::MAX);
+    let affordable = files.saturating_sub(OTHER_FILES).max(1);
+    if affordable < connections {
+        tracing::warn!(
+            connections = affordable,
+            files,
+            "fewer connections are served than MAX_CONNECTIONS says, because the process may not \
+             open more files; raise its limit (ulimit -n)"
+        );
+    }
+    connections.min(affordable)
+}
+
+/// Raises this process's limit of open files as far as it may; what it is then.
+pub fn raise_file_limit() -> Option<usize> {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    let given = limit.current;
+    limit.current = limit.maximum;
+    if setrlimit(Resource::Nofile, limit).is_err() {
+        limit.current = given;
+    }
+    limit.current.and_then(|files| usize::try_from(files).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_is_an_ipv4_address_or_an_ipv6_network() {
+        let of = |text: &str| network(text.parse().unwrap()).to_string();
+        assert_eq!(of("203.0.113.7"), "203.0.113.7");
+        assert_eq!(of("::ffff:203.0.113.7"), "203.0.113.7");
+        assert_eq!(of("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
+        assert_eq!(of("2001:db8:1:2::9"), of("2001:db8:1:2:ffff::1"));
+    }
+}

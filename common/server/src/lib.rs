@@ -1,0 +1,167 @@
+//! Accepting connections and ending them: how many, slow headers, idle sockets, peers that do not
+//! read, and shutdown. And what every process that listens answers for load balancers and
+//! monitoring (`probes`).
+
+mod connections;
+mod exchange;
+pub mod probes;
+mod socket;
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use axum::Router;
+use axum::response::Response;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::ServiceExt;
+
+use crate::connections::Connections;
+use crate::exchange::{Exchange, refuse_host};
+use crate::socket::Socket;
+
+pub use crate::connections::{Limits, network, raise_file_limit};
+
+/// A connection that has not sent the headers of its next request by then is closed.
+const HEADER_DEADLINE: Duration = Duration::from_secs(10);
+
+/// The other end of a request's connection, in its extensions.
+#[derive(Clone, Copy, Debug)]
+pub struct Peer(pub SocketAddr);
+
+/// Bytes of a request's headers, and of what is read or written at a time: what one connection may
+/// take of the memory, twice.
+const LARGEST_HEAD: usize = 64 * 1024;
+
+/// Connections that wait to be accepted. With the usual hundred a burst of strangers fills the queue,
+/// and everyone else's wait for the kernel to try again, a second or more.
+const BACKLOG: u32 = 4096;
+
+/// Listens for [`serve`].
+pub fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() {
+        TcpSocket::new_v4()?
+    } else {
+        TcpSocket::new_v6()?
+    };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// Serves until `shutdown`, then waits up to `drain` for the requests under way.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    limits: Limits,
+    shutdown: CancellationToken,
+    drain: Duration,
+) -> Result<()> {
+    let connections = Arc::new(Connections::new(limits));
+    connections.refused.tell(&shutdown, |full, connections| {
+        let reason = full.label();
+        tracing::warn!(reason, connections, "more connections were refused");
+    });
+    let tasks = TaskTracker::new();
+    let overdue = CancellationToken::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = shutdown.cancelled() => break,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                let place = match connections.admit(peer.ip()) {
+                    Ok(place) => place,
+                    Err(full) => {
+                        if connections.refused.is_first(full) {
+                            let (client, reason) = (peer.ip(), full.label());
+                            tracing::warn!(%client, reason, "a connection was refused");
+                        }
+                        continue;
+                    }
+                };
+                let connection = serve_connection(stream, peer, router.clone(), shutdown.clone());
+                let overdue = overdue.clone();
+                let connection = async move {
+                    tokio::select! {
+                        () = connection => {}
+                        () = overdue.cancelled() => {}
+                    }
+                    drop(place);
+                };
+                platform::task::spawn("connection", tasks.track_future(connection));
+            }
+            Err(error) => {
+                // Out of file descriptors, most likely: others must end first.
+                tracing::warn!(%error, "could not accept a connection");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+    drop(listener);
+    drop(router);
+    tasks.close();
+    if tokio::time::timeout(drain, tasks.wait()).await.is_err() {
+        tracing::warn!(connections = tasks.len(), "connections did not end in time");
+        overdue.cancel();
+        tasks.wait().await;
+    }
+    Ok(())
+}
+
+async fn serve_connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    router: Router,
+    shutdown: CancellationToken,
+) {
+    let _ = stream.set_nodelay(true);
+    let exchange = Arc::new(Exchange::new(shutdown.clone()));
+    let socket = Socket::new(stream, exchange.clone());
+    let service = hyper::service::service_fn(move |request| {
+        answer(router.clone(), request, Peer(peer), exchange.clone())
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_DEADLINE)
+        // A sender that ends its side after the request, or in the middle of it, still gets
+        // its answer.
+        .half_close(true)
+        .max_buf_size(LARGEST_HEAD)
+        .serve_connection(TokioIo::new(socket), service);
+    let mut connection = std::pin::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = shutdown.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, %peer, "a connection ended early");
+    }
+}
+
+async fn answer(
+    router: Router,
+    request: hyper::Request<Incoming>,
+    peer: Peer,
+    exchange: Arc<Exchange>,
+) -> Result<Response, Infallible> {
+    let mut request = request.map(|body| exchange.begin(body));
+    if let Some(refusal) = refuse_host(request.version(), request.headers()) {
+        return Ok(refusal);
+    }
+    request.extensions_mut().insert(peer);
+    let mut response = router.oneshot(request).await?;
+    exchange.finish(&mut response);
+    Ok(response)
+}

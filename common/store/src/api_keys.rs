@@ -1,0 +1,185 @@
+//! The `api_keys` table. A key is `wb_` and 64 hex digits of chance; only its SHA-256 is kept.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use crate::sql::{Db, Result, Row, Tx};
+use domain::api_key::{Rights, Scope, Shops, State};
+use domain::time::Timestamp;
+use platform::clock::Clock;
+
+/// The key that a development start makes and the next start replaces.
+pub const DEVELOPMENT: &str = "development";
+
+/// When a key was last used is kept to this.
+pub const USE_NOTED: Duration = Duration::from_mins(1);
+
+/// A key that was just made. No Debug: it is shown once.
+pub struct Made {
+    pub id: Uuid,
+    pub key: String,
+}
+
+/// Makes a key and returns it; it is shown once and cannot be read back.
+pub async fn create(
+    tx: &mut Tx,
+    clock: &Clock,
+    name: &str,
+    expires_at: Option<Timestamp>,
+    rights: &Rights,
+) -> Result<Made> {
+    let key = clock.api_key();
+    let id = clock.id();
+    let scopes = rights.scopes.as_ref().map(|scopes| {
+        let names: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
+        names.join(" ")
+    });
+    let shops = rights.shops.0.as_ref().map(|shops| shops.join(" "));
+    tx.query(
+        "insert into api_keys (id, name, hash, created_at, expires_at, scopes, shops)
+         values ($1, $2, $3, $4, $5, $6, $7)",
+    )
+    .bind(id)
+    .bind(name)
+    .bind(hash(&key).to_vec())
+    .bind(clock.now().0)
+    .bind(expires_at.map(|at| at.0))
+    .bind(scopes)
+    .bind(shops)
+    .execute()
+    .await?;
+    Ok(Made { id, key })
+}
+
+/// Deletes the keys of a name; how many there were.
+pub async fn delete(tx: &mut Tx, name: &str) -> Result<u64> {
+    tx.query("delete from api_keys where name = $1")
+        .bind(name)
+        .execute()
+        .await
+}
+
+/// A key that may be used now.
+#[derive(Clone, Debug)]
+pub struct Known {
+    pub id: Uuid,
+    pub name: String,
+    pub rights: Rights,
+    pub last_used_at: Option<Timestamp>,
+}
+
+/// The key with this hash, if it may be used now. Looking up by hash takes the same time for
+/// an unknown key as for a wrong one.
+pub async fn authenticate(db: &Db, hash: [u8; 32], now: Timestamp) -> Result<Option<Known>> {
+    let row = db
+        .query(
+            "select id, name, scopes, shops, last_used_at from api_keys
+             where hash = $1 and revoked_at is null and (expires_at is null or expires_at > $2)",
+        )
+        .bind(hash.to_vec())
+        .bind(now.0)
+        .fetch_optional()
+        .await?;
+    row.map(|row| {
+        Ok(Known {
+            id: row.get("id")?,
+            name: row.get("name")?,
+            rights: rights(&row)?,
+            last_used_at: time(&row, "last_used_at")?,
+        })
+    })
+    .transpose()
+}
+
+/// By what a key is known.
+pub fn hash(key: &str) -> [u8; 32] {
+    Sha256::digest(key.as_bytes()).into()
+}
+
+/// Notes that a key was used, unless that was noted lately.
+pub async fn note_use(db: &Db, id: Uuid, now: Timestamp) -> Result<()> {
+    let mut tx = db.begin().await?;
+    tx.query(
+        "update api_keys set last_used_at = $1
+         where id = $2 and (last_used_at is null or last_used_at <= $3)",
+    )
+    .bind(now.0)
+    .bind(id)
+    .bind(now.minus(USE_NOTED).0)
+    .execute()
+    .await?;
+    tx.commit().await
+}
+
+/// A key as it is listed: everything but the key.
+#[derive(Clone, Debug, Serialize)]
+pub struct Entry {
+    pub id: Uuid,
+    pub name: String,
+    pub state: State,
+    #[serde(flatten)]
+    pub rights: Rights,
+    pub created_at: Timestamp,
+    pub expires_at: Option<Timestamp>,
+    pub revoked_at: Option<Timestamp>,
+    pub last_used_at: Option<Timestamp>,
+}
+
+/// Every key, the newest first.
+pub async fn list(db: &Db, now: Timestamp) -> Result<Vec<Entry>> {
+    let rows = db
+        .query(
+            "select id, name, scopes, shops, created_at, expires_at, revoked_at, last_used_at
+             from api_keys order by created_at desc, id desc",
+        )
+        .fetch_all()
+        .await?;
+    rows.iter()
+        .map(|row| {
+            let expires_at = time(row, "expires_at")?;
+            let revoked_at = time(row, "revoked_at")?;
+            Ok(Entry {
+                id: row.get("id")?,
+                name: row.get("name")?,
+                state: State::of(expires_at, revoked_at, now),
+                rights: rights(row)?,
+                created_at: Timestamp(row.get("created_at")?),
+                expires_at,
+                revoked_at,
+                last_used_at: time(row, "last_used_at")?,
+            })
+        })
+        .collect()
+}
+
+/// Ends a key for good. False: it was revoked before, or there is none.
+pub async fn revoke(tx: &mut Tx, id: Uuid, now: Timestamp) -> Result<bool> {
+    let revoked = tx
+        .query("update api_keys set revoked_at = $1 where id = $2 and revoked_at is null")
+        .bind(now.0)
+        .bind(id)
+        .execute()
+        .await?;
+    Ok(revoked == 1)
+}
+
+fn time(row: &Row, column: &str) -> Result<Option<Timestamp>> {
+    Ok(row.get::<Option<i64>>(column)?.map(Timestamp))
+}
+
+/// A scope that this version does not know opens nothing.
+fn rights(row: &Row) -> Result<Rights> {
+    let words = |text: String| text.split_whitespace().map(ToOwned::to_owned).collect();
+    let scopes: Option<String> = row.get("scopes")?;
+    let shops: Option<String> = row.get("shops")?;
+    Ok(Rights {
+        scopes: scopes.map(|text| {
+            let known = text.split_whitespace().filter_map(|word| word.parse().ok());
+            known.collect::<Vec<Scope>>()
+        }),
+        shops: Shops(shops.map(words)),
+    })
+}

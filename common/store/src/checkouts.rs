@@ -1,0 +1,240 @@
+//! The `checkouts` table: what was asked for through the API, and the answer. Whoever asks
+//! again with the same idempotency key finds it, on any replica and after any crash.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use crate::orders::CHECKOUT;
+use crate::sql::{Db, Error, Result, Row, Tx};
+use crate::{json, parsed};
+use domain::checkout::Item;
+use domain::time::Timestamp;
+
+/// How long the key of a checkout is remembered after its page has ended.
+pub const KEPT: Duration = Duration::from_hours(24);
+
+/// A checkout that is asked for.
+pub struct New<'a> {
+    pub id: Uuid,
+    pub api_key_id: Uuid,
+    /// Hash of the caller's key, if there is one.
+    pub idempotency_key: Option<Uuid>,
+    /// Hash of what was asked for.
+    pub request_key: Uuid,
+    pub pact_id: &'a str,
+    pub order_id: i64,
+    pub items: &'a [Item],
+}
+
+/// A checkout as it is stored.
+#[derive(Clone, Debug)]
+pub struct Checkout {
+    pub id: Uuid,
+    pub request_key: Uuid,
+    pub pact_id: String,
+    pub order_id: i64,
+    pub items: Vec<Item>,
+    pub state: State,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// The provider has not answered, or its answer was not written down.
+    Pending,
+    Open(Page),
+    Refused(Refusal),
+}
+
+/// Where the buyer pays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    pub session_id: String,
+    pub url: String,
+    pub expires_at: Option<Timestamp>,
+}
+
+impl Page {
+    /// Nobody can pay on it any more.
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|at| at <= now)
+    }
+}
+
+/// Whether the order of a checkout can be paid for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    Payable,
+    /// Or somebody has finished on its page, and the money is on its way.
+    Paid,
+    Cancelled,
+}
+
+/// Why the provider refused it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    Amount,
+    Currency,
+    Provider,
+}
+
+impl Refusal {
+    const ALL: [Refusal; 3] = [Refusal::Amount, Refusal::Currency, Refusal::Provider];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Refusal::Amount => "amount",
+            Refusal::Currency => "currency",
+            Refusal::Provider => "provider",
+        }
+    }
+}
+
+/// False: this idempotency key was used before. Waits for whoever is just using it.
+pub async fn insert(tx: &mut Tx, new: &New<'_>, now: Timestamp) -> Result<bool> {
+    let inserted = tx
+        .query(
+            "insert into checkouts (id, api_key_id, idempotency_key, request_key, pact_id,
+                                    order_id, items, state, created_at, updated_at)
+             values ($1, $2, $3, $4, $5, $6, $7, 'pending', $8, $8)
+             on conflict do nothing",
+        )
+        .bind(new.id)
+        .bind(new.api_key_id)
+        .bind(new.idempotency_key)
+        .bind(new.request_key)
+        .bind(new.pact_id)
+        .bind(new.order_id)
+        .bind(json(&new.items)?)
+        .bind(now.0)
+        .execute()
+        .await?;
+    Ok(inserted == 1)
+}
+
+const COLUMNS: &str = "select id, request_key, pact_id, order_id, items, state, refusal,
+                              session_id, url, expires_at
+                       from checkouts where api_key_id = $1 and idempotency_key = $2";
+
+pub async fn find(db: &Db, api_key_id: Uuid, idempotency_key: Uuid) -> Result<Option<Checkout>> {
+    let row = db.query(COLUMNS).bind(api_key_id).bind(idempotency_key);
+    let row = row.fetch_optional().await?;
+    row.as_ref().map(read).transpose()
+}
+
+fn read(row: &Row) -> Result<Checkout> {
+    let items: String = row.get("items")?;
+    let state: String = row.get("state")?;
+    let refusal: Option<String> = row.get("refusal")?;
+    let session_id: Option<String> = row.get("session_id")?;
+    let url: Option<String> = row.get("url")?;
+    let expires_at: Option<i64> = row.get("expires_at")?;
+    let refusal = Refusal::ALL
+        .into_iter()
+        .find(|it| Some(it.as_str()) == refusal.as_deref());
+    let state = match (state.as_str(), session_id, url, refusal) {
+        ("pending", ..) => State::Pending,
+        ("open", Some(session_id), Some(url), _) => State::Open(Page {
+            session_id,
+            url,
+            expires_at: expires_at.map(Timestamp),
+        }),
+        ("refused", _, _, Some(refusal)) => State::Refused(refusal),
+        _ => return Err(Error::Decode("a checkout's state is unknown".into())),
+    };
+    Ok(Checkout {
+        id: row.get("id")?,
+        request_key: row.get("request_key")?,
+        pact_id: row.get("pact_id")?,
+        order_id: row.get("order_id")?,
+        items: parsed(&items)?,
+        state,
+    })
+}
+
+/// Writes down where the buyer pays, in place of the page that has ended if there was one. False:
+/// an answer is there already.
+pub async fn open(
+    tx: &mut Tx,
+    id: Uuid,
+    ended: Option<&Page>,
+    page: &Page,
+    now: Timestamp,
+) -> Result<bool> {
+    let opened = tx
+        .query(
+            "update checkouts
+             set state = 'open', session_id = $1, url = $2, expires_at = $3, updated_at = $4
+             where id = $5 and (state = 'pending' or (state = 'open' and session_id = $6))",
+        )
+        .bind(page.session_id.as_str())
+        .bind(page.url.as_str())
+        .bind(page.expires_at.map(|at| at.0))
+        .bind(now.0)
+        .bind(id)
+        .bind(ended.map(|page| page.session_id.as_str()))
+        .execute()
+        .await?;
+    Ok(opened == 1)
+}
+
+/// Writes down that the provider refused it. False: an answer is there already.
+pub async fn refuse(tx: &mut Tx, id: Uuid, refusal: Refusal, now: Timestamp) -> Result<bool> {
+    let refused = tx
+        .query(
+            "update checkouts set state = 'refused', refusal = $1, updated_at = $2
+             where id = $3 and state = 'pending'",
+        )
+        .bind(refusal.as_str())
+        .bind(now.0)
+        .bind(id)
+        .execute()
+        .await?;
+    Ok(refused == 1)
+}
+
+/// Where the order of a checkout stands; `session_id` is its page's, if it has one.
+pub async fn standing(db: &Db, order_id: i64, session_id: Option<&str>) -> Result<Standing> {
+    let row = db
+        .query(
+            "select was_paid + payment_covers as paid, cancelled_at,
+                    (select count(*) from checkout_sessions
+                     where checkout_sessions.id = $1) as completed
+             from orders where shop = $2 and id = $3",
+        )
+        .bind(session_id)
+        .bind(CHECKOUT)
+        .bind(order_id)
+        .fetch_optional()
+        .await?;
+    let Some(row) = row else {
+        return Ok(Standing::Payable);
+    };
+    if row.get::<i64>("paid")? != 0 || row.get::<i64>("completed")? != 0 {
+        return Ok(Standing::Paid);
+    }
+    let cancelled_at: Option<i64> = row.get("cancelled_at")?;
+    Ok(cancelled_at.map_or(Standing::Payable, |_| Standing::Cancelled))
+}
+
+/// Deletes those that were asked for, and whose page ended, before this.
+pub async fn forget(db: &Db, before: Timestamp, limit: i64) -> Result<u64> {
+    let mut tx = db.begin().await?;
+    let forgotten = tx
+        .query(
+            "delete from checkouts
+             where id in (
+                 select id from checkouts
+                 where created_at < $1 and (expires_at is null or expires_at < $1)
+                 order by created_at
+                 limit $2
+                 for update skip locked
+             )",
+        )
+        .bind(before.0)
+        .bind(limit)
+        .execute()
+        .await?;
+    tx.commit().await?;
+    Ok(forgotten)
+}

@@ -1,0 +1,298 @@
+//! The `device_codes` table: logins under way. The code itself is not stored: a row is found
+//! by its SHA-256, and what the provider answered is encrypted under a key made of the code,
+//! so that only who has the code can read it.
+//!
+//! `next_poll_at` is also whose turn it is: who moves it on asks the provider, and nobody
+//! else before that time, on whatever replica. A turn that nobody ends lapses by itself.
+//!
+//! After a trouble of the provider's `interval_seconds` is negative: then `next_poll_at` is
+//! when it is asked again, and nobody is too early.
+//!
+//! States: pending; doubted, once the provider said that it does not know the code, which it
+//! also says for a moment of one that was just approved; authorized; denied.
+
+use std::fmt;
+use std::time::Duration;
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
+use aws_lc_rs::hkdf::{HKDF_SHA256, Salt};
+use sha2::{Digest, Sha256};
+
+use crate::sql::{Db, Error, Result, Tx};
+use domain::time::Timestamp;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Pending,
+    Doubted,
+    Authorized,
+    Denied,
+}
+
+impl State {
+    const ALL: [State; 4] = [
+        State::Pending,
+        State::Doubted,
+        State::Authorized,
+        State::Denied,
+    ];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            State::Pending => "pending",
+            State::Doubted => "doubted",
+            State::Authorized => "authorized",
+            State::Denied => "denied",
+        }
+    }
+}
+
+/// A login under way.
+#[derive(Clone, Debug)]
+pub struct Login {
+    pub state: State,
+    pub interval: Duration,
+    pub expires_at: Timestamp,
+    pub next_poll_at: Timestamp,
+    /// The provider was in trouble, and is left alone until the next poll.
+    pub is_paused: bool,
+    /// What [`seal`] made, and until when it may be fetched.
+    pub token: Option<Vec<u8>>,
+    pub token_until: Option<Timestamp>,
+}
+
+/// By what a code is found.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Hash(Vec<u8>);
+
+impl Hash {
+    pub fn of(device_code: &str) -> Self {
+        Hash(Sha256::digest(device_code.as_bytes()).to_vec())
+    }
+}
+
+impl fmt::Debug for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hash(..)")
+    }
+}
+
+pub async fn insert(
+    tx: &mut Tx,
+    hash: &Hash,
+    interval: Duration,
+    expires_at: Timestamp,
+    now: Timestamp,
+) -> Result<()> {
+    tx.query(
+        "insert into device_codes
+             (hash, state, interval_seconds, expires_at, next_poll_at, created_at)
+         values ($1, 'pending', $2, $3, $4, $4)
+         on conflict (hash) do nothing",
+    )
+    .bind(hash.0.as_slice())
+    .bind(seconds(interval))
+    .bind(expires_at.0)
+    .bind(now.0)
+    .execute()
+    .await?;
+    Ok(())
+}
+
+pub async fn find(db: &Db, hash: &Hash) -> Result<Option<Login>> {
+    let row = db
+        .query("select * from device_codes where hash = $1")
+        .bind(hash.0.as_slice())
+        .fetch_optional()
+        .await?;
+    let Some(row) = row else { return Ok(None) };
+    let state: String = row.get("state")?;
+    let state = State::ALL.into_iter().find(|one| one.as_str() == state);
+    let interval: i64 = row.get("interval_seconds")?;
+    Ok(Some(Login {
+        state: state.ok_or_else(|| Error::Decode("an unknown state".into()))?,
+        interval: Duration::from_secs(interval.unsigned_abs()),
+        expires_at: Timestamp(row.get("expires_at")?),
+        next_poll_at: Timestamp(row.get("next_poll_at")?),
+        is_paused: interval < 0,
+        token: row.get("token")?,
+        token_until: row.get::<Option<i64>>("token_until")?.map(Timestamp),
+    }))
+}
+
+/// Takes the turn to ask the provider, until `until` at the latest. False: it is another's,
+/// or too early, or the login is over.
+pub async fn take_turn(db: &Db, hash: &Hash, now: Timestamp, until: Timestamp) -> Result<bool> {
+    let mut tx = db.begin().await?;
+    let taken = tx
+        .query(
+            "update device_codes set next_poll_at = $3, interval_seconds = abs(interval_seconds)
+             where hash = $1 and state in ('pending', 'doubted')
+               and next_poll_at <= $2 and expires_at > $2",
+        )
+        .bind(hash.0.as_slice())
+        .bind(now.0)
+        .bind(until.0)
+        .execute()
+        .await?;
+    tx.commit().await?;
+    Ok(taken == 1)
+}
+
+/// What follows from a turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Next {
+    pub state: State,
+    pub interval: Duration,
+    pub poll_at: Timestamp,
+    /// The provider is in trouble until then.
+    pub is_paused: bool,
+}
+
+/// Ends the turn that was taken until `until`; nothing changes when it has lapsed.
+pub async fn end_turn(db: &Db, hash: &Hash, until: Timestamp, next: Next) -> Result<()> {
+    let interval = seconds(next.interval);
+    let mut tx = db.begin().await?;
+    tx.query(
+        "update device_codes set state = $3, interval_seconds = $4, next_poll_at = $5
+         where hash = $1 and next_poll_at = $2 and state in ('pending', 'doubted')",
+    )
+    .bind(hash.0.as_slice())
+    .bind(until.0)
+    .bind(next.state.as_str())
+    .bind(if next.is_paused { -interval } else { interval })
+    .bind(next.poll_at.0)
+    .execute()
+    .await?;
+    tx.commit().await
+}
+
+/// Keeps the provider's answer for whoever shows the code until `until`.
+pub async fn authorize(db: &Db, hash: &Hash, token: &[u8], until: Timestamp) -> Result<()> {
+    let mut tx = db.begin().await?;
+    tx.query(
+        "update device_codes set state = 'authorized', token = $2, token_until = $3
+         where hash = $1",
+    )
+    .bind(hash.0.as_slice())
+    .bind(token)
+    .bind(until.0)
+    .execute()
+    .await?;
+    tx.commit().await
+}
+
+/// The provider's answer was given to whoever shows the code: it is kept until `until`, and no
+/// longer than it was to be.
+pub async fn hand_out(db: &Db, hash: &Hash, until: Timestamp) -> Result<()> {
+    let mut tx = db.begin().await?;
+    tx.query("update device_codes set token_until = $2 where hash = $1 and token_until > $2")
+        .bind(hash.0.as_slice())
+        .bind(until.0)
+        .execute()
+        .await?;
+    tx.commit().await
+}
+
+/// The provider says that the code is over.
+pub async fn expire(db: &Db, hash: &Hash, now: Timestamp) -> Result<()> {
+    let mut tx = db.begin().await?;
+    tx.query("update device_codes set expires_at = $2 where hash = $1 and expires_at > $2")
+        .bind(hash.0.as_slice())
+        .bind(now.0)
+        .execute()
+        .await?;
+    tx.commit().await
+}
+
+pub async fn delete(db: &Db, hash: &Hash) -> Result<()> {
+    let mut tx = db.begin().await?;
+    tx.query("delete from device_codes where hash = $1")
+        .bind(hash.0.as_slice())
+        .execute()
+        .await?;
+    tx.commit().await
+}
+
+/// Forgets logins that ended before `over`, and tokens that were to be kept until `now`.
+pub async fn forget(db: &Db, over: Timestamp, now: Timestamp) -> Result<u64> {
+    let mut tx = db.begin().await?;
+    let forgotten = tx
+        .query("delete from device_codes where expires_at <= $1")
+        .bind(over.0)
+        .execute()
+        .await?;
+    clear_tokens(&mut tx, now).await?;
+    tx.commit().await?;
+    Ok(forgotten)
+}
+
+/// Forgets the tokens that were to be kept until `now`.
+pub async fn forget_tokens(db: &Db, now: Timestamp) -> Result<()> {
+    let mut tx = db.begin().await?;
+    clear_tokens(&mut tx, now).await?;
+    tx.commit().await
+}
+
+async fn clear_tokens(tx: &mut Tx, now: Timestamp) -> Result<()> {
+    tx.query("update device_codes set token = null, token_until = null where token_until <= $1")
+        .bind(now.0)
+        .execute()
+        .await?;
+    Ok(())
+}
+
+/// Encrypts `text` for who has the code: AES-256-GCM with a random nonce in front.
+pub fn seal(device_code: &str, text: &str) -> Option<Vec<u8>> {
+    let mut sealed = text.as_bytes().to_vec();
+    let nonce = key(device_code)?
+        .seal_in_place_append_tag(Aad::empty(), &mut sealed)
+        .ok()?;
+    Some([nonce.as_ref().as_slice(), &sealed].concat())
+}
+
+/// What was sealed under this code. None: it was another, or the bytes are not what they were.
+pub fn unseal(device_code: &str, sealed: &[u8]) -> Option<String> {
+    let (nonce, sealed) = sealed.split_at_checked(NONCE_LEN)?;
+    let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+    let mut text = sealed.to_vec();
+    let text = key(device_code)?
+        .open_in_place(nonce, Aad::empty(), &mut text)
+        .ok()?;
+    String::from_utf8(text.to_vec()).ok()
+}
+
+fn key(device_code: &str) -> Option<RandomizedNonceKey> {
+    let secret = Salt::new(HKDF_SHA256, b"waybill").extract(device_code.as_bytes());
+    let mut key = [0; 32];
+    secret
+        .expand(&[b"token of a device login"], HKDF_SHA256)
+        .and_then(|okm| okm.fill(&mut key))
+        .ok()?;
+    RandomizedNonceKey::new(&AES_256_GCM, &key).ok()
+}
+
+fn seconds(interval: Duration) -> i64 {
+    i64::try_from(interval.as_secs()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_code_that_sealed_a_token_opens_it() {
+        let sealed = seal("code", "gho_token").unwrap();
+        assert_eq!(unseal("code", &sealed).as_deref(), Some("gho_token"));
+        assert_eq!(unseal("Code", &sealed), None);
+        assert!(!sealed.windows(4).any(|part| part == b"gho_"));
+        assert_ne!(sealed, seal("code", "gho_token").unwrap());
+        for at in 0..sealed.len() {
+            let mut changed = sealed.clone();
+            changed[at] ^= 1;
+            assert_eq!(unseal("code", &changed), None, "byte {at}");
+        }
+        assert_eq!(unseal("code", &sealed[..NONCE_LEN]), None);
+        assert_eq!(unseal("code", b"short"), None);
+    }
+}

@@ -1,0 +1,223 @@
+//! The `events` table: what happened, written in the transaction in which it happened, for
+//! the merchant's own systems. Ids and amounts only, never personal data.
+//!
+//! The ids of one object's events sort in the order in which they happened, and an event is
+//! visible only when all earlier ones of its object are. Between objects neither holds.
+
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use crate::sql::{Db, Error, Result, Row, Tx, column};
+use domain::envelope::Envelope;
+use domain::time::Timestamp;
+use domain::trace::{self, TraceContext, TraceId};
+
+/// A domain event, `order.created` for example.
+#[derive(Clone, Debug)]
+pub struct Event {
+    pub id: Uuid,
+    pub kind: &'static str,
+    pub shop: Option<String>,
+    /// The id of the order, payment, .. it happened to.
+    pub object_id: String,
+    pub body: serde_json::Value,
+    /// What it follows from.
+    pub traceparent: Option<TraceContext>,
+}
+
+/// Where the events that a process writes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outlet {
+    /// A publisher takes them to the broker.
+    Broker,
+    /// They are read from the database, and so are out as soon as they are committed.
+    Database,
+}
+
+pub async fn insert(tx: &mut Tx, events: &[Event], outlet: Outlet, now: Timestamp) -> Result<()> {
+    let bodies: Vec<String> = events.iter().map(|event| event.body.to_string()).collect();
+    let traceparents: Vec<Option<String>> = events
+        .iter()
+        .map(|event| trace::column(event.traceparent))
+        .collect();
+    let published_at = match outlet {
+        Outlet::Broker => None,
+        Outlet::Database => Some(now.0),
+    };
+    let columns = [
+        column("id", events.iter().map(|event| event.id)),
+        column("kind", events.iter().map(|event| event.kind)),
+        column("shop", events.iter().map(|event| event.shop.as_deref())),
+        column(
+            "object_id",
+            events.iter().map(|event| event.object_id.as_str()),
+        ),
+        column("body", bodies.iter().map(String::as_str)),
+        column("created_at", events.iter().map(|_| now.0)),
+        column("published_at", events.iter().map(|_| published_at)),
+        column("traceparent", traceparents.iter().map(Option::as_deref)),
+    ];
+    tx.insert("events", &columns, "").await?;
+    Ok(())
+}
+
+fn read(row: &Row) -> Result<Envelope> {
+    let body: String = row.get("body")?;
+    Ok(Envelope {
+        id: row.get("id")?,
+        kind: row.get("kind")?,
+        shop: row.get("shop")?,
+        object_id: row.get("object_id")?,
+        created_at: Timestamp(row.get("created_at")?),
+        data: RawValue::from_string(body).map_err(|error| Error::Decode(Box::new(error)))?,
+        traceparent: trace::stored(row.get("traceparent")?),
+    })
+}
+
+/// The least id that an event of this time can have.
+pub fn first_id(at: Timestamp) -> Uuid {
+    let millis = u128::from(at.0.unsigned_abs() & 0xffff_ffff_ffff);
+    Uuid::from_u128(if at.0 < 0 { 0 } else { millis << 80 })
+}
+
+/// The time in an event's id.
+pub fn time_of(id: Uuid) -> Timestamp {
+    Timestamp(i64::try_from(id.as_u128() >> 80).unwrap_or(i64::MAX))
+}
+
+/// The first unpublished events by id, from `from` on.
+pub async fn unpublished(db: &Db, from: Uuid, limit: i64) -> Result<Vec<Envelope>> {
+    let rows = db
+        .query(
+            "select id, kind, shop, object_id, body, created_at, traceparent from events
+             where published_at is null and id >= $1
+             order by id
+             limit $2",
+        )
+        .bind(from)
+        .bind(limit)
+        .fetch_all()
+        .await?;
+    rows.iter().map(read).collect()
+}
+
+/// Records that the broker has confirmed these events.
+pub async fn mark_published(db: &Db, ids: Vec<Uuid>, now: Timestamp) -> Result<()> {
+    let mut tx = db.begin().await?;
+    tx.query("update events set published_at = $1 where published_at is null and id in ($2..)")
+        .bind(now.0)
+        .bind(ids)
+        .execute()
+        .await?;
+    tx.commit().await
+}
+
+/// Forgets at most `limit` events that went out before `before`.
+pub async fn forget_published(db: &Db, before: Timestamp, limit: i64) -> Result<u64> {
+    let mut tx = db.begin().await?;
+    let forgotten = tx
+        .query(
+            "delete from events
+             where id in (
+                 select id from events
+                 where published_at is not null and published_at < $1
+                 order by published_at
+                 limit $2
+                 for update skip locked
+             )",
+        )
+        .bind(before.0)
+        .bind(limit)
+        .execute()
+        .await?;
+    tx.commit().await?;
+    Ok(forgotten)
+}
+
+/// Which events to read; empty texts mean any.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    pub kind_prefix: String,
+    pub shop: String,
+    pub object_id: String,
+}
+
+/// The newest events before the id `before` that match, newest first.
+pub async fn newest(db: &Db, filter: &Filter, before: Uuid, limit: i64) -> Result<Vec<Envelope>> {
+    let rows = db
+        .query(
+            "select id, kind, shop, object_id, body, created_at, traceparent from events
+             where id < $1 and substr(kind, 1, length($2)) = $2
+               and ($3 = '' or shop = $3) and ($4 = '' or object_id = $4)
+             order by id desc
+             limit $5",
+        )
+        .bind(before)
+        .bind(filter.kind_prefix.as_str())
+        .bind(filter.shop.as_str())
+        .bind(filter.object_id.as_str())
+        .bind(limit)
+        .fetch_all()
+        .await?;
+    rows.iter().map(read).collect()
+}
+
+/// The events of these traces, oldest first. Ordered by id alone, PostgreSQL would walk the table
+/// by its key instead of looking into the index.
+pub async fn of_traces(db: &Db, traces: &[TraceId], limit: i64) -> Result<Vec<Envelope>> {
+    let rows = db
+        .query(
+            "select id, kind, shop, object_id, body, created_at, traceparent from events
+             where traceparent is not null and substr(traceparent, 4, 32) in ($2..)
+             order by substr(traceparent, 4, 32), id
+             limit $1",
+        )
+        .bind(limit)
+        .bind(traces.iter().map(ToString::to_string).collect::<Vec<_>>())
+        .fetch_all()
+        .await?;
+    let mut events: Vec<Envelope> = rows.iter().map(read).collect::<Result<_>>()?;
+    events.sort_by_key(|event| event.id);
+    Ok(events)
+}
+
+/// The ids of all events after the id `after`, in their order.
+pub async fn ids_after(db: &Db, after: Uuid, limit: i64) -> Result<Vec<Uuid>> {
+    let rows = db
+        .query("select id from events where id > $1 order by id limit $2")
+        .bind(after)
+        .bind(limit)
+        .fetch_all()
+        .await?;
+    rows.iter().map(|row| row.get("id")).collect()
+}
+
+/// Those of the events that match, in the order of their ids.
+pub async fn matching(db: &Db, filter: &Filter, ids: Vec<Uuid>) -> Result<Vec<Envelope>> {
+    let rows = db
+        .query(
+            "select id, kind, shop, object_id, body, created_at, traceparent from events
+             where substr(kind, 1, length($1)) = $1
+               and ($2 = '' or shop = $2) and ($3 = '' or object_id = $3)
+               and id in ($4..)
+             order by id",
+        )
+        .bind(filter.kind_prefix.as_str())
+        .bind(filter.shop.as_str())
+        .bind(filter.object_id.as_str())
+        .bind(ids)
+        .fetch_all()
+        .await?;
+    rows.iter().map(read).collect()
+}
+
+/// The kinds of the events of one object, oldest first.
+pub async fn kinds(db: &Db, shop: &str, object_id: &str) -> Result<Vec<String>> {
+    let rows = db
+        .query("select kind from events where shop = $1 and object_id = $2 order by id")
+        .bind(shop)
+        .bind(object_id)
+        .fetch_all()
+        .await?;
+    rows.iter().map(|row| row.get("kind")).collect()
+}

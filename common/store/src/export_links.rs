@@ -1,0 +1,35 @@
+//! The `export_links` table: links to exports that were given out. One that nobody was given is no
+//! link, whoever signed it.
+
+use uuid::Uuid;
+
+use crate::sql::{Db, Result, Tx};
+use domain::time::Timestamp;
+
+/// Notes a link by the second at which it ends, and forgets those that have ended.
+pub async fn insert(tx: &mut Tx, request_id: Uuid, expires: i64, now: Timestamp) -> Result<()> {
+    tx.query("delete from export_links where expires < $1")
+        .bind(now.unix_seconds())
+        .execute()
+        .await?;
+    tx.query(
+        "insert into export_links (request_id, expires) values ($1, $2)
+         on conflict (request_id, expires) do nothing",
+    )
+    .bind(request_id)
+    .bind(expires)
+    .execute()
+    .await?;
+    Ok(())
+}
+
+/// True for a link that was given out.
+pub async fn is_known(db: &Db, request_id: Uuid, expires: i64) -> Result<bool> {
+    let row = db
+        .query("select expires from export_links where request_id = $1 and expires = $2")
+        .bind(request_id)
+        .bind(expires)
+        .fetch_optional()
+        .await?;
+    Ok(row.is_some())
+}

@@ -1,0 +1,78 @@
+//! The `export_stores` table: which store was found under which address. A store has its id in an
+//! object of its own (`exports::Exports::mark`), so that one that was emptied, is not mounted, or is
+//! another host's folder of the same name is known as such, whatever the address says.
+
+use uuid::Uuid;
+
+use crate::sql::{Db, Result};
+use domain::time::Timestamp;
+
+/// The store that was last written to at this address.
+pub async fn at(db: &Db, place: &str) -> Result<Option<Uuid>> {
+    let row = db
+        .query("select id from export_stores where place = $1")
+        .bind(place)
+        .fetch_optional()
+        .await?;
+    row.map(|row| row.get("id")).transpose()
+}
+
+/// Says which store is at an address, in place of `known`. Returns the one that is noted then:
+/// another process may have been first.
+pub async fn note(
+    db: &Db,
+    place: &str,
+    known: Option<Uuid>,
+    id: Uuid,
+    now: Timestamp,
+) -> Result<Uuid> {
+    let mut tx = db.begin().await?;
+    tx.query(
+        "insert into export_stores (place, id, created_at) values ($1, $2, $3)
+         on conflict (place) do update set id = excluded.id, created_at = excluded.created_at
+         where export_stores.id = $4",
+    )
+    .bind(place)
+    .bind(id)
+    .bind(now.0)
+    .bind(known)
+    .execute()
+    .await?;
+    let row = tx
+        .query("select id from export_stores where place = $1")
+        .bind(place)
+        .fetch_one()
+        .await?;
+    let noted = row.get("id")?;
+    tx.commit().await?;
+    Ok(noted)
+}
+
+/// True while an export that was written to this store is not removed.
+pub async fn is_used(db: &Db, id: Uuid) -> Result<bool> {
+    let row = db
+        .query(
+            "select id from privacy_requests
+             where export_expires_at is not null and export_removed_at is null
+               and export_store = $1
+             limit 1",
+        )
+        .bind(id)
+        .fetch_optional()
+        .await?;
+    Ok(row.is_some())
+}
+
+/// How many exports that are not removed are in other stores than this one.
+pub async fn elsewhere(db: &Db, id: Option<Uuid>) -> Result<i64> {
+    let row = db
+        .query(
+            "select count(*) as exports from privacy_requests
+             where export_expires_at is not null and export_removed_at is null
+               and export_store is not null and ($1 is null or export_store <> $1)",
+        )
+        .bind(id)
+        .fetch_one()
+        .await?;
+    row.get("exports")
+}

@@ -1,0 +1,121 @@
+//! The `fulfillment_cycles` table: the fulfilments of an agreement after the first, which is
+//! the order itself.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::orders::records::Key;
+use crate::sql::{Db, Result, Tx, column};
+use domain::order::outcome::FulfillmentState;
+use domain::order::settlement::Cycle;
+use domain::time::Timestamp;
+
+/// A cycle whose state is new.
+#[derive(Clone, Debug)]
+pub struct Moved<'a> {
+    pub key: &'a Key,
+    pub cycle: Cycle,
+    /// Requested or cancelled.
+    pub state: FulfillmentState,
+}
+
+/// Writes states; each remembers when it was first reached.
+pub async fn save(tx: &mut Tx, moved: &[Moved<'_>], now: Timestamp) -> Result<()> {
+    let cancelled = |it: &Moved<'_>| (it.state == FulfillmentState::Cancelled).then_some(now.0);
+    let columns = [
+        column("shop", moved.iter().map(|it| it.key.0.as_str())),
+        column("order_id", moved.iter().map(|it| it.key.1)),
+        column("cycle", moved.iter().map(|it| it.cycle.as_str())),
+        column("state", moved.iter().map(|it| it.state.as_str())),
+        column("requested_at", moved.iter().map(|_| now.0)),
+        column("cancelled_at", moved.iter().map(cancelled)),
+        column("updated_at", moved.iter().map(|_| now.0)),
+    ];
+    tx.insert(
+        "fulfillment_cycles",
+        &columns,
+        "on conflict (shop, order_id, cycle) do update
+         set state = excluded.state,
+             cancelled_at = coalesce(fulfillment_cycles.cancelled_at, excluded.cancelled_at),
+             updated_at = excluded.updated_at",
+    )
+    .await?;
+    Ok(())
+}
+
+/// The cycles of an order that were ever requested: true while they are. The order is locked
+/// by the caller.
+pub async fn of(tx: &mut Tx, key: &Key) -> Result<BTreeMap<Cycle, bool>> {
+    let rows = tx
+        .query("select cycle, state from fulfillment_cycles where shop = $1 and order_id = $2")
+        .bind(key.0.as_str())
+        .bind(key.1)
+        .fetch_all()
+        .await?;
+    rows.iter()
+        .map(|row| {
+            let (cycle, state): (String, String) = (row.get("cycle")?, row.get("state")?);
+            Ok((
+                Cycle::named(Some(&cycle)),
+                state == FulfillmentState::Requested.as_str(),
+            ))
+        })
+        .collect()
+}
+
+/// Makes the cycles of one order another's, which has none of them yet.
+pub async fn move_to(tx: &mut Tx, from: &Key, to: &Key) -> Result<()> {
+    tx.query(
+        "update fulfillment_cycles set shop = $1, order_id = $2
+         where shop = $3 and order_id = $4 and not exists (
+             select 1 from fulfillment_cycles others
+             where others.shop = $1 and others.order_id = $2
+               and others.cycle = fulfillment_cycles.cycle
+         )",
+    )
+    .bind(to.0.as_str())
+    .bind(to.1)
+    .bind(from.0.as_str())
+    .bind(from.1)
+    .execute()
+    .await?;
+    Ok(())
+}
+
+/// A further fulfilment of an order's agreement.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct StoredCycle {
+    /// As the payment's metadata names it.
+    #[schema(example = "2")]
+    pub cycle: String,
+    /// `requested` or `cancelled`.
+    #[schema(example = "requested")]
+    pub state: String,
+    pub requested_at: Timestamp,
+    pub cancelled_at: Option<Timestamp>,
+}
+
+pub async fn list(db: &Db, shop: &str, order_id: i64) -> Result<Vec<StoredCycle>> {
+    let rows = db
+        .query(
+            "select cycle, state, requested_at, cancelled_at from fulfillment_cycles
+             where shop = $1 and order_id = $2
+             order by requested_at, cycle",
+        )
+        .bind(shop)
+        .bind(order_id)
+        .fetch_all()
+        .await?;
+    rows.iter()
+        .map(|row| {
+            Ok(StoredCycle {
+                cycle: row.get("cycle")?,
+                state: row.get("state")?,
+                requested_at: Timestamp(row.get("requested_at")?),
+                cancelled_at: row.get::<Option<i64>>("cancelled_at")?.map(Timestamp),
+            })
+        })
+        .collect()
+}

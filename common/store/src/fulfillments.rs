@@ -1,0 +1,146 @@
+//! The `fulfillments` table: what Waybill has asked for an order, one row an order.
+
+use std::collections::BTreeMap;
+
+use crate::orders::records::Key;
+use crate::sql::{Db, Result, Tx, column};
+use crate::{json, parsed};
+use domain::order::outcome::{FulfillmentState, Level};
+use domain::time::Timestamp;
+
+/// What became of the request at the storefront.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProviderState {
+    /// A job will create it there.
+    Pending,
+    Created,
+    /// Nothing was left to be shipped.
+    NotNeeded,
+    /// The storefront refuses it for good.
+    Failed,
+}
+
+impl ProviderState {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ProviderState::Pending => "pending",
+            ProviderState::Created => "created",
+            ProviderState::NotNeeded => "not_needed",
+            ProviderState::Failed => "failed",
+        }
+    }
+}
+
+/// A fulfilment whose state is new.
+#[derive(Clone, Debug)]
+pub struct Moved<'a> {
+    pub key: &'a Key,
+    pub state: FulfillmentState,
+    /// A job will create it at the storefront.
+    pub to_provider: bool,
+    /// What was requested of it so far, where that is new.
+    pub requested: Option<&'a Level>,
+}
+
+/// Writes states; each remembers when it was first reached.
+pub async fn save(tx: &mut Tx, moved: &[Moved<'_>], now: Timestamp) -> Result<()> {
+    let reached = |state| {
+        moved
+            .iter()
+            .map(move |it| (it.state == state).then_some(now.0))
+    };
+    let pending = |it: &Moved<'_>| it.to_provider.then_some(ProviderState::Pending.as_str());
+    let requested: Vec<Option<String>> = moved
+        .iter()
+        .map(|it| it.requested.map(json).transpose())
+        .collect::<Result<_>>()?;
+    let columns = [
+        column("requested_units", requested.iter().map(Option::as_deref)),
+        column("shop", moved.iter().map(|it| it.key.0.as_str())),
+        column("order_id", moved.iter().map(|it| it.key.1)),
+        column("state", moved.iter().map(|it| it.state.as_str())),
+        column("initiated_at", moved.iter().map(|_| now.0)),
+        column("updated_at", moved.iter().map(|_| now.0)),
+        column("requested_at", reached(FulfillmentState::Requested)),
+        column("fulfilled_at", reached(FulfillmentState::Fulfilled)),
+        column("cancelled_at", reached(FulfillmentState::Cancelled)),
+        column("provider_state", moved.iter().map(pending)),
+    ];
+    tx.insert(
+        "fulfillments",
+        &columns,
+        "on conflict (shop, order_id) do update
+         set state = excluded.state,
+             requested_at = coalesce(fulfillments.requested_at, excluded.requested_at),
+             fulfilled_at = coalesce(fulfillments.fulfilled_at, excluded.fulfilled_at),
+             cancelled_at = coalesce(fulfillments.cancelled_at, excluded.cancelled_at),
+             provider_state = coalesce(excluded.provider_state, fulfillments.provider_state),
+             requested_units = coalesce(excluded.requested_units, fulfillments.requested_units),
+             updated_at = excluded.updated_at",
+    )
+    .await?;
+    Ok(())
+}
+
+/// What was requested of orders so far. They are locked by the caller; one that is left out
+/// was not requested, or by an older version.
+pub async fn requested(tx: &mut Tx, keys: &[&Key]) -> Result<BTreeMap<Key, Level>> {
+    let mut levels = BTreeMap::new();
+    for keys in keys.chunk_by(|a, b| a.0 == b.0) {
+        let shop = keys[0].0.as_str();
+        let rows = tx
+            .query(
+                "select order_id, requested_units from fulfillments
+                 where shop = $1 and requested_units is not null and order_id in ($2..)",
+            )
+            .bind(shop)
+            .bind(keys.iter().map(|(_, id)| *id).collect::<Vec<_>>())
+            .fetch_all()
+            .await?;
+        for row in &rows {
+            let level: String = row.get("requested_units")?;
+            levels.insert((shop.to_owned(), row.get("order_id")?), parsed(&level)?);
+        }
+    }
+    Ok(levels)
+}
+
+/// True while the storefront is to be asked for it.
+pub async fn is_wanted(db: &Db, key: &Key) -> Result<bool> {
+    let row = db
+        .query(
+            "select 1 as wanted from fulfillments
+             where shop = $1 and order_id = $2 and state = $3
+               and provider_state in ('pending', 'failed')",
+        )
+        .bind(key.0.as_str())
+        .bind(key.1)
+        .bind(FulfillmentState::Requested.as_str())
+        .fetch_optional()
+        .await?;
+    Ok(row.is_some())
+}
+
+/// Records what the storefront answered to the request. False: it was recorded before.
+pub async fn answered(
+    tx: &mut Tx,
+    key: &Key,
+    state: ProviderState,
+    provider_id: Option<&str>,
+    now: Timestamp,
+) -> Result<bool> {
+    let changed = tx
+        .query(
+            "update fulfillments set provider_state = $1, provider_id = $2, updated_at = $3
+             where shop = $4 and order_id = $5
+               and provider_state in ('pending', 'failed') and provider_state <> $1",
+        )
+        .bind(state.as_str())
+        .bind(provider_id)
+        .bind(now.0)
+        .bind(key.0.as_str())
+        .bind(key.1)
+        .execute()
+        .await?;
+    Ok(changed == 1)
+}

@@ -1,0 +1,129 @@
+//! What Waybill does not decide about orders and leaves to people, each with its reason. No
+//! personal data.
+
+use serde::Serialize;
+
+use crate::sql::{Db, Result, Row};
+use domain::money::decimal;
+use domain::time::Timestamp;
+
+/// Why people are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// Several orders claim one agreement, so its payments are linked to none of them.
+    AgreementClaimedTwice,
+    /// What was paid is less than the total, or in another currency: nothing is shipped for it.
+    PaidInPart,
+    /// Money of a cancelled order that Waybill does not give back itself.
+    RefundIsYours,
+}
+
+impl Reason {
+    pub const ALL: [Reason; 3] = [
+        Reason::AgreementClaimedTwice,
+        Reason::PaidInPart,
+        Reason::RefundIsYours,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::AgreementClaimedTwice => "agreement_claimed_twice",
+            Reason::PaidInPart => "paid_in_part",
+            Reason::RefundIsYours => "refund_is_yours",
+        }
+    }
+
+    /// What to do about it.
+    pub fn mend(self) -> &'static str {
+        match self {
+            Reason::AgreementClaimedTwice => {
+                "find out whose payment it is, and let the other order name another pact_id"
+            }
+            Reason::PaidInPart => "ask for the rest, or give back what was paid",
+            Reason::RefundIsYours => "look at the payment, and give it back where you took it",
+        }
+    }
+}
+
+/// An order that waits for somebody.
+#[derive(Clone, Debug, Serialize)]
+pub struct Held {
+    pub shop: String,
+    pub order_id: String,
+    pub reason: Reason,
+    /// The agreement, or the payment that is to go back; none where the storefront has it.
+    pub about: Option<String>,
+    /// The order's total, or what is to go back.
+    pub amount: Option<String>,
+    pub currency: Option<String>,
+    /// When anything of it changed here.
+    pub updated_at: Timestamp,
+}
+
+/// What is held, those first that changed last; `limit` of each reason.
+pub async fn list(db: &Db, limit: i64) -> Result<Vec<Held>> {
+    let mut held = Vec::new();
+    for (reason, sql) in [
+        (Reason::AgreementClaimedTwice, CLAIMED_TWICE),
+        (Reason::PaidInPart, PAID_IN_PART),
+        (Reason::RefundIsYours, REFUNDS),
+    ] {
+        let rows = db.query(sql).bind(limit).fetch_all().await?;
+        for row in &rows {
+            held.push(read(row, reason)?);
+        }
+    }
+    Ok(held)
+}
+
+fn read(row: &Row, reason: Reason) -> Result<Held> {
+    let currency: Option<String> = row.get("currency")?;
+    let minor: Option<i64> = row.get("minor")?;
+    let amount = minor.zip(currency.as_deref());
+    Ok(Held {
+        shop: row.get("shop")?,
+        order_id: row.get::<i64>("order_id")?.to_string(),
+        reason,
+        about: row
+            .get::<Option<String>>("about")?
+            .filter(|it| !it.is_empty()),
+        amount: amount.map(|(minor, currency)| decimal(minor, currency)),
+        currency,
+        updated_at: Timestamp(row.get("updated_at")?),
+    })
+}
+
+/// Agreements that only buyers' attributes name and nobody has paid for are nobody's concern.
+const CLAIMED_TWICE: &str = "
+    select orders.shop as shop, orders.id as order_id, orders.pact_id as about,
+           orders.currency as currency, orders.total_minor as minor,
+           orders.updated_at as updated_at
+    from orders
+    where orders.shop <> 'checkout' and orders.pact_id is not null
+      and orders.payment_status is null and orders.cancelled_at is null
+      and exists (
+          select 1 from orders others
+          where others.pact_id = orders.pact_id and others.shop <> 'checkout'
+            and (others.id <> orders.id or others.shop <> orders.shop)
+      )
+      and exists (
+          select 1 from payments
+          where payments.pact_id = orders.pact_id and payments.received_minor > 0
+      )
+    order by orders.updated_at desc, orders.id desc
+    limit $1";
+
+const PAID_IN_PART: &str = "
+    select shop, id as order_id, pact_id as about, currency, total_minor as minor, updated_at
+    from orders
+    where payment_status = 'partially_paid' and was_paid = 0 and cancelled_at is null
+    order by updated_at desc, id desc
+    limit $1";
+
+const REFUNDS: &str = "
+    select shop, order_id, payment_id as about, currency, amount_minor as minor, updated_at
+    from refunds
+    where state = 'recorded'
+    order by updated_at desc, order_id desc
+    limit $1";

@@ -1,0 +1,114 @@
+//! The `identity_provider` table: whose numbers `users.provider_id` are. With another provider the
+//! same number is another person, who would inherit licences, so a process does not start with
+//! one until an operator has said what became of the accounts.
+//!
+//! A provider of this machine is a stand-in, wherever it listens: all of them count as one.
+
+use crate::sql::{Db, Error, Result, Tx};
+use platform::clock::Clock;
+
+/// The name of every provider of this machine.
+pub const STAND_IN: &str = "stand-in";
+
+#[derive(Debug, thiserror::Error)]
+pub enum ClaimError {
+    #[error(
+        "the accounts in this database are those of {recorded}, and GITHUB_URL leads to \
+         {configured}, where the same numbers are other people: they would have licences that are \
+         not theirs. Set GITHUB_URL back. Or, if these accounts have only got a new address, run \
+         `waybill identity moved {configured}`; if they are others, run `waybill identity \
+         replaced {configured}`, which puts those of {recorded} aside, and their licences with them"
+    )]
+    Another {
+        recorded: String,
+        configured: String,
+    },
+    #[error(transparent)]
+    Database(#[from] Error),
+}
+
+/// By what a provider is known, of its address.
+pub fn name(url: &str) -> String {
+    let url = url.trim().trim_end_matches('/').to_ascii_lowercase();
+    let host = url.split_once("://").map_or("", |(_, rest)| rest);
+    let is_here = ["127.", "localhost", "[::1]"];
+    if is_here.iter().any(|here| host.starts_with(here)) || url == STAND_IN {
+        return STAND_IN.to_owned();
+    }
+    url
+}
+
+/// Makes the provider the one whose accounts the users are, if none is known to be; fails when it
+/// is another.
+pub async fn claim(db: &Db, clock: &Clock, url: &str) -> std::result::Result<(), ClaimError> {
+    let configured = name(url);
+    if recorded(db).await?.is_none() {
+        let mut tx = db.begin().await?;
+        tx.query(
+            "insert into identity_provider (id, name, recorded_at) values (1, $1, $2)
+             on conflict (id) do nothing",
+        )
+        .bind(configured.as_str())
+        .bind(clock.now().0)
+        .execute()
+        .await?;
+        tx.commit().await?;
+    }
+    // Another process may have been first.
+    let recorded = recorded(db).await?.ok_or(Error::RowNotFound)?;
+    if recorded == configured {
+        return Ok(());
+    }
+    Err(ClaimError::Another {
+        recorded,
+        configured,
+    })
+}
+
+/// Whose accounts the users are; none: nobody has started with a provider yet.
+pub async fn recorded(db: &Db) -> Result<Option<String>> {
+    let row = db
+        .query("select name from identity_provider where id = 1")
+        .fetch_optional()
+        .await?;
+    row.map(|row| row.get("name")).transpose()
+}
+
+/// The same accounts are at another address now. False: none was recorded.
+pub async fn moved(tx: &mut Tx, clock: &Clock, name: &str) -> Result<bool> {
+    let moved = tx
+        .query("update identity_provider set name = $1, recorded_at = $2 where id = 1")
+        .bind(name)
+        .bind(clock.now().0)
+        .execute()
+        .await?;
+    Ok(moved == 1)
+}
+
+/// Other accounts take the place of those of `former`: these are put aside, so that nobody is
+/// found by their numbers or logins, and nobody claims an invitation that was meant for one.
+/// Those that were put aside when the new provider was replaced are back. How many were put
+/// aside.
+pub async fn replaced(tx: &mut Tx, clock: &Clock, former: &str, name: &str) -> Result<u64> {
+    let aside = tx
+        .query(
+            "update users set former_provider = $1, former_id = provider_id, provider_id = null,
+                 login_key = null, claimable_until = null
+             where provider_id is not null",
+        )
+        .bind(former)
+        .execute()
+        .await?;
+    tx.query("update users set claimable_until = null where provider_id is null")
+        .execute()
+        .await?;
+    tx.query(
+        "update users set provider_id = former_id, former_provider = null, former_id = null
+         where former_provider = $1",
+    )
+    .bind(name)
+    .execute()
+    .await?;
+    moved(tx, clock, name).await?;
+    Ok(aside)
+}

@@ -1,0 +1,72 @@
+//! The `inventory_movements` table: append-only; what an order's line has given back to the
+//! stock is the sum of its movements.
+
+use std::collections::BTreeMap;
+
+use uuid::Uuid;
+
+use crate::orders::records::Key;
+use crate::sql::{Db, Result, Tx, column};
+use domain::time::Timestamp;
+
+/// Why stock moved.
+pub const CANCELLED: &str = "order_cancelled";
+
+/// Units of an order's line that go back into stock; below zero, ones that were booked too
+/// many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Movement {
+    pub id: Uuid,
+    pub line_id: i64,
+    pub variant_id: Option<i64>,
+    pub sku: Option<String>,
+    pub quantity: i64,
+}
+
+pub async fn append(
+    tx: &mut Tx,
+    movements: &[(&Key, Movement)],
+    reason: &str,
+    now: Timestamp,
+) -> Result<()> {
+    let each = || movements.iter().map(|(_, movement)| movement);
+    let columns = [
+        column("id", each().map(|movement| movement.id)),
+        column("shop", movements.iter().map(|((shop, _), _)| shop.as_str())),
+        column("order_id", movements.iter().map(|((_, id), _)| *id)),
+        column("line_id", each().map(|movement| movement.line_id)),
+        column("variant_id", each().map(|movement| movement.variant_id)),
+        column("sku", each().map(|movement| movement.sku.as_deref())),
+        column("quantity", each().map(|movement| movement.quantity)),
+        column("reason", movements.iter().map(|_| reason)),
+        column("created_at", movements.iter().map(|_| now.0)),
+    ];
+    tx.insert("inventory_movements", &columns, "").await?;
+    Ok(())
+}
+
+/// What has gone back so far, by line, as far as anything has. The order is locked by the
+/// caller.
+pub async fn balances(tx: &mut Tx, key: &Key) -> Result<BTreeMap<i64, i64>> {
+    let rows = tx.query(BALANCES).bind(key.0.as_str()).bind(key.1);
+    let rows = rows.fetch_all().await?;
+    rows.iter()
+        .map(|row| Ok((row.get("line_id")?, row.get("units")?)))
+        .collect()
+}
+
+/// As [`balances`], for a reader.
+pub async fn list(db: &Db, shop: &str, order_id: i64) -> Result<Vec<(i64, i64)>> {
+    let rows = db.query(BALANCES).bind(shop).bind(order_id);
+    let rows = rows.fetch_all().await?;
+    rows.iter()
+        .map(|row| Ok((row.get("line_id")?, row.get("units")?)))
+        .collect()
+}
+
+const BALANCES: &str = "select line_id, cast(sum(quantity) as bigint) as units
+                        from inventory_movements
+                        where shop = $1 and order_id = $2
+                        group by line_id
+                        having sum(quantity) <> 0
+                        order by line_id";

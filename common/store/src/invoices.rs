@@ -1,0 +1,106 @@
+//! The `invoices` table: which payment and which subscription a paid invoice is of. Since
+//! 2025-03-31 the payment provider tells it in the invoice alone, if at all.
+
+use std::collections::BTreeMap;
+
+use crate::sql::{Result, Tx, column};
+use domain::time::Timestamp;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invoice {
+    /// `in_..`
+    pub id: String,
+    pub subscription: Option<String>,
+    pub payment_id: Option<String>,
+    /// The first of its subscription.
+    pub is_first: bool,
+}
+
+/// Writes invoices; what one leaves out stays as it was told before. Ids are distinct and
+/// sorted.
+pub async fn save(tx: &mut Tx, invoices: &[Invoice], now: Timestamp) -> Result<()> {
+    let columns = [
+        column("id", invoices.iter().map(|it| it.id.as_str())),
+        column(
+            "subscription",
+            invoices.iter().map(|it| it.subscription.as_deref()),
+        ),
+        column(
+            "payment_id",
+            invoices.iter().map(|it| it.payment_id.as_deref()),
+        ),
+        column("is_first", invoices.iter().map(|it| i64::from(it.is_first))),
+        column("created_at", invoices.iter().map(|_| now.0)),
+    ];
+    tx.insert(
+        "invoices",
+        &columns,
+        "on conflict (id) do update
+         set subscription = coalesce(excluded.subscription, invoices.subscription),
+             payment_id = coalesce(excluded.payment_id, invoices.payment_id),
+             is_first = case when excluded.is_first = 1 then 1 else invoices.is_first end",
+    )
+    .await?;
+    Ok(())
+}
+
+/// The payments of these invoices, by invoice.
+pub async fn payments_of(
+    tx: &mut Tx,
+    ids: Vec<String>,
+) -> Result<BTreeMap<String, Option<String>>> {
+    if ids.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let rows = tx
+        .query("select id, payment_id from invoices where id in ($1..)")
+        .bind(ids)
+        .fetch_all()
+        .await?;
+    rows.iter()
+        .map(|row| Ok((row.get("id")?, row.get("payment_id")?)))
+        .collect()
+}
+
+/// The first invoices of these subscriptions, by subscription.
+pub async fn first_of(tx: &mut Tx, subscriptions: Vec<String>) -> Result<BTreeMap<String, String>> {
+    if subscriptions.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let rows = tx
+        .query(
+            "select id, subscription from invoices where is_first = 1 and subscription in ($1..)",
+        )
+        .bind(subscriptions)
+        .fetch_all()
+        .await?;
+    rows.iter()
+        .map(|row| Ok((row.get("subscription")?, row.get("id")?)))
+        .collect()
+}
+
+/// The invoices that these payments pay.
+pub async fn of_payments(tx: &mut Tx, payments: Vec<String>) -> Result<Vec<Invoice>> {
+    if payments.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows = tx
+        .query(
+            "select id, subscription, payment_id, is_first from invoices
+             where payment_id in ($1..)
+             order by id",
+        )
+        .bind(payments)
+        .fetch_all()
+        .await?;
+    rows.iter()
+        .map(|row| {
+            Ok(Invoice {
+                id: row.get("id")?,
+                subscription: row.get("subscription")?,
+                payment_id: row.get("payment_id")?,
+                is_first: row.get::<i64>("is_first")? != 0,
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,679 @@
+//! The `jobs` table. Every change of state is a guarded update: a job leaves `ready`
+//! once, whoever else holds its id.
+
+pub mod ended;
+pub mod operate;
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+
+use crate::sql::{Db, Error, Result, Row, Tx, column};
+use domain::job::{Job, JobId, Queue, Source, State};
+use domain::time::Timestamp;
+use domain::trace::{self, TraceContext, TraceId};
+
+/// A job to be inserted.
+#[derive(Clone, Debug)]
+pub struct NewJob {
+    pub id: JobId,
+    pub queue: Queue,
+    pub kind: String,
+    pub source: Source,
+    pub shop: Option<String>,
+    /// The provider's id of the delivery.
+    pub external_id: Option<String>,
+    /// The provider's id of the order, payment, .. the body is about.
+    pub object_id: Option<String>,
+    /// The provider's id of the customer whose data the body holds.
+    pub subject: Option<String>,
+    /// The version of its API that the provider says the delivery is of.
+    pub api_version: Option<String>,
+    pub body: Bytes,
+    pub state: State,
+    /// When it is due; its creation, when that is at once.
+    pub run_at: Timestamp,
+    pub rung_at: Option<Timestamp>,
+    pub deadline_at: Option<Timestamp>,
+    pub trace: Option<String>,
+    pub traceparent: Option<TraceContext>,
+    pub created_at: Timestamp,
+}
+
+pub async fn insert(tx: &mut Tx, jobs: &[&NewJob]) -> Result<()> {
+    let finished = |job: &NewJob| (job.state != State::Ready).then_some(job.created_at.0);
+    let traceparents: Vec<Option<String>> = jobs
+        .iter()
+        .map(|job| trace::column(job.traceparent))
+        .collect();
+    let columns = [
+        column("id", jobs.iter().map(|job| job.id)),
+        column("queue", jobs.iter().map(|job| job.queue.as_str())),
+        column("kind", jobs.iter().map(|job| job.kind.as_str())),
+        column("source", jobs.iter().map(|job| job.source.as_str())),
+        column("shop", jobs.iter().map(|job| job.shop.as_deref())),
+        column(
+            "external_id",
+            jobs.iter().map(|job| job.external_id.as_deref()),
+        ),
+        column("object_id", jobs.iter().map(|job| job.object_id.as_deref())),
+        column("subject", jobs.iter().map(|job| job.subject.as_deref())),
+        column(
+            "api_version",
+            jobs.iter().map(|job| job.api_version.as_deref()),
+        ),
+        column("body", jobs.iter().map(|job| job.body.as_ref())),
+        column("state", jobs.iter().map(|job| job.state.as_str())),
+        column("run_at", jobs.iter().map(|job| job.run_at.0)),
+        column("rung_at", jobs.iter().map(|job| job.rung_at.map(|at| at.0))),
+        column(
+            "deadline_at",
+            jobs.iter().map(|job| job.deadline_at.map(|at| at.0)),
+        ),
+        column("trace", jobs.iter().map(|job| job.trace.as_deref())),
+        column("traceparent", traceparents.iter().map(Option::as_deref)),
+        column("created_at", jobs.iter().map(|job| job.created_at.0)),
+        column("finished_at", jobs.iter().map(|job| finished(job))),
+    ];
+    tx.insert("jobs", &columns, "").await?;
+    Ok(())
+}
+
+/// Those of `ids` that are ready and due, with their bodies, in the order of their ids.
+///
+/// A job that has never run is due whatever the clocks of two hosts make of its time.
+/// By-id statements say `not in ('done', 'dead')`: `= 'ready'` would let PostgreSQL walk the
+/// index of all ready jobs instead of looking a few up.
+pub async fn ready(db: &Db, ids: &[JobId], now: Timestamp) -> Result<Vec<Job>> {
+    let rows = db
+        .query(
+            "select id, queue, kind, shop, body, attempts, crashes, deadline_at, trace,
+                    traceparent, created_at
+             from jobs
+             where state not in ('done', 'dead') and (run_at <= $1 or run_at = created_at)
+               and id in ($2..)
+             order by id",
+        )
+        .bind(now.0)
+        .bind(ids.to_vec())
+        .fetch_all()
+        .await?;
+    rows.iter().map(read).collect()
+}
+
+fn read(row: &Row) -> Result<Job> {
+    Ok(Job {
+        id: row.get("id")?,
+        queue: parsed(row, "queue")?,
+        kind: row.get("kind")?,
+        shop: row.get("shop")?,
+        body: Bytes::from(row.get::<Option<Vec<u8>>>("body")?.unwrap_or_default()),
+        attempts: row.get("attempts")?,
+        crashes: row.get("crashes")?,
+        deadline_at: row.get::<Option<i64>>("deadline_at")?.map(Timestamp),
+        trace: row.get("trace")?,
+        traceparent: trace::stored(row.get("traceparent")?),
+        created_at: Timestamp(row.get("created_at")?),
+    })
+}
+
+fn parsed<T: std::str::FromStr>(row: &Row, name: &str) -> Result<T>
+where
+    T::Err: std::error::Error + Send + Sync + 'static,
+{
+    let text: String = row.get(name)?;
+    text.parse().map_err(|error| Error::Decode(Box::new(error)))
+}
+
+/// Marks jobs done and returns those that were still ready: the caller does their work in
+/// the same transaction, and nobody else will. One that someone else is running is passed
+/// over; should that run come to nothing, the sweep rings the job again.
+pub async fn finish(tx: &mut Tx, ids: &[JobId], now: Timestamp) -> Result<Vec<JobId>> {
+    let rows = tx
+        .query(
+            "update jobs
+             set state = 'done', finished_at = $1, crashes = 0, last_error = null
+             where id in (
+                 select id from jobs
+                 where state not in ('done', 'dead') and id in ($2..)
+                 order by id
+                 for update skip locked
+             )
+             returning id",
+        )
+        .bind(now.0)
+        .bind(ids.to_vec())
+        .fetch_all()
+        .await?;
+    rows.iter().map(|row| row.get("id")).collect()
+}
+
+/// Records a failed run and when the next one is due. False: it was no longer ready.
+pub async fn retry(
+    tx: &mut Tx,
+    id: JobId,
+    attempts: i64,
+    run_at: Timestamp,
+    error: &str,
+) -> Result<bool> {
+    let changed = tx
+        .query(
+            "update jobs
+             set attempts = $1, run_at = $2, rung_at = null, crashes = 0, last_error = $3
+             where state not in ('done', 'dead') and id = $4",
+        )
+        .bind(attempts)
+        .bind(run_at.0)
+        .bind(error)
+        .bind(id)
+        .execute()
+        .await?;
+    Ok(changed == 1)
+}
+
+/// Gives a job up. False: it was no longer ready.
+pub async fn bury(
+    tx: &mut Tx,
+    id: JobId,
+    attempts: i64,
+    now: Timestamp,
+    error: &str,
+) -> Result<bool> {
+    let changed = tx
+        .query(
+            "update jobs
+             set state = 'dead', attempts = $1, finished_at = $2, crashes = 0, last_error = $3
+             where state not in ('done', 'dead') and id = $4",
+        )
+        .bind(attempts)
+        .bind(now.0)
+        .bind(error)
+        .bind(id)
+        .execute()
+        .await?;
+    Ok(changed == 1)
+}
+
+/// Leaves a job ready that was marked done in this transaction: a part of it waits for somebody.
+pub async fn wait(tx: &mut Tx, id: JobId, run_at: Timestamp, why: &str) -> Result<()> {
+    tx.query(
+        "update jobs
+         set state = 'ready', attempts = 0, crashes = 0, run_at = $1, rung_at = null,
+             finished_at = null, last_error = $2
+         where id = $3",
+    )
+    .bind(run_at.0)
+    .bind(why)
+    .bind(id)
+    .execute()
+    .await?;
+    Ok(())
+}
+
+/// Makes a job that waits due now. False: it does not wait.
+pub async fn wake(tx: &mut Tx, id: JobId, now: Timestamp) -> Result<bool> {
+    let changed = tx
+        .query(
+            "update jobs set run_at = $1, rung_at = null, attempts = 0, crashes = 0
+             where state = 'ready' and id = $2",
+        )
+        .bind(now.0)
+        .bind(id)
+        .execute()
+        .await?;
+    Ok(changed == 1)
+}
+
+/// Makes a dead job ready again, with all its tries before it. False: it is not dead.
+pub async fn revive(tx: &mut Tx, id: JobId, now: Timestamp) -> Result<bool> {
+    let changed = tx
+        .query(
+            "update jobs
+             set state = 'ready', attempts = 0, crashes = 0, run_at = $1, rung_at = null,
+                 finished_at = null
+             where state = 'dead' and id = $2",
+        )
+        .bind(now.0)
+        .bind(id)
+        .execute()
+        .await?;
+    Ok(changed == 1)
+}
+
+/// Makes a job that has ended ready again, with all its tries before it, unless it has been run
+/// again since: each time it ended, it is revived once, however many operators say so. `rung_at`
+/// is when it will be rung, by the caller. False: it is no longer as it was seen.
+pub async fn revive_as_seen(
+    tx: &mut Tx,
+    job: &ended::Ended,
+    now: Timestamp,
+    rung_at: Option<Timestamp>,
+) -> Result<bool> {
+    let changed = tx
+        .query(
+            "update jobs
+             set state = 'ready', attempts = 0, crashes = 0, run_at = $1, rung_at = $2,
+                 finished_at = null
+             where id = $3 and state = $4 and finished_at = $5 and discarded_at is null
+               and body is not null",
+        )
+        .bind(now.0)
+        .bind(rung_at.map(|at| at.0))
+        .bind(job.id)
+        .bind(job.state.as_str())
+        .bind(job.finished_at.0)
+        .execute()
+        .await?;
+    Ok(changed == 1)
+}
+
+/// Gives a dead job up for good: it is done, without its body, and is never run again. False:
+/// it is no longer dead, or has died again since it was seen.
+pub async fn discard(tx: &mut Tx, job: &ended::Ended, now: Timestamp) -> Result<bool> {
+    let changed = tx
+        .query(
+            "update jobs set state = 'done', discarded_at = $1, body = null
+             where id = $2 and state = 'dead' and finished_at = $3",
+        )
+        .bind(now.0)
+        .bind(job.id)
+        .bind(job.finished_at.0)
+        .execute()
+        .await?;
+    Ok(changed == 1)
+}
+
+/// Counts a run before it starts, and returns how many in a row have not ended in order.
+/// `None`: it was no longer ready.
+pub async fn count_crash(tx: &mut Tx, id: JobId) -> Result<Option<i64>> {
+    let row = tx
+        .query(
+            "update jobs set crashes = crashes + 1
+             where state not in ('done', 'dead') and id = $1
+             returning crashes",
+        )
+        .bind(id)
+        .fetch_optional()
+        .await?;
+    row.map(|row| row.get("crashes")).transpose()
+}
+
+/// Takes jobs that ask a provider until `until`: meanwhile they are due for nobody else, and
+/// after it for everybody, so a run that dies is only late. Each is counted as a run that has
+/// not ended in order; returns how many in a row have not, this one included.
+pub async fn claim(
+    tx: &mut Tx,
+    ids: &[JobId],
+    now: Timestamp,
+    until: Timestamp,
+) -> Result<Vec<(JobId, i64)>> {
+    let rows = tx
+        .query(
+            "update jobs set run_at = $1, rung_at = null, crashes = crashes + 1
+             where id in (
+                 select id from jobs
+                 where state not in ('done', 'dead') and (run_at <= $2 or run_at = created_at)
+                   and id in ($3..)
+                 order by id
+                 for update skip locked
+             )
+             returning id, crashes",
+        )
+        .bind(until.0)
+        .bind(now.0)
+        .bind(ids.to_vec())
+        .fetch_all()
+        .await?;
+    rows.iter()
+        .map(|row| Ok((row.get("id")?, row.get("crashes")?)))
+        .collect()
+}
+
+/// Puts jobs off that nobody has claimed since they were read.
+pub async fn put_off(
+    tx: &mut Tx,
+    ids: &[JobId],
+    now: Timestamp,
+    run_at: Timestamp,
+    why: &str,
+) -> Result<()> {
+    tx.query(
+        "update jobs set run_at = $1, rung_at = null, last_error = $2
+         where id in (
+             select id from jobs
+             where state not in ('done', 'dead') and (run_at <= $3 or run_at = created_at)
+               and id in ($4..)
+             order by id
+             for update skip locked
+         )",
+    )
+    .bind(run_at.0)
+    .bind(why)
+    .bind(now.0)
+    .bind(ids.to_vec())
+    .execute()
+    .await?;
+    Ok(())
+}
+
+/// Puts a claimed job off without counting a failure. False: it was no longer ready.
+pub async fn postpone(tx: &mut Tx, id: JobId, run_at: Timestamp, error: &str) -> Result<bool> {
+    let changed = tx
+        .query(
+            "update jobs set run_at = $1, rung_at = null, crashes = 0, last_error = $2
+             where state not in ('done', 'dead') and id = $3",
+        )
+        .bind(run_at.0)
+        .bind(error)
+        .bind(id)
+        .execute()
+        .await?;
+    Ok(changed == 1)
+}
+
+/// Has a job that waits run at this time.
+pub async fn release(tx: &mut Tx, id: JobId, run_at: Timestamp) -> Result<()> {
+    tx.query("update jobs set run_at = $1, rung_at = null where state = 'ready' and id = $2")
+        .bind(run_at.0)
+        .bind(id)
+        .execute()
+        .await?;
+    Ok(())
+}
+
+/// A job that the sweep rings.
+#[derive(Debug)]
+pub struct Due {
+    pub id: JobId,
+    /// When it was last rung, before this time.
+    pub rung_at: Option<Timestamp>,
+    pub traceparent: Option<TraceContext>,
+}
+
+/// Which of a queue's ready jobs the sweep looks for.
+#[derive(Clone, Copy, Debug)]
+pub enum Unheard {
+    /// Never rung, or to be rung again, and due at this time.
+    Unrung { now: Timestamp },
+    /// Rung before this moment, and due then; or rung after `future` by a clock that was wrong.
+    Lost {
+        before: Timestamp,
+        future: Timestamp,
+    },
+}
+
+/// The oldest unheard jobs of a kind; they are marked rung at `now`.
+pub async fn take_unheard(
+    tx: &mut Tx,
+    queue: Queue,
+    kind: &str,
+    unheard: Unheard,
+    now: Timestamp,
+    limit: i64,
+) -> Result<Vec<Due>> {
+    let query = match unheard {
+        Unheard::Unrung { now } => tx
+            .query(
+                "select id, rung_at, traceparent from jobs
+                 where queue = $1 and kind = $2 and state = 'ready' and rung_at is null
+                   and (run_at <= $3 or run_at = created_at)
+                 order by run_at
+                 limit $4
+                 for update skip locked",
+            )
+            .bind(queue.as_str())
+            .bind(kind)
+            .bind(now.0)
+            .bind(limit),
+        Unheard::Lost { before, future } => tx
+            .query(
+                "select id, rung_at, traceparent from jobs
+                 where queue = $1 and kind = $2 and state = 'ready' and run_at <= $3
+                   and (rung_at < $3 or rung_at > $4)
+                 order by run_at
+                 limit $5
+                 for update skip locked",
+            )
+            .bind(queue.as_str())
+            .bind(kind)
+            .bind(before.0)
+            .bind(future.0)
+            .bind(limit),
+    };
+    let rows = query.fetch_all().await?;
+    let due = rows
+        .iter()
+        .map(|row| {
+            Ok(Due {
+                id: row.get("id")?,
+                rung_at: row.get::<Option<i64>>("rung_at")?.map(Timestamp),
+                traceparent: trace::stored(row.get("traceparent")?),
+            })
+        })
+        .collect::<Result<Vec<_>>>()?;
+    if !due.is_empty() {
+        tx.query("update jobs set rung_at = $1 where id in ($2..)")
+            .bind(now.0)
+            .bind(due.iter().map(|due| due.id).collect::<Vec<_>>())
+            .execute()
+            .await?;
+    }
+    Ok(due)
+}
+
+/// True when [`take_unheard`] would find something: a read, where that is a write.
+pub async fn any_unheard(db: &Db, queue: Queue, kind: &str, unheard: Unheard) -> Result<bool> {
+    let query = match unheard {
+        Unheard::Unrung { now } => db
+            .query(
+                "select id from jobs
+                 where queue = $1 and kind = $2 and state = 'ready' and rung_at is null
+                   and (run_at <= $3 or run_at = created_at)
+                 limit 1",
+            )
+            .bind(queue.as_str())
+            .bind(kind)
+            .bind(now.0),
+        Unheard::Lost { before, future } => db
+            .query(
+                "select id from jobs
+                 where queue = $1 and kind = $2 and state = 'ready' and run_at <= $3
+                   and (rung_at < $3 or rung_at > $4)
+                 limit 1",
+            )
+            .bind(queue.as_str())
+            .bind(kind)
+            .bind(before.0)
+            .bind(future.0),
+    };
+    Ok(query.fetch_optional().await?.is_some())
+}
+
+/// Takes back the mark of jobs whose ring did not reach the bus: the next sweep rings them.
+pub async fn unring(db: &Db, ids: &[JobId]) -> Result<()> {
+    let mut tx = db.begin().await?;
+    tx.query("update jobs set rung_at = null where state not in ('done', 'dead') and id in ($1..)")
+        .bind(ids.to_vec())
+        .execute()
+        .await?;
+    tx.commit().await
+}
+
+/// Takes back the marks of a whole queue: its only process stops in order.
+pub async fn unring_all(db: &Db, queue: Queue) -> Result<()> {
+    let mut tx = db.begin().await?;
+    tx.query(
+        "update jobs set rung_at = null
+         where queue = $1 and state = 'ready' and rung_at is not null",
+    )
+    .bind(queue.as_str())
+    .execute()
+    .await?;
+    tx.commit().await
+}
+
+/// Those of these jobs that are in this database and not dead.
+pub async fn not_dead(db: &Db, ids: &[JobId]) -> Result<HashSet<JobId>> {
+    let mut known = HashSet::new();
+    for chunk in ids.chunks(500) {
+        let rows = db
+            .query("select id from jobs where state <> 'dead' and id in ($1..)")
+            .bind(chunk.to_vec())
+            .fetch_all()
+            .await?;
+        for row in rows {
+            known.insert(row.get("id")?);
+        }
+    }
+    Ok(known)
+}
+
+/// Cuts the bodies of jobs that finished before `before`, at most `limit` at a time.
+pub async fn cut_bodies(db: &Db, before: Timestamp, limit: i64) -> Result<u64> {
+    let mut tx = db.begin().await?;
+    let cut = tx
+        .query(
+            "update jobs set body = null
+             where id in (
+                 select id from jobs
+                 where state = 'done' and body is not null and finished_at < $1
+                 order by finished_at
+                 limit $2
+                 for update skip locked
+             )",
+        )
+        .bind(before.0)
+        .bind(limit)
+        .execute()
+        .await?;
+    tx.commit().await?;
+    Ok(cut)
+}
+
+/// Cuts the body of one job, whatever its state.
+pub async fn forget_body(tx: &mut Tx, id: JobId) -> Result<()> {
+    tx.query("update jobs set body = null where id = $1")
+        .bind(id)
+        .execute()
+        .await?;
+    Ok(())
+}
+
+/// A job as an operator sees it: everything but the body.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Summary {
+    pub id: JobId,
+    pub queue: String,
+    pub kind: String,
+    pub source: String,
+    pub shop: Option<String>,
+    pub external_id: Option<String>,
+    pub object_id: Option<String>,
+    /// The version of its API that the provider named.
+    pub api_version: Option<String>,
+    pub state: String,
+    pub attempts: i64,
+    pub run_at: Timestamp,
+    pub last_error: Option<String>,
+    pub trace: Option<String>,
+    pub trace_id: String,
+    pub created_at: Timestamp,
+    pub finished_at: Option<Timestamp>,
+    /// When an operator gave it up for good.
+    pub discarded_at: Option<Timestamp>,
+    pub body_bytes: Option<i64>,
+}
+
+/// Public to its siblings, which select the same columns.
+pub(super) fn read_summary(row: &Row) -> Result<Summary> {
+    let id = row.get("id")?;
+    let parent = trace::stored(row.get("traceparent")?);
+    let trace_id = parent.map_or(TraceId::of(id), TraceContext::trace_id);
+    Ok(Summary {
+        id,
+        trace_id: trace_id.to_string(),
+        queue: row.get("queue")?,
+        kind: row.get("kind")?,
+        source: row.get("source")?,
+        shop: row.get("shop")?,
+        external_id: row.get("external_id")?,
+        object_id: row.get("object_id")?,
+        api_version: row.get("api_version")?,
+        state: row.get("state")?,
+        attempts: row.get("attempts")?,
+        run_at: Timestamp(row.get("run_at")?),
+        last_error: row.get("last_error")?,
+        trace: row.get("trace")?,
+        created_at: Timestamp(row.get("created_at")?),
+        finished_at: row.get::<Option<i64>>("finished_at")?.map(Timestamp),
+        discarded_at: row.get::<Option<i64>>("discarded_at")?.map(Timestamp),
+        body_bytes: row.get("body_bytes")?,
+    })
+}
+
+/// Which jobs to list; empty texts mean any.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    pub queue: String,
+    pub state: String,
+    pub kind: String,
+}
+
+/// The newest jobs that match, newest first.
+pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Summary>> {
+    let rows = db
+        .query(
+            "select id, queue, kind, source, shop, external_id, object_id, api_version, state,
+                    attempts, run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
+                    cast(length(body) as bigint) as body_bytes
+             from jobs
+             where ($1 = '' or queue = $1) and ($2 = '' or state = $2) and ($3 = '' or kind = $3)
+             order by id desc
+             limit $4",
+        )
+        .bind(filter.queue.as_str())
+        .bind(filter.state.as_str())
+        .bind(filter.kind.as_str())
+        .bind(limit)
+        .fetch_all()
+        .await?;
+    rows.iter().map(read_summary).collect()
+}
+
+pub async fn show(db: &Db, id: JobId) -> Result<Option<Summary>> {
+    let row = db
+        .query(
+            "select id, queue, kind, source, shop, external_id, object_id, api_version, state,
+                    attempts, run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
+                    cast(length(body) as bigint) as body_bytes
+             from jobs where id = $1",
+        )
+        .bind(id)
+        .fetch_optional()
+        .await?;
+    row.as_ref().map(read_summary).transpose()
+}
+
+/// The body of a job that still has one.
+pub async fn body(db: &Db, id: JobId) -> Result<Option<Bytes>> {
+    let row = db
+        .query("select body from jobs where id = $1")
+        .bind(id)
+        .fetch_optional()
+        .await?;
+    let body = row
+        .map(|row| row.get::<Option<Vec<u8>>>("body"))
+        .transpose()?;
+    Ok(body.flatten().map(Bytes::from))
+}
+
+/// How many jobs of a queue are in a state.
+pub async fn count(db: &Db, queue: Queue, state: State) -> Result<i64> {
+    let row = db
+        .query("select count(*) as jobs from jobs where queue = $1 and state = $2")
+        .bind(queue.as_str())
+        .bind(state.as_str())
+        .fetch_one()
+        .await?;
+    row.get("jobs")
+}

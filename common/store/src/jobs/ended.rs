@@ -1,0 +1,296 @@
+//! Jobs that have ended, as an operator looks for them: dead ones, and finished ones whose
+//! bodies are kept. What matches is read at once, with when each ended, because jobs come and
+//! go while they are worked through.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::{Summary, parsed, read_summary};
+use crate::sql::{Db, Result, Row};
+use domain::job::{JobId, Queue, State};
+use domain::time::Timestamp;
+
+/// A job that has ended, and when.
+#[derive(Clone, Debug, Serialize)]
+pub struct Ended {
+    pub id: JobId,
+    #[serde(serialize_with = "crate::as_text")]
+    pub queue: Queue,
+    pub kind: String,
+    pub source: String,
+    pub shop: Option<String>,
+    #[serde(serialize_with = "crate::as_text")]
+    pub state: State,
+    /// When it arrived, or was made.
+    pub created_at: Timestamp,
+    pub finished_at: Timestamp,
+}
+
+/// Which of them; an empty text is any.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    pub queue: Option<Queue>,
+    /// `*` stands for any text; upper and lower case are the same.
+    pub kind: String,
+    pub shop: String,
+    /// A part of the last error.
+    pub error: String,
+    /// When it ended: not before this.
+    pub from: Timestamp,
+    /// Before this.
+    pub until: Timestamp,
+    /// When it arrived: not before this.
+    pub arrived_from: Timestamp,
+    /// Before this.
+    pub arrived_until: Timestamp,
+}
+
+impl Default for Filter {
+    fn default() -> Self {
+        let (first, last) = (Timestamp(0), Timestamp(i64::MAX));
+        Filter {
+            queue: None,
+            kind: String::new(),
+            shop: String::new(),
+            error: String::new(),
+            from: first,
+            until: last,
+            arrived_from: first,
+            arrived_until: last,
+        }
+    }
+}
+
+impl Filter {
+    fn queue(&self) -> &'static str {
+        self.queue.map_or("", Queue::as_str)
+    }
+
+    fn kind(&self) -> String {
+        escaped(&self.kind).replace('*', "%")
+    }
+
+    fn error(&self) -> String {
+        match self.error.as_str() {
+            "" => String::new(),
+            text => format!("%{}%", escaped(text)),
+        }
+    }
+}
+
+/// A text as `like .. escape '!'` finds it.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.to_lowercase().chars() {
+        if matches!(c, '!' | '%' | '_') {
+            escaped.push('!');
+        }
+        escaped.push(c);
+    }
+    escaped
+}
+
+/// Every dead job that matches, in the order of their ids.
+pub async fn dead(db: &Db, filter: &Filter) -> Result<Vec<Ended>> {
+    let rows = db
+        .query(
+            "select id, queue, kind, source, shop, state, created_at, finished_at from jobs
+             where state = 'dead'
+               and ($1 = '' or queue = $1)
+               and ($2 = '' or lower(kind) like $2 escape '!')
+               and ($3 = '' or shop = $3)
+               and ($4 = '' or lower(coalesce(last_error, '')) like $4 escape '!')
+               and finished_at >= $5 and finished_at < $6
+             order by id",
+        )
+        .bind(filter.queue())
+        .bind(filter.kind())
+        .bind(filter.shop.as_str())
+        .bind(filter.error())
+        .bind(filter.from.0)
+        .bind(filter.until.0)
+        .fetch_all()
+        .await?;
+    rows.iter().map(read).collect()
+}
+
+/// The dead jobs that match, those first that died last.
+pub async fn newest_dead(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Summary>> {
+    let rows = db
+        .query(
+            "select id, queue, kind, source, shop, external_id, object_id, api_version, state, attempts,
+                    run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
+                    cast(length(body) as bigint) as body_bytes
+             from jobs
+             where state = 'dead'
+               and ($1 = '' or queue = $1)
+               and ($2 = '' or lower(kind) like $2 escape '!')
+               and ($3 = '' or shop = $3)
+               and ($4 = '' or lower(coalesce(last_error, '')) like $4 escape '!')
+               and finished_at >= $5 and finished_at < $6
+             order by finished_at desc, id desc
+             limit $7",
+        )
+        .bind(filter.queue())
+        .bind(filter.kind())
+        .bind(filter.shop.as_str())
+        .bind(filter.error())
+        .bind(filter.from.0)
+        .bind(filter.until.0)
+        .bind(limit)
+        .fetch_all()
+        .await?;
+    rows.iter().map(read_summary).collect()
+}
+
+/// Dead jobs of one kind that died of the same.
+#[derive(Clone, Debug, Serialize)]
+pub struct Group {
+    pub kind: String,
+    pub jobs: i64,
+    /// When the first and the last of them died.
+    pub first: Timestamp,
+    pub last: Timestamp,
+    /// The last error of one of them; the others' may differ in numbers.
+    pub error: String,
+}
+
+/// How many dead jobs match, by kind and error, the most frequent first.
+pub async fn groups(db: &Db, filter: &Filter) -> Result<Vec<Group>> {
+    let rows = db
+        .query(
+            "select kind, coalesce(last_error, '') as error, count(*) as jobs,
+                    min(finished_at) as first, max(finished_at) as last
+             from jobs
+             where state = 'dead'
+               and ($1 = '' or queue = $1)
+               and ($2 = '' or lower(kind) like $2 escape '!')
+               and ($3 = '' or shop = $3)
+               and ($4 = '' or lower(coalesce(last_error, '')) like $4 escape '!')
+               and finished_at >= $5 and finished_at < $6
+             group by kind, coalesce(last_error, '')
+             order by 1, 2",
+        )
+        .bind(filter.queue())
+        .bind(filter.kind())
+        .bind(filter.shop.as_str())
+        .bind(filter.error())
+        .bind(filter.from.0)
+        .bind(filter.until.0)
+        .fetch_all()
+        .await?;
+    let mut groups: BTreeMap<(String, String), Group> = BTreeMap::new();
+    for row in &rows {
+        let group = read_group(row)?;
+        groups
+            .entry((group.kind.clone(), without_numbers(&group.error)))
+            .and_modify(|known| {
+                known.jobs += group.jobs;
+                known.first = known.first.min(group.first);
+                known.last = known.last.max(group.last);
+            })
+            .or_insert(group);
+    }
+    let mut groups: Vec<Group> = groups.into_values().collect();
+    groups.sort_by_key(|group| -group.jobs);
+    Ok(groups)
+}
+
+/// Ids, positions and amounts in an error do not make it another one.
+fn without_numbers(error: &str) -> String {
+    let mut text = String::with_capacity(error.len());
+    for c in error.chars() {
+        match (c.is_ascii_digit(), text.ends_with('#')) {
+            (true, true) => {}
+            (true, false) => text.push('#'),
+            (false, _) => text.push(c),
+        }
+    }
+    text
+}
+
+/// Every finished job that matches and still has its body, in the order of their ids.
+pub async fn done(db: &Db, filter: &Filter) -> Result<Vec<Ended>> {
+    let rows = db
+        .query(
+            "select id, queue, kind, source, shop, state, created_at, finished_at from jobs
+             where state = 'done' and body is not null
+               and ($1 = '' or queue = $1)
+               and ($2 = '' or lower(kind) like $2 escape '!')
+               and ($3 = '' or shop = $3)
+               and finished_at >= $4 and created_at >= $4 and created_at < $5
+             order by id",
+        )
+        .bind(filter.queue())
+        .bind(filter.kind())
+        .bind(filter.shop.as_str())
+        .bind(filter.arrived_from.0)
+        .bind(filter.arrived_until.0)
+        .fetch_all()
+        .await?;
+    rows.iter().map(read).collect()
+}
+
+/// The oldest job that is ready and due, and how many are: work that waits for a worker.
+pub async fn waiting(db: &Db, queue: Queue, now: Timestamp) -> Result<(i64, Option<Timestamp>)> {
+    let row = db
+        .query(
+            "select count(*) as jobs, min(run_at) as oldest from jobs
+             where queue = $1 and state = 'ready' and run_at <= $2",
+        )
+        .bind(queue.as_str())
+        .bind(now.0)
+        .fetch_one()
+        .await?;
+    let oldest: Option<i64> = row.get("oldest")?;
+    Ok((row.get("jobs")?, oldest.map(Timestamp)))
+}
+
+fn read(row: &Row) -> Result<Ended> {
+    Ok(Ended {
+        id: row.get("id")?,
+        queue: parsed(row, "queue")?,
+        kind: row.get("kind")?,
+        source: row.get("source")?,
+        shop: row.get("shop")?,
+        state: parsed(row, "state")?,
+        created_at: Timestamp(row.get("created_at")?),
+        finished_at: Timestamp(row.get::<Option<i64>>("finished_at")?.unwrap_or_default()),
+    })
+}
+
+fn read_group(row: &Row) -> Result<Group> {
+    Ok(Group {
+        kind: row.get("kind")?,
+        jobs: row.get("jobs")?,
+        first: Timestamp(row.get("first")?),
+        last: Timestamp(row.get("last")?),
+        error: row.get("error")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_star_stands_for_other_text() {
+        let filter = Filter {
+            kind: "Orders/*".to_owned(),
+            error: "100%_sure!".to_owned(),
+            ..Filter::default()
+        };
+        assert_eq!(filter.kind(), "orders/%");
+        assert_eq!(filter.error(), "%100!%!_sure!!%");
+    }
+
+    #[test]
+    fn errors_that_differ_in_numbers_are_one() {
+        assert_eq!(
+            without_numbers("order 5001 at line 1 column 77"),
+            without_numbers("order 62 at line 3 column 8")
+        );
+        assert_ne!(without_numbers("order 5"), without_numbers("payment 5"));
+    }
+}

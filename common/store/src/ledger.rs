@@ -1,0 +1,317 @@
+//! The `ledger_entries` table: the double entry of payments (`payment::ledger`). Entries are
+//! appended and never changed; the entries of a payment are numbered without a gap, so one
+//! that is posted twice is refused by the database.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::payments;
+use crate::sql::{Db, Result, Row, Tx, column};
+use domain::money::decimal;
+use domain::payment::ledger::{Posting, postings};
+use domain::time::Timestamp;
+
+/// A posting of a payment, with its number.
+#[derive(Clone, Debug)]
+pub struct NewEntry {
+    pub payment_id: String,
+    pub number: i64,
+    pub posting: Posting,
+}
+
+pub async fn append(tx: &mut Tx, entries: &[NewEntry], now: Timestamp) -> Result<()> {
+    let postings = || entries.iter().map(|entry| &entry.posting);
+    let accounts: Vec<String> = postings().map(|it| it.account.to_string()).collect();
+    let columns = [
+        column(
+            "payment_id",
+            entries.iter().map(|entry| entry.payment_id.as_str()),
+        ),
+        column("number", entries.iter().map(|entry| entry.number)),
+        column("entry", postings().map(|it| it.entry.as_str())),
+        column("account", accounts.iter().map(String::as_str)),
+        column("amount_minor", postings().map(|it| it.minor)),
+        column("currency", postings().map(|it| it.currency.as_str())),
+        column("created_at", entries.iter().map(|_| now.0)),
+    ];
+    tx.insert("ledger_entries", &columns, "").await?;
+    Ok(())
+}
+
+/// An entry as it stands in the books.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line {
+    pub payment_id: String,
+    pub number: i64,
+    pub entry: String,
+    pub account: String,
+    /// A decimal in the currency's own units.
+    pub amount: String,
+    pub currency: String,
+    pub created_at: Timestamp,
+}
+
+/// The entries of a payment, in their order.
+pub async fn of_payment(db: &Db, payment_id: &str) -> Result<Vec<Line>> {
+    let rows = db
+        .query(
+            "select payment_id, number, entry, account, amount_minor, currency, created_at
+             from ledger_entries where payment_id = $1 order by number",
+        )
+        .bind(payment_id)
+        .fetch_all()
+        .await?;
+    rows.iter().map(line).collect()
+}
+
+/// The newest entries of an account, newest first.
+pub async fn of_account(db: &Db, account: &str, limit: i64) -> Result<Vec<Line>> {
+    let rows = db
+        .query(
+            "select payment_id, number, entry, account, amount_minor, currency, created_at
+             from ledger_entries where account = $1
+             order by created_at desc, payment_id, number desc
+             limit $2",
+        )
+        .bind(account)
+        .bind(limit)
+        .fetch_all()
+        .await?;
+    rows.iter().map(line).collect()
+}
+
+fn line(row: &Row) -> Result<Line> {
+    let currency: String = row.get("currency")?;
+    let minor: i64 = row.get("amount_minor")?;
+    Ok(Line {
+        payment_id: row.get("payment_id")?,
+        number: row.get("number")?,
+        entry: row.get("entry")?,
+        account: row.get("account")?,
+        amount: decimal(minor, &currency),
+        currency,
+        created_at: Timestamp(row.get("created_at")?),
+    })
+}
+
+/// What an account holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Balance {
+    pub account: String,
+    pub currency: String,
+    /// A decimal in the currency's own units.
+    pub amount: String,
+    #[serde(skip)]
+    pub minor: i64,
+    pub entries: i64,
+}
+
+/// The first accounts by name whose names start with `prefix`.
+pub async fn balances(db: &Db, prefix: &str, limit: i64) -> Result<Vec<Balance>> {
+    let rows = db
+        .query(
+            "select account, currency, cast(sum(amount_minor) as bigint) as minor,
+                    count(*) as entries
+             from ledger_entries
+             where substr(account, 1, length($1)) = $1
+             group by account, currency
+             order by account, currency
+             limit $2",
+        )
+        .bind(prefix)
+        .bind(limit)
+        .fetch_all()
+        .await?;
+    rows.iter().map(balance).collect()
+}
+
+/// All agreements together, and all customers.
+async fn classes(db: &Db) -> Result<Vec<Balance>> {
+    let rows = db
+        .query(
+            "select case when account like 'released:%' then 'released'
+                         when account like 'credited:%' then 'credited'
+                         else account end as account,
+                    currency, cast(sum(amount_minor) as bigint) as minor, count(*) as entries
+             from ledger_entries
+             group by 1, currency
+             order by 1, currency",
+        )
+        .fetch_all()
+        .await?;
+    rows.iter().map(balance).collect()
+}
+
+fn balance(row: &Row) -> Result<Balance> {
+    let currency: String = row.get("currency")?;
+    let minor: i64 = row.get("minor")?;
+    Ok(Balance {
+        account: row.get("account")?,
+        amount: decimal(minor, &currency),
+        currency,
+        minor,
+        entries: row.get("entries")?,
+    })
+}
+
+/// A sum that is not what the events of its payment come to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Wrong {
+    pub payment_id: String,
+    pub entry: String,
+    pub account: String,
+    pub currency: String,
+    pub booked: String,
+    pub expected: String,
+}
+
+/// What a check of the books found.
+#[derive(Clone, Debug)]
+pub struct Books {
+    pub payments: u64,
+    /// Provider, held, released and credited, by currency.
+    pub balances: Vec<Balance>,
+    pub wrong: Vec<Wrong>,
+    /// Currencies whose entries do not sum to zero.
+    pub unbalanced: Vec<String>,
+}
+
+impl Books {
+    pub fn is_balanced(&self) -> bool {
+        self.wrong.is_empty() && self.unbalanced.is_empty()
+    }
+
+    pub fn entries(&self) -> i64 {
+        self.balances.iter().map(|balance| balance.entries).sum()
+    }
+}
+
+/// Payments that are checked at a time.
+const PAGE: i64 = 500;
+
+/// Compares the entries of every payment with what its events come to, and sums each
+/// currency up. Workers may go on meanwhile.
+pub async fn verify(db: &Db) -> Result<Books> {
+    let mut after = String::new();
+    let mut payments = 0;
+    let mut wrong = Vec::new();
+    loop {
+        let page = payments::page(db, &after, PAGE).await?;
+        let Some((last, _)) = page.last() else { break };
+        let mut booked = sums(db, &after, last).await?;
+        for (id, entry) in &page {
+            payments += 1;
+            let expected = expected(&postings(None, &entry.record));
+            if booked.remove(id).unwrap_or_default() != expected {
+                // A worker may have come in between: look again while nobody can.
+                wrong.extend(look_again(db, id).await?);
+            }
+        }
+        after.clone_from(last);
+    }
+    let balances = classes(db).await?;
+    let mut totals: BTreeMap<&str, i128> = BTreeMap::new();
+    for balance in &balances {
+        *totals.entry(&balance.currency).or_default() += i128::from(balance.minor);
+    }
+    let unbalanced = totals.into_iter().filter(|(_, total)| *total != 0);
+    let unbalanced = unbalanced
+        .map(|(currency, _)| currency.to_owned())
+        .collect();
+    Ok(Books {
+        payments,
+        balances,
+        wrong,
+        unbalanced,
+    })
+}
+
+async fn look_again(db: &Db, id: &str) -> Result<Vec<Wrong>> {
+    let mut tx = db.begin().await?;
+    let entry = payments::load(&mut tx, vec![id.to_owned()])
+        .await?
+        .remove(id);
+    let booked = sums_of(&mut tx, id).await?;
+    tx.rollback().await?;
+    let expected = entry.map(|entry| expected(&postings(None, &entry.record)));
+    let expected = expected.unwrap_or_default();
+    let keys: BTreeSet<_> = booked.keys().chain(expected.keys()).collect();
+    let sum = |sums: &Sums, key| sums.get(key).copied().unwrap_or(0);
+    let wrong = keys.into_iter().filter_map(|key| {
+        let (is, should) = (sum(&booked, key), sum(&expected, key));
+        let (entry, account, currency) = key.clone();
+        (is != should).then(|| Wrong {
+            payment_id: id.to_owned(),
+            booked: decimal(is, &currency),
+            expected: decimal(should, &currency),
+            entry,
+            account,
+            currency,
+        })
+    });
+    Ok(wrong.collect())
+}
+
+/// Sums of one payment: by reason, account and currency.
+type Sums = BTreeMap<(String, String, String), i64>;
+
+/// What the books say of each payment after `after`, by id, up to and with `last`.
+async fn sums(db: &Db, after: &str, last: &str) -> Result<BTreeMap<String, Sums>> {
+    let rows = db
+        .query(
+            "select payment_id, entry, account, currency,
+                    cast(sum(amount_minor) as bigint) as minor
+             from ledger_entries
+             where payment_id > $1 and payment_id <= $2
+             group by payment_id, entry, account, currency",
+        )
+        .bind(after)
+        .bind(last)
+        .fetch_all()
+        .await?;
+    group(&rows)
+}
+
+/// The same of one payment; the caller holds its lock.
+async fn sums_of(tx: &mut Tx, payment_id: &str) -> Result<Sums> {
+    let rows = tx
+        .query(
+            "select payment_id, entry, account, currency,
+                    cast(sum(amount_minor) as bigint) as minor
+             from ledger_entries where payment_id = $1
+             group by payment_id, entry, account, currency",
+        )
+        .bind(payment_id)
+        .fetch_all()
+        .await?;
+    Ok(group(&rows)?.remove(payment_id).unwrap_or_default())
+}
+
+fn group(rows: &[Row]) -> Result<BTreeMap<String, Sums>> {
+    let mut payments: BTreeMap<String, Sums> = BTreeMap::new();
+    for row in rows {
+        let minor: i64 = row.get("minor")?;
+        if minor != 0 {
+            let key = (row.get("entry")?, row.get("account")?, row.get("currency")?);
+            let sums = payments.entry(row.get("payment_id")?).or_default();
+            sums.insert(key, minor);
+        }
+    }
+    Ok(payments)
+}
+
+/// The sums that a payment's record asks for.
+fn expected(postings: &[Posting]) -> Sums {
+    let mut sums = Sums::new();
+    for posting in postings {
+        let key = (
+            posting.entry.as_str().to_owned(),
+            posting.account.to_string(),
+            posting.currency.to_string(),
+        );
+        *sums.entry(key).or_default() += posting.minor;
+    }
+    sums.retain(|_, minor| *minor != 0);
+    sums
+}

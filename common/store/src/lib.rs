@@ -1,0 +1,72 @@
+//! The tables, a file each; functions are verbs used qualified: `jobs::ready(..)`.
+//! SQL stands here alone.
+
+pub mod api_keys;
+pub mod audit;
+pub mod backlog;
+pub mod checkout_sessions;
+pub mod checkouts;
+pub mod customers;
+pub mod device_code_requests;
+pub mod device_codes;
+pub mod erasure;
+pub mod events;
+pub mod export_links;
+pub mod export_stores;
+pub mod fulfillment_cycles;
+pub mod fulfillments;
+pub mod held;
+pub mod identity_provider;
+pub mod inventory;
+pub mod invoices;
+pub mod jobs;
+pub mod leases;
+pub mod ledger;
+pub mod licenses;
+pub mod migrations;
+pub mod notifications;
+pub mod order_bodies;
+pub mod order_lines;
+pub mod orders;
+pub mod orgs;
+pub mod payment_retries;
+pub mod payments;
+pub mod people;
+pub mod person_data;
+pub mod person_keys;
+pub mod privacy_keys;
+pub mod privacy_requests;
+pub mod public_orders;
+pub mod qr_codes;
+pub mod refunds;
+pub mod shipments;
+pub mod shop_erasure;
+pub mod sql;
+pub mod subjects;
+pub mod subscriptions;
+pub mod traces;
+pub mod users;
+mod versions;
+pub mod webhook_ids;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::sql::{Error, Result};
+
+/// What a column of JSON holds.
+fn json(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|error| Error::Encode(error.into()))
+}
+
+fn parsed<T: DeserializeOwned>(json: &str) -> Result<T> {
+    serde_json::from_str(json).map_err(|error| Error::Decode(error.into()))
+}
+
+/// For `serde`: what a value is called.
+fn as_text<S: serde::Serializer>(
+    value: &impl std::fmt::Display,
+    serializer: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
+}

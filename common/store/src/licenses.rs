@@ -1,0 +1,361 @@
+//! The `licenses` table. A licence is of a person or of an organization; revoked, it counts
+//! for nothing and is kept to be shown.
+//!
+//! Seats are counted under [`lock`], so that two who grant or add at once cannot both take
+//! the last one.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::sql::{Db, Error, Result, Row, Tx};
+use domain::license::{Candidate, LicenseId, OrgId, Tier, UserId};
+use domain::time::Timestamp;
+use platform::clock::Clock;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    User(UserId),
+    Org(OrgId),
+}
+
+/// A licence to be granted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant<'a> {
+    pub tier: Tier,
+    pub owner: Owner,
+    /// None: never.
+    pub expires_at: Option<Timestamp>,
+    pub subscription_id: Option<&'a str>,
+}
+
+/// A licence as it is stored, with the name of its owner.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct License {
+    pub id: LicenseId,
+    pub tier: Tier,
+    /// The login of a person.
+    pub user: Option<String>,
+    /// The provider's number of that person's account; none before the first login.
+    pub provider_id: Option<i64>,
+    /// Until when somebody can claim it, while its owner is an invitation by login.
+    pub claimable_until: Option<Timestamp>,
+    /// The name of an organization.
+    pub org: Option<String>,
+    pub suspended: bool,
+    pub expires_at: Option<Timestamp>,
+    pub subscription_id: Option<String>,
+    pub granted_at: Timestamp,
+    pub updated_at: Timestamp,
+    pub revoked_at: Option<Timestamp>,
+}
+
+impl License {
+    fn read(row: &Row) -> Result<Self> {
+        let time = |name| Ok::<_, Error>(row.get::<Option<i64>>(name)?.map(Timestamp));
+        Ok(License {
+            id: row.get("id")?,
+            tier: tier(row)?,
+            user: row.get("login")?,
+            provider_id: row.get("provider_id")?,
+            claimable_until: time("claimable_until")?,
+            org: row.get("org_name")?,
+            suspended: row.get::<String>("status")? == "suspended",
+            expires_at: time("expires_at")?,
+            subscription_id: row.get("subscription_id")?,
+            granted_at: Timestamp(row.get("granted_at")?),
+            updated_at: Timestamp(row.get("updated_at")?),
+            revoked_at: time("revoked_at")?,
+        })
+    }
+
+    /// That it was granted to an invitation which nobody can claim any more: it is nobody's.
+    pub fn is_unclaimable(&self, now: Timestamp) -> bool {
+        self.claimable_until.is_some_and(|until| until <= now)
+    }
+
+    /// As it competes with others, with the grace of those that a subscription extends. None: it
+    /// was revoked.
+    pub fn candidate(&self, grace: Duration) -> Option<Candidate> {
+        self.revoked_at.is_none().then(|| Candidate {
+            id: self.id,
+            tier: self.tier,
+            org_name: self.org.clone(),
+            suspended: self.suspended,
+            expires_at: self.expires_at,
+            grace: self
+                .subscription_id
+                .as_ref()
+                .map_or(Duration::ZERO, |_| grace),
+        })
+    }
+}
+
+fn tier(row: &Row) -> Result<Tier> {
+    let text: String = row.get("tier")?;
+    text.parse()
+        .map_err(|error: domain::license::UnknownTier| Error::Decode(error.into()))
+}
+
+/// Holds back every other grant and addition until the transaction ends.
+pub async fn lock(tx: &mut Tx) -> Result<()> {
+    tx.query(
+        "insert into license_changes (id, revision) values (1, 1)
+         on conflict (id) do update set revision = license_changes.revision + 1",
+    )
+    .execute()
+    .await?;
+    Ok(())
+}
+
+/// Grants a licence, whatever its owner has already: the best one counts. Who would rather
+/// lengthen one that is there looks among [`of_owner`].
+pub async fn grant(tx: &mut Tx, clock: &Clock, grant: &Grant<'_>) -> Result<LicenseId> {
+    let id = clock.id();
+    let (user, org) = match grant.owner {
+        Owner::User(user) => (Some(user), None),
+        Owner::Org(org) => (None, Some(org)),
+    };
+    tx.query(
+        "insert into licenses (id, tier, user_id, org_id, status, expires_at, subscription_id,
+                               granted_at, updated_at)
+         values ($1, $2, $3, $4, 'active', $5, $6, $7, $7)",
+    )
+    .bind(id)
+    .bind(grant.tier.as_str())
+    .bind(user)
+    .bind(org)
+    .bind(grant.expires_at.map(|at| at.0))
+    .bind(grant.subscription_id)
+    .bind(clock.now().0)
+    .execute()
+    .await?;
+    Ok(id)
+}
+
+/// False: there is no such licence, or it was revoked before.
+pub async fn revoke(tx: &mut Tx, id: LicenseId, now: Timestamp) -> Result<bool> {
+    let revoked = tx
+        .query(
+            "update licenses set revoked_at = $2, updated_at = $2
+             where id = $1 and revoked_at is null",
+        )
+        .bind(id)
+        .bind(now.0)
+        .execute()
+        .await?;
+    Ok(revoked == 1)
+}
+
+/// False: there is no such licence that is active and was not revoked.
+pub async fn suspend(tx: &mut Tx, id: LicenseId, now: Timestamp) -> Result<bool> {
+    let suspended = tx
+        .query(
+            "update licenses set status = 'suspended', updated_at = $2
+             where id = $1 and status = 'active' and revoked_at is null",
+        )
+        .bind(id)
+        .bind(now.0)
+        .execute()
+        .await?;
+    Ok(suspended == 1)
+}
+
+/// False: there is no such licence that is suspended and was not revoked.
+pub async fn resume(tx: &mut Tx, id: LicenseId, now: Timestamp) -> Result<bool> {
+    let resumed = tx
+        .query(
+            "update licenses set status = 'active', updated_at = $2
+             where id = $1 and status = 'suspended' and revoked_at is null",
+        )
+        .bind(id)
+        .bind(now.0)
+        .execute()
+        .await?;
+    Ok(resumed == 1)
+}
+
+/// Extends the licences of a subscription that was paid until `until`; how many there were to
+/// extend. None is ever shortened, and one that never ends stays so. A suspended one is
+/// extended too, and stays suspended; a revoked one is left alone.
+pub async fn extend(
+    tx: &mut Tx,
+    subscription_id: &str,
+    until: Timestamp,
+    now: Timestamp,
+) -> Result<u64> {
+    tx.query(
+        "update licenses set expires_at = $2, updated_at = $3
+         where subscription_id = $1 and revoked_at is null and expires_at < $2",
+    )
+    .bind(subscription_id)
+    .bind(until.0)
+    .bind(now.0)
+    .execute()
+    .await
+}
+
+/// Lengthens a licence that was granted again; None: for good. [`lock`] keeps others from
+/// shortening it meanwhile, for nobody but them ever does.
+pub async fn lengthen(
+    tx: &mut Tx,
+    id: LicenseId,
+    until: Option<Timestamp>,
+    now: Timestamp,
+) -> Result<()> {
+    let query = match until {
+        Some(until) => tx
+            .query(
+                "update licenses set expires_at = $3, updated_at = $2
+                 where id = $1 and revoked_at is null and expires_at < $3",
+            )
+            .bind(id)
+            .bind(now.0)
+            .bind(until.0),
+        None => tx
+            .query(
+                "update licenses set expires_at = null, updated_at = $2
+                 where id = $1 and revoked_at is null",
+            )
+            .bind(id)
+            .bind(now.0),
+    };
+    query.execute().await?;
+    Ok(())
+}
+
+/// One licence.
+pub async fn find(tx: &mut Tx, id: LicenseId) -> Result<Option<License>> {
+    let row = tx
+        .query(
+            "select licenses.*, users.login, users.provider_id, users.claimable_until,
+                    orgs.name as org_name
+             from licenses
+             left join users on users.id = licenses.user_id
+             left join orgs on orgs.id = licenses.org_id
+             where licenses.id = $1",
+        )
+        .bind(id)
+        .fetch_optional()
+        .await?;
+    row.as_ref().map(License::read).transpose()
+}
+
+/// Every licence, oldest first.
+pub async fn list(db: &Db) -> Result<Vec<License>> {
+    let rows = db
+        .query(
+            "select licenses.*, users.login, users.provider_id, users.claimable_until,
+                    orgs.name as org_name
+             from licenses
+             left join users on users.id = licenses.user_id
+             left join orgs on orgs.id = licenses.org_id
+             order by licenses.id",
+        )
+        .fetch_all()
+        .await?;
+    rows.iter().map(License::read).collect()
+}
+
+/// The licences of a person, their own and those of their organizations, the revoked ones too.
+pub async fn of_user(db: &Db, user: UserId) -> Result<Vec<License>> {
+    let rows = db
+        .query(
+            "select licenses.*, users.login, users.provider_id, users.claimable_until,
+                    null as org_name
+             from licenses join users on users.id = licenses.user_id
+             where licenses.user_id = $1
+             union all
+             select licenses.*, null as login, null as provider_id, null as claimable_until,
+                    orgs.name as org_name
+             from org_members
+             join orgs on orgs.id = org_members.org_id
+             join licenses on licenses.org_id = orgs.id
+             where org_members.user_id = $1",
+        )
+        .bind(user)
+        .fetch_all()
+        .await?;
+    rows.iter().map(License::read).collect()
+}
+
+/// What decides a person's tier.
+pub async fn candidates(db: &Db, user: UserId, grace: Duration) -> Result<Vec<Candidate>> {
+    let licenses = of_user(db, user).await?;
+    Ok(licenses
+        .iter()
+        .filter_map(|license| license.candidate(grace))
+        .collect())
+}
+
+/// The licences of an owner that were not revoked.
+pub async fn of_owner(tx: &mut Tx, owner: Owner) -> Result<Vec<License>> {
+    match owner {
+        Owner::Org(org) => of_org(tx, org).await,
+        Owner::User(user) => of_user_alone(tx, user).await,
+    }
+}
+
+async fn of_user_alone(tx: &mut Tx, user: UserId) -> Result<Vec<License>> {
+    let rows = tx
+        .query(
+            "select licenses.*, users.login, users.provider_id, users.claimable_until,
+                    null as org_name
+             from licenses join users on users.id = licenses.user_id
+             where licenses.user_id = $1 and licenses.revoked_at is null
+             order by licenses.id",
+        )
+        .bind(user)
+        .fetch_all()
+        .await?;
+    rows.iter().map(License::read).collect()
+}
+
+/// The licences of an organization that were not revoked.
+pub async fn of_org(tx: &mut Tx, org: OrgId) -> Result<Vec<License>> {
+    let rows = tx
+        .query(
+            "select licenses.*, null as login, null as provider_id, null as claimable_until,
+                    orgs.name as org_name
+             from licenses join orgs on orgs.id = licenses.org_id
+             where licenses.org_id = $1 and licenses.revoked_at is null
+             order by licenses.id",
+        )
+        .bind(org)
+        .fetch_all()
+        .await?;
+    rows.iter().map(License::read).collect()
+}
+
+/// Whom organizations are counted together for: whoever pays for them, or owns them.
+#[derive(Clone, Copy)]
+pub struct Customer<'a> {
+    pub owner: Option<UserId>,
+    pub subscription_id: Option<&'a str>,
+}
+
+/// The licences of this tier that other organizations of the same customer have and that were
+/// not revoked. Expired and suspended ones are among them.
+pub async fn of_customers_others(
+    tx: &mut Tx,
+    org: OrgId,
+    tier: Tier,
+    customer: Customer<'_>,
+) -> Result<Vec<License>> {
+    let rows = tx
+        .query(
+            "select licenses.*, null as login, null as provider_id, null as claimable_until,
+                    orgs.name as org_name
+             from licenses join orgs on orgs.id = licenses.org_id
+             where orgs.id <> $1 and licenses.tier = $2 and licenses.revoked_at is null
+               and (licenses.subscription_id = $3 or orgs.owner_id = $4)
+             order by orgs.name, licenses.id",
+        )
+        .bind(org)
+        .bind(tier.as_str())
+        .bind(customer.subscription_id)
+        .bind(customer.owner)
+        .fetch_all()
+        .await?;
+    rows.iter().map(License::read).collect()
+}

@@ -1,0 +1,257 @@
+//! The `notifications` table: what customers are to be told. A row says why and whether it
+//! was sent; the address and the text are read and made when it is sent or shown.
+
+use std::collections::HashSet;
+
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::orders::{self, Claim};
+use crate::parsed;
+use crate::sql::{Db, Error, Result, Row, Tx, column};
+use domain::money::{Currency, Money};
+use domain::payment::PaymentError;
+use domain::payment::record::is_left_to_provider;
+use domain::time::Timestamp;
+
+/// A payment of theirs has failed.
+pub const PAYMENT_FAILED: &str = "payment_failed";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// No mail is set up: it is shown, and not sent.
+    Kept,
+    Pending,
+    Sent,
+    /// Nobody told us an address.
+    NoAddress,
+    /// By the time it was to be sent, the reason was gone, or a later one tells the same.
+    NotNeeded,
+    /// By the time it was to be sent, the failure was old.
+    TooLate,
+    /// The mail server does not take the address.
+    Refused,
+    /// The mail server was tried again and again.
+    Failed,
+}
+
+impl State {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Kept => "kept",
+            State::Pending => "pending",
+            State::Sent => "sent",
+            State::NoAddress => "no_address",
+            State::NotNeeded => "not_needed",
+            State::TooLate => "too_late",
+            State::Refused => "refused",
+            State::Failed => "failed",
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct NewNotification {
+    pub id: Uuid,
+    pub kind: &'static str,
+    pub payment_id: String,
+    pub state: State,
+}
+
+pub async fn insert(tx: &mut Tx, rows: &[NewNotification], now: Timestamp) -> Result<()> {
+    let columns = [
+        column("id", rows.iter().map(|row| row.id)),
+        column("kind", rows.iter().map(|row| row.kind)),
+        column("payment_id", rows.iter().map(|row| row.payment_id.as_str())),
+        column("state", rows.iter().map(|row| row.state.as_str())),
+        column("created_at", rows.iter().map(|_| now.0)),
+        column("updated_at", rows.iter().map(|_| now.0)),
+    ];
+    tx.insert("notifications", &columns, "").await?;
+    Ok(())
+}
+
+/// Records what became of it. False: that was recorded before.
+pub async fn ended(
+    tx: &mut Tx,
+    id: Uuid,
+    state: State,
+    error: Option<&str>,
+    now: Timestamp,
+) -> Result<bool> {
+    let changed = tx
+        .query(
+            "update notifications set state = $1, error = $2, updated_at = $3
+             where id = $4 and state in ('pending', 'failed')",
+        )
+        .bind(state.as_str())
+        .bind(error)
+        .bind(now.0)
+        .bind(id)
+        .execute()
+        .await?;
+    Ok(changed == 1)
+}
+
+/// A notification with what its text is made of.
+pub struct Letter {
+    pub state: String,
+    /// When its failure became known.
+    pub created_at: Timestamp,
+    /// A later failure of the payment has one of its own.
+    pub is_superseded: bool,
+    pub payment_state: String,
+    pub amount: Money,
+    pub decline_code: Option<String>,
+    /// Whom it is for: the payment's receipt, else its checkout, else the order of its
+    /// agreement.
+    pub email: Option<String>,
+    /// The order of its agreement.
+    pub order: Option<Claim>,
+    /// When it will be tried again by us, if it will.
+    pub next_retry_at: Option<Timestamp>,
+    /// It is the provider's to try again, and not ours.
+    pub is_left_to_provider: bool,
+}
+
+/// Those of the payments of which customers were told before, or are to be.
+pub async fn told_of(tx: &mut Tx, payments: Vec<String>) -> Result<HashSet<String>> {
+    let rows = tx
+        .query("select distinct payment_id from notifications where payment_id in ($1..)")
+        .bind(payments)
+        .fetch_all()
+        .await?;
+    rows.iter().map(|row| row.get("payment_id")).collect()
+}
+
+pub async fn letter(db: &Db, id: Uuid) -> Result<Option<Letter>> {
+    let row = db
+        .query(
+            "select notifications.state as state, notifications.created_at as created_at,
+                    payments.state as payment_state,
+                    (select count(*) from notifications later
+                     where later.payment_id = payments.id and later.id > notifications.id
+                    ) as later,
+                    (select count(*) from checkout_sessions
+                     where checkout_sessions.payment_intent = payments.id
+                       and checkout_sessions.mode = 'payment') as sessions,
+                    payments.amount_minor as amount_minor, payments.currency as currency,
+                    payments.failure as failure, payments.pact_id as pact_id,
+                    payments.receipt_email as receipt_email,
+                    (select max(checkout_sessions.email) from checkout_sessions
+                     where checkout_sessions.payment_intent = payments.id) as session_email,
+                    (select min(payment_retries.due_at) from payment_retries
+                     where payment_retries.payment_id = payments.id
+                       and payment_retries.state = 'scheduled') as next_retry_at
+             from notifications
+             join payments on payments.id = notifications.payment_id
+             where notifications.id = $1",
+        )
+        .bind(id)
+        .fetch_optional()
+        .await?;
+    let Some(row) = row else { return Ok(None) };
+    let pact_id: Option<String> = row.get("pact_id")?;
+    let order = match &pact_id {
+        Some(pact_id) => orders::claimant(db, pact_id).await?,
+        None => None,
+    };
+    let receipt_email: Option<String> = row.get("receipt_email")?;
+    let session_email: Option<String> = row.get("session_email")?;
+    let order_email = order.as_ref().and_then(|order| order.email.clone());
+    let failure: Option<PaymentError> = match row.get::<Option<String>>("failure")? {
+        Some(failure) => Some(parsed(&failure)?),
+        None => None,
+    };
+    let currency: String = row.get("currency")?;
+    let is_of_checkout = row.get::<i64>("sessions")? > 0;
+    let is_left_to_provider = failure
+        .as_ref()
+        .is_some_and(|failure| is_left_to_provider(pact_id.is_some(), is_of_checkout, failure));
+    Ok(Some(Letter {
+        state: row.get("state")?,
+        created_at: Timestamp(row.get("created_at")?),
+        is_superseded: row.get::<i64>("later")? > 0,
+        is_left_to_provider,
+        payment_state: row.get("payment_state")?,
+        amount: Money {
+            minor: row.get("amount_minor")?,
+            currency: Currency::parse(&currency)
+                .ok_or_else(|| Error::Decode("a payment's currency cannot be read".into()))?,
+        },
+        decline_code: failure.and_then(|failure| failure.decline_code),
+        email: receipt_email.or(session_email).or(order_email),
+        order,
+        next_retry_at: row.get::<Option<i64>>("next_retry_at")?.map(Timestamp),
+    }))
+}
+
+impl Letter {
+    /// By the time it is to be sent, the payment may have been made.
+    pub fn is_needed(&self) -> bool {
+        self.payment_state == "requires_payment_method"
+    }
+}
+
+/// A notification as an operator sees it: no personal data.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    pub id: Uuid,
+    pub kind: String,
+    pub payment_id: String,
+    pub state: String,
+    pub error: Option<String>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+fn summary(row: &Row) -> Result<Summary> {
+    Ok(Summary {
+        id: row.get("id")?,
+        kind: row.get("kind")?,
+        payment_id: row.get("payment_id")?,
+        state: row.get("state")?,
+        error: row.get("error")?,
+        created_at: Timestamp(row.get("created_at")?),
+        updated_at: Timestamp(row.get("updated_at")?),
+    })
+}
+
+/// The newest notifications of a payment, or of all when it is empty.
+pub async fn list(db: &Db, payment_id: &str, limit: i64) -> Result<Vec<Summary>> {
+    let rows = db
+        .query(
+            "select id, kind, payment_id, state, error, created_at, updated_at
+             from notifications
+             where $1 = '' or payment_id = $1
+             order by id desc
+             limit $2",
+        )
+        .bind(payment_id)
+        .bind(limit)
+        .fetch_all()
+        .await?;
+    rows.iter().map(summary).collect()
+}
+
+/// Forgets at most `limit` notifications that ended before `before`.
+pub async fn forget(db: &Db, before: Timestamp, limit: i64) -> Result<u64> {
+    let mut tx = db.begin().await?;
+    let forgotten = tx
+        .query(
+            "delete from notifications
+             where id in (
+                 select id from notifications
+                 where updated_at < $1 and state <> 'pending'
+                 order by updated_at
+                 limit $2
+                 for update skip locked
+             )",
+        )
+        .bind(before.0)
+        .bind(limit)
+        .execute()
+        .await?;
+    tx.commit().await?;
+    Ok(forgotten)
+}

@@ -1,0 +1,119 @@
+//! The `order_bodies` table: bodies that leave a status to their topic, each with the topic
+//! under which it was accepted first. The primary key decides which of two deliveries of one
+//! body is the first, on however many replicas they are worked on.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Serialize;
+
+use crate::orders::records::Key;
+use crate::sql::{Db, Result, Row, Tx, column};
+use domain::time::Timestamp;
+
+/// An order and the hash of a body about it.
+pub type BodyKey = (Key, String);
+
+/// Remembers the topics of bodies that are new, and returns for each the topic under which it
+/// was accepted first. The rows are locked until the end of the transaction.
+pub async fn remember(
+    tx: &mut Tx,
+    bodies: &BTreeMap<BodyKey, &str>,
+    now: Timestamp,
+) -> Result<HashMap<BodyKey, String>> {
+    let columns = [
+        column("shop", bodies.keys().map(|((shop, _), _)| shop.as_str())),
+        column("order_id", bodies.keys().map(|((_, id), _)| *id)),
+        column("hash", bodies.keys().map(|(_, hash)| hash.as_str())),
+        column("topic", bodies.values().copied()),
+        column("repeats", bodies.keys().map(|_| 0_i64)),
+        column("created_at", bodies.keys().map(|_| now.0)),
+    ];
+    let rows = tx
+        .insert(
+            "order_bodies",
+            &columns,
+            "on conflict (shop, order_id, hash) do update set topic = order_bodies.topic
+             returning shop, order_id, hash, topic",
+        )
+        .await?;
+    rows.iter()
+        .map(|row| Ok(((key(row)?, row.get("hash")?), row.get("topic")?)))
+        .collect()
+}
+
+/// Counts repetitions of bodies that [`remember`] has locked.
+pub async fn repeat(tx: &mut Tx, repeats: &BTreeMap<&BodyKey, i64>) -> Result<()> {
+    for (((shop, id), hash), times) in repeats {
+        tx.query(
+            "update order_bodies set repeats = repeats + $1
+             where shop = $2 and order_id = $3 and hash = $4",
+        )
+        .bind(*times)
+        .bind(shop.as_str())
+        .bind(*id)
+        .bind(hash.as_str())
+        .execute()
+        .await?;
+    }
+    Ok(())
+}
+
+/// Counts that the storefront does not confirm what the topic of a body says.
+pub async fn refute(tx: &mut Tx, ((shop, id), hash): &BodyKey) -> Result<()> {
+    tx.query(
+        "update order_bodies set refuted = refuted + 1
+         where shop = $1 and order_id = $2 and hash = $3",
+    )
+    .bind(shop.as_str())
+    .bind(*id)
+    .bind(hash.as_str())
+    .execute()
+    .await?;
+    Ok(())
+}
+
+/// A body whose topic did not count: it came again under one that says more than it does, or
+/// the storefront did not confirm it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Repeated {
+    pub shop: String,
+    pub order_id: i64,
+    /// Under which it was accepted first.
+    pub topic: String,
+    pub repeats: i64,
+    /// How often the storefront did not confirm its topic.
+    pub refuted: i64,
+    /// When it came first.
+    pub created_at: Timestamp,
+}
+
+/// The newest first.
+pub async fn repeated(db: &Db, limit: i64) -> Result<Vec<Repeated>> {
+    let rows = db
+        .query(
+            "select shop, order_id, topic, repeats, refuted, created_at from order_bodies
+             where repeats > 0 or refuted > 0
+             order by created_at desc, shop, order_id, hash
+             limit $1",
+        )
+        .bind(limit)
+        .fetch_all()
+        .await?;
+    rows.iter()
+        .map(|row| {
+            let (shop, order_id) = key(row)?;
+            Ok(Repeated {
+                shop,
+                order_id,
+                topic: row.get("topic")?,
+                repeats: row.get("repeats")?,
+                refuted: row.get("refuted")?,
+                created_at: Timestamp(row.get("created_at")?),
+            })
+        })
+        .collect()
+}
+
+fn key(row: &Row) -> Result<Key> {
+    Ok((row.get("shop")?, row.get("order_id")?))
+}

@@ -1,0 +1,121 @@
+//! The `order_lines` table: an order's lines as its newest version has them.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::orders::records::Key;
+use crate::sql::{Db, Result, Row, Tx, column};
+use domain::order::Line;
+
+const COLUMNS: &str = "select order_id, id, variant_id, title, quantity, price, sku,
+                              fulfillment_status
+                       from order_lines
+                       where shop = $1 and order_id in ($2..)
+                       order by order_id, position";
+
+/// Inserts the lines of orders that have none.
+pub async fn insert(tx: &mut Tx, orders: &[(&Key, &[Line])]) -> Result<()> {
+    let mut lines: Vec<(&str, i64, i64, &Line)> = Vec::new();
+    for ((shop, order_id), of_order) in orders {
+        for (position, line) in (0..).zip(*of_order) {
+            lines.push((shop, *order_id, position, line));
+        }
+    }
+    let each = || lines.iter().map(|(_, _, _, line)| *line);
+    let columns = [
+        column("shop", lines.iter().map(|(shop, ..)| *shop)),
+        column("order_id", lines.iter().map(|(_, order, ..)| *order)),
+        column(
+            "position",
+            lines.iter().map(|(_, _, position, _)| *position),
+        ),
+        column("id", each().map(|line| line.id)),
+        column("variant_id", each().map(|line| line.variant_id)),
+        column("title", each().map(|line| line.title.as_deref())),
+        column("quantity", each().map(|line| line.quantity)),
+        column("price", each().map(|line| line.price.as_deref())),
+        column("sku", each().map(|line| line.sku.as_deref())),
+        column(
+            "fulfillment_status",
+            each().map(|line| line.fulfillment_status.as_deref()),
+        ),
+    ];
+    tx.insert("order_lines", &columns, "").await?;
+    Ok(())
+}
+
+/// Puts other lines in the place of those that the orders have.
+pub async fn replace(tx: &mut Tx, orders: &[(&Key, &[Line])]) -> Result<()> {
+    for of_shop in orders.chunk_by(|((a, _), _), ((b, _), _)| a == b) {
+        let ids: Vec<i64> = of_shop.iter().map(|((_, id), _)| *id).collect();
+        tx.query("delete from order_lines where shop = $1 and order_id in ($2..)")
+            .bind(of_shop[0].0.0.as_str())
+            .bind(ids)
+            .execute()
+            .await?;
+    }
+    insert(tx, orders).await
+}
+
+/// The lines of orders of a shop, with the orders' ids.
+pub async fn of(tx: &mut Tx, shop: &str, orders: &[i64]) -> Result<Vec<(i64, Line)>> {
+    let rows = tx.query(COLUMNS).bind(shop).bind(orders.to_vec());
+    let rows = rows.fetch_all().await?;
+    rows.iter()
+        .map(|row| Ok((row.get("order_id")?, read(row)?)))
+        .collect()
+}
+
+/// A line as the API shows it.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = OrderLine)]
+pub struct StoredLine {
+    #[schema(example = 466_157_049)]
+    pub id: i64,
+    #[schema(example = 39_072_856)]
+    pub variant_id: Option<i64>,
+    #[schema(example = "Linen apron")]
+    pub title: Option<String>,
+    #[schema(example = 2)]
+    pub quantity: i64,
+    /// Of one, as the storefront wrote it.
+    #[schema(example = "39.00")]
+    pub price: Option<String>,
+    #[schema(example = "APRON-LINEN")]
+    pub sku: Option<String>,
+    /// `fulfilled`, or null.
+    #[schema(example = "fulfilled")]
+    pub fulfillment_status: Option<String>,
+}
+
+/// The lines of one order.
+pub async fn list(db: &Db, shop: &str, order_id: i64) -> Result<Vec<StoredLine>> {
+    let rows = db.query(COLUMNS).bind(shop).bind(vec![order_id]);
+    let rows = rows.fetch_all().await?;
+    rows.iter()
+        .map(|row| {
+            let line = read(row)?;
+            Ok(StoredLine {
+                id: line.id,
+                variant_id: line.variant_id,
+                title: line.title,
+                quantity: line.quantity,
+                price: line.price,
+                sku: line.sku,
+                fulfillment_status: line.fulfillment_status,
+            })
+        })
+        .collect()
+}
+
+fn read(row: &Row) -> Result<Line> {
+    Ok(Line {
+        id: row.get("id")?,
+        variant_id: row.get("variant_id")?,
+        title: row.get("title")?,
+        quantity: row.get("quantity")?,
+        price: row.get("price")?,
+        sku: row.get("sku")?,
+        fulfillment_status: row.get("fulfillment_status")?,
+    })
+}

@@ -1,0 +1,390 @@
+//! The `orders` table as it is read. How it is written: [`records`]; how it is shown: [`view`].
+
+pub mod records;
+pub mod view;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use utoipa::ToSchema;
+
+use crate::fulfillment_cycles::{self, StoredCycle};
+use crate::order_lines::{self, StoredLine};
+use crate::refunds::{self, Refund};
+use crate::shipments::{self, StoredShipment};
+use crate::sql::{Db, Result, Row, Tx};
+use crate::{inventory, parsed, payments, qr_codes};
+use domain::money::{Currency, Money};
+use domain::order::outcome::PAYMENT_CANCELED;
+use domain::order::record::Returned;
+use domain::order::{FinancialStatus, settlement};
+use domain::time::Timestamp;
+
+/// The shop of orders that a checkout session made.
+pub const CHECKOUT: &str = "checkout";
+
+/// The id of the order that a checkout session makes, by its agreement, or by its own id
+/// when it names none: however often and in whatever order its events come, one order.
+pub fn checkout_key(agreement: &str) -> records::Key {
+    let hash = Sha256::digest(agreement);
+    let id = u64::from_be_bytes(hash[..8].try_into().expect("eight bytes")) >> 2;
+    let id = i64::try_from(id).expect("62 bits").max(1);
+    (CHECKOUT.to_owned(), id)
+}
+
+/// The shops that have an order with this id; two at most.
+pub async fn shops(tx: &mut Tx, id: i64) -> Result<Vec<String>> {
+    let rows = tx
+        .query("select shop from orders where id = $1 order by shop limit 2")
+        .bind(id)
+        .fetch_all()
+        .await?;
+    rows.iter().map(|row| row.get("shop")).collect()
+}
+
+/// Those of the ids that a shop has an order with which is not cancelled.
+pub async fn standing(tx: &mut Tx, shop: &str, ids: Vec<i64>) -> Result<HashSet<i64>> {
+    let rows = tx
+        .query("select id from orders where shop = $1 and cancelled_at is null and id in ($2..)")
+        .bind(shop)
+        .bind(ids)
+        .fetch_all()
+        .await?;
+    rows.iter().map(|row| row.get("id")).collect()
+}
+
+/// An order that claims an agreement.
+#[derive(Clone)]
+pub struct Claim {
+    pub key: records::Key,
+    pub name: Option<String>,
+    pub email: Option<String>,
+    pub total: Option<Money>,
+    pub is_cancelled: bool,
+    pub is_paid: bool,
+    /// By its id, which buyers cannot write.
+    pub is_by_id: bool,
+}
+
+/// The orders that claim these agreements, by agreement. An order claims what its attribute names; without
+/// one, its id. Buyers can write that attribute on some storefronts, so a claim by id comes
+/// before one by attribute. An order that a checkout session made gives way to the storefront's
+/// own, of whatever amount: the provider's page may have added tax and shipping or taken off
+/// a discount.
+pub async fn of_pacts(tx: &mut Tx, pacts: Vec<String>) -> Result<HashMap<String, Vec<Claim>>> {
+    if pacts.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let ids: Vec<i64> = pacts.iter().filter_map(|pact| order_id(pact)).collect();
+    let mut rows = Vec::new();
+    if !ids.is_empty() {
+        rows = tx.query(BY_ID).bind(ids).fetch_all().await?;
+    }
+    rows.extend(tx.query(BY_NAME).bind(pacts).fetch_all().await?);
+    let mut claims: HashMap<String, Vec<Claim>> = HashMap::new();
+    for row in &rows {
+        let (name, claim): (Option<String>, Claim) = (row.get("pact_id")?, claim(row)?);
+        let pact = name.unwrap_or_else(|| claim.key.1.to_string());
+        claims.entry(pact).or_default().push(claim);
+    }
+    claims.values_mut().for_each(weigh);
+    Ok(claims)
+}
+
+/// True when one of the agreements, or that of one of these payments, sessions or subscriptions,
+/// is of an order of somebody whose data was not erased.
+pub async fn is_of_somebody(
+    tx: &mut Tx,
+    pacts: &BTreeSet<String>,
+    ids: &BTreeSet<String>,
+) -> Result<bool> {
+    let mut pacts = pacts.clone();
+    for sql in payments::PACTS {
+        let ids: Vec<String> = ids.iter().cloned().collect();
+        for row in tx.query(sql).bind(ids).fetch_all().await? {
+            pacts.insert(row.get("pact_id")?);
+        }
+    }
+    let claims = of_pacts(tx, pacts.into_iter().collect()).await?;
+    for claims in claims.values() {
+        let [Claim { key, .. }] = claims.as_slice() else {
+            continue;
+        };
+        if key.0 == CHECKOUT {
+            continue;
+        }
+        let row = tx
+            .query("select id from orders where shop = $1 and id = $2 and redacted_at is null")
+            .bind(key.0.as_str())
+            .bind(key.1)
+            .fetch_optional()
+            .await?;
+        if row.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The order of an agreement, when only one claims it.
+pub async fn claimant(db: &Db, pact_id: &str) -> Result<Option<Claim>> {
+    let ids: Vec<i64> = order_id(pact_id).into_iter().collect();
+    let mut rows = db.query(BY_ID).bind(ids).fetch_all().await?;
+    let named = db.query(BY_NAME).bind(vec![pact_id.to_owned()]);
+    rows.extend(named.fetch_all().await?);
+    let mut claims = rows.iter().map(claim).collect::<Result<Vec<_>>>()?;
+    weigh(&mut claims);
+    Ok(claims.pop().filter(|_| claims.is_empty()))
+}
+
+const BY_ID: &str = "select pact_id, shop, id, name, email, currency, total_minor, cancelled_at,
+                            was_paid + payment_covers as paid, 1 as by_id
+                     from orders where pact_id is null and id in ($1..)
+                     order by shop";
+
+/// A few of each: the first that are too many decide as well as all.
+const BY_NAME: &str = "select pact_id, shop, id, name, email, currency, total_minor, cancelled_at,
+                              paid, by_id
+                       from (
+                           select pact_id, shop, id, name, email, currency, total_minor,
+                                  cancelled_at, was_paid + payment_covers as paid, 0 as by_id,
+                                  row_number() over (partition by pact_id order by shop, id) as nth
+                           from orders where pact_id in ($1..)
+                       ) claims
+                       where nth <= 4
+                       order by shop, id";
+
+fn order_id(pact_id: &str) -> Option<i64> {
+    let id = pact_id.parse::<i64>().ok();
+    id.filter(|id| id.to_string() == pact_id)
+}
+
+/// Leaves those that count.
+fn weigh(claims: &mut Vec<Claim>) {
+    if claims.iter().any(|claim| claim.is_by_id) {
+        claims.retain(|claim| claim.is_by_id || claim.key.0 == CHECKOUT);
+    }
+    let (stand_ins, others): (Vec<&Claim>, Vec<&Claim>) =
+        claims.iter().partition(|claim| claim.key.0 == CHECKOUT);
+    if let ([_], [_]) = (stand_ins.as_slice(), others.as_slice()) {
+        claims.retain(|claim| claim.key.0 != CHECKOUT);
+    }
+}
+
+fn claim(row: &Row) -> Result<Claim> {
+    let currency: Option<String> = row.get("currency")?;
+    let currency = currency.and_then(|code| Currency::parse(&code));
+    let total: Option<i64> = row.get("total_minor")?;
+    Ok(Claim {
+        key: (row.get("shop")?, row.get("id")?),
+        name: row.get("name")?,
+        email: row.get("email")?,
+        total: total
+            .zip(currency)
+            .map(|(minor, currency)| Money { minor, currency }),
+        is_cancelled: row.get::<Option<i64>>("cancelled_at")?.is_some(),
+        is_paid: row.get::<i64>("paid")? != 0,
+        is_by_id: row.get::<i64>("by_id")? != 0,
+    })
+}
+
+/// An order as it stands, without personal data.
+#[derive(Clone, Debug)]
+pub struct StoredOrder {
+    pub shop: String,
+    pub id: i64,
+    pub name: Option<String>,
+    pub currency: Option<Currency>,
+    pub total: Option<Money>,
+    pub subtotal: Option<Money>,
+    pub tax: Option<Money>,
+    pub outstanding: Option<Money>,
+    /// As the storefront or the payments say, whichever is further on.
+    pub financial_status: Option<FinancialStatus>,
+    /// What the payments of its agreement come to.
+    pub payment_status: Option<FinancialStatus>,
+    pub fulfillment_status: Option<String>,
+    pub fulfillment: Option<Fulfillment>,
+    pub lines: Vec<StoredLine>,
+    pub shipments: Vec<StoredShipment>,
+    pub refunds: Vec<Refund>,
+    /// What the storefront refunded itself.
+    pub storefront_refunds: Vec<Returned>,
+    /// Units by line id that went back into stock.
+    pub restocked: Vec<(i64, i64)>,
+    pub tracking_url: Option<String>,
+    pub ordered_at: Option<Timestamp>,
+    pub cancelled_at: Option<Timestamp>,
+    pub cancel_reason: Option<String>,
+    /// The storefront's order that has taken its place.
+    pub superseded_by: Option<records::Key>,
+    pub updated_at: Timestamp,
+}
+
+/// What Waybill has asked for an order, and since when.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Fulfillment {
+    /// `initiated`, `requested`, `fulfilled` or `cancelled`.
+    #[schema(example = "fulfilled")]
+    pub state: String,
+    /// What became of the request at the storefront: `pending`, `created`, `not_needed` or
+    /// `failed`; null: it was not asked.
+    #[schema(example = "created")]
+    pub provider_state: Option<String>,
+    /// Of what a checkout session sold: nothing is requested until then, because the
+    /// storefront's own order may still come; null: it waits for nothing.
+    pub waits_until: Option<Timestamp>,
+    /// The further fulfilments of an agreement that is paid in cycles.
+    pub cycles: Vec<StoredCycle>,
+    pub initiated_at: Timestamp,
+    pub requested_at: Option<Timestamp>,
+    pub fulfilled_at: Option<Timestamp>,
+    pub cancelled_at: Option<Timestamp>,
+    pub updated_at: Timestamp,
+}
+
+/// The answer to a search by id.
+#[derive(Debug)]
+pub enum Found {
+    One(Box<StoredOrder>),
+    None,
+    /// Several shops have an order with this id, and none was named.
+    Several,
+}
+
+/// Looks in these shops; None: in all.
+pub async fn find(db: &Db, id: i64, shops: Option<Vec<String>>) -> Result<Found> {
+    let rows = db
+        .query(
+            "select orders.shop as shop, orders.id as id, orders.name as name,
+                    orders.currency as currency, orders.total_minor as total_minor,
+                    orders.subtotal_minor as subtotal_minor, orders.tax_minor as tax_minor,
+                    orders.outstanding_minor as outstanding_minor,
+                    orders.financial_status as financial_status,
+                    orders.payment_status as payment_status,
+                    orders.payment_canceled_at as payment_canceled_at,
+                    orders.was_paid as was_paid,
+                    orders.fulfillment_status as fulfillment_status,
+                    orders.refunds as refunds, orders.ordered_at as ordered_at,
+                    orders.cancelled_at as cancelled_at,
+                    orders.cancel_reason as cancel_reason, orders.updated_at as updated_at,
+                    orders.waits_until as waits_until,
+                    orders.successor_shop as successor_shop,
+                    orders.successor_id as successor_id,
+                    fulfillments.state as state,
+                    fulfillments.provider_state as provider_state,
+                    fulfillments.initiated_at as initiated_at,
+                    fulfillments.requested_at as requested_at,
+                    fulfillments.fulfilled_at as fulfilled_at,
+                    fulfillments.cancelled_at as fulfillment_cancelled_at,
+                    fulfillments.updated_at as fulfillment_updated_at, qr_codes.url as url
+             from orders
+             left join fulfillments
+               on fulfillments.shop = orders.shop and fulfillments.order_id = orders.id
+             left join qr_codes
+               on qr_codes.shop = orders.shop and qr_codes.order_id = orders.id
+              and qr_codes.kind = $3
+             where orders.id = $1 and ($2 = 1 or orders.shop in ($4..))
+             limit 2",
+        )
+        .bind(id)
+        .bind(i64::from(shops.is_none()))
+        .bind(qr_codes::TRACKING)
+        .bind(shops.unwrap_or_default())
+        .fetch_all()
+        .await?;
+    match rows.as_slice() {
+        [] => Ok(Found::None),
+        [row] => {
+            let mut order = read(row)?;
+            let shop = order.shop.as_str();
+            order.lines = order_lines::list(db, shop, id).await?;
+            order.shipments = shipments::list(db, shop, id).await?;
+            if let Some(fulfillment) = &mut order.fulfillment {
+                fulfillment.cycles = fulfillment_cycles::list(db, shop, id).await?;
+            }
+            if order.cancelled_at.is_some() {
+                order.refunds = refunds::list(db, shop, id).await?;
+                order.restocked = inventory::list(db, shop, id).await?;
+            }
+            Ok(Found::One(Box::new(order)))
+        }
+        _ => Ok(Found::Several),
+    }
+}
+
+fn read(row: &Row) -> Result<StoredOrder> {
+    let currency = row
+        .get::<Option<String>>("currency")?
+        .and_then(|code| Currency::parse(&code));
+    let money = |name| -> Result<Option<Money>> {
+        let minor: Option<i64> = row.get(name)?;
+        Ok(minor
+            .zip(currency)
+            .map(|(minor, currency)| Money { minor, currency }))
+    };
+    let successor_shop: Option<String> = row.get("successor_shop")?;
+    let time =
+        |name| -> Result<Option<Timestamp>> { Ok(row.get::<Option<i64>>(name)?.map(Timestamp)) };
+    let state: Option<String> = row.get("state")?;
+    let fulfillment = match (
+        state,
+        time("initiated_at")?,
+        time("fulfillment_updated_at")?,
+    ) {
+        (Some(state), Some(initiated_at), Some(updated_at)) => Some(Fulfillment {
+            state,
+            provider_state: row.get("provider_state")?,
+            waits_until: time("waits_until")?,
+            cycles: Vec::new(),
+            initiated_at,
+            requested_at: time("requested_at")?,
+            fulfilled_at: time("fulfilled_at")?,
+            cancelled_at: time("fulfillment_cancelled_at")?,
+            updated_at,
+        }),
+        _ => None,
+    };
+    let status = |name| -> Result<Option<FinancialStatus>> {
+        Ok(row.get::<Option<String>>(name)?.map(Into::into))
+    };
+    let told = status("financial_status")?;
+    let payment_status = status("payment_status")?;
+    let was_paid = row.get::<i64>("was_paid")? != 0;
+    let counts =
+        settlement::is_cancelled_by_payment(was_paid, told.as_ref(), payment_status.as_ref());
+    let cancelled_at = time("cancelled_at")?;
+    let canceled = time("payment_canceled_at")?.filter(|_| counts);
+    Ok(StoredOrder {
+        shop: row.get("shop")?,
+        id: row.get("id")?,
+        name: row.get("name")?,
+        currency,
+        total: money("total_minor")?,
+        subtotal: money("subtotal_minor")?,
+        tax: money("tax_minor")?,
+        outstanding: money("outstanding_minor")?,
+        financial_status: settlement::status(told.as_ref(), payment_status.as_ref()),
+        cancelled_at: cancelled_at.or(canceled),
+        cancel_reason: match canceled {
+            Some(_) if cancelled_at.is_none() => Some(PAYMENT_CANCELED.to_owned()),
+            _ => row.get("cancel_reason")?,
+        },
+        superseded_by: successor_shop.zip(row.get("successor_id")?),
+        payment_status,
+        fulfillment_status: row.get("fulfillment_status")?,
+        fulfillment,
+        lines: Vec::new(),
+        shipments: Vec::new(),
+        refunds: Vec::new(),
+        storefront_refunds: match row.get::<Option<String>>("refunds")? {
+            Some(refunds) => parsed(&refunds)?,
+            None => Vec::new(),
+        },
+        restocked: Vec::new(),
+        tracking_url: row.get("url")?,
+        ordered_at: time("ordered_at")?,
+        updated_at: Timestamp(row.get("updated_at")?),
+    })
+}

@@ -1,0 +1,151 @@
+//! The `orgs` and `org_members` tables. Membership is ours: the scopes that we ask the
+//! provider for do not list organizations.
+
+use serde::Serialize;
+
+use crate::sql::{Db, Result, Row, Tx};
+use domain::license::{OrgId, UserId};
+use domain::time::Timestamp;
+use platform::clock::Clock;
+
+use super::users::{self, Named, User};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Org {
+    pub id: OrgId,
+    pub name: String,
+    pub owner_id: Option<UserId>,
+    pub created_at: Timestamp,
+}
+
+impl Org {
+    fn read(row: &Row) -> Result<Self> {
+        Ok(Org {
+            id: row.get("id")?,
+            name: row.get("name")?,
+            owner_id: row.get("owner_id")?,
+            created_at: Timestamp(row.get("created_at")?),
+        })
+    }
+}
+
+/// Makes an organization. None: there is one of this name, whatever the case.
+pub async fn create(
+    tx: &mut Tx,
+    clock: &Clock,
+    name: &str,
+    owner: Option<UserId>,
+) -> Result<Option<Org>> {
+    let row = tx
+        .query(
+            "insert into orgs (id, name, name_key, owner_id, created_at)
+             values ($1, $2, $3, $4, $5) on conflict (name_key) do nothing returning *",
+        )
+        .bind(clock.id())
+        .bind(name)
+        .bind(name.to_lowercase())
+        .bind(owner)
+        .bind(clock.now().0)
+        .fetch_optional()
+        .await?;
+    row.as_ref().map(Org::read).transpose()
+}
+
+pub async fn find(tx: &mut Tx, name: &str) -> Result<Option<Org>> {
+    let row = tx
+        .query("select * from orgs where name_key = $1")
+        .bind(name.to_lowercase())
+        .fetch_optional()
+        .await?;
+    row.as_ref().map(Org::read).transpose()
+}
+
+/// Every organization, by name.
+pub async fn list(db: &Db) -> Result<Vec<Org>> {
+    let rows = db
+        .query("select * from orgs order by name_key")
+        .fetch_all()
+        .await?;
+    rows.iter().map(Org::read).collect()
+}
+
+/// Whose it is.
+pub async fn owner(tx: &mut Tx, org: &Org) -> Result<Option<User>> {
+    let Some(owner) = org.owner_id else {
+        return Ok(None);
+    };
+    let row = tx
+        .query("select * from users where id = $1")
+        .bind(owner)
+        .fetch_optional()
+        .await?;
+    row.as_ref().map(User::read).transpose()
+}
+
+/// Makes it somebody's, whosever it was.
+pub async fn set_owner(tx: &mut Tx, org: OrgId, owner: UserId) -> Result<()> {
+    tx.query("update orgs set owner_id = $2 where id = $1")
+        .bind(org)
+        .bind(owner)
+        .execute()
+        .await?;
+    Ok(())
+}
+
+/// The members, by login.
+pub async fn members(tx: &mut Tx, org: OrgId) -> Result<Vec<User>> {
+    let rows = tx
+        .query(
+            "select users.* from org_members join users on users.id = org_members.user_id
+             where org_members.org_id = $1 order by users.login, users.id",
+        )
+        .bind(org)
+        .fetch_all()
+        .await?;
+    rows.iter().map(User::read).collect()
+}
+
+/// The member that an operator means. That may be an invitation which lost its login while it
+/// was added: it is found by nothing else, and takes a seat.
+pub async fn member(tx: &mut Tx, org: OrgId, named: &Named) -> Result<Option<User>> {
+    let members = members(tx, org).await?;
+    let found = users::find(tx, named).await?;
+    let person = members
+        .iter()
+        .find(|member| found.as_ref().is_some_and(|user| user.id == member.id));
+    let lost = members.iter().find(|member| {
+        let Named::Login(login) = named else {
+            return false;
+        };
+        member.provider_id.is_none()
+            && !member.holds_login
+            && member.login.eq_ignore_ascii_case(login)
+    });
+    Ok(person.or(lost).cloned())
+}
+
+/// False: the person was a member already.
+pub async fn add_member(tx: &mut Tx, org: OrgId, user: UserId, now: Timestamp) -> Result<bool> {
+    let added = tx
+        .query(
+            "insert into org_members (org_id, user_id, added_at) values ($1, $2, $3)
+             on conflict (org_id, user_id) do nothing",
+        )
+        .bind(org)
+        .bind(user)
+        .bind(now.0)
+        .execute()
+        .await?;
+    Ok(added == 1)
+}
+
+/// False: the person was no member.
+pub async fn remove_member(tx: &mut Tx, org: OrgId, user: UserId) -> Result<bool> {
+    let removed = tx
+        .query("delete from org_members where org_id = $1 and user_id = $2")
+        .bind(org)
+        .bind(user)
+        .execute()
+        .await?;
+    Ok(removed == 1)
+}

@@ -1,0 +1,361 @@
+//! The `payment_retries` table: our own attempts to collect a payment that failed.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::parsed;
+use crate::sql::{Db, Result, Row, Tx, column};
+use crate::versions::Versions;
+use domain::order::settlement::Cycle;
+use domain::payment::PaymentError;
+use domain::time::Timestamp;
+
+/// What became of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Scheduled,
+    Succeeded,
+    /// The provider has taken it; an event will tell how it ends.
+    Pending,
+    Declined,
+    /// The provider refuses it for good.
+    Failed,
+    /// Its reason was gone before it was made; the code says why.
+    Stopped,
+}
+
+impl State {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Scheduled => "scheduled",
+            State::Succeeded => "succeeded",
+            State::Pending => "pending",
+            State::Declined => "declined",
+            State::Failed => "failed",
+            State::Stopped => "stopped",
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct NewRetry {
+    pub payment_id: String,
+    /// From 1.
+    pub number: i64,
+    pub job_id: Uuid,
+    pub due_at: Timestamp,
+}
+
+/// Schedules attempts; one that was scheduled before stays as it is.
+pub async fn insert(tx: &mut Tx, retries: &[NewRetry], now: Timestamp) -> Result<()> {
+    let columns = [
+        column(
+            "payment_id",
+            retries.iter().map(|retry| retry.payment_id.as_str()),
+        ),
+        column("number", retries.iter().map(|retry| retry.number)),
+        column("job_id", retries.iter().map(|retry| retry.job_id)),
+        column("state", retries.iter().map(|_| State::Scheduled.as_str())),
+        column("due_at", retries.iter().map(|retry| retry.due_at.0)),
+        column("updated_at", retries.iter().map(|_| now.0)),
+    ];
+    tx.insert(
+        "payment_retries",
+        &columns,
+        "on conflict (payment_id, number) do nothing",
+    )
+    .await?;
+    Ok(())
+}
+
+/// Those of the payments that were retried, or are to be.
+pub async fn scheduled_of(tx: &mut Tx, payments: Vec<String>) -> Result<Vec<String>> {
+    let rows = tx
+        .query("select distinct payment_id from payment_retries where payment_id in ($1..)")
+        .bind(payments)
+        .fetch_all()
+        .await?;
+    rows.iter().map(|row| row.get("payment_id")).collect()
+}
+
+/// Stops what is still scheduled of these payments, and returns the jobs.
+pub async fn stop(tx: &mut Tx, payments: Vec<String>, now: Timestamp) -> Result<Vec<Uuid>> {
+    let rows = tx
+        .query(
+            "update payment_retries set state = 'stopped', updated_at = $1
+             where state = 'scheduled' and payment_id in ($2..)
+             returning job_id",
+        )
+        .bind(now.0)
+        .bind(payments)
+        .fetch_all()
+        .await?;
+    rows.iter().map(|row| row.get("job_id")).collect()
+}
+
+/// Records how an attempt ended.
+pub async fn ended(
+    tx: &mut Tx,
+    payment_id: &str,
+    number: i64,
+    state: State,
+    code: Option<&str>,
+    now: Timestamp,
+) -> Result<bool> {
+    let changed = tx
+        .query(
+            "update payment_retries set state = $1, code = $2, updated_at = $3
+             where payment_id = $4 and number = $5 and state in ('scheduled', 'failed')",
+        )
+        .bind(state.as_str())
+        .bind(code)
+        .bind(now.0)
+        .bind(payment_id)
+        .bind(number)
+        .execute()
+        .await?;
+    Ok(changed == 1)
+}
+
+/// What an attempt needs to know of its payment.
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    /// The state of the payment, as far as it was told.
+    pub payment_state: String,
+    pub failure: PaymentError,
+    /// When the provider says that it failed last.
+    pub failed_at: Option<Timestamp>,
+    pub pact_id: Option<String>,
+    /// Which fulfilment of the agreement it pays.
+    pub cycle: Cycle,
+    /// A checkout session in the mode `payment` led to it.
+    pub is_of_checkout: bool,
+    /// Another payment of its agreement and cycle was made since shortly before it.
+    pub is_paid_otherwise: bool,
+    /// A later attempt of the schedule is due by now.
+    pub is_superseded: bool,
+}
+
+/// Payments of one agreement that are further apart than this are for different things, such
+/// as the months of a subscription.
+const APART: Duration = Duration::from_hours(24);
+
+/// The attempt, while it is still to be made.
+pub async fn wanted(
+    db: &Db,
+    payment_id: &str,
+    number: i64,
+    now: Timestamp,
+) -> Result<Option<Attempt>> {
+    let row = db
+        .query(
+            "select payments.state as state, payments.failure as failure,
+                    payments.versions as versions, payments.pact_id as pact_id,
+                    payments.fulfillment_cycle as fulfillment_cycle,
+                    payments.created_at as created_at,
+                    (select count(*) from checkout_sessions
+                     where checkout_sessions.payment_intent = payments.id
+                       and checkout_sessions.mode = 'payment') as sessions,
+                    (select count(*) from payment_retries later
+                     where later.payment_id = payments.id and later.number > $2
+                       and later.state = 'scheduled' and later.due_at <= $3) as later
+             from payment_retries
+             join payments on payments.id = payment_retries.payment_id
+             where payment_retries.payment_id = $1 and payment_retries.number = $2
+               and payment_retries.state in ('scheduled', 'failed')",
+        )
+        .bind(payment_id)
+        .bind(number)
+        .bind(now.0)
+        .fetch_optional()
+        .await?;
+    let Some(row) = row else { return Ok(None) };
+    let cycle = cycle(&row)?;
+    let pact_id: Option<String> = row.get("pact_id")?;
+    let others = match &pact_id {
+        Some(pact_id) => paid_of(db, pact_id, payment_id, row.get("created_at")?).await?,
+        None => Vec::new(),
+    };
+    let failure: Option<String> = row.get("failure")?;
+    let versions: Option<String> = row.get("versions")?;
+    let failed_at = Versions::parse(versions.as_deref())?.time("failure");
+    Ok(Some(Attempt {
+        payment_state: row.get("state")?,
+        failure: match failure {
+            Some(failure) => parsed(&failure)?,
+            None => PaymentError::default(),
+        },
+        failed_at: failed_at.map(Timestamp::from_unix_seconds),
+        pact_id,
+        is_paid_otherwise: others.contains(&cycle),
+        cycle,
+        is_of_checkout: row.get::<i64>("sessions")? > 0,
+        is_superseded: row.get::<i64>("later")? > 0,
+    }))
+}
+
+/// The cycles of the other payments of an agreement that were made since shortly before one.
+async fn paid_of(db: &Db, pact_id: &str, payment_id: &str, created_at: i64) -> Result<Vec<Cycle>> {
+    let apart = i64::try_from(APART.as_millis()).unwrap_or(i64::MAX);
+    let rows = db
+        .query(
+            "select fulfillment_cycle from payments
+             where pact_id = $1 and id <> $2 and (received_minor > 0 or refunded_minor > 0)
+               and created_at > $3",
+        )
+        .bind(pact_id)
+        .bind(payment_id)
+        .bind(created_at.saturating_sub(apart))
+        .fetch_all()
+        .await?;
+    rows.iter().map(cycle).collect()
+}
+
+fn cycle(row: &Row) -> Result<Cycle> {
+    let name: Option<String> = row.get("fulfillment_cycle")?;
+    Ok(Cycle::named(name.as_deref()))
+}
+
+/// Whether an attempt may be made now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// It is noted as made. `key_number` is that of its idempotency key.
+    Now { key_number: i64, is_first: bool },
+    /// Another one was made so short a time ago that this one waits until then.
+    At(Timestamp),
+    /// It was made, or stopped, by somebody else.
+    Gone,
+}
+
+/// Notes that an attempt is about to be made, unless another one of its payment was made within
+/// `pause`. One that had failed gets the next key: the provider keeps its answer to the last.
+pub async fn take_turn(
+    db: &Db,
+    payment_id: &str,
+    number: i64,
+    pause: Duration,
+    now: Timestamp,
+) -> Result<Turn> {
+    let mut tx = db.begin().await?;
+    // Of two attempts of one payment the second one sees the first.
+    tx.query("select id from payments where id = $1 for update")
+        .bind(payment_id)
+        .fetch_optional()
+        .await?;
+    let row = tx
+        .query(
+            "select state, tried_at, coalesce(key_number, 1) as key_number,
+                    (select max(others.tried_at) from payment_retries others
+                     where others.payment_id = $1 and others.number <> $2) as last
+             from payment_retries
+             where payment_id = $1 and number = $2 and state in ('scheduled', 'failed')",
+        )
+        .bind(payment_id)
+        .bind(number)
+        .fetch_optional()
+        .await?;
+    let Some(row) = row else {
+        tx.rollback().await?;
+        return Ok(Turn::Gone);
+    };
+    let last: Option<i64> = row.get("last")?;
+    if let Some(next) = last.map(|last| Timestamp(last).plus(pause))
+        && next > now
+    {
+        tx.rollback().await?;
+        return Ok(Turn::At(next));
+    }
+    let is_first = row.get::<Option<i64>>("tried_at")?.is_none();
+    let has_failed = row.get::<String>("state")? == State::Failed.as_str();
+    let key_number = row.get::<i64>("key_number")? + i64::from(has_failed);
+    note_try(&mut tx, payment_id, number, key_number, now).await?;
+    tx.commit().await?;
+    Ok(Turn::Now {
+        key_number,
+        // One that failed before this was noted has been made too.
+        is_first: is_first && !has_failed,
+    })
+}
+
+/// Notes that an attempt is made once more, under this key.
+pub async fn try_again(
+    db: &Db,
+    payment_id: &str,
+    number: i64,
+    key_number: i64,
+    now: Timestamp,
+) -> Result<()> {
+    let mut tx = db.begin().await?;
+    note_try(&mut tx, payment_id, number, key_number, now).await?;
+    tx.commit().await
+}
+
+async fn note_try(
+    tx: &mut Tx,
+    payment_id: &str,
+    number: i64,
+    key_number: i64,
+    now: Timestamp,
+) -> Result<()> {
+    tx.query(
+        "update payment_retries set tried_at = $1, key_number = $2
+         where payment_id = $3 and number = $4",
+    )
+    .bind(now.0)
+    .bind(key_number)
+    .bind(payment_id)
+    .bind(number)
+    .execute()
+    .await?;
+    Ok(())
+}
+
+/// Those of the payments to which a checkout session in the mode `payment` led.
+pub async fn of_checkouts(tx: &mut Tx, payments: Vec<String>) -> Result<HashSet<String>> {
+    let rows = tx
+        .query(
+            "select distinct payment_intent from checkout_sessions
+             where mode = 'payment' and payment_intent in ($1..)",
+        )
+        .bind(payments)
+        .fetch_all()
+        .await?;
+    rows.iter().map(|row| row.get("payment_intent")).collect()
+}
+
+/// An attempt as an operator sees it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    pub number: i64,
+    pub state: String,
+    pub due_at: Timestamp,
+    pub code: Option<String>,
+    pub job_id: Uuid,
+    pub updated_at: Timestamp,
+}
+
+pub async fn list(db: &Db, payment_id: &str) -> Result<Vec<Summary>> {
+    let rows = db
+        .query(
+            "select number, state, due_at, code, job_id, updated_at from payment_retries
+             where payment_id = $1 order by number",
+        )
+        .bind(payment_id)
+        .fetch_all()
+        .await?;
+    rows.iter()
+        .map(|row| {
+            Ok(Summary {
+                number: row.get("number")?,
+                state: row.get("state")?,
+                due_at: Timestamp(row.get("due_at")?),
+                code: row.get("code")?,
+                job_id: row.get("job_id")?,
+                updated_at: Timestamp(row.get("updated_at")?),
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,461 @@
+//! The `payments` and `pacts` tables: what each payment has come to, and the agreements
+//! (`metadata.pact_id`) by which payments and orders find each other. Payments are read
+//! under a lock, joined by the caller, and written back whole.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use sha2::{Digest, Sha256};
+
+use crate::sql::{Column, Db, Error, Result, Row, Tx, column};
+use crate::versions::{self, Versions};
+use crate::{json, parsed};
+use domain::money::Currency;
+use domain::order::settlement::{Cycle, Linked};
+use domain::payment::Email;
+use domain::payment::outcome::State;
+use domain::payment::record::{Part, Record};
+use domain::privacy::email_key;
+use domain::time::Timestamp;
+
+/// A payment as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub record: Record,
+    /// The time in the id of its last event: the next one's is later.
+    pub events_at: Timestamp,
+    /// How many ledger entries it has.
+    pub entries: i64,
+    /// A version without a ledger stored it: nothing is booked yet.
+    pub is_bare: bool,
+}
+
+/// Inserts those payments that are not there yet and returns their ids. Others wait for a
+/// transaction that is inserting the same one.
+pub async fn insert_new(
+    tx: &mut Tx,
+    payments: &BTreeMap<String, Entry>,
+    now: Timestamp,
+) -> Result<HashSet<String>> {
+    let rows: Vec<(&str, &Entry)> = payments.iter().map(|(id, it)| (id.as_str(), it)).collect();
+    let inserted = insert(tx, &rows, now, "on conflict (id) do nothing returning id").await?;
+    inserted.iter().map(|row| row.get("id")).collect()
+}
+
+/// Overwrites payments that [`load`] has locked.
+pub async fn save(tx: &mut Tx, payments: &[(&str, &Entry)], now: Timestamp) -> Result<()> {
+    insert(
+        tx,
+        payments,
+        now,
+        "on conflict (id) do update
+         set pact_id = excluded.pact_id, currency = excluded.currency,
+             amount_minor = excluded.amount_minor, received_minor = excluded.received_minor,
+             state = excluded.state, succeeded = excluded.succeeded,
+             canceled_at = excluded.canceled_at, refunded_minor = excluded.refunded_minor,
+             fully_refunded = excluded.fully_refunded, status = excluded.status,
+             customer_id = excluded.customer_id, receipt_email = excluded.receipt_email,
+             email_key = excluded.email_key, failure = excluded.failure, versions = excluded.versions,
+             fulfillment_cycle = excluded.fulfillment_cycle,
+             payment_type = excluded.payment_type,
+             transfer_group = excluded.transfer_group, invoice = excluded.invoice,
+             events_at = excluded.events_at, entries = excluded.entries,
+             updated_at = excluded.updated_at",
+    )
+    .await?;
+    Ok(())
+}
+
+async fn insert(
+    tx: &mut Tx,
+    payments: &[(&str, &Entry)],
+    now: Timestamp,
+    rest: &str,
+) -> Result<Vec<Row>> {
+    let records = || payments.iter().map(|(_, entry)| &entry.record);
+    let states: Vec<_> = records().map(Record::state).collect();
+    let failures: Vec<Option<String>> = records()
+        .map(|it| {
+            it.failure
+                .as_ref()
+                .map(|part| json(&part.value))
+                .transpose()
+        })
+        .collect::<Result<_>>()?;
+    let emails: Vec<Option<String>> = records()
+        .map(|it| {
+            it.receipt_email
+                .as_ref()
+                .map(|part| email_key(&part.value.0))
+        })
+        .collect();
+    let versions: Vec<String> = records().map(told_by).collect::<Result<_>>()?;
+    let columns: Vec<Column<'_>> = vec![
+        column("id", payments.iter().map(|(id, _)| *id)),
+        column("pact_id", records().map(Record::pact)),
+        column(
+            "fulfillment_cycle",
+            records().map(|it| text(it.cycle.as_ref())),
+        ),
+        column(
+            "payment_type",
+            records().map(|it| text(it.payment_type.as_ref())),
+        ),
+        column(
+            "transfer_group",
+            records().map(|it| text(it.transfer_group.as_ref())),
+        ),
+        column("invoice", records().map(|it| text(it.invoice.as_ref()))),
+        column("currency", records().map(|it| it.currency.value.as_str())),
+        column(
+            "amount_minor",
+            records().map(|it| it.amount.as_ref().map_or(0, |part| part.value)),
+        ),
+        column("received_minor", records().map(|it| it.received)),
+        column("state", states.iter().map(State::as_str)),
+        column("succeeded", records().map(|it| i64::from(it.succeeded))),
+        column(
+            "canceled_at",
+            records().map(|it| it.canceled.map(|at| Timestamp::from_unix_seconds(at).0)),
+        ),
+        column("refunded_minor", records().map(|it| it.refunded)),
+        column(
+            "fully_refunded",
+            records().map(|it| i64::from(it.fully_refunded)),
+        ),
+        column(
+            "status",
+            records().map(|it| it.status.as_ref().map(|part| part.value.as_str())),
+        ),
+        column(
+            "customer_id",
+            records().map(|it| text(it.customer.as_ref())),
+        ),
+        column(
+            "receipt_email",
+            records().map(|it| it.receipt_email.as_ref().map(|part| part.value.0.as_str())),
+        ),
+        column("email_key", emails.iter().map(Option::as_deref)),
+        column("failure", failures.iter().map(Option::as_deref)),
+        column("versions", versions.iter().map(String::as_str)),
+        column(
+            "events_at",
+            payments.iter().map(|(_, entry)| entry.events_at.0),
+        ),
+        column("entries", payments.iter().map(|(_, entry)| entry.entries)),
+        column("created_at", payments.iter().map(|_| now.0)),
+        column("updated_at", payments.iter().map(|_| now.0)),
+    ];
+    tx.insert("payments", &columns, rest).await
+}
+
+fn text(part: Option<&Part<String>>) -> Option<&str> {
+    part.map(|part| part.value.as_str())
+}
+
+fn told_by(record: &Record) -> Result<String> {
+    let parts = [
+        ("currency", Some(&record.currency.version)),
+        ("amount", versions::of(record.amount.as_ref())),
+        ("status", versions::of(record.status.as_ref())),
+        ("pact_id", versions::of(record.pact_id.as_ref())),
+        ("cycle", versions::of(record.cycle.as_ref())),
+        ("payment_type", versions::of(record.payment_type.as_ref())),
+        (
+            "transfer_group",
+            versions::of(record.transfer_group.as_ref()),
+        ),
+        ("invoice", versions::of(record.invoice.as_ref())),
+        ("customer", versions::of(record.customer.as_ref())),
+        ("receipt_email", versions::of(record.receipt_email.as_ref())),
+        ("failure", versions::of(record.failure.as_ref())),
+    ];
+    json(&Versions::of(parts))
+}
+
+/// The payments with these ids, locked, in the order of their ids.
+pub async fn load(tx: &mut Tx, ids: Vec<String>) -> Result<BTreeMap<String, Entry>> {
+    if ids.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let rows = tx.query(LOAD).bind(ids).fetch_all().await?;
+    rows.iter()
+        .map(|row| Ok((row.get("id")?, read(row)?)))
+        .collect()
+}
+
+const LOAD: &str = "select id, pact_id, currency, amount_minor, received_minor, succeeded,
+                           canceled_at, refunded_minor, fully_refunded, status, customer_id,
+                           receipt_email, failure, versions, events_at, entries,
+                           fulfillment_cycle, payment_type, transfer_group, invoice
+                    from payments where id in ($1..)
+                    order by id
+                    for update";
+
+fn read(row: &Row) -> Result<Entry> {
+    let versions: Option<String> = row.get("versions")?;
+    let is_old = versions.is_none();
+    let versions = Versions::parse(versions.as_deref())?;
+    let currency: String = row.get("currency")?;
+    let currency = Currency::parse(&currency)
+        .ok_or_else(|| Error::Decode("a payment's currency cannot be read".into()))?;
+    let status: Option<String> = row.get("status")?;
+    let failure: Option<String> = row.get("failure")?;
+    let email: Option<String> = row.get("receipt_email")?;
+    // An older version stored nothing but captured payments.
+    let succeeded = is_old || row.get::<i64>("succeeded")? != 0;
+    let canceled_at: Option<i64> = row.get("canceled_at")?;
+    let record = Record {
+        succeeded,
+        canceled: canceled_at.map(|at| Timestamp(at).unix_seconds()),
+        failure: match failure {
+            Some(failure) => Some(versions.part("failure", parsed(&failure)?)),
+            None => None,
+        },
+        received: row.get("received_minor")?,
+        refunded: row.get("refunded_minor")?,
+        fully_refunded: row.get::<i64>("fully_refunded")? != 0,
+        currency: versions.part("currency", currency),
+        amount: versions.told("amount", row.get("amount_minor")?),
+        status: status.map(|status| versions.part("status", status.into())),
+        pact_id: versions.some("pact_id", row.get("pact_id")?),
+        cycle: versions.some("cycle", row.get("fulfillment_cycle")?),
+        payment_type: versions.some("payment_type", row.get("payment_type")?),
+        transfer_group: versions.some("transfer_group", row.get("transfer_group")?),
+        invoice: versions.some("invoice", row.get("invoice")?),
+        customer: versions.some("customer", row.get("customer_id")?),
+        receipt_email: versions.some("receipt_email", email.map(Email)),
+    };
+    Ok(Entry {
+        record,
+        events_at: Timestamp(row.get("events_at")?),
+        is_bare: is_old && row.get::<i64>("entries")? == 0,
+        entries: row.get("entries")?,
+    })
+}
+
+/// Locks agreements until the transaction ends: whoever decides something by an order and
+/// its payments does so, so that of two who each bring one half the second sees both. What
+/// is stored is a hash: buyers may have written the name.
+pub async fn lock_pacts(tx: &mut Tx, ids: impl IntoIterator<Item = String>) -> Result<()> {
+    let hash = |id: String| hex::encode(&Sha256::digest(id)[..16]);
+    let ids: BTreeSet<String> = ids.into_iter().map(hash).collect();
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let columns = [
+        column("id", ids.iter().map(String::as_str)),
+        column("revision", ids.iter().map(|_| 1)),
+    ];
+    tx.insert(
+        "pacts",
+        &columns,
+        "on conflict (id) do update set revision = pacts.revision + 1",
+    )
+    .await?;
+    Ok(())
+}
+
+/// The agreements of payments, sessions and subscriptions, by their ids.
+pub const PACTS: [&str; 3] = [
+    "select pact_id from payments where pact_id is not null and id in ($1..)",
+    "select pact_id from checkout_sessions where pact_id is not null and id in ($1..)",
+    "select pact_id from subscriptions where pact_id is not null and id in ($1..)",
+];
+
+/// The payments of these agreements, by agreement.
+pub async fn of_pacts(tx: &mut Tx, pacts: Vec<String>) -> Result<Vec<(String, Linked)>> {
+    let rows = tx
+        .query(
+            "select id, pact_id, currency, received_minor, refunded_minor, state, canceled_at,
+                    fulfillment_cycle
+             from payments where pact_id in ($1..)
+             order by id",
+        )
+        .bind(pacts)
+        .fetch_all()
+        .await?;
+    rows.iter()
+        .map(|row| Ok((row.get("pact_id")?, linked(row)?)))
+        .collect()
+}
+
+/// The payments of no agreement that pay one of these invoices, by invoice: the payment names
+/// its invoice, or the invoice its payment.
+pub async fn of_invoices(
+    tx: &mut Tx,
+    invoices: &BTreeMap<String, Option<String>>,
+) -> Result<Vec<(String, Linked)>> {
+    if invoices.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows = tx
+        .query(
+            "select id, invoice, currency, received_minor, refunded_minor, state, canceled_at,
+                    fulfillment_cycle
+             from payments where pact_id is null and invoice in ($1..)
+             order by id",
+        )
+        .bind(invoices.keys().cloned().collect::<Vec<_>>())
+        .fetch_all()
+        .await?;
+    let mut found: Vec<(String, Linked)> = rows
+        .iter()
+        .map(|row| Ok((row.get("invoice")?, linked(row)?)))
+        .collect::<Result<_>>()?;
+    let of_payment: BTreeMap<&String, &String> = invoices
+        .iter()
+        .filter_map(|(invoice, payment)| Some((payment.as_ref()?, invoice)))
+        .collect();
+    let rows = tx
+        .query(
+            "select id, currency, received_minor, refunded_minor, state, canceled_at,
+                    fulfillment_cycle
+             from payments where pact_id is null and invoice is null and id in ($1..)
+             order by id",
+        )
+        .bind(
+            of_payment
+                .keys()
+                .map(|id| (*id).clone())
+                .collect::<Vec<_>>(),
+        )
+        .fetch_all()
+        .await?;
+    for row in &rows {
+        let linked = linked(row)?;
+        if let Some(invoice) = of_payment.get(&linked.id) {
+            found.push(((*invoice).clone(), linked));
+        }
+    }
+    Ok(found)
+}
+
+fn linked(row: &Row) -> Result<Linked> {
+    linked_as(row, ["id", "currency", "fulfillment_cycle"])
+}
+
+/// A payment that stands in a row beside its session, which has some of the same names.
+pub(super) fn joined(row: &Row) -> Result<Linked> {
+    linked_as(row, ["payment_id", "payment_currency", "payment_cycle"])
+}
+
+fn linked_as(row: &Row, [id, currency, cycle]: [&'static str; 3]) -> Result<Linked> {
+    let state: String = row.get("state")?;
+    let currency: String = row.get(currency)?;
+    let cycle: Option<String> = row.get(cycle)?;
+    Ok(Linked {
+        id: row.get(id)?,
+        received: row.get("received_minor")?,
+        refunded: row.get("refunded_minor")?,
+        fully_refunded: state == "refunded",
+        canceled_at: row
+            .get::<Option<i64>>("canceled_at")?
+            .filter(|_| state == "canceled"),
+        cycle: Cycle::named(cycle.as_deref()),
+        currency: Currency::parse(&currency)
+            .ok_or_else(|| Error::Decode("a payment's currency cannot be read".into()))?,
+    })
+}
+
+/// A payment as an operator sees it: no personal data.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Summary {
+    pub id: String,
+    pub state: String,
+    pub pact_id: Option<String>,
+    /// Which fulfilment of the agreement is paid; none is the first.
+    pub fulfillment_cycle: Option<String>,
+    #[serde(rename = "type")]
+    pub payment_type: Option<String>,
+    pub transfer_group: Option<String>,
+    pub customer_id: Option<String>,
+    pub currency: String,
+    #[serde(skip)]
+    pub amount_minor: i64,
+    #[serde(skip)]
+    pub received_minor: i64,
+    #[serde(skip)]
+    pub refunded_minor: i64,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+fn summary(row: &Row) -> Result<Summary> {
+    Ok(Summary {
+        id: row.get("id")?,
+        state: row.get("state")?,
+        pact_id: row.get("pact_id")?,
+        fulfillment_cycle: row.get("fulfillment_cycle")?,
+        payment_type: row.get("payment_type")?,
+        transfer_group: row.get("transfer_group")?,
+        customer_id: row.get("customer_id")?,
+        currency: row.get("currency")?,
+        amount_minor: row.get("amount_minor")?,
+        received_minor: row.get("received_minor")?,
+        refunded_minor: row.get("refunded_minor")?,
+        created_at: Timestamp(row.get("created_at")?),
+        updated_at: Timestamp(row.get("updated_at")?),
+    })
+}
+
+/// Which payments to list; empty texts mean any.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    pub state: String,
+    pub pact_id: String,
+}
+
+/// The payments that changed last, newest first.
+pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Summary>> {
+    let rows = db
+        .query(
+            "select id, state, pact_id, customer_id, currency, amount_minor, received_minor,
+                    refunded_minor, created_at, updated_at, fulfillment_cycle, payment_type,
+                    transfer_group
+             from payments
+             where ($1 = '' or state = $1) and ($2 = '' or pact_id = $2)
+             order by updated_at desc, id desc
+             limit $3",
+        )
+        .bind(filter.state.as_str())
+        .bind(filter.pact_id.as_str())
+        .bind(limit)
+        .fetch_all()
+        .await?;
+    rows.iter().map(summary).collect()
+}
+
+pub async fn find(db: &Db, id: &str) -> Result<Option<Summary>> {
+    let row = db
+        .query(
+            "select id, state, pact_id, customer_id, currency, amount_minor, received_minor,
+                    refunded_minor, created_at, updated_at, fulfillment_cycle, payment_type,
+                    transfer_group
+             from payments where id = $1",
+        )
+        .bind(id)
+        .fetch_optional()
+        .await?;
+    row.as_ref().map(summary).transpose()
+}
+
+/// The next payments by id after `after`, as records.
+pub async fn page(db: &Db, after: &str, limit: i64) -> Result<Vec<(String, Entry)>> {
+    let rows = db
+        .query(
+            "select id, pact_id, currency, amount_minor, received_minor, succeeded, canceled_at,
+                    refunded_minor, fully_refunded, status, customer_id, receipt_email, failure,
+                    versions, events_at, entries, fulfillment_cycle, payment_type,
+                    transfer_group, invoice
+             from payments where id > $1
+             order by id
+             limit $2",
+        )
+        .bind(after)
+        .bind(limit)
+        .fetch_all()
+        .await?;
+    rows.iter()
+        .map(|row| Ok((row.get("id")?, read(row)?)))
+        .collect()
+}

@@ -1,0 +1,498 @@
+//! Whatever is held on a person, as JSON, for an export: the rows that `people` found and those
+//! that hang on them. [`EXPORTED`] says which columns of which tables; the statements are made
+//! of the same list. Rows are sorted by their keys and columns by their names, so that the same
+//! rows make the same text.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use crate::erasure;
+use crate::people::{self, Found};
+use crate::sql::{Db, Result, Row};
+use domain::privacy::{Key, Keys};
+use domain::time::Timestamp;
+
+/// Rows by table.
+pub type Data = BTreeMap<&'static str, Vec<Map<String, Value>>>;
+
+/// A table whose rows are exported.
+pub struct Table {
+    pub name: &'static str,
+    pub columns: &'static [Column],
+    /// How many of the first columns are its key.
+    key: usize,
+    ways: &'static [(By, &'static str)],
+}
+
+pub struct Column {
+    pub name: &'static str,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Text,
+    Int,
+    /// 0 or 1.
+    Flag,
+    Time,
+    Json,
+    Id,
+}
+
+/// What rows are found by: the list with which their statement ends, after the shop if it has
+/// one.
+#[derive(Clone, Copy)]
+enum By {
+    Customers,
+    /// Of the shop, and of checkout.
+    Orders,
+    /// The same as text.
+    OrderTexts,
+    Payments,
+    Sessions,
+    Subscriptions,
+    /// Payments, sessions and subscriptions.
+    PaymentTexts,
+    /// Keyed hashes of addresses.
+    Emails,
+    /// Keyed hashes of telephone numbers.
+    Phones,
+}
+
+/// A table with its columns, each with its kind, and the conditions by which rows are found.
+macro_rules! table {
+    ($name:literal, key $key:literal, $columns:tt, $($by:ident $condition:literal),+) => {
+        Table {
+            name: $name,
+            columns: columns!($columns),
+            key: $key,
+            ways: &[$((By::$by, select!($name, $columns, $condition))),+],
+        }
+    };
+}
+
+macro_rules! columns {
+    ([$($name:literal $kind:ident),+ $(,)?]) => {
+        &[$(Column { name: $name, kind: Kind::$kind }),+]
+    };
+}
+
+macro_rules! select {
+    ($table:literal, [$first:literal $_:ident $(, $name:literal $kind:ident)* $(,)?],
+     $condition:literal) => {
+        concat!("select ", $first, $(", ", $name,)* " from ", $table, " where ", $condition)
+    };
+}
+
+/// Every column but pictures, which are drawn of the addresses beside them.
+pub const EXPORTED: &[Table] = &[
+    table!("customers", key 2, [
+        "shop" Text, "id" Int, "email" Text, "phone" Text, "first_name" Text, "last_name" Text,
+        "version_at" Time, "email_at" Time, "phone_at" Time, "first_name_at" Time,
+        "last_name_at" Time, "redacted_at" Time, "updated_at" Time, "email_key" Text,
+        "phone_key" Text,
+    ], Customers "shop = $1 and id in ($2..)"),
+    table!("orders", key 2, [
+        "shop" Text, "id" Int, "name" Text, "customer_id" Int, "email" Text, "phone" Text,
+        "currency" Text, "total_minor" Int, "subtotal_minor" Int, "tax_minor" Int,
+        "outstanding_minor" Int, "financial_status" Text, "fulfillment_status" Text,
+        "shipping_address" Json, "billing_address" Json, "ordered_at" Time, "cancelled_at" Time,
+        "cancel_reason" Text, "pact_id" Text, "refunds" Json, "was_paid" Flag,
+        "was_refunded" Flag, "was_fulfilled" Flag, "payment_status" Text,
+        "payment_covers" Flag, "payment_canceled_at" Time, "waits_until" Time,
+        "successor_shop" Text, "successor_id" Int, "version_at" Time,
+        "version_tie" Int, "lags" Json, "revision" Int, "events_at" Time, "redacted_at" Time,
+        "created_at" Time, "updated_at" Time, "email_key" Text, "phone_key" Text,
+    ], Orders "shop = $1 and id in ($2..)"),
+    table!("order_lines", key 3, [
+        "shop" Text, "order_id" Int, "position" Int, "id" Int, "variant_id" Int, "title" Text,
+        "quantity" Int, "price" Text, "sku" Text, "fulfillment_status" Text,
+    ], Orders "shop = $1 and order_id in ($2..)"),
+    table!("fulfillments", key 2, [
+        "shop" Text, "order_id" Int, "state" Text, "initiated_at" Time, "requested_at" Time,
+        "fulfilled_at" Time, "cancelled_at" Time, "provider_state" Text, "provider_id" Text,
+        "requested_units" Json, "updated_at" Time,
+    ], Orders "shop = $1 and order_id in ($2..)"),
+    table!("fulfillment_cycles", key 3, [
+        "shop" Text, "order_id" Int, "cycle" Text, "state" Text, "requested_at" Time,
+        "cancelled_at" Time, "updated_at" Time,
+    ], Orders "shop = $1 and order_id in ($2..)"),
+    table!("order_bodies", key 3, [
+        "shop" Text, "order_id" Int, "hash" Text, "topic" Text, "repeats" Int,
+        "refuted" Int, "created_at" Time,
+    ], Orders "shop = $1 and order_id in ($2..)"),
+    table!("shipments", key 3, [
+        "shop" Text, "order_id" Int, "id" Int, "version_at" Time, "version_tie" Int,
+        "status" Text, "carrier" Text, "lines" Json, "updated_at" Time,
+    ], Orders "shop = $1 and order_id in ($2..)"),
+    table!("parcels", key 5, [
+        "shop" Text, "order_id" Int, "shipment_id" Int, "position" Int, "number" Text,
+        "url" Text, "qr_url" Text, "created_at" Time,
+    ], Orders "shop = $1 and order_id in ($2..)"),
+    table!("qr_codes", key 3, [
+        "shop" Text, "order_id" Int, "kind" Text, "url" Text, "created_at" Time,
+    ], Orders "shop = $1 and order_id in ($2..)"),
+    table!("refunds", key 3, [
+        "shop" Text, "order_id" Int, "payment_id" Text, "state" Text, "amount_minor" Int,
+        "currency" Text, "provider_id" Text, "created_at" Time, "updated_at" Time,
+    ], Orders "shop = $1 and order_id in ($2..)"),
+    table!("inventory_movements", key 1, [
+        "id" Id, "shop" Text, "order_id" Int, "line_id" Int, "variant_id" Int, "sku" Text,
+        "quantity" Int, "reason" Text, "created_at" Time,
+    ], Orders "shop = $1 and order_id in ($2..)"),
+    table!("events", key 1, [
+        "id" Id, "kind" Text, "shop" Text, "object_id" Text, "body" Json, "created_at" Time,
+        "published_at" Time,
+    ], OrderTexts "shop = $1 and object_id in ($2..)",
+       PaymentTexts "shop is null and object_id in ($1..)"),
+    table!("payments", key 1, [
+        "id" Text, "pact_id" Text, "currency" Text, "amount_minor" Int, "received_minor" Int,
+        "refunded_minor" Int, "fully_refunded" Flag, "state" Text, "status" Text,
+        "succeeded" Flag, "canceled_at" Time, "customer_id" Text, "receipt_email" Text,
+        "failure" Json, "versions" Json, "entries" Int, "events_at" Time, "created_at" Time,
+        "updated_at" Time, "fulfillment_cycle" Text, "payment_type" Text,
+        "transfer_group" Text, "invoice" Text, "email_key" Text,
+    ], Payments "id in ($1..)"),
+    table!("invoices", key 1, [
+        "id" Text, "subscription" Text, "payment_id" Text, "is_first" Flag, "created_at" Time,
+    ], Payments "payment_id in ($1..)", Subscriptions "subscription in ($1..)"),
+    table!("ledger_entries", key 2, [
+        "payment_id" Text, "number" Int, "entry" Text, "account" Text, "amount_minor" Int,
+        "currency" Text, "created_at" Time,
+    ], Payments "payment_id in ($1..)"),
+    table!("checkout_sessions", key 1, [
+        "id" Text, "mode" Text, "payment_status" Text, "total_minor" Int, "currency" Text,
+        "payment_intent" Text, "subscription" Text, "invoice" Text, "customer_id" Text,
+        "client_reference_id" Text, "pact_id" Text, "email" Text, "versions" Json,
+        "shop" Text, "order_id" Int, "events_at" Time, "created_at" Time, "updated_at" Time,
+        "subtotal_minor" Int, "discount_minor" Int, "added_minor" Int,
+        "fulfillment_cycle" Text, "email_key" Text,
+    ], Sessions "id in ($1..)"),
+    table!("subscriptions", key 1, [
+        "id" Text, "period_end_at" Time, "customer_id" Text, "pact_id" Text, "versions" Json,
+        "events_at" Time, "created_at" Time, "updated_at" Time,
+    ], Subscriptions "id in ($1..)"),
+    table!("payment_retries", key 2, [
+        "payment_id" Text, "number" Int, "job_id" Id, "state" Text, "due_at" Time,
+        "code" Text, "updated_at" Time,
+    ], Payments "payment_id in ($1..)"),
+    table!("notifications", key 1, [
+        "id" Id, "kind" Text, "payment_id" Text, "state" Text, "error" Text,
+        "created_at" Time, "updated_at" Time,
+    ], Payments "payment_id in ($1..)"),
+    table!("privacy_requests", key 1, [
+        "id" Id, "topic" Text, "shop" Text, "customer_id" Int, "email_key" Id, "phone_key" Id,
+        "body_key" Id, "repeats" Id, "state" Text, "received_at" Time, "due_at" Time,
+        "held_until" Time, "finished_at" Time, "warned_at" Time, "alarmed_at" Time,
+        "overdue_at" Time, "progress" Json, "export_sha256" Text, "export_bytes" Int,
+        "export_expires_at" Time, "export_removed_at" Time, "receipt" Json,
+    ], Customers "shop = $1 and customer_id in ($2..)",
+       Emails "shop = $1 and customer_id is null and email_key in ($2..)",
+       Phones "shop = $1 and customer_id is null and phone_key in ($2..)"),
+];
+
+/// What stands in the export of a delivery: a job that came from a provider and has its body.
+pub const DELIVERY: &[&str] = &[
+    "id",
+    "kind",
+    "source",
+    "shop",
+    "external_id",
+    "received_at",
+    "body",
+];
+
+/// The name under which deliveries stand in the export.
+pub const DELIVERIES: &str = "deliveries";
+
+/// Values of a list in a statement.
+const CHUNK: usize = 500;
+/// Bodies in memory at a time that may be about somebody else.
+const BODIES: usize = 100;
+
+/// All rows of the tables, without that of the request that asks for them.
+pub async fn read(db: &Db, keys: &Keys, found: &Found, request: Uuid) -> Result<Data> {
+    let mut data = Data::new();
+    for table in EXPORTED {
+        let mut rows = Vec::new();
+        for (by, statement) in table.ways {
+            for (shop, list) in by.lists(found, keys) {
+                for row in select(db, statement, shop, list).await? {
+                    rows.push(table.row(&row)?);
+                }
+            }
+        }
+        rows.retain(|row| table.name != "privacy_requests" || row["id"] != json!(request));
+        rows.sort_by_cached_key(|row| table.key_of(row));
+        rows.dedup_by_key(|row| table.key_of(row));
+        data.insert(table.name, rows);
+    }
+    Ok(data)
+}
+
+impl Table {
+    pub fn statements(&self) -> impl Iterator<Item = &'static str> {
+        self.ways.iter().map(|(_, statement)| *statement)
+    }
+
+    fn row(&self, row: &Row) -> Result<Map<String, Value>> {
+        let columns = self.columns.iter();
+        columns
+            .map(|column| Ok((column.name.to_owned(), column.value(row)?)))
+            .collect()
+    }
+
+    fn key_of(&self, row: &Map<String, Value>) -> Vec<(Option<i64>, Option<String>)> {
+        let key = self.columns[..self.key].iter();
+        key.map(|column| {
+            let value = &row[column.name];
+            (value.as_i64(), value.as_str().map(ToOwned::to_owned))
+        })
+        .collect()
+    }
+}
+
+impl Column {
+    fn value(&self, row: &Row) -> Result<Value> {
+        Ok(match self.kind {
+            Kind::Text => json!(row.get::<Option<String>>(self.name)?),
+            Kind::Int => json!(row.get::<Option<i64>>(self.name)?),
+            Kind::Flag => json!(row.get::<Option<i64>>(self.name)?.map(|flag| flag != 0)),
+            Kind::Time => json!(row.get::<Option<i64>>(self.name)?.map(Timestamp)),
+            Kind::Id => json!(row.get::<Option<Uuid>>(self.name)?),
+            Kind::Json => match row.get::<Option<String>>(self.name)? {
+                Some(text) => as_json(text.as_bytes()),
+                None => Value::Null,
+            },
+        })
+    }
+}
+
+/// What is no JSON stands as text.
+fn as_json(text: &[u8]) -> Value {
+    serde_json::from_slice(text).unwrap_or_else(|_| json!(String::from_utf8_lossy(text)))
+}
+
+enum List {
+    Ints(Vec<i64>),
+    Texts(Vec<String>),
+    Ids(Vec<Uuid>),
+}
+
+impl By {
+    fn lists<'a>(self, found: &'a Found, keys: &Keys) -> Vec<(Option<&'a str>, List)> {
+        let shop = Some(found.shop.as_str());
+        let texts = |set: &BTreeSet<String>| List::Texts(set.iter().cloned().collect());
+        match self {
+            By::Customers => {
+                let shops = found.shops().len();
+                let shops = [shop, Some("")].into_iter().take(shops);
+                let ids: Vec<i64> = found.customers.iter().copied().collect();
+                shops.map(|shop| (shop, List::Ints(ids.clone()))).collect()
+            }
+            By::Orders => of_shops(found)
+                .map(|(shop, ids)| (Some(shop), List::Ints(ids)))
+                .collect(),
+            By::OrderTexts => of_shops(found)
+                .map(|(shop, ids)| {
+                    let ids = ids.iter().map(ToString::to_string).collect();
+                    (Some(shop), List::Texts(ids))
+                })
+                .collect(),
+            By::Payments => vec![(None, texts(&found.payments))],
+            By::Sessions => vec![(None, texts(&found.sessions))],
+            By::Subscriptions => vec![(None, texts(&found.subscriptions))],
+            By::PaymentTexts => {
+                let all = [&found.payments, &found.sessions, &found.subscriptions];
+                vec![(
+                    None,
+                    List::Texts(all.into_iter().flatten().cloned().collect()),
+                )]
+            }
+            By::Emails => {
+                let ids = found.emails.iter();
+                let ids = ids.filter_map(|it| keys.subject(&found.shop, Key::Email(it)));
+                vec![(shop, List::Ids(ids.collect()))]
+            }
+            By::Phones => {
+                let ids = found.phones.iter();
+                let ids = ids.filter_map(|it| keys.subject(&found.shop, Key::Phone(it)));
+                vec![(shop, List::Ids(ids.collect()))]
+            }
+        }
+    }
+}
+
+/// The ids of orders by shop.
+fn of_shops(found: &Found) -> impl Iterator<Item = (&str, Vec<i64>)> {
+    let mut shops: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
+    for (shop, id) in &found.orders {
+        shops.entry(shop).or_default().push(*id);
+    }
+    shops.into_iter()
+}
+
+async fn select(
+    db: &Db,
+    statement: &'static str,
+    shop: Option<&str>,
+    list: List,
+) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    let query = || {
+        let query = db.query(statement);
+        match shop {
+            Some(shop) => query.bind(shop.to_owned()),
+            None => query,
+        }
+    };
+    match list {
+        List::Ints(list) => {
+            for list in list.chunks(CHUNK) {
+                rows.extend(query().bind(list.to_vec()).fetch_all().await?);
+            }
+        }
+        List::Texts(list) => {
+            for list in list.chunks(CHUNK) {
+                rows.extend(query().bind(list.to_vec()).fetch_all().await?);
+            }
+        }
+        List::Ids(list) => {
+            for list in list.chunks(CHUNK) {
+                rows.extend(query().bind(list.to_vec()).fetch_all().await?);
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// How far the search for deliveries has come. There is no index by which they could be found,
+/// so all jobs are walked through, in the order of their ids.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Walk {
+    pub after: Uuid,
+    /// Jobs whose bodies are about the person.
+    pub jobs: BTreeSet<Uuid>,
+    pub is_over: bool,
+}
+
+/// Takes the walk `step` jobs further: every delivery whose body is kept is looked at, by the
+/// same rule as in an erasure.
+pub async fn walk(db: &Db, found: &Found, walk: &mut Walk, step: i64) -> Result<()> {
+    let end = db
+        .query("select id from jobs where id > $1 order by id limit 1 offset $2")
+        .bind(walk.after)
+        .bind(step - 1)
+        .fetch_optional()
+        .await?;
+    let last = match &end {
+        Some(row) => row.get("id")?,
+        None => Uuid::max(),
+    };
+    let rows = db
+        .query(
+            "select id, kind, source, state, shop, object_id, subject from jobs
+             where id > $1 and id <= $2 and body is not null and source <> 'internal'",
+        )
+        .bind(walk.after)
+        .bind(last)
+        .fetch_all()
+        .await?;
+    let mut perhaps = Vec::new();
+    for row in &rows {
+        if may_be_about(row, found)? {
+            perhaps.push(row.get("id")?);
+        }
+    }
+    for ids in perhaps.chunks(BODIES) {
+        for kept in erasure::bodies(db, ids.to_vec()).await? {
+            if people::concerns(db, found, &kept).await? {
+                walk.jobs.insert(kept.id);
+            }
+        }
+    }
+    walk.after = last;
+    walk.is_over = end.is_none();
+    Ok(())
+}
+
+/// Of an order that is done, and of whatever names a customer, the columns tell; all other bodies
+/// are read.
+fn may_be_about(row: &Row, found: &Found) -> Result<bool> {
+    let kind: String = row.get("kind")?;
+    let state: String = row.get("state")?;
+    let number = |id: Option<String>| id.and_then(|id| id.parse::<i64>().ok());
+    let order = number(row.get("object_id")?);
+    let customer = number(row.get("subject")?);
+    let is_order = kind.starts_with("orders/");
+    if !(is_order && state == "done" || kind.contains('/') && customer.is_some()) {
+        return Ok(true);
+    }
+    let is_their_order = order.filter(|_| is_order).is_some_and(|id| {
+        let mut shops = found.shops().into_iter();
+        found.guest_orders.contains(&id) || shops.any(|shop| found.orders.contains(&(shop, id)))
+    });
+    Ok(is_their_order || customer.is_some_and(|id| found.customers.contains(&id)))
+}
+
+/// The deliveries that a walk found, with their bodies; without that of the request itself.
+pub async fn deliveries(db: &Db, walk: &Walk, request: Uuid) -> Result<Vec<Map<String, Value>>> {
+    let ids: Vec<Uuid> = walk
+        .jobs
+        .iter()
+        .copied()
+        .filter(|id| *id != request)
+        .collect();
+    let mut deliveries = BTreeMap::new();
+    for ids in ids.chunks(BODIES) {
+        let rows = db
+            .query(
+                "select id, kind, source, shop, external_id, created_at, body from jobs
+                 where body is not null and id in ($1..)",
+            )
+            .bind(ids.to_vec())
+            .fetch_all()
+            .await?;
+        for row in &rows {
+            let id: Uuid = row.get("id")?;
+            let values = [
+                json!(id),
+                json!(row.get::<String>("kind")?),
+                json!(row.get::<String>("source")?),
+                json!(row.get::<Option<String>>("shop")?),
+                json!(row.get::<Option<String>>("external_id")?),
+                json!(Timestamp(row.get("created_at")?)),
+                as_json(&row.get::<Vec<u8>>("body")?),
+            ];
+            let names = DELIVERY.iter().map(|name| (*name).to_owned());
+            deliveries.insert(id, names.zip(values).collect());
+        }
+    }
+    Ok(deliveries.into_values().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_exported_column_stands_in_its_statements_once() {
+        let mut names = BTreeSet::new();
+        for table in EXPORTED {
+            assert!(names.insert(table.name), "{} is there once", table.name);
+            for statement in table.statements() {
+                let (columns, rest) = statement.split_once(" from ").unwrap();
+                let columns: Vec<&str> = columns["select ".len()..].split(", ").collect();
+                let named: Vec<&str> = table.columns.iter().map(|it| it.name).collect();
+                assert_eq!(columns, named, "{}", table.name);
+                assert!(rest.starts_with(&format!("{} where ", table.name)));
+            }
+            let names: BTreeSet<&str> = table.columns.iter().map(|it| it.name).collect();
+            assert_eq!(names.len(), table.columns.len(), "{}", table.name);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The `privacy_keys` table: what the key behind tombstones, audit, receipts and links is
+//! recognized by, and the key itself where a SQLite file has made its own. With another one every
+//! tombstone would be void, so a process does not start with it. A server never makes one: whoever
+//! reads its tables, or a backup of them, must not have what signs.
+
+use crate::sql::{Db, Error, Result};
+use domain::privacy::Keys;
+use platform::clock::Clock;
+use platform::token::Token;
+
+/// Before the hexadecimal digits of a key that a database made, where it is a setting.
+const HEX: &str = "hex:";
+
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error(
+        "PRIVACY_KEY is not the one that this database was used with; with another one, people \
+         whose data was erased would not be recognized. Set the one that it was used with, or, \
+         if none was, unset it"
+    )]
+    AnotherKey,
+    #[error(
+        "PRIVACY_KEY is missing, and this database was used with one; set the same one here, or \
+         PRIVACY_KEY_FILE"
+    )]
+    NoKey,
+    #[error(
+        "PRIVACY_KEY is missing; with PostgreSQL it must be set, for services and commands alike: \
+         openssl rand -hex 32"
+    )]
+    Needed,
+    #[error(transparent)]
+    Database(#[from] Error),
+}
+
+/// Why a database's own key cannot be taken out.
+#[derive(Debug, thiserror::Error)]
+pub enum NoSecret {
+    #[error("the database has no key of its own: it is used with PRIVACY_KEY, or was never used")]
+    None,
+    #[error(transparent)]
+    Database(#[from] Error),
+}
+
+/// The keys of this database; made when it has none yet and is a file. A copy in the database of
+/// the one that is set is forgotten.
+pub async fn load(
+    db: &Db,
+    setting: Option<&Token>,
+    clock: &Clock,
+) -> std::result::Result<Keys, LoadError> {
+    if let Some(stored) = stored(db).await? {
+        return checked(db, setting, stored).await;
+    }
+    let (keys, secret) = match setting.map(read).and_then(|keys| keys.into_iter().next()) {
+        Some(keys) => (keys, None),
+        None if db.name() == "sqlite" => {
+            let secret = clock.secret().to_vec();
+            (Keys::new(secret.clone()), Some(secret))
+        }
+        None => return Err(LoadError::Needed),
+    };
+    let mut tx = db.begin().await?;
+    tx.query(
+        "insert into privacy_keys (id, secret, fingerprint, created_at) values (1, $1, $2, $3)
+         on conflict (id) do nothing",
+    )
+    .bind(secret)
+    .bind(keys.fingerprint().to_vec())
+    .bind(clock.now().0)
+    .execute()
+    .await?;
+    tx.commit().await?;
+    // Another process may have been first.
+    match stored(db).await? {
+        Some(stored) => checked(db, setting, stored).await,
+        None => Err(Error::RowNotFound.into()),
+    }
+}
+
+/// The key that the database made, as a setting: `hex:` and its digits.
+pub async fn taken_out(db: &Db) -> std::result::Result<(Token, Keys), NoSecret> {
+    let stored = stored(db).await?;
+    let secret = stored.and_then(|stored| stored.secret);
+    let secret = secret.ok_or(NoSecret::None)?;
+    let text = format!("{HEX}{}", hex::encode(&secret));
+    Ok((Token::new(text), Keys::new(secret)))
+}
+
+struct Stored {
+    secret: Option<Vec<u8>>,
+    fingerprint: Vec<u8>,
+}
+
+async fn stored(db: &Db) -> Result<Option<Stored>> {
+    let row = db
+        .query("select secret, fingerprint from privacy_keys where id = 1")
+        .fetch_optional()
+        .await?;
+    row.map(|row| {
+        Ok(Stored {
+            secret: row.get("secret")?,
+            fingerprint: row.get("fingerprint")?,
+        })
+    })
+    .transpose()
+}
+
+/// What a setting may mean: a text, as it stands, or one that a database made.
+fn read(setting: &Token) -> Vec<Keys> {
+    let text = setting.expose();
+    let made = text.strip_prefix(HEX).and_then(|it| hex::decode(it).ok());
+    let made = made.filter(|secret| secret.len() >= 32);
+    let as_it_stands = Keys::new(text.as_bytes().to_vec());
+    made.map(Keys::new)
+        .into_iter()
+        .chain([as_it_stands])
+        .collect()
+}
+
+async fn checked(
+    db: &Db,
+    setting: Option<&Token>,
+    stored: Stored,
+) -> std::result::Result<Keys, LoadError> {
+    let Some(setting) = setting else {
+        let keys = stored.secret.map(Keys::new).ok_or(LoadError::NoKey)?;
+        let fits = keys.fingerprint().as_slice() == stored.fingerprint;
+        return if fits {
+            Ok(keys)
+        } else {
+            Err(LoadError::AnotherKey)
+        };
+    };
+    let mut keys = read(setting).into_iter();
+    let keys = keys.find(|keys| keys.fingerprint().as_slice() == stored.fingerprint);
+    let keys = keys.ok_or(LoadError::AnotherKey)?;
+    if stored.secret.is_some() {
+        let mut tx = db.begin().await?;
+        tx.query("update privacy_keys set secret = null where id = 1")
+            .execute()
+            .await?;
+        tx.commit().await?;
+        db.erased();
+    }
+    Ok(keys)
+}

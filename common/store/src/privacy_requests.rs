@@ -1,0 +1,796 @@
+//! The `privacy_requests` table: every request that a storefront passed on, with its deadline
+//! and what became of it. Written with the request's job, and never deleted.
+
+mod actions;
+mod decisions;
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::jobs::NewJob;
+use crate::sql::{Db, Error, Result, Row, Tx, column};
+use domain::code::Code;
+use domain::privacy::{ALARM, Decided, Held, Key, Keys, PERIOD, Request, State, Topic, WARNING};
+use domain::time::Timestamp;
+
+use super::{audit, parsed};
+
+pub use self::actions::{
+    By, Refused, cancel, confirm, export_gone, export_of, link_export, note_fetched, retry,
+};
+pub use self::decisions::{Undecided, decide, hold};
+
+/// A request as it is shown.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = PrivacyRequest)]
+pub struct Entry {
+    /// The request's id, and its job's.
+    pub id: Uuid,
+    /// `customers/data_request`, `customers/redact` or `shop/redact`.
+    #[schema(example = "customers/data_request")]
+    pub topic: String,
+    #[schema(example = "shop.example")]
+    pub shop: String,
+    /// Null when the body names none, or is about a shop.
+    #[schema(example = 207_119_551)]
+    pub customer_id: Option<i64>,
+    /// The earlier request with the same body.
+    pub repeats: Option<Uuid>,
+    /// `received`, `held`, `done`, `cancelled` or `failed`.
+    #[schema(example = "done")]
+    pub state: String,
+    /// `COMMERCE_007`, when it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<&'static str>,
+    pub received_at: Timestamp,
+    /// By when it must be done: 30 days after it came.
+    pub due_at: Timestamp,
+    /// Until when the erasure of a shop may be cancelled; null while it is held: it repeats an
+    /// earlier one, and waits for `waybill privacy confirm`.
+    pub held_until: Option<Timestamp>,
+    pub finished_at: Option<Timestamp>,
+    /// When it was told that seven days were left, 48 hours, and none.
+    pub warned_at: Option<Timestamp>,
+    pub alarmed_at: Option<Timestamp>,
+    pub overdue_at: Option<Timestamp>,
+    /// Failed runs so far, when the next one is, and why the last one failed.
+    pub attempts: i64,
+    pub next_run_at: Option<Timestamp>,
+    pub last_error: Option<String>,
+    /// What was counted, as far as it has come; null: nothing yet.
+    #[schema(value_type = Option<Object>)]
+    pub progress: Value,
+    /// Whom else it may mean, while it is held for an operator's decision, and after it.
+    pub held: Option<Held>,
+    /// What operators decided.
+    pub decided: Option<Decided>,
+    pub export: Option<Export>,
+    /// What was done, signed.
+    #[schema(value_type = Option<Object>)]
+    pub receipt: Option<Value>,
+}
+
+/// The document with a customer's data.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = PrivacyExport)]
+pub struct Export {
+    /// Of the document, in hex.
+    pub sha256: String,
+    pub bytes: i64,
+    pub expires_at: Timestamp,
+    pub removed_at: Option<Timestamp>,
+    /// Why it could not be removed so far.
+    pub problem: Option<String>,
+}
+
+/// A request to be entered.
+pub struct New<'a> {
+    pub id: Uuid,
+    pub request: &'a Request,
+    pub body: &'a [u8],
+    pub received_at: Timestamp,
+    pub due_at: Timestamp,
+    pub run_at: Timestamp,
+}
+
+/// Enters the requests of jobs that are inserted with them. One whose body cannot be read was
+/// refused before.
+pub async fn open_all(tx: &mut Tx, keys: &Keys, jobs: &[&NewJob]) -> Result<()> {
+    for job in jobs {
+        let topic = Topic::parse(&job.kind);
+        let request = topic.and_then(|topic| Request::read(topic, &job.body).ok());
+        let Some(request) = request else { continue };
+        let new = New {
+            id: job.id,
+            request: &request,
+            body: &job.body,
+            received_at: job.created_at,
+            due_at: job.deadline_at.unwrap_or(job.created_at.plus(PERIOD)),
+            run_at: job.run_at,
+        };
+        open(tx, keys, &new).await?;
+    }
+    Ok(())
+}
+
+pub async fn open(tx: &mut Tx, keys: &Keys, new: &New<'_>) -> Result<()> {
+    let New {
+        id,
+        request,
+        received_at,
+        ..
+    } = *new;
+    let body_key = keys.body(new.body);
+    let repeats = tx
+        .query(
+            "select id from privacy_requests where body_key = $1 order by received_at, id limit 1",
+        )
+        .bind(body_key)
+        .fetch_optional()
+        .await?;
+    let repeats: Option<Uuid> = repeats.map(|row| row.get("id")).transpose()?;
+    if repeats.is_some() {
+        metrics::counter!("waybill_privacy_requests_repeated_total", "topic" => request.topic.as_str())
+                .increment(1);
+    }
+    // Whoever has captured a body can send it again, and what a shop's erasure deletes is gone.
+    let waits = request.topic == Topic::ShopRedact && repeats.is_some();
+    let is_held = waits || new.run_at > received_at;
+    let state = if is_held {
+        State::Held
+    } else {
+        State::Received
+    };
+    let key = |key| keys.subject(&request.shop, key);
+    let columns = [
+        column("id", [id]),
+        column("topic", [request.topic.as_str()]),
+        column("shop", [request.shop.as_str()]),
+        column("customer_id", [request.person.id]),
+        column(
+            "email_key",
+            [request
+                .person
+                .email
+                .as_deref()
+                .and_then(|it| key(Key::Email(it)))],
+        ),
+        column(
+            "phone_key",
+            [request
+                .person
+                .phone
+                .as_deref()
+                .and_then(|it| key(Key::Phone(it)))],
+        ),
+        column("body_key", [body_key]),
+        column("repeats", [repeats]),
+        column("state", [state.as_str()]),
+        column("received_at", [received_at.0]),
+        column("due_at", [new.due_at.0]),
+        column("held_until", [(is_held && !waits).then_some(new.run_at.0)]),
+    ];
+    tx.insert("privacy_requests", &columns, "on conflict (id) do nothing")
+        .await?;
+    let entry = audit::New {
+        actor: audit::STOREFRONT,
+        action: "request.received",
+        object_id: &id.to_string(),
+        shop: Some(&request.shop),
+        details: json!({
+            "topic": request.topic.as_str(),
+            "customer_id": request.person.id,
+            "repeats": repeats,
+        }),
+    };
+    audit::append(tx, keys, entry, received_at).await?;
+    Ok(())
+}
+
+/// Which requests are listed.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    pub state: Option<State>,
+    pub topic: Option<Topic>,
+    pub shop: Option<String>,
+    /// Only those of these shops; None: of all.
+    pub shops: Option<Vec<String>>,
+    /// Only those that are neither done nor cancelled.
+    pub open: bool,
+}
+
+pub async fn find(db: &Db, id: Uuid) -> Result<Option<Entry>> {
+    let row = db
+        .query(
+            "select privacy_requests.*, jobs.attempts, jobs.run_at, jobs.last_error,
+                    jobs.state as job_state
+             from privacy_requests left join jobs on jobs.id = privacy_requests.id
+             where privacy_requests.id = $1",
+        )
+        .bind(id)
+        .fetch_optional()
+        .await?;
+    row.as_ref().map(read).transpose()
+}
+
+/// By deadline, the nearest first.
+pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Entry>> {
+    let rows = db
+        .query(
+            "select privacy_requests.*, jobs.attempts, jobs.run_at, jobs.last_error,
+                    jobs.state as job_state
+             from privacy_requests left join jobs on jobs.id = privacy_requests.id
+             where ($1 = '' or privacy_requests.state = $1)
+               and ($2 = '' or privacy_requests.topic = $2)
+               and ($3 = '' or privacy_requests.shop = $3)
+               and ($4 = 0 or privacy_requests.finished_at is null)
+               and ($6 = 1 or privacy_requests.shop in ($7..))
+             order by privacy_requests.due_at, privacy_requests.id
+             limit $5",
+        )
+        .bind(filter.state.map_or("", State::as_str))
+        .bind(filter.topic.map_or("", Topic::as_str))
+        .bind(filter.shop.as_deref().unwrap_or_default())
+        .bind(i64::from(filter.open))
+        .bind(limit)
+        .bind(i64::from(filter.shops.is_none()))
+        .bind(filter.shops.clone().unwrap_or_default())
+        .fetch_all()
+        .await?;
+    rows.iter().map(read).collect()
+}
+
+/// How many requests match but are not listed because they are finished.
+pub async fn count_finished(db: &Db, filter: &Filter) -> Result<i64> {
+    let row = db
+        .query(
+            "select count(*) as requests from privacy_requests
+             where ($1 = '' or topic = $1) and ($2 = '' or shop = $2) and finished_at is not null",
+        )
+        .bind(filter.topic.map_or("", Topic::as_str))
+        .bind(filter.shop.as_deref().unwrap_or_default())
+        .fetch_one()
+        .await?;
+    row.get("requests")
+}
+
+/// A request with its entries in the audit, oldest first.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = PrivacyRequestHistory)]
+pub struct History {
+    #[serde(flatten)]
+    pub entry: Entry,
+    pub audit: Vec<audit::Entry>,
+}
+
+pub async fn history(db: &Db, id: Uuid) -> Result<Option<History>> {
+    const MOST: i64 = 1000;
+    let Some(entry) = find(db, id).await? else {
+        return Ok(None);
+    };
+    let audit = audit::list(db, Some(&id.to_string()), 0, MOST).await?;
+    Ok(Some(History { entry, audit }))
+}
+
+/// The state alone.
+pub async fn state(tx: &mut Tx, id: Uuid) -> Result<Option<State>> {
+    let row = tx
+        .query("select state from privacy_requests where id = $1 for update")
+        .bind(id)
+        .fetch_optional()
+        .await?;
+    row.map(|row| {
+        let text: String = row.get("state")?;
+        text.parse().map_err(|error| Error::Decode(Box::new(error)))
+    })
+    .transpose()
+}
+
+/// How far a request has come, as JSON; it must not be finished.
+pub async fn progress(db: &Db, id: Uuid) -> Result<Option<Value>> {
+    let row = db
+        .query("select progress from privacy_requests where id = $1")
+        .bind(id)
+        .fetch_optional()
+        .await?;
+    let text: Option<String> = match row {
+        Some(row) => row.get("progress")?,
+        None => None,
+    };
+    text.map(|text| parsed(&text)).transpose()
+}
+
+pub async fn note_progress(tx: &mut Tx, id: Uuid, progress: &impl Serialize) -> Result<()> {
+    tx.query("update privacy_requests set progress = $1 where id = $2")
+        .bind(super::json(progress)?)
+        .bind(id)
+        .execute()
+        .await?;
+    Ok(())
+}
+
+/// Moves a request from one of the states to another. False: it was in none of them.
+pub async fn set_state(
+    tx: &mut Tx,
+    id: Uuid,
+    from: &[State],
+    to: State,
+    now: Timestamp,
+) -> Result<bool> {
+    let is_end = matches!(to, State::Done | State::Cancelled);
+    let from: Vec<String> = from.iter().map(|state| state.as_str().to_owned()).collect();
+    let changed = tx
+        .query(
+            "update privacy_requests set state = $1, finished_at = $2
+             where id = $3 and state in ($4..)",
+        )
+        .bind(to.as_str())
+        .bind(is_end.then_some(now.0))
+        .bind(id)
+        .bind(from)
+        .execute()
+        .await?;
+    Ok(changed == 1)
+}
+
+/// Says until when a request is held that waited for an operator. False: it did not wait.
+async fn set_confirmed(tx: &mut Tx, id: Uuid, now: Timestamp, until: Timestamp) -> Result<bool> {
+    let changed = tx
+        .query(
+            "update privacy_requests set confirmed_at = $1, held_until = $2
+             where id = $3 and state = 'held' and held_until is null",
+        )
+        .bind(now.0)
+        .bind(until.0)
+        .bind(id)
+        .execute()
+        .await?;
+    Ok(changed == 1)
+}
+
+pub async fn set_receipt(tx: &mut Tx, id: Uuid, receipt: &Value) -> Result<()> {
+    tx.query("update privacy_requests set receipt = $1 where id = $2")
+        .bind(receipt.to_string())
+        .bind(id)
+        .execute()
+        .await?;
+    Ok(())
+}
+
+/// Notes that an export of a request may be in this store from now on, and whom and what it holds
+/// data of (keyed hashes), so that an erasure and the end of its time find it whatever becomes of
+/// the run.
+pub async fn announce_export(
+    tx: &mut Tx,
+    id: Uuid,
+    store: Uuid,
+    expires_at: Timestamp,
+    subjects: &BTreeSet<Uuid>,
+) -> Result<()> {
+    tx.query(
+        "update privacy_requests
+         set export_expires_at = $1, export_removed_at = null, export_problem = null,
+             export_store = $2
+         where id = $3",
+    )
+    .bind(expires_at.0)
+    .bind(store)
+    .bind(id)
+    .execute()
+    .await?;
+    let columns = [
+        column("request_id", subjects.iter().map(|_| id)),
+        column("key", subjects.iter().copied()),
+    ];
+    let known = "on conflict (request_id, key) do nothing";
+    tx.insert("export_subjects", &columns, known).await?;
+    Ok(())
+}
+
+/// Notes the export that was written for a request.
+pub async fn note_export(
+    tx: &mut Tx,
+    id: Uuid,
+    sha256: &str,
+    bytes: i64,
+    expires_at: Timestamp,
+) -> Result<()> {
+    tx.query(
+        "update privacy_requests
+         set export_sha256 = $1, export_bytes = $2, export_expires_at = $3,
+             export_removed_at = null
+         where id = $4",
+    )
+    .bind(sha256)
+    .bind(bytes)
+    .bind(expires_at.0)
+    .bind(id)
+    .execute()
+    .await?;
+    Ok(())
+}
+
+/// Requests after `after` whose exports have expired and are still there.
+pub async fn expired_exports(
+    db: &Db,
+    now: Timestamp,
+    after: Uuid,
+    limit: i64,
+) -> Result<Vec<Uuid>> {
+    let rows = db
+        .query(
+            "select id from privacy_requests
+             where export_expires_at is not null and export_removed_at is null
+               and export_expires_at <= $1 and id > $2
+             order by id
+             limit $3",
+        )
+        .bind(now.0)
+        .bind(after)
+        .bind(limit)
+        .fetch_all()
+        .await?;
+    rows.iter().map(|row| row.get("id")).collect()
+}
+
+/// Marks an export as removed. Its shop, or nothing when it was marked before or none was
+/// written.
+pub async fn export_removed(tx: &mut Tx, id: Uuid, now: Timestamp) -> Result<Option<String>> {
+    let row = tx
+        .query(
+            "update privacy_requests set export_removed_at = $1, export_problem = null
+             where id = $2 and export_expires_at is not null and export_removed_at is null
+             returning shop",
+        )
+        .bind(now.0)
+        .bind(id)
+        .fetch_optional()
+        .await?;
+    tx.query("delete from export_subjects where request_id = $1")
+        .bind(id)
+        .execute()
+        .await?;
+    row.map(|row| row.get("shop")).transpose()
+}
+
+/// An export that is still there.
+pub struct Kept {
+    /// The store that it was written to; None: an older version wrote it.
+    pub store: Option<Uuid>,
+    /// False: it was announced, and what became of it is not known.
+    pub is_written: bool,
+}
+
+/// The export of a request, unless it is removed or there is none.
+pub async fn kept_export(db: &Db, id: Uuid) -> Result<Option<Kept>> {
+    let row = db
+        .query(
+            "select export_store, export_sha256 from privacy_requests
+             where id = $1 and export_expires_at is not null and export_removed_at is null",
+        )
+        .bind(id)
+        .fetch_optional()
+        .await?;
+    row.map(|row| {
+        Ok(Kept {
+            store: row.get("export_store")?,
+            is_written: row.get::<Option<String>>("export_sha256")?.is_some(),
+        })
+    })
+    .transpose()
+}
+
+/// Notes why an export could not be removed.
+pub async fn note_export_problem(tx: &mut Tx, id: Uuid, problem: &str) -> Result<()> {
+    tx.query(
+        "update privacy_requests set export_problem = $1
+         where id = $2 and export_removed_at is null",
+    )
+    .bind(problem)
+    .bind(id)
+    .execute()
+    .await?;
+    Ok(())
+}
+
+/// Ends the time of exports that are still there: nobody fetches them from now on, and what
+/// cannot be removed at once is tried again until it is.
+pub async fn end_exports(tx: &mut Tx, ids: Vec<Uuid>, now: Timestamp) -> Result<()> {
+    tx.query(
+        "update privacy_requests set export_expires_at = $1
+         where export_removed_at is null and export_expires_at > $1 and id in ($2..)",
+    )
+    .bind(now.0)
+    .bind(ids)
+    .execute()
+    .await?;
+    Ok(())
+}
+
+/// Requests whose exports are still there and hold data of whatever has one of these keys.
+pub async fn exports_about(db: &Db, keys: &BTreeSet<Uuid>) -> Result<BTreeSet<Uuid>> {
+    const AT_ONCE: usize = 500;
+    let keys: Vec<Uuid> = keys.iter().copied().collect();
+    let mut ids = BTreeSet::new();
+    for keys in keys.chunks(AT_ONCE) {
+        let rows = db
+            .query(
+                "select distinct privacy_requests.id as id
+                 from export_subjects
+                 join privacy_requests on privacy_requests.id = export_subjects.request_id
+                 where export_expires_at is not null and export_removed_at is null
+                   and export_subjects.key in ($1..)",
+            )
+            .bind(keys.to_vec())
+            .fetch_all()
+            .await?;
+        for row in &rows {
+            ids.insert(row.get("id")?);
+        }
+    }
+    Ok(ids)
+}
+
+/// Requests of a person, by any of what they were named by, whose exports are still there: what
+/// versions wrote that did not note whom an export is about.
+pub async fn exports_of_person(
+    db: &Db,
+    shop: &str,
+    customers: &[i64],
+    email_keys: &[Uuid],
+    phone_keys: &[Uuid],
+) -> Result<Vec<Uuid>> {
+    let by_customer = db
+        .query(
+            "select id from privacy_requests
+             where export_expires_at is not null and export_removed_at is null
+               and shop = $1 and customer_id in ($2..)",
+        )
+        .bind(shop)
+        .bind(customers.to_vec());
+    let by_email = db
+        .query(
+            "select id from privacy_requests
+             where export_expires_at is not null and export_removed_at is null
+               and customer_id is null and shop = $1 and email_key in ($2..)",
+        )
+        .bind(shop)
+        .bind(email_keys.to_vec());
+    let by_phone = db
+        .query(
+            "select id from privacy_requests
+             where export_expires_at is not null and export_removed_at is null
+               and customer_id is null and shop = $1 and phone_key in ($2..)",
+        )
+        .bind(shop)
+        .bind(phone_keys.to_vec());
+    let mut ids = BTreeSet::new();
+    for query in [by_customer, by_email, by_phone] {
+        for row in query.fetch_all().await? {
+            ids.insert(row.get("id")?);
+        }
+    }
+    Ok(ids.into_iter().collect())
+}
+
+/// Requests of a shop whose exports are still there.
+pub async fn exports_of_shop(db: &Db, shop: &str) -> Result<Vec<Uuid>> {
+    let rows = db
+        .query(
+            "select id from privacy_requests
+             where export_expires_at is not null and export_removed_at is null and shop = $1
+             order by id",
+        )
+        .bind(shop)
+        .fetch_all()
+        .await?;
+    rows.iter().map(|row| row.get("id")).collect()
+}
+
+/// True when an erasure of this shop that had begun by `begun` is under way, or was done after
+/// `since`, or when something that came late is still to be erased.
+pub async fn is_erasing(
+    tx: &mut Tx,
+    shop: &str,
+    begun: Timestamp,
+    since: Timestamp,
+    now: Timestamp,
+) -> Result<bool> {
+    let row = tx
+        .query(
+            "select id from privacy_requests
+             where shop = $1 and topic <> 'customers/data_request' and received_at <= $2
+               and (state = 'received' or (state = 'held' and held_until <= $4)
+                    or finished_at >= $3)
+             limit 1",
+        )
+        .bind(shop)
+        .bind(begun.0)
+        .bind(since.0)
+        .bind(now.0)
+        .fetch_optional()
+        .await?;
+    if row.is_some() {
+        return Ok(true);
+    }
+    let row = tx
+        .query(
+            "select id from jobs
+             where state = 'ready' and queue = 'privacy' and kind = 'privacy/erase_again'
+               and shop = $1 limit 1",
+        )
+        .bind(shop)
+        .fetch_optional()
+        .await?;
+    Ok(row.is_some())
+}
+
+/// A deadline that comes near, or has passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// Seven days are left.
+    Warning,
+    /// Two days are left.
+    Alarm,
+    Overdue,
+}
+
+/// A request that a notice is about.
+#[derive(Clone, Debug)]
+pub struct Due {
+    pub id: Uuid,
+    pub topic: String,
+    pub shop: String,
+    pub due_at: Timestamp,
+}
+
+/// Requests of which this notice is due, marked as told: each is told once, whoever looks.
+pub async fn take_notices(
+    tx: &mut Tx,
+    notice: Notice,
+    now: Timestamp,
+    limit: i64,
+) -> Result<Vec<Due>> {
+    let (query, until) = match notice {
+        Notice::Warning => (
+            tx.query(
+                "update privacy_requests set warned_at = $1
+                 where id in (
+                     select id from privacy_requests
+                     where finished_at is null and warned_at is null and due_at <= $2
+                     order by due_at, id limit $3 for update skip locked
+                 )
+                 returning id, topic, shop, due_at",
+            ),
+            now.plus(WARNING),
+        ),
+        Notice::Alarm => (
+            tx.query(
+                "update privacy_requests set alarmed_at = $1
+                 where id in (
+                     select id from privacy_requests
+                     where finished_at is null and alarmed_at is null and due_at <= $2
+                     order by due_at, id limit $3 for update skip locked
+                 )
+                 returning id, topic, shop, due_at",
+            ),
+            now.plus(ALARM),
+        ),
+        Notice::Overdue => (
+            tx.query(
+                "update privacy_requests set overdue_at = $1
+                 where id in (
+                     select id from privacy_requests
+                     where finished_at is null and overdue_at is null and due_at <= $2
+                     order by due_at, id limit $3 for update skip locked
+                 )
+                 returning id, topic, shop, due_at",
+            ),
+            now,
+        ),
+    };
+    let rows = query
+        .bind(now.0)
+        .bind(until.0)
+        .bind(limit)
+        .fetch_all()
+        .await?;
+    rows.iter()
+        .map(|row| {
+            Ok(Due {
+                id: row.get("id")?,
+                topic: row.get("topic")?,
+                shop: row.get("shop")?,
+                due_at: Timestamp(row.get("due_at")?),
+            })
+        })
+        .collect()
+}
+
+/// How many requests are open, and the nearest of their deadlines. What came late about somebody
+/// and is still to be erased counts too, from its coming.
+pub async fn open_deadlines(db: &Db) -> Result<(i64, Option<Timestamp>)> {
+    let requests = db
+        .query(
+            "select count(*) as open, min(due_at) as due_at from privacy_requests
+             where finished_at is null",
+        )
+        .fetch_one()
+        .await?;
+    let again = db
+        .query(
+            "select count(*) as open, min(created_at) as created_at from jobs
+             where state = 'ready' and queue = 'privacy' and kind = 'privacy/erase_again'",
+        )
+        .fetch_one()
+        .await?;
+    let of_requests = requests.get::<Option<i64>>("due_at")?.map(Timestamp);
+    let came_at = again.get::<Option<i64>>("created_at")?.map(Timestamp);
+    let due_at = of_requests
+        .into_iter()
+        .chain(came_at.map(|at| at.plus(PERIOD)));
+    let open = requests.get::<i64>("open")? + again.get::<i64>("open")?;
+    Ok((open, due_at.min()))
+}
+
+fn part<T: DeserializeOwned>(row: &Row, name: &'static str) -> Result<Option<T>> {
+    let text: Option<String> = row.get(name)?;
+    text.map(|text| parsed(&text)).transpose()
+}
+
+impl Entry {
+    /// It is held until an operator says that it is meant.
+    pub fn waits(&self) -> bool {
+        self.state == State::Held.as_str() && self.held_until.is_none() && self.held.is_none()
+    }
+}
+
+fn read(row: &Row) -> Result<Entry> {
+    let time = |name| Ok::<_, Error>(row.get::<Option<i64>>(name)?.map(Timestamp));
+    let value = |name| {
+        let text: Option<String> = row.get(name)?;
+        text.map(|text| parsed(&text)).transpose()
+    };
+    let sha256: Option<String> = row.get("export_sha256")?;
+    let export = match (sha256, time("export_expires_at")?) {
+        (Some(sha256), Some(expires_at)) => Some(Export {
+            sha256,
+            bytes: row.get::<Option<i64>>("export_bytes")?.unwrap_or_default(),
+            expires_at,
+            removed_at: time("export_removed_at")?,
+            problem: row.get("export_problem")?,
+        }),
+        _ => None,
+    };
+    let state: String = row.get("state")?;
+    let is_ready = row.get::<Option<String>>("job_state")?.as_deref() == Some("ready");
+    Ok(Entry {
+        id: row.get("id")?,
+        topic: row.get("topic")?,
+        shop: row.get("shop")?,
+        customer_id: row.get("customer_id")?,
+        repeats: row.get("repeats")?,
+        code: (state == State::Failed.as_str()).then_some(Code::Privacy.id()),
+        state,
+        received_at: Timestamp(row.get("received_at")?),
+        due_at: Timestamp(row.get("due_at")?),
+        held_until: time("held_until")?,
+        finished_at: time("finished_at")?,
+        warned_at: time("warned_at")?,
+        alarmed_at: time("alarmed_at")?,
+        overdue_at: time("overdue_at")?,
+        attempts: row.get::<Option<i64>>("attempts")?.unwrap_or_default(),
+        next_run_at: time("run_at")?.filter(|_| is_ready),
+        last_error: row.get("last_error")?,
+        progress: value("progress")?.unwrap_or_default(),
+        held: part(row, "held")?,
+        decided: part(row, "decided")?,
+        export,
+        receipt: value("receipt")?,
+    })
+}

@@ -1,0 +1,212 @@
+//! What an operator, or the holder of an API key, may do to a request: retry it, cancel it,
+//! fetch its export. Command and API come through here, so there is one way for each, and
+//! each leaves an entry in the audit, in the transaction of the change.
+//!
+//! A worker may be at the same request. Both lock the job first and the request after it, and
+//! whose update of the request's state matched a row has won; the other changes nothing.
+
+use std::time::Duration;
+
+use serde_json::json;
+use uuid::Uuid;
+
+use super::{Entry, Export, export_removed, find, set_confirmed, set_state, state};
+use crate::sql::{self, Db};
+use crate::{audit, export_links, jobs};
+use domain::privacy::{State, Topic};
+use domain::time::Timestamp;
+
+pub use crate::audit::By;
+
+/// Why nothing was done.
+#[derive(Debug, thiserror::Error)]
+pub enum Refused {
+    #[error("there is no such privacy request here; `waybill privacy list --all` shows them")]
+    Unknown,
+    #[error("the request is {}; only one that failed is tried again by hand", .0.as_str())]
+    NotFailed(State),
+    #[error(
+        "the request is a customer's, and cannot be cancelled: answering it is a legal duty. \
+         Only the erasure of a shop can be, while it is held"
+    )]
+    Duty,
+    #[error("{}", too_late(*.0))]
+    NotHeld(State),
+    #[error(
+        "the request failed, so there is no export; see `waybill privacy show`, mend what is \
+         wrong, then `waybill privacy retry`"
+    )]
+    Failed,
+    #[error("{}", not_waiting(*.0))]
+    NotWaiting(State),
+    #[error("the export was removed at {0} already")]
+    Removed(Timestamp),
+    #[error("the request has no export: only a customers/data_request that is done has one")]
+    NoExport,
+    #[error("the export expired at {0}; the customer must ask again for a new one")]
+    Expired(Timestamp),
+    #[error(
+        "the export is not the document that was written: its SHA-256 is another one. Do not \
+         hand it out; the customer must ask again"
+    )]
+    Altered,
+    #[error("the export cannot be read; check PRIVACY_EXPORT_URL: {0}")]
+    Store(String),
+    #[error(transparent)]
+    Database(#[from] sql::Error),
+}
+
+fn too_late(state: State) -> &'static str {
+    match state {
+        State::Done => "the shop's data is erased already; it cannot be cancelled any more",
+        State::Cancelled => "the request was cancelled before",
+        State::Failed => {
+            "the erasure was tried and failed, so part of the shop's data may be gone; it cannot \
+             be cancelled any more, only tried again: `waybill privacy retry`"
+        }
+        State::Received | State::Held => {
+            "the erasure of the shop has begun; it cannot be cancelled any more"
+        }
+    }
+}
+
+fn not_waiting(state: State) -> &'static str {
+    match state {
+        State::Held => {
+            "the request waits for its time, not for you; to prevent it: `waybill privacy cancel`"
+        }
+        State::Received | State::Done | State::Cancelled | State::Failed => {
+            "the request does not wait for anybody: only the erasure of a shop whose body came \
+             before is confirmed"
+        }
+    }
+}
+
+/// Makes a request that was given up run again, with all its tries before it.
+pub async fn retry(db: &Db, by: By<'_>, id: Uuid) -> Result<(), Refused> {
+    let entry = find(db, id).await?.ok_or(Refused::Unknown)?;
+    let mut tx = db.begin().await?;
+    // False: `waybill dead replay` was first, and only the ledger is behind.
+    jobs::revive(&mut tx, id, by.now).await?;
+    if !set_state(&mut tx, id, &[State::Failed], State::Received, by.now).await? {
+        let state = state(&mut tx, id).await?.ok_or(Refused::Unknown)?;
+        tx.rollback().await?;
+        return Err(Refused::NotFailed(state));
+    }
+    let details = json!({"topic": entry.topic, "attempts": entry.attempts});
+    note(&mut tx, by, &entry, "request.retried", details).await?;
+    Ok(tx.commit().await?)
+}
+
+/// Cancels the erasure of a shop that is held.
+pub async fn cancel(db: &Db, by: By<'_>, id: Uuid) -> Result<(), Refused> {
+    let entry = find(db, id).await?.ok_or(Refused::Unknown)?;
+    if entry.topic != Topic::ShopRedact.as_str() {
+        return Err(Refused::Duty);
+    }
+    let mut tx = db.begin().await?;
+    // Also locks the job, so that `finish` does not pass over it.
+    jobs::forget_body(&mut tx, id).await?;
+    jobs::finish(&mut tx, &[id], by.now).await?;
+    if !set_state(&mut tx, id, &[State::Held], State::Cancelled, by.now).await? {
+        let state = state(&mut tx, id).await?.ok_or(Refused::Unknown)?;
+        tx.rollback().await?;
+        return Err(Refused::NotHeld(state));
+    }
+    let details = json!({"topic": entry.topic, "held_until": entry.held_until});
+    note(&mut tx, by, &entry, "request.cancelled", details).await?;
+    Ok(tx.commit().await?)
+}
+
+/// Lets a repeated erasure of a shop run, after what is left of its hold.
+pub async fn confirm(db: &Db, by: By<'_>, id: Uuid, hold: Duration) -> Result<(), Refused> {
+    let entry = find(db, id).await?.ok_or(Refused::Unknown)?;
+    let run_at = by.now.0.max(entry.received_at.plus(hold).0);
+    let mut tx = db.begin().await?;
+    jobs::release(&mut tx, id, Timestamp(run_at)).await?;
+    if !set_confirmed(&mut tx, id, by.now, Timestamp(run_at)).await? {
+        let state = state(&mut tx, id).await?.ok_or(Refused::Unknown)?;
+        tx.rollback().await?;
+        return Err(Refused::NotWaiting(state));
+    }
+    let details = json!({"topic": entry.topic, "repeats": entry.repeats});
+    note(&mut tx, by, &entry, "request.confirmed", details).await?;
+    Ok(tx.commit().await?)
+}
+
+/// Takes an operator's word that an export is gone from a store that cannot be reached any more.
+pub async fn export_gone(db: &Db, by: By<'_>, id: Uuid) -> Result<(), Refused> {
+    let entry = find(db, id).await?.ok_or(Refused::Unknown)?;
+    let mut tx = db.begin().await?;
+    if export_removed(&mut tx, id, by.now).await?.is_none() {
+        tx.rollback().await?;
+        return Err(match entry.export.and_then(|export| export.removed_at) {
+            Some(at) => Refused::Removed(at),
+            None => Refused::NoExport,
+        });
+    }
+    note(
+        &mut tx,
+        by,
+        &entry,
+        "export.removed",
+        json!({"by_hand": true}),
+    )
+    .await?;
+    Ok(tx.commit().await?)
+}
+
+/// Says that a link to the export was given out, and until which second it is good.
+pub async fn link_export(db: &Db, by: By<'_>, id: Uuid, expires: i64) -> Result<(), Refused> {
+    let (entry, _) = export_of(db, id, by.now).await?;
+    let ends = Timestamp::from_unix_seconds(expires);
+    let mut tx = db.begin().await?;
+    export_links::insert(&mut tx, id, expires, by.now).await?;
+    let details = json!({"expires_at": ends});
+    note(&mut tx, by, &entry, "export.linked", details).await?;
+    Ok(tx.commit().await?)
+}
+
+/// Who fetched an export is in the audit before they have it.
+pub async fn note_fetched(db: &Db, by: By<'_>, entry: &Entry, export: &Export) -> sql::Result<()> {
+    let mut tx = db.begin().await?;
+    let details = json!({"export_sha256": export.sha256, "bytes": export.bytes});
+    note(&mut tx, by, entry, "export.fetched", details).await?;
+    tx.commit().await
+}
+
+/// The export of a request, while it can be had.
+pub async fn export_of(db: &Db, id: Uuid, now: Timestamp) -> Result<(Entry, Export), Refused> {
+    let entry = find(db, id).await?.ok_or(Refused::Unknown)?;
+    let Some(export) = entry.export.clone() else {
+        return Err(if entry.state == State::Failed.as_str() {
+            Refused::Failed
+        } else {
+            Refused::NoExport
+        });
+    };
+    let end = export.removed_at.unwrap_or(export.expires_at);
+    if export.removed_at.is_some() || now >= export.expires_at {
+        return Err(Refused::Expired(end));
+    }
+    Ok((entry, export))
+}
+
+/// Last of all: the audit is locked from then on.
+pub(super) async fn note(
+    tx: &mut sql::Tx,
+    by: By<'_>,
+    entry: &Entry,
+    action: &str,
+    details: serde_json::Value,
+) -> sql::Result<()> {
+    let new = audit::New {
+        actor: by.actor,
+        action,
+        object_id: &entry.id.to_string(),
+        shop: Some(&entry.shop),
+        details,
+    };
+    audit::append(tx, by.keys, new, by.now).await?;
+    Ok(())
+}

@@ -1,0 +1,259 @@
+//! What the public pages read of `orders`, `fulfillments`, `shipments`, `parcels` and, summed up,
+//! `payments`. No column that could hold personal data is selected here, so none can reach a page.
+
+use crate::sql::{Db, Result, Row};
+use domain::due::Account;
+use domain::money::{Currency, Money};
+use domain::order::FinancialStatus;
+use domain::order::settlement::{self, Cycle};
+use domain::time::Timestamp;
+
+/// The most shops, parcels or differing parcels with one number that a page lists.
+const MOST: i64 = 50;
+
+/// An order as everyone may see it who knows its id.
+#[derive(Clone, Debug)]
+pub struct PublicOrder {
+    pub shop: String,
+    pub id: i64,
+    /// As the shop shows it, such as `#1001`.
+    pub name: Option<String>,
+    pub progress: Progress,
+    pub account: Account,
+    pub updated_at: Timestamp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    Received,
+    Preparing,
+    Shipped,
+    Cancelled,
+    /// Its fulfilment is cancelled, and the order is not.
+    NotShipping,
+}
+
+impl Progress {
+    fn of(cancelled: bool, fulfillment: Option<&str>) -> Self {
+        match fulfillment {
+            _ if cancelled => Progress::Cancelled,
+            Some("requested") => Progress::Preparing,
+            Some("fulfilled") => Progress::Shipped,
+            Some("cancelled") => Progress::NotShipping,
+            _ => Progress::Received,
+        }
+    }
+}
+
+/// The answer to a search by id.
+#[derive(Debug)]
+pub enum Found {
+    One(Box<PublicOrder>),
+    None,
+    /// These shops have an order with this id, and none was named.
+    Several(Vec<String>),
+}
+
+/// An order that a session made is found as the storefront's own, once that has taken its place:
+/// the buyer may have the link of either.
+pub async fn find(db: &Db, id: i64, shop: Option<&str>) -> Result<Found> {
+    let rows = db
+        .query(
+            "select orders.shop, orders.id, orders.name, orders.currency, orders.total_minor,
+                    orders.outstanding_minor, orders.financial_status, orders.payment_status,
+                    orders.pact_id, orders.cancelled_at, orders.updated_at,
+                    orders.successor_shop as successor_shop, orders.successor_id as successor_id,
+                    fulfillments.state as state,
+                    fulfillments.updated_at as fulfillment_updated_at
+             from orders
+             left join fulfillments
+               on fulfillments.shop = orders.shop and fulfillments.order_id = orders.id
+             where orders.id = $1 and ($2 is null or orders.shop = $2)
+             order by orders.shop limit $3",
+        )
+        .bind(id)
+        .bind(shop)
+        .bind(MOST)
+        .fetch_all()
+        .await?;
+    match rows.as_slice() {
+        [] => Ok(Found::None),
+        [row] => {
+            let successor: Option<String> = row.get("successor_shop")?;
+            if let Some((shop, id)) = successor.zip(row.get("successor_id")?) {
+                return Box::pin(find(db, id, Some(&shop))).await;
+            }
+            let mut order = order(row)?;
+            let is_linked = row.get::<Option<String>>("payment_status")?.is_some();
+            if is_linked {
+                let pact: Option<String> = row.get("pact_id")?;
+                order.account.brought = brought(db, &order, pact).await?;
+            }
+            Ok(Found::One(Box::new(order)))
+        }
+        rows => {
+            let shops = rows.iter().map(|row| row.get("shop"));
+            Ok(Found::Several(shops.collect::<Result<_>>()?))
+        }
+    }
+}
+
+/// What the payments of an order brought and nobody gave back, those that it was settled with:
+/// of its agreement, which without a name of its own is called like its id, and of its checkout
+/// sessions. None: one is in another currency, or the order's is not known.
+async fn brought(db: &Db, order: &PublicOrder, pact: Option<String>) -> Result<Option<i64>> {
+    let Some(total) = order.account.total else {
+        return Ok(None);
+    };
+    let rows = db
+        .query(
+            "select payments.id as id, payments.currency as currency,
+                    payments.received_minor as received_minor,
+                    payments.refunded_minor as refunded_minor,
+                    payments.fulfillment_cycle as fulfillment_cycle
+             from payments where payments.pact_id = $1
+             union
+             select payments.id as id, payments.currency as currency,
+                    payments.received_minor as received_minor,
+                    payments.refunded_minor as refunded_minor,
+                    payments.fulfillment_cycle as fulfillment_cycle
+             from checkout_sessions
+             join payments on payments.id = checkout_sessions.payment_intent
+             where payments.pact_id is null and checkout_sessions.shop = $2
+               and checkout_sessions.order_id = $3",
+        )
+        .bind(pact.unwrap_or_else(|| order.id.to_string()))
+        .bind(order.shop.as_str())
+        .bind(order.id)
+        .fetch_all()
+        .await?;
+    let mut sum = Some(0_i64);
+    for row in &rows {
+        let cycle: Option<String> = row.get("fulfillment_cycle")?;
+        // Those of further cycles pay for fulfilments of their own.
+        if !Cycle::named(cycle.as_deref()).is_first() {
+            continue;
+        }
+        let received: i64 = row.get("received_minor")?;
+        let kept = received.saturating_sub(row.get("refunded_minor")?).max(0);
+        let is_same = Currency::parse(&row.get::<String>("currency")?) == Some(total.currency);
+        if is_same || kept == 0 {
+            sum = sum.map(|sum| sum.saturating_add(kept));
+        } else {
+            sum = None;
+        }
+    }
+    Ok(sum)
+}
+
+fn order(row: &Row) -> Result<PublicOrder> {
+    let currency = row
+        .get::<Option<String>>("currency")?
+        .and_then(|code| Currency::parse(&code));
+    let money = |name| -> Result<Option<Money>> {
+        let minor: Option<i64> = row.get(name)?;
+        Ok(minor
+            .zip(currency)
+            .map(|(minor, currency)| Money { minor, currency }))
+    };
+    let cancelled = row.get::<Option<i64>>("cancelled_at")?.is_some();
+    let progress = Progress::of(cancelled, row.get::<Option<String>>("state")?.as_deref());
+    let told = row
+        .get::<Option<String>>("financial_status")?
+        .map(FinancialStatus::from);
+    let payments: Option<String> = row.get("payment_status")?;
+    let status = settlement::status(told.as_ref(), payments.map(Into::into).as_ref());
+    let updated_at: i64 = row.get("updated_at")?;
+    let fulfillment_updated_at: Option<i64> = row.get("fulfillment_updated_at")?;
+    Ok(PublicOrder {
+        shop: row.get("shop")?,
+        id: row.get("id")?,
+        name: row.get("name")?,
+        progress,
+        account: Account {
+            cancelled,
+            withdrawn: progress == Progress::NotShipping,
+            told,
+            status,
+            total: money("total_minor")?,
+            outstanding: money("outstanding_minor")?,
+            brought: Some(0),
+        },
+        updated_at: Timestamp(updated_at.max(fulfillment_updated_at.unwrap_or(updated_at))),
+    })
+}
+
+/// A parcel that is under way or about to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parcel {
+    pub number: String,
+    pub carrier: Option<String>,
+    /// The storefront says that the carrier has it.
+    pub shipped: bool,
+    pub updated_at: Timestamp,
+}
+
+/// The parcels of an order.
+pub async fn parcels(db: &Db, shop: &str, order_id: i64) -> Result<Vec<Parcel>> {
+    let rows = db
+        .query(
+            "select parcels.number, shipments.carrier, shipments.status,
+                    shipments.updated_at as told_at
+             from parcels
+             join shipments
+               on shipments.shop = parcels.shop and shipments.order_id = parcels.order_id
+              and shipments.id = parcels.shipment_id
+             where parcels.shop = $1 and parcels.order_id = $2
+               and (shipments.status is null
+                    or shipments.status not in ('cancelled', 'error', 'failure'))
+             order by shipments.id, parcels.position, parcels.number limit $3",
+        )
+        .bind(shop)
+        .bind(order_id)
+        .bind(MOST)
+        .fetch_all()
+        .await?;
+    rows.iter().map(parcel).collect()
+}
+
+/// The parcels with this number, of whatever order, the newest first. Those that a reader
+/// could not tell apart are one.
+pub async fn parcels_with_number(db: &Db, number: &str) -> Result<Vec<Parcel>> {
+    let rows = db
+        .query(
+            "select parcels.number, shipments.carrier, shipments.status,
+                    max(shipments.updated_at) as told_at
+             from parcels
+             join shipments
+               on shipments.shop = parcels.shop and shipments.order_id = parcels.order_id
+              and shipments.id = parcels.shipment_id
+             where parcels.number = $1
+               and (shipments.status is null
+                    or shipments.status not in ('cancelled', 'error', 'failure'))
+             group by parcels.number, shipments.carrier, shipments.status
+             order by told_at desc limit $2",
+        )
+        .bind(number)
+        .bind(MOST)
+        .fetch_all()
+        .await?;
+    let mut found: Vec<Parcel> = Vec::new();
+    for row in &rows {
+        let next = parcel(row)?;
+        let is_told =
+            |known: &Parcel| (&known.carrier, known.shipped) == (&next.carrier, next.shipped);
+        if !found.iter().any(is_told) {
+            found.push(next);
+        }
+    }
+    Ok(found)
+}
+
+fn parcel(row: &Row) -> Result<Parcel> {
+    Ok(Parcel {
+        number: row.get("number")?,
+        carrier: row.get("carrier")?,
+        shipped: row.get::<Option<String>>("status")?.as_deref() == Some("success"),
+        updated_at: Timestamp(row.get("told_at")?),
+    })
+}

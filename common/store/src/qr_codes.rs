@@ -1,0 +1,53 @@
+//! The `qr_codes` table: the picture of an order's tracking link, made once.
+
+use crate::sql::{Db, Result, Tx, column};
+use domain::time::Timestamp;
+
+/// The QR code of an order's public tracking page.
+pub const TRACKING: &str = "tracking";
+
+#[derive(Clone, Debug)]
+pub struct QrCode {
+    pub shop: String,
+    pub order_id: i64,
+    pub kind: &'static str,
+    pub url: String,
+    pub png: Vec<u8>,
+}
+
+/// Stores codes; one that is there already stays, as it may have been printed.
+pub async fn insert(tx: &mut Tx, codes: &[QrCode], now: Timestamp) -> Result<()> {
+    let columns = [
+        column("shop", codes.iter().map(|code| code.shop.as_str())),
+        column("order_id", codes.iter().map(|code| code.order_id)),
+        column("kind", codes.iter().map(|code| code.kind)),
+        column("url", codes.iter().map(|code| code.url.as_str())),
+        column("png", codes.iter().map(|code| code.png.as_slice())),
+        column("created_at", codes.iter().map(|_| now.0)),
+    ];
+    tx.insert(
+        "qr_codes",
+        &columns,
+        "on conflict (shop, order_id, kind) do nothing",
+    )
+    .await?;
+    Ok(())
+}
+
+/// The link and the PNG of an order's code.
+pub async fn find(
+    db: &Db,
+    shop: &str,
+    order_id: i64,
+    kind: &str,
+) -> Result<Option<(String, Vec<u8>)>> {
+    let row = db
+        .query("select url, png from qr_codes where shop = $1 and order_id = $2 and kind = $3")
+        .bind(shop)
+        .bind(order_id)
+        .bind(kind)
+        .fetch_optional()
+        .await?;
+    row.map(|row| Ok((row.get("url")?, row.get("png")?)))
+        .transpose()
+}

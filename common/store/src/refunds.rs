@@ -1,0 +1,243 @@
+//! The `refunds` table: what a cancelled order gives back, one row a payment. The amount
+//! and the provider's id are those of the provider once it has answered.
+
+use crate::orders::records::Key;
+use crate::sql::{Db, Result, Row, Tx, column};
+use domain::money::{Currency, Money};
+use domain::time::Timestamp;
+
+/// No payment is linked: the storefront gives the money back itself.
+pub const NO_PAYMENT: &str = "";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It is owed; nothing of ours issues it.
+    Recorded,
+    /// A job will issue it through the payment provider.
+    Requested,
+    Issued,
+    /// The provider had refunded it already (COMMERCE_005).
+    AlreadyRefunded,
+    /// The provider refuses it for good.
+    Failed,
+}
+
+impl State {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Recorded => "recorded",
+            State::Requested => "requested",
+            State::Issued => "issued",
+            State::AlreadyRefunded => "already_refunded",
+            State::Failed => "failed",
+        }
+    }
+}
+
+/// A refund as it is stored and shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refund {
+    /// Empty: [`NO_PAYMENT`].
+    pub payment_id: String,
+    pub state: String,
+    pub amount_minor: Option<i64>,
+    pub currency: Option<String>,
+    /// The payment provider's id of the refund.
+    pub provider_id: Option<String>,
+    pub updated_at: Timestamp,
+}
+
+impl Refund {
+    /// The amount, when it and its currency are known.
+    pub fn amount(&self) -> Option<Money> {
+        let currency = Currency::parse(self.currency.as_deref()?)?;
+        let minor = self.amount_minor?;
+        Some(Money { minor, currency })
+    }
+}
+
+const COLUMNS: &str = "select payment_id, state, amount_minor, currency, provider_id, updated_at
+                       from refunds where shop = $1 and order_id = $2
+                       order by payment_id";
+
+/// The refunds of an order; the caller holds its lock.
+pub async fn of(tx: &mut Tx, key: &Key) -> Result<Vec<Refund>> {
+    let rows = tx.query(COLUMNS).bind(key.0.as_str()).bind(key.1);
+    rows.fetch_all().await?.iter().map(read).collect()
+}
+
+/// As [`of`], for a reader.
+pub async fn list(db: &Db, shop: &str, order_id: i64) -> Result<Vec<Refund>> {
+    let rows = db.query(COLUMNS).bind(shop).bind(order_id);
+    rows.fetch_all().await?.iter().map(read).collect()
+}
+
+fn read(row: &Row) -> Result<Refund> {
+    Ok(Refund {
+        payment_id: row.get("payment_id")?,
+        state: row.get("state")?,
+        amount_minor: row.get("amount_minor")?,
+        currency: row.get("currency")?,
+        provider_id: row.get("provider_id")?,
+        updated_at: Timestamp(row.get("updated_at")?),
+    })
+}
+
+/// A refund to be written.
+pub struct NewRefund<'a> {
+    pub payment_id: &'a str,
+    pub state: State,
+    pub amount_minor: Option<i64>,
+    pub currency: Option<String>,
+}
+
+/// Writes refunds of an order; one that is there takes state and amount, if it is no one's
+/// work.
+pub async fn save(tx: &mut Tx, key: &Key, refunds: &[NewRefund<'_>], now: Timestamp) -> Result<()> {
+    let columns = [
+        column("shop", refunds.iter().map(|_| key.0.as_str())),
+        column("order_id", refunds.iter().map(|_| key.1)),
+        column("payment_id", refunds.iter().map(|it| it.payment_id)),
+        column("state", refunds.iter().map(|it| it.state.as_str())),
+        column("amount_minor", refunds.iter().map(|it| it.amount_minor)),
+        column("currency", refunds.iter().map(|it| it.currency.as_deref())),
+        column("created_at", refunds.iter().map(|_| now.0)),
+        column("updated_at", refunds.iter().map(|_| now.0)),
+    ];
+    tx.insert(
+        "refunds",
+        &columns,
+        "on conflict (shop, order_id, payment_id) do update
+         set state = excluded.state, amount_minor = excluded.amount_minor,
+             currency = excluded.currency, updated_at = excluded.updated_at
+         where refunds.state = 'recorded'
+            or (refunds.payment_id = '' and refunds.state = 'already_refunded')",
+    )
+    .await?;
+    Ok(())
+}
+
+/// Takes back what was recorded before a payment was linked.
+pub async fn delete_unlinked(tx: &mut Tx, key: &Key) -> Result<()> {
+    tx.query("delete from refunds where shop = $1 and order_id = $2 and payment_id = $3")
+        .bind(key.0.as_str())
+        .bind(key.1)
+        .bind(NO_PAYMENT)
+        .execute()
+        .await?;
+    Ok(())
+}
+
+/// A refund that is to be asked for now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Try {
+    /// That of its idempotency key.
+    pub key_number: i64,
+    pub is_first: bool,
+}
+
+/// Notes that a refund is about to be asked for, while it is to be issued. One that had failed
+/// gets the next key: the provider keeps its answer to the last.
+pub async fn begin_try(
+    db: &Db,
+    key: &Key,
+    payment_id: &str,
+    now: Timestamp,
+) -> Result<Option<Try>> {
+    let mut tx = db.begin().await?;
+    let row = tx
+        .query(
+            "select state, tried_at, coalesce(key_number, 1) as key_number from refunds
+             where shop = $1 and order_id = $2 and payment_id = $3
+               and state in ('requested', 'failed')
+             for update",
+        )
+        .bind(key.0.as_str())
+        .bind(key.1)
+        .bind(payment_id)
+        .fetch_optional()
+        .await?;
+    let Some(row) = row else {
+        tx.rollback().await?;
+        return Ok(None);
+    };
+    let is_first = row.get::<Option<i64>>("tried_at")?.is_none();
+    let has_failed = row.get::<String>("state")? == State::Failed.as_str();
+    let key_number = row.get::<i64>("key_number")? + i64::from(has_failed);
+    note_try(&mut tx, key, payment_id, key_number, now).await?;
+    tx.commit().await?;
+    Ok(Some(Try {
+        key_number,
+        // A refund that failed before this was noted has been asked for too.
+        is_first: is_first && !has_failed,
+    }))
+}
+
+/// Notes that a refund is asked for once more, under this key.
+pub async fn try_again(
+    db: &Db,
+    key: &Key,
+    payment_id: &str,
+    key_number: i64,
+    now: Timestamp,
+) -> Result<()> {
+    let mut tx = db.begin().await?;
+    note_try(&mut tx, key, payment_id, key_number, now).await?;
+    tx.commit().await
+}
+
+async fn note_try(
+    tx: &mut Tx,
+    key: &Key,
+    payment_id: &str,
+    key_number: i64,
+    now: Timestamp,
+) -> Result<()> {
+    tx.query(
+        "update refunds set tried_at = $1, key_number = $2
+         where shop = $3 and order_id = $4 and payment_id = $5",
+    )
+    .bind(now.0)
+    .bind(key_number)
+    .bind(key.0.as_str())
+    .bind(key.1)
+    .bind(payment_id)
+    .execute()
+    .await?;
+    Ok(())
+}
+
+/// What the provider answered.
+pub struct Answer {
+    pub state: State,
+    pub amount_minor: Option<i64>,
+    pub provider_id: Option<String>,
+}
+
+/// Records the provider's answer. False: it was recorded before.
+pub async fn answered(
+    tx: &mut Tx,
+    key: &Key,
+    payment_id: &str,
+    answer: &Answer,
+    now: Timestamp,
+) -> Result<bool> {
+    let changed = tx
+        .query(
+            "update refunds
+             set state = $1, amount_minor = coalesce($2, amount_minor), provider_id = $3,
+                 updated_at = $4
+             where shop = $5 and order_id = $6 and payment_id = $7
+               and state in ('recorded', 'requested', 'failed') and state <> $1",
+        )
+        .bind(answer.state.as_str())
+        .bind(answer.amount_minor)
+        .bind(answer.provider_id.as_deref())
+        .bind(now.0)
+        .bind(key.0.as_str())
+        .bind(key.1)
+        .bind(payment_id)
+        .execute()
+        .await?;
+    Ok(changed == 1)
+}

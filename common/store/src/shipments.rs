@@ -1,0 +1,237 @@
+//! The `shipments` and `parcels` tables: the storefront's fulfilments of an order and their
+//! tracking numbers, each number with the QR code of its public page.
+
+use crate::orders::records::Key;
+use crate::sql::{Db, Result, Row, Tx, column};
+use crate::{json, parsed};
+use domain::order::Tracking;
+use domain::order::record::{Part, Shipment, Version};
+use domain::time::Timestamp;
+
+/// A shipment to be written: its order, its id, what it is now.
+pub type NewShipment<'a> = (&'a Key, i64, &'a Part<Shipment>);
+
+/// Writes shipments, in place of what they were.
+pub async fn save(tx: &mut Tx, shipments: &[NewShipment<'_>], now: Timestamp) -> Result<()> {
+    let each = || shipments.iter().map(|(_, _, part)| *part);
+    let lines: Vec<String> = each()
+        .map(|part| json(&part.value.lines))
+        .collect::<Result<_>>()?;
+    let columns = [
+        column(
+            "shop",
+            shipments.iter().map(|((shop, _), ..)| shop.as_str()),
+        ),
+        column("order_id", shipments.iter().map(|((_, id), ..)| *id)),
+        column("id", shipments.iter().map(|(_, id, _)| *id)),
+        column("version_at", each().map(|part| part.version.at)),
+        column("version_tie", each().map(|part| part.version.tie)),
+        column("status", each().map(|part| part.value.status.as_deref())),
+        column("carrier", each().map(|part| part.value.carrier.as_deref())),
+        column("lines", lines.iter().map(String::as_str)),
+        column("updated_at", shipments.iter().map(|_| now.0)),
+    ];
+    tx.insert(
+        "shipments",
+        &columns,
+        "on conflict (shop, order_id, id) do update
+         set version_at = excluded.version_at, version_tie = excluded.version_tie,
+             status = excluded.status, carrier = excluded.carrier, lines = excluded.lines,
+             updated_at = excluded.updated_at",
+    )
+    .await?;
+    Ok(())
+}
+
+/// A tracking number to be written.
+pub struct NewParcel<'a> {
+    pub key: &'a Key,
+    pub shipment_id: i64,
+    pub position: i64,
+    pub tracking: &'a Tracking,
+    /// The link and its picture; None when the number does not fit.
+    pub qr: Option<(String, Vec<u8>)>,
+}
+
+/// Writes parcels. A code that is there already stays, as it may have been printed.
+pub async fn save_parcels(tx: &mut Tx, parcels: &[NewParcel<'_>], now: Timestamp) -> Result<()> {
+    let qr = || parcels.iter().map(|parcel| parcel.qr.as_ref());
+    let columns = [
+        column("shop", parcels.iter().map(|parcel| parcel.key.0.as_str())),
+        column("order_id", parcels.iter().map(|parcel| parcel.key.1)),
+        column("shipment_id", parcels.iter().map(|it| it.shipment_id)),
+        column("position", parcels.iter().map(|parcel| parcel.position)),
+        column(
+            "number",
+            parcels.iter().map(|it| it.tracking.number.as_str()),
+        ),
+        column("url", parcels.iter().map(|it| it.tracking.url.as_deref())),
+        column("qr_url", qr().map(|qr| qr.map(|(url, _)| url.as_str()))),
+        column("qr_png", qr().map(|qr| qr.map(|(_, png)| png.as_slice()))),
+        column("created_at", parcels.iter().map(|_| now.0)),
+    ];
+    tx.insert(
+        "parcels",
+        &columns,
+        "on conflict (shop, order_id, shipment_id, number) do update
+         set position = excluded.position, url = excluded.url",
+    )
+    .await?;
+    Ok(())
+}
+
+/// Takes tracking numbers back that a shipment no longer has.
+pub async fn delete_parcels(
+    tx: &mut Tx,
+    key: &Key,
+    shipment_id: i64,
+    numbers: Vec<String>,
+) -> Result<()> {
+    tx.query(
+        "delete from parcels
+         where shop = $1 and order_id = $2 and shipment_id = $3 and number in ($4..)",
+    )
+    .bind(key.0.as_str())
+    .bind(key.1)
+    .bind(shipment_id)
+    .bind(numbers)
+    .execute()
+    .await?;
+    Ok(())
+}
+
+/// The shipments of orders of a shop, by order and shipment id.
+pub async fn of(
+    tx: &mut Tx,
+    shop: &str,
+    orders: &[i64],
+) -> Result<Vec<(i64, i64, Part<Shipment>)>> {
+    let rows = tx
+        .query(
+            "select shipments.order_id as order_id, shipments.id as id, version_at, version_tie,
+                    status, carrier, lines, number, url
+             from shipments
+             left join parcels
+               on parcels.shop = shipments.shop and parcels.order_id = shipments.order_id
+              and parcels.shipment_id = shipments.id
+             where shipments.shop = $1 and shipments.order_id in ($2..)
+             order by shipments.order_id, shipments.id, position",
+        )
+        .bind(shop)
+        .bind(orders.to_vec())
+        .fetch_all()
+        .await?;
+    let mut shipments: Vec<(i64, i64, Part<Shipment>)> = Vec::new();
+    for row in &rows {
+        let key = (row.get("order_id")?, row.get("id")?);
+        if shipments
+            .last()
+            .is_none_or(|(order, id, _)| (*order, *id) != key)
+        {
+            shipments.push((key.0, key.1, read(row)?));
+        }
+        let number: Option<String> = row.get("number")?;
+        if let (Some(number), Some((.., part))) = (number, shipments.last_mut()) {
+            let url = row.get("url")?;
+            part.value.tracking.push(Tracking { number, url });
+        }
+    }
+    Ok(shipments)
+}
+
+fn read(row: &Row) -> Result<Part<Shipment>> {
+    Ok(Part {
+        version: Version {
+            at: row.get("version_at")?,
+            tie: row.get("version_tie")?,
+        },
+        value: Shipment {
+            status: row.get("status")?,
+            carrier: row.get("carrier")?,
+            tracking: Vec::new(),
+            lines: parsed(&row.get::<String>("lines")?)?,
+        },
+    })
+}
+
+#[derive(Clone, Debug)]
+pub struct StoredShipment {
+    pub id: i64,
+    pub status: Option<String>,
+    pub carrier: Option<String>,
+    pub parcels: Vec<StoredParcel>,
+    pub updated_at: Timestamp,
+}
+
+#[derive(Clone, Debug)]
+pub struct StoredParcel {
+    pub tracking_number: String,
+    /// The carrier's own page.
+    pub tracking_url: Option<String>,
+    /// What its QR code leads to.
+    pub page_url: Option<String>,
+}
+
+/// The shipments of one order.
+pub async fn list(db: &Db, shop: &str, order_id: i64) -> Result<Vec<StoredShipment>> {
+    let rows = db
+        .query(
+            "select shipments.id as id, status, carrier, shipments.updated_at as updated_at,
+                    number, url, qr_url
+             from shipments
+             left join parcels
+               on parcels.shop = shipments.shop and parcels.order_id = shipments.order_id
+              and parcels.shipment_id = shipments.id
+             where shipments.shop = $1 and shipments.order_id = $2
+             order by shipments.id, position",
+        )
+        .bind(shop)
+        .bind(order_id)
+        .fetch_all()
+        .await?;
+    let mut shipments: Vec<StoredShipment> = Vec::new();
+    for row in &rows {
+        let id: i64 = row.get("id")?;
+        if shipments.last().is_none_or(|shipment| shipment.id != id) {
+            shipments.push(StoredShipment {
+                id,
+                status: row.get("status")?,
+                carrier: row.get("carrier")?,
+                parcels: Vec::new(),
+                updated_at: Timestamp(row.get("updated_at")?),
+            });
+        }
+        let number: Option<String> = row.get("number")?;
+        if let (Some(tracking_number), Some(shipment)) = (number, shipments.last_mut()) {
+            shipment.parcels.push(StoredParcel {
+                tracking_number,
+                tracking_url: row.get("url")?,
+                page_url: row.get("qr_url")?,
+            });
+        }
+    }
+    Ok(shipments)
+}
+
+/// The link and the PNG of the code of an order's parcel.
+pub async fn code(
+    db: &Db,
+    shop: &str,
+    order_id: i64,
+    number: &str,
+) -> Result<Option<(String, Vec<u8>)>> {
+    let row = db
+        .query(
+            "select qr_url, qr_png from parcels
+             where shop = $1 and order_id = $2 and number = $3 and qr_png is not null
+             order by shipment_id
+             limit 1",
+        )
+        .bind(shop)
+        .bind(order_id)
+        .bind(number)
+        .fetch_optional()
+        .await?;
+    row.map(|row| Ok((row.get("qr_url")?, row.get("qr_png")?)))
+        .transpose()
+}

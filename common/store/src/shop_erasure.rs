@@ -1,0 +1,440 @@
+//! The erasure of a shop: every row that names it, a batch at a time, of all tables that do.
+//! Tables have no index by shop alone where their key does not begin with it; those are walked
+//! once in the order of their ids.
+//!
+//! Rows are locked in the order of their keys, and each function is meant for a transaction of
+//! its own, so that whoever else writes waits for one batch at most. What stays is the books
+//! (payments and their ledger, without addresses) and the evidence (requests and the audit).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use uuid::Uuid;
+
+use crate::sql::{Db, Query, Result, Tx};
+use domain::time::Timestamp;
+
+use super::orders::{CHECKOUT, checkout_key};
+
+/// How many rows of which table were erased.
+pub type Counts = BTreeMap<String, u64>;
+
+/// Values in one statement.
+const CHUNK: usize = 1000;
+
+/// What belongs to an order: parts before what they are parts of.
+const PARTS: [(&str, &str); 9] = [
+    (
+        "qr_codes",
+        "delete from qr_codes where shop = $1 and order_id in ($2..)",
+    ),
+    (
+        "parcels",
+        "delete from parcels where shop = $1 and order_id in ($2..)",
+    ),
+    (
+        "shipments",
+        "delete from shipments where shop = $1 and order_id in ($2..)",
+    ),
+    (
+        "fulfillment_cycles",
+        "delete from fulfillment_cycles where shop = $1 and order_id in ($2..)",
+    ),
+    (
+        "order_bodies",
+        "delete from order_bodies where shop = $1 and order_id in ($2..)",
+    ),
+    (
+        "fulfillments",
+        "delete from fulfillments where shop = $1 and order_id in ($2..)",
+    ),
+    (
+        "order_lines",
+        "delete from order_lines where shop = $1 and order_id in ($2..)",
+    ),
+    (
+        "refunds",
+        "delete from refunds where shop = $1 and order_id in ($2..)",
+    ),
+    (
+        "inventory_movements",
+        "delete from inventory_movements where shop = $1 and order_id in ($2..)",
+    ),
+];
+
+/// An order to be erased.
+#[derive(Clone, Debug)]
+pub struct Order {
+    pub id: i64,
+    pub pact_id: Option<String>,
+}
+
+impl Order {
+    /// By what payments and sessions find it.
+    pub fn agreement(&self) -> String {
+        let named = self.pact_id.clone();
+        named.unwrap_or_else(|| self.id.to_string())
+    }
+}
+
+/// The first orders of the shop that are left.
+pub async fn orders(db: &Db, shop: &str, limit: i64) -> Result<Vec<Order>> {
+    let rows = db
+        .query("select id, pact_id from orders where shop = $1 order by id limit $2")
+        .bind(shop)
+        .bind(limit)
+        .fetch_all()
+        .await?;
+    rows.iter()
+        .map(|row| {
+            Ok(Order {
+                id: row.get("id")?,
+                pact_id: row.get("pact_id")?,
+            })
+        })
+        .collect()
+}
+
+/// The payments of these orders: of their agreements, and of their checkout sessions.
+pub async fn payments(tx: &mut Tx, shop: &str, orders: &[Order]) -> Result<BTreeSet<String>> {
+    let mut found = BTreeSet::new();
+    let ids: Vec<i64> = orders.iter().map(|order| order.id).collect();
+    let agreements: Vec<String> = orders.iter().map(Order::agreement).collect();
+    let of_orders = tx
+        .query(
+            "select payment_intent as id from checkout_sessions
+             where payment_intent is not null and shop = $1 and order_id in ($2..)",
+        )
+        .bind(shop)
+        .bind(ids);
+    let mut rows = of_orders.fetch_all().await?;
+    let of_sessions = tx
+        .query(
+            "select payment_intent as id from checkout_sessions
+             where payment_intent is not null
+               and (shop is null or shop = $1 or shop = $2) and pact_id in ($3..)",
+        )
+        .bind(shop)
+        .bind(CHECKOUT)
+        .bind(agreements.clone());
+    rows.extend(of_sessions.fetch_all().await?);
+    let of_agreements = tx
+        .query("select id from payments where pact_id in ($1..)")
+        .bind(agreements);
+    rows.extend(of_agreements.fetch_all().await?);
+    for row in rows {
+        found.insert(row.get("id")?);
+    }
+    Ok(found)
+}
+
+/// Takes the addresses out of payments; what was paid stays.
+pub async fn forget_payers(tx: &mut Tx, payments: &BTreeSet<String>) -> Result<u64> {
+    let payments: Vec<String> = payments.iter().cloned().collect();
+    let mut forgotten = 0;
+    for chunk in payments.chunks(CHUNK) {
+        let rows = tx
+            .query(
+                "select id from payments where receipt_email is not null and id in ($1..)
+                 order by id for update",
+            )
+            .bind(chunk.to_vec())
+            .fetch_all()
+            .await?;
+        let ids: Vec<String> = rows
+            .iter()
+            .map(|row| row.get("id"))
+            .collect::<Result<_>>()?;
+        forgotten += tx
+            .query("update payments set receipt_email = null, email_key = null where id in ($1..)")
+            .bind(ids)
+            .execute()
+            .await?;
+    }
+    Ok(forgotten)
+}
+
+/// Takes buyers and the shop out of the checkout sessions of these orders.
+pub async fn forget_buyers(tx: &mut Tx, shop: &str, orders: &[Order]) -> Result<u64> {
+    let by_order = tx
+        .query(
+            "select id from checkout_sessions where shop = $1 and order_id in ($2..)
+             order by id for update",
+        )
+        .bind(shop)
+        .bind(orders.iter().map(|order| order.id).collect::<Vec<_>>());
+    let mut rows = by_order.fetch_all().await?;
+    // A session of another shop's order may have the same agreement.
+    let by_agreement = tx
+        .query(
+            "select id from checkout_sessions
+             where (shop is null or shop = $1 or shop = $2) and pact_id in ($3..)
+             order by id for update",
+        )
+        .bind(shop)
+        .bind(CHECKOUT)
+        .bind(orders.iter().map(Order::agreement).collect::<Vec<_>>());
+    rows.extend(by_agreement.fetch_all().await?);
+    let ids: BTreeSet<String> = rows
+        .iter()
+        .map(|row| row.get("id"))
+        .collect::<Result<_>>()?;
+    let ids: Vec<String> = ids.into_iter().collect();
+    for chunk in ids.chunks(CHUNK) {
+        tx.query(
+            "update checkout_sessions
+             set email = null, email_key = null, client_reference_id = null, shop = null,
+                 order_id = null
+             where id in ($1..)",
+        )
+        .bind(chunk.to_vec())
+        .execute()
+        .await?;
+    }
+    Ok(ids.len() as u64)
+}
+
+/// Takes the addresses out of the orders that sessions made of these agreements, before the
+/// shop's own took their place.
+pub async fn forget_stand_ins(tx: &mut Tx, orders: &[Order]) -> Result<()> {
+    let ids: BTreeSet<i64> = orders
+        .iter()
+        .map(|order| checkout_key(&order.agreement()).1)
+        .collect();
+    let rows = tx
+        .query(
+            "select id from orders
+             where (email is not null or phone is not null or successor_id is not null)
+               and shop = $1 and id in ($2..)
+             order by id for update",
+        )
+        .bind(CHECKOUT)
+        .bind(ids.into_iter().collect::<Vec<_>>())
+        .fetch_all()
+        .await?;
+    let ids: Vec<i64> = rows
+        .iter()
+        .map(|row| row.get("id"))
+        .collect::<Result<_>>()?;
+    tx.query(
+        "update orders
+         set email = null, email_key = null, phone = null, phone_key = null,
+             successor_shop = null, successor_id = null
+         where shop = $1 and id in ($2..)",
+    )
+    .bind(CHECKOUT)
+    .bind(ids)
+    .execute()
+    .await?;
+    Ok(())
+}
+
+/// Deletes those of the orders that are as they were read, with all that belongs to them. One
+/// that has learnt of another agreement meanwhile is left: its payments are to be found first.
+pub async fn delete_orders(
+    tx: &mut Tx,
+    shop: &str,
+    orders: &[Order],
+    counts: &mut Counts,
+) -> Result<()> {
+    let rows = tx
+        .query(
+            "select id, pact_id from orders where shop = $1 and id in ($2..)
+             order by id for update",
+        )
+        .bind(shop)
+        .bind(orders.iter().map(|order| order.id).collect::<Vec<_>>())
+        .fetch_all()
+        .await?;
+    let read: BTreeMap<i64, &Option<String>> = orders
+        .iter()
+        .map(|order| (order.id, &order.pact_id))
+        .collect();
+    let mut ids: Vec<i64> = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let id = row.get("id")?;
+        if read.get(&id) == Some(&&row.get("pact_id")?) {
+            ids.push(id);
+        }
+    }
+    for (table, delete) in PARTS {
+        let deleted = tx.query(delete).bind(shop).bind(ids.clone());
+        add(counts, table, deleted.execute().await?);
+    }
+    let deleted = tx
+        .query("delete from orders where shop = $1 and id in ($2..)")
+        .bind(shop)
+        .bind(ids);
+    add(counts, "orders", deleted.execute().await?);
+    Ok(())
+}
+
+/// Deletes the first customers that are left; how many.
+pub async fn delete_customers(tx: &mut Tx, shop: &str, limit: i64) -> Result<u64> {
+    tx.query(
+        "delete from customers
+         where shop = $1 and id in (
+             select id from customers where shop = $1 order by id limit $2 for update
+         )",
+    )
+    .bind(shop)
+    .bind(limit)
+    .execute()
+    .await
+}
+
+/// Deletes the shop's tombstones but its own: it covers all who were its customers. Those that
+/// were written after it are of a shop that has come back.
+pub async fn delete_tombstones(
+    tx: &mut Tx,
+    shop: &str,
+    own: Option<Uuid>,
+    buried_at: Timestamp,
+    limit: i64,
+) -> Result<u64> {
+    tx.query(
+        "delete from subjects
+         where shop = $1 and key in (
+             select key from subjects
+             where shop = $1 and redacted_at <= $2 and key <> $3
+             order by key limit $4 for update
+         )",
+    )
+    .bind(shop)
+    .bind(buried_at.0)
+    .bind(own.unwrap_or_default())
+    .bind(limit)
+    .execute()
+    .await
+}
+
+/// A step of a walk by id: how far it came, and which rows are of the shop.
+#[derive(Debug)]
+pub struct Stretch {
+    /// None: nothing comes after it.
+    pub last: Option<Uuid>,
+    pub found: Vec<Uuid>,
+}
+
+/// The next `limit` jobs after `after`.
+pub async fn walk_jobs(db: &Db, shop: &str, after: Uuid, limit: i64) -> Result<Stretch> {
+    let next = db.query("select id, shop from jobs where id > $1 order by id limit $2");
+    stretch(next, shop, after, limit).await
+}
+
+/// The next `limit` events after `after`.
+pub async fn walk_events(db: &Db, shop: &str, after: Uuid, limit: i64) -> Result<Stretch> {
+    let next = db.query("select id, shop from events where id > $1 order by id limit $2");
+    stretch(next, shop, after, limit).await
+}
+
+async fn stretch(next: Query<'_, '_>, shop: &str, after: Uuid, limit: i64) -> Result<Stretch> {
+    let rows = next.bind(after).bind(limit).fetch_all().await?;
+    let mut found = Vec::new();
+    for row in &rows {
+        if row.get::<Option<String>>("shop")?.as_deref() == Some(shop) {
+            found.push(row.get("id")?);
+        }
+    }
+    let last = match rows.last() {
+        Some(row) if rows.len() as u64 == limit.cast_unsigned() => Some(row.get("id")?),
+        _ => None,
+    };
+    Ok(Stretch { last, found })
+}
+
+/// Deletes jobs, whatever their state, and what is remembered of their deliveries. A run that
+/// is under way finds its job gone and comes to nothing. Requests that are still open keep
+/// their jobs: they end by themselves, and their deadlines are watched until then.
+pub async fn delete_jobs(
+    tx: &mut Tx,
+    shop: &str,
+    ids: Vec<Uuid>,
+    counts: &mut Counts,
+) -> Result<()> {
+    let open = tx
+        .query("select id from privacy_requests where finished_at is null and id in ($1..)")
+        .bind(ids.clone())
+        .fetch_all()
+        .await?;
+    let open: BTreeSet<Uuid> = open
+        .iter()
+        .map(|row| row.get("id"))
+        .collect::<Result<_>>()?;
+    let ids: Vec<Uuid> = ids.into_iter().filter(|id| !open.contains(id)).collect();
+    let rows = tx
+        .query(
+            "select id, source, external_id from jobs where shop = $1 and id in ($2..)
+             order by id for update",
+        )
+        .bind(shop)
+        .bind(ids)
+        .fetch_all()
+        .await?;
+    let mut ids = BTreeSet::new();
+    let mut deliveries: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for row in &rows {
+        ids.insert(row.get::<Uuid>("id")?);
+        if let Some(external_id) = row.get("external_id")? {
+            let of_source = deliveries.entry(row.get("source")?).or_default();
+            of_source.push(external_id);
+        }
+    }
+    for (source, external_ids) in deliveries {
+        forget_deliveries(tx, &source, external_ids, &ids, counts).await?;
+    }
+    let deleted = tx
+        .query("delete from jobs where id in ($1..)")
+        .bind(ids.into_iter().collect::<Vec<_>>());
+    add(counts, "jobs", deleted.execute().await?);
+    Ok(())
+}
+
+/// An id that another job has taken over since is that job's.
+async fn forget_deliveries(
+    tx: &mut Tx,
+    source: &str,
+    external_ids: Vec<String>,
+    jobs: &BTreeSet<Uuid>,
+    counts: &mut Counts,
+) -> Result<()> {
+    let rows = tx
+        .query(
+            "select id, job_id from webhook_ids where source = $1 and id in ($2..)
+             order by source, id for update",
+        )
+        .bind(source)
+        .bind(external_ids)
+        .fetch_all()
+        .await?;
+    let mut ids: Vec<String> = Vec::with_capacity(rows.len());
+    for row in &rows {
+        if jobs.contains(&row.get::<Uuid>("job_id")?) {
+            ids.push(row.get("id")?);
+        }
+    }
+    let deleted = tx
+        .query("delete from webhook_ids where source = $1 and id in ($2..)")
+        .bind(source)
+        .bind(ids);
+    add(counts, "webhook_ids", deleted.execute().await?);
+    Ok(())
+}
+
+/// Deletes events, but for those about the request itself.
+pub async fn delete_events(tx: &mut Tx, request: Uuid, ids: Vec<Uuid>) -> Result<u64> {
+    tx.query(
+        "delete from events
+         where id in (
+             select id from events where object_id <> $1 and id in ($2..)
+             order by id for update
+         )",
+    )
+    .bind(request.to_string())
+    .bind(ids)
+    .execute()
+    .await
+}
+
+pub fn add(counts: &mut Counts, table: &str, rows: u64) {
+    *counts.entry(table.to_owned()).or_default() += rows;
+}

@@ -1,0 +1,376 @@
+//! The `users` table: who is who. A person is known by the provider's number of the account
+//! (`provider_id`); a login is only what that account was called when it was last seen.
+//!
+//! An operator may name a person by login before the first login. That makes an invitation,
+//! a row without a number, and the first account that shows up with the login claims it and
+//! all that was granted to it. From then on the number decides: who renames the account keeps
+//! the licences, and who takes the old login gets none of them. An invitation is not claimed
+//! by an account that cannot be the one that was meant:
+//! 1. one that we saw before: had it had the login then, the grant would have been made to it;
+//! 2. one that the provider made after the invitation: the login had been given up;
+//! 3. one whose age the provider does not tell;
+//! 4. any, once [`CLAIM_PERIOD`] is over.
+//!
+//! A person whom an operator named by number as well, before the first login, has two rows:
+//! what was given to the invitation then goes to the one with the number, if the account could
+//! have claimed it.
+//!
+//! An account that was renamed after we saw it last is not found by its new login: what is
+//! granted to that is an invitation that this account does not claim, by rule 1.
+//!
+//! Naming the login again renews an invitation that still can be claimed. One that lapsed is
+//! made anew: what was granted to it stays nobody's, its seats are free, and its organizations
+//! go to the new one, for whose they are decides on limits alone. They go with the login as
+//! well to an account that came too late and could otherwise have claimed the invitation.
+//!
+//! What remains is an older account, unknown to us, that takes a login which its owner gave
+//! up in between. An operator who gives the number, which the provider shows for every
+//! account, leaves no such gap.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::sql::{Db, Error, Result, Row, Tx};
+use domain::account::Account;
+use domain::license::UserId;
+use domain::time::Timestamp;
+use platform::clock::Clock;
+
+use super::licenses;
+
+/// How long an invitation by login may be claimed.
+pub const CLAIM_PERIOD: Duration = Duration::from_hours(30 * 24);
+
+/// A person.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct User {
+    pub id: UserId,
+    /// None: invited by login, and not seen yet.
+    pub provider_id: Option<i64>,
+    pub login: String,
+    /// False: another account has been seen with the login since.
+    pub holds_login: bool,
+    /// Of an invitation: who comes later cannot claim it.
+    pub claimable_until: Option<Timestamp>,
+    pub seen_at: Option<Timestamp>,
+}
+
+/// How an operator names a person: `octocat`, or `id:583231`, the provider's number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Named {
+    Login(String),
+    ProviderId(i64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it must be a login like octocat, or id: and the number of the account, like id:583231")]
+pub struct NotAName;
+
+impl FromStr for Named {
+    type Err = NotAName;
+
+    fn from_str(text: &str) -> std::result::Result<Self, NotAName> {
+        if let Some(id) = text.strip_prefix("id:") {
+            let id = id.parse().ok().filter(|id| *id > 0);
+            return id.map(Named::ProviderId).ok_or(NotAName);
+        }
+        let login = text.strip_prefix('@').unwrap_or(text);
+        let fits = (1..=100).contains(&login.len())
+            && login
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+        fits.then(|| Named::Login(login.to_owned())).ok_or(NotAName)
+    }
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Named::Login(login) => f.write_str(login),
+            Named::ProviderId(id) => write!(f, "id:{id}"),
+        }
+    }
+}
+
+impl User {
+    pub(super) fn read(row: &Row) -> Result<Self> {
+        Ok(User {
+            id: row.get("id")?,
+            provider_id: row.get("provider_id")?,
+            login: row.get("login")?,
+            holds_login: row.get::<Option<String>>("login_key")?.is_some(),
+            claimable_until: row.get::<Option<i64>>("claimable_until")?.map(Timestamp),
+            seen_at: row.get::<Option<i64>>("seen_at")?.map(Timestamp),
+        })
+    }
+}
+
+/// `octocat (1)`, and of an invitation `octocat (not seen yet)`.
+impl fmt::Display for User {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.provider_id {
+            Some(id) => write!(f, "{} ({id})", self.login),
+            None => write!(f, "{} (not seen yet)", self.login),
+        }
+    }
+}
+
+const BY_LOGIN: &str = "select * from users where login_key = $1";
+const BY_PROVIDER_ID: &str = "select * from users where provider_id = $1";
+
+/// The person that an operator means, if we know of one.
+pub async fn find(tx: &mut Tx, named: &Named) -> Result<Option<User>> {
+    let query = match named {
+        Named::Login(login) => tx.query(BY_LOGIN).bind(key(login)),
+        Named::ProviderId(id) => tx.query(BY_PROVIDER_ID).bind(*id),
+    };
+    query
+        .fetch_optional()
+        .await?
+        .as_ref()
+        .map(User::read)
+        .transpose()
+}
+
+/// The person that an operator means; one that we do not know of is invited, an invitation
+/// that can be claimed is renewed, and one that nobody claimed in time is made anew.
+pub async fn find_or_invite(tx: &mut Tx, clock: &Clock, named: &Named) -> Result<User> {
+    let now = clock.now();
+    let mut lapsed = None;
+    if let Some(user) = find(tx, named).await? {
+        renew(tx, user.id, now).await?;
+    }
+    // Read again: it was renewed, or claimed just now.
+    if let Some(user) = find(tx, named).await? {
+        if user.provider_id.is_some() || user.claimable_until.is_some_and(|until| until > now) {
+            return Ok(user);
+        }
+        // What was granted to the invitation that lapsed is not claimed with the new one.
+        lapsed = give_up_login(tx, &key(&user.login), now).await?;
+    }
+    let (login, login_key, provider_id, claimable_until) = match named {
+        Named::Login(login) => {
+            let until = now.plus(CLAIM_PERIOD).0;
+            (login.clone(), Some(key(login)), None, Some(until))
+        }
+        // Its login is not known before it is seen.
+        Named::ProviderId(id) => (format!("#{id}"), None, Some(*id), None),
+    };
+    tx.query(
+        "insert into users (id, provider_id, login, login_key, claimable_until, created_at)
+         values ($1, $2, $3, $4, $5, $6)",
+    )
+    .bind(clock.id())
+    .bind(provider_id)
+    .bind(login)
+    .bind(login_key)
+    .bind(claimable_until)
+    .bind(now.0)
+    .execute()
+    .await?;
+    let user = find(tx, named).await?.ok_or(Error::RowNotFound)?;
+    if let Some(lapsed) = lapsed {
+        give_orgs(tx, lapsed.id, user.id).await?;
+    }
+    Ok(user)
+}
+
+/// Gives an invitation all of [`CLAIM_PERIOD`] again. Not when it was made: an account that is
+/// younger than the invitation still does not claim it. One that lapsed is left alone.
+async fn renew(tx: &mut Tx, invitation: UserId, now: Timestamp) -> Result<()> {
+    tx.query(
+        "update users set claimable_until = $2
+         where id = $1 and provider_id is null and claimable_until > $3",
+    )
+    .bind(invitation)
+    .bind(now.plus(CLAIM_PERIOD).0)
+    .bind(now.0)
+    .execute()
+    .await?;
+    Ok(())
+}
+
+/// The person of an account that was seen before, by its number alone. It writes nothing, so
+/// it is for an account as it is remembered: its login may be another's by now.
+pub async fn known(db: &Db, provider_id: i64) -> Result<Option<UserId>> {
+    let row = db.query(BY_PROVIDER_ID).bind(provider_id).fetch_optional();
+    row.await?.map(|row| row.get("id")).transpose()
+}
+
+/// The person of an account that was just seen: known, with a claim to an invitation, or new.
+/// Nothing is written while nothing has changed.
+pub async fn seen(db: &Db, clock: &Clock, account: &Account) -> Result<UserId> {
+    let row = db.query(BY_PROVIDER_ID).bind(account.provider_id);
+    if let Some(row) = row.fetch_optional().await? {
+        let user = User::read(&row)?;
+        if user.login == account.login && user.holds_login {
+            return Ok(user.id);
+        }
+    }
+    let mut tx = db.begin().await?;
+    let id = save(&mut tx, clock, account).await?;
+    tx.commit().await?;
+    Ok(id)
+}
+
+async fn save(tx: &mut Tx, clock: &Clock, account: &Account) -> Result<UserId> {
+    let now = clock.now();
+    let login_key = key(&account.login);
+    let known = find(tx, &Named::ProviderId(account.provider_id)).await?;
+    match &known {
+        None if claim(tx, account, now).await? => {
+            let claimed = find(tx, &Named::ProviderId(account.provider_id)).await?;
+            return Ok(claimed.ok_or(Error::RowNotFound)?.id);
+        }
+        Some(user) if user.seen_at.is_none() => merge(tx, account, user.id, now).await?,
+        _ => {}
+    }
+    let is_new = known.as_ref().is_none_or(|user| user.seen_at.is_none());
+    let lapsed = give_up_login(tx, &login_key, now).await?;
+    // Another replica may have seen it just now: its row is taken.
+    let row = tx
+        .query(
+            "insert into users (id, provider_id, login, login_key, created_at, seen_at)
+             values ($1, $2, $3, $4, $5, $5)
+             on conflict (provider_id) do update
+             set login = excluded.login, login_key = excluded.login_key,
+                 seen_at = excluded.seen_at
+             returning id",
+        )
+        .bind(clock.id())
+        .bind(account.provider_id)
+        .bind(account.login.as_str())
+        .bind(login_key)
+        .bind(now.0)
+        .fetch_one()
+        .await?;
+    let id = row.get("id")?;
+    let is_meant = |lapsed: &Lapsed| {
+        account
+            .made_at
+            .is_some_and(|made| made <= lapsed.invited_at)
+    };
+    if let Some(lapsed) = lapsed.filter(|lapsed| is_new && is_meant(lapsed)) {
+        give_orgs(tx, lapsed.id, id).await?;
+    }
+    Ok(id)
+}
+
+/// Makes the invitation by this login the account's own. False: there is none for it.
+async fn claim(tx: &mut Tx, account: &Account, now: Timestamp) -> Result<bool> {
+    let Some(made_at) = account.made_at else {
+        return Ok(false);
+    };
+    let claimed = tx
+        .query(
+            "update users set provider_id = $1, login = $2, seen_at = $3, claimable_until = null
+             where login_key = $4 and provider_id is null
+               and claimable_until > $3 and created_at >= $5",
+        )
+        .bind(account.provider_id)
+        .bind(account.login.as_str())
+        .bind(now.0)
+        .bind(key(&account.login))
+        .bind(made_at.0)
+        .execute()
+        .await?;
+    Ok(claimed == 1)
+}
+
+/// Gives what was given to the invitation by this login to the person whom an operator named
+/// by number, if the account could have claimed it. The invitation is then no more.
+async fn merge(tx: &mut Tx, account: &Account, person: UserId, now: Timestamp) -> Result<()> {
+    let Some(made_at) = account.made_at else {
+        return Ok(());
+    };
+    // Whoever grants to the invitation just now must be done, or find none.
+    licenses::lock(tx).await?;
+    let row = tx
+        .query(
+            "update users set login_key = null
+             where login_key = $1 and provider_id is null
+               and claimable_until > $2 and created_at >= $3
+             returning id",
+        )
+        .bind(key(&account.login))
+        .bind(now.0)
+        .bind(made_at.0)
+        .fetch_optional()
+        .await?;
+    let Some(row) = row else { return Ok(()) };
+    let invitation: UserId = row.get("id")?;
+    give_orgs(tx, invitation, person).await?;
+    for statement in [
+        "update licenses set user_id = $2 where user_id = $1",
+        "update org_members set user_id = $2
+         where user_id = $1
+           and org_id not in (select org_id from org_members where user_id = $2)",
+    ] {
+        let query = tx.query(statement).bind(invitation);
+        query.bind(person).execute().await?;
+    }
+    for statement in [
+        "delete from org_members where user_id = $1",
+        "delete from users where id = $1",
+    ] {
+        tx.query(statement).bind(invitation).execute().await?;
+    }
+    Ok(())
+}
+
+/// An invitation that nobody can claim any more.
+struct Lapsed {
+    id: UserId,
+    invited_at: Timestamp,
+}
+
+/// Whoever was known by this login is so no longer. An invitation, which is returned, can then
+/// not be claimed by anyone, so it takes no seat either.
+async fn give_up_login(tx: &mut Tx, login_key: &str, now: Timestamp) -> Result<Option<Lapsed>> {
+    tx.query(
+        "delete from org_members where user_id in
+             (select id from users where login_key = $1 and provider_id is null)",
+    )
+    .bind(login_key)
+    .execute()
+    .await?;
+    let row = tx
+        .query(
+            "update users
+             set login_key = null,
+                 claimable_until = case when claimable_until > $2 then $2
+                                        else claimable_until end
+             where login_key = $1
+             returning id, provider_id, created_at",
+        )
+        .bind(login_key)
+        .bind(now.0)
+        .fetch_optional()
+        .await?;
+    let Some(row) = row else { return Ok(None) };
+    if row.get::<Option<i64>>("provider_id")?.is_some() {
+        return Ok(None);
+    }
+    Ok(Some(Lapsed {
+        id: row.get("id")?,
+        invited_at: Timestamp(row.get("created_at")?),
+    }))
+}
+
+/// Makes someone the owner of all that another owned.
+async fn give_orgs(tx: &mut Tx, from: UserId, to: UserId) -> Result<()> {
+    tx.query("update orgs set owner_id = $2 where owner_id = $1")
+        .bind(from)
+        .bind(to)
+        .execute()
+        .await?;
+    Ok(())
+}
+
+/// Logins are compared without regard to case, as the provider does.
+fn key(login: &str) -> String {
+    login.to_lowercase()
+}

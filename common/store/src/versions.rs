@@ -1,0 +1,55 @@
+//! Which event told each part of a payment, session or subscription: a column of JSON
+//! beside the parts themselves.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::parsed;
+use crate::sql::Result;
+use domain::payment::record::{Part, Version};
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Versions(BTreeMap<String, Version>);
+
+pub(super) fn of<T>(part: Option<&Part<T>>) -> Option<&Version> {
+    part.map(|part| &part.version)
+}
+
+impl Versions {
+    pub(super) fn of<const N: usize>(parts: [(&str, Option<&Version>); N]) -> Self {
+        let told = parts
+            .into_iter()
+            .filter_map(|(name, version)| Some((name.to_owned(), version?.clone())));
+        Versions(told.collect())
+    }
+
+    pub(super) fn parse(json: Option<&str>) -> Result<Self> {
+        json.map_or_else(|| Ok(Versions::default()), parsed)
+    }
+
+    /// When the part was told of, in Unix seconds.
+    pub(super) fn time(&self, name: &str) -> Option<i64> {
+        self.0.get(name).map(|version| version.created)
+    }
+
+    /// The part as it was told; one of a row without versions is older than any.
+    pub(super) fn part<T>(&self, name: &str, value: T) -> Part<T> {
+        let version = self.0.get(name).cloned().unwrap_or(Version {
+            created: 0,
+            event: String::new(),
+        });
+        Part { version, value }
+    }
+
+    pub(super) fn some<T>(&self, name: &str, value: Option<T>) -> Option<Part<T>> {
+        value.map(|value| self.part(name, value))
+    }
+
+    /// For columns that hold something even if nothing was told.
+    pub(super) fn told<T>(&self, name: &str, value: T) -> Option<Part<T>> {
+        let is_told = self.0.is_empty() || self.0.contains_key(name);
+        is_told.then(|| self.part(name, value))
+    }
+}

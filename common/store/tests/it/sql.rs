@@ -1,0 +1,418 @@
+//! One SQL text on both databases, and a pool that never hands out a forgotten transaction.
+//! `TEST_BACKEND=distributed` runs all of it on the PostgreSQL of `TEST_DATABASE_URL`.
+
+use std::time::Duration;
+
+use store::migrations;
+use store::sql::{Db, Error, column};
+use tempfile::TempDir;
+use uuid::Uuid;
+
+/// A database of this test's own, with a table `things`.
+struct Scratch {
+    db: Db,
+    table: &'static str,
+    folder: TempDir,
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "tests choose their backend by environment"
+)]
+fn postgres() -> Option<String> {
+    let distributed = std::env::var("TEST_BACKEND").is_ok_and(|backend| backend == "distributed");
+    distributed.then(|| std::env::var("TEST_DATABASE_URL").expect("TEST_DATABASE_URL is set"))
+}
+
+fn leak(text: String) -> &'static str {
+    Box::leak(text.into_boxed_str())
+}
+
+async fn scratch(connections: u32) -> Scratch {
+    let folder = tempfile::tempdir().unwrap();
+    let url = postgres().unwrap_or(format!("sqlite://{}/scratch.db", folder.path().display()));
+    let db = Db::open(&url, connections).await.unwrap();
+    let table = leak(format!("things_{}", Uuid::now_v7().simple()));
+    let mut tx = db.begin().await.unwrap();
+    let create =
+        format!("create table {table} (id bigint primary key, name text, data bytea, key uuid)");
+    tx.query(leak(create)).execute().await.unwrap();
+    tx.commit().await.unwrap();
+    Scratch { db, table, folder }
+}
+
+impl Scratch {
+    /// A statement about `things`, whatever the table is called.
+    fn sql(&self, text: &str) -> &'static str {
+        leak(text.replace("things", self.table))
+    }
+
+    async fn count(&self) -> i64 {
+        let sql = self.sql("select count(*) as n from things");
+        self.db
+            .query(sql)
+            .fetch_one()
+            .await
+            .unwrap()
+            .get("n")
+            .unwrap()
+    }
+
+    async fn end(self) {
+        let mut tx = self.db.begin().await.unwrap();
+        tx.query(self.sql("drop table things"))
+            .execute()
+            .await
+            .unwrap();
+        tx.commit().await.unwrap();
+        self.db.close().await;
+    }
+}
+
+#[tokio::test]
+async fn values_of_every_type_come_back_as_they_went_in() {
+    let scratch = scratch(2).await;
+    let key = Uuid::now_v7();
+    let mut tx = scratch.db.begin().await.unwrap();
+    let insert = scratch.sql("insert into things (id, name, data, key) values ($1, $2, $3, $4)");
+    let bytes: Vec<u8> = (0..=255).collect();
+    tx.query(insert)
+        .bind(i64::MAX)
+        .bind("Zoë 🙂")
+        .bind(bytes.as_slice())
+        .bind(key)
+        .execute()
+        .await
+        .unwrap();
+    tx.query(insert)
+        .bind(i64::MIN)
+        .bind(None::<&str>)
+        .bind(None::<&[u8]>)
+        .bind(None::<Uuid>)
+        .execute()
+        .await
+        .unwrap();
+    tx.commit().await.unwrap();
+    let rows = scratch
+        .db
+        .query(scratch.sql("select * from things order by id desc"))
+        .fetch_all()
+        .await
+        .unwrap();
+    assert_eq!(rows[0].get::<i64>("id").unwrap(), i64::MAX);
+    assert_eq!(rows[0].get::<String>("name").unwrap(), "Zoë 🙂");
+    assert_eq!(rows[0].get::<Vec<u8>>("data").unwrap(), bytes);
+    assert_eq!(rows[0].get::<Uuid>("key").unwrap(), key);
+    assert_eq!(rows[1].get::<i64>("id").unwrap(), i64::MIN);
+    assert_eq!(rows[1].get::<Option<String>>("name").unwrap(), None);
+    assert_eq!(rows[1].get::<Option<Vec<u8>>>("data").unwrap(), None);
+    assert_eq!(rows[1].get::<Option<Uuid>>("key").unwrap(), None);
+    scratch.end().await;
+}
+
+#[tokio::test]
+async fn a_list_is_bound_as_one_value() {
+    let scratch = scratch(2).await;
+    let keys: Vec<Uuid> = (0..50).map(|_| Uuid::now_v7()).collect();
+    let names: Vec<String> = (0..50).map(|n| format!("n{n}")).collect();
+    let mut tx = scratch.db.begin().await.unwrap();
+    let columns = [
+        column("id", 0..50_i64),
+        column("key", keys.iter().copied()),
+        column("name", names.iter().map(String::as_str)),
+    ];
+    tx.insert(scratch.table, &columns, "").await.unwrap();
+    tx.commit().await.unwrap();
+    let some = keys[10..20].to_vec();
+    let by_key = scratch.sql("select id from things where id > $1 and key in ($2..) order by id");
+    let rows = scratch
+        .db
+        .query(by_key)
+        .bind(12)
+        .bind(some)
+        .fetch_all()
+        .await
+        .unwrap();
+    let ids: Vec<i64> = rows.iter().map(|row| row.get("id").unwrap()).collect();
+    assert_eq!(ids, (13..20).collect::<Vec<_>>());
+    let by_name = scratch.sql("select id from things where name in ($1..) order by id");
+    let two = vec!["n3".to_owned(), "n4".to_owned(), "nobody".to_owned()];
+    assert_eq!(
+        scratch
+            .db
+            .query(by_name)
+            .bind(two)
+            .fetch_all()
+            .await
+            .unwrap()
+            .len(),
+        2
+    );
+    assert!(
+        scratch
+            .db
+            .query(by_name)
+            .bind(Vec::<String>::new())
+            .fetch_all()
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    scratch.end().await;
+}
+
+#[tokio::test]
+async fn many_rows_are_inserted_at_once_and_conflicts_are_told() {
+    let scratch = scratch(2).await;
+    for rows in [1, 2, 63, 64, 65, 1000] {
+        let mut tx = scratch.db.begin().await.unwrap();
+        let columns = [
+            column("id", 0..rows),
+            column("name", (0..rows).map(|_| None::<&str>)),
+        ];
+        let returned = tx
+            .insert(
+                scratch.table,
+                &columns,
+                "on conflict (id) do nothing returning id",
+            )
+            .await
+            .unwrap();
+        assert_eq!(
+            returned.len(),
+            usize::try_from(rows).unwrap(),
+            "all are new"
+        );
+        let again = tx
+            .insert(
+                scratch.table,
+                &columns,
+                "on conflict (id) do nothing returning id",
+            )
+            .await
+            .unwrap();
+        assert!(again.is_empty(), "none is new");
+        tx.rollback().await.unwrap();
+    }
+    let mut tx = scratch.db.begin().await.unwrap();
+    let none = [column("id", 0..0_i64)];
+    assert!(
+        tx.insert(scratch.table, &none, "")
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    tx.rollback().await.unwrap();
+    scratch.end().await;
+}
+
+#[tokio::test]
+async fn a_transaction_that_is_dropped_leaves_nothing() {
+    let scratch = scratch(2).await;
+    let insert = scratch.sql("insert into things (id) values ($1)");
+    let mut tx = scratch.db.begin().await.unwrap();
+    tx.query(insert).bind(1).execute().await.unwrap();
+    drop(tx);
+    assert_eq!(scratch.count().await, 0);
+    let mut tx = scratch.db.begin().await.unwrap();
+    tx.query(insert).bind(2).execute().await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(scratch.count().await, 1);
+    scratch.end().await;
+}
+
+/// The trap: a future dropped in the middle of `begin` leaves the pooled connection in a
+/// transaction nobody tracks, and what is written on it later vanishes while returning `Ok`.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_begin_that_is_cancelled_never_swallows_a_later_write() {
+    let scratch = scratch(1).await;
+    let insert = scratch.sql("insert into things (id) values ($1)");
+    let mut cancelled = 0;
+    for attempt in 0..300_u64 {
+        let micros = Duration::from_micros(attempt % 150 * 4);
+        let begun = tokio::time::timeout(micros, scratch.db.begin()).await;
+        cancelled += u32::from(begun.is_err());
+        drop(begun);
+        let mut tx = scratch.db.begin().await.unwrap();
+        tx.query(insert)
+            .bind(attempt.cast_signed())
+            .execute()
+            .await
+            .unwrap();
+        tx.commit().await.unwrap();
+    }
+    assert!(cancelled > 0, "some were cancelled half way");
+    assert_eq!(scratch.count().await, 300, "every committed write is there");
+    scratch.end().await;
+}
+
+#[tokio::test]
+async fn a_statement_cancelled_half_way_harms_no_later_transaction() {
+    let scratch = scratch(1).await;
+    let insert = scratch.sql("insert into things (id) values ($1)");
+    for attempt in 0..100_u64 {
+        let id = attempt.cast_signed();
+        let half = async {
+            let mut tx = scratch.db.begin().await?;
+            tx.query(insert).bind(1000 + id).execute().await?;
+            std::future::pending::<()>().await;
+            Ok::<(), Error>(())
+        };
+        let _ = tokio::time::timeout(Duration::from_micros(attempt * 30), half).await;
+        let mut tx = scratch.db.begin().await.unwrap();
+        tx.query(insert).bind(id).execute().await.unwrap();
+        tx.commit().await.unwrap();
+    }
+    assert_eq!(scratch.count().await, 100);
+    scratch.end().await;
+}
+
+#[tokio::test]
+async fn a_transaction_with_a_failed_statement_cannot_be_committed() {
+    let scratch = scratch(2).await;
+    let insert = scratch.sql("insert into things (id) values ($1)");
+    let mut tx = scratch.db.begin().await.unwrap();
+    tx.query(insert).bind(1).execute().await.unwrap();
+    assert!(tx.query(insert).bind(1).execute().await.is_err());
+    assert!(
+        tx.commit().await.is_err(),
+        "PostgreSQL itself would say ok and roll back"
+    );
+    assert_eq!(scratch.count().await, 0);
+    scratch.end().await;
+}
+
+#[tokio::test]
+async fn a_savepoint_undoes_a_failed_statement_and_keeps_what_was_before() {
+    let scratch = scratch(2).await;
+    let insert = scratch.sql("insert into things (id) values ($1)");
+    let mut tx = scratch.db.begin().await.unwrap();
+    tx.query(insert).bind(1).execute().await.unwrap();
+    tx.savepoint().await.unwrap();
+    tx.query(insert).bind(2).execute().await.unwrap();
+    assert!(tx.query(insert).bind(1).execute().await.is_err());
+    tx.undo_to_savepoint().await.unwrap();
+    tx.savepoint().await.unwrap();
+    tx.query(insert).bind(3).execute().await.unwrap();
+    tx.release_savepoint().await.unwrap();
+    tx.commit().await.unwrap();
+    let rows = scratch
+        .db
+        .query(scratch.sql("select id from things order by id"))
+        .fetch_all()
+        .await
+        .unwrap();
+    let ids: Vec<i64> = rows.iter().map(|row| row.get("id").unwrap()).collect();
+    assert_eq!(ids, [1, 3]);
+    scratch.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn writers_take_turns_and_readers_do_not_wait_for_them() {
+    let scratch = scratch(8).await;
+    let insert = scratch.sql("insert into things (id) values ($1)");
+    let writers = (0..20).map(|id| {
+        let db = scratch.db.clone();
+        async move {
+            let mut tx = db.begin().await.unwrap();
+            tx.query(insert).bind(id).execute().await.unwrap();
+            tx.commit().await.unwrap();
+        }
+    });
+    futures_util::future::join_all(writers).await;
+    assert_eq!(scratch.count().await, 20);
+    let mut tx = scratch.db.begin().await.unwrap();
+    tx.query(insert).bind(99).execute().await.unwrap();
+    assert_eq!(
+        scratch.count().await,
+        20,
+        "what is not committed is not seen"
+    );
+    tx.rollback().await.unwrap();
+    scratch.end().await;
+}
+
+/// Each handle stands for a process: what it waits for is SQLite's own lock.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_writes_without_a_pause_lets_others_write_in_between() {
+    if postgres().is_some() {
+        return;
+    }
+    let scratch = scratch(2).await;
+    let url = format!("sqlite://{}/scratch.db", scratch.folder.path().display());
+    let insert = scratch.sql("insert into things (id) values ($1)");
+    let busy = scratch.db.clone();
+    let service = platform::task::spawn("a busy service", async move {
+        for id in 0.. {
+            let Ok(mut tx) = busy.begin().await else {
+                return;
+            };
+            tx.query(insert).bind(id).execute().await.unwrap();
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            tx.commit().await.unwrap();
+        }
+    });
+    let commands = (0..4).map(|operator: i64| {
+        let url = url.clone();
+        async move {
+            let db = Db::open(&url, 2).await.unwrap();
+            for nth in 0..5 {
+                let begun = tokio::time::Instant::now();
+                let mut tx = db.begin().await.unwrap();
+                let id = 1_000_000 * (operator + 1) + nth;
+                tx.query(insert).bind(id).execute().await.unwrap();
+                tx.commit().await.unwrap();
+                let waited = begun.elapsed();
+                assert!(waited < Duration::from_secs(2), "it waited {waited:?}");
+            }
+            db.close().await;
+        }
+    });
+    futures_util::future::join_all(commands).await;
+    service.abort();
+    let _ = service.await;
+    let written = scratch.sql("select count(*) as n from things where id >= 1000000");
+    let row = scratch.db.query(written).fetch_one().await.unwrap();
+    assert_eq!(row.get::<i64>("n").unwrap(), 20);
+    scratch.end().await;
+}
+
+#[tokio::test]
+async fn migrations_can_be_applied_by_several_processes_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (url, admin) = match postgres() {
+        None => (format!("sqlite://{}/new.db", folder.path().display()), None),
+        Some(server) => {
+            let name = format!("waybill_test_{}", Uuid::now_v7().simple());
+            let admin = Db::open(&server, 1).await.unwrap();
+            admin
+                .query(leak(format!("create database {name}")))
+                .execute()
+                .await
+                .unwrap();
+            let end = server.find('?').unwrap_or(server.len());
+            let base = server[..end].rfind('/').unwrap();
+            (
+                format!("{}/{name}{}", &server[..base], &server[end..]),
+                Some((admin, name)),
+            )
+        }
+    };
+    let first = Db::open(&url, 2).await.unwrap();
+    let second = Db::open(&url, 2).await.unwrap();
+    let (one, two) = tokio::join!(migrations::apply(&first), migrations::apply(&second));
+    one.unwrap();
+    two.unwrap();
+    let applied = migrations::list(&first).await.unwrap();
+    assert!(!applied.is_empty() && applied.iter().all(|migration| migration.applied));
+    first.close().await;
+    second.close().await;
+    if let Some((admin, name)) = admin {
+        admin
+            .query(leak(format!("drop database {name}")))
+            .execute()
+            .await
+            .unwrap();
+        admin.close().await;
+    }
+}
