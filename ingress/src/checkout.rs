@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::checkout::{self, Article, Item};
+use domain::event::{Event, LastEvent, OrderEvent};
 use domain::money::Money;
 use domain::order::outcome::summary;
 use domain::order::record::Cancellation;
@@ -30,15 +31,13 @@ use domain::time::Timestamp;
 use platform::trace;
 use providers::payment::{self, CURRENCIES, NewSession, Payment};
 use providers::{Failure, storefront};
-use serde_json::{Value, json};
 use store::checkouts::{self, Checkout, New, Page, Refusal, Standing, State};
-use store::events::{self, Event};
+use store::events;
 use store::fulfillments::{self, Moved};
 use store::orders::checkout_key;
 use store::orders::records::{self, Entry, Key};
 use store::payments;
 use store::qr_codes::{self, QrCode};
-use store::sql::Tx;
 use uuid::Uuid;
 
 use self::request::{Wanted, Wish};
@@ -216,11 +215,13 @@ async fn begin(app: &App, new: &New<'_>) -> Result<Checkout, Error> {
         return first.ok_or(Error::Internal);
     }
     let record = checkout::order(new.items, new.pact_id, now.0);
-    let body = summary(&record);
+    let created = OrderEvent::Created(summary(&record));
     let state = record.fulfillment_state();
+    let mut last_event = LastEvent::before(now);
+    let created = event(app, &mut last_event, &key, created, now);
     let entry = Entry {
         record,
-        events_at: now,
+        events_at: last_event,
     };
     let orders = BTreeMap::from([(key.clone(), entry)]);
     records::insert_new(&mut tx, &orders, now).await?;
@@ -233,7 +234,7 @@ async fn begin(app: &App, new: &New<'_>) -> Result<Checkout, Error> {
     };
     fulfillments::save(&mut tx, &[moved], now).await?;
     qr_codes::insert(&mut tx, &[code], now).await?;
-    tell(app, &mut tx, &key, "order.created", body, now).await?;
+    events::insert(&mut tx, &[created], app.config.outlet(), now).await?;
     tx.commit().await?;
     Ok(Checkout {
         id: new.id,
@@ -357,12 +358,15 @@ async fn call_off(app: &App, checkout: &Checkout, refusal: Refusal) -> Result<()
         return Ok(tx.rollback().await?);
     }
     for (key, mut entry) in records::load(&mut tx, &[&key]).await? {
-        let told_at = Timestamp(now.0.max(entry.events_at.0 + 1));
         entry.record.cancelled = Some(Cancellation {
             at: now.0,
             reason: Some(REFUSED.to_owned()),
         });
-        entry.events_at = told_at;
+        let cancelled = OrderEvent::Cancelled {
+            cancelled_at: now,
+            reason: Some(REFUSED.to_owned()),
+        };
+        let cancelled = event(app, &mut entry.events_at, &key, cancelled, now);
         let moved = Moved {
             key: &key,
             state: entry.record.fulfillment_state(),
@@ -371,34 +375,25 @@ async fn call_off(app: &App, checkout: &Checkout, refusal: Refusal) -> Result<()
         };
         fulfillments::save(&mut tx, &[moved], now).await?;
         records::save(&mut tx, &[(&key, &entry)], now).await?;
-        let body = json!({"cancelled_at": now, "reason": REFUSED});
-        tell(app, &mut tx, &key, "order.cancelled", body, told_at).await?;
+        events::insert(&mut tx, &[cancelled], app.config.outlet(), now).await?;
     }
     Ok(tx.commit().await?)
 }
 
-/// Writes an event of an order; its id is of the time `at`.
-async fn tell(
+/// An event of an order that follows from this request.
+fn event(
     app: &App,
-    tx: &mut Tx,
+    last: &mut LastEvent,
     key: &Key,
-    kind: &'static str,
-    mut body: Value,
-    at: Timestamp,
-) -> Result<(), Error> {
+    what: OrderEvent,
+    now: Timestamp,
+) -> events::New {
     let (shop, order_id) = key;
-    body["shop"] = Value::from(shop.as_str());
-    body["order_id"] = Value::from(order_id.to_string());
-    let event = Event {
-        id: app.clock.id_at(at),
-        kind,
-        shop: Some(shop.clone()),
-        object_id: order_id.to_string(),
-        body,
+    events::New {
+        id: app.clock.id_at(last.next(now)),
+        event: Event::of_order(shop, *order_id, what),
         traceparent: trace::current(),
-    };
-    let outlet = app.config.outlet();
-    Ok(events::insert(tx, &[event], outlet, app.clock.now()).await?)
+    }
 }
 
 /// What is wrong with the amounts before anybody is asked. Each currency can be paid in.

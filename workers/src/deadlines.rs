@@ -5,8 +5,8 @@
 //! it may be what is missing.
 
 use domain::code::Code;
+use domain::event::{PrivacyEvent, RequestDeadline};
 use domain::time::Timestamp;
-use serde_json::json;
 use store::privacy_requests::{self, Due, Notice};
 use store::sql;
 
@@ -39,10 +39,9 @@ impl Worker {
         let now = effects.now;
         let limit = CHUNK.cast_signed();
         let due = privacy_requests::take_notices(&mut tx, notice, now, limit).await?;
-        let (kind, action) = names(notice);
         for request in &due {
-            let details = json!({"topic": request.topic, "due_at": request.due_at, "code": Code::Privacy.id()});
-            effects.request(&request.shop, request.id, kind, action, details);
+            let (action, event) = event_of(notice, request);
+            effects.request(&request.shop, request.id, action, event);
         }
         effects.write(&mut tx).await?;
         effects.audit(&mut tx).await?;
@@ -54,12 +53,17 @@ impl Worker {
     }
 }
 
-/// The kind of the event, and what the audit calls it.
-fn names(notice: Notice) -> (&'static str, &'static str) {
+/// What the audit calls it, and the event.
+fn event_of(notice: Notice, request: &Due) -> (&'static str, PrivacyEvent) {
+    let deadline = RequestDeadline {
+        topic: request.topic.clone(),
+        code: Code::Privacy.id(),
+        due_at: request.due_at,
+    };
     match notice {
-        Notice::Warning => ("privacy.deadline_near", "deadline.near"),
-        Notice::Alarm => ("privacy.deadline_alarm", "deadline.alarm"),
-        Notice::Overdue => ("privacy.deadline_passed", "deadline.passed"),
+        Notice::Warning => ("deadline.near", PrivacyEvent::DeadlineNear(deadline)),
+        Notice::Alarm => ("deadline.alarm", PrivacyEvent::DeadlineAlarm(deadline)),
+        Notice::Overdue => ("deadline.passed", PrivacyEvent::DeadlinePassed(deadline)),
     }
 }
 

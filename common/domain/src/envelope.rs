@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::time::Timestamp;
 use crate::trace::TraceContext;
 
-/// An event as it goes out. Its JSON is the message on the broker and a line of
+/// An event as it goes out, whichever version of Waybill stored it. Its JSON is the message on the broker and a line of
 /// `waybill events tail --json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Envelope {

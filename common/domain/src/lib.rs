@@ -9,6 +9,7 @@ pub mod checkout;
 pub mod code;
 pub mod due;
 pub mod envelope;
+pub mod event;
 pub mod job;
 pub mod json;
 pub mod license;

@@ -7,6 +7,7 @@ use crate::orders::records::Key;
 use crate::sql::{Column, Result, Row, Tx, column};
 use crate::versions::{self, Versions};
 use crate::{json, payments};
+use domain::event::LastEvent;
 use domain::money::Currency;
 use domain::order::settlement::Linked;
 use domain::payment::checkout::Record;
@@ -21,7 +22,7 @@ pub struct Entry {
     pub record: Record,
     pub order: Option<Key>,
     /// The time in the id of its last event: the next one's is later.
-    pub events_at: Timestamp,
+    pub events_at: LastEvent,
 }
 
 /// Inserts those sessions that are not there yet and returns their ids.
@@ -117,7 +118,7 @@ async fn insert(
         column("order_id", orders().map(|order| order.map(|key| key.1))),
         column(
             "events_at",
-            sessions.iter().map(|(_, entry)| entry.events_at.0),
+            sessions.iter().map(|(_, entry)| entry.events_at.millis()),
         ),
         column("created_at", sessions.iter().map(|_| now.0)),
         column("updated_at", sessions.iter().map(|_| now.0)),
@@ -203,7 +204,7 @@ fn read(row: &Row) -> Result<Entry> {
     Ok(Entry {
         record,
         order: shop.zip(order_id),
-        events_at: Timestamp(row.get("events_at")?),
+        events_at: LastEvent::from_millis(row.get("events_at")?),
     })
 }
 

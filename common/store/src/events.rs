@@ -9,18 +9,16 @@ use uuid::Uuid;
 
 use crate::sql::{Db, Error, Result, Row, Tx, column};
 use domain::envelope::Envelope;
+use domain::event::{Event, Message};
 use domain::time::Timestamp;
 use domain::trace::{self, TraceContext, TraceId};
 
-/// A domain event, `order.created` for example.
+/// An event that is to be stored.
 #[derive(Clone, Debug)]
-pub struct Event {
+pub struct New {
+    /// Of the time that [`LastEvent`](domain::event::LastEvent) has given it.
     pub id: Uuid,
-    pub kind: &'static str,
-    pub shop: Option<String>,
-    /// The id of the order, payment, .. it happened to.
-    pub object_id: String,
-    pub body: serde_json::Value,
+    pub event: Event,
     /// What it follows from.
     pub traceparent: Option<TraceContext>,
 }
@@ -34,27 +32,26 @@ pub enum Outlet {
     Database,
 }
 
-pub async fn insert(tx: &mut Tx, events: &[Event], outlet: Outlet, now: Timestamp) -> Result<()> {
-    let bodies: Vec<String> = events.iter().map(|event| event.body.to_string()).collect();
-    let traceparents: Vec<Option<String>> = events
+pub async fn insert(tx: &mut Tx, new: &[New], outlet: Outlet, now: Timestamp) -> Result<()> {
+    let events = || new.iter().map(|new| &new.event);
+    let messages: Vec<Message> = events().map(Event::message).collect();
+    let bodies: Vec<String> = messages.iter().map(|it| it.data.to_string()).collect();
+    let traceparents: Vec<Option<String>> = new
         .iter()
-        .map(|event| trace::column(event.traceparent))
+        .map(|new| trace::column(new.traceparent))
         .collect();
     let published_at = match outlet {
         Outlet::Broker => None,
         Outlet::Database => Some(now.0),
     };
     let columns = [
-        column("id", events.iter().map(|event| event.id)),
-        column("kind", events.iter().map(|event| event.kind)),
-        column("shop", events.iter().map(|event| event.shop.as_deref())),
-        column(
-            "object_id",
-            events.iter().map(|event| event.object_id.as_str()),
-        ),
+        column("id", new.iter().map(|new| new.id)),
+        column("kind", messages.iter().map(|it| it.kind.as_str())),
+        column("shop", events().map(Event::shop)),
+        column("object_id", events().map(Event::object_id)),
         column("body", bodies.iter().map(String::as_str)),
-        column("created_at", events.iter().map(|_| now.0)),
-        column("published_at", events.iter().map(|_| published_at)),
+        column("created_at", new.iter().map(|_| now.0)),
+        column("published_at", new.iter().map(|_| published_at)),
         column("traceparent", traceparents.iter().map(Option::as_deref)),
     ];
     tx.insert("events", &columns, "").await?;

@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use crate::sql::{Column, Db, Error, Result, Row, Tx, column};
 use crate::versions::{self, Versions};
 use crate::{json, parsed};
+use domain::event::LastEvent;
 use domain::money::Currency;
 use domain::order::settlement::{Cycle, Linked};
 use domain::payment::Email;
@@ -22,7 +23,7 @@ use domain::time::Timestamp;
 pub struct Entry {
     pub record: Record,
     /// The time in the id of its last event: the next one's is later.
-    pub events_at: Timestamp,
+    pub events_at: LastEvent,
     /// How many ledger entries it has.
     pub entries: i64,
     /// A version without a ledger stored it: nothing is booked yet.
@@ -139,7 +140,7 @@ async fn insert(
         column("versions", versions.iter().map(String::as_str)),
         column(
             "events_at",
-            payments.iter().map(|(_, entry)| entry.events_at.0),
+            payments.iter().map(|(_, entry)| entry.events_at.millis()),
         ),
         column("entries", payments.iter().map(|(_, entry)| entry.entries)),
         column("created_at", payments.iter().map(|_| now.0)),
@@ -227,7 +228,7 @@ fn read(row: &Row) -> Result<Entry> {
     };
     Ok(Entry {
         record,
-        events_at: Timestamp(row.get("events_at")?),
+        events_at: LastEvent::from_millis(row.get("events_at")?),
         is_bare: is_old && row.get::<i64>("entries")? == 0,
         entries: row.get("entries")?,
     })

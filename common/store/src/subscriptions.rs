@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::json;
 use crate::sql::{Column, Db, Result, Row, Tx, column};
 use crate::versions::{self, Versions};
+use domain::event::LastEvent;
 use domain::payment::subscription::Record;
 use domain::time::Timestamp;
 
@@ -15,7 +16,7 @@ use domain::time::Timestamp;
 pub struct Entry {
     pub record: Record,
     /// The time in the id of its last event: the next one's is later.
-    pub events_at: Timestamp,
+    pub events_at: LastEvent,
 }
 
 /// Inserts those subscriptions that are not there yet and returns their ids.
@@ -80,7 +81,9 @@ async fn insert(
         column("versions", versions.iter().map(String::as_str)),
         column(
             "events_at",
-            subscriptions.iter().map(|(_, entry)| entry.events_at.0),
+            subscriptions
+                .iter()
+                .map(|(_, entry)| entry.events_at.millis()),
         ),
         column("created_at", subscriptions.iter().map(|_| now.0)),
         column("updated_at", subscriptions.iter().map(|_| now.0)),
@@ -118,7 +121,7 @@ fn read(row: &Row) -> Result<Entry> {
             customer: versions.some("customer", row.get("customer_id")?),
             pact_id: versions.some("pact_id", row.get("pact_id")?),
         },
-        events_at: Timestamp(row.get("events_at")?),
+        events_at: LastEvent::from_millis(row.get("events_at")?),
     })
 }
 

@@ -3,6 +3,13 @@
 //! Shapes are those of the types that handlers answer, and errors are variants of `Error`: what
 //! stands here of a status, a text, a code or a header is read off them. The test `openapi`
 //! compares the paths with the router's.
+//!
+//! Operations are not attributes of their handlers (`utoipa::path` with utoipa-axum). Responses of
+//! several sets of errors are not combined there: of two with one status the later replaces the
+//! earlier, so each of the 29 operations needs a type for its own set, or texts, codes and headers
+//! written out again. What groups of operations share (tag, key, parameters, errors) is said once
+//! here and 29 times there, and the request id, the examples and the required fields of every
+//! answer are still to be added afterwards.
 
 mod auth;
 mod bodies;

@@ -4,12 +4,13 @@
 use anyhow::Result;
 use bus::Bell;
 use bytes::Bytes;
+use domain::event::{Event, LastEvent, OrderEvent, PrivacyEvent};
 use domain::job::{Job, JobId, Queue, Source, State};
 use domain::time::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use store::audit;
-use store::events::{self, Event};
+use store::events;
 use store::jobs::{self, NewJob};
 use store::orders::records::Key;
 use store::sql::{self, Tx};
@@ -17,13 +18,6 @@ use store::sql::{self, Tx};
 use super::Context;
 use super::causes::Causes;
 use crate::failure::permanent;
-
-/// Times that an order's row reserves for the events of a message: it holds the time of the
-/// last one, and is written before they are known.
-pub const RESERVED: i64 = 31;
-
-/// Entries of a list in an event.
-pub const MOST_LISTED: usize = 1000;
 
 /// A job to be rung once it is committed.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +31,7 @@ pub struct Effects<'a> {
     pub context: Context<'a>,
     pub now: Timestamp,
     pub causes: Causes,
-    events: Vec<Event>,
+    events: Vec<events::New>,
     jobs: Vec<NewJob>,
     rings: Vec<Ring>,
     audited: Vec<Audited>,
@@ -72,35 +66,17 @@ impl<'a> Effects<'a> {
         }
     }
 
-    /// Tells what happened to an order.
-    pub fn event(&mut self, key: &Key, last: &mut Timestamp, kind: &'static str, body: Value) {
+    /// What happened to an order.
+    pub fn order_event(&mut self, key: &Key, last: &mut LastEvent, what: OrderEvent) {
         let (shop, order_id) = key;
-        let order_id = order_id.to_string();
-        let mut body = body;
-        body["shop"] = Value::from(shop.as_str());
-        body["order_id"] = Value::from(order_id.as_str());
-        self.tell(Some(shop), &order_id, last, kind, body);
+        self.event(last, Event::of_order(shop, *order_id, what));
     }
 
-    /// Tells what happened to a payment, a session or a subscription, which are of no shop.
-    pub fn event_of(&mut self, id: &str, last: &mut Timestamp, kind: &'static str, body: Value) {
-        self.tell(None, id, last, kind, body);
-    }
-
-    /// Tells what became of a privacy request, to the merchant's systems and in the audit.
-    pub fn request(
-        &mut self,
-        shop: &str,
-        id: JobId,
-        kind: &'static str,
-        action: &'static str,
-        details: Value,
-    ) {
+    /// What became of a privacy request, for the merchant's systems and for the audit.
+    pub fn request(&mut self, shop: &str, id: JobId, action: &'static str, what: PrivacyEvent) {
         let id = id.to_string();
-        let mut body = details.clone();
-        body["request_id"] = Value::from(id.as_str());
-        body["shop"] = Value::from(shop);
-        self.tell(Some(shop), &id, &mut Timestamp(0), kind, body);
+        let details = what.details();
+        self.event(&mut LastEvent::none(), Event::of_request(shop, &id, what));
         self.audited.push(Audited {
             action,
             object_id: id,
@@ -109,26 +85,13 @@ impl<'a> Effects<'a> {
         });
     }
 
-    /// `last` is the time in the id of the object's event before this one, and moves on: ids
-    /// of one object's events sort as they happened, whatever the clocks of two hosts make
-    /// of it.
-    fn tell(
-        &mut self,
-        shop: Option<&str>,
-        object_id: &str,
-        last: &mut Timestamp,
-        kind: &'static str,
-        body: Value,
-    ) {
-        *last = Timestamp(self.now.0.max(last.0 + 1));
-        let cause = self.causes.of(shop, object_id);
-        self.events.push(Event {
-            id: self.context.clock.id_at(*last),
-            kind,
-            shop: shop.map(ToOwned::to_owned),
-            object_id: object_id.to_owned(),
-            body,
+    /// What happened to an object whose newest event is `last`.
+    pub fn event(&mut self, last: &mut LastEvent, event: Event) {
+        let cause = self.causes.of(event.shop(), event.object_id());
+        self.events.push(events::New {
+            id: self.context.clock.id_at(last.next(self.now)),
             traceparent: cause.map(|cause| cause.context),
+            event,
         });
     }
 

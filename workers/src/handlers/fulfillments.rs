@@ -3,11 +3,11 @@
 //! again: however often this runs, one fulfilment is made.
 
 use anyhow::Result;
+use domain::event::OrderEvent;
 use domain::job::Job;
 use providers::Failure;
 use providers::storefront::Requested;
 use serde::Deserialize;
-use serde_json::json;
 use store::fulfillments::{self, ProviderState};
 use store::orders::records::{self, Key};
 use store::sql::{self, Db, Tx};
@@ -71,9 +71,9 @@ pub async fn gave_up(
     if !fulfillments::answered(tx, &key, failed, None, effects.now).await? {
         return Ok(());
     }
-    let body = json!({ "error": error });
-    let events_at = &mut entry.events_at;
-    effects.event(&key, events_at, "order.fulfillment_failed", body);
+    let error = error.to_owned();
+    let failed = OrderEvent::FulfillmentFailed { error };
+    effects.order_event(&key, &mut entry.events_at, failed);
     records::save(tx, &[(&key, &entry)], effects.now).await
 }
 

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use anyhow::Result;
 use config::Config;
 use domain::code::Code;
+use domain::event::{LastEvent, MOST_LISTED, OrderEvent, RequestedLine, TrackedParcel};
 use domain::job::{Job, Queue};
 use domain::order::outcome::{
     self, Change, FulfillmentState, Parcel, Request, changes_from, level_of, summary,
@@ -22,7 +23,7 @@ use domain::order::settlement::{Cycle, Payments, Settled};
 use domain::order::{Customer, Line, Order};
 use domain::time::Timestamp;
 use qr::QrError;
-use serde_json::{Value, json};
+use serde_json::json;
 use store::customers::{self, Seen};
 use store::fulfillment_cycles;
 use store::fulfillments::{self, Moved};
@@ -32,7 +33,7 @@ use store::shipments::{self, NewParcel};
 use store::sql::Tx;
 use store::{erasure, order_lines, orders, payments};
 
-use super::effects::{Effects, MOST_LISTED, RESERVED};
+use super::effects::Effects;
 use super::privacy::{self, Again};
 use super::redacted::{self, About, Standing};
 use super::{confirmations, fulfillments as fulfillment_calls, refunds};
@@ -94,8 +95,8 @@ struct Story {
     before: Option<Entry>,
     /// Its row reserves times for the events that follow from this message.
     after: Entry,
-    /// The time in the id of the last event so far.
-    last_event: Timestamp,
+    /// The last event so far.
+    last_event: LastEvent,
     tracking: Option<Drawn>,
     /// Those of its agreement, when no other order claims it.
     payments: Payments,
@@ -112,7 +113,7 @@ struct Story {
 }
 
 impl Story {
-    fn new(key: Key, before: Option<Entry>, after: Entry, last_event: Timestamp) -> Self {
+    fn new(key: Key, before: Option<Entry>, after: Entry, last_event: LastEvent) -> Self {
         let was = before.as_ref().map(|it| it.record.fulfillment_state());
         Story {
             key,
@@ -199,7 +200,7 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task
         } else {
             let entry = Entry {
                 record,
-                events_at: Timestamp(now.0 + RESERVED),
+                events_at: LastEvent::before(now).reserve(),
             };
             incoming.insert(key, entry);
         }
@@ -268,7 +269,7 @@ pub async fn of_sessions(
         if let Some(entry) = incoming.get_mut(&key) {
             entry.record.join(record);
         } else {
-            let events_at = Timestamp(effects.now.0 + RESERVED);
+            let events_at = LastEvent::before(effects.now).reserve();
             incoming.insert(key, Entry { record, events_at });
         }
     }
@@ -285,7 +286,7 @@ pub async fn confirmed(
     if records::load(tx, &[&key]).await?.is_empty() {
         return Ok(());
     }
-    let events_at = Timestamp(effects.now.0 + RESERVED);
+    let events_at = LastEvent::before(effects.now).reserve();
     let incoming = BTreeMap::from([(key, Entry { record, events_at })]);
     absorb(effects, tx, incoming, HashMap::new()).await
 }
@@ -430,13 +431,13 @@ async fn tell(
     let mut pacts = Vec::new();
     for (key, entry) in incoming {
         let before = locked.remove(&key);
-        let mut last_event = now;
+        let mut last_event = LastEvent::before(now);
         let after = match &before {
             None => entry,
             Some(before) => {
                 let mut after = before.clone();
                 after.record.join(entry.record);
-                last_event = now.max(before.events_at);
+                last_event = last_event.max(before.events_at);
                 let pact = refunds::pact_of(&key, &after.record);
                 if is_claimed(&after.record) && pact != refunds::pact_of(&key, &before.record) {
                     pacts.push(pact);
@@ -448,7 +449,7 @@ async fn tell(
         if is_news {
             let tracking = drawn.remove(&key);
             let after = Entry {
-                events_at: Timestamp(last_event.0 + RESERVED),
+                events_at: last_event.reserve(),
                 ..after
             };
             let mut story = Story::new(key, before, after, last_event);
@@ -616,14 +617,14 @@ async fn follow(effects: &mut Effects<'_>, tx: &mut Tx, story: &mut Story) -> Re
     let moved_by = moved_by.chain([pact.as_str()]).map(|id| (None, id));
     effects.causes.follow(moved_by);
     for change in changes_from(*was, before, record) {
-        if let Some((kind, body)) = told(change, record) {
-            effects.event(key, events_at, kind, body);
+        if let Some(event) = event_of(change, record) {
+            effects.order_event(key, events_at, event);
         }
     }
     let units = request.as_ref().and_then(|request| request.units.as_ref());
     if let Some(units) = units {
-        let body = requested(&Cycle::first(), record, Some(units));
-        effects.event(key, events_at, REQUESTED, body);
+        let event = requested(&Cycle::first(), record, Some(units));
+        effects.order_event(key, events_at, event);
     }
     if to_storefront {
         let (shop, order_id) = &*key;
@@ -631,11 +632,11 @@ async fn follow(effects: &mut Effects<'_>, tx: &mut Tx, story: &mut Story) -> Re
         effects.job(Queue::Orders, fulfillment_calls::KIND, key, &body);
     }
     for (cycle, state) in cycles {
-        let (kind, body) = match state {
-            FulfillmentState::Requested => (REQUESTED, requested(&cycle, record, None)),
-            _ => (CALLED_OFF, json!({ "cycle": cycle.as_str() })),
+        let event = match state {
+            FulfillmentState::Requested => requested(&cycle, record, None),
+            _ => cancelled(&cycle),
         };
-        effects.event(key, events_at, kind, body);
+        effects.order_event(key, events_at, event);
     }
     if record.cancelled.is_some() && !settle::is_superseded(record) {
         refunds::restock(effects, tx, key, record, events_at).await?;
@@ -679,64 +680,65 @@ async fn move_cycles(
     Ok(moved)
 }
 
-const REQUESTED: &str = "order.fulfillment_requested";
-const CALLED_OFF: &str = "order.fulfillment_cancelled";
-
 /// What is to be shipped for a cycle: so many units by line, or all of them.
-fn requested(cycle: &Cycle, record: &Record, units: Option<&BTreeMap<i64, i64>>) -> Value {
+fn requested(cycle: &Cycle, record: &Record, units: Option<&BTreeMap<i64, i64>>) -> OrderEvent {
     let lines = record.lines.value.iter();
     let asked = lines.filter_map(|line| match units {
         Some(units) => Some((line, *units.get(&line.id)?)),
         None => Some((line, line.quantity)),
     });
-    let lines: Vec<Value> = asked
-        .take(MOST_LISTED)
-        .map(|(asked, units)| line(asked, units))
-        .collect();
-    json!({ "cycle": cycle.as_str(), "lines": lines })
+    OrderEvent::FulfillmentRequested {
+        cycle: cycle.to_string(),
+        lines: asked
+            .take(MOST_LISTED)
+            .map(|(asked, units)| line(asked, units))
+            .collect(),
+    }
 }
 
-/// The event of a change (docs/events.md). A broker refuses what is too large, so lists end
-/// somewhere. Ids are texts, for readers whose numbers end at 2^53. What is requested is told
-/// by units.
-fn told(change: Change, record: &Record) -> Option<(&'static str, Value)> {
+fn cancelled(cycle: &Cycle) -> OrderEvent {
+    OrderEvent::FulfillmentCancelled {
+        cycle: cycle.to_string(),
+    }
+}
+
+/// The event of a change. What is requested has events of its own, by its units.
+fn event_of(change: Change, record: &Record) -> Option<OrderEvent> {
     Some(match change {
-        Change::Created => ("order.created", summary(record)),
-        Change::Updated => ("order.updated", summary(record)),
-        Change::Paid => ("order.paid", summary(record)),
+        Change::Created => OrderEvent::Created(summary(record)),
+        Change::Updated => OrderEvent::Updated(summary(record)),
+        Change::Paid => OrderEvent::Paid(summary(record)),
         Change::Cancelled => {
-            let cancelled = record.cancellation();
-            let body = json!({
-                "cancelled_at": cancelled.as_ref().map(|it| Timestamp(it.at)),
-                "reason": cancelled.and_then(|it| it.reason),
-            });
-            ("order.cancelled", body)
+            let cancellation = record.cancellation()?;
+            OrderEvent::Cancelled {
+                cancelled_at: Timestamp(cancellation.at),
+                reason: cancellation.reason,
+            }
         }
         Change::FulfillmentRequested => return None,
-        Change::Fulfilled => ("order.fulfilled", json!({})),
-        Change::FulfillmentCancelled => (CALLED_OFF, json!({ "cycle": Cycle::first().as_str() })),
+        Change::Fulfilled => OrderEvent::Fulfilled,
+        Change::FulfillmentCancelled => cancelled(&Cycle::first()),
         Change::TrackingUpdated => {
             let parcels = record.parcels();
-            let parcels: Vec<Value> = parcels.iter().take(MOST_LISTED).map(parcel).collect();
-            ("order.tracking_updated", json!({ "parcels": parcels }))
+            let parcels = parcels.iter().take(MOST_LISTED).map(parcel).collect();
+            OrderEvent::TrackingUpdated { parcels }
         }
     })
 }
 
-fn line(line: &Line, units: i64) -> Value {
-    json!({
-        "line_id": line.id.to_string(),
-        "variant_id": line.variant_id.map(|id| id.to_string()),
-        "sku": line.sku,
-        "quantity": units,
-    })
+fn line(line: &Line, units: i64) -> RequestedLine {
+    RequestedLine {
+        line_id: line.id.to_string(),
+        variant_id: line.variant_id.map(|id| id.to_string()),
+        sku: line.sku.clone(),
+        quantity: units,
+    }
 }
 
-/// Without the carrier's link: some have the recipient's postcode in it.
-fn parcel(parcel: &Parcel<'_>) -> Value {
-    json!({
-        "shipment_id": parcel.shipment_id.to_string(),
-        "carrier": parcel.carrier,
-        "tracking_number": parcel.tracking.number,
-    })
+fn parcel(parcel: &Parcel<'_>) -> TrackedParcel {
+    TrackedParcel {
+        shipment_id: parcel.shipment_id.to_string(),
+        carrier: parcel.carrier.map(ToOwned::to_owned),
+        tracking_number: parcel.tracking.number.clone(),
+    }
 }

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
+use domain::event::{LastEvent, PaymentEvent};
 use domain::job::Job;
 use domain::money::Money;
 use domain::order::record::Record as OrderRecord;
@@ -17,7 +18,7 @@ use domain::payment::record::Record;
 use domain::payment::{self, Event, Kind, Object, checkout, ledger, subscription};
 use domain::time::Timestamp;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use store::invoices as invoice_rows;
 use store::invoices::Invoice;
 use store::ledger as books;
@@ -27,7 +28,7 @@ use store::orders::records::Key;
 use store::sql::Tx;
 use store::{checkout_sessions, payments};
 
-use super::effects::{self, Effects, RESERVED};
+use super::effects::{self, Effects};
 use super::redacted::{self, About, Standing};
 use super::sessions::{self, Told};
 use super::{notifications, orders, retries, subscriptions};
@@ -176,7 +177,7 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task
     if tasks.is_empty() {
         return Ok(());
     }
-    let reserved = Timestamp(effects.now.0 + RESERVED);
+    let reserved = LastEvent::before(effects.now).reserve();
     let mut incoming: BTreeMap<String, payments::Entry> = BTreeMap::new();
     let mut sessions: BTreeMap<String, sessions::Incoming> = BTreeMap::new();
     let mut paid: BTreeMap<String, subscriptions::Entry> = BTreeMap::new();
@@ -301,7 +302,8 @@ async fn take_payments(
     let mut ended = Vec::new();
     for (id, new) in incoming {
         let before = known.remove(&id);
-        let mut last_event = before.as_ref().map_or(now, |entry| entry.events_at);
+        let known_last = before.as_ref().map(|entry| entry.events_at);
+        let mut last_event = known_last.unwrap_or(LastEvent::before(now));
         let mut after = new;
         let mut number = 0;
         if let Some(before) = &before {
@@ -328,18 +330,15 @@ async fn take_payments(
         let (refunds, others): (Vec<Change>, Vec<Change>) = changes
             .iter()
             .partition(|change| matches!(change, Change::Refunded { .. }));
-        let mut tell = |(kind, body)| effects.event_of(&id, &mut last_event, kind, body);
-        let of = |change: &Change| told(*change, &id, was, &after.record);
-        others.iter().filter_map(of).for_each(&mut tell);
-        let is_kept = after.record.kept() > 0;
-        if is_kept && is_released(&after.record) && !was.is_some_and(is_released) {
-            let kept = after.record.kept();
-            tell((
-                "payment.funds_released",
-                paid_event(&id, &after.record, kept),
-            ));
+        let event = |change: &Change| event_of(*change, was, &after.record);
+        let released = released(was, &after.record);
+        let events = others.iter().filter_map(event).chain(released);
+        for event in events.chain(refunds.iter().filter_map(event)) {
+            effects.event(
+                &mut last_event,
+                domain::event::Event::of_payment(&id, event),
+            );
         }
-        refunds.iter().filter_map(of).for_each(&mut tell);
         if changes.contains(&Change::Failed) && is_recent(&after.record, now) {
             failed.push((id.clone(), after.record.clone()));
         }
@@ -392,75 +391,69 @@ fn is_released(record: &Record) -> bool {
     record.succeeded && record.received > 0 && record.pact_id.is_some()
 }
 
-/// The event of a change (docs/events.md).
-fn told(
-    change: Change,
-    id: &str,
-    before: Option<&Record>,
-    after: &Record,
-) -> Option<(&'static str, Value)> {
-    let pact_id = after.pact();
+/// The event of a change.
+fn event_of(change: Change, before: Option<&Record>, after: &Record) -> Option<PaymentEvent> {
+    let pact_id = after.pact().map(ToOwned::to_owned);
+    let currency = after.currency.value.to_string();
     Some(match change {
-        Change::Succeeded => ("payment.succeeded", paid_event(id, after, after.received)),
+        Change::Succeeded => PaymentEvent::Succeeded {
+            pact_id,
+            fulfillment_cycle: cycle(after),
+            amount: amount(after.received, after),
+            currency,
+        },
         Change::Failed => {
-            let failure = after.failure.as_ref().map(|part| &part.value);
-            let body = json!({
-                "payment_id": id,
-                "pact_id": pact_id,
-                "amount": amount(after.amount.as_ref().map(|part| part.value), after),
-                "currency": after.currency.value.as_str(),
-                "code": failure.and_then(|it| it.code.as_deref()),
-                "decline_code": failure.and_then(|it| it.decline_code.as_deref()),
-            });
-            ("payment.failed", body)
+            let failure = after.failure.as_ref().map(|part| part.value.clone());
+            let (code, decline_code) = failure.map(|it| (it.code, it.decline_code)).unzip();
+            PaymentEvent::Failed {
+                pact_id,
+                amount: after.amount.as_ref().map(|part| amount(part.value, after)),
+                currency,
+                code: code.flatten(),
+                decline_code: decline_code.flatten(),
+            }
         }
-        Change::Canceled => {
-            let body = json!({
-                "payment_id": id,
-                "pact_id": pact_id,
-                "canceled_at": after.canceled.map(Timestamp::from_unix_seconds),
-            });
-            ("payment.canceled", body)
-        }
-        Change::Refunded { by } => {
-            let customer = after.customer.as_ref().map(|part| part.value.as_str());
-            let body = json!({
-                "payment_id": id,
-                "pact_id": pact_id,
-                "customer_id": customer,
-                "amount": amount(Some(by), after),
-                "refunded": amount(Some(after.refunded), after),
-                "in_full": after.state() == payment::outcome::State::Refunded,
-                "currency": after.currency.value.as_str(),
-            });
-            ("payment.refunded", body)
-        }
-        Change::PactChanged => {
-            let body = json!({
-                "payment_id": id,
-                "pact_id": pact_id,
-                "was": before.and_then(Record::pact),
-            });
-            ("payment.agreement_changed", body)
-        }
-        // Releasing tells of it.
+        Change::Canceled => PaymentEvent::Canceled {
+            pact_id,
+            canceled_at: Timestamp::from_unix_seconds(after.canceled?),
+        },
+        Change::Refunded { by } => PaymentEvent::Refunded {
+            pact_id,
+            customer_id: after.customer.as_ref().map(|part| part.value.clone()),
+            amount: amount(by, after),
+            refunded: amount(after.refunded, after),
+            in_full: after.state() == payment::outcome::State::Refunded,
+            currency,
+        },
+        Change::PactChanged => PaymentEvent::AgreementChanged {
+            pact_id: pact_id?,
+            was: before?.pact()?.to_owned(),
+        },
+        // That its money is released says so.
         Change::PactLinked => return None,
     })
 }
 
-fn paid_event(id: &str, record: &Record, minor: i64) -> Value {
-    json!({
-        "payment_id": id,
-        "pact_id": record.pact(),
-        "fulfillment_cycle": record.cycle.as_ref().map(|part| part.value.as_str()),
-        "amount": amount(Some(minor), record),
-        "currency": record.currency.value.as_str(),
+/// What is left of a payment is its agreement's from now on.
+fn released(before: Option<&Record>, after: &Record) -> Option<PaymentEvent> {
+    if after.kept() <= 0 || !is_released(after) || before.is_some_and(is_released) {
+        return None;
+    }
+    Some(PaymentEvent::FundsReleased {
+        pact_id: after.pact()?.to_owned(),
+        fulfillment_cycle: cycle(after),
+        amount: amount(after.kept(), after),
+        currency: after.currency.value.to_string(),
     })
 }
 
-fn amount(minor: Option<i64>, record: &Record) -> Option<String> {
+fn cycle(record: &Record) -> Option<String> {
+    record.cycle.as_ref().map(|part| part.value.clone())
+}
+
+fn amount(minor: i64, record: &Record) -> String {
     let currency = record.currency.value;
-    minor.map(|minor| Money { minor, currency }.to_string())
+    Money { minor, currency }.to_string()
 }
 
 /// Makes the orders of sessions, and settles the orders of what has moved.

@@ -14,8 +14,10 @@ use anyhow::{Result, anyhow};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use domain::code::Code;
+use domain::event::PrivacyEvent;
 use domain::job::Job;
 use domain::privacy::{Decided, Held, PERIOD, Request, State, Topic};
+use domain::time::Timestamp;
 use process::Parts;
 use providers::exports::Exports;
 use serde_json::{Value, json};
@@ -113,7 +115,7 @@ async fn is_over(parts: &Parts, job: &Job, request: &Request) -> Result<bool> {
         request,
         body: &job.body,
         received_at: job.created_at,
-        due_at: job.deadline_at.unwrap_or(job.created_at.plus(PERIOD)),
+        due_at: due_at(job),
         run_at: match request.topic {
             Topic::ShopRedact => parts.clock.now().plus(parts.config.privacy.shop_hold),
             Topic::DataRequest | Topic::Redact => job.created_at,
@@ -128,6 +130,10 @@ async fn is_over(parts: &Parts, job: &Job, request: &Request) -> Result<bool> {
     Ok(false)
 }
 
+fn due_at(job: &Job) -> Timestamp {
+    job.deadline_at.unwrap_or(job.created_at.plus(PERIOD))
+}
+
 /// Records what was done, for a job that was marked done in `tx`.
 pub async fn record(effects: &mut Effects<'_>, tx: &mut Tx, job: &Job, done: &Done) -> Result<()> {
     let Some(topic) = Topic::parse(&job.kind) else {
@@ -135,9 +141,10 @@ pub async fn record(effects: &mut Effects<'_>, tx: &mut Tx, job: &Job, done: &Do
         effects.request(
             shop,
             job.id,
-            "privacy.erased_again",
             done.action,
-            json!({"counts": done.counts}),
+            PrivacyEvent::ErasedAgain {
+                counts: done.counts.clone(),
+            },
         );
         return Ok(());
     };
@@ -158,19 +165,13 @@ pub async fn record(effects: &mut Effects<'_>, tx: &mut Tx, job: &Job, done: &Do
     privacy_requests::set_receipt(tx, job.id, &receipt).await?;
     // Its body names the customer, and nobody will need it again.
     jobs::forget_body(tx, job.id).await?;
-    let details = json!({
-        "topic": topic.as_str(),
-        "customer_id": request.person.id.map(|id| id.to_string()),
-        "counts": done.counts,
-        "export_sha256": done.export.as_ref().map(|export| &export.sha256),
-    });
-    effects.request(
-        &request.shop,
-        job.id,
-        "privacy.request_completed",
-        done.action,
-        details,
-    );
+    let completed = PrivacyEvent::RequestCompleted {
+        topic: topic.as_str().to_owned(),
+        customer_id: request.person.id.map(|id| id.to_string()),
+        counts: done.counts.clone(),
+        export_sha256: done.export.as_ref().map(|export| export.sha256.clone()),
+    };
+    effects.request(&request.shop, job.id, done.action, completed);
     Ok(())
 }
 
@@ -194,19 +195,13 @@ async fn hold(effects: &mut Effects<'_>, tx: &mut Tx, job: &Job, done: &Done) ->
     }
     jobs::wait(tx, job.id, now.plus(LOOK_AGAIN), UNDECIDED).await?;
     let shop = job.shop.as_deref().unwrap_or_default();
-    let details = json!({
-        "topic": job.kind,
-        "customers": held.customers.len(),
-        "orders": held.orders.len(),
-        "due_at": job.deadline_at,
-    });
-    effects.request(
-        shop,
-        job.id,
-        "privacy.request_held",
-        "request.held",
-        details,
-    );
+    let event = PrivacyEvent::RequestHeld {
+        topic: job.kind.clone(),
+        customers: held.customers.len(),
+        orders: held.orders.len(),
+        due_at: due_at(job),
+    };
+    effects.request(shop, job.id, "request.held", event);
     Ok(())
 }
 
@@ -249,14 +244,13 @@ pub async fn gave_up(
         return Ok(());
     }
     let shop = job.shop.as_deref().unwrap_or_default();
-    let details = json!({"topic": job.kind, "code": Code::Privacy.id(), "error": error, "due_at": job.deadline_at});
-    effects.request(
-        shop,
-        job.id,
-        "privacy.request_failed",
-        "request.failed",
-        details,
-    );
+    let event = PrivacyEvent::RequestFailed {
+        topic: job.kind.clone(),
+        code: Code::Privacy.id(),
+        error: error.to_owned(),
+        due_at: due_at(job),
+    };
+    effects.request(shop, job.id, "request.failed", event);
     tracing::error!(
         request = %job.id, topic = job.kind, code = %Code::Privacy, error,
         "a privacy request was given up; see `waybill privacy show`, then `waybill privacy retry`"

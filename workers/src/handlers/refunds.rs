@@ -9,23 +9,23 @@
 use std::collections::HashMap;
 
 use anyhow::Result;
+use domain::event::{LastEvent, MOST_LISTED, OrderEvent, RestockedLine};
 use domain::job::{Job, Queue};
 use domain::money::{Currency, Money};
 use domain::order::Line;
 use domain::order::record::Record;
 use domain::order::settlement::{Linked, Payments};
-use domain::time::Timestamp;
 use platform::clock::Clock;
 use providers::Failure;
 use providers::payment::{Key as ProviderKey, Refunded};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use store::inventory::{self, Movement};
 use store::orders::records::{self, Key};
 use store::refunds::{self, Answer as Stored, NO_PAYMENT, NewRefund, Refund, State};
 use store::sql::{self, Db, Tx};
 
-use super::effects::{self, Effects, MOST_LISTED};
+use super::effects::{self, Effects};
 use super::{Answer, KEYS_A_RUN, Providers};
 
 pub const KIND: &str = "refunds/issue";
@@ -50,7 +50,7 @@ pub async fn restock(
     tx: &mut Tx,
     key: &Key,
     record: &Record,
-    events_at: &mut Timestamp,
+    events_at: &mut LastEvent,
 ) -> Result<()> {
     let mut wanted = record.restocked();
     let booked = inventory::balances(tx, key).await?;
@@ -79,23 +79,24 @@ pub async fn restock(
         return Ok(());
     }
     inventory::append(tx, &movements, inventory::CANCELLED, effects.now).await?;
-    let moved: Vec<Value> = movements
-        .iter()
-        .take(MOST_LISTED)
-        .map(|(_, movement)| told(movement))
-        .collect();
-    let body = json!({ "movements": moved });
-    effects.event(key, events_at, "order.inventory_restocked", body);
+    let restocked = OrderEvent::InventoryRestocked {
+        movements: movements
+            .iter()
+            .take(MOST_LISTED)
+            .map(|(_, movement)| restocked(movement))
+            .collect(),
+    };
+    effects.order_event(key, events_at, restocked);
     Ok(())
 }
 
-fn told(movement: &Movement) -> Value {
-    json!({
-        "line_id": movement.line_id.to_string(),
-        "variant_id": movement.variant_id.map(|id| id.to_string()),
-        "sku": movement.sku,
-        "quantity": movement.quantity,
-    })
+fn restocked(movement: &Movement) -> RestockedLine {
+    RestockedLine {
+        line_id: movement.line_id.to_string(),
+        variant_id: movement.variant_id.map(|id| id.to_string()),
+        sku: movement.sku.clone(),
+        quantity: movement.quantity,
+    }
 }
 
 /// Records what a cancelled order owes: each payment that is linked to it; without one, and
@@ -107,7 +108,7 @@ pub async fn decide(
     key: &Key,
     record: &Record,
     payments: &Payments,
-    events_at: &mut Timestamp,
+    events_at: &mut LastEvent,
 ) -> Result<()> {
     let known = refunds::of(tx, key).await?;
     let can_be_of_it = payments.are_of(record);
@@ -142,21 +143,18 @@ pub async fn decide(
         .collect();
     refunds::save(tx, key, &rows, effects.now).await?;
     for payment in owed {
-        let currency = payment.currency.to_string();
-        let mut body = json!({
-            "payment_id": payment.id,
-            "amount": amount(owes(payment), &currency),
-            "currency": currency,
-        });
         if payment.fully_refunded {
-            body["refund_id"] = Value::Null;
-            body["already_refunded"] = Value::from(true);
-            effects.event(key, events_at, "order.refund_issued", body);
+            effects.order_event(key, events_at, went_back_before(payment));
             continue;
         }
         let automatic = state(payment) == State::Requested;
-        body["automatic"] = Value::from(automatic);
-        effects.event(key, events_at, "order.refund_requested", body);
+        let requested = OrderEvent::RefundRequested {
+            payment_id: payment.id.clone(),
+            amount: Some(amount(owes(payment), payment.currency)),
+            currency: Some(payment.currency.to_string()),
+            automatic,
+        };
+        effects.order_event(key, events_at, requested);
         if automatic {
             let (shop, order_id) = key;
             let body = json!({ "shop": shop, "order_id": order_id, "payment_id": payment.id });
@@ -173,14 +171,13 @@ async fn settle_recorded(
     key: &Key,
     payments: &[Linked],
     known: &[Refund],
-    events_at: &mut Timestamp,
+    events_at: &mut LastEvent,
 ) -> Result<()> {
     for payment in payments {
         let recorded = known
             .iter()
             .find(|it| it.payment_id == payment.id && it.state == State::Recorded.as_str());
         let Some(recorded) = recorded else { continue };
-        let currency = payment.currency.to_string();
         if payment.fully_refunded {
             let stored = Stored {
                 state: State::AlreadyRefunded,
@@ -188,25 +185,29 @@ async fn settle_recorded(
                 provider_id: None,
             };
             refunds::answered(tx, key, &payment.id, &stored, effects.now).await?;
-            let body = json!({
-                "payment_id": payment.id,
-                "refund_id": null,
-                "amount": amount(payment.refunded, &currency),
-                "currency": currency,
-                "already_refunded": true,
-            });
-            effects.event(key, events_at, "order.refund_issued", body);
+            effects.order_event(key, events_at, went_back_before(payment));
         } else if recorded.amount_minor != Some(payment.left()) {
             let row = NewRefund {
                 payment_id: &payment.id,
                 state: State::Recorded,
                 amount_minor: Some(payment.left()),
-                currency: Some(currency),
+                currency: Some(payment.currency.to_string()),
             };
             refunds::save(tx, key, &[row], effects.now).await?;
         }
     }
     Ok(())
+}
+
+/// All of it went back before we asked for it.
+fn went_back_before(payment: &Linked) -> OrderEvent {
+    OrderEvent::RefundIssued {
+        payment_id: payment.id.clone(),
+        refund_id: None,
+        amount: Some(amount(payment.refunded, payment.currency)),
+        currency: Some(payment.currency.to_string()),
+        already_refunded: true,
+    }
 }
 
 /// What is to go back of a payment, or went back.
@@ -226,7 +227,7 @@ async fn record_unlinked(
     key: &Key,
     record: &Record,
     known: &[Refund],
-    events_at: &mut Timestamp,
+    events_at: &mut LastEvent,
 ) -> Result<()> {
     if !record.took_money() || known.iter().any(|it| it.payment_id != NO_PAYMENT) {
         return Ok(());
@@ -257,18 +258,17 @@ async fn record_unlinked(
     if is_back && known.is_empty() {
         return Ok(());
     }
-    let body = json!({
-        "amount": left.zip(currency.as_deref())
-            .and_then(|(minor, currency)| amount(minor, currency)),
-        "currency": currency,
-    });
-    effects.event(key, events_at, "order.refund_recorded", body);
+    let known = left.zip(record.totals.value.currency);
+    let recorded = OrderEvent::RefundRecorded {
+        amount: known.map(|(minor, currency)| amount(minor, currency)),
+        currency,
+    };
+    effects.order_event(key, events_at, recorded);
     Ok(())
 }
 
-fn amount(minor: i64, currency: &str) -> Option<String> {
-    let currency = Currency::parse(currency)?;
-    Some(Money { minor, currency }.to_string())
+fn amount(minor: i64, currency: Currency) -> String {
+    Money { minor, currency }.to_string()
 }
 
 /// Asks the payment provider, unless it is answered already. What is not asked for the first
@@ -327,7 +327,7 @@ pub async fn record(
             provider_id: None,
         },
     };
-    finish(effects, tx, &body, &stored, "order.refund_issued", None).await?;
+    finish(effects, tx, &body, &stored, None).await?;
     Ok(())
 }
 
@@ -345,8 +345,7 @@ pub async fn gave_up(
         amount_minor: None,
         provider_id: None,
     };
-    let event = "order.refund_failed";
-    finish(effects, tx, &body, &stored, event, Some(error)).await
+    finish(effects, tx, &body, &stored, Some(error)).await
 }
 
 /// Records the end of a refund and tells of it, once.
@@ -355,7 +354,6 @@ async fn finish(
     tx: &mut Tx,
     body: &Body,
     stored: &Stored,
-    event: &'static str,
     error: Option<&str>,
 ) -> sql::Result<()> {
     let key = (body.shop.clone(), body.order_id);
@@ -370,17 +368,22 @@ async fn finish(
         .into_iter()
         .find(|refund| refund.payment_id == body.payment_id);
     let Some(refund) = refund else { return Ok(()) };
-    let mut told = json!({
-        "payment_id": refund.payment_id,
-        "amount": refund.amount().map(|amount| amount.to_string()),
-        "currency": refund.currency,
-    });
-    if let Some(error) = error {
-        told["error"] = Value::from(error);
-    } else {
-        told["refund_id"] = Value::from(refund.provider_id);
-        told["already_refunded"] = Value::from(stored.state == State::AlreadyRefunded);
-    }
-    effects.event(&key, &mut entry.events_at, event, told);
+    let amount = refund.amount().map(|amount| amount.to_string());
+    let ended = match error {
+        Some(error) => OrderEvent::RefundFailed {
+            payment_id: refund.payment_id,
+            amount,
+            currency: refund.currency,
+            error: error.to_owned(),
+        },
+        None => OrderEvent::RefundIssued {
+            payment_id: refund.payment_id,
+            refund_id: refund.provider_id,
+            amount,
+            currency: refund.currency,
+            already_refunded: stored.state == State::AlreadyRefunded,
+        },
+    };
+    effects.order_event(&key, &mut entry.events_at, ended);
     records::save(tx, &[(&key, &entry)], effects.now).await
 }

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, HashMap};
 
 use anyhow::Result;
-use domain::money::{Currency, Money};
+use domain::event::{CheckoutEvent, Event, LastEvent};
+use domain::money::Money;
 use domain::order::FinancialStatus;
 use domain::order::record as order_record;
 use domain::order::record::{Contact, Part, Totals, Version};
-use domain::payment::{Mode, PaymentStatus, checkout};
+use domain::payment::record::Part as PaymentPart;
+use domain::payment::{Mode, checkout};
 use domain::time::Timestamp;
-use serde_json::{Value, json};
 use store::checkout_sessions;
 use store::orders as order_rows;
 use store::orders::Claim;
@@ -70,7 +71,7 @@ pub async fn take(
     for (id, new) in incoming {
         let before = known.remove(&id);
         let mut entry = new;
-        let mut last_event = now;
+        let mut last_event = LastEvent::before(now);
         if let Some(before) = &before {
             let mut record = before.record.clone();
             record.join(entry.record);
@@ -85,16 +86,8 @@ pub async fn take(
         }
         let was = before.as_ref().map(|entry| &entry.record);
         for change in checkout::changes(was, &entry.record) {
-            let kind = match change {
-                checkout::Change::Completed => "checkout.completed",
-                checkout::Change::Settled => "checkout.settled",
-            };
-            effects.event_of(
-                &id,
-                &mut last_event,
-                kind,
-                session_event(&id, &entry.record),
-            );
+            let event = event_of(change, &entry.record);
+            effects.event(&mut last_event, Event::of_checkout(&id, event));
         }
         entry.events_at = last_event.max(entry.events_at);
         sessions.push(Told {
@@ -107,21 +100,36 @@ pub async fn take(
     Ok(sessions)
 }
 
-fn session_event(id: &str, record: &checkout::Record) -> Value {
-    let text = |part: &Option<domain::payment::record::Part<String>>| {
-        part.as_ref().map(|part| part.value.clone())
-    };
-    let currency = record.currency.as_ref().map(|part| part.value);
-    json!({
-        "session_id": id,
-        "mode": record.mode.as_ref().map(|part| part.value.as_str()),
-        "payment_status": record.payment_status.as_ref().map(PaymentStatus::as_str),
-        "amount": total_of(record).map(|total| total.to_string()),
-        "currency": currency.as_ref().map(Currency::as_str),
-        "payment_id": text(&record.payment_intent),
-        "subscription_id": text(&record.subscription),
-        "pact_id": text(&record.pact_id),
-    })
+fn event_of(change: checkout::Change, record: &checkout::Record) -> CheckoutEvent {
+    let text = |part: &Option<PaymentPart<String>>| part.as_ref().map(|part| part.value.clone());
+    let payment_status = record.payment_status.as_ref();
+    let payment_status = payment_status.map(|it| it.as_str().to_owned());
+    let mode = record.mode().map(|mode| mode.as_str().to_owned());
+    let amount = total_of(record).map(|total| total.to_string());
+    let currency = record.currency.as_ref().map(|part| part.value.to_string());
+    let payment_id = text(&record.payment_intent);
+    let subscription_id = text(&record.subscription);
+    let pact_id = text(&record.pact_id);
+    match change {
+        checkout::Change::Completed => CheckoutEvent::Completed {
+            mode,
+            payment_status,
+            amount,
+            currency,
+            payment_id,
+            subscription_id,
+            pact_id,
+        },
+        checkout::Change::Settled => CheckoutEvent::Settled {
+            mode,
+            payment_status,
+            amount,
+            currency,
+            payment_id,
+            subscription_id,
+            pact_id,
+        },
+    }
 }
 
 fn total_of(record: &checkout::Record) -> Option<Money> {

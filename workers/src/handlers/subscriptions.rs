@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
+use domain::event::{Event, LastEvent, SubscriptionEvent};
 use domain::payment::subscription;
 use domain::time::Timestamp;
-use serde_json::json;
 use store::sql::Tx;
 use store::{licenses, subscriptions};
 
@@ -30,7 +30,7 @@ pub async fn take(
     for (id, new) in incoming {
         let before = known.remove(&id);
         let mut entry = new;
-        let mut last_event = now;
+        let mut last_event = LastEvent::before(now);
         if let Some(before) = &before {
             let mut record = before.record.clone();
             record.join(entry.record);
@@ -49,14 +49,13 @@ pub async fn take(
             let text = |part: &Option<domain::payment::record::Part<String>>| {
                 part.as_ref().map(|part| part.value.clone())
             };
-            let body = json!({
-                "subscription_id": id,
-                "customer_id": text(&entry.record.customer),
-                "pact_id": text(&entry.record.pact_id),
-                "period_end": end,
-                "grace_until": end.plus(effects.context.config.license_grace),
-            });
-            effects.event_of(&id, &mut last_event, "subscription.extended", body);
+            let extended = SubscriptionEvent::Extended {
+                customer_id: text(&entry.record.customer),
+                pact_id: text(&entry.record.pact_id),
+                period_end: end,
+                grace_until: end.plus(effects.context.config.license_grace),
+            };
+            effects.event(&mut last_event, Event::of_subscription(&id, extended));
             licenses::extend(tx, &id, end, now).await?;
         }
         if before.is_some() {

@@ -5,11 +5,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-use serde_json::{Value, json};
-
 use super::record::{Cancellation, Record, Restock, Shipment};
 use super::settlement::Settled;
 use super::{FinancialStatus, FulfillmentStatus, Tracking, settlement};
+use crate::event::OrderSummary;
 use crate::money::Money;
 
 /// Why an order is cancelled whose payment was canceled.
@@ -450,16 +449,18 @@ pub fn changes_from(was: FulfillmentState, before: Option<&Record>, after: &Reco
 }
 
 /// An order in an event: what an update is told for, without its lines.
-pub fn summary(record: &Record) -> Value {
+pub fn summary(record: &Record) -> OrderSummary {
     let totals = &record.totals.value;
     let total = totals.total.zip(totals.currency);
     let total = total.map(|(minor, currency)| Money { minor, currency }.to_string());
-    json!({
-        "currency": totals.currency.map(|currency| currency.to_string()),
-        "total_price": total,
-        "financial_status": record.financial_status().as_ref().map(FinancialStatus::as_str),
-        "fulfillment_status": record.fulfillment.value.as_ref().map(FulfillmentStatus::as_str),
-    })
+    let financial = record.financial_status();
+    let fulfillment = record.fulfillment.value.as_ref();
+    OrderSummary {
+        currency: totals.currency.map(|currency| currency.to_string()),
+        total_price: total,
+        financial_status: financial.map(|it| it.as_str().to_owned()),
+        fulfillment_status: fulfillment.map(|it| it.as_str().to_owned()),
+    }
 }
 
 /// What an update is told for.

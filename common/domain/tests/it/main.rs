@@ -1,4 +1,6 @@
 mod agreement_history;
+mod event_documents;
+mod events;
 mod license;
 mod money;
 mod notification;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use crate::sql::{Column, Result, Row, Tx, column};
 use crate::{json, order_lines, parsed, shipments};
+use domain::event::LastEvent;
 use domain::money::Currency;
 use domain::order::record::{Addresses, Cancellation, Contact, Part, Record, Totals, Version};
 use domain::order::settlement::Settled;
@@ -20,7 +21,7 @@ pub type Key = (String, i64);
 pub struct Entry {
     pub record: Record,
     /// The time in the id of its last event: the next one's is later.
-    pub events_at: Timestamp,
+    pub events_at: LastEvent,
 }
 
 /// Inserts those orders that are not there yet, with their lines, and returns their keys.
@@ -185,7 +186,7 @@ async fn insert(
         column("waits_until", records().map(|it| it.waits_until)),
         column(
             "events_at",
-            orders.iter().map(|(_, entry)| entry.events_at.0),
+            orders.iter().map(|(_, entry)| entry.events_at.millis()),
         ),
         column("created_at", orders.iter().map(|_| now.0)),
         column("updated_at", orders.iter().map(|_| now.0)),
@@ -328,7 +329,7 @@ fn read(row: &Row) -> Result<Entry> {
     };
     Ok(Entry {
         record,
-        events_at: Timestamp(row.get("events_at")?),
+        events_at: LastEvent::from_millis(row.get("events_at")?),
     })
 }
 

@@ -8,10 +8,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use anyhow::Result;
+use domain::event::OrderEvent;
 use domain::order::outcome::FulfillmentState;
 use domain::order::record::{Cancellation, Record};
 use domain::order::settlement::{self, Linked, Payments, Settled};
-use serde_json::json;
 use store::checkout_sessions::{self, Bought};
 use store::fulfillment_cycles;
 use store::fulfillments::{self, Moved};
@@ -173,8 +173,11 @@ pub(super) async fn supersede(
         });
         entry.record.waits_until = None;
         let (shop, order_id) = &story.key;
-        let body = json!({ "by_shop": shop, "by_order_id": order_id.to_string() });
-        effects.event(&key, &mut entry.events_at, "order.superseded", body);
+        let superseded = OrderEvent::Superseded {
+            by_shop: shop.clone(),
+            by_order_id: order_id.to_string(),
+        };
+        effects.order_event(&key, &mut entry.events_at, superseded);
         let moved = Moved {
             key: &key,
             state: FulfillmentState::Cancelled,

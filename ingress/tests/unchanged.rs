@@ -1,0 +1,260 @@
+//! What clients hold on to: the description of the API and the shapes of the events are those of
+//! `before/openapi.json`, which was recorded before types described them. What was changed on
+//! purpose since then is listed here, with its reason, and nothing else may differ.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ingress::openapi::document;
+use serde_json::{Value, json};
+
+const BEFORE: &str = include_str!("before/openapi.json");
+
+/// What was changed for one reason.
+struct Change {
+    why: &'static str,
+    /// Places in the description, as [`parts`] names them, and what stands there now, as JSON;
+    /// `None`: nothing any more.
+    now: &'static [(&'static str, Option<&'static str>)],
+}
+
+const ON_PURPOSE: &[Change] = &[
+    Change {
+        why: "`order.created`, `order.updated` and `order.paid` have one type of payload, so their fields have the same descriptions and examples.",
+        now: &[
+            (
+                "/components/schemas/Event.order.paid/properties/data/properties/currency/description",
+                Some(r#""ISO 4217, `EUR`""#),
+            ),
+            (
+                "/components/schemas/Event.order.paid/properties/data/properties/financial_status/description",
+                Some(
+                    r#""the further on of what the storefront and [the payments](payments.md#orders-and-payments) say: `pending`, `paid`, ..""#,
+                ),
+            ),
+            (
+                "/components/schemas/Event.order.paid/properties/data/properties/financial_status/example",
+                Some(r#""pending""#),
+            ),
+            (
+                "/components/schemas/Event.order.paid/properties/data/properties/fulfillment_status/description",
+                Some(r#""as the storefront names it: `partial`, `fulfilled`, ..""#),
+            ),
+            (
+                "/components/schemas/Event.order.paid/properties/data/properties/fulfillment_status/example",
+                Some(r#""partial""#),
+            ),
+            (
+                "/components/schemas/Event.order.updated/properties/data/properties/currency/description",
+                Some(r#""ISO 4217, `EUR`""#),
+            ),
+            (
+                "/components/schemas/Event.order.updated/properties/data/properties/financial_status/description",
+                Some(
+                    r#""the further on of what the storefront and [the payments](payments.md#orders-and-payments) say: `pending`, `paid`, ..""#,
+                ),
+            ),
+            (
+                "/components/schemas/Event.order.updated/properties/data/properties/financial_status/example",
+                Some(r#""pending""#),
+            ),
+            (
+                "/components/schemas/Event.order.updated/properties/data/properties/fulfillment_status/description",
+                Some(r#""as the storefront names it: `partial`, `fulfilled`, ..""#),
+            ),
+            (
+                "/components/schemas/Event.order.updated/properties/data/properties/fulfillment_status/example",
+                Some(r#""partial""#),
+            ),
+            (
+                "/components/schemas/Event.order.updated/properties/data/properties/total_price/description",
+                Some(r#""the order's total""#),
+            ),
+            (
+                "/webhooks/order.paid/post/requestBody/content/application~1json/example/data/financial_status",
+                Some(r#""pending""#),
+            ),
+            (
+                "/webhooks/order.paid/post/requestBody/content/application~1json/example/data/fulfillment_status",
+                Some(r#""partial""#),
+            ),
+            (
+                "/webhooks/order.updated/post/requestBody/content/application~1json/example/data/financial_status",
+                Some(r#""pending""#),
+            ),
+            (
+                "/webhooks/order.updated/post/requestBody/content/application~1json/example/data/fulfillment_status",
+                Some(r#""partial""#),
+            ),
+        ],
+    },
+    Change {
+        why: "Numbers have the format and the least value of their types.",
+        now: &[
+            (
+                "/components/schemas/Event.order.fulfillment_requested/properties/data/properties/lines/items/properties/quantity/format",
+                Some(r#""int64""#),
+            ),
+            (
+                "/components/schemas/Event.order.inventory_restocked/properties/data/properties/movements/items/properties/quantity/format",
+                Some(r#""int64""#),
+            ),
+            (
+                "/components/schemas/Event.privacy.request_held/properties/data/properties/customers/minimum",
+                Some("0"),
+            ),
+            (
+                "/components/schemas/Event.privacy.request_held/properties/data/properties/orders/minimum",
+                Some("0"),
+            ),
+        ],
+    },
+    Change {
+        why: "Both fields are times, which their type says now; the example of one was the name of a setting.",
+        now: &[
+            (
+                "/components/schemas/Event.subscription.extended/properties/data/properties/grace_until/example",
+                Some(r#""2026-11-20T14:24:45.002Z""#),
+            ),
+            (
+                "/components/schemas/Event.subscription.extended/properties/data/properties/grace_until/format",
+                Some(r#""date-time""#),
+            ),
+            (
+                "/components/schemas/Event.subscription.extended/properties/data/properties/period_end/example",
+                Some(r#""2026-11-20T14:24:45.002Z""#),
+            ),
+            (
+                "/components/schemas/Event.subscription.extended/properties/data/properties/period_end/format",
+                Some(r#""date-time""#),
+            ),
+            (
+                "/webhooks/subscription.extended/post/requestBody/content/application~1json/example/data/grace_until",
+                Some(r#""2026-11-20T14:24:45.002Z""#),
+            ),
+            (
+                "/webhooks/subscription.extended/post/requestBody/content/application~1json/example/data/period_end",
+                Some(r#""2026-11-20T14:24:45.002Z""#),
+            ),
+        ],
+    },
+];
+
+/// The lists of a description whose order means nothing.
+const SETS: [&str; 4] = ["required", "enum", "type", "security"];
+
+/// Every value of the description by its place. The order of keys plays no part in it; the
+/// parameters of an operation are known by their names, and the members of [`SETS`] are sorted.
+fn parts(value: &Value, at: &str, found: &mut BTreeMap<String, Value>) {
+    match value {
+        Value::Object(fields) if !fields.is_empty() => {
+            for (name, field) in fields {
+                parts(field, &format!("{at}/{}", name.replace('/', "~1")), found);
+            }
+        }
+        Value::Array(items) if SETS.iter().any(|set| at.ends_with(&format!("/{set}"))) => {
+            let mut items = items.clone();
+            items.sort_by_key(ToString::to_string);
+            found.insert(at.to_owned(), items.into());
+        }
+        Value::Array(items) if !items.is_empty() => {
+            for (nth, item) in items.iter().enumerate() {
+                let nth = nth.to_string();
+                let name = match (&item["in"], &item["name"]) {
+                    (Value::String(place), Value::String(name)) => format!("{place}:{name}"),
+                    _ => nth,
+                };
+                parts(item, &format!("{at}/{name}"), found);
+            }
+        }
+        leaf => {
+            found.insert(at.to_owned(), leaf.clone());
+        }
+    }
+}
+
+fn parts_of(document: &Value) -> BTreeMap<String, Value> {
+    let mut found = BTreeMap::new();
+    parts(document, "", &mut found);
+    found
+}
+
+/// What differs and is not listed, and what is listed and does not differ.
+fn differences(before: &Value, now: &Value, on_purpose: &[Change]) -> Vec<String> {
+    let (before, now) = (parts_of(before), parts_of(now));
+    let listed: Vec<_> = on_purpose.iter().flat_map(|change| change.now).collect();
+    let mut found = Vec::new();
+    let mut changed = BTreeSet::new();
+    let places: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
+    for place in places {
+        let (was, is) = (before.get(place), now.get(place));
+        if was == is {
+            continue;
+        }
+        changed.insert(place.as_str());
+        let listed = listed.iter().find(|(at, _)| at == place);
+        let meant = listed.map(|(_, now)| now.map(parsed));
+        if meant.as_ref().map(Option::as_ref) != Some(is) {
+            found.push(format!("{place}: was {}, is {}", json!(was), json!(is)));
+        }
+    }
+    for (at, _) in listed.iter().filter(|(at, _)| !changed.contains(at)) {
+        found.push(format!("{at}: listed as changed, but is as before"));
+    }
+    assert!(on_purpose.iter().all(|change| !change.why.is_empty()));
+    found
+}
+
+fn parsed(json: &str) -> Value {
+    serde_json::from_str(json).unwrap()
+}
+
+#[test]
+fn the_description_and_the_events_are_as_before_but_for_what_is_listed() {
+    let now = document("http://127.0.0.1:8000");
+    let found = differences(&parsed(BEFORE), &now, ON_PURPOSE);
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn a_changed_field_status_code_event_or_text_is_a_difference() {
+    let before = parsed(BEFORE);
+    let schema = "/components/schemas/Event.order.refund_issued/properties/data";
+    let not_found = "/paths/~1api~1commerce~1orders~1{order_id}/get/responses/404";
+    for (place, name) in [
+        (format!("{schema}/properties"), "amount"),
+        (format!("{schema}/properties/amount"), "type"),
+        (format!("{schema}/properties/amount"), "description"),
+        (schema.to_owned(), "required"),
+        (not_found.replace("/404", ""), "404"),
+        (format!("{not_found}/headers/X-Error-Code/schema"), "enum"),
+        ("/webhooks".to_owned(), "order.created"),
+        ("/webhooks/order.created/post".to_owned(), "summary"),
+        ("/paths".to_owned(), "/auth/validate"),
+    ] {
+        let mut now = before.clone();
+        let fields = now.pointer_mut(&place).unwrap().as_object_mut().unwrap();
+        let removed = fields.remove(name).unwrap();
+        assert!(
+            !differences(&before, &now, &[]).is_empty(),
+            "{place} {name}"
+        );
+        let fields = now.pointer_mut(&place).unwrap().as_object_mut().unwrap();
+        fields.insert(format!("{name}_2"), removed);
+        let found = differences(&before, &now, &[]);
+        assert!(found.len() >= 2, "{place} {name}: {found:?}");
+    }
+}
+
+#[test]
+fn a_listed_change_must_be_the_one_that_was_made() {
+    let (before, now) = (json!({"a": 1, "b": [1]}), json!({"a": 2}));
+    let why = "for a test";
+    let meant = |now| [Change { why, now }];
+    assert_eq!(differences(&before, &now, &[]).len(), 2);
+    let both = meant(&[("/a", Some("2")), ("/b/0", None)]);
+    assert_eq!(differences(&before, &now, &both), Vec::<String>::new());
+    let other = meant(&[("/a", Some("3")), ("/b/0", None)]);
+    assert_eq!(differences(&before, &now, &other).len(), 1);
+    let stale = meant(&[("/c", None)]);
+    assert_eq!(differences(&before, &now, &stale).len(), 3);
+}
