@@ -1,8 +1,7 @@
-//! What the pages for people share: their look, and what protects them. Plain HTML forms
-//! without script. Text gets into a page through [`Text`] alone, which escapes it.
+//! What the pages for people share: their layout (`sandbox/templates/`), and what protects them.
+//! Plain HTML forms without script. askama escapes every value that a template shows.
 
-use std::fmt::{self, Write};
-
+use askama::Template;
 use axum::Router;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
@@ -10,7 +9,7 @@ use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 
-const STYLE: &str = include_str!("page.css");
+const STYLE: &str = include_str!("../templates/page.css");
 
 /// A form leads on to the merchant's own pages, wherever those lead: browsers hold all of that
 /// to `form-action`.
@@ -35,39 +34,25 @@ pub async fn own_forms_only(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// A page. `body` is HTML.
-pub fn page(status: StatusCode, title: &str, body: &str) -> Response {
-    let title = Text(title);
-    let page = format!(
-        r#"<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="robots" content="noindex">
-<title>{title}</title>
-<link rel="stylesheet" href="/page.css">
-</head>
-<body>
-<main>
-{body}
-<footer>Waybill’s sandbox: nothing here is real.</footer>
-</main>
-</body>
-</html>
-"#
-    );
+/// A page; `template` extends the common layout.
+pub fn page(status: StatusCode, template: &impl Template) -> Response {
     let headers: [(HeaderName, &str); 4] = [
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::CACHE_CONTROL, "no-store"),
         (header::REFERRER_POLICY, "no-referrer"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     ];
-    (status, headers, Html(page)).into_response()
+    (status, headers, Html(template.to_string())).into_response()
+}
+
+#[derive(Template)]
+#[template(path = "problem.html")]
+struct Problem<'a> {
+    what: &'a str,
 }
 
 pub fn problem(status: StatusCode, what: &str) -> Response {
-    page(status, what, &format!("<h1>{}</h1>", Text(what)))
+    page(status, &Problem { what })
 }
 
 /// To be asked for with GET, so that nothing is posted twice.
@@ -77,21 +62,31 @@ pub fn see_other(url: &str) -> Response {
     (StatusCode::SEE_OTHER, location).into_response()
 }
 
-/// Text as it may stand in an element or between double quotes.
-pub struct Text<T>(pub T);
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
 
-impl<T: fmt::Display> fmt::Display for Text<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for letter in self.0.to_string().chars() {
-            match letter {
-                '&' => f.write_str("&amp;")?,
-                '<' => f.write_str("&lt;")?,
-                '>' => f.write_str("&gt;")?,
-                '"' => f.write_str("&quot;")?,
-                '\'' => f.write_str("&#39;")?,
-                letter => f.write_char(letter)?,
+    /// A template could say that a value is HTML already, or lead wherever a text says.
+    #[test]
+    fn templates_let_nothing_in_as_it_is_and_lead_to_checked_addresses_alone() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/templates");
+        let mut links = BTreeSet::new();
+        for file in std::fs::read_dir(folder).unwrap() {
+            let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
+            for unescaped in ["safe", "escape", "{% filter"] {
+                assert!(!text.contains(unescaped), "{unescaped} in {text}");
+            }
+            for attribute in [" href=\"", " src=\"", " action=\"", " style=\""] {
+                let values = text.split(attribute).skip(1);
+                let values = values.map(|rest| rest.split('"').next().unwrap_or_default());
+                links.extend(values.filter(|it| it.contains("{{")).map(str::to_owned));
             }
         }
-        Ok(())
+        let checked = [
+            "/payment/checkout/{{ id }}/decline",
+            "/payment/checkout/{{ id }}/pay",
+            "{{ url }}",
+        ];
+        assert_eq!(links, BTreeSet::from(checked.map(str::to_owned)));
     }
 }

@@ -1,85 +1,139 @@
-//! The description as one HTML page that can be read offline: pure, from the document to text.
-//! It has no script and loads nothing; text gets in through [`Text`] alone.
+//! The description as one HTML page: this file reads the document into what the page shows, the
+//! template `docs.html` decides how it stands there.
+//!
+//! The viewers that libraries ship (Swagger UI, Redoc, Scalar) draw the page with a script, most of
+//! them from a CDN: nothing can be read without it, and they need a weaker policy than ours, which
+//! allows neither scripts nor anything that would have to be loaded.
 
-use std::fmt::Write;
 use std::sync::LazyLock;
 
+use askama::Template;
 use axum::http::HeaderValue;
 use domain::code::Code;
 use serde_json::Value;
 
 use super::operation::METHODS;
-use crate::page::{self, Text};
+use crate::page;
 
-const STYLE: &str = include_str!("page.css");
+pub(super) const STYLE: &str = include_str!("../../templates/docs.css");
 
 pub static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| page::policy(STYLE));
 
-/// A deeper field is told by the type that it is of.
+/// A deeper field is described by the type that it is of.
 const DEEPEST: usize = 3;
+
+#[derive(Template)]
+#[template(path = "docs.html")]
+struct Docs<'a> {
+    title: &'a str,
+    version: &'a str,
+    server: &'a str,
+    paragraphs: Vec<&'a str>,
+    schemes: Vec<Scheme<'a>>,
+    groups: Vec<Group<'a>>,
+    codes: Vec<ErrorCode>,
+}
+
+/// A way to show who asks.
+struct Scheme<'a> {
+    name: &'a str,
+    about: &'a str,
+}
+
+/// A tag and its operations.
+struct Group<'a> {
+    anchor: String,
+    name: &'a str,
+    about: &'a str,
+    articles: Vec<Article<'a>>,
+}
+
+/// An operation or an event.
+struct Article<'a> {
+    id: &'a str,
+    /// Its name in the contents.
+    label: &'a str,
+    badge: &'a str,
+    path: &'a str,
+    summary: &'a str,
+    about: Option<&'a str>,
+    /// The name of a [`Scheme`].
+    scheme: Option<&'a str>,
+    parameters: Vec<Parameter<'a>>,
+    body: Option<Content<'a>>,
+    /// The request as a shell would make it. An event has none, and no answers.
+    call: Option<String>,
+    answers: Vec<Answer<'a>>,
+}
+
+struct Parameter<'a> {
+    name: &'a str,
+    /// Path, query or header.
+    place: &'a str,
+    is_required: bool,
+    about: &'a str,
+}
+
+struct Answer<'a> {
+    status: &'a str,
+    is_good: bool,
+    about: &'a str,
+    headers: Vec<Header<'a>>,
+    content: Content<'a>,
+}
+
+struct Header<'a> {
+    name: &'a str,
+    value: String,
+    about: &'a str,
+}
+
+#[derive(Default)]
+struct Content<'a> {
+    media: Vec<&'a str>,
+    shapes: Vec<Shape<'a>>,
+}
+
+/// The fields of a body and its examples.
+struct Shape<'a> {
+    /// Where a body has one of several shapes.
+    name: Option<&'a str>,
+    about: &'a str,
+    fields: Vec<Field<'a>>,
+    samples: Vec<String>,
+}
+
+struct Field<'a> {
+    path: String,
+    kind: String,
+    about: &'a str,
+}
+
+struct ErrorCode {
+    id: &'static str,
+    statuses: String,
+    message: &'static str,
+    when: &'static str,
+    resolution: &'static str,
+}
 
 /// `order` is of operations, by their ids.
 pub fn html(document: &Value, order: &[&str]) -> String {
     let reader = Reader { document };
-    let tags = document["tags"].as_array().map_or(&[][..], Vec::as_slice);
-    let mut contents = String::new();
-    let mut body = reader.head();
-    for tag in tags {
-        let (name, about) = (text(&tag["name"]), text(&tag["description"]));
-        let mut operations = reader.operations(name);
-        operations.sort_by_key(|it| {
-            let id = text(&it.value["operationId"]);
-            order.iter().position(|known| *known == id)
-        });
-        let anchor = name.to_ascii_lowercase();
-        let _ = write!(contents, "<li><a href=\"#{anchor}\">{}</a><ul>", Text(name));
-        let _ = write!(
-            body,
-            "<section id=\"{anchor}\"><h2>{}</h2><p class=\"lead\">{}</p>",
-            Text(name),
-            inline(about)
-        );
-        for operation in operations {
-            let id = Text(text(&operation.value["operationId"]));
-            let label = if operation.is_event {
-                operation.path
-            } else {
-                text(&operation.value["summary"])
-            };
-            let _ = write!(contents, "<li><a href=\"#{id}\">{}</a></li>", Text(label));
-            body += &reader.article(&operation);
-        }
-        contents += "</ul></li>";
-        body += "</section>";
-    }
-    contents += "<li><a href=\"#errors\">Error codes</a></li>";
-    body += &errors();
-    layout(text(&document["info"]["title"]), &contents, &body)
-}
-
-fn layout(title: &str, contents: &str, body: &str) -> String {
-    let title = Text(title);
-    format!(
-        r##"<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="robots" content="noindex, nofollow">
-<meta name="color-scheme" content="light dark">
-<title>{title} API</title>
-<style>{STYLE}</style>
-</head>
-<body>
-<a class="skip" href="#content">Skip to the content</a>
-<nav aria-label="Contents"><details><summary>Contents</summary><ul>{contents}</ul></details><ul class="wide">{contents}</ul></nav>
-<main id="content">
-{body}
-</main>
-</body>
-</html>
-"##
-    )
+    let info = &document["info"];
+    let page = Docs {
+        title: text(&info["title"]),
+        version: text(&info["version"]),
+        server: reader.server(),
+        paragraphs: text(&info["description"]).split("\n\n").collect(),
+        schemes: schemes(&document["components"]["securitySchemes"]),
+        groups: list(&document["tags"])
+            .iter()
+            .map(|tag| reader.group(tag, order))
+            .collect(),
+        codes: Code::ALL.into_iter().map(error_code).collect(),
+    };
+    page.to_string()
 }
 
 /// An operation and where it stands in the document.
@@ -95,36 +149,29 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn head(&self) -> String {
-        let info = &self.document["info"];
-        let server = text(&self.document["servers"][0]["url"]);
-        let mut head = format!(
-            "<header><h1>{} API</h1><p class=\"quiet\">Version {} at <code>{}</code>. For tools: \
-             <a href=\"/openapi.json\">OpenAPI 3.1</a>.</p>",
-            Text(text(&info["title"])),
-            Text(text(&info["version"])),
-            Text(server)
-        );
-        for paragraph in text(&info["description"]).split("\n\n") {
-            let _ = write!(head, "<p>{}</p>", inline(paragraph));
+    fn server(&self) -> &'a str {
+        text(&self.document["servers"][0]["url"])
+    }
+
+    fn group(&self, tag: &'a Value, order: &[&str]) -> Group<'a> {
+        let name = text(&tag["name"]);
+        let mut operations = self.operations(name);
+        operations.sort_by_key(|it| {
+            let id = text(&it.value["operationId"]);
+            order.iter().position(|known| *known == id)
+        });
+        Group {
+            anchor: name.to_ascii_lowercase(),
+            name,
+            about: text(&tag["description"]),
+            articles: operations.iter().map(|it| self.article(it)).collect(),
         }
-        head += "<h2>Who may ask</h2><dl class=\"schemes\">";
-        let schemes = self.document["components"]["securitySchemes"].as_object();
-        for (name, scheme) in schemes.into_iter().flatten() {
-            let _ = write!(
-                head,
-                "<dt id=\"{0}\"><code>{0}</code></dt><dd>{1}</dd>",
-                Text(name),
-                inline(text(&scheme["description"]))
-            );
-        }
-        head + "</dl></header>"
     }
 
     fn operations(&self, tag: &str) -> Vec<Place<'a>> {
         let mut found = Vec::new();
         for (section, is_event) in [("paths", false), ("webhooks", true)] {
-            for (path, item) in self.document[section].as_object().into_iter().flatten() {
+            for (path, item) in members(&self.document[section]) {
                 for method in METHODS {
                     let value = &item[method];
                     if value["tags"][0] == tag {
@@ -141,128 +188,102 @@ impl<'a> Reader<'a> {
         found
     }
 
-    fn article(&self, operation: &Place<'_>) -> String {
-        let value = operation.value;
-        let badge = if operation.is_event {
-            "event"
-        } else {
-            operation.method
-        };
-        let mut article = format!(
-            "<article id=\"{}\"><h3><span class=\"method {badge}\">{badge}</span> <code>{}</code></h3>\
-             <p class=\"summary\">{}</p>",
-            Text(text(&value["operationId"])),
-            breakable(operation.path),
-            inline(text(&value["summary"])),
-        );
-        if !operation.is_event && !value["description"].is_null() {
-            let _ = write!(article, "<p>{}</p>", inline(text(&value["description"])));
+    fn article(&self, operation: &Place<'a>) -> Article<'a> {
+        let Place {
+            path,
+            method,
+            value,
+            is_event,
+        } = *operation;
+        let summary = text(&value["summary"]);
+        let body = &value["requestBody"];
+        Article {
+            id: text(&value["operationId"]),
+            label: if is_event { path } else { summary },
+            badge: if is_event { "event" } else { method },
+            path,
+            summary,
+            about: value["description"].as_str().filter(|_| !is_event),
+            scheme: scheme(value),
+            parameters: list(&value["parameters"]).iter().map(parameter).collect(),
+            body: (!body.is_null()).then(|| self.content(&body["content"])),
+            call: (!is_event).then(|| self.curl(operation)),
+            answers: members(&value["responses"])
+                .map(|(status, answer)| self.answer(status, answer))
+                .collect(),
         }
-        let scheme = value["security"][0].as_object();
-        if let Some(name) = scheme.and_then(|scheme| scheme.keys().next()) {
-            let name = Text(name);
-            let _ = write!(
-                article,
-                "<p class=\"quiet\">Needs <a href=\"#{name}\"><code>{name}</code></a>.</p>"
-            );
-        }
-        article += &parameters(&value["parameters"]);
-        if !value["requestBody"].is_null() {
-            article += &self.content(&value["requestBody"]["content"], "Body");
-        }
-        if !operation.is_event {
-            let _ = write!(
-                article,
-                "<h4>Example</h4><pre tabindex=\"0\"><code>{}</code></pre>",
-                lines(&self.curl(operation))
-            );
-            article += &self.responses(&value["responses"]);
-        }
-        article + "</article>"
     }
 
-    fn responses(&self, responses: &Value) -> String {
-        let mut all = "<h4>Answers</h4>".to_owned();
-        for (status, response) in responses.as_object().into_iter().flatten() {
-            let class = if status.starts_with('2') {
-                "good"
-            } else {
-                "bad"
-            };
-            let open = if status.starts_with('2') { " open" } else { "" };
-            let _ = write!(
-                all,
-                "<details{open}><summary><span class=\"status {class}\">{status}</span> \
-                 {}</summary>",
-                inline(text(&response["description"]))
-            );
-            all += &headers(&response["headers"]);
-            all += &self.content(&response["content"], "");
-            all += "</details>";
+    fn answer(&self, status: &'a str, answer: &'a Value) -> Answer<'a> {
+        Answer {
+            status,
+            is_good: status.starts_with('2'),
+            about: text(&answer["description"]),
+            headers: headers(&answer["headers"]),
+            content: self.content(&answer["content"]),
         }
-        all
     }
 
-    /// The fields of a body and its examples.
-    fn content(&self, content: &Value, heading: &str) -> String {
-        let mut shown = String::new();
-        if !heading.is_empty() {
-            let _ = write!(shown, "<h4>{heading}</h4>");
-        }
-        let Some((media, body)) = content.as_object().and_then(|all| all.iter().next()) else {
-            return shown;
+    fn content(&self, content: &'a Value) -> Content<'a> {
+        let Some((media, body)) = members(content).next() else {
+            return Content::default();
         };
-        let kinds: Vec<&str> = content
-            .as_object()
-            .into_iter()
-            .flatten()
-            .map(|it| it.0.as_str())
-            .collect();
-        let kinds: Vec<String> = kinds
-            .iter()
-            .map(|kind| format!("<code>{}</code>", Text(kind)))
-            .collect();
-        let _ = write!(shown, "<p class=\"quiet\">{}</p>", kinds.join(" or "));
-        let named = body["examples"].as_object();
-        if let Some(shapes) = body["schema"]["anyOf"].as_array() {
-            for shape in shapes {
-                let name = text(&shape["$ref"]).rsplit('/').next().unwrap_or_default();
-                let about = text(&self.resolved(shape)["description"]);
-                let _ = write!(shown, "<h5>{}</h5><p>{}</p>", Text(name), inline(about));
-                shown += &self.fields(shape);
-                let example = named.and_then(|all| all.get(name));
-                shown += &example.map_or(String::new(), |it| sample(media, &it["value"]));
+        let shapes = match body["schema"]["anyOf"].as_array() {
+            Some(shapes) => {
+                let shape = |it| self.named_shape(it, media, &body["examples"]);
+                shapes.iter().map(shape).collect()
             }
-            return shown;
+            None => vec![self.only_shape(media, body)],
+        };
+        Content {
+            media: members(content).map(|(media, _)| media).collect(),
+            shapes,
         }
-        shown += &self.fields(&body["schema"]);
+    }
+
+    /// One of several.
+    fn named_shape(&self, shape: &'a Value, media: &str, examples: &Value) -> Shape<'a> {
+        let reference = text(&shape["$ref"]);
+        let name = reference.rsplit('/').next().unwrap_or_default();
+        let example = examples.get(name).map(|it| sample(media, &it["value"]));
+        Shape {
+            name: Some(name),
+            about: text(&self.resolved(shape)["description"]),
+            fields: self.fields(shape),
+            samples: example.into_iter().collect(),
+        }
+    }
+
+    fn only_shape(&self, media: &str, body: &'a Value) -> Shape<'a> {
         let single = Some(&body["example"]).filter(|it| !it.is_null());
-        let named = named.into_iter().flatten().map(|(_, it)| &it["value"]);
-        let mut written: Vec<String> = Vec::new();
+        let named = members(&body["examples"]).map(|(_, it)| &it["value"]);
+        let mut samples: Vec<String> = Vec::new();
         for example in single.into_iter().chain(named) {
             let sample = sample(media, example);
-            if !written.contains(&sample) {
-                written.push(sample);
+            if !samples.contains(&sample) {
+                samples.push(sample);
             }
         }
-        shown + &written.concat()
-    }
-
-    fn fields(&self, schema: &Value) -> String {
-        let mut rows = String::new();
-        self.rows(schema, "", 0, &mut rows);
-        if rows.is_empty() {
-            return rows;
+        Shape {
+            name: None,
+            about: "",
+            fields: self.fields(&body["schema"]),
+            samples,
         }
-        table(&["Field", "Type", "Meaning"], &rows)
     }
 
-    fn rows(&self, schema: &Value, prefix: &str, depth: usize, rows: &mut String) {
+    fn fields(&self, schema: &'a Value) -> Vec<Field<'a>> {
+        let mut fields = Vec::new();
+        self.add_fields(schema, "", 0, &mut fields);
+        fields
+    }
+
+    fn add_fields(&self, schema: &'a Value, prefix: &str, depth: usize, all: &mut Vec<Field<'a>>) {
         let schema = self.resolved(schema);
-        for part in schema["allOf"].as_array().into_iter().flatten() {
-            self.rows(part, prefix, depth, rows);
+        for part in list(&schema["allOf"]) {
+            self.add_fields(part, prefix, depth, all);
         }
-        for (name, field) in schema["properties"].as_object().into_iter().flatten() {
+        for (name, field) in members(&schema["properties"]) {
             let own = text(&field["description"]);
             let inner = self.inner(field);
             let about = if own.is_empty() && inner["properties"].is_null() {
@@ -271,33 +292,30 @@ impl<'a> Reader<'a> {
                 own
             };
             let path = format!("{prefix}{name}");
-            let _ = write!(
-                rows,
-                "<tr><th scope=\"row\"><code>{}</code></th><td>{}</td><td>{}</td></tr>",
-                breakable(&path),
-                Text(&self.kind(field)),
-                inline(about)
-            );
+            all.push(Field {
+                path: path.clone(),
+                kind: self.kind(field),
+                about,
+            });
             if depth < DEEPEST {
-                self.rows(self.inner(field), &format!("{path}."), depth + 1, rows);
+                self.add_fields(inner, &format!("{path}."), depth + 1, all);
                 let items = self.inner(&self.resolved(field)["items"]);
-                self.rows(items, &format!("{path}[]."), depth + 1, rows);
+                self.add_fields(items, &format!("{path}[]."), depth + 1, all);
             }
         }
     }
 
     /// What a field holds when it is not null.
-    fn inner<'b>(&'b self, field: &'b Value) -> &'b Value {
+    fn inner(&self, field: &'a Value) -> &'a Value {
         let field = self.resolved(field);
         if field["properties"].is_object() {
             return field;
         }
-        let choices = field["oneOf"].as_array();
-        let choice = choices.and_then(|all| all.iter().find(|it| it["type"] != "null"));
+        let choice = list(&field["oneOf"]).iter().find(|it| it["type"] != "null");
         choice.map_or(field, |it| self.resolved(it))
     }
 
-    fn kind(&self, field: &Value) -> String {
+    fn kind(&self, field: &'a Value) -> String {
         if let Some(choices) = field["oneOf"].as_array() {
             let kinds: Vec<String> = choices.iter().map(|it| self.kind(it)).collect();
             let (null, others): (Vec<_>, Vec<_>) = kinds.into_iter().partition(|it| it == "null");
@@ -314,7 +332,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn resolved<'b>(&'b self, schema: &'b Value) -> &'b Value {
+    fn resolved(&self, schema: &'a Value) -> &'a Value {
         let Some(reference) = schema["$ref"].as_str() else {
             return schema;
         };
@@ -340,10 +358,7 @@ impl<'a> Reader<'a> {
                 _ => {}
             }
         }
-        let scheme = value["security"][0].as_object();
-        let scheme = scheme
-            .and_then(|scheme| scheme.keys().next())
-            .map_or("", String::as_str);
+        let scheme = scheme(value).unwrap_or_default();
         match scheme {
             "apiKey" => lines.push("-H \"Authorization: Bearer $WAYBILL_API_KEY\"".to_owned()),
             "accessToken" => lines.push("-H \"Authorization: Bearer $ACCESS_TOKEN\"".to_owned()),
@@ -367,7 +382,7 @@ impl<'a> Reader<'a> {
         } else if operation.method == "post" {
             lines.push("-X POST".to_owned());
         }
-        let server = text(&self.document["servers"][0]["url"]);
+        let server = self.server();
         let query = if query.is_empty() {
             String::new()
         } else {
@@ -409,133 +424,68 @@ fn first_body(content: &Value) -> Option<(&str, &Value)> {
     Some((media, example))
 }
 
-fn parameters(parameters: &Value) -> String {
-    let Some(parameters) = parameters.as_array() else {
-        return String::new();
-    };
-    let mut rows = String::new();
-    for parameter in parameters {
-        let required = if parameter["required"] == true {
-            "required"
-        } else {
-            "optional"
-        };
-        let _ = write!(
-            rows,
-            "<tr><th scope=\"row\"><code>{}</code></th><td>{}, {required}</td><td>{}</td></tr>",
-            breakable(text(&parameter["name"])),
-            Text(text(&parameter["in"])),
-            inline(text(&parameter["description"]))
-        );
+fn schemes(schemes: &Value) -> Vec<Scheme<'_>> {
+    members(schemes)
+        .map(|(name, scheme)| Scheme {
+            name,
+            about: text(&scheme["description"]),
+        })
+        .collect()
+}
+
+/// What an operation asks for first.
+fn scheme(operation: &Value) -> Option<&str> {
+    let (name, _) = members(&operation["security"][0]).next()?;
+    Some(name)
+}
+
+fn parameter(parameter: &Value) -> Parameter<'_> {
+    Parameter {
+        name: text(&parameter["name"]),
+        place: text(&parameter["in"]),
+        is_required: parameter["required"] == true,
+        about: text(&parameter["description"]),
     }
-    format!(
-        "<h4>Parameters</h4>{}",
-        table(&["Name", "Where", "Meaning"], &rows)
-    )
 }
 
 /// All but the one that every answer has.
-fn headers(headers: &Value) -> String {
-    let mut rows = String::new();
-    for (name, header) in headers.as_object().into_iter().flatten() {
-        if name == "X-Request-Id" {
-            continue;
-        }
-        let values = header["schema"]["enum"].as_array();
-        let values = values.map(|all| all.iter().map(text).collect::<Vec<_>>().join(", "));
-        let example = values.unwrap_or_else(|| plain(&header["example"]));
-        let _ = write!(
-            rows,
-            "<tr><th scope=\"row\"><code>{}</code></th><td><code>{}</code></td><td>{}</td></tr>",
-            breakable(name),
-            breakable(&example),
-            inline(text(&header["description"]))
-        );
-    }
-    if rows.is_empty() {
-        return rows;
-    }
-    table(&["Header", "Value", "Meaning"], &rows)
+fn headers(headers: &Value) -> Vec<Header<'_>> {
+    let own = members(headers).filter(|(name, _)| *name != "X-Request-Id");
+    own.map(|(name, header)| header_row(name, header)).collect()
 }
 
-fn errors() -> String {
-    let mut rows = String::new();
-    for code in Code::ALL {
-        let meaning = code.meaning();
-        let statuses: Vec<String> = meaning.statuses.iter().map(u16::to_string).collect();
-        let statuses = if statuses.is_empty() {
+fn header_row<'a>(name: &'a str, header: &'a Value) -> Header<'a> {
+    let values = header["schema"]["enum"].as_array();
+    let values = values.map(|all| all.iter().map(text).collect::<Vec<_>>().join(", "));
+    Header {
+        name,
+        value: values.unwrap_or_else(|| plain(&header["example"])),
+        about: text(&header["description"]),
+    }
+}
+
+fn error_code(code: Code) -> ErrorCode {
+    let meaning = code.meaning();
+    let statuses: Vec<String> = meaning.statuses.iter().map(u16::to_string).collect();
+    ErrorCode {
+        id: meaning.id,
+        statuses: if statuses.is_empty() {
             "none".to_owned()
         } else {
             statuses.join(", ")
-        };
-        let _ = write!(
-            rows,
-            "<tr id=\"{0}\"><th scope=\"row\"><code>{1}</code></th><td>{statuses}</td><td>{2}: {3}</td><td>{4}</td></tr>",
-            meaning.id,
-            breakable(meaning.id),
-            Text(meaning.message),
-            inline(meaning.told),
-            inline(meaning.resolution)
-        );
+        },
+        message: meaning.message,
+        when: meaning.told,
+        resolution: meaning.resolution,
     }
-    format!(
-        "<section id=\"errors\"><h2>Error codes</h2><p class=\"lead\">In the header <code>X-Error-Code</code>. \
-         Those without a status are told elsewhere: in log lines, and in what is stored of a job.</p>{}</section>",
-        table(&["Code", "Status", "When", "What to do"], &rows)
-    )
-}
-
-fn table(heads: &[&str], rows: &str) -> String {
-    let mut columns = String::new();
-    for head in heads {
-        let _ = write!(columns, "<th scope=\"col\">{head}</th>");
-    }
-    format!(
-        "<div class=\"table\" tabindex=\"0\"><table><thead><tr>{columns}</tr></thead><tbody>{rows}</tbody></table></div>"
-    )
 }
 
 fn sample(media: &str, example: &Value) -> String {
-    let shown = if media.contains("json") {
-        serde_json::to_string_pretty(example).unwrap_or_default()
-    } else {
-        let fields = example.as_object().into_iter().flatten();
-        let fields: Vec<String> = fields
-            .map(|(name, it)| format!("{name}={}", plain(it)))
-            .collect();
-        fields.join("&\n")
-    };
-    format!("<pre tabindex=\"0\"><code>{}</code></pre>", lines(&shown))
-}
-
-/// Text of several lines: [`Text`] leaves out what ends them.
-fn lines(text: &str) -> String {
-    let lines: Vec<String> = text.lines().map(|line| Text(line).to_string()).collect();
-    lines.join("\n")
-}
-
-/// Markdown's `code`; everything else as it is.
-fn inline(markdown: &str) -> String {
-    let mut shown = String::new();
-    for (nth, part) in markdown.split('`').enumerate() {
-        let part = part.replace('\n', " ");
-        let part = Text(&part);
-        let _ = if nth % 2 == 1 {
-            write!(shown, "<code>{part}</code>")
-        } else {
-            write!(shown, "{part}")
-        };
+    if media.contains("json") {
+        return serde_json::to_string_pretty(example).unwrap_or_default();
     }
-    shown
-}
-
-/// May be broken after a slash, dot or underscore.
-fn breakable(path: &str) -> String {
-    let escaped = Text(path).to_string();
-    escaped
-        .replace('/', "/<wbr>")
-        .replace('.', ".<wbr>")
-        .replace('_', "_<wbr>")
+    let fields = members(example).map(|(name, it)| format!("{name}={}", plain(it)));
+    fields.collect::<Vec<_>>().join("&\n")
 }
 
 fn plain(value: &Value) -> String {
@@ -546,4 +496,56 @@ fn plain(value: &Value) -> String {
 
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
+}
+
+/// Nothing of what is no list.
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Nothing of what is no object.
+fn members(value: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let members = value.as_object().into_iter().flatten();
+    members.map(|(name, value)| (name.as_str(), value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOSTILE: &str = "'\"></code><script>alert(1)</script><img src=x onerror=alert(1)>`";
+
+    /// Puts hostile text behind every text but those that the page finds its way by.
+    fn poison(value: &mut Value) {
+        match value {
+            Value::String(text) => text.push_str(HOSTILE),
+            Value::Array(all) => all.iter_mut().for_each(poison),
+            Value::Object(all) => {
+                for (name, value) in all.iter_mut() {
+                    if !["$ref", "in", "type", "tags"].contains(&name.as_str()) {
+                        poison(value);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn no_text_of_the_document_becomes_markup() {
+        let mut document = super::super::document("https://orders.example");
+        let plain = html(&document, &[]);
+        for section in ["info", "servers", "paths", "webhooks", "components"] {
+            poison(&mut document[section]);
+        }
+        let hostile = html(&document, &[]);
+        for markup in ["<script", "<img", "</script"] {
+            assert!(!hostile.contains(markup), "{markup}");
+        }
+        assert!(hostile.matches("&#60;script&#62;alert(1)").count() > 500);
+        let tags = |page: &str, tag: &str| page.matches(tag).count();
+        for tag in ["<article", "<tr", "<details", "<h5", "<a "] {
+            assert_eq!(tags(&hostile, tag), tags(&plain, tag), "{tag}");
+        }
+    }
 }

@@ -1,8 +1,8 @@
 //! The page on which a device's code is entered, someone chosen, and the device let in or not.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
+use askama::Template;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{RawQuery, State};
@@ -11,13 +11,37 @@ use axum::middleware;
 use axum::response::Response;
 use axum::routing::get;
 
+use super::Identity;
 use super::grant::CodeError;
-use super::{Books, Identity};
+use super::users::User;
 use crate::lock;
-use crate::page::{Text, own_forms_only, page, see_other};
+use crate::page::{own_forms_only, page, see_other};
 
 const PATH: &str = "/identity/login/device";
-const TITLE: &str = "Sign in a device";
+
+#[derive(Template)]
+#[template(path = "device_code.html")]
+struct EnterCode<'a> {
+    typed: &'a str,
+    /// What is wrong with the code, and what to do about it.
+    problem: Option<(&'a str, &'a str)>,
+}
+
+#[derive(Template)]
+#[template(path = "device_confirmation.html")]
+struct Confirmation<'a> {
+    user_code: &'a str,
+    /// With their meanings.
+    scopes: Vec<(&'a str, &'a str)>,
+    /// Logins and descriptions.
+    users: Vec<(&'a str, String)>,
+}
+
+#[derive(Template)]
+#[template(path = "device_outcome.html")]
+struct Outcome {
+    is_approved: bool,
+}
 
 pub fn routes() -> Router<Identity> {
     Router::new()
@@ -30,7 +54,8 @@ pub fn routes() -> Router<Identity> {
 async fn enter(RawQuery(query): RawQuery) -> Response {
     let fields = fields(query.unwrap_or_default().as_bytes());
     let typed = fields.get("user_code").map_or("", String::as_str);
-    page(StatusCode::OK, TITLE, &entry(typed, None))
+    let problem = None;
+    page(StatusCode::OK, &EnterCode { typed, problem })
 }
 
 /// The code alone shows whom it lets in; with a decision it is done.
@@ -50,15 +75,11 @@ async fn decide(State(identity): State<Identity>, body: Bytes) -> Response {
 }
 
 async fn success() -> Response {
-    let body = r#"<h1>The device is signed in</h1>
-<p class="status">Approved. You can close this page and go back to the device.</p>"#;
-    page(StatusCode::OK, TITLE, body)
+    page(StatusCode::OK, &Outcome { is_approved: true })
 }
 
 async fn denied() -> Response {
-    let body = r#"<h1>The device is not signed in</h1>
-<p class="status ended">Denied. Its code is of no use any more.</p>"#;
-    page(StatusCode::OK, TITLE, body)
+    page(StatusCode::OK, &Outcome { is_approved: false })
 }
 
 impl Identity {
@@ -68,20 +89,32 @@ impl Identity {
         let grant = books.grant_of(typed).ok_or(CodeError::Unknown);
         let wish = grant.and_then(|grant| {
             grant.is_open(now)?;
-            Ok(Wish {
-                user_code: grant.user_code.clone(),
-                scopes: grant.scopes.clone(),
-            })
+            Ok((grant.user_code.clone(), grant.scopes.clone()))
         });
         match wish {
-            Ok(wish) => page(StatusCode::OK, TITLE, &confirmation(&books, &wish)),
+            Ok((user_code, scopes)) => {
+                let found = Confirmation::new(&user_code, &scopes, &books.users);
+                page(StatusCode::OK, &found)
+            }
             Err(error) => refused(typed, error),
         }
     }
 }
 
+impl<'a> Confirmation<'a> {
+    fn new(user_code: &'a str, scopes: &'a [String], users: &'a [User]) -> Self {
+        let scopes = scopes.iter().map(|scope| (&**scope, meaning(scope)));
+        let users = users.iter().map(|user| (&*user.login, user.describe()));
+        Confirmation {
+            user_code,
+            scopes: scopes.collect(),
+            users: users.collect(),
+        }
+    }
+}
+
 fn refused(typed: &str, error: CodeError) -> Response {
-    let (status, what, then) = match error {
+    let (status, problem, advice) = match error {
         CodeError::Unknown => (
             StatusCode::NOT_FOUND,
             "There is no such code.",
@@ -103,61 +136,8 @@ fn refused(typed: &str, error: CodeError) -> Response {
             "Choose one of the list.",
         ),
     };
-    page(status, TITLE, &entry(typed, Some((what, then))))
-}
-
-fn entry(typed: &str, wrong: Option<(&str, &str)>) -> String {
-    let mut body = format!("<h1>{TITLE}</h1>");
-    if let Some((what, then)) = wrong {
-        let _ = write!(
-            body,
-            r#"<p class="notice" role="alert"><strong>{what}</strong> {then}</p>"#
-        );
-    }
-    let _ = write!(
-        body,
-        r#"<form method="post" action="{PATH}" class="stack"><label>The code that the device shows <input name="user_code" value="{}" placeholder="WDJB-MJHT" autocomplete="off" autocapitalize="characters" spellcheck="false" required autofocus></label><button class="main">Continue</button></form>"#,
-        Text(typed)
-    );
-    body
-}
-
-/// What a device asks for.
-struct Wish {
-    user_code: String,
-    scopes: Vec<String>,
-}
-
-fn confirmation(books: &Books, wish: &Wish) -> String {
-    let user_code = Text(&wish.user_code);
-    let mut body = format!(
-        r#"<h1>Let this device in?</h1>
-<p>A device that shows the code <strong class="code">{user_code}</strong> wants to sign in to <strong>Waybill</strong>. Go on only if it is yours.</p>
-<ul class="lines">"#
-    );
-    for scope in &wish.scopes {
-        let _ = write!(
-            body,
-            r#"<li><span>{}</span><span class="number">{}</span></li>"#,
-            Text(meaning(scope)),
-            Text(scope)
-        );
-    }
-    let _ = write!(
-        body,
-        r#"</ul>
-<form method="post" action="{PATH}" class="stack"><input type="hidden" name="user_code" value="{user_code}"><label>Who signs in <select name="login">"#
-    );
-    for user in &books.users {
-        let _ = write!(
-            body,
-            r#"<option value="{}">{}</option>"#,
-            Text(&user.login),
-            Text(user.describe())
-        );
-    }
-    body += r#"</select></label><button class="main" name="decision" value="approve">Approve</button><button name="decision" value="deny">Deny</button></form>"#;
-    body
+    let problem = Some((problem, advice));
+    page(status, &EnterCode { typed, problem })
 }
 
 fn meaning(scope: &str) -> &'static str {

@@ -20,7 +20,7 @@ async fn one_pays_on_the_page_and_is_led_to_the_shop() {
     assert_eq!(status, 200);
     for part in [
         "14.50 USD",
-        "1 × &lt;b&gt;&amp;&quot;mug&#39;",
+        "1 × &#60;b&#62;&#38;&#34;mug&#39;",
         ">Pay<",
         ">Decline<",
         "https://shop.example/cart",

@@ -95,7 +95,7 @@ async fn the_address_can_bring_the_code_along() {
     let (_, page) = visit(&url).await;
     assert!(page.contains(r#"value="WDJB-MJHT""#), "{page}");
     let (_, page) = visit(&url.replace("WDJB-MJHT", "%22%3E%3Cb%3E")).await;
-    assert!(page.contains(r#"value="&quot;&gt;&lt;b&gt;""#), "{page}");
+    assert!(page.contains(r#"value="&#34;&#62;&#60;b&#62;""#), "{page}");
 }
 
 #[tokio::test]

@@ -29,6 +29,7 @@ mod exposure;
 mod full_disk;
 mod health;
 mod hostile_load;
+mod hostile_pages;
 mod identity_provider;
 mod installing;
 mod license_commands;

@@ -347,7 +347,7 @@ async fn a_session_sells_what_is_asked_for_and_is_named_everywhere() {
     assert_eq!(intent["metadata"], json!({"pact_id": "pact_7"}));
     assert_eq!(sandbox.payment().sessions_by_key(), once(&key));
     let page = reqwest::get(url).await.unwrap().text().await.unwrap();
-    assert!(page.contains("Enamel mug &amp; spoon"), "{page}");
+    assert!(page.contains("Enamel mug &#38; spoon"), "{page}");
 }
 
 #[tokio::test]

@@ -1,29 +1,41 @@
 //! The hosted checkout: what is bought, and two buttons that play the card's part.
 
-use std::fmt::Write;
-
+use askama::Template;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use domain::money::Money;
 
 use super::amount;
-use crate::page::{Text, page, problem, see_other};
+use crate::page::{page, problem, see_other};
 use crate::payment::Payment;
 use crate::payment::desk::Desk;
 use crate::payment::intents::{self, Card, Decline};
-use crate::payment::sessions::{Session, Status};
+use crate::payment::sessions::{self, Session, Status};
+
+#[derive(Template)]
+#[template(path = "checkout.html")]
+struct Checkout<'a> {
+    id: &'a str,
+    total: String,
+    lines: Vec<Line<'a>>,
+    is_open: bool,
+    is_declined: bool,
+    /// Both addresses were found to be of http or https when the session was made.
+    cancel_url: Option<&'a str>,
+    paid_url: Option<String>,
+}
+
+struct Line<'a> {
+    quantity: i64,
+    name: &'a str,
+    every: String,
+    amount: String,
+}
 
 pub async fn show(State(payment): State<Payment>, Path(id): Path<String>) -> Response {
     payment.at_desk(|desk| match desk.session(&id) {
-        Ok(session) => {
-            let body = body(desk, session);
-            page(
-                StatusCode::OK,
-                &format!("Pay {}", amount(session.total)),
-                &body,
-            )
-        }
+        Ok(session) => page(StatusCode::OK, &Checkout::new(desk, session)),
         Err(_) => unknown(),
     })
 }
@@ -72,68 +84,36 @@ fn success_url(session: &Session) -> String {
     }
 }
 
-fn body(desk: &Desk, session: &Session) -> String {
-    let mut body = format!(
-        r#"<h1>{}</h1>
-<ul class="lines">"#,
-        Text(amount(session.total))
-    );
-    for line in &session.lines {
-        let _ = write!(
-            body,
-            "<li><span>{} × {}{}</span><span>{}</span></li>",
-            line.quantity,
-            Text(&line.name),
-            Text(every(line.months)),
-            Text(amount(Money {
+impl<'a> Checkout<'a> {
+    fn new(desk: &Desk, session: &'a Session) -> Self {
+        let status = session.status_at(desk.now);
+        let intent = desk.intent(&session.intent);
+        Checkout {
+            id: &session.id,
+            total: amount(session.total),
+            lines: session.lines.iter().map(Line::new).collect(),
+            is_open: status == Status::Open,
+            is_declined: intent.is_ok_and(|record| {
+                matches!(record.state, intents::State::RequiresPaymentMethod(Some(_)))
+            }),
+            cancel_url: session.cancel_url.as_deref(),
+            paid_url: (status == Status::Complete).then(|| session.success_url()),
+        }
+    }
+}
+
+impl<'a> Line<'a> {
+    fn new(line: &'a sessions::Line) -> Self {
+        Line {
+            quantity: line.quantity,
+            name: &line.name,
+            every: every(line.months),
+            amount: amount(Money {
                 minor: line.total().unwrap_or_default(),
                 ..line.price
-            }))
-        );
-    }
-    body += "</ul>";
-    match session.status_at(desk.now) {
-        Status::Open => {
-            let intent = desk.intent(&session.intent);
-            let declined = intent.is_ok_and(|record| {
-                matches!(record.state, intents::State::RequiresPaymentMethod(Some(_)))
-            });
-            if declined {
-                body += r#"<p class="notice" role="alert"><strong>The card was declined.</strong> Nothing was taken. You can try again.</p>"#;
-            }
-            let id = Text(&session.id);
-            let _ = write!(
-                body,
-                r#"<form method="post" action="/payment/checkout/{id}/pay"><button class="main">Pay</button></form>
-<form method="post" action="/payment/checkout/{id}/decline"><button>Decline</button></form>"#
-            );
-            if let Some(url) = &session.cancel_url {
-                let _ = write!(
-                    body,
-                    r#"<p><a href="{}">Cancel and go back to the shop</a></p>"#,
-                    Text(url)
-                );
-            }
-        }
-        Status::Complete => {
-            let _ = write!(
-                body,
-                r#"<p class="status">Paid. There is nothing left to do here.</p><p><a href="{}">Continue to the shop</a></p>"#,
-                Text(session.success_url())
-            );
-        }
-        Status::Expired => {
-            body += r#"<p class="status ended">This checkout has expired. Nothing was taken.</p>"#;
-            if let Some(url) = &session.cancel_url {
-                let _ = write!(
-                    body,
-                    r#"<p><a href="{}">Back to the shop</a></p>"#,
-                    Text(url)
-                );
-            }
+            }),
         }
     }
-    body
 }
 
 fn every(months: Option<u32>) -> String {

@@ -1,8 +1,8 @@
 //! The merchant's side: payments with their state, to be refunded or canceled.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
+use askama::Template;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -10,7 +10,7 @@ use axum::response::Response;
 use domain::money::Money;
 
 use super::amount;
-use crate::page::{Text, page, see_other};
+use crate::page::{page, see_other};
 use crate::payment::Payment;
 use crate::payment::desk::Desk;
 use crate::payment::error::Error;
@@ -22,8 +22,30 @@ const PATH: &str = "/payment/dashboard";
 /// Payments on the page.
 const MOST: usize = 200;
 
+#[derive(Template)]
+#[template(path = "dashboard.html")]
+struct Dashboard<'a> {
+    /// Why what was asked for was not done.
+    problem: Option<&'a str>,
+    /// The newest.
+    payments: Vec<Row<'a>>,
+    /// Of all.
+    count: usize,
+}
+
+struct Row<'a> {
+    id: &'a str,
+    amount: String,
+    state: String,
+    is_paid: bool,
+    metadata: &'a BTreeMap<String, String>,
+    /// How much could be given back, if anything.
+    refundable: Option<Money>,
+    is_open: bool,
+}
+
 pub async fn show(State(payment): State<Payment>) -> Response {
-    payment.at_desk(|desk| page(StatusCode::OK, "Payments", &body(desk, None)))
+    payment.at_desk(|desk| page(StatusCode::OK, &Dashboard::new(desk, None)))
 }
 
 pub async fn refund(State(payment): State<Payment>, body: Bytes) -> Response {
@@ -63,8 +85,8 @@ fn act(
         match record.and_then(|record| act(desk, &record, amount)) {
             Ok(()) => see_other(PATH),
             Err(error) => {
-                let body = body(desk, Some(error.message()));
-                page(StatusCode::BAD_REQUEST, "Payments", &body)
+                let dashboard = Dashboard::new(desk, Some(error.message()));
+                page(StatusCode::BAD_REQUEST, &dashboard)
             }
         }
     })
@@ -80,72 +102,36 @@ fn read_amount(text: &str, record: &Record) -> Result<i64, Error> {
     Ok(money.minor)
 }
 
-fn body(desk: &Desk, wrong: Option<&str>) -> String {
-    let mut body = "<h1>Payments</h1>".to_owned();
-    if let Some(wrong) = wrong {
-        let _ = write!(
-            body,
-            r#"<p class="notice" role="alert"><strong>Nothing was done.</strong> {}</p>"#,
-            Text(wrong)
-        );
+impl<'a> Dashboard<'a> {
+    fn new(desk: &'a Desk, problem: Option<&'a str>) -> Self {
+        let mut records: Vec<_> = desk.ledger.intents.values().collect();
+        records.sort_by_key(|record| std::cmp::Reverse(record.created));
+        let newest = records.iter().take(MOST);
+        Dashboard {
+            problem,
+            payments: newest.map(|record| Row::new(record)).collect(),
+            count: records.len(),
+        }
     }
-    let mut records: Vec<_> = desk.ledger.intents.values().collect();
-    records.sort_by_key(|record| std::cmp::Reverse(record.created));
-    if records.is_empty() {
-        body += "<p>There are none yet.</p>";
-    }
-    for record in records.iter().take(MOST) {
-        payment(&mut body, record);
-    }
-    if records.len() > MOST {
-        let _ = write!(
-            body,
-            "<p>These are the newest {MOST} of {}.</p>",
-            records.len()
-        );
-    }
-    body
 }
 
-fn payment(body: &mut String, record: &Record) {
-    let id = Text(&record.id);
-    let _ = write!(
-        body,
-        r#"<section><h2>{} <span class="status{}">{}</span></h2><p class="number">{id}</p>"#,
-        Text(amount(record.money)),
-        if record.state == Paid::Succeeded {
-            ""
-        } else {
-            " ended"
-        },
-        Text(state(record))
-    );
-    for (key, value) in &record.metadata {
-        let _ = write!(
-            body,
-            r#"<p class="number">{}: {}</p>"#,
-            Text(key),
-            Text(value)
-        );
+impl<'a> Row<'a> {
+    fn new(record: &'a Record) -> Self {
+        let left = Money {
+            minor: record.money.minor - record.refunded,
+            currency: record.money.currency,
+        };
+        let is_paid = record.state == Paid::Succeeded;
+        Row {
+            id: &record.id,
+            amount: amount(record.money),
+            state: state(record),
+            is_paid,
+            metadata: &record.metadata,
+            refundable: (is_paid && left.minor > 0).then_some(left),
+            is_open: record.is_open(),
+        }
     }
-    let left = record.money.minor - record.refunded;
-    if record.state == Paid::Succeeded && left > 0 {
-        let _ = write!(
-            body,
-            r#"<form method="post" action="{PATH}/refund" class="row"><input type="hidden" name="intent" value="{id}"><label>Amount <input name="amount" inputmode="decimal" autocomplete="off" placeholder="{}"></label><button>Refund</button></form>"#,
-            Text(Money {
-                minor: left,
-                currency: record.money.currency
-            })
-        );
-    }
-    if record.is_open() {
-        let _ = write!(
-            body,
-            r#"<form method="post" action="{PATH}/cancel" class="row"><input type="hidden" name="intent" value="{id}"><button>Cancel</button></form>"#
-        );
-    }
-    *body += "</section>";
 }
 
 fn state(record: &Record) -> String {
