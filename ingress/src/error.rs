@@ -411,7 +411,7 @@ impl Error {
         self.with_body(Json(LoginErrorBody::from(self)))
     }
 
-    /// The answer of a checkout: the spec wants a `message`.
+    /// The answer of a checkout, which also has a `message`.
     pub fn of_checkout(self) -> Response {
         self.with_body(Json(CheckoutErrorBody::from(self)))
     }

@@ -1,10 +1,10 @@
-//! The application codes of the spec (Errors): the one table of what each says, what is to be
-//! done about it, and where it is told. The README's table and the API's document are made of it,
-//! and the test `codes` provokes every one of them.
+//! The application codes: the one table of what each says, what is to be done about it, and which
+//! answers carry it. The table in docs/http-api.md and the API's description are made of it, and
+//! the test `codes` provokes every one of them.
 
 use std::fmt;
 
-/// A code of the spec, as `X-Error-Code`, log lines and stored errors carry it.
+/// An application code, as `X-Error-Code`, log lines and stored errors carry it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Code {
     NoToken,
@@ -30,7 +30,7 @@ pub enum Code {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meaning {
     pub id: &'static str,
-    /// The spec's words.
+    /// A few words that clients may know the code by.
     pub message: &'static str,
     /// What its reader does.
     pub resolution: &'static str,

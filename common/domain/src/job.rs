@@ -53,7 +53,7 @@ impl Source {
     }
 
     /// The worker for a storefront topic or a payment event type, in the provider's
-    /// spelling; `None` for those Waybill only keeps (spec, Events).
+    /// spelling; `None` for those Waybill only keeps.
     pub fn queue(self, kind: &str) -> Option<Queue> {
         match (self, kind) {
             (

@@ -1,5 +1,5 @@
 //! Licence tiers, which of a person's licences counts, and how many seats and organizations
-//! each covers (spec, License tiers). Pure.
+//! each covers (docs/login.md). Pure.
 //!
 //! A subscription's period ends before the next one is paid: the provider charges an hour
 //! later, and tries for days when that fails. So a licence that a subscription extends stays

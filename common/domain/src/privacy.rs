@@ -26,9 +26,9 @@ pub use self::person::{Decided, Held, Maker, may_own_payment, owns_order, owns_p
 pub use self::scrub::scrub;
 pub use self::shown::shown;
 
-/// How long after its delivery a request must be done (spec, Limits).
+/// How long after its delivery a request must be done (docs/privacy.md).
 pub const PERIOD: Duration = Duration::from_hours(30 * 24);
-/// How long before the deadline it is warned of, and alarm is given (spec, Events).
+/// How long before the deadline it is warned of, and alarm is given.
 pub const WARNING: Duration = Duration::from_hours(7 * 24);
 pub const ALARM: Duration = Duration::from_hours(48);
 

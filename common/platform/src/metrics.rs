@@ -1,5 +1,5 @@
 //! Counters, gauges and timings, rendered for Prometheus at `/metrics`. What there is stands in
-//! one table (`table`), which README shows; a test compares it with what is scraped.
+//! one table (`table`), which docs/metrics.md shows; a test compares it with what is scraped.
 //!
 //! Labels are bounded: sources, queues, kinds with a handler, reasons, templates of routes.
 //! Never ids, shops or anything else a sender chooses.

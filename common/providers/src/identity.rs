@@ -773,7 +773,7 @@ fn scope(told: &str) -> String {
     parts.collect::<Vec<_>>().join(" ")
 }
 
-/// Never less than the least that we promise (spec, Limits).
+/// Never less than the default of RFC 8628, and never so long that a login cannot end.
 fn interval(seconds: u64) -> u64 {
     seconds.clamp(DEFAULT_INTERVAL, LONGEST_INTERVAL)
 }

@@ -35,7 +35,7 @@ pub struct Api {
 const CONNECT_DEADLINE: Duration = Duration::from_secs(2);
 /// A try that has no answer by then, in all its requests, has timed out (COMMERCE_003).
 const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
-/// Pauses between the tries of one run (spec, COMMERCE_003).
+/// Pauses between the tries of one run (COMMERCE_003).
 const PAUSES: [Duration; 3] = [
     Duration::from_secs(1),
     Duration::from_secs(2),
@@ -92,7 +92,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The application code of the spec's table, if it has one for this.
+    /// The application code of `domain::code`, if it has one for this.
     pub fn code(&self) -> Option<&'static str> {
         match self {
             Failure::InvalidAmount(_) => Some(Code::Amount.id()),

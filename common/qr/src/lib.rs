@@ -121,7 +121,7 @@ pub enum QrError {
 }
 
 impl QrError {
-    /// The application code of the spec's table.
+    /// The application code of `domain::code`.
     pub fn code(self) -> Code {
         match self {
             Self::AmountNotPositive

@@ -1,5 +1,5 @@
 //! The body of `POST /api/commerce/checkout` and what it asks for, once it is checked. Each
-//! field has the spec's two spellings, `line_items` and `lineItems`, and is given in one of them.
+//! field has two spellings, `line_items` and `lineItems`, and is given in one of them.
 
 use domain::api_key::{self, Shops};
 use domain::money::Currency;

@@ -70,7 +70,7 @@ pub enum What {
 }
 
 impl Wrong {
-    /// The application code of the spec's table, if it has one for this.
+    /// The application code of `domain::code`, if it has one for this.
     pub fn code(self) -> Option<Code> {
         match self.what {
             What::Amount => Some(Code::Amount),

@@ -1,4 +1,4 @@
-//! `POST /api/commerce/checkout` (docs/commerce.md). Errors have a `message`, as the spec says,
+//! `POST /api/commerce/checkout` (docs/commerce.md). Errors have a `message`
 //! and the same text as `detail`, where clients of the other calls look for it.
 
 use std::sync::Arc;
@@ -92,7 +92,7 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Wrong> {
     Ok(Some(String::from_utf8_lossy(value).into_owned()))
 }
 
-/// The spec answers a body that cannot be used with 400 here.
+/// Here a body that cannot be used is 400, and not 422 as elsewhere.
 fn unreadable(error: Error) -> Error {
     let what = match error {
         Error::NotJson => What::NotJson,

@@ -1,5 +1,5 @@
 //! `POST /auth/device/code`, `POST /auth/device/token` and its legacy form with a query.
-//! Bodies are those of the spec and of RFC 8628 at once, so that any client logs in.
+//! Bodies are those of RFC 8628 with fields of our own, so that any client logs in.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -130,7 +130,7 @@ fn answered(answer: Result<Authorized, Error>) -> Response {
 
 type Parameters = Vec<(String, String)>;
 
-/// A form as the spec says, or JSON, as some libraries send it.
+/// A form as RFC 8628 says, or JSON, as some libraries send it.
 async fn read(headers: &HeaderMap, body: Body) -> Result<Parameters, Error> {
     let body = body::read(headers, body, LARGEST_BODY).await?;
     let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);

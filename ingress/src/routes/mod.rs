@@ -94,7 +94,7 @@ fn privacy() -> Router<Arc<App>> {
         )
 }
 
-/// Login and what a login is good for (spec, Authentication).
+/// Login and what a login is good for (docs/login.md).
 fn auth() -> Router<Arc<App>> {
     Router::new()
         .route("/auth/device/code", post(device::authorize))

@@ -1,4 +1,4 @@
-//! `POST /api/webhooks/storefront` and `POST /api/webhooks/payment` (spec, Endpoints).
+//! `POST /api/webhooks/storefront` and `POST /api/webhooks/payment` (docs/http-api.md).
 
 use std::net::SocketAddr;
 use std::sync::Arc;

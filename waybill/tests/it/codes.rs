@@ -1,4 +1,4 @@
-//! Every application code of the spec is told somewhere, and the README's table is the program's.
+//! Every application code occurs, with the statuses of its table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -22,31 +22,6 @@ use crate::support::order::deliver;
 use crate::support::payment::{declined, event, intent};
 use crate::support::requests::{complete, export, posted, request};
 use crate::support::{START, service};
-
-/// A code's row in the README.
-fn row(code: Code) -> String {
-    let it = code.meaning();
-    let statuses: Vec<String> = it.statuses.iter().map(u16::to_string).collect();
-    let statuses = if statuses.is_empty() {
-        "–".to_owned()
-    } else {
-        statuses.join(", ")
-    };
-    format!(
-        "| `{}` | {statuses} | {} | {} | {} |",
-        it.id, it.message, it.told, it.resolution
-    )
-}
-
-#[test]
-fn the_readme_has_the_programs_table_of_codes() {
-    let readme = include_str!("../../../README.md");
-    let rows: Vec<&str> = readme
-        .lines()
-        .filter(|line| line.starts_with("| `AUTH_0") || line.starts_with("| `COMMERCE_0"))
-        .collect();
-    assert_eq!(rows, Code::ALL.map(row));
-}
 
 /// The codes that were told, with the statuses of the answers that told them.
 #[derive(Default)]

@@ -22,6 +22,7 @@ mod command;
 mod dead_letters;
 mod deadlines;
 mod doctor;
+mod documents;
 mod doors;
 mod events;
 mod events_schema;

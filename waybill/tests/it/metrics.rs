@@ -1,5 +1,5 @@
-//! What is scraped from the real processes is what the table of metrics says, README says the
-//! same, and no sender can make it grow.
+//! What is scraped from the real processes is what the table of metrics says, and no sender can
+//! make it grow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -31,56 +31,6 @@ fn kind(metric: &Metric) -> &'static str {
         Kind::Gauge => "gauge",
         Kind::Histogram => "histogram",
     }
-}
-
-/// The text between backticks.
-fn code(cell: &str) -> Vec<String> {
-    let parts = cell.split('`').skip(1).step_by(2);
-    parts.map(ToOwned::to_owned).collect()
-}
-
-#[test]
-fn readme_lists_every_metric_with_its_type_and_labels() {
-    let readme = fs::read_to_string(workspace().join("README.md")).unwrap();
-    let section = readme.split("## Metrics\n").nth(1).unwrap();
-    let section = section.split("\n## ").next().unwrap();
-    let mut documented = Vec::new();
-    let mut by = None;
-    for line in section.lines() {
-        by = match line {
-            "Every process:" => Some(By::Every),
-            "Ingress:" => Some(By::Ingress),
-            "Workers:" => Some(By::Worker),
-            _ => by,
-        };
-        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-        if let [_, name, kind, labels, help, _] = cells.as_slice()
-            && let [name] = code(name).as_slice()
-        {
-            // What stands in brackets are values.
-            let mut names = String::new();
-            let mut depth = 0;
-            for letter in labels.chars() {
-                depth += i32::from(letter == '(') - i32::from(letter == ')');
-                if depth == 0 {
-                    names.push(letter);
-                }
-            }
-            let row = (by.unwrap(), name.clone(), (*kind).to_owned(), code(&names));
-            documented.push((row, help.to_lowercase()));
-        }
-    }
-    let expected = ALL.iter().map(|metric| {
-        let labels = metric.labels.iter().map(ToString::to_string).collect();
-        let row = (
-            metric.by,
-            metric.name.to_owned(),
-            kind(metric).to_owned(),
-            labels,
-        );
-        (row, metric.help.to_lowercase())
-    });
-    assert_eq!(documented, expected.collect::<Vec<_>>());
 }
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {

@@ -66,7 +66,7 @@ const fn histogram(
     }
 }
 
-/// In the order of README's tables.
+/// In the order of the tables in docs/metrics.md.
 pub const ALL: &[Metric] = &[
     gauge(
         Every,

@@ -1,0 +1,258 @@
+//! The tables that the documents share with the program. Each stands between
+//! `<!-- generated: name -->` and `<!-- end -->`; `UPDATE_DOCS=1` writes them anew.
+
+use std::fmt::Write as _;
+
+use config::SETTINGS;
+use config::protections::PROTECTIONS;
+use domain::code::Code;
+use platform::metrics::{ALL, By, Kind};
+use serde_json::Value;
+
+use super::cli;
+use super::markdown::{documents, root};
+use crate::support::service;
+
+const BEGIN: &str = "<!-- generated: ";
+const END: &str = "<!-- end -->";
+
+struct Table {
+    name: &'static str,
+    text: String,
+}
+
+/// A table in Markdown.
+fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut text = format!("| {} |\n|{}\n", head.join(" | "), "---|".repeat(head.len()));
+    for row in rows {
+        assert_eq!(row.len(), head.len(), "{row:?}");
+        let _ = writeln!(text, "| {} |", row.join(" | "));
+    }
+    text
+}
+
+/// In a table a bar ends a cell even within backticks.
+fn code(text: &str) -> String {
+    format!("`{}`", text.replace('|', "\\|"))
+}
+
+/// Plain text as Markdown shows it.
+fn plain(text: &str) -> String {
+    text.replace('<', "\\<").replace('|', "\\|")
+}
+
+fn settings() -> String {
+    let rows = SETTINGS.iter().map(|setting| {
+        let default = setting.default.map_or("unset".to_owned(), code);
+        let secret = if setting.secret { " (*)" } else { "" };
+        let name = format!("`{}`{secret}", setting.name);
+        vec![name, default, plain(setting.meaning)]
+    });
+    table(&["name", "default", "meaning"], rows)
+}
+
+fn protections() -> String {
+    let rows = PROTECTIONS.iter().map(|it| {
+        let settings: Vec<String> = it.setting.split(", ").map(code).collect();
+        vec![it.name.to_owned(), settings.join(", "), it.open.to_owned()]
+    });
+    table(&["protection", "setting", "what is open without it"], rows)
+}
+
+fn codes() -> String {
+    let rows = Code::ALL.into_iter().map(|code| {
+        let it = code.meaning();
+        let statuses: Vec<String> = it.statuses.iter().map(u16::to_string).collect();
+        let statuses = if statuses.is_empty() {
+            "none".to_owned()
+        } else {
+            statuses.join(", ")
+        };
+        let texts = [it.message, it.told, it.resolution].map(ToOwned::to_owned);
+        let mut row = vec![format!("`{}`", it.id), statuses];
+        row.extend(texts);
+        row
+    });
+    let when = "when, and where beside the header";
+    table(&["code", "status", "message", when, "what to do"], rows)
+}
+
+fn metrics(by: By) -> String {
+    let rows = ALL.iter().filter(|metric| metric.by == by).map(|metric| {
+        let kind = match metric.kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        };
+        let labels: Vec<String> = metric.labels.iter().map(|label| code(label)).collect();
+        vec![
+            code(metric.name),
+            kind.to_owned(),
+            labels.join(", "),
+            plain(metric.help),
+        ]
+    });
+    table(&["name", "type", "labels", "what it is"], rows)
+}
+
+/// The operations of the API's description, one group after the other.
+fn endpoints(document: &Value) -> String {
+    let mut text = String::new();
+    let mut listed = 0;
+    for tag in document["tags"].as_array().unwrap() {
+        let mut rows = Vec::new();
+        for (path, item) in document["paths"].as_object().unwrap() {
+            for (method, operation) in item.as_object().unwrap() {
+                if operation["tags"][0] == tag["name"] {
+                    rows.push(endpoint(&method.to_uppercase(), path, operation));
+                }
+            }
+        }
+        // The group of events has none: they are messages.
+        if rows.is_empty() {
+            continue;
+        }
+        listed += rows.len();
+        let head = [
+            "method and path",
+            "authentication",
+            "what it is",
+            "statuses",
+        ];
+        let name = tag["name"].as_str().unwrap();
+        let _ = writeln!(text, "**{name}**\n\n{}", table(&head, rows));
+    }
+    let items = document["paths"].as_object().unwrap().values();
+    let operations: usize = items.map(|item| item.as_object().unwrap().len()).sum();
+    assert_eq!(listed, operations, "every operation is in a group");
+    text
+}
+
+fn endpoint(method: &str, path: &str, operation: &Value) -> Vec<String> {
+    let security = operation["security"].as_array().into_iter().flatten();
+    let scheme = security.filter_map(|it| it.as_object()?.keys().next());
+    let authentication = scheme.map(|scheme| match scheme.as_str() {
+        "apiKey" => "API key".to_owned(),
+        "accessToken" => "access token".to_owned(),
+        "exportLink" => "signature in the link".to_owned(),
+        "storefrontSignature" => code("X-Storefront-Hmac-Sha256"),
+        "paymentSignature" => code("Payment-Signature"),
+        other => panic!("a way to authenticate that has no words yet: {other}"),
+    });
+    let authentication: Vec<String> = authentication.collect();
+    let statuses: Vec<&str> = operation["responses"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    let authentication = match authentication.as_slice() {
+        [] => "none".to_owned(),
+        schemes => schemes.join(" or "),
+    };
+    let summary = operation["summary"].as_str().unwrap().to_owned();
+    vec![
+        code(&format!("{method} {path}")),
+        authentication,
+        summary,
+        statuses.join(", "),
+    ]
+}
+
+/// The commands, under the headings of the first page of the help.
+fn commands() -> String {
+    let cli = cli::read();
+    let leaves = cli.leaves();
+    assert!(leaves.len() > 40, "{}", leaves.len());
+    let mut headings: Vec<&str> = leaves.iter().map(|(heading, _)| *heading).collect();
+    headings.dedup();
+    let mut text = String::new();
+    for heading in headings {
+        let leaves = leaves.iter().filter(|(it, _)| *it == heading);
+        let rows = leaves.map(|(_, command)| {
+            let usage = format!("{} {}", command.path, command.arguments);
+            let options: Vec<String> = command.options.iter().map(|it| code(it)).collect();
+            vec![
+                code(usage.trim()),
+                plain(&command.about),
+                options.join(", "),
+            ]
+        });
+        let head = ["command", "what it does", "options"];
+        let _ = writeln!(text, "**{heading}**\n\n{}", table(&head, rows));
+    }
+    text
+}
+
+async fn tables() -> Vec<Table> {
+    let service = service().start().await;
+    let answer = service.get("/openapi.json").send().await.unwrap();
+    let document: Value = answer.json().await.unwrap();
+    service.stop().await;
+    let table = |name, text| Table { name, text };
+    vec![
+        table("settings", settings()),
+        table("protections", protections()),
+        table("error codes", codes()),
+        table("metrics of every process", metrics(By::Every)),
+        table("metrics of ingress", metrics(By::Ingress)),
+        table("metrics of workers", metrics(By::Worker)),
+        table("endpoints", endpoints(&document)),
+        table("commands", commands()),
+    ]
+}
+
+/// A document with its tables as they should be, and the names of these.
+fn rewritten(path: &str, text: &str, tables: &[Table]) -> (String, Vec<&'static str>) {
+    let (mut new, mut used) = (String::new(), Vec::new());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(BEGIN) {
+        let (name, after) = after.split_once(" -->").expect("the end of a marker");
+        let (_, after) = after
+            .split_once(END)
+            .unwrap_or_else(|| panic!("{path}: the table {name} has no end"));
+        let table = tables.iter().find(|table| table.name == name);
+        let table = table.unwrap_or_else(|| panic!("{path}: nothing makes the table {name}"));
+        let _ = write!(
+            new,
+            "{before}{BEGIN}{name} -->\n\n{}\n\n{END}",
+            table.text.trim()
+        );
+        used.push(table.name);
+        rest = after;
+    }
+    new.push_str(rest);
+    (new, used)
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "whoever changes a table has the documents written anew by it"
+)]
+fn is_update() -> bool {
+    std::env::var_os("UPDATE_DOCS").is_some()
+}
+
+#[tokio::test]
+async fn the_tables_of_the_documents_are_the_programs() {
+    let tables = tables().await;
+    let mut used = Vec::new();
+    let mut stale = Vec::new();
+    for document in documents() {
+        let (text, names) = rewritten(&document.path, &document.text, &tables);
+        used.extend(names);
+        if text != document.text {
+            if is_update() {
+                std::fs::write(root().join(&document.path), text).unwrap();
+            }
+            stale.push(document.path);
+        }
+    }
+    for Table { name, .. } in &tables {
+        assert!(used.contains(name), "no document has the table {name}");
+    }
+    assert!(
+        stale.is_empty() || is_update(),
+        "{stale:?} differ from the program; UPDATE_DOCS=1 with this test writes their tables anew"
+    );
+}
