@@ -79,11 +79,13 @@ impl App {
     pub fn new(parts: Parts, intake: Intake) -> Self {
         let limits = Limits::new(&parts.config, &parts.clock);
         let identity = parts.config.identity.as_ref();
+        let storefront = parts.config.storefront_api.as_ref();
+        let payment = parts.config.payment_api.as_ref();
         App {
             identity: identity.map(|settings| Identity::new(settings, &parts.clock)),
             validations: Validations::default(),
-            storefront: parts.config.storefront_api.as_ref().map(Storefront::new),
-            payment: parts.config.payment_api.as_ref().map(Payment::new),
+            storefront: storefront.map(|api| Storefront::new(api, &parts.clock)),
+            payment: payment.map(|api| Payment::new(api, &parts.clock)),
             description: Description::new(&parts.config.public_url),
             unnamed_proxy: Unnamed::default(),
             refusals: Refusals::default(),

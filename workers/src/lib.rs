@@ -73,7 +73,7 @@ pub struct Worker {
 impl Worker {
     pub fn new(parts: Parts, queue: Queue, concurrency: u16) -> Self {
         Worker {
-            providers: Providers::new(&parts.config),
+            providers: Providers::new(&parts.config, &parts.clock),
             parts,
             queue,
             concurrency,

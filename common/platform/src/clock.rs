@@ -1,11 +1,14 @@
 //! The only place that reads the clock or makes random ids.
 //!
 //! Everything that depends on time takes a [`Clock`], so that a test can set it
-//! and move it; nothing else in the workspace may call `SystemTime::now`.
+//! and move it; nothing else in the workspace may call `SystemTime::now`. Pauses that
+//! are part of the program's behaviour are [`Clock::sleep`].
 
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use domain::time::Timestamp;
@@ -13,7 +16,46 @@ use domain::time::Timestamp;
 /// The system's clock, or one that a test moves by hand. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Clock {
-    manual: Option<Arc<AtomicI64>>,
+    manual: Option<Arc<Manual>>,
+}
+
+/// A clock that stands until it is moved.
+#[derive(Debug, Default)]
+struct Manual {
+    millis: AtomicI64,
+    /// When those that sleep by this clock wake, the next one first.
+    wakes: Mutex<BTreeMap<(Timestamp, u64), oneshot::Sender<()>>>,
+    sleeps: AtomicU64,
+}
+
+impl Manual {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.millis.load(Ordering::SeqCst))
+    }
+
+    fn wakes(&self) -> MutexGuard<'_, BTreeMap<(Timestamp, u64), oneshot::Sender<()>>> {
+        self.wakes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes whoever sleeps to this instant or an earlier one.
+    fn wake(&self) {
+        let mut wakes = self.wakes();
+        while let Some(first) = wakes.first_entry()
+            && first.key().0 <= self.now()
+        {
+            // Whoever has given up sleeping does not listen.
+            let _ = first.remove().send(());
+        }
+    }
+
+    async fn sleep(&self, until: Timestamp) {
+        let (waker, woken) = oneshot::channel();
+        let nth = self.sleeps.fetch_add(1, Ordering::SeqCst);
+        self.wakes().insert((until, nth), waker);
+        // The clock may have been moved in between.
+        self.wake();
+        let _ = woken.await;
+    }
 }
 
 impl Clock {
@@ -23,14 +65,18 @@ impl Clock {
 
     /// A clock that stands at `start` until it is moved.
     pub fn manual(start: Timestamp) -> Self {
+        let manual = Manual {
+            millis: AtomicI64::new(start.0),
+            ..Manual::default()
+        };
         Clock {
-            manual: Some(Arc::new(AtomicI64::new(start.0))),
+            manual: Some(Arc::new(manual)),
         }
     }
 
     pub fn now(&self) -> Timestamp {
         match &self.manual {
-            Some(millis) => Timestamp(millis.load(Ordering::SeqCst)),
+            Some(manual) => manual.now(),
             None => system_now(),
         }
     }
@@ -46,10 +92,32 @@ impl Clock {
 
     /// Moves a manual clock on; the system's clock stays as it is.
     pub fn advance(&self, by: Duration) {
-        if let Some(millis) = &self.manual {
+        if let Some(manual) = &self.manual {
             let by = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
-            millis.fetch_add(by, Ordering::SeqCst);
+            manual.millis.fetch_add(by, Ordering::SeqCst);
+            manual.wake();
         }
+    }
+
+    /// Waits for a time by this clock. On a manual clock that is until it has been moved so far.
+    ///
+    /// It is for pauses that are part of what the program does, such as the one before a call is
+    /// tried again. A deadline of a socket or of a database is real time, whatever the clock says.
+    pub async fn sleep(&self, duration: Duration) {
+        match &self.manual {
+            Some(manual) => manual.sleep(manual.now().plus(duration)).await,
+            None => tokio::time::sleep(duration).await,
+        }
+    }
+
+    /// How long the next one that sleeps by a manual clock sleeps on; `None` when nobody does, and
+    /// for the system's clock.
+    pub fn until_next_wake(&self) -> Option<Duration> {
+        let manual = self.manual.as_ref()?;
+        let mut wakes = manual.wakes();
+        wakes.retain(|_, waker| !waker.is_closed());
+        let ((at, _), _) = wakes.first_key_value()?;
+        Some(at.since(manual.now()))
     }
 
     /// A new UUID version 7 (RFC 9562): ids made later sort after earlier ones.
@@ -97,4 +165,49 @@ fn system_now() -> Timestamp {
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[tokio::test]
+    async fn whoever_sleeps_by_a_manual_clock_wakes_when_it_was_moved_so_far() {
+        let clock = Clock::manual(Timestamp(0));
+        let mut minute = Box::pin(clock.sleep(MINUTE));
+        let mut hour = Box::pin(clock.sleep(MINUTE * 60));
+        assert!((&mut minute).now_or_never().is_none());
+        assert!((&mut hour).now_or_never().is_none());
+        clock.advance(MINUTE.saturating_sub(Duration::from_millis(1)));
+        assert!((&mut minute).now_or_never().is_none());
+        clock.advance(Duration::from_millis(1));
+        assert!((&mut minute).now_or_never().is_some());
+        assert!((&mut hour).now_or_never().is_none());
+        assert_eq!(clock.until_next_wake(), Some(MINUTE * 59));
+        clock.advance(MINUTE * 59);
+        assert!((&mut hour).now_or_never().is_some());
+        assert_eq!(clock.until_next_wake(), None);
+    }
+
+    #[tokio::test]
+    async fn nobody_is_waited_for_who_no_longer_sleeps() {
+        let clock = Clock::manual(Timestamp(0));
+        {
+            let mut given_up = Box::pin(clock.sleep(MINUTE));
+            assert!((&mut given_up).now_or_never().is_none());
+        }
+        assert_eq!(clock.until_next_wake(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_systems_clock_sleeps_in_real_time() {
+        let begun = tokio::time::Instant::now();
+        Clock::system().sleep(MINUTE).await;
+        assert_eq!(begun.elapsed(), MINUTE);
+        assert_eq!(Clock::system().until_next_wake(), None);
+    }
 }

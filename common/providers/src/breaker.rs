@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use platform::clock::Clock;
 
 /// How long a provider is left alone, and how long the one that asks has for its answer.
 pub const PAUSE: Duration = Duration::from_secs(5);
@@ -15,14 +15,16 @@ const PROBE: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug)]
 pub struct Breaker {
     provider: &'static str,
-    /// None: it answers.
-    closed_until: Arc<Mutex<Option<Instant>>>,
+    clock: Clock,
+    /// None: it answers. Else a value of [`Clock::elapsed`], which no change of the system's time moves.
+    closed_until: Arc<Mutex<Option<Duration>>>,
 }
 
 impl Breaker {
-    pub fn new(provider: &'static str) -> Self {
+    pub fn new(provider: &'static str, clock: &Clock) -> Self {
         let breaker = Breaker {
             provider,
+            clock: clock.clone(),
             closed_until: Arc::default(),
         };
         breaker.show(false);
@@ -34,9 +36,9 @@ impl Breaker {
         let mut until = self.lock();
         match *until {
             None => true,
-            Some(instant) if Instant::now() < instant => false,
+            Some(instant) if self.clock.elapsed() < instant => false,
             Some(_) => {
-                *until = Some(Instant::now() + PROBE);
+                *until = Some(self.clock.elapsed() + PROBE);
                 true
             }
         }
@@ -44,12 +46,13 @@ impl Breaker {
 
     /// True while [`Breaker::admits`] would refuse.
     pub fn is_open(&self) -> bool {
-        self.lock().is_some_and(|until| Instant::now() < until)
+        self.lock()
+            .is_some_and(|until| self.clock.elapsed() < until)
     }
 
     /// The provider does not answer.
     pub fn open(&self) {
-        *self.lock() = Some(Instant::now() + PAUSE);
+        *self.lock() = Some(self.clock.elapsed() + PAUSE);
         self.show(true);
     }
 
@@ -65,7 +68,7 @@ impl Breaker {
             .set(if open { 1.0 } else { 0.0 });
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Instant>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Duration>> {
         self.closed_until
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -75,27 +78,32 @@ impl Breaker {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use domain::time::Timestamp;
 
-    #[tokio::test(start_paused = true)]
-    async fn one_caller_at_a_time_asks_a_provider_that_was_silent() {
-        let breaker = Breaker::new("test");
+    fn breaker() -> Breaker {
+        Breaker::new("test", &Clock::manual(Timestamp(0)))
+    }
+
+    #[test]
+    fn one_caller_at_a_time_asks_a_provider_that_was_silent() {
+        let breaker = breaker();
         assert!(breaker.admits() && breaker.admits());
         breaker.open();
         assert!(breaker.is_open() && !breaker.admits());
-        tokio::time::advance(PAUSE).await;
+        breaker.clock.advance(PAUSE);
         assert!(breaker.admits(), "the one that asks");
         assert!(!breaker.admits(), "the others wait for its answer");
         breaker.close();
         assert!(breaker.admits() && breaker.admits());
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn the_one_that_asked_and_vanished_is_replaced() {
-        let breaker = Breaker::new("test");
+    #[test]
+    fn the_one_that_asked_and_vanished_is_replaced() {
+        let breaker = breaker();
         breaker.open();
-        tokio::time::advance(PAUSE).await;
+        breaker.clock.advance(PAUSE);
         assert!(breaker.admits());
-        tokio::time::advance(PROBE).await;
+        breaker.clock.advance(PROBE);
         assert!(breaker.admits());
     }
 }

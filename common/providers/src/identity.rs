@@ -269,7 +269,7 @@ impl Identity {
             settings: settings.clone(),
             client: client(&settings.api_url),
             clock: clock.clone(),
-            breaker: Breaker::new("identity"),
+            breaker: Breaker::new("identity", clock),
             strikes: Arc::default(),
             begins: LeftAlone::default(),
             polls: LeftAlone::default(),

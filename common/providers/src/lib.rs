@@ -21,6 +21,7 @@ pub use probe::{Probed, Silence};
 
 use domain::code::Code;
 use domain::origins::is_this_machine;
+use platform::clock::Clock;
 use platform::token::Token;
 use platform::trace;
 
@@ -138,18 +139,20 @@ struct Provider {
     client: Client,
     url: String,
     token: String,
+    clock: Clock,
     breaker: Breaker,
 }
 
 impl Provider {
-    fn new(name: &'static str, setting: &'static str, api: &Api) -> Self {
+    fn new(name: &'static str, setting: &'static str, api: &Api, clock: &Clock) -> Self {
         Provider {
             name,
             setting,
             client: client(&api.url),
             url: api.url.clone(),
             token: api.token.expose().to_owned(),
-            breaker: Breaker::new(name),
+            clock: clock.clone(),
+            breaker: Breaker::new(name, clock),
         }
     }
 
@@ -186,7 +189,7 @@ impl Provider {
                 self.breaker.open();
                 return result;
             };
-            tokio::time::sleep(pause).await;
+            self.clock.sleep(pause).await;
         }
     }
 

@@ -26,6 +26,7 @@ pub use refund::Refunded;
 use super::probe::{self, Probed, Silence};
 use super::{Failure, Provider, is_stored};
 use crate::Api;
+use platform::clock::Clock;
 
 #[derive(Clone)]
 pub struct Payment {
@@ -80,9 +81,9 @@ struct Refusal {
 }
 
 impl Payment {
-    pub fn new(api: &Api) -> Self {
+    pub fn new(api: &Api, clock: &Clock) -> Self {
         Payment {
-            provider: Provider::new("payment", "PAYMENT_API_KEY", api),
+            provider: Provider::new("payment", "PAYMENT_API_KEY", api, clock),
         }
     }
 
@@ -212,6 +213,7 @@ mod tests {
     use super::{ErrorBody, Payment, Refusal};
     use crate::Api;
     use crate::Failure;
+    use platform::clock::Clock;
     use platform::token::Token;
 
     fn failure(status: u16, error: &Value) -> Failure {
@@ -226,7 +228,7 @@ mod tests {
             url: "http://127.0.0.1:1".to_owned(),
             token: Token::new("key"),
         };
-        refusal.failure(&Payment::new(&api).provider)
+        refusal.failure(&Payment::new(&api, &Clock::system()).provider)
     }
 
     #[test]

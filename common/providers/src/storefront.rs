@@ -15,6 +15,7 @@ use super::probe::{self, Probed, Silence};
 use super::{Failure, Provider};
 use crate::Api;
 use domain::order::Order;
+use platform::clock::Clock;
 
 #[derive(Clone)]
 pub struct Storefront {
@@ -77,9 +78,9 @@ struct CreatedFulfillment {
 }
 
 impl Storefront {
-    pub fn new(api: &Api) -> Self {
+    pub fn new(api: &Api, clock: &Clock) -> Self {
         Storefront {
-            provider: Provider::new("storefront", "STOREFRONT_API_TOKEN", api),
+            provider: Provider::new("storefront", "STOREFRONT_API_TOKEN", api, clock),
         }
     }
 

@@ -136,10 +136,11 @@ impl Checkout {
         let made_up = Clock::system().id().simple().to_string();
         let pact_id = self.pact.unwrap_or_else(|| format!("pact_{made_up}"));
         let (_, order_id) = orders::checkout_key(&pact_id);
-        let client = Payment::new(&Api {
+        let api = Api {
             url: format!("{sandbox}/payment"),
             token: Token::new(PAYMENT_KEY),
-        });
+        };
+        let client = Payment::new(&api, &Clock::system());
         let session = NewSession {
             items: vec![(
                 Item::Priced {

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::backend::{Backend, is_distributed};
+use crate::support::backend::Backend;
 use crate::support::process::{Process, free_port, is_ready, output, settings};
 
 /// Of each case that the clients go through, in their order.
@@ -32,49 +32,50 @@ fn is_installed(program: &str) -> bool {
     output(which).status.success()
 }
 
-#[tokio::test]
-async fn heavy_no_client_of_another_maker_loses_an_answer_given_before_the_body() {
-    // Both halves would do the same.
-    if is_distributed() {
-        return;
-    }
-    let backend = Backend::create().await;
-    let port = free_port();
-    let _process = Process::start("waybill", &["serve"], &settings(&backend, port));
-    is_ready(port).await;
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut missing = Vec::new();
-    let mut answered = 0;
-    for (program, file, way) in CLIENTS {
-        if !is_installed(program) {
-            missing.push(format!("{program} ({way}) is not installed"));
-            continue;
+/// Both halves would do the same.
+mod embedded {
+    use super::*;
+
+    #[tokio::test]
+    async fn heavy_no_client_of_another_maker_loses_an_answer_given_before_the_body() {
+        let backend = Backend::create().await;
+        let port = free_port();
+        let _process = Process::start("waybill", &["serve"], &settings(&backend, port));
+        is_ready(port).await;
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut missing = Vec::new();
+        let mut answered = 0;
+        for (program, file, way) in CLIENTS {
+            if !is_installed(program) {
+                missing.push(format!("{program} ({way}) is not installed"));
+                continue;
+            }
+            let file = here.join("tests/clients").join(file);
+            let mut client = if program == "curl" || program == "wget" {
+                Command::new(file)
+            } else {
+                let mut client = Command::new(program);
+                client.arg(file);
+                client
+            };
+            client.args([way, &format!("127.0.0.1:{port}"), &ROUNDS.to_string()]);
+            let ended = output(client);
+            let said = String::from_utf8_lossy(&ended.stdout);
+            let told = String::from_utf8_lossy(&ended.stderr);
+            let lines: Vec<&str> = said.lines().collect();
+            assert_eq!(lines.len(), ROUNDS, "{way}: {said}{told}");
+            for line in lines {
+                let (case, status) = line.split_once(' ').unwrap();
+                let case: usize = case.parse().unwrap();
+                // Who guesses keys is slowed down after a while.
+                let slowed = case == 7 && status == "429";
+                assert!(status == EXPECTED[case] || slowed, "{way}: {said}");
+                answered += 1;
+            }
         }
-        let file = here.join("tests/clients").join(file);
-        let mut client = if program == "curl" || program == "wget" {
-            Command::new(file)
-        } else {
-            let mut client = Command::new(program);
-            client.arg(file);
-            client
-        };
-        client.args([way, &format!("127.0.0.1:{port}"), &ROUNDS.to_string()]);
-        let ended = output(client);
-        let said = String::from_utf8_lossy(&ended.stdout);
-        let told = String::from_utf8_lossy(&ended.stderr);
-        let lines: Vec<&str> = said.lines().collect();
-        assert_eq!(lines.len(), ROUNDS, "{way}: {said}{told}");
-        for line in lines {
-            let (case, status) = line.split_once(' ').unwrap();
-            let case: usize = case.parse().unwrap();
-            // Who guesses keys is slowed down after a while.
-            let slowed = case == 7 && status == "429";
-            assert!(status == EXPECTED[case] || slowed, "{way}: {said}");
-            answered += 1;
-        }
+        tell_missing(here, &missing);
+        assert_eq!(answered, (CLIENTS.len() - missing.len()) * ROUNDS);
     }
-    tell_missing(here, &missing);
-    assert_eq!(answered, (CLIENTS.len() - missing.len()) * ROUNDS);
 }
 
 /// Where `.ci/run` finds which clients were left out.

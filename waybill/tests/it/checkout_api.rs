@@ -14,7 +14,7 @@ use store::orders::checkout_key;
 use workers::Worker;
 
 use crate::support::order::{deliver, events, kinds, shown};
-use crate::support::{Options, START, Service, payment, service};
+use crate::support::{Options, START, Service, payment, service, without_pauses};
 
 const PATH: &str = "/api/commerce/checkout";
 /// The sandbox's enamel mug, 14.50 US dollars.
@@ -381,7 +381,7 @@ async fn two_bodies_under_one_key_at_once_are_one_checkout_and_one_refusal() {
 
 #[tokio::test]
 async fn a_checkout_whose_answer_was_lost_goes_on_where_it_stopped() {
-    let (sandbox, first, key) = start().await;
+    let (sandbox, first, key) = start_by_hand().await;
     let gate = &sandbox.payment().gate;
     let body = json!({
         "line_items": [{"variant_id": MUG, "quantity": 1}],
@@ -389,7 +389,10 @@ async fn a_checkout_whose_answer_was_lost_goes_on_where_it_stopped() {
     });
     // The page is opened there, and nobody here gets to know: no try has an answer.
     gate.fail_next(4, Fault::Lose);
-    let lost = post(&first, &key, Some("k"), &body.to_string()).await;
+    let body_text = body.to_string();
+    let lost = post(&first, &key, Some("k"), &body_text);
+    let lost = without_pauses(first.clock(), lost).await;
+    assert_eq!(first.clock().now(), START.plus(Duration::from_secs(7)));
     assert_eq!(lost.headers()["retry-after"], "5");
     let (status, code, _) = answer(lost).await;
     assert_eq!((status, code.as_deref()), (503, Some("COMMERCE_003")));
@@ -403,6 +406,7 @@ async fn a_checkout_whose_answer_was_lost_goes_on_where_it_stopped() {
         .set_price(u64::try_from(MUG).unwrap(), "99.00");
     let second = with_providers(&sandbox)
         .without_workers()
+        .clock(first.clock())
         .start_beside(&first)
         .await;
     let checkout = opened(&second, &key, Some("k"), &body).await;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use domain::code::Code;
 use domain::redact::Hide;
+use platform::clock::Clock;
 use platform::logs::{Lines, LogFormat};
 use providers::payment::Key;
 use reqwest::{RequestBuilder, Response};
@@ -14,14 +15,14 @@ use sandbox::{Fault, Options, PAYMENT_KEY, Sandbox};
 use serde_json::json;
 use tracing_subscriber::layer::SubscriberExt as _;
 
-use crate::payment_api::{client, priced, session};
+use crate::payment_api::{client_by, priced, session};
 use crate::payments::{declined_intent, retry_ends, with_api};
 use crate::support::delivery::{order, payment, storefront};
 use crate::support::login::{Desk, desk};
 use crate::support::order::deliver;
 use crate::support::payment::{declined, event, intent};
 use crate::support::requests::{complete, export, posted, request};
-use crate::support::{START, service};
+use crate::support::{START, service, without_pauses};
 
 /// The codes that were told, with the statuses of the answers that told them.
 #[derive(Default)]
@@ -131,7 +132,8 @@ async fn privacy_requests(told: &mut Told) {
 
 async fn calls_to_providers(told: &mut Told) {
     let sandbox = Sandbox::start(Options::default()).await.unwrap();
-    let provider = client(&sandbox);
+    let clock = Clock::manual(START);
+    let provider = client_by(&clock, &sandbox, PAYMENT_KEY);
     for (currency, amount) in [("EUR", 0), ("JPY", 5)] {
         let wish = session([(priced(currency, amount), 1)]);
         let failure = provider.checkout(&wish, "k").await.unwrap_err();
@@ -164,7 +166,7 @@ async fn calls_to_providers(told: &mut Told) {
         job: uuid::Uuid::nil(),
         number: 1,
     };
-    let confirmed = provider.confirm("pi_1", None, key).await;
+    let confirmed = without_pauses(&clock, provider.confirm("pi_1", None, key)).await;
     told.elsewhere(confirmed.unwrap_err().code().expect("a code"));
     sandbox.stop().await;
 }

@@ -370,10 +370,8 @@ async fn a_privacy_request_that_is_open_cannot_be_discarded_and_is_run_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
 async fn workers_are_told_at_once_and_the_broker_forgets_its_dead_letters() {
-    if !is_distributed() {
-        return;
-    }
     let service = service().without_workers().start().await;
     dead_orders(&service, 3).await;
     let bus = &service.parts.bus;
@@ -482,10 +480,8 @@ async fn nothing_is_done_when_it_is_not_as_many_jobs_as_expected() {
 }
 
 #[tokio::test]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
 async fn dead_letters_of_another_database_stay_on_the_broker() {
-    if !is_distributed() {
-        return;
-    }
     let service = service().without_workers().start().await;
     dead_orders(&service, 1).await;
     let bus = &service.parts.bus;

@@ -424,10 +424,8 @@ async fn what_waits_is_dead_or_overdue_is_said() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
 async fn a_queue_that_is_missing_or_of_another_make_is_found_and_left_so() {
-    if !is_distributed() {
-        return;
-    }
     let service = service().without_workers().start().await;
     let url = service.backend.amqp_url.as_ref().unwrap();
     let properties = lapin::ConnectionProperties::default();

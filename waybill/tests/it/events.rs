@@ -193,10 +193,8 @@ fn in_order(deliveries: &[Delivery], written: &[Uuid]) {
 }
 
 #[tokio::test]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
 async fn each_event_comes_to_a_bound_queue_with_its_id_and_all_there_is_to_know() {
-    if !is_distributed() {
-        return;
-    }
     let backend = Arc::new(Backend::create().await);
     let service = service().start_on(backend.clone()).await;
     let queue = Queue::bind(&backend, "order.*", FieldTable::default()).await;
@@ -256,10 +254,8 @@ async fn with_no_queue_bound_events_are_out_all_the_same() {
 }
 
 #[tokio::test]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
 async fn a_connection_cut_in_the_middle_loses_no_event_and_no_order() {
-    if !is_distributed() {
-        return;
-    }
     let (backend, broker) = proxy::to_broker().await;
     let queue = Queue::bind(&backend, "#", FieldTable::default()).await;
     let service = service()
@@ -282,10 +278,8 @@ async fn a_connection_cut_in_the_middle_loses_no_event_and_no_order() {
 }
 
 #[tokio::test]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
 async fn a_queue_that_refuses_events_gets_them_later_and_in_order() {
-    if !is_distributed() {
-        return;
-    }
     let backend = Arc::new(Backend::create().await);
     let service = service().start_on(backend.clone()).await;
     let mut arguments = FieldTable::default();
@@ -351,10 +345,8 @@ async fn holder(db: &Db) -> Option<Uuid> {
 }
 
 #[tokio::test]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
 async fn when_the_process_that_publishes_is_killed_another_one_does() {
-    if !is_distributed() {
-        return;
-    }
     let backend = Backend::create().await;
     let queue = Queue::bind(&backend, "#", FieldTable::default()).await;
     let db = open_database(&backend.database_url, 2).await.unwrap();
@@ -564,10 +556,8 @@ async fn a_tail_shows_history_and_then_each_new_event_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
 async fn a_tail_that_loses_the_broker_misses_nothing() {
-    if !is_distributed() {
-        return;
-    }
     let (backend, broker) = proxy::to_broker().await;
     let service = service().start_on(backend.clone()).await;
     let mut settings = settings(&backend, free_port());

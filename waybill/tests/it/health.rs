@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 use serde_json::{Value, json};
 
-use crate::support::backend::{Backend, is_distributed};
+use crate::support::backend::Backend;
 use crate::support::delivery::order;
 use crate::support::process::{Process, command, free_port, is_ready, output, settings};
 use crate::support::proxy;
@@ -29,10 +29,8 @@ async fn a_running_service_is_alive_and_ready() {
 }
 
 #[tokio::test]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
 async fn without_the_broker_it_is_degraded_and_goes_on_accepting() {
-    if !is_distributed() {
-        return;
-    }
     let (backend, broker) = proxy::to_broker().await;
     let service = service()
         .amqp_url(broker.url.clone())
@@ -141,10 +139,8 @@ async fn a_worker_answers_health_checks_where_it_is_told_to() {
 }
 
 #[tokio::test]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
 async fn a_worker_without_its_broker_is_alive_and_not_ready() {
-    if !is_distributed() {
-        return;
-    }
     let (backend, broker) = proxy::to_broker().await;
     let port = free_port();
     let mut settings = worker_settings(&backend, port);

@@ -1,6 +1,7 @@
 //! What orders ask of the two providers: each effect happens once there, whatever goes
 //! wrong on the way, and nobody else waits for a provider that does not answer.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -12,7 +13,6 @@ use sandbox::{Fault, Gate, Intent, Options as SandboxOptions, PAYMENT_KEY, STORE
 use serde_json::{Value, json};
 use store::jobs;
 
-use crate::support::backend::is_distributed;
 use crate::support::delivery::{Delivery, SHOP};
 use crate::support::operator;
 use crate::support::order::{
@@ -22,6 +22,7 @@ use crate::support::order::{
 use crate::support::process::{Process, free_port, settings};
 use crate::support::{
     Options, PAYMENT_SECRET, STOREFRONT_SECRET, Service, eventually, pause, service, within,
+    without_pauses,
 };
 
 async fn sandbox() -> Sandbox {
@@ -253,7 +254,7 @@ async fn what_the_storefront_does_not_confirm_moves_neither_money_nor_goods_and_
 #[tokio::test]
 async fn a_question_waits_for_a_storefront_that_is_behind_or_does_not_answer() {
     let sandbox = sandbox().await;
-    let service = with_both(&sandbox).start().await;
+    let service = with_both(&sandbox).manual_clock().start().await;
     stands(&sandbox, &body(1, 1, "paid"));
     post_all(&service, &[told("orders/cancelled", &silent(1, 5))]).await;
     eventually("the first answer is too old", async || {
@@ -264,11 +265,11 @@ async fn a_question_waits_for_a_storefront_that_is_behind_or_does_not_answer() {
     assert_eq!(state(&service, 1).await.1, 0);
     sandbox.storefront().gate.fail(Fault::Status(503));
     service.clock().advance(Duration::from_secs(10));
-    eventually("the second gets none", async || {
+    let asked_again = eventually("the second gets none", async || {
         let (state, attempts, error) = job(&service, CONFIRM).await;
         state == "ready" && attempts >= 2 && error.contains("503")
-    })
-    .await;
+    });
+    without_pauses(service.clock(), asked_again).await;
     sandbox.storefront().gate.clear_faults();
     stands(&sandbox, &cancelled(1, 5, "paid"));
     eventually("it counts in the end", async || {
@@ -521,7 +522,7 @@ async fn what_the_provider_had_given_back_already_is_not_an_error() {
 /// within the first run of each job. Returns what the storefront's part came to.
 async fn goes_wrong(fault: Fault, storefront_requests: u64) -> String {
     let sandbox = sandbox().await;
-    let service = with_both(&sandbox).start().await;
+    let service = with_both(&sandbox).manual_clock().start().await;
     let storefront = &sandbox.storefront().gate;
     // What is asked first, what is asked then, and in between a try that gets through.
     storefront.fail_next(1, fault);
@@ -530,7 +531,7 @@ async fn goes_wrong(fault: Fault, storefront_requests: u64) -> String {
     sandbox.payment().gate.fail_next(2, fault);
     deliver_without_waiting(&service, &told("orders/paid", &body(1, 1, "paid"))).await;
     cancel_with_payment(&service, &sandbox, 2).await;
-    service.settled().await;
+    without_pauses(service.clock(), service.settled()).await;
     assert_eq!(service.jobs(State::Dead).await, 0);
     let attempts = "select cast(coalesce(sum(attempts), 0) as bigint) as n from jobs";
     assert_eq!(service.count(attempts).await, 0, "no run failed");
@@ -607,26 +608,37 @@ async fn a_provider_that_takes_its_time_is_waited_for() {
 #[tokio::test]
 async fn a_call_is_tried_after_1_2_and_4_seconds_and_then_in_the_jobs_own_turn() {
     let sandbox = sandbox().await;
-    let service = with_both(&sandbox).start().await;
+    let service = with_both(&sandbox).manual_clock().start().await;
     let gate = &sandbox.payment().gate;
     gate.fail(Fault::Status(500));
     cancel_with_payment(&service, &sandbox, 7).await;
-    let mut asked = Vec::new();
-    for tries in 1..=4 {
-        eventually("it is tried", async || gate.requests() >= tries).await;
-        asked.push(now(&service));
-    }
-    for (pair, seconds) in asked.windows(2).zip([1, 2, 4]) {
-        let pause = pair[1].since(pair[0]);
-        let expected = Duration::from_secs(seconds);
-        assert!(pause > expected.mul_f64(0.9), "{pause:?} for {expected:?}");
-        assert!(
-            pause < expected + Duration::from_secs(2),
-            "{pause:?} for {expected:?}"
-        );
+    let second = Duration::from_secs(1);
+    let moment = Duration::from_millis(1);
+    for (tries, seconds) in (1..).zip([1, 2, 4]) {
+        eventually("it is tried", async || gate.requests() == tries).await;
+        // A try that has failed waits, and not a moment less than it should.
+        let slept = Cell::new(None);
+        eventually("it waits", async || {
+            slept.set(service.clock().until_next_wake());
+            slept.get().is_some()
+        })
+        .await;
+        assert_eq!(slept.get(), Some(second * seconds));
+        service.clock().advance(second * seconds - moment);
+        pause(Duration::from_millis(50)).await;
+        assert_eq!(gate.requests(), tries);
+        service.clock().advance(moment);
     }
     // One failure of the job; while the provider is left alone its turn is put off, and that
     // is none.
+    eventually("the job has failed once", async || {
+        job(&service, REFUND).await.1 == 1
+    })
+    .await;
+    assert_eq!(gate.requests(), 4);
+    service
+        .execute("update jobs set rung_at = null, run_at = created_at where kind = 'refunds/issue'")
+        .await;
     eventually("the job is put off", async || {
         job(&service, REFUND).await.2.contains("left alone")
     })
@@ -636,6 +648,7 @@ async fn a_call_is_tried_after_1_2_and_4_seconds_and_then_in_the_jobs_own_turn()
     assert!(error.contains("COMMERCE_003"), "{error}");
     assert_eq!(refund(&service, 7).await["state"], "requested");
     gate.clear_faults();
+    service.clock().advance(Duration::from_mins(1));
     service.settled().await;
     assert_eq!(job(&service, REFUND).await.1, 1, "put off, not failed");
     assert_eq!(refund(&service, 7).await["state"], "issued");
@@ -747,7 +760,10 @@ async fn a_payment_provider_that_refuses_makes_a_dead_job_and_a_failed_refund() 
 async fn a_wrong_credential_costs_no_call_its_life() {
     let sandbox = sandbox().await;
     let service = with_storefront(service(), &sandbox, "wrong-token");
-    let service = with_payment(service, &sandbox, PAYMENT_KEY).start().await;
+    let service = with_payment(service, &sandbox, PAYMENT_KEY)
+        .manual_clock()
+        .start()
+        .await;
     sandbox.payment().gate.fail_next(1, Fault::Status(403));
     cancel_with_payment(&service, &sandbox, 7).await;
     deliver_without_waiting(&service, &told("orders/paid", &body(8, 1, "paid"))).await;
@@ -764,6 +780,8 @@ async fn a_wrong_credential_costs_no_call_its_life() {
         assert_eq!((state.as_str(), attempts), ("ready", 0), "{error}");
         assert!(!error.contains("wrong-token"), "{error}");
     }
+    // A moment later the provider is asked again.
+    service.clock().advance(Duration::from_secs(6));
     service
         .execute("update jobs set rung_at = null, run_at = created_at where kind = 'refunds/issue'")
         .await;
@@ -908,10 +926,8 @@ async fn a_worker_that_stops_while_a_provider_hangs_leaves_the_call_to_the_next(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
 async fn heavy_a_worker_killed_between_a_providers_effect_and_its_own_commit_does_it_once() {
-    if !is_distributed() {
-        return;
-    }
     let sandbox = sandbox().await;
     let service = with_both(&sandbox).without_workers().start().await;
     let mut settings = settings(&service.backend, free_port());
@@ -974,13 +990,13 @@ async fn nobody_is_asked_for_an_order_that_was_cancelled_meanwhile() {
     let options = with_payment(service(), &sandbox, PAYMENT_KEY)
         .setting("STOREFRONT_API_URL", &url)
         .setting("STOREFRONT_API_TOKEN", STOREFRONT_TOKEN);
-    let service = options.start().await;
+    let service = options.manual_clock().start().await;
     deliver_without_waiting(&service, &told("orders/paid", &body(7, 1, "paid"))).await;
-    eventually("the call has failed", async || {
+    let failed = eventually("the call has failed", async || {
         let failed = "select count(*) as n from jobs where attempts > 0";
         service.count(failed).await == 1
-    })
-    .await;
+    });
+    without_pauses(service.clock(), failed).await;
     let (_, _, error) = job(&service, FULFILLMENT).await;
     assert!(error.contains("cannot be reached"), "{error}");
     // It is back, and the order is cancelled before the next try.
@@ -1002,6 +1018,7 @@ async fn nobody_is_asked_for_an_order_that_was_cancelled_meanwhile() {
         ..SandboxOptions::default()
     });
     let storefront = storefront.await.unwrap();
+    service.clock().advance(Duration::from_mins(1));
     service.settled().await;
     assert_eq!(storefront.storefront().gate.requests(), 0);
     assert_eq!(job(&service, FULFILLMENT).await.0, "done");

@@ -12,7 +12,7 @@ use sandbox::{Sandbox, Webhooks, storm};
 use serde_json::{Value, json};
 use store::sql::Db;
 
-use crate::support::backend::{Backend, is_distributed};
+use crate::support::backend::Backend;
 use crate::support::order::{
     CAPTURED, Rows, body, cancelled, captured, fulfilment, pact, rows, with,
 };
@@ -156,10 +156,8 @@ fn alike(rows: &Rows, order: usize) -> Rows {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
 async fn heavy_a_thousand_orders_survive_a_storm_with_a_worker_killed_every_two_seconds() {
-    if !is_distributed() {
-        return;
-    }
     let backend = Backend::create().await;
     let sandbox = Sandbox::start(Options::default()).await.unwrap();
     let clock = Clock::system();

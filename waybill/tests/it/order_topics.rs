@@ -11,7 +11,6 @@ use sandbox::sample;
 use serde_json::{Value, json};
 
 use crate::orders::zbar;
-use crate::support::backend::is_distributed;
 use crate::support::delivery::{Delivery, SHOP, storefront};
 use crate::support::operator;
 use crate::support::order::{
@@ -1397,20 +1396,16 @@ async fn come_at_the_same_time(service: &Service, id: i64) {
 }
 
 #[tokio::test]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
 async fn a_payment_is_linked_to_an_order_that_is_told_of_at_that_moment() {
-    if !is_distributed() {
-        return;
-    }
     let service = service().manual_clock().start().await;
     come_at_the_same_time(&service, 7).await;
     service.stop().await;
 }
 
 #[tokio::test]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
 async fn a_payment_is_linked_to_a_known_order_that_learns_of_its_agreement_at_that_moment() {
-    if !is_distributed() {
-        return;
-    }
     let service = service().manual_clock().start().await;
     deliver(&service, &told("orders/create", &body(7, 0, "paid"))).await;
     come_at_the_same_time(&service, 7).await;

@@ -64,10 +64,8 @@ async fn a_database_that_stands_still_means_503_and_nothing_remembered() {
 }
 
 #[tokio::test]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
 async fn a_database_that_is_gone_or_swallows_everything_means_503_until_it_is_back() {
-    if !is_distributed() {
-        return;
-    }
     let (backend, database) = proxy::to_database().await;
     let service = service()
         .database_url(database.url.clone())
@@ -96,10 +94,8 @@ async fn a_database_that_is_gone_or_swallows_everything_means_503_until_it_is_ba
 }
 
 #[tokio::test]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
 async fn a_connection_lost_between_deliveries_costs_nobody_an_error() {
-    if !is_distributed() {
-        return;
-    }
     let (backend, database) = proxy::to_database().await;
     let service = service()
         .database_url(database.url.clone())
@@ -116,10 +112,8 @@ async fn a_connection_lost_between_deliveries_costs_nobody_an_error() {
 
 /// Nobody can know whether it was committed; whoever sends it again finds out.
 #[tokio::test]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
 async fn a_connection_lost_in_a_commit_means_503_and_the_next_try_is_told_that_it_was_kept() {
-    if !is_distributed() {
-        return;
-    }
     let (backend, database) = proxy::to_database().await;
     let service = service()
         .database_url(database.url.clone())
@@ -142,10 +136,8 @@ async fn a_connection_lost_in_a_commit_means_503_and_the_next_try_is_told_that_i
 }
 
 #[tokio::test]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
 async fn while_the_broker_is_gone_deliveries_are_accepted_and_done_once_it_is_back() {
-    if !is_distributed() {
-        return;
-    }
     let (backend, broker) = proxy::to_broker().await;
     let service = service()
         .amqp_url(broker.url.clone())
@@ -168,10 +160,8 @@ async fn while_the_broker_is_gone_deliveries_are_accepted_and_done_once_it_is_ba
 }
 
 #[tokio::test]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
 async fn a_broker_that_takes_messages_and_never_confirms_does_not_hold_up_deliveries() {
-    if !is_distributed() {
-        return;
-    }
     let (backend, broker) = proxy::to_broker().await;
     let service = service()
         .amqp_url(broker.url.clone())
@@ -191,10 +181,8 @@ async fn a_broker_that_takes_messages_and_never_confirms_does_not_hold_up_delive
 }
 
 #[tokio::test]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
 async fn connections_to_the_broker_that_break_under_load_lose_and_repeat_nothing() {
-    if !is_distributed() {
-        return;
-    }
     let (backend, broker) = proxy::to_broker().await;
     let service = service()
         .amqp_url(broker.url.clone())
@@ -216,10 +204,8 @@ async fn connections_to_the_broker_that_break_under_load_lose_and_repeat_nothing
 }
 
 #[tokio::test]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
 async fn a_deleted_queue_and_exchange_are_declared_again() {
-    if !is_distributed() {
-        return;
-    }
     let service = service().start().await;
     assert!(is_accepted(&service, 1).await);
     service.drained().await;
@@ -262,10 +248,8 @@ async fn a_deleted_queue_and_exchange_are_declared_again() {
 }
 
 #[tokio::test]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
 async fn a_dead_job_shows_in_the_dead_letter_queue() {
-    if !is_distributed() {
-        return;
-    }
     let service = service().start().await;
     let hopeless = crate::support::delivery::storefront("orders/create", r#"{"id":"none"}"#);
     assert_eq!(service.answer(&hopeless).await.0, 200);

@@ -7,7 +7,6 @@ use reqwest::Response;
 use serde_json::json;
 
 use crate::orders::zbar;
-use crate::support::backend::is_distributed;
 use crate::support::browser::Browser;
 use crate::support::delivery::{Delivery, SHOP, storefront};
 use crate::support::order::{body, told, with};
@@ -756,10 +755,8 @@ async fn without_the_database_the_pages_ask_to_come_back() {
 }
 
 #[tokio::test]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
 async fn a_database_that_swallows_everything_does_not_hold_a_page() {
-    if !is_distributed() {
-        return;
-    }
     let (backend, database) = proxy::to_database().await;
     let mut service = service()
         .database_url(database.url.clone())

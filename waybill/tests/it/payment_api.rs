@@ -2,8 +2,10 @@
 //! means, and that however often something is asked it happens once.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use domain::money::{Currency, Money};
+use platform::clock::Clock;
 use platform::token::Token;
 use providers::Api;
 use providers::Failure;
@@ -12,21 +14,31 @@ use sandbox::{Fault, Options, PAYMENT_KEY, Price, Sandbox};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::support::{START, without_pauses};
+
 const VISA: Option<&str> = Some("pm_card_visa");
+
+/// How long a call waits between its four tries: 1, 2 and 4 seconds.
+const THREE_PAUSES: Duration = Duration::from_secs(7);
 
 async fn sandbox() -> Sandbox {
     Sandbox::start(Options::default()).await.unwrap()
 }
 
-pub fn client(sandbox: &Sandbox) -> Payment {
+fn client(sandbox: &Sandbox) -> Payment {
     client_with(sandbox, PAYMENT_KEY)
 }
 
 fn client_with(sandbox: &Sandbox, key: &str) -> Payment {
-    Payment::new(&Api {
+    client_by(&Clock::system(), sandbox, key)
+}
+
+pub fn client_by(clock: &Clock, sandbox: &Sandbox, key: &str) -> Payment {
+    let api = Api {
         url: sandbox.payment_url(),
         token: Token::new(key),
-    })
+    };
+    Payment::new(&api, clock)
 }
 
 fn key(nth: u128) -> Key {
@@ -239,8 +251,11 @@ async fn however_often_a_confirmation_is_tried_it_is_made_once() {
     gate.fail_next(1, Fault::Status(500));
     gate.fail_next(1, Fault::Lose);
     gate.fail_next(1, Fault::Status(409));
-    let confirmed = client(&sandbox).confirm(&id, VISA, key(1)).await;
+    let clock = Clock::manual(START);
+    let client = client_by(&clock, &sandbox, PAYMENT_KEY);
+    let confirmed = without_pauses(&clock, client.confirm(&id, VISA, key(1))).await;
     assert_eq!(confirmed, Ok(Confirmed::Succeeded));
+    assert_eq!(clock.now(), START.plus(THREE_PAUSES));
     let name = key(1).to_string();
     assert_eq!(gate.requests_by_key(), [(name, 4)].into());
     assert_eq!(
@@ -257,9 +272,12 @@ async fn however_often_a_session_is_asked_for_it_is_opened_once() {
     gate.fail_next(1, Fault::Lose);
     gate.fail_next(1, Fault::RateLimit);
     gate.fail_next(1, Fault::Html);
-    let client = client(&sandbox);
+    let clock = Clock::manual(START);
+    let client = client_by(&clock, &sandbox, PAYMENT_KEY);
     let wish = session([(mug(), 1)]);
-    let opened = client.checkout(&wish, "k-1").await.unwrap();
+    let opened = without_pauses(&clock, client.checkout(&wish, "k-1"));
+    let opened = opened.await.unwrap();
+    assert_eq!(clock.now(), START.plus(THREE_PAUSES));
     let again = client.checkout(&wish, "k-1").await.unwrap();
     assert_eq!(opened, again);
     assert_eq!(gate.requests_by_key(), [("k-1".to_owned(), 5)].into());
@@ -276,9 +294,12 @@ async fn however_often_a_session_is_asked_for_it_is_opened_once() {
 async fn a_provider_that_says_later_four_times_is_a_timeout_and_left_alone() {
     let sandbox = sandbox().await;
     let gate = &sandbox.payment().gate;
-    let client = client(&sandbox);
+    let clock = Clock::manual(START);
+    let client = client_by(&clock, &sandbox, PAYMENT_KEY);
     gate.fail(Fault::Status(503));
-    let failure = client.confirm("pi_1", VISA, key(1)).await.unwrap_err();
+    let failure = without_pauses(&clock, client.confirm("pi_1", VISA, key(1)));
+    let failure = failure.await.unwrap_err();
+    assert_eq!(clock.now(), START.plus(THREE_PAUSES));
     assert_eq!(failure.code(), Some("COMMERCE_003"));
     assert!(!failure.is_final());
     assert_eq!(

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use store::sql::Db;
 use store::{ledger, orders};
 
-use crate::support::backend::{Backend, is_distributed};
+use crate::support::backend::Backend;
 use crate::support::order::{at, body, pact, with};
 use crate::support::process::{Process, free_port, is_ready, settings};
 use crate::support::storm::{LONGEST_TAIL, Workers, count};
@@ -91,10 +91,8 @@ async fn told(db: &Db) -> BTreeMap<(String, String), i64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
 async fn heavy_a_thousand_payments_survive_a_storm_with_a_worker_killed_every_two_seconds() {
-    if !is_distributed() {
-        return;
-    }
     let backend = Backend::create().await;
     let port = free_port();
     let webhooks = Webhooks {

@@ -25,7 +25,7 @@ use crate::support::payment::{
     balances, charge, declined, end_of, event, event_called, events, intent, invoice, kinds,
     session, state,
 };
-use crate::support::{Service, eventually, service};
+use crate::support::{Service, eventually, service, without_pauses};
 
 const SUCCEEDED: &str = "payment_intent.succeeded";
 const FAILED: &str = "payment_intent.payment_failed";
@@ -695,7 +695,7 @@ async fn a_failed_payment_is_tried_again_after_1_24_and_72_hours() {
     // The next is answered with an error first; its key stays.
     sandbox.payment().gate.fail_next(1, Fault::Status(500));
     service.clock().advance(Duration::from_hours(23));
-    retry_ends(&service, "succeeded").await;
+    without_pauses(service.clock(), retry_ends(&service, "succeeded")).await;
     let keys = confirms(&sandbox);
     assert_eq!(keys.len(), 2);
     assert!(keys.values().all(|times| *times == 1), "{keys:?}");

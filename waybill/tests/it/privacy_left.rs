@@ -303,56 +303,6 @@ fn database_files(service: &Service) -> Vec<PathBuf> {
 }
 
 #[tokio::test]
-async fn erased_text_is_in_none_of_the_databases_files_while_they_are_in_use() {
-    const PEOPLE: i64 = 120;
-    if is_distributed() {
-        return;
-    }
-    let service = service().start().await;
-    let person = |id: i64| {
-        let word = |field| word(usize::try_from(id).unwrap(), field);
-        json!({
-            "email": format!("{}@example.com", word("mail")), "phone": null, "note": word("note"),
-            "customer": {"id": 1000 + id, "email": format!("{}@example.com", word("mail")),
-                         "first_name": word("first"), "last_name": word("last"), "tags": word("tags").repeat(40)},
-            "shipping_address": {"address1": word("street"), "city": word("city").repeat(20)},
-        })
-    };
-    for round in 1..=3 {
-        let orders: Vec<Delivery> = (1..=PEOPLE)
-            .map(|id| {
-                told(
-                    "orders/updated",
-                    &with(body(id, round, "paid"), &person(id)),
-                )
-            })
-            .collect();
-        post_all(&service, &orders).await;
-        service.settled().await;
-    }
-    let everybody = || {
-        let mut found = Found::new();
-        for file in database_files(&service) {
-            scan_files(&file, &mut found);
-        }
-        found
-    };
-    assert_eq!(everybody().len(), usize::try_from(PEOPLE).unwrap());
-    let redactions: Vec<Delivery> = (1..=PEOPLE)
-        .filter(|id| id % 2 == 0)
-        .map(|id| redact(&json!({"id": 1000 + id}), &[]))
-        .collect();
-    post_all(&service, &redactions).await;
-    service.settled().await;
-    eventually("what was erased is in no file", async || {
-        everybody().into_keys().all(|person| person % 2 == 1)
-    })
-    .await;
-    assert_eq!(everybody().len(), usize::try_from(PEOPLE / 2).unwrap());
-    service.stop().await;
-}
-
-#[tokio::test]
 async fn a_carriers_link_is_made_of_carrier_and_number_and_the_shops_own_is_erased() {
     let service = service().start().await;
     let shipped = |id: i64, carrier: &str, number: &str| {
@@ -434,43 +384,6 @@ fn postgresql_is_not_used_without_a_key_of_its_own() {
     embedded.set("STOREFRONT_WEBHOOK_SECRET", "storefront-secret");
     embedded.set("PAYMENT_WEBHOOK_SECRET", "payment-secret");
     Config::load(&embedded, Mode::Production).unwrap();
-}
-
-#[tokio::test]
-async fn the_key_that_a_database_made_can_be_taken_out_and_set() {
-    if is_distributed() {
-        return;
-    }
-    let service = service().without_workers().start().await;
-    let id = ask(&service, &request("customers/data_request", 1)).await;
-    let file = service.backend.folder().join("privacy.key");
-    let taken = [
-        "privacy",
-        "key",
-        "--output",
-        file.to_str().unwrap(),
-        "--by",
-        "ann",
-    ];
-    let told = said(&service, &taken).await;
-    let key = std::fs::read_to_string(&file).unwrap();
-    assert!(key.trim().len() > 32 && !told.contains(key.trim()));
-    let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata().unwrap().permissions());
-    assert_eq!(mode & 0o777, 0o600);
-    let with_key = async |arguments: &[&str]| {
-        crate::support::requests::waybill(&service, &[("PRIVACY_KEY", key.trim())], arguments).await
-    };
-    let verified = with_key(&["audit", "verify"]).await;
-    assert!(verified.status.success(), "{verified:?}");
-    // Who sets it no longer needs the copy beside the data.
-    let kept = "select count(*) as n from privacy_keys where secret is not null";
-    assert_eq!(service.count(kept).await, 0);
-    let (_, without) = refused(&service, &["audit", "verify"]).await;
-    assert!(without.contains("PRIVACY_KEY"), "{without}");
-    let again = with_key(&["privacy", "key", "--output", "/nowhere/key"]).await;
-    assert_eq!(again.status.code(), Some(1));
-    let _ = id;
-    service.stop().await;
 }
 
 #[tokio::test]
@@ -740,4 +653,90 @@ async fn nobody_learns_from_the_tables_from_where_a_login_was_begun() {
     );
     assert_eq!(client, desk.service.parts.keys.client("127.0.0.1"));
     desk.stop().await;
+}
+
+mod embedded {
+    use super::*;
+
+    #[tokio::test]
+    async fn erased_text_is_in_none_of_the_databases_files_while_they_are_in_use() {
+        const PEOPLE: i64 = 120;
+        let service = service().start().await;
+        let person = |id: i64| {
+            let word = |field| word(usize::try_from(id).unwrap(), field);
+            json!({
+                "email": format!("{}@example.com", word("mail")), "phone": null, "note": word("note"),
+                "customer": {"id": 1000 + id, "email": format!("{}@example.com", word("mail")),
+                             "first_name": word("first"), "last_name": word("last"), "tags": word("tags").repeat(40)},
+                "shipping_address": {"address1": word("street"), "city": word("city").repeat(20)},
+            })
+        };
+        for round in 1..=3 {
+            let orders: Vec<Delivery> = (1..=PEOPLE)
+                .map(|id| {
+                    told(
+                        "orders/updated",
+                        &with(body(id, round, "paid"), &person(id)),
+                    )
+                })
+                .collect();
+            post_all(&service, &orders).await;
+            service.settled().await;
+        }
+        let everybody = || {
+            let mut found = Found::new();
+            for file in database_files(&service) {
+                scan_files(&file, &mut found);
+            }
+            found
+        };
+        assert_eq!(everybody().len(), usize::try_from(PEOPLE).unwrap());
+        let redactions: Vec<Delivery> = (1..=PEOPLE)
+            .filter(|id| id % 2 == 0)
+            .map(|id| redact(&json!({"id": 1000 + id}), &[]))
+            .collect();
+        post_all(&service, &redactions).await;
+        service.settled().await;
+        eventually("what was erased is in no file", async || {
+            everybody().into_keys().all(|person| person % 2 == 1)
+        })
+        .await;
+        assert_eq!(everybody().len(), usize::try_from(PEOPLE / 2).unwrap());
+        service.stop().await;
+    }
+
+    #[tokio::test]
+    async fn the_key_that_a_database_made_can_be_taken_out_and_set() {
+        let service = service().without_workers().start().await;
+        let id = ask(&service, &request("customers/data_request", 1)).await;
+        let file = service.backend.folder().join("privacy.key");
+        let taken = [
+            "privacy",
+            "key",
+            "--output",
+            file.to_str().unwrap(),
+            "--by",
+            "ann",
+        ];
+        let told = said(&service, &taken).await;
+        let key = std::fs::read_to_string(&file).unwrap();
+        assert!(key.trim().len() > 32 && !told.contains(key.trim()));
+        let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata().unwrap().permissions());
+        assert_eq!(mode & 0o777, 0o600);
+        let with_key = async |arguments: &[&str]| {
+            crate::support::requests::waybill(&service, &[("PRIVACY_KEY", key.trim())], arguments)
+                .await
+        };
+        let verified = with_key(&["audit", "verify"]).await;
+        assert!(verified.status.success(), "{verified:?}");
+        // Who sets it no longer needs the copy beside the data.
+        let kept = "select count(*) as n from privacy_keys where secret is not null";
+        assert_eq!(service.count(kept).await, 0);
+        let (_, without) = refused(&service, &["audit", "verify"]).await;
+        assert!(without.contains("PRIVACY_KEY"), "{without}");
+        let again = with_key(&["privacy", "key", "--output", "/nowhere/key"]).await;
+        assert_eq!(again.status.code(), Some(1));
+        let _ = id;
+        service.stop().await;
+    }
 }

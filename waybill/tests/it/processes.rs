@@ -198,10 +198,8 @@ async fn heavy_sigterm_under_load_answers_what_is_under_way_and_exits_0() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
 async fn heavy_a_job_that_ends_its_worker_each_time_is_buried_and_its_neighbours_succeed() {
-    if !is_distributed() {
-        return;
-    }
     let backend = Backend::create().await;
     let port = free_port();
     let settings = settings(&backend, port);

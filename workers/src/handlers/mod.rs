@@ -83,10 +83,12 @@ impl Providers {
         }
     }
 
-    pub fn new(config: &Config) -> Self {
+    pub fn new(config: &Config, clock: &Clock) -> Self {
+        let storefront = config.storefront_api.as_ref();
+        let payment = config.payment_api.as_ref();
         Providers {
-            storefront: config.storefront_api.as_ref().map(Storefront::new),
-            payment: config.payment_api.as_ref().map(Payment::new),
+            storefront: storefront.map(|api| Storefront::new(api, clock)),
+            payment: payment.map(|api| Payment::new(api, clock)),
             mailer: Mailer::new(config),
             exports: Exports::new(&config.privacy.exports),
         }

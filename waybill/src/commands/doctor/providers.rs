@@ -34,7 +34,7 @@ pub async fn storefront(config: &Config) -> Vec<Finding> {
         )];
     };
     let shop = config.storefront_shops.first().map_or("", String::as_str);
-    let probed = Storefront::new(api).probe(shop).await;
+    let probed = Storefront::new(api, &Clock::system()).probe(shop).await;
     asked.judge(&api.url, probed, true)
 }
 
@@ -52,7 +52,7 @@ pub async fn payment(config: &Config) -> Vec<Finding> {
             "not set: events alone ask for refunds",
         )];
     };
-    let probed = Payment::new(api).probe().await;
+    let probed = Payment::new(api, &Clock::system()).probe().await;
     asked.judge(&api.url, probed, true)
 }
 

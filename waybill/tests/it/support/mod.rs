@@ -142,7 +142,7 @@ impl Options {
     }
 
     pub async fn start(self) -> Service {
-        let backend = Arc::new(Backend::create().await);
+        let backend = Arc::new(Backend::with_schema().await);
         self.start_on(backend).await
     }
 
@@ -399,4 +399,21 @@ pub async fn within(limit: Duration, what: &str, condition: impl AsyncFn() -> bo
 /// Lets real time pass: for looking again, and where real time is what is tested.
 pub async fn pause(duration: Duration) {
     tokio::time::sleep(duration).await;
+}
+
+/// Does something without waiting for the pauses in it: whenever somebody sleeps by this manual
+/// clock, it is moved to the end of that sleep, and no further.
+pub async fn without_pauses<T>(clock: &Clock, work: impl Future<Output = T>) -> T {
+    let mut work = std::pin::pin!(work);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            () = pause(Duration::from_millis(5)) => {
+                if let Some(left) = clock.until_next_wake() {
+                    clock.advance(left);
+                }
+            }
+        }
+    }
 }

@@ -1,0 +1,136 @@
+//! The worker loop at its own door: jobs are put into a real SQLite file and announced on the bus
+//! in the process; no HTTP service and no other crate of the product takes part. What needs those
+//! is tested in `waybill/tests/it`.
+
+mod orders;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bus::{Bell, Bus};
+use bytes::Bytes;
+use config::{Config, Mode, Settings};
+use domain::job::{JobId, Queue, Source, State};
+use domain::time::Timestamp;
+use platform::clock::Clock;
+use process::{Parts, open_database};
+use store::jobs::{self, NewJob};
+use store::privacy_keys;
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use workers::Worker;
+
+/// 2027-01-15, a whole second.
+const START: Timestamp = Timestamp(1_800_000_000_000);
+const SHOP: &str = "shop.example";
+
+/// A database and a bus, and the workers that run on them.
+struct House {
+    parts: Parts,
+    shutdown: CancellationToken,
+    working: Vec<JoinHandle<()>>,
+    _folder: TempDir,
+}
+
+impl House {
+    async fn open() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut settings = Settings::defaults();
+        settings.set("STOREFRONT_WEBHOOK_SECRET", "storefront-test-secret");
+        settings.set("PAYMENT_WEBHOOK_SECRET", "payment-test-secret");
+        settings.set("PUBLIC_URL", "http://127.0.0.1:1");
+        let database = folder.path().join("waybill.db");
+        settings.set("DATABASE_URL", format!("sqlite://{}", database.display()));
+        let config =
+            Config::load(&settings, Mode::Production).unwrap_or_else(|wrong| panic!("{wrong}"));
+        let clock = Clock::manual(START);
+        let db = open_database(&config.database_url, 4).await.unwrap();
+        let keys = privacy_keys::load(&db, config.privacy.key.as_ref(), &clock).await;
+        let parts = Parts {
+            db,
+            keys: Arc::new(keys.unwrap()),
+            bus: Bus::local(),
+            config: Arc::new(config),
+            clock,
+        };
+        House {
+            parts,
+            shutdown: CancellationToken::new(),
+            working: Vec::new(),
+            _folder: folder,
+        }
+    }
+
+    fn start_worker(&mut self, queue: Queue) {
+        let worker = Worker::new(self.parts.clone(), queue, 2);
+        let work = workers::run(worker, self.shutdown.clone());
+        let work = platform::task::spawn("test worker", async move { work.await.unwrap() });
+        self.working.push(work);
+    }
+
+    /// Stores deliveries of a topic as intake does, all in one transaction.
+    async fn store(&self, kind: &str, bodies: &[String]) -> Vec<JobId> {
+        let now = self.parts.clock.now();
+        let job = |body: &String| NewJob {
+            id: self.parts.clock.id(),
+            queue: Queue::Orders,
+            kind: kind.to_owned(),
+            source: Source::Storefront,
+            shop: Some(SHOP.to_owned()),
+            external_id: None,
+            object_id: None,
+            subject: None,
+            api_version: None,
+            body: Bytes::from(body.clone()),
+            state: State::Ready,
+            run_at: now,
+            rung_at: Some(now),
+            deadline_at: None,
+            trace: None,
+            traceparent: None,
+            created_at: now,
+        };
+        let stored: Vec<NewJob> = bodies.iter().map(job).collect();
+        let mut tx = self.parts.db.begin().await.unwrap();
+        let all: Vec<&NewJob> = stored.iter().collect();
+        jobs::insert(&mut tx, &all).await.unwrap();
+        tx.commit().await.unwrap();
+        stored.iter().map(|job| job.id).collect()
+    }
+
+    /// Announces jobs in one message.
+    async fn announce(&self, kind: &str, ids: &[JobId]) {
+        let bell = |job: &JobId| Bell {
+            job: *job,
+            traceparent: None,
+        };
+        let bells: Vec<Bell> = ids.iter().map(bell).collect();
+        let announced = self.parts.bus.ring(Queue::Orders, kind, &bells).await;
+        announced.unwrap();
+    }
+
+    /// The one number that a query selects as `n`.
+    async fn count(&self, sql: &'static str) -> i64 {
+        let row = self.parts.db.query(sql).fetch_one().await.unwrap();
+        row.get("n").unwrap()
+    }
+
+    async fn eventually(&self, what: &str, sql: &'static str, expected: i64) {
+        let looked = tokio::time::timeout(Duration::from_secs(30), async {
+            while self.count(sql).await != expected {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        });
+        assert!(looked.await.is_ok(), "{what}");
+    }
+
+    /// The workers end what they do.
+    async fn close(self) {
+        self.shutdown.cancel();
+        for work in self.working {
+            work.await.unwrap();
+        }
+        self.parts.close().await;
+    }
+}
