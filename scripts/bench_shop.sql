@@ -31,9 +31,9 @@ from made, generate_series(1, 3) as line;
 insert into fulfillments (shop, order_id, state, initiated_at, updated_at)
 select shop, order_id, 'initiated', at, at from made;
 
-insert into qr_codes (shop, order_id, kind, url, png, created_at)
+insert into qr_codes (shop, order_id, kind, url, modules, created_at)
 select shop, order_id, 'order', 'http://127.0.0.1/orders/' || order_id,
-       decode(repeat(md5(n::text), 12), 'hex'), at from made;
+       decode(substr(repeat(md5(n::text), 12), 1, 376), 'hex'), at from made;
 
 insert into jobs (id, queue, kind, source, shop, external_id, object_id, subject, body, state, run_at, rung_at,
                   created_at, finished_at)

@@ -205,7 +205,7 @@ async fn begin(app: &App, new: &New<'_>) -> Result<Checkout, Error> {
         order_id: key.1,
         kind: qr_codes::TRACKING,
         url: symbol.url.clone(),
-        png: symbol.png(),
+        modules: symbol.packed(),
     };
     let mut tx = app.db.begin().await?;
     if !checkouts::insert(&mut tx, new, now).await? {

@@ -8,6 +8,12 @@
 //! is decided in `limit/tokens.rs`. While the provider gives no answer, an account that it confirmed less than `AUTH_STALE_SECONDS` ago is still
 //! believed; licences are ours and are read afresh.
 //!
+//! The memory is ours and not a library's, as `moka`'s, for three reasons. Time is `Clock`'s, which
+//! a test moves; the library reads a clock of its own. What is remembered of a token outlives the
+//! answer to it: whose it was, how often it was refused in a row, its validations of the last
+//! minute. And tokens that were never good are forgotten first, so that whoever sends many that are
+//! made up pushes out nobody's. Left for the library would be the map, about 40 lines of this file.
+//!
 //! To which application a token belongs never changes, and asking counts against us: it is
 //! asked once, as long as the token is in use and for [`KEPT`] after that, when the person is
 //! forgotten already.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::Result;
 use futures_util::StreamExt;
 use futures_util::stream;
+use platform::backoff::Backoff;
 use platform::clock::Clock;
 use reqwest::header::RETRY_AFTER;
 use serde::Serialize;
@@ -116,7 +117,7 @@ impl Poster {
 
     /// Posts one until it ends; `heard` learns of every attempt.
     pub async fn post(&self, delivery: &Delivery, heard: impl Fn(Attempt)) {
-        let mut pause = FIRST_PAUSE;
+        let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         for _ in 0..ATTEMPTS {
             let attempt = self.attempt(delivery).await;
             heard(attempt);
@@ -126,8 +127,8 @@ impl Poster {
                 Attempt::Unanswered => None,
             };
             let asked = asked.unwrap_or_default();
+            let pause = backoff.next_pause();
             tokio::time::sleep(asked.max(pause).min(LONGEST_PAUSE)).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
         }
         let Delivery { topic, id, .. } = delivery;
         tracing::warn!(%topic, %id, "gave up posting a webhook");

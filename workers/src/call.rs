@@ -19,6 +19,7 @@ use bus::{Bell, RING_SIZE};
 use domain::code::Code;
 use domain::job::{Job, JobId, MAX_CRASHES, Queue};
 use futures_util::FutureExt;
+use platform::backoff::Backoff;
 use platform::task;
 use platform::trace;
 use providers::{Failure as CallFailure, PAUSE};
@@ -203,7 +204,7 @@ impl Worker {
             .await;
         let stopped = || Ended::PutOff(Error::msg(STOPPED), Duration::ZERO);
         let ended = ended.unwrap_or_else(stopped);
-        let mut pause = FIRST_PAUSE;
+        let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         while let Err(error) = self.settle(job, &ended).await {
             tracing::debug!(
                 job = %job.id, request_id = %job.request_id(), trace_id = %job.context().trace_id(),
@@ -212,11 +213,10 @@ impl Worker {
             let waited = self
                 .calls
                 .cut
-                .run_until_cancelled(tokio::time::sleep(pause));
+                .run_until_cancelled(tokio::time::sleep(backoff.next_pause()));
             if waited.await.is_none() {
                 return;
             }
-            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 

@@ -39,6 +39,7 @@ use std::time::Duration;
 use anyhow::Result;
 use bus::{Listener, Ring};
 use domain::job::Queue;
+use platform::backoff::Backoff;
 use platform::metrics::By;
 use platform::task;
 use process::Parts;
@@ -156,7 +157,7 @@ impl Worker {
             "redelivered" => if ring.redelivered { "yes" } else { "no" }
         )
         .increment(1);
-        let mut pause = FIRST_PAUSE;
+        let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         let mut logged = false;
         let mut counted = HashSet::new();
         loop {
@@ -169,10 +170,9 @@ impl Worker {
                 logged = true;
             }
             tokio::select! {
-                () = tokio::time::sleep(pause) => {}
+                () = tokio::time::sleep(backoff.next_pause()) => {}
                 () = shutdown.cancelled() => return,
             }
-            pause = (pause * 2).min(LONGEST_PAUSE);
         }
         if logged {
             tracing::info!("the message was worked on after all");

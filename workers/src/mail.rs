@@ -3,6 +3,12 @@
 //! A mail that was sent once may be sent again after a fault; both then have the same
 //! `Message-ID`, which is made of the job's id. Texts of errors name the command and the
 //! server's code alone: the address is a person's, and servers quote it in what they write.
+//!
+//! The connection is `lettre`'s, and so is each command. The dialogue is ours, because `lettre`'s
+//! transport answers with one error for all of it: of a code 5xx it does not say whether it was
+//! the answer to `RCPT`, by which this address gets no mail ever, or to our login, our sender or
+//! the text, which are the operator's to mend and for which the mail is sent again later. Its limits
+//! of time are for each command, and ours is for the whole mail.
 
 use std::time::{Duration, SystemTime};
 

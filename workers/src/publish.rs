@@ -14,6 +14,7 @@ use std::time::Duration;
 use anyhow::Result;
 use bus::Published;
 use domain::envelope::Envelope;
+use platform::backoff::Backoff;
 use store::events;
 use store::leases;
 use tokio::time::Instant;
@@ -67,8 +68,9 @@ struct Publisher {
     looked_at_all: Option<Instant>,
     /// One after a failure: repeats are spared until the broker confirms again.
     batch: i64,
-    /// The next pause after a failure; `None` while all goes well.
-    pause: Option<Duration>,
+    backoff: Backoff,
+    /// The last turn failed.
+    is_failing: bool,
 }
 
 enum Turn {
@@ -90,7 +92,8 @@ impl Publisher {
             from: Uuid::nil(),
             looked_at_all: None,
             batch: BATCH,
-            pause: None,
+            backoff: Backoff::new(PAUSE, LONGEST_PAUSE),
+            is_failing: false,
         }
     }
 
@@ -99,9 +102,11 @@ impl Publisher {
         match self.publish().await {
             Ok(turn @ (Turn::More | Turn::Done)) => {
                 self.batch = BATCH;
-                if self.pause.take().is_some() {
+                if self.is_failing {
                     tracing::info!("events are published again");
                 }
+                self.is_failing = false;
+                self.backoff.reset();
                 match turn {
                     Turn::More => Duration::ZERO,
                     _ => PAUSE,
@@ -111,16 +116,15 @@ impl Publisher {
             Ok(Turn::Away) => PAUSE,
             Ok(Turn::NotOurs) => WAIT_FOR_LEASE,
             Err(error) => {
-                if self.pause.is_none() {
+                if !self.is_failing {
                     tracing::warn!(
                         error = format!("{error:#}"),
                         "events cannot be published; trying again"
                     );
                 }
                 self.batch = 1;
-                let pause = self.pause.unwrap_or(PAUSE);
-                self.pause = Some((pause * 2).min(LONGEST_PAUSE));
-                pause
+                self.is_failing = true;
+                self.backoff.next_pause()
             }
         }
     }

@@ -38,6 +38,7 @@ pub use inspect::{Found, Holds, Topology, inspect};
 
 use super::{ANSWER_DEADLINE, Answer, Bell, Ring, decode, encode};
 use domain::job::Queue;
+use platform::backoff::Backoff;
 use platform::task;
 
 /// A broker in alarm accepts a publish and never confirms it.
@@ -419,7 +420,7 @@ async fn open_confirming(connection: &Connection) -> Result<Channel> {
 /// Keeps one publishing connection up until the bus is closed.
 async fn keep_publishing(shared: Arc<Shared>) {
     let closed = shared.closed.clone();
-    let mut backoff = Backoff::new("publisher");
+    let mut reconnecting = Reconnecting::new("publisher");
     tell_up(false);
     loop {
         let opened = tokio::select! {
@@ -430,7 +431,7 @@ async fn keep_publishing(shared: Arc<Shared>) {
         };
         match opened {
             Ok(link) => {
-                backoff.recovered();
+                reconnecting.recovered();
                 shared.confirmed();
                 shared.link.send_replace(Some(link.clone()));
                 tell_up(true);
@@ -444,10 +445,10 @@ async fn keep_publishing(shared: Arc<Shared>) {
                 let closing = link.connection.close(200, "starting over".into());
                 let _ = timeout(Duration::from_secs(1), closing).await;
             }
-            Err(error) => backoff.failed(&error),
+            Err(error) => reconnecting.failed(&error),
         }
         tokio::select! {
-            () = backoff.pause() => {}
+            () = reconnecting.pause() => {}
             () = closed.cancelled() => return,
         }
     }
@@ -471,17 +472,17 @@ async fn lost(link: &Link) {
 
 /// Waits between attempts and logs only changes: one line when the broker goes, one when
 /// it is back.
-struct Backoff {
+struct Reconnecting {
     who: &'static str,
-    pause: Duration,
+    backoff: Backoff,
     down: bool,
 }
 
-impl Backoff {
+impl Reconnecting {
     fn new(who: &'static str) -> Self {
-        Backoff {
+        Reconnecting {
             who,
-            pause: FIRST_PAUSE,
+            backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
             down: false,
         }
     }
@@ -506,12 +507,11 @@ impl Backoff {
         count_connect(who, "connected");
         tracing::info!(who, "connected to the broker");
         self.down = false;
-        self.pause = FIRST_PAUSE;
+        self.backoff.reset();
     }
 
     async fn pause(&mut self) {
-        tokio::time::sleep(self.pause).await;
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        tokio::time::sleep(self.backoff.next_pause()).await;
     }
 }
 
@@ -546,15 +546,15 @@ async fn keep_consuming(
     rings: mpsc::Sender<Ring>,
     closed: CancellationToken,
 ) {
-    let mut backoff = Backoff::new(queue.as_str());
+    let mut reconnecting = Reconnecting::new(queue.as_str());
     loop {
-        let consumed = consume(&shared, queue, prefetch, &rings, &closed, &mut backoff).await;
+        let consumed = consume(&shared, queue, prefetch, &rings, &closed, &mut reconnecting).await;
         match consumed {
             Ok(()) => return,
-            Err(error) => backoff.failed(&error),
+            Err(error) => reconnecting.failed(&error),
         }
         tokio::select! {
-            () = backoff.pause() => {}
+            () = reconnecting.pause() => {}
             () = closed.cancelled() => return,
         }
     }
@@ -567,7 +567,7 @@ async fn consume(
     prefetch: u16,
     rings: &mpsc::Sender<Ring>,
     closed: &CancellationToken,
-    backoff: &mut Backoff,
+    reconnecting: &mut Reconnecting,
 ) -> Result<()> {
     let opened = tokio::select! {
         opened = timeout(SETUP_DEADLINE, open_consumer(shared, queue, prefetch)) => opened,
@@ -575,7 +575,7 @@ async fn consume(
     };
     let (connection, channel, mut consumer) =
         opened.context("the broker did not answer in time")??;
-    backoff.recovered();
+    reconnecting.recovered();
     loop {
         let delivery = tokio::select! {
             delivery = consumer.next() => delivery,

@@ -242,6 +242,14 @@ impl Config {
         url.ok_or(Mistakes(reader.mistakes))
     }
 
+    /// `QR_BASE_URL` and the like alone, and `PUBLIC_URL`.
+    pub fn qr(settings: &Settings) -> Result<QrConfig, Mistakes> {
+        let mut reader = Reader::alone(settings);
+        let public_url = reader.url("PUBLIC_URL");
+        let qr = reader.qr(public_url.as_deref());
+        qr.ok_or(Mistakes(reader.mistakes))
+    }
+
     /// `AMQP_URL` and `AMQP_PREFIX` alone; `None`: there is no broker.
     pub fn broker(settings: &Settings) -> Result<Option<Broker>, Mistakes> {
         let mut reader = Reader::alone(settings);

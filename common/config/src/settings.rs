@@ -1,4 +1,9 @@
 //! The table of settings and where the value of each came from.
+//!
+//! A row says the name, the default and the meaning, and makes the flag, the variable, the help and
+//! the line of `waybill config`. Its type is not in the row: `Config` reads about half of the
+//! settings together with others (a secret by the mode, the broker by the database, the sender by
+//! the mail server), so a row's type would be the lesser part of what is to be checked.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -512,7 +517,7 @@ impl Settings {
             }
             let nearest = SETTINGS
                 .iter()
-                .min_by_key(|setting| distance(name, setting.name))
+                .min_by_key(|setting| strsim::levenshtein(name, setting.name))
                 .map_or("", |setting| setting.name);
             self.mistakes
                 .push(format!("{name} is not a setting; did you mean {nearest}?"));
@@ -536,22 +541,6 @@ fn refuse_secret_flags(matches: &ArgMatches) -> Result<(), clap::Error> {
         }
     }
     Ok(())
-}
-
-/// Levenshtein distance in bytes.
-fn distance(a: &str, b: &str) -> usize {
-    let b = b.as_bytes();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let change = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 impl Args for Settings {

@@ -1,9 +1,7 @@
 //! An event as it is published.
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
 
 use crate::time::Timestamp;
@@ -18,19 +16,9 @@ pub struct Envelope {
     pub kind: String,
     pub shop: Option<String>,
     pub object_id: String,
-    #[serde(deserialize_with = "timestamp")]
     pub created_at: Timestamp,
     pub data: Box<RawValue>,
     /// A header of the message; its body is as ever.
     #[serde(skip)]
     pub traceparent: Option<TraceContext>,
-}
-
-fn timestamp<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    let instant = OffsetDateTime::parse(&text, &Rfc3339).map_err(serde::de::Error::custom)?;
-    let millis = instant.unix_timestamp_nanos().div_euclid(1_000_000);
-    i64::try_from(millis)
-        .map(Timestamp)
-        .map_err(serde::de::Error::custom)
 }

@@ -1,5 +1,6 @@
 //! What every process needs of the machine it runs on: clock, tasks, logs, metrics, terminal.
 
+pub mod backoff;
 pub mod clock;
 pub mod counted;
 pub mod logs;

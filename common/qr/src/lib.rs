@@ -2,12 +2,15 @@
 //! as a picture. It reads and writes nothing, so every process can use it.
 //!
 //! Whatever an id contains, the link keeps its shape; an id that would break
-//! it is refused. An order link at level H and its PNG take 110 µs with the
+//! it is refused. The symbol of an order link at level H takes 90 µs with the
 //! `qrcode` crate and our own mask. (`fast_qr` needs as long for the symbol
 //! and cannot mix segments.)
+//!
+//! A symbol that is kept is stored as its modules ([`Symbol::packed`]), and a
+//! picture is drawn of them when somebody asks for it ([`QrConfig::stored`]).
 
-mod deflate;
 mod mask;
+mod packed;
 mod picture;
 mod segments;
 mod symbol;
@@ -240,6 +243,12 @@ impl QrConfig {
             return Err(QrError::Empty("data"));
         }
         self.symbol(data.to_owned())
+    }
+
+    /// A symbol that was stored with its link, drawn in the size of this
+    /// configuration. None for bytes that [`Symbol::packed`] never writes.
+    pub fn stored(&self, url: String, packed: &[u8]) -> Option<Symbol> {
+        Symbol::stored(url, packed, self.box_size, self.border)
     }
 
     fn symbol(&self, url: String) -> Result<Symbol, QrError> {

@@ -1,11 +1,21 @@
 //! Symbols drawn: black on white, with the border, and nothing but the code.
+//!
+//! The `png` crate compresses as fast as it can: an order link in boxes of 10
+//! pixels takes 57 µs and 3.5 kB. Its balanced compression takes 730 µs and
+//! 1.2 kB, and for the largest pictures 206 ms instead of 31.
+
+use std::io::Write;
+use std::iter::repeat_n;
 
 use base64::prelude::{BASE64_STANDARD, Engine};
-use png::{BitDepth, ColorType, Encoder, EncodingError};
+use png::{BitDepth, ColorType, Compression, Encoder, EncodingError, Filter};
 use serde::Serialize;
 
 use super::mask::Line;
-use super::{Format, Symbol, deflate};
+use super::{Format, Symbol};
+
+/// How much compressed data a chunk of a PNG holds at most, in bytes.
+const CHUNK: usize = 32 * 1024;
 
 /// A picture as it goes over the wire.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, utoipa::ToSchema)]
@@ -44,39 +54,37 @@ impl Symbol {
         file
     }
 
+    /// Line by line, because the pixels of the largest pictures take 50 MB.
     fn write_png(&self, file: &mut Vec<u8>) -> Result<(), EncodingError> {
         let side = u32::try_from(self.side()).expect("a picture is at most MAX_SIDE wide");
         let mut encoder = Encoder::new(file, side, side);
         encoder.set_color(ColorType::Grayscale);
         encoder.set_depth(BitDepth::One);
+        encoder.set_compression(Compression::Fast);
+        // Most lines are those above them: what this filter leaves of them is zeros.
+        encoder.set_filter(Filter::Up);
         let mut writer = encoder.write_header()?;
-        writer.write_chunk(png::chunk::IDAT, &self.pixels())?;
+        let mut pixels = writer.stream_writer_with_size(CHUNK)?;
+        for line in self.lines() {
+            pixels.write_all(&line)?;
+        }
+        pixels.finish()?;
         writer.finish()
     }
 
-    /// Every row of modules is one line of pixels, `box_size` times.
-    fn pixels(&self) -> Vec<u8> {
-        // One byte more for the filter, which is 0: none.
-        let line_len = 1 + self.side().div_ceil(8);
-        let blank = || std::iter::once(0).chain(std::iter::repeat_n(0xff, line_len - 1));
-        let mut lines: Vec<u8> = Vec::with_capacity(line_len * (self.width() + 2));
-        let mut times = Vec::with_capacity(self.width() + 2);
-        let border = (self.border > 0).then_some(self.border * self.box_size);
-
-        lines.extend(border.iter().flat_map(|_| blank()));
-        times.extend(border);
-        for row in &self.rows {
-            let start = lines.len() + 1;
-            lines.extend(blank());
+    /// The lines of pixels: every row of modules makes `box_size` of them.
+    fn lines(&self) -> impl Iterator<Item = Vec<u8>> {
+        let blank = vec![0xff; self.side().div_ceil(8)];
+        let border = repeat_n(blank.clone(), self.border * self.box_size);
+        let rows = self.rows.iter().flat_map(move |row| {
+            let mut line = blank.clone();
             for (x, len) in dark_runs(row) {
                 let from = (self.border + x) * self.box_size;
-                blacken(&mut lines[start..], from, from + len * self.box_size);
+                blacken(&mut line, from, from + len * self.box_size);
             }
-            times.push(self.box_size);
-        }
-        lines.extend(border.iter().flat_map(|_| blank()));
-        times.extend(border);
-        deflate::zlib(&lines, line_len, &times)
+            repeat_n(line, self.box_size)
+        });
+        border.clone().chain(rows).chain(border)
     }
 
     /// One path on a white background, measured in modules.

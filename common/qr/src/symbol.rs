@@ -9,7 +9,7 @@ use qrcode::{EcLevel, Version, ec};
 
 use super::mask::{self, Line};
 use super::segments::{self, capacity};
-use super::{Level, QrError};
+use super::{Level, QrError, packed};
 
 /// Modules a side of version 40, the largest.
 pub(super) const MAX_WIDTH: u32 = 177;
@@ -41,6 +41,18 @@ impl Symbol {
         };
         let (version, rows) = encode(url.as_bytes(), level).ok_or_else(too_long)?;
         Ok(Self {
+            url,
+            version,
+            level,
+            rows,
+            box_size: box_size as usize,
+            border: border as usize,
+        })
+    }
+
+    pub(super) fn stored(url: String, packed: &[u8], box_size: u32, border: u32) -> Option<Self> {
+        let (version, level, rows) = packed::unpack(packed)?;
+        Some(Self {
             url,
             version,
             level,

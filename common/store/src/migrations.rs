@@ -16,90 +16,40 @@ use crate::sql::{Db, Error};
 /// Where the database keeps which it has.
 const TABLE: &str = "_sqlx_migrations";
 
-const ALL: &[(i64, &str, &str)] = &[
-    (
-        1,
-        "pipeline",
-        include_str!("../../../migrations/0001_pipeline.sql"),
-    ),
-    (
-        2,
-        "orders",
-        include_str!("../../../migrations/0002_orders.sql"),
-    ),
-    (
-        3,
-        "payments",
-        include_str!("../../../migrations/0003_payments.sql"),
-    ),
-    (
-        4,
-        "licenses",
-        include_str!("../../../migrations/0004_licenses.sql"),
-    ),
-    (
-        5,
-        "privacy",
-        include_str!("../../../migrations/0005_privacy.sql"),
-    ),
-    (
-        6,
-        "commerce",
-        include_str!("../../../migrations/0006_commerce.sql"),
-    ),
-    (
-        7,
-        "trace",
-        include_str!("../../../migrations/0007_trace.sql"),
-    ),
-    (
-        8,
-        "operations",
-        include_str!("../../../migrations/0008_operations.sql"),
-    ),
-    (
-        9,
-        "outcomes",
-        include_str!("../../../migrations/0009_outcomes.sql"),
-    ),
-    (
-        10,
-        "identity_provider",
-        include_str!("../../../migrations/0010_identity_provider.sql"),
-    ),
-    (
-        11,
-        "api_versions",
-        include_str!("../../../migrations/0011_api_versions.sql"),
-    ),
-    (
-        12,
-        "calls",
-        include_str!("../../../migrations/0012_calls.sql"),
-    ),
-    (
-        13,
-        "people",
-        include_str!("../../../migrations/0013_people.sql"),
-    ),
-    (
-        14,
-        "erasure",
-        include_str!("../../../migrations/0014_erasure.sql"),
-    ),
-    (
-        15,
-        "confirmations",
-        include_str!("../../../migrations/0015_confirmations.sql"),
-    ),
-];
+/// The migration that makes the schema of the first release.
+const FIRST: i64 = 1;
+
+const ALL: &[(i64, &str, &str)] = &[(
+    FIRST,
+    "initial",
+    include_str!("../../../migrations/0001_initial.sql"),
+)];
+
+/// What is said of a database that was made before the first release. Its migrations were other
+/// files than `ALL`, so nothing here can bring it up to date.
+const UNRELEASED: &str = "the database was made by a version of Waybill from before its first \
+    release, and no version can bring it up to date; set DATABASE_URL to a new database (for \
+    SQLite a file that does not exist yet), or remove this one if nobody needs what is in it";
+
+/// Why the schema could not be brought up to date.
+#[derive(Debug, thiserror::Error)]
+pub enum MigrationError {
+    #[error("{UNRELEASED}")]
+    Unreleased,
+    #[error(transparent)]
+    Failed(#[from] MigrateError),
+}
 
 /// Applies what is missing. Safe to call from several processes at once.
-pub async fn apply(db: &Db) -> Result<(), MigrateError> {
-    match db {
-        Db::Postgres(pool) => migrator().run(pool).await,
-        Db::Sqlite { write, .. } => apply_sqlite(db, write).await,
+pub async fn apply(db: &Db) -> Result<(), MigrationError> {
+    if compare(db).await?.is_unreleased() {
+        return Err(MigrationError::Unreleased);
     }
+    match db {
+        Db::Postgres(pool) => migrator().run(pool).await?,
+        Db::Sqlite { write, .. } => apply_sqlite(db, write).await?,
+    }
+    Ok(())
 }
 
 /// The library's lock is PostgreSQL's; on SQLite two starts at once may meet. One of them
@@ -166,6 +116,11 @@ pub struct Compared {
 }
 
 impl Compared {
+    /// It was made before the first release: its first migration is another than ours.
+    pub fn is_unreleased(&self) -> bool {
+        self.changed.contains(&FIRST)
+    }
+
     /// Why this version cannot work with it, and what to do. A newer version's migrations leave
     /// this one working.
     pub fn lacks(&self) -> Option<String> {
@@ -173,6 +128,9 @@ impl Compared {
             let versions: Vec<String> = versions.iter().map(ToString::to_string).collect();
             versions.join(", ")
         };
+        if self.is_unreleased() {
+            return Some(UNRELEASED.to_owned());
+        }
         if !self.changed.is_empty() {
             return Some(format!(
                 "the database has migrations {} otherwise than this version; use the version of \

@@ -1,4 +1,5 @@
-//! The `qr_codes` table: the picture of an order's tracking link, made once.
+//! The `qr_codes` table: the symbol of an order's tracking link, made once.
+//! A picture is drawn of its modules when somebody asks for it.
 
 use crate::sql::{Db, Result, Tx, column};
 use domain::time::Timestamp;
@@ -12,7 +13,8 @@ pub struct QrCode {
     pub order_id: i64,
     pub kind: &'static str,
     pub url: String,
-    pub png: Vec<u8>,
+    /// See `Symbol::packed`.
+    pub modules: Vec<u8>,
 }
 
 /// Stores codes; one that is there already stays, as it may have been printed.
@@ -22,7 +24,7 @@ pub async fn insert(tx: &mut Tx, codes: &[QrCode], now: Timestamp) -> Result<()>
         column("order_id", codes.iter().map(|code| code.order_id)),
         column("kind", codes.iter().map(|code| code.kind)),
         column("url", codes.iter().map(|code| code.url.as_str())),
-        column("png", codes.iter().map(|code| code.png.as_slice())),
+        column("modules", codes.iter().map(|code| code.modules.as_slice())),
         column("created_at", codes.iter().map(|_| now.0)),
     ];
     tx.insert(
@@ -34,7 +36,7 @@ pub async fn insert(tx: &mut Tx, codes: &[QrCode], now: Timestamp) -> Result<()>
     Ok(())
 }
 
-/// The link and the PNG of an order's code.
+/// The link and the modules of an order's code.
 pub async fn find(
     db: &Db,
     shop: &str,
@@ -42,12 +44,12 @@ pub async fn find(
     kind: &str,
 ) -> Result<Option<(String, Vec<u8>)>> {
     let row = db
-        .query("select url, png from qr_codes where shop = $1 and order_id = $2 and kind = $3")
+        .query("select url, modules from qr_codes where shop = $1 and order_id = $2 and kind = $3")
         .bind(shop)
         .bind(order_id)
         .bind(kind)
         .fetch_optional()
         .await?;
-    row.map(|row| Ok((row.get("url")?, row.get("png")?)))
+    row.map(|row| Ok((row.get("url")?, row.get("modules")?)))
         .transpose()
 }

@@ -49,7 +49,7 @@ pub struct NewParcel<'a> {
     pub shipment_id: i64,
     pub position: i64,
     pub tracking: &'a Tracking,
-    /// The link and its picture; None when the number does not fit.
+    /// The link and the modules of its symbol; None when the number does not fit.
     pub qr: Option<(String, Vec<u8>)>,
 }
 
@@ -67,7 +67,7 @@ pub async fn save_parcels(tx: &mut Tx, parcels: &[NewParcel<'_>], now: Timestamp
         ),
         column("url", parcels.iter().map(|it| it.tracking.url.as_deref())),
         column("qr_url", qr().map(|qr| qr.map(|(url, _)| url.as_str()))),
-        column("qr_png", qr().map(|qr| qr.map(|(_, png)| png.as_slice()))),
+        column("qr_modules", qr().map(|qr| qr.map(|(_, it)| it.as_slice()))),
         column("created_at", parcels.iter().map(|_| now.0)),
     ];
     tx.insert(
@@ -213,7 +213,7 @@ pub async fn list(db: &Db, shop: &str, order_id: i64) -> Result<Vec<StoredShipme
     Ok(shipments)
 }
 
-/// The link and the PNG of the code of an order's parcel.
+/// The link and the modules of the code of an order's parcel.
 pub async fn code(
     db: &Db,
     shop: &str,
@@ -222,8 +222,8 @@ pub async fn code(
 ) -> Result<Option<(String, Vec<u8>)>> {
     let row = db
         .query(
-            "select qr_url, qr_png from parcels
-             where shop = $1 and order_id = $2 and number = $3 and qr_png is not null
+            "select qr_url, qr_modules from parcels
+             where shop = $1 and order_id = $2 and number = $3 and qr_modules is not null
              order by shipment_id
              limit 1",
         )
@@ -232,6 +232,6 @@ pub async fn code(
         .bind(number)
         .fetch_optional()
         .await?;
-    row.map(|row| Ok((row.get("qr_url")?, row.get("qr_png")?)))
+    row.map(|row| Ok((row.get("qr_url")?, row.get("qr_modules")?)))
         .transpose()
 }

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::{FromRequestParts, Path, Query, State};
 use axum::http::header;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
+use qr::Format;
 use serde::Deserialize;
 use store::orders::{self, Found};
 use store::{qr_codes, shipments};
@@ -68,18 +68,17 @@ pub async fn qr_png(
     State(app): State<Arc<App>>,
     wanted: Wanted,
 ) -> Result<Response, Error> {
-    let (_, png) = order_code(&app, &key, wanted).await?;
-    Ok(picture("image/png", png))
+    let code = order_code(&app, &key, wanted).await?;
+    picture(app, Format::Png, code).await
 }
 
-/// Drawn from the stored link, so that it leads where the PNG leads.
 pub async fn qr_svg(
     key: Key,
     State(app): State<Arc<App>>,
     wanted: Wanted,
 ) -> Result<Response, Error> {
-    let (url, _) = order_code(&app, &key, wanted).await?;
-    svg(&app, &url)
+    let code = order_code(&app, &key, wanted).await?;
+    picture(app, Format::Svg, code).await
 }
 
 /// The tracking number in a request's path.
@@ -108,8 +107,8 @@ pub async fn parcel_qr_png(
     wanted: Wanted,
     parcel: Parcel,
 ) -> Result<Response, Error> {
-    let (_, png) = parcel_code(&app, &key, wanted, &parcel).await?;
-    Ok(picture("image/png", png))
+    let code = parcel_code(&app, &key, wanted, &parcel).await?;
+    picture(app, Format::Png, code).await
 }
 
 pub async fn parcel_qr_svg(
@@ -118,32 +117,37 @@ pub async fn parcel_qr_svg(
     wanted: Wanted,
     parcel: Parcel,
 ) -> Result<Response, Error> {
-    let (url, _) = parcel_code(&app, &key, wanted, &parcel).await?;
-    svg(&app, &url)
+    let code = parcel_code(&app, &key, wanted, &parcel).await?;
+    picture(app, Format::Svg, code).await
 }
 
-fn picture(kind: &'static str, bytes: impl Into<Body>) -> Response {
-    ([(header::CONTENT_TYPE, kind)], bytes.into()).into_response()
+/// A link and the modules of its QR code, as they are stored.
+type Code = (String, Vec<u8>);
+
+/// Draws a stored code: the symbol stays as it was made, and its size is what the settings say now.
+async fn picture(app: Arc<App>, format: Format, code: Code) -> Result<Response, Error> {
+    // Large boxes make pictures that take some milliseconds.
+    let drawn = tokio::task::spawn_blocking(move || {
+        let (url, modules) = code;
+        let symbol = app.config.qr.stored(url, &modules)?;
+        Some(match format {
+            Format::Png => ("image/png", symbol.png()),
+            Format::Svg => ("image/svg+xml", symbol.svg().into_bytes()),
+        })
+    });
+    let drawn = drawn.await.map_err(|_| Error::Internal)?;
+    let (kind, bytes) = drawn.ok_or(Error::Internal)?;
+    Ok(([(header::CONTENT_TYPE, kind)], bytes).into_response())
 }
 
-fn svg(app: &App, url: &str) -> Result<Response, Error> {
-    let symbol = app.config.qr.custom(url).map_err(|_| Error::QrNotFound)?;
-    Ok(picture("image/svg+xml", symbol.svg()))
-}
-
-async fn order_code(app: &App, key: &Key, wanted: Wanted) -> Result<(String, Vec<u8>), Error> {
+async fn order_code(app: &App, key: &Key, wanted: Wanted) -> Result<Code, Error> {
     let order = find(app, key, wanted).await?;
     qr_codes::find(&app.db, &order.shop, order.id, qr_codes::TRACKING)
         .await?
         .ok_or(Error::QrNotFound)
 }
 
-async fn parcel_code(
-    app: &App,
-    key: &Key,
-    wanted: Wanted,
-    parcel: &Parcel,
-) -> Result<(String, Vec<u8>), Error> {
+async fn parcel_code(app: &App, key: &Key, wanted: Wanted, parcel: &Parcel) -> Result<Code, Error> {
     let order = find(app, key, wanted).await?;
     let number = parcel.tracking_number.as_str();
     shipments::code(&app.db, &order.shop, order.id, number)

@@ -10,10 +10,9 @@ mod objects;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use domain::time::Timestamp;
 use platform::clock::Clock;
 use serde_json::{Value, json};
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 pub use api::{error, routes};
 
@@ -241,6 +240,6 @@ impl Books {
     }
 }
 
-fn updated_at(body: &Value) -> Option<OffsetDateTime> {
-    OffsetDateTime::parse(body["updated_at"].as_str()?, &Rfc3339).ok()
+fn updated_at(body: &Value) -> Option<Timestamp> {
+    body["updated_at"].as_str()?.parse().ok()
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use config::{Config, Settings};
+use platform::backoff::Backoff;
 use platform::clock::Clock;
 use platform::terminal;
 use providers::identity::GRANT_TYPE;
@@ -99,6 +100,7 @@ impl Device {
         let clock = Clock::system();
         let end = clock.elapsed() + Duration::from_secs(begun.expires_in);
         let mut interval = Duration::from_secs(begun.interval.max(1));
+        let mut backoff = less_and_less_often(interval);
         let mut pause = interval;
         let mut countdown = Countdown {
             shown: shown && terminal::err_is_one(),
@@ -116,7 +118,7 @@ impl Device {
             }
             let Some((status, wait, body)) = self.poll(&begun.device_code).await else {
                 // Nobody answered: ask less and less often.
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                pause = backoff.next_pause();
                 continue;
             };
             match (status.as_u16(), body["error"].as_str()) {
@@ -124,12 +126,19 @@ impl Device {
                     countdown.clear();
                     return Ok(body);
                 }
-                (_, Some("authorization_pending")) => pause = interval,
+                (_, Some("authorization_pending")) => {
+                    backoff.reset();
+                    pause = interval;
+                }
                 (_, Some("slow_down")) => {
                     interval += SLOWER;
+                    backoff = less_and_less_often(interval);
                     pause = interval.max(wait.unwrap_or_default());
                 }
-                (503, _) => pause = wait.unwrap_or((pause * 2).min(LONGEST_PAUSE)).max(interval),
+                (503, _) => {
+                    let next = backoff.next_pause();
+                    pause = wait.unwrap_or(next).max(interval);
+                }
                 (_, Some("expired_token")) => {
                     countdown.clear();
                     bail!("the code has expired; run `waybill login` again");
@@ -166,6 +175,11 @@ impl Device {
 fn retry_after(response: &reqwest::Response) -> Option<Duration> {
     let seconds = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
     seconds.parse().ok().map(Duration::from_secs)
+}
+
+/// The pauses while nobody answers.
+fn less_and_less_often(interval: Duration) -> Backoff {
+    Backoff::new(interval * 2, LONGEST_PAUSE)
 }
 
 /// How long the code is still good, on one line that is written over.

@@ -83,7 +83,7 @@ pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
     let png = match &outcome {
         Outcome {
             order: Some(order), ..
-        } => write_png(&db, order, &arguments).await?,
+        } => write_png(&db, settings, order, &arguments).await?,
         _ => None,
     };
     db.close().await;
@@ -232,11 +232,18 @@ async fn find_order(db: &Db, job: &Summary) -> Result<Option<StoredOrder>> {
     }
 }
 
-async fn write_png(db: &Db, order: &StoredOrder, arguments: &Arguments) -> Result<Option<PathBuf>> {
+async fn write_png(
+    db: &Db,
+    settings: &Settings,
+    order: &StoredOrder,
+    arguments: &Arguments,
+) -> Result<Option<PathBuf>> {
     let code = qr_codes::find(db, &order.shop, order.id, qr_codes::TRACKING).await?;
-    let Some((_, png)) = code else {
+    let Some((url, modules)) = code else {
         return Ok(None);
     };
+    let symbol = Config::qr(settings)?.stored(url, &modules);
+    let symbol = symbol.context("the stored QR code of the order is damaged")?;
     let path = arguments
         .png
         .clone()
@@ -244,7 +251,8 @@ async fn write_png(db: &Db, order: &StoredOrder, arguments: &Arguments) -> Resul
     if let Some(folder) = path.parent() {
         private_files::make_folder(folder)?;
     }
-    std::fs::write(&path, png).with_context(|| format!("cannot write {}", path.display()))?;
+    std::fs::write(&path, symbol.png())
+        .with_context(|| format!("cannot write {}", path.display()))?;
     Ok(Some(path))
 }
 

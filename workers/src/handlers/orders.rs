@@ -51,7 +51,7 @@ pub struct Task {
     tracking: Option<Drawn>,
 }
 
-/// A link and its QR code as PNG.
+/// A link and the modules of its QR code.
 type Drawn = (String, Vec<u8>);
 
 pub fn prepare(config: &Config, job: &Job) -> Result<Task> {
@@ -86,7 +86,7 @@ impl Task {
 
 fn draw_tracking(config: &Config, order_id: i64) -> Result<Drawn> {
     let symbol = config.qr.order(&order_id.to_string()).map_err(permanent)?;
-    Ok((symbol.url.clone(), symbol.png()))
+    Ok((symbol.url.clone(), symbol.packed()))
 }
 
 /// An order of this message: what was known, and what is known now.
@@ -514,7 +514,7 @@ fn asks_storefront(config: &Config, story: &Story) -> bool {
 
 fn code(config: &Config, story: &Story) -> Result<QrCode> {
     let (shop, order_id) = &story.key;
-    let (url, png) = match &story.tracking {
+    let (url, modules) = match &story.tracking {
         Some(drawn) => drawn.clone(),
         None => draw_tracking(config, *order_id)?,
     };
@@ -523,7 +523,7 @@ fn code(config: &Config, story: &Story) -> Result<QrCode> {
         order_id: *order_id,
         kind: qr_codes::TRACKING,
         url,
-        png,
+        modules,
     })
 }
 
@@ -566,7 +566,7 @@ async fn write_shipments(
                     shipment_id: *id,
                     position,
                     tracking,
-                    qr: symbol.map(|symbol| (symbol.url.clone(), symbol.png())),
+                    qr: symbol.map(|symbol| (symbol.url.clone(), symbol.packed())),
                 });
             }
         }

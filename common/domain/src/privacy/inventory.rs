@@ -81,7 +81,7 @@ pub const PLAIN: &[(&str, &str)] = &[
         "order_bodies",
         "shop order_id hash topic repeats refuted created_at",
     ),
-    ("qr_codes", "shop order_id kind url png created_at"),
+    ("qr_codes", "shop order_id kind url modules created_at"),
     (
         "events",
         "id kind shop object_id body created_at published_at traceparent",
@@ -101,7 +101,7 @@ pub const PLAIN: &[(&str, &str)] = &[
     ),
     (
         "parcels",
-        "shop order_id shipment_id position number qr_url qr_png created_at",
+        "shop order_id shipment_id position number qr_url qr_modules created_at",
     ),
     (
         "inventory_movements",

@@ -597,3 +597,39 @@ fn a_value_that_cannot_be_redacted_is_withheld_and_the_line_is_written_all_the_s
 fn the_mark_of_a_withheld_value_names_its_code() {
     assert!(WITHHELD.contains(Code::Redaction.id()));
 }
+
+/// Not run by itself: `cargo test --release --package common --test it -- --ignored --nocapture
+/// what_it_takes`.
+#[test]
+#[ignore = "measures, and checks nothing"]
+#[expect(
+    clippy::disallowed_macros,
+    reason = "whoever runs it reads the figures"
+)]
+fn what_it_takes_to_redact_a_line() {
+    let body = "\"email\":\"bob@example.com\",\"id\":820982911946154508,\"total\":\"403.00\",";
+    for (what, text) in [
+        (
+            "a plain line",
+            format!(
+                "the message was worked on after all queue=orders kind=orders/create job={UUID} request_id={UUID} took=12ms"
+            ),
+        ),
+        (
+            "a line with two findings",
+            "could not send: customer=jo@example.com phone=\"+1 (555) 010-1234\" \
+             shop=demo.example.com order=820982911946154508 attempt=3 retry in 30s, status 503"
+                .to_owned(),
+        ),
+        ("a body", format!("{{{}}}", body.repeat(19))),
+    ] {
+        let clock = platform::clock::Clock::system();
+        let runs: u32 = 20_000;
+        let begun = clock.elapsed();
+        for _ in 0..runs {
+            std::hint::black_box(redact(std::hint::black_box(&text)));
+        }
+        let each = (clock.elapsed() - begun) / runs;
+        println!("{what}: {} bytes, {each:?}", text.len());
+    }
+}

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use store::migrations;
+use store::migrations::{self, Compared, MigrationError};
 use store::sql::{Db, Error, column};
 use tempfile::TempDir;
 use uuid::Uuid;
@@ -377,29 +377,59 @@ async fn a_process_that_writes_without_a_pause_lets_others_write_in_between() {
     scratch.end().await;
 }
 
-#[tokio::test]
-async fn migrations_can_be_applied_by_several_processes_at_once() {
+/// An empty database of a test's own.
+struct Empty {
+    url: String,
+    folder: TempDir,
+    /// The server and the database's name there.
+    on_server: Option<(Db, String)>,
+}
+
+async fn empty() -> Empty {
     let folder = tempfile::tempdir().unwrap();
-    let (url, admin) = match postgres() {
-        None => (format!("sqlite://{}/new.db", folder.path().display()), None),
-        Some(server) => {
-            let name = format!("waybill_test_{}", Uuid::now_v7().simple());
-            let admin = Db::open(&server, 1).await.unwrap();
+    let Some(server) = postgres() else {
+        let url = format!("sqlite://{}/new.db", folder.path().display());
+        return Empty {
+            url,
+            folder,
+            on_server: None,
+        };
+    };
+    let name = format!("waybill_test_{}", Uuid::now_v7().simple());
+    let admin = Db::open(&server, 1).await.unwrap();
+    admin
+        .query(leak(format!("create database {name}")))
+        .execute()
+        .await
+        .unwrap();
+    let end = server.find('?').unwrap_or(server.len());
+    let base = server[..end].rfind('/').unwrap();
+    Empty {
+        url: format!("{}/{name}{}", &server[..base], &server[end..]),
+        folder,
+        on_server: Some((admin, name)),
+    }
+}
+
+impl Empty {
+    async fn end(self) {
+        if let Some((admin, name)) = self.on_server {
             admin
-                .query(leak(format!("create database {name}")))
+                .query(leak(format!("drop database {name}")))
                 .execute()
                 .await
                 .unwrap();
-            let end = server.find('?').unwrap_or(server.len());
-            let base = server[..end].rfind('/').unwrap();
-            (
-                format!("{}/{name}{}", &server[..base], &server[end..]),
-                Some((admin, name)),
-            )
+            admin.close().await;
         }
-    };
-    let first = Db::open(&url, 2).await.unwrap();
-    let second = Db::open(&url, 2).await.unwrap();
+        self.folder.close().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn migrations_can_be_applied_by_several_processes_at_once() {
+    let empty = empty().await;
+    let first = Db::open(&empty.url, 2).await.unwrap();
+    let second = Db::open(&empty.url, 2).await.unwrap();
     let (one, two) = tokio::join!(migrations::apply(&first), migrations::apply(&second));
     one.unwrap();
     two.unwrap();
@@ -407,12 +437,60 @@ async fn migrations_can_be_applied_by_several_processes_at_once() {
     assert!(!applied.is_empty() && applied.iter().all(|migration| migration.applied));
     first.close().await;
     second.close().await;
-    if let Some((admin, name)) = admin {
-        admin
-            .query(leak(format!("drop database {name}")))
-            .execute()
-            .await
-            .unwrap();
-        admin.close().await;
-    }
+    empty.end().await;
+}
+
+#[tokio::test]
+async fn a_database_from_before_the_first_release_is_refused_and_stays_as_it_is() {
+    let empty = empty().await;
+    let db = Db::open(&empty.url, 2).await.unwrap();
+    migrations::apply(&db).await.unwrap();
+    // What such a version left: its own first file, and more files behind it.
+    let mut tx = db.begin().await.unwrap();
+    let second = "insert into _sqlx_migrations
+                      (version, description, success, checksum, execution_time)
+                  select 2, 'orders', success, checksum, 0 from _sqlx_migrations";
+    tx.query(second).execute().await.unwrap();
+    let first = "update _sqlx_migrations set description = 'pipeline', checksum = $1
+                 where version = 1";
+    let checksum = vec![7_u8; 48];
+    tx.query(first).bind(checksum).execute().await.unwrap();
+    tx.commit().await.unwrap();
+    let refusal = migrations::apply(&db).await.unwrap_err();
+    assert!(matches!(refusal, MigrationError::Unreleased), "{refusal}");
+    let said = refusal.to_string();
+    assert!(
+        said.contains("before its first release") && said.contains("set DATABASE_URL to a new"),
+        "{said}"
+    );
+    let compared = migrations::compare(&db).await.unwrap();
+    assert!(compared.is_unreleased());
+    assert_eq!(compared.lacks(), Some(said));
+    let names = "select description from _sqlx_migrations order by version";
+    let rows = db.query(names).fetch_all().await.unwrap();
+    let names: Vec<String> = rows
+        .iter()
+        .map(|row| row.get("description").unwrap())
+        .collect();
+    assert_eq!(names, ["pipeline", "orders"]);
+    db.close().await;
+    empty.end().await;
+}
+
+#[test]
+fn what_a_database_lacks_is_said_with_what_to_do() {
+    let lacks = |applied, missing: &[i64], changed: &[i64]| {
+        let compared = Compared {
+            applied,
+            missing: missing.to_vec(),
+            changed: changed.to_vec(),
+            newer: vec![9],
+        };
+        compared.lacks().unwrap_or_default()
+    };
+    assert_eq!(lacks(1, &[], &[]), "", "a newer version's are no hindrance");
+    assert!(lacks(0, &[1, 2], &[]).contains("the database is empty"));
+    assert!(lacks(1, &[2, 3], &[]).contains("lacks migrations 2, 3 of this version"));
+    assert!(lacks(2, &[], &[3]).contains("migrations 3 otherwise than this version"));
+    assert!(lacks(0, &[2], &[1]).contains("before its first release"));
 }

@@ -86,6 +86,14 @@ fn schema(compared: &Compared) -> Finding {
         let versions: Vec<String> = versions.iter().map(ToString::to_string).collect();
         versions.join(", ")
     };
+    if compared.is_unreleased() {
+        return Finding::failed(
+            "schema",
+            "it was made by a version of Waybill from before its first release",
+            "Nothing starts on it, and nothing can bring it up to date. Set DATABASE_URL to a new \
+             database.",
+        );
+    }
     if !compared.changed.is_empty() {
         return Finding::failed(
             "schema",
@@ -116,7 +124,7 @@ fn schema(compared: &Compared) -> Finding {
     }
     Finding::ok(
         "schema",
-        format!("all {} migrations applied", compared.applied),
+        format!("migrations applied: {}", compared.applied),
     )
 }
 

@@ -177,8 +177,8 @@ const VOLATILE: [&str; 16] = [
     "cancelled_at of fulfillments",
     "revision",
     "events_at",
-    "png",
-    "qr_png",
+    "modules",
+    "qr_modules",
     "provider_state",
     "provider_id",
 ];

@@ -1,0 +1,65 @@
+//! Pauses between tries of one thing that fails: each is twice the one before, up to a longest.
+//!
+//! For a loop of this process alone, which tries until it succeeds or is stopped. How long a
+//! failed job waits is decided in `job.rs`, and how often a call to a provider is tried at once
+//! in `provider/`.
+
+use std::time::Duration;
+
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+
+/// The pauses of one loop. It says how long to wait; the loop waits.
+#[derive(Debug)]
+pub struct Backoff {
+    settings: ExponentialBuilder,
+    pauses: ExponentialBackoff,
+    longest: Duration,
+}
+
+impl Backoff {
+    pub fn new(first: Duration, longest: Duration) -> Self {
+        let settings = ExponentialBuilder::new()
+            .with_min_delay(first.min(longest))
+            .with_max_delay(longest)
+            .without_max_times();
+        Backoff {
+            settings,
+            pauses: settings.build(),
+            longest,
+        }
+    }
+
+    /// How long to wait after another failure.
+    pub fn next_pause(&mut self) -> Duration {
+        self.pauses.next().unwrap_or(self.longest)
+    }
+
+    /// It has succeeded: the next pause is the first again.
+    pub fn reset(&mut self) {
+        self.pauses = self.settings.build();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_the_longest_and_begin_again_after_a_success() {
+        let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(1));
+        let mut next = |count| -> Vec<u128> {
+            let pauses = (0..count).map(|_| backoff.next_pause().as_millis());
+            pauses.collect()
+        };
+        assert_eq!(next(6), [100, 200, 400, 800, 1000, 1000]);
+        backoff.reset();
+        assert_eq!(backoff.next_pause().as_millis(), 100);
+    }
+
+    #[test]
+    fn no_pause_is_longer_than_the_longest() {
+        let mut backoff = Backoff::new(Duration::from_secs(9), Duration::from_secs(5));
+        assert_eq!(backoff.next_pause(), Duration::from_secs(5));
+        assert_eq!(backoff.next_pause(), Duration::from_secs(5));
+    }
+}
