@@ -19,9 +19,9 @@ create table jobs (
     body bytea,
     state text not null,
     attempts bigint not null default 0,
-    crashes bigint not null default 0,
+    unfinished_attempts bigint not null default 0,
     run_at bigint not null,
-    rung_at bigint,
+    notified_at bigint,
     deadline_at bigint,
     last_error text,
     trace text,
@@ -34,9 +34,9 @@ create table jobs (
     discarded_at bigint
 );
 
--- The sweep looks for the few that were never rung, and for the oldest that were.
+-- The sweep looks for the few that workers were never notified of, and for the oldest that they were.
 create index jobs_ready on jobs (queue, kind, run_at) where state = 'ready';
-create index jobs_unrung on jobs (queue, kind, run_at) where state = 'ready' and rung_at is null;
+create index jobs_not_notified on jobs (queue, kind, run_at) where state = 'ready' and notified_at is null;
 create index jobs_dead on jobs (queue, finished_at) where state = 'dead';
 -- Housekeeping cuts the bodies that have been kept long enough.
 create index jobs_kept on jobs (finished_at) where state = 'done' and body is not null;
@@ -142,7 +142,7 @@ create table orders (
     version_at bigint not null,
     version_tie bigint not null default 0,
     -- Versions of the parts that the newest body did not have, by name, as JSON; null: it had all.
-    lags text,
+    part_versions text,
     -- How many versions have been stored here, this one included.
     revision bigint not null default 1,
     -- The time in the id of the order's last event: the next one's is later, whatever the clocks say.
@@ -321,7 +321,7 @@ create table payments (
     -- The provider's id of the payment intent.
     id text primary key,
     pact_id text,
-    -- The invoice that it pays, as far as the provider tells.
+    -- The invoice that it pays, as far as the provider says.
     invoice text,
     -- What the payment provider's metadata says: which fulfilment of the agreement is paid, the merchant's own word for
     -- the sort of payment, and for the payments that belong together.
@@ -735,7 +735,7 @@ where export_expires_at is not null and export_removed_at is null;
 
 -- Tombstones: whoever or whatever has such a key (a keyed hash of a customer's id, address, .. in a shop) is
 -- stored without personal data. Shop '' is for payments, which are of no shop.
-create table subjects (
+create table tombstones (
     shop text not null,
     key uuid not null,
     redacted_at bigint not null,

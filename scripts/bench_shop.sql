@@ -35,7 +35,7 @@ insert into qr_codes (shop, order_id, kind, url, modules, created_at)
 select shop, order_id, 'order', 'http://127.0.0.1/orders/' || order_id,
        decode(substr(repeat(md5(n::text), 12), 1, 376), 'hex'), at from made;
 
-insert into jobs (id, queue, kind, source, shop, external_id, object_id, subject, body, state, run_at, rung_at,
+insert into jobs (id, queue, kind, source, shop, external_id, object_id, subject, body, state, run_at, notified_at,
                   created_at, finished_at)
 select job_id, 'orders', 'orders/create', 'storefront', shop, 'fill-' || n, order_id::text, customer_id::text,
        convert_to(rpad(json_build_object('id', order_id, 'email', 'bob' || n || '@example.com',

@@ -31,7 +31,7 @@ pub fn count(source: Source, version: Option<&str>) {
     .increment(1);
 }
 
-/// `none` where it was not told, `other` where it has not the provider's form or there are too
+/// `none` where it was not sent, `other` where it has not the provider's form or there are too
 /// many: a sender must not make the metrics grow.
 fn label(source: Source, version: Option<&str>) -> String {
     static SEEN: Mutex<BTreeSet<(&'static str, String)>> = Mutex::new(BTreeSet::new());

@@ -1,5 +1,5 @@
 //! Bodies of calls to the API: limited in length and time, never inflated, and read as JSON.
-//! What is wrong with one is told by its place, never by what stands there.
+//! What is wrong with one is reported by its place, never by what stands there.
 
 use std::time::Duration;
 

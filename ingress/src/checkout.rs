@@ -15,8 +15,8 @@
 //! The order has the key that a session of its agreement makes (`orders::checkout_key`), so the
 //! session's event joins it. All of it runs in a task that no client cancels.
 
+pub mod problem;
 pub mod request;
-pub mod wrong;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,18 +30,18 @@ use domain::order::record::Cancellation;
 use domain::time::Timestamp;
 use platform::trace;
 use providers::payment::{self, CURRENCIES, NewSession, Payment};
-use providers::{Failure, storefront};
+use providers::{CallFailure, storefront};
 use store::checkouts::{self, Checkout, New, Page, Refusal, Standing, State};
 use store::events;
 use store::fulfillments::{self, Moved};
 use store::orders::checkout_key;
-use store::orders::records::{self, Entry, Key};
+use store::orders::records::{self, OrderEntry, OrderKey};
 use store::payments;
 use store::qr_codes::{self, QrCode};
 use uuid::Uuid;
 
+use self::problem::{CheckoutError, CheckoutProblem};
 use self::request::{Wanted, Wish};
-use self::wrong::{What, Wrong};
 use crate::App;
 use crate::error::Error;
 
@@ -144,26 +144,29 @@ async fn price(app: &App, wish: &Wish) -> Result<Vec<Item>, Error> {
         BTreeMap::new()
     } else {
         let storefront = app.storefront.as_ref();
-        let storefront = storefront.ok_or(Wrong::from(What::NoStorefront))?;
+        let storefront = storefront.ok_or(CheckoutError::from(CheckoutProblem::NoStorefront))?;
         let variants = storefront.variants(wish.shop.as_deref(), &ids).await;
         variants.map_err(|failure| unavailable(&failure))?
     };
     let items = wish.items.iter().enumerate();
     let items = items.map(|(nth, item)| {
-        priced(item, &variants).map_err(|what| Wrong {
+        priced(item, &variants).map_err(|what| CheckoutError {
             item: Some(nth),
             what,
         })
     });
-    Ok(items.collect::<Result<_, Wrong>>()?)
+    Ok(items.collect::<Result<_, CheckoutError>>()?)
 }
 
-fn priced(item: &Wanted, variants: &BTreeMap<i64, storefront::Variant>) -> Result<Item, What> {
+fn priced(
+    item: &Wanted,
+    variants: &BTreeMap<i64, storefront::Variant>,
+) -> Result<Item, CheckoutProblem> {
     let article = match &item.what {
         request::Article::Variant(id) => {
-            let variant = variants.get(id).ok_or(What::UnknownVariant)?;
+            let variant = variants.get(id).ok_or(CheckoutProblem::UnknownVariant)?;
             if !CURRENCIES.contains(&variant.price.currency.as_str()) {
-                return Err(What::VariantCurrency);
+                return Err(CheckoutProblem::VariantCurrency);
             }
             Article::Priced {
                 name: variant.name.clone(),
@@ -219,7 +222,7 @@ async fn begin(app: &App, new: &New<'_>) -> Result<Checkout, Error> {
     let state = record.fulfillment_state();
     let mut last_event = LastEvent::before(now);
     let created = event(app, &mut last_event, &key, created, now);
-    let entry = Entry {
+    let entry = OrderEntry {
         record,
         events_at: last_event,
     };
@@ -300,8 +303,8 @@ async fn ask(
         }
         Err(failure) if failure.is_final() => {
             let refusal = match &failure {
-                Failure::InvalidAmount(_) => Refusal::Amount,
-                Failure::UnsupportedCurrency(_) => Refusal::Currency,
+                CallFailure::InvalidAmount(_) => Refusal::Amount,
+                CallFailure::UnsupportedCurrency(_) => Refusal::Currency,
                 _ => Refusal::Provider,
             };
             tracing::info!(error = %failure, checkout = %checkout.id, "a checkout was refused");
@@ -384,7 +387,7 @@ async fn call_off(app: &App, checkout: &Checkout, refusal: Refusal) -> Result<()
 fn event(
     app: &App,
     last: &mut LastEvent,
-    key: &Key,
+    key: &OrderKey,
     what: OrderEvent,
     now: Timestamp,
 ) -> events::New {
@@ -397,18 +400,20 @@ fn event(
 }
 
 /// What is wrong with the amounts before anybody is asked. Each currency can be paid in.
-fn unpayable(failure: &Failure) -> Error {
+fn unpayable(failure: &CallFailure) -> Error {
     match failure {
-        Failure::UnsupportedCurrency(_) => Wrong::from(What::Currencies).into(),
-        _ => Wrong::from(What::Amount).into(),
+        CallFailure::UnsupportedCurrency(_) => {
+            CheckoutError::from(CheckoutProblem::Currencies).into()
+        }
+        _ => CheckoutError::from(CheckoutProblem::Amount).into(),
     }
 }
 
 /// A provider that does not answer, or not as it should: logged here, once.
-fn unavailable(failure: &Failure) -> Error {
+fn unavailable(failure: &CallFailure) -> Error {
     match failure {
-        Failure::Paused(_) => tracing::debug!(error = %failure, "a checkout has to wait"),
-        Failure::Misconfigured { .. } | Failure::Refused { .. } => {
+        CallFailure::Paused(_) => tracing::debug!(error = %failure, "a checkout has to wait"),
+        CallFailure::Misconfigured { .. } | CallFailure::Refused { .. } => {
             tracing::error!(error = %failure, "a checkout cannot be opened");
         }
         _ => tracing::warn!(error = %failure, "a checkout could not be opened"),

@@ -13,7 +13,7 @@ pub use server::network;
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
 /// The nearest address that is not a trusted proxy, reading the proxies' own entries from
-/// the right. An entry that is not an address ends the walk: what is left of it was
+/// the right. An entry that is not an address ends the search: what is left of it was
 /// written by someone unknown.
 pub fn resolve(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
     let is_trusted = |addr: IpAddr| trusted.iter().any(|network| network.contains(&addr));

@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, HeaderName, header};
 use bytes::Bytes;
 use domain::job::{Source, State};
 use domain::privacy::{PERIOD, Request as PrivacyRequest, Topic};
-use domain::signature::{PaymentSignature, Refused, StorefrontSignature};
+use domain::signature::{PaymentSignature, SignatureError, StorefrontSignature};
 use domain::time::Timestamp;
 use http_body_util::BodyExt;
 use serde::Deserialize;
@@ -26,7 +26,7 @@ use crate::App;
 use crate::api_version;
 use crate::client_address;
 use crate::error::Error;
-use crate::intake::{Memory, Size};
+use crate::intake::{ByteBudgetPermit, Size};
 use crate::request_id::RequestId;
 
 const BODY_DEADLINE: Duration = Duration::from_secs(10);
@@ -41,10 +41,10 @@ const API_VERSION: HeaderName = HeaderName::from_static("x-storefront-api-versio
 const PAYMENT_SIGNATURE: HeaderName = HeaderName::from_static("payment-signature");
 
 /// A verified delivery of the storefront provider, as the job it will be.
-pub struct StorefrontDelivery(pub NewJob, pub Memory);
+pub struct StorefrontDelivery(pub NewJob, pub ByteBudgetPermit);
 
 /// A verified event of the payment provider, as the job it will be.
-pub struct PaymentDelivery(pub NewJob, pub Memory);
+pub struct PaymentDelivery(pub NewJob, pub ByteBudgetPermit);
 
 impl FromRequest<Arc<App>> for StorefrontDelivery {
     type Rejection = Error;
@@ -58,7 +58,7 @@ impl FromRequest<Arc<App>> for StorefrontDelivery {
         };
         let signature = StorefrontSignature::read(header_values(&parts.headers, HMAC));
         let signature = signature.map_err(refused)?;
-        let (body, memory) = read_body(app, &parts, announced, body).await?;
+        let (body, budget) = read_body(app, &parts, announced, body).await?;
         let matched = signature.verify(&app.config.storefront_secrets, &body);
         count_match(Source::Storefront, matched.map_err(refused)?);
         let topic = text(&parts.headers, &TOPIC)
@@ -97,7 +97,7 @@ impl FromRequest<Arc<App>> for StorefrontDelivery {
         if request.is_some_and(|request| request.topic == Topic::ShopRedact) {
             job.run_at = job.created_at.plus(app.config.privacy.shop_hold);
         }
-        Ok(StorefrontDelivery(job, memory))
+        Ok(StorefrontDelivery(job, budget))
     }
 }
 
@@ -113,7 +113,7 @@ impl FromRequest<Arc<App>> for PaymentDelivery {
         };
         let signature = PaymentSignature::read(header_values(&parts.headers, PAYMENT_SIGNATURE));
         let signature = signature.map_err(refused)?;
-        let (body, memory) = read_body(app, &parts, announced, body).await?;
+        let (body, budget) = read_body(app, &parts, announced, body).await?;
         let matched = signature.verify(
             &app.config.payment_secrets,
             &body,
@@ -144,7 +144,7 @@ impl FromRequest<Arc<App>> for PaymentDelivery {
             api_version: version.and_then(|text| api_version::read(&text)),
             ..new_job(app, request_id, Source::Payment, kind, body)
         };
-        Ok(PaymentDelivery(job, memory))
+        Ok(PaymentDelivery(job, budget))
     }
 }
 
@@ -204,7 +204,7 @@ async fn read_body(
     parts: &Parts,
     announced: Option<u64>,
     body: Body,
-) -> Result<(Bytes, Memory), Error> {
+) -> Result<(Bytes, ByteBudgetPermit), Error> {
     timeout(BODY_DEADLINE, collect(app, parts, announced, body))
         .await
         .map_err(|_| Error::BodyTooSlow)?
@@ -218,8 +218,8 @@ async fn collect(
     parts: &Parts,
     announced: Option<u64>,
     mut body: Body,
-) -> Result<(Bytes, Memory), Error> {
-    let mut memory = app.intake.reserve(Size::announced(announced))?;
+) -> Result<(Bytes, ByteBudgetPermit), Error> {
+    let mut budget = app.intake.reserve(Size::announced(announced))?;
     let mut unverified = None;
     let mut first = Bytes::new();
     let mut rest = Vec::new();
@@ -232,7 +232,7 @@ async fn collect(
         if size > app.config.max_body_bytes {
             return Err(Error::BodyTooLarge);
         }
-        memory.grow(&app.intake, size)?;
+        budget.grow(&app.intake, size)?;
         if !body.is_end_stream() {
             let unverified = unverified.get_or_insert_with(|| {
                 let trusted = &app.config.trusted_proxies;
@@ -251,9 +251,9 @@ async fn collect(
         append(&mut rest, &data);
     }
     if rest.is_empty() {
-        return Ok((first, memory));
+        return Ok((first, budget));
     }
-    Ok((rest.into(), memory))
+    Ok((rest.into(), budget))
 }
 
 /// Grows by a quarter and not to twice the size, so that the memory that is counted is what is
@@ -271,7 +271,7 @@ fn header_values(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = 
     values.map(axum::http::HeaderValue::as_bytes)
 }
 
-/// Which of the secrets matched tells an operator when an old one may be removed.
+/// Which of the secrets matched shows an operator when an old one may be removed.
 fn count_match(source: Source, matched: usize) {
     if matched > 0 {
         let secret = matched.to_string();
@@ -283,7 +283,7 @@ fn count_match(source: Source, matched: usize) {
     }
 }
 
-fn count_refused(source: Source, refused: Refused) {
+fn count_refused(source: Source, refused: SignatureError) {
     metrics::counter!(
         "waybill_signatures_refused_total",
         "source" => source.as_str(), "reason" => refused.label()
@@ -444,7 +444,7 @@ fn new_job(
             State::Done
         },
         run_at: created_at,
-        rung_at: None,
+        notified_at: None,
         deadline_at: deadline(queue, created_at),
         trace: request_id.and_then(|id| id.given.clone()),
         // Its trace begins with it, unless the client had one.

@@ -13,10 +13,10 @@ use domain::code::Code;
 use qr::{QrConfigError, QrError};
 use serde::Serialize;
 use store::checkouts::Refusal;
-use store::privacy_requests::Refused;
+use store::privacy_requests::ActionRefused;
 use utoipa::ToSchema;
 
-use crate::checkout::wrong::Wrong;
+use crate::checkout::problem::CheckoutError;
 use crate::intake::Unavailable;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub enum Error {
     Qr(QrError),
     QrSize(QrConfigError),
     /// The request for a checkout cannot be used.
-    Checkout(Wrong),
+    Checkout(CheckoutError),
     /// The key may not touch the orders that checkouts make.
     CheckoutShop,
     CheckoutNotSetUp,
@@ -119,7 +119,7 @@ pub enum Error {
 const UNREADABLE: &str = "Request body cannot be used";
 const INVALID_TOKEN: &str = "Invalid GitHub token";
 
-/// What an API key without the scope is told.
+/// The answer to an API key without the scope.
 fn missing(scope: Scope) -> &'static str {
     match scope {
         Scope::OrdersRead => "This API key lacks the scope orders:read",
@@ -228,7 +228,7 @@ impl Error {
             ),
             Error::ParcelNotFound => (S::NOT_FOUND, None, "Parcel not found"),
             Error::QrNotFound => (S::NOT_FOUND, None, "There is no such QR code"),
-            Error::Checkout(wrong) => (S::BAD_REQUEST, wrong.code(), UNREADABLE),
+            Error::Checkout(problem) => (S::BAD_REQUEST, problem.code(), UNREADABLE),
             Error::CheckoutShop => (
                 S::FORBIDDEN,
                 None,
@@ -380,7 +380,7 @@ impl Error {
             .into(),
             Error::Qr(error) => error.to_string().into(),
             Error::QrSize(error) => error.to_string().into(),
-            Error::Checkout(wrong) => wrong.to_string().into(),
+            Error::Checkout(problem) => problem.to_string().into(),
             other => {
                 let (_, _, text) = other.answer();
                 text.into()
@@ -587,9 +587,9 @@ impl From<QrError> for Error {
     }
 }
 
-impl From<Wrong> for Error {
-    fn from(wrong: Wrong) -> Self {
-        Error::Checkout(wrong)
+impl From<CheckoutError> for Error {
+    fn from(problem: CheckoutError) -> Self {
+        Error::Checkout(problem)
     }
 }
 
@@ -616,21 +616,21 @@ impl From<store::sql::Error> for Error {
 }
 
 /// What is wrong with the export store is for the operator: logged here, once.
-impl From<Refused> for Error {
-    fn from(refused: Refused) -> Self {
+impl From<ActionRefused> for Error {
+    fn from(refused: ActionRefused) -> Self {
         match refused {
-            Refused::Unknown => Error::PrivacyRequestNotFound,
-            Refused::NotFailed(_) => Error::PrivacyNotFailed,
-            Refused::Duty => Error::PrivacyDuty,
-            Refused::NotHeld(_) | Refused::NotWaiting(_) => Error::PrivacyNotHeld,
-            Refused::Failed => Error::PrivacyFailed,
-            Refused::NoExport => Error::NoExport,
-            Refused::Expired(_) | Refused::Removed(_) => Error::ExportExpired,
-            Refused::Altered | Refused::Store(_) => {
+            ActionRefused::Unknown => Error::PrivacyRequestNotFound,
+            ActionRefused::NotFailed(_) => Error::PrivacyNotFailed,
+            ActionRefused::Duty => Error::PrivacyDuty,
+            ActionRefused::NotHeld(_) | ActionRefused::NotWaiting(_) => Error::PrivacyNotHeld,
+            ActionRefused::Failed => Error::PrivacyFailed,
+            ActionRefused::NoExport => Error::NoExport,
+            ActionRefused::Expired(_) | ActionRefused::Removed(_) => Error::ExportExpired,
+            ActionRefused::Altered | ActionRefused::Store(_) => {
                 tracing::error!(error = %refused, code = %Code::Privacy, "an export was not handed out");
                 Error::ExportUnreadable
             }
-            Refused::Database(error) => error.into(),
+            ActionRefused::Database(error) => error.into(),
         }
     }
 }

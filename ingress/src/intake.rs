@@ -8,15 +8,15 @@
 //!
 //! Invariants: a delivery is answered accepted or duplicate only after the commit that
 //! holds its job (or the first delivery's). Ids are sorted within a batch, so that two
-//! batches never wait for each other in a circle. The bus is rung after the commit, by a
-//! task of its own; a ring that fails is only a late one.
+//! batches never wait for each other in a circle. Workers are notified after the commit, by a task
+//! of its own; a message that fails is only a late one.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bus::{Bell, Bus, RING_SIZE};
+use bus::{Bus, JobRef, MAX_JOBS_PER_MESSAGE};
 use domain::job::{JobId, Queue, Source, State};
 use domain::privacy::Keys;
 use futures_util::stream::{self, StreamExt};
@@ -33,7 +33,7 @@ use tokio::time::{Instant, timeout};
 
 /// Dead connections that a batch tries; no less than a pool keeps idle.
 const MOST_DEAD: usize = 20;
-/// Deliveries that may wait for a lane.
+/// Deliveries that may wait for a batch.
 const WAITING: usize = 4096;
 /// Bytes of bodies that may be read or wait, in KiB: the memory that deliveries may take.
 const WAITING_KIB: usize = 64 * 1024;
@@ -48,10 +48,11 @@ const ENOUGH: usize = 32;
 /// A database that takes longer is treated as down: the client has its answer within 1.5 s.
 const STORE_DEADLINE: Duration = Duration::from_secs(1);
 const ANSWER_DEADLINE: Duration = Duration::from_millis(1300);
-/// Jobs that may wait to be rung; beyond that the sweep finds them.
-const UNRUNG: usize = 65_536;
-/// Rings that may wait for the broker's confirm at a time.
-const RINGS: usize = 32;
+/// Committed jobs that may wait until workers are notified of them; beyond that the sweep finds
+/// them.
+const MAX_COMMITTED: usize = 65_536;
+/// Messages that may wait for the broker's confirm at a time.
+const MESSAGES_AT_ONCE: usize = 32;
 
 /// What became of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,22 +66,22 @@ pub enum Verdict {
 #[derive(Debug)]
 pub struct Unavailable;
 
-/// The handlers' end. Clones share the lanes.
+/// The handlers' end. Clones share the batches.
 #[derive(Clone)]
 pub struct Intake {
-    lanes: Option<mpsc::Sender<Waiting>>,
-    memory: Arc<Semaphore>,
+    sender: Option<mpsc::Sender<Waiting>>,
+    budget: Arc<Semaphore>,
 }
 
 struct Waiting {
     job: NewJob,
     answer: oneshot::Sender<Verdict>,
-    _memory: Memory,
+    _budget: ByteBudgetPermit,
 }
 
 /// A delivery's share of the memory that bodies may take, held until it is stored.
 #[derive(Debug)]
-pub struct Memory {
+pub struct ByteBudgetPermit {
     permit: OwnedSemaphorePermit,
     size: Size,
 }
@@ -102,13 +103,13 @@ impl Size {
     }
 }
 
-impl Memory {
+impl ByteBudgetPermit {
     /// Makes the share large enough for `bytes`.
     pub fn grow(&mut self, intake: &Intake, bytes: usize) -> Result<(), Unavailable> {
         let held = self.permit.num_permits();
         let wanted = bytes / 1024 + 1;
         if wanted > held {
-            self.permit.merge(intake.memory(wanted - held, self.size)?);
+            self.permit.merge(intake.budget(wanted - held, self.size)?);
         }
         Ok(())
     }
@@ -118,42 +119,46 @@ impl Intake {
     /// An intake that stores nothing and accepts everything, to measure the rest by.
     pub fn verify_only() -> Self {
         Intake {
-            lanes: None,
-            memory: Arc::new(Semaphore::new(WAITING_KIB)),
+            sender: None,
+            budget: Arc::new(Semaphore::new(WAITING_KIB)),
         }
     }
 
     /// Memory for a body of which one byte is known.
-    pub fn reserve(&self, size: Size) -> Result<Memory, Unavailable> {
-        let permit = self.memory(1, size)?;
-        Ok(Memory { permit, size })
+    pub fn reserve(&self, size: Size) -> Result<ByteBudgetPermit, Unavailable> {
+        let permit = self.budget(1, size)?;
+        Ok(ByteBudgetPermit { permit, size })
     }
 
-    fn memory(&self, kib: usize, size: Size) -> Result<OwnedSemaphorePermit, Unavailable> {
+    fn budget(&self, kib: usize, size: Size) -> Result<OwnedSemaphorePermit, Unavailable> {
         let kept = match size {
             Size::Small => 0,
             Size::Large => KEPT_KIB,
         };
-        if self.memory.available_permits() < kib + kept {
+        if self.budget.available_permits() < kib + kept {
             return Err(Unavailable);
         }
         let kib = u32::try_from(kib).map_err(|_| Unavailable)?;
-        let permit = self.memory.clone().try_acquire_many_owned(kib);
+        let permit = self.budget.clone().try_acquire_many_owned(kib);
         permit.map_err(|_| Unavailable)
     }
 
     /// Stores a delivery; returns when it is committed.
-    pub async fn accept(&self, job: NewJob, memory: Memory) -> Result<Verdict, Unavailable> {
-        let Some(lanes) = &self.lanes else {
+    pub async fn accept(
+        &self,
+        job: NewJob,
+        budget: ByteBudgetPermit,
+    ) -> Result<Verdict, Unavailable> {
+        let Some(sender) = &self.sender else {
             return Ok(Verdict::Accepted);
         };
         let (answer, verdict) = oneshot::channel();
         let waiting = Waiting {
             job,
             answer,
-            _memory: memory,
+            _budget: budget,
         };
-        lanes.try_send(waiting).map_err(|_| Unavailable)?;
+        sender.try_send(waiting).map_err(|_| Unavailable)?;
         match timeout(ANSWER_DEADLINE, verdict).await {
             Ok(Ok(verdict)) => Ok(verdict),
             Ok(Err(_)) | Err(_) => Err(Unavailable),
@@ -162,13 +167,13 @@ impl Intake {
 }
 
 /// The tasks behind an [`Intake`].
-pub struct Lanes {
+pub struct IntakeTasks {
     collector: JoinHandle<()>,
-    ringer: JoinHandle<()>,
+    notifier: JoinHandle<()>,
 }
 
-impl Lanes {
-    pub fn start(parts: &Parts) -> (Intake, Lanes) {
+impl IntakeTasks {
+    pub fn start(parts: &Parts) -> (Intake, IntakeTasks) {
         let Parts {
             config,
             db,
@@ -177,31 +182,37 @@ impl Lanes {
             keys,
         } = parts;
         let (sender, waiting) = mpsc::channel(WAITING);
-        let (rings, unrung) = mpsc::channel(UNRUNG);
-        let lane = Lane {
+        let (committed, waiting_jobs) = mpsc::channel(MAX_COMMITTED);
+        let writer = BatchWriter {
             db: db.clone(),
             bus: bus.clone(),
             clock: clock.clone(),
             keys: keys.clone(),
             most: db.writers(2),
             dedupe_ttl: config.dedupe.then_some(config.dedupe_ttl),
-            rings,
+            committed,
             outage: Outage::default(),
         };
-        let collector = task::spawn("intake", collect(waiting, Arc::new(lane)));
-        let ringer = task::spawn("ringer", ring(bus.clone(), db.clone(), unrung));
+        let collector = task::spawn("intake", collect(waiting, Arc::new(writer)));
+        let notifier = task::spawn("ringer", notify(bus.clone(), db.clone(), waiting_jobs));
         let intake = Intake {
-            lanes: Some(sender),
-            memory: Arc::new(Semaphore::new(WAITING_KIB)),
+            sender: Some(sender),
+            budget: Arc::new(Semaphore::new(WAITING_KIB)),
         };
-        (intake, Lanes { collector, ringer })
+        (
+            intake,
+            IntakeTasks {
+                collector,
+                notifier,
+            },
+        )
     }
 
-    /// Waits until all that was accepted is committed and rung. Every [`Intake`] must have
-    /// been dropped.
+    /// Waits until all that was accepted is committed and workers are notified of it. Every
+    /// [`Intake`] must have been dropped.
     pub async fn drained(self) {
         let _ = self.collector.await;
-        let _ = self.ringer.await;
+        let _ = self.notifier.await;
     }
 }
 
@@ -210,7 +221,7 @@ impl Lanes {
 /// A batch leaves when none is under way, or when it is large enough to be worth a commit
 /// beside the others. So under light load there is one fsync for all that came meanwhile,
 /// and under heavy load several batches share the database's time.
-async fn collect(mut waiting: mpsc::Receiver<Waiting>, lane: Arc<Lane>) {
+async fn collect(mut waiting: mpsc::Receiver<Waiting>, writer: Arc<BatchWriter>) {
     let mut batch = Vec::with_capacity(BATCH);
     let mut under_way = JoinSet::new();
     let mut is_open = true;
@@ -232,10 +243,11 @@ async fn collect(mut waiting: mpsc::Receiver<Waiting>, lane: Arc<Lane>) {
                 batch.push(more);
             }
         }
-        let leaves = under_way.is_empty() || (batch.len() >= ENOUGH && under_way.len() < lane.most);
+        let leaves =
+            under_way.is_empty() || (batch.len() >= ENOUGH && under_way.len() < writer.most);
         if leaves && !batch.is_empty() {
             let full = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
-            under_way.spawn(lane.clone().store(full));
+            under_way.spawn(writer.clone().store(full));
         }
         left.set(f64::from(
             u32::try_from(batch.len() + waiting.len()).unwrap_or(u32::MAX),
@@ -243,7 +255,7 @@ async fn collect(mut waiting: mpsc::Receiver<Waiting>, lane: Arc<Lane>) {
     }
 }
 
-struct Lane {
+struct BatchWriter {
     db: Db,
     bus: Bus,
     clock: Clock,
@@ -252,30 +264,30 @@ struct Lane {
     most: usize,
     /// `None`: ids are not remembered.
     dedupe_ttl: Option<Duration>,
-    rings: mpsc::Sender<Rung>,
+    committed: mpsc::Sender<CommittedJob>,
     outage: Outage,
 }
 
-/// A committed job to be rung.
-struct Rung {
-    bell: Bell,
+/// A committed job that workers are to be notified of.
+struct CommittedJob {
+    job_ref: JobRef,
     queue: Queue,
     kind: String,
 }
 
-impl Lane {
+impl BatchWriter {
     async fn store(self: Arc<Self>, mut batch: Vec<Waiting>) {
         // Whoever has gone has had its answer: 503.
         batch.retain(|waiting| !waiting.answer.is_closed());
         if batch.is_empty() {
             return;
         }
-        let rung_at = self.clock.now();
+        let notified_at = self.clock.now();
         for waiting in &mut batch {
             let job = &mut waiting.job;
             let is_due = job.state == State::Ready && job.run_at == job.created_at;
-            let ring = is_due && self.bus.is_ready(job.queue);
-            job.rung_at = ring.then_some(rung_at);
+            let is_notified = is_due && self.bus.is_ready(job.queue);
+            job.notified_at = is_notified.then_some(notified_at);
         }
         let begun = Instant::now();
         let stored = match timeout(STORE_DEADLINE, self.commit_with_retry(&batch)).await {
@@ -335,14 +347,18 @@ impl Lane {
                 continue;
             }
             let _ = answer.send(Verdict::Accepted);
-            if job.rung_at.is_some() {
-                let bell = Bell {
+            if job.notified_at.is_some() {
+                let job_ref = JobRef {
                     job: job.id,
                     traceparent: job.traceparent,
                 };
                 let NewJob { queue, kind, .. } = job;
                 // A full channel is a bus that has stood still for long: left to the sweep.
-                let _ = self.rings.try_send(Rung { bell, queue, kind });
+                let _ = self.committed.try_send(CommittedJob {
+                    job_ref,
+                    queue,
+                    kind,
+                });
             }
         }
     }
@@ -407,62 +423,85 @@ async fn write(
     Ok(new.iter().map(|job| job.id).collect())
 }
 
-/// Up to [`RING_SIZE`] jobs of one queue and kind.
+/// Up to [`MAX_JOBS_PER_MESSAGE`] jobs of one queue and kind.
 struct Message {
     queue: Queue,
     kind: String,
-    bells: Vec<Bell>,
+    job_refs: Vec<JobRef>,
 }
 
-/// Rings committed jobs, as many as possible with one message, several messages at a time.
-async fn ring(bus: Bus, db: Db, mut unrung: mpsc::Receiver<Rung>) {
+/// Notifies workers of committed jobs, as many as possible with one message, several messages at a
+/// time.
+async fn notify(bus: Bus, db: Db, mut committed: mpsc::Receiver<CommittedJob>) {
     let mut waiting = Vec::new();
-    while unrung.recv_many(&mut waiting, RING_SIZE * RINGS).await > 0 {
+    while committed
+        .recv_many(&mut waiting, MAX_JOBS_PER_MESSAGE * MESSAGES_AT_ONCE)
+        .await
+        > 0
+    {
         let messages = into_messages(waiting.drain(..));
-        let rings = messages.into_iter().map(|message| try_ring(&bus, message));
-        let failed: Vec<JobId> = stream::iter(rings).buffer_unordered(RINGS).concat().await;
-        unring(&db, &failed).await;
+        let messages_sent = messages
+            .into_iter()
+            .map(|message| try_notify(&bus, message));
+        let failed: Vec<JobId> = stream::iter(messages_sent)
+            .buffer_unordered(MESSAGES_AT_ONCE)
+            .concat()
+            .await;
+        clear_notified(&db, &failed).await;
     }
 }
 
-fn into_messages(rung: impl Iterator<Item = Rung>) -> Vec<Message> {
-    let mut kinds: BTreeMap<(Queue, String), Vec<Bell>> = BTreeMap::new();
-    for Rung { bell, queue, kind } in rung {
-        kinds.entry((queue, kind)).or_default().push(bell);
+fn into_messages(jobs: impl Iterator<Item = CommittedJob>) -> Vec<Message> {
+    let mut kinds: BTreeMap<(Queue, String), Vec<JobRef>> = BTreeMap::new();
+    for CommittedJob {
+        job_ref,
+        queue,
+        kind,
+    } in jobs
+    {
+        kinds.entry((queue, kind)).or_default().push(job_ref);
     }
     let mut messages = Vec::new();
-    for ((queue, kind), bells) in kinds {
-        messages.extend(bells.chunks(RING_SIZE).map(|bells| Message {
-            queue,
-            kind: kind.clone(),
-            bells: bells.to_vec(),
-        }));
+    for ((queue, kind), job_refs) in kinds {
+        messages.extend(
+            job_refs
+                .chunks(MAX_JOBS_PER_MESSAGE)
+                .map(|job_refs| Message {
+                    queue,
+                    kind: kind.clone(),
+                    job_refs: job_refs.to_vec(),
+                }),
+        );
     }
     messages
 }
 
-/// The jobs that could not be rung.
-async fn try_ring(bus: &Bus, message: Message) -> Vec<JobId> {
-    let Message { queue, kind, bells } = message;
-    let ids = bells.iter().map(|bell| bell.job).collect();
+/// The jobs that workers could not be notified of.
+async fn try_notify(bus: &Bus, message: Message) -> Vec<JobId> {
+    let Message {
+        queue,
+        kind,
+        job_refs,
+    } = message;
+    let ids = job_refs.iter().map(|job_ref| job_ref.job).collect();
     if !bus.is_ready(queue) {
         return ids;
     }
-    match bus.ring(queue, &kind, &bells).await {
+    match bus.notify(queue, &kind, &job_refs).await {
         Ok(()) => Vec::new(),
         Err(_) => ids,
     }
 }
 
-/// Marks jobs whose ring failed, so that the next sweep rings them without delay. Where that
-/// fails too, the sweep finds them a little later.
-async fn unring(db: &Db, ids: &[JobId]) {
+/// Clears the mark of jobs whose message failed, so that the next sweep notifies workers of them
+/// without delay. Where that fails too, the sweep finds them a little later.
+async fn clear_notified(db: &Db, ids: &[JobId]) {
     for ids in ids.chunks(BATCH) {
         tracing::debug!(
             jobs = ids.len(),
-            "the bus did not take a ring; the sweep will ring"
+            "the bus did not take a message; the sweep will notify workers"
         );
-        if let Err(error) = jobs::unring(db, ids).await {
+        if let Err(error) = jobs::clear_notified(db, ids).await {
             tracing::debug!(%error, "could not mark jobs for the sweep");
             return;
         }

@@ -42,7 +42,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api_key::ApiKeys;
 use crate::client_address::Unnamed;
-use crate::intake::{Intake, Lanes};
+use crate::intake::{Intake, IntakeTasks};
 use crate::limit::Limits;
 use crate::openapi::Description;
 use crate::routes::Refusals;
@@ -110,14 +110,14 @@ impl App {
 /// together less than the ten seconds of `platform::shutdown`.
 const DRAIN: Duration = Duration::from_secs(4);
 
-/// Serves until `shutdown`, then answers what is under way, commits what was accepted and
-/// rings it.
+/// Serves until `shutdown`, then answers what is under way, commits what was accepted and notifies
+/// workers of it.
 pub async fn serve(listener: TcpListener, parts: Parts, shutdown: CancellationToken) -> Result<()> {
     platform::metrics::begin(By::Ingress);
-    let (intake, lanes) = Lanes::start(&parts);
+    let (intake, intake_tasks) = IntakeTasks::start(&parts);
     let app = Arc::new(App::new(parts, intake));
     limit::forget_idle(&app, &shutdown);
-    routes::tell_refusals(&app.refusals, &shutdown);
+    routes::report_refusals(&app.refusals, &shutdown);
     let router = routes::router(app.clone());
     let limits = connections(&app.config);
     let stopping = app.clone();
@@ -129,8 +129,13 @@ pub async fn serve(listener: TcpListener, parts: Parts, shutdown: CancellationTo
     server::serve(listener, router, limits, shutdown, DRAIN).await?;
     // The last handler is gone, and with the app its end of the intake.
     drop(app);
-    if tokio::time::timeout(DRAIN, lanes.drained()).await.is_err() {
-        tracing::warn!("not all jobs were rung before the end; the sweep will ring them");
+    if tokio::time::timeout(DRAIN, intake_tasks.drained())
+        .await
+        .is_err()
+    {
+        tracing::warn!(
+            "workers were not notified of all jobs before the end; the sweep will do it"
+        );
     }
     Ok(())
 }

@@ -25,7 +25,9 @@ use std::time::Duration;
 use domain::time::Timestamp;
 use platform::task;
 use platform::token::Token;
-use providers::identity::{self, DeviceCode, Granted, Identity, LONGEST_PAUSE, Polled, Trouble};
+use providers::identity::{
+    self, DeviceCode, Granted, Identity, IdentityError, LONGEST_PAUSE, Polled,
+};
 use serde::{Deserialize, Serialize};
 use store::device_code_requests;
 use store::device_codes::{self, Hash, Login, Next, State};
@@ -74,9 +76,9 @@ pub async fn begin(app: &Arc<App>, client: IpAddr) -> Result<DeviceCode, Error> 
         if let Some(wait) = identity.begins_left_alone() {
             return Err(Error::ProviderUnavailable(wait));
         }
-        let refused = |trouble: Trouble| {
-            report(&trouble, "a login could not be begun");
-            Error::ProviderUnavailable(trouble.wait())
+        let refused = |identity_error: IdentityError| {
+            report(&identity_error, "a login could not be begun");
+            Error::ProviderUnavailable(identity_error.wait())
         };
         if app.config.device_codes == 0 {
             let code = identity.device_code().await.map_err(refused)?;
@@ -90,7 +92,7 @@ pub async fn begin(app: &Arc<App>, client: IpAddr) -> Result<DeviceCode, Error> 
         .await?
         .map_err(Error::RateLimited)?;
         let asked = identity.device_code().await;
-        let is_refused = asked.as_ref().is_err_and(Trouble::is_refusal);
+        let is_refused = asked.as_ref().is_err_and(IdentityError::is_refusal);
         let code = match asked.map_err(refused) {
             Ok(code) => stored(&app, code).await,
             Err(error) => Err(error),
@@ -231,9 +233,9 @@ impl Turn<'_> {
                 self.end(State::Pending, interval, interval).await?;
                 Err(Error::AuthorizationPending)
             }
-            Ok(Polled::SlowDown(told)) => {
-                let told = told.map_or(Duration::ZERO, Duration::from_secs);
-                let slower = told.max(interval + SLOWER);
+            Ok(Polled::SlowDown(reported)) => {
+                let reported = reported.map_or(Duration::ZERO, Duration::from_secs);
+                let slower = reported.max(interval + SLOWER);
                 self.end(self.login.state, slower, slower).await?;
                 Err(Error::SlowDown(slower))
             }
@@ -255,9 +257,9 @@ impl Turn<'_> {
                 self.end(State::Doubted, interval, interval).await?;
                 Err(Error::AuthorizationPending)
             }
-            Err(trouble) => {
-                report(&trouble, "a login could not be asked about");
-                let pause = trouble.wait().min(LONGEST_PAUSE).max(interval);
+            Err(identity_error) => {
+                report(&identity_error, "a login could not be asked about");
+                let pause = identity_error.wait().min(LONGEST_PAUSE).max(interval);
                 let state = self.login.state;
                 self.ended(state, interval, pause, true).await?;
                 Err(Error::ProviderUnavailable(pause))

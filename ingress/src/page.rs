@@ -13,7 +13,7 @@ use axum::http::HeaderValue;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use domain::carrier;
-use domain::due::{Due, Settled};
+use domain::due::{AmountDue, NothingDue};
 use domain::money::Money;
 use domain::order::FinancialStatus;
 use domain::time::Timestamp;
@@ -83,7 +83,7 @@ struct Parcel<'a> {
     /// None where the page is the number's own.
     number: Option<&'a str>,
     is_shipped: bool,
-    link: Option<carrier::Link>,
+    link: Option<carrier::TrackingLink>,
 }
 
 impl<'a> Parcel<'a> {
@@ -180,11 +180,11 @@ struct Pay<'a> {
 
 /// The page of a payment link. The amount is the order's own; the link's is shown only to
 /// warn of it.
-pub fn pay(order: &PublicOrder, due: Due, asked: Asked, shop: Option<&str>) -> String {
+pub fn pay(order: &PublicOrder, due: AmountDue, asked: Asked, shop: Option<&str>) -> String {
     let (amount_due, nothing_due) = match due {
-        Due::Amount(money) => (Some(amount(money)), None),
-        Due::Nothing(settled) => (None, Some(reason(settled))),
-        Due::AskShop => (None, None),
+        AmountDue::Amount(money) => (Some(amount(money)), None),
+        AmountDue::Nothing(settled) => (None, Some(reason(settled))),
+        AmountDue::AskShop => (None, None),
     };
     let page = Pay {
         order: Order::new(order, shop),
@@ -334,37 +334,39 @@ fn payment(status: Option<&FinancialStatus>) -> &'static str {
     }
 }
 
-fn reason(settled: Settled) -> &'static str {
+fn reason(settled: NothingDue) -> &'static str {
     match settled {
-        Settled::Cancelled => "This order was cancelled, so nothing is due for it.",
-        Settled::Paid => "This order has been paid. Thank you.",
-        Settled::PartiallyRefunded => {
+        NothingDue::Cancelled => "This order was cancelled, so nothing is due for it.",
+        NothingDue::Paid => "This order has been paid. Thank you.",
+        NothingDue::PartiallyRefunded => {
             "This order was paid, and part of the money was given back. Nothing is due for it."
         }
-        Settled::Refunded => "The money for this order was given back. Nothing is due for it.",
-        Settled::Voided => "The payment for this order was called off, so nothing is due for it.",
-        Settled::Authorized => {
+        NothingDue::Refunded => "The money for this order was given back. Nothing is due for it.",
+        NothingDue::Voided => {
+            "The payment for this order was called off, so nothing is due for it."
+        }
+        NothingDue::Authorized => {
             "The payment is authorized: the money is set aside, and the shop will collect it. \
              There is nothing more for you to do."
         }
-        Settled::Zero => "Nothing is left to pay for this order.",
+        NothingDue::Zero => "Nothing is left to pay for this order.",
     }
 }
 
-fn disagreement(due: Due, asked: Asked) -> Option<String> {
+fn disagreement(due: AmountDue, asked: Asked) -> Option<String> {
     let asks = match asked {
         Asked::Nothing => return None,
-        Asked::Amount(money) if due == Due::Amount(money) => return None,
+        Asked::Amount(money) if due == AmountDue::Amount(money) => return None,
         Asked::Amount(money) => format!("The link you followed asks for {}", amount(money)),
         Asked::Garbled => "The link you followed asks for an amount that cannot be read".to_owned(),
     };
     Some(match due {
-        Due::Amount(money) => {
+        AmountDue::Amount(money) => {
             let due = amount(money);
             format!("{asks}; the amount due for this order is {due}. Pay no more than {due}.")
         }
-        Due::Nothing(_) => format!("{asks}; nothing is due for this order. Do not pay it."),
-        Due::AskShop => format!("{asks}; ask the shop before you pay anything."),
+        AmountDue::Nothing(_) => format!("{asks}; nothing is due for this order. Do not pay it."),
+        AmountDue::AskShop => format!("{asks}; ask the shop before you pay anything."),
     })
 }
 
@@ -398,7 +400,7 @@ mod tests {
             account: Account {
                 cancelled: false,
                 withdrawn: false,
-                told: None,
+                stated: None,
                 status: None,
                 total: Some(usd(40_300)),
                 outstanding: None,
@@ -450,7 +452,7 @@ mod tests {
 
     #[test]
     fn a_link_that_asks_for_what_is_due_is_not_warned_of() {
-        let due = Due::Amount(usd(40_300));
+        let due = AmountDue::Amount(usd(40_300));
         assert_eq!(disagreement(due, Asked::Nothing), None);
         assert_eq!(disagreement(due, Asked::Amount(usd(40_300))), None);
     }
@@ -461,7 +463,7 @@ mod tests {
             minor: 40_300,
             currency: Currency::parse("EUR").unwrap(),
         };
-        let due = Due::Amount(usd(40_300));
+        let due = AmountDue::Amount(usd(40_300));
         for (due, asked, warning) in [
             (
                 due,
@@ -482,13 +484,13 @@ mod tests {
                  for this order is 403.00 USD. Pay no more than 403.00 USD.",
             ),
             (
-                Due::Nothing(Settled::Paid),
+                AmountDue::Nothing(NothingDue::Paid),
                 Asked::Amount(usd(1)),
                 "The link you followed asks for 0.01 USD; nothing is due for this order. Do not \
                  pay it.",
             ),
             (
-                Due::AskShop,
+                AmountDue::AskShop,
                 Asked::Amount(usd(1)),
                 "The link you followed asks for 0.01 USD; ask the shop before you pay anything.",
             ),

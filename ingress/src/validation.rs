@@ -1,12 +1,13 @@
 //! Whose a token is and what they may use, from memory where it may be.
 //!
-//! A token that cannot be one is told by its form. Others are known by their SHA-256. An answer
-//! holds for [`FRESH`]: so long at most may a revoked token or a changed licence go unnoticed.
-//! That a token is worth nothing holds for [`WORTHLESS`], but the first time for [`FRESH`] of one
-//! that was good: it may be a slip of the provider's. One request at a time asks about a token;
-//! the others wait for its answer. How many may be asked about that turn out to be worth nothing
-//! is decided in `limit/tokens.rs`. While the provider gives no answer, an account that it confirmed less than `AUTH_STALE_SECONDS` ago is still
-//! believed; licences are ours and are read afresh.
+//! A token that cannot be one is recognised by its form. Others are known by their SHA-256. An
+//! answer holds for [`FRESH`]: so long at most may a revoked token or a changed licence go
+//! unnoticed. That a token is worth nothing holds for [`WORTHLESS`], but the first time for
+//! [`FRESH`] of one that was good: it may be a slip of the provider's. One request at a time asks
+//! about a token; the others wait for its answer. How many may be asked about that turn out to be
+//! worth nothing is decided in `limit/tokens.rs`. While the provider gives no answer, an account
+//! that it confirmed less than `AUTH_STALE_SECONDS` ago is still believed; licences are ours and
+//! are read afresh.
 //!
 //! The memory is ours and not a library's, as `moka`'s, for three reasons. Time is `Clock`'s, which
 //! a test moves; the library reads a clock of its own. What is remembered of a token outlives the
@@ -26,7 +27,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use domain::license::{Status, Tier, resolve};
 use platform::task;
-use providers::identity::{Identity, Person, Trouble, Who};
+use providers::identity::{Identity, IdentityError, Person, Who};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use store::{licenses, users};
@@ -41,7 +42,7 @@ const FRESH: Duration = Duration::from_secs(10);
 /// How long it holds that a token is worth nothing.
 const WORTHLESS: Duration = Duration::from_mins(1);
 /// How long those that wait share that there was no answer.
-const TROUBLED: Duration = Duration::from_secs(1);
+const AFTER_IDENTITY_ERROR: Duration = Duration::from_secs(1);
 /// The period of `AUTH_VALIDATIONS_PER_MINUTE`.
 const PERIOD: Duration = Duration::from_mins(1);
 /// Of more tokens than this the idlest are forgotten.
@@ -157,14 +158,17 @@ async fn current(app: &Arc<App>, entry: Arc<Token>, token: &str, client: Option<
             None => None,
         };
         let begun = of_app.clock.elapsed();
-        let told = question(&of_app, identity, &entry, &of_token).await;
-        let is_wasted = matches!(told, Ok(Who::Nobody) | Err(Trouble::Unclear { .. }));
+        let reported = question(&of_app, identity, &entry, &of_token).await;
+        let is_wasted = matches!(
+            reported,
+            Ok(Who::Nobody) | Err(IdentityError::Unclear { .. })
+        );
         if let Some(client) = client.filter(|_| is_wasted) {
             of_app.limits.tokens.worthless(client);
         }
         // The provider has answered; what follows is ours.
         drop(place);
-        (answer(&of_app, &entry, begun, told).await, true)
+        (answer(&of_app, &entry, begun, reported).await, true)
     });
     let (answer, asked) = asked.await.ok_or(Error::Internal)?;
     if asked {
@@ -175,9 +179,14 @@ async fn current(app: &Arc<App>, entry: Arc<Token>, token: &str, client: Option<
 }
 
 /// What follows from what the provider said, and from the licences. It is remembered.
-async fn answer(app: &App, entry: &Token, begun: Duration, told: Result<Who, Trouble>) -> Answer {
+async fn answer(
+    app: &App,
+    entry: &Token,
+    begun: Duration,
+    reported: Result<Who, IdentityError>,
+) -> Answer {
     let mut believed_until = Duration::MAX;
-    let person = match told {
+    let person = match reported {
         Ok(Who::Person(person)) => {
             let mut known = entry.known();
             known.person = Some((person.clone(), begun));
@@ -192,11 +201,11 @@ async fn answer(app: &App, entry: &Token, begun: Duration, told: Result<Who, Tro
             let (error, period) = entry.refused();
             return entry.remember(Err(error), app.clock.elapsed() + period);
         }
-        Err(trouble) => {
-            report(&trouble, "a token could not be validated");
+        Err(identity_error) => {
+            report(&identity_error, "a token could not be validated");
             let Some((person, until)) = entry.believed(begun, app.config.auth_stale) else {
-                let error = Error::ProviderUnavailable(trouble.wait());
-                return entry.remember(Err(error), app.clock.elapsed() + TROUBLED);
+                let error = Error::ProviderUnavailable(identity_error.wait());
+                return entry.remember(Err(error), app.clock.elapsed() + AFTER_IDENTITY_ERROR);
             };
             believed_until = until;
             person
@@ -209,7 +218,7 @@ async fn answer(app: &App, entry: &Token, begun: Duration, told: Result<Who, Tro
             let until = believed_until.min(read + FRESH);
             entry.remember(Ok(Arc::new(validated)), until)
         }
-        Err(error) => entry.remember(Err(error), app.clock.elapsed() + TROUBLED),
+        Err(error) => entry.remember(Err(error), app.clock.elapsed() + AFTER_IDENTITY_ERROR),
     }
 }
 
@@ -220,22 +229,22 @@ async fn question(
     identity: &Identity,
     entry: &Token,
     token: &str,
-) -> Result<Who, Trouble> {
+) -> Result<Who, IdentityError> {
     let left_alone_until = entry.known().left_alone_until;
     let wait = left_alone_until.saturating_sub(app.clock.elapsed());
     if wait > Duration::ZERO {
-        return Err(Trouble::LeftAlone { wait });
+        return Err(IdentityError::LeftAlone { wait });
     }
     let who = confirm(identity, entry, token).await;
-    if let Some(trouble) = who.as_ref().err().filter(|it| it.is_lasting()) {
-        entry.known().left_alone_until = app.clock.elapsed() + trouble.wait();
+    if let Some(identity_error) = who.as_ref().err().filter(|it| it.is_lasting()) {
+        entry.known().left_alone_until = app.clock.elapsed() + identity_error.wait();
     }
     who
 }
 
-async fn confirm(identity: &Identity, entry: &Token, token: &str) -> Result<Who, Trouble> {
+async fn confirm(identity: &Identity, entry: &Token, token: &str) -> Result<Who, IdentityError> {
     let is_ours = entry.known().is_ours;
-    if !is_ours && identity.can_tell_ours() {
+    if !is_ours && identity.can_recognise_ours() {
         if !identity.is_ours(token).await? {
             return Ok(Who::Nobody);
         }
@@ -273,14 +282,16 @@ async fn tier(app: &App, person: &Person, is_fresh: bool) -> Result<Validated, E
     Ok(validated)
 }
 
-/// Tells the operator why the provider gave no answer, once: not again while it is left alone.
-pub fn report(trouble: &Trouble, what: &str) {
-    match trouble {
-        Trouble::LeftAlone { .. } => tracing::debug!(error = %trouble, "{what}"),
-        Trouble::Unavailable { .. } | Trouble::Limited { .. } | Trouble::Unclear { .. } => {
-            tracing::warn!(error = %trouble, "{what}");
+/// Reports to the operator why the provider gave no answer, once: not again while it is left alone.
+pub fn report(identity_error: &IdentityError, what: &str) {
+    match identity_error {
+        IdentityError::LeftAlone { .. } => tracing::debug!(error = %identity_error, "{what}"),
+        IdentityError::Unavailable { .. }
+        | IdentityError::Limited { .. }
+        | IdentityError::Unclear { .. } => {
+            tracing::warn!(error = %identity_error, "{what}");
         }
-        Trouble::Misconfigured { .. } => tracing::error!(error = %trouble, "{what}"),
+        IdentityError::Misconfigured { .. } => tracing::error!(error = %identity_error, "{what}"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a provider does wrong when it is told to: for its next requests, or until cleared.
+//! What a provider does wrong when it is asked to: for its next requests, or until cleared.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -46,7 +46,7 @@ pub struct Answer {
 }
 
 impl IntoResponse for Answer {
-    /// What HTTP cannot say becomes a 500 that tells so.
+    /// What HTTP cannot say becomes a 500 that says so.
     fn into_response(self) -> Response {
         let answer = http::Response::builder().status(self.status);
         let headers = self.headers.into_iter();

@@ -4,11 +4,10 @@
 //! tests; never linked into ingress or workers.
 
 mod control;
+mod delivery_faults;
 mod fault;
-mod gate;
+mod fault_injector;
 mod identity;
-mod manners;
-mod outbox;
 mod page;
 mod payment;
 mod poster;
@@ -17,17 +16,18 @@ mod server;
 mod storefront;
 pub mod storm;
 mod visitor;
+mod webhook_sender;
 mod webhooks;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub use delivery_faults::{DeliveryFaults, Shuffle};
 pub use fault::{Answer, Fault};
-pub use gate::{Gate, Provider};
+pub use fault_injector::{FaultInjector, Provider};
 pub use identity::{
     CodeError, Email, Identity, IssuedToken, Limit, LoginRules, Poll, Route, User, Visibility,
     made_up_token,
 };
-pub use manners::{Manners, Shuffle};
 pub use payment::{Generation, Intent, Life, Payment, PaymentStorm, Price, StormPayment};
 pub use poster::{Poster, Report};
 pub use server::{Options, Sandbox};

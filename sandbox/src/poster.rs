@@ -17,7 +17,7 @@ use reqwest::header::RETRY_AFTER;
 use serde::Serialize;
 use tokio::sync::Semaphore;
 
-use crate::manners::Manners;
+use crate::delivery_faults::DeliveryFaults;
 use crate::webhooks::{Delivery, Webhooks};
 
 /// How long the providers wait for an answer.
@@ -36,7 +36,7 @@ pub struct Poster {
     clock: Clock,
     client: reqwest::Client,
     turns: Arc<Semaphore>,
-    manners: Arc<Mutex<Manners>>,
+    delivery_faults: Arc<Mutex<DeliveryFaults>>,
 }
 
 /// What became of posted deliveries.
@@ -76,17 +76,17 @@ impl Poster {
             clock,
             client,
             turns: Arc::new(Semaphore::new(AT_ONCE)),
-            manners: Arc::default(),
+            delivery_faults: Arc::default(),
         })
     }
 
-    /// Of the manners, those are for it that are about signatures.
-    pub fn set_manners(&self, manners: Manners) {
-        *crate::lock(&self.manners) = manners;
+    /// Of the delivery faults, those are for it that are about signatures.
+    pub fn set_delivery_faults(&self, delivery_faults: DeliveryFaults) {
+        *crate::lock(&self.delivery_faults) = delivery_faults;
     }
 
-    pub(crate) fn manners(&self) -> Manners {
-        crate::lock(&self.manners).clone()
+    pub(crate) fn delivery_faults(&self) -> DeliveryFaults {
+        crate::lock(&self.delivery_faults).clone()
     }
 
     /// Posts them all, so many at a time. `progress` hears how many have ended.
@@ -142,7 +142,7 @@ impl Poster {
             .client
             .post(url)
             .body(delivery.body.as_bytes().to_vec());
-        let headers = delivery.signed(&self.webhooks, self.clock.now(), &self.manners());
+        let headers = delivery.signed(&self.webhooks, self.clock.now(), &self.delivery_faults());
         for (name, value) in headers {
             request = request.header(name, value);
         }

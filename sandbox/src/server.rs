@@ -17,9 +17,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
-use crate::gate::HangUp;
-use crate::outbox::Outbox;
+use crate::fault_injector::HangUp;
 use crate::poster::{Poster, Report};
+use crate::webhook_sender::WebhookSender;
 use crate::{
     Delivery, Generation, Identity, Payment, Storefront, Webhooks, control, identity, page,
     payment, sample, storefront, visitor,
@@ -61,7 +61,7 @@ pub struct App {
     pub storefront: Storefront,
     pub payment: Payment,
     pub identity: Identity,
-    pub outbox: Option<Outbox>,
+    pub webhook_sender: Option<WebhookSender>,
 }
 
 impl Sandbox {
@@ -126,8 +126,8 @@ impl Sandbox {
     /// Waits until every webhook that follows from what was done here has been taken, refused
     /// for good or given up.
     pub async fn webhooks_done(&self) {
-        if let Some(outbox) = &self.app.outbox {
-            outbox.done().await;
+        if let Some(webhook_sender) = &self.app.webhook_sender {
+            webhook_sender.done().await;
         }
     }
 
@@ -160,10 +160,10 @@ impl App {
         } = options;
         let shop = webhooks.as_ref().map(|webhooks| webhooks.shop.clone());
         let shop = shop.unwrap_or_else(|| sample::shop().to_owned());
-        let outbox = match webhooks {
+        let webhook_sender = match webhooks {
             Some(webhooks) => {
                 let poster = Poster::new(webhooks, clock.clone())?;
-                Some(Outbox::new(poster, stop.clone(), tasks.clone()))
+                Some(WebhookSender::new(poster, stop.clone(), tasks.clone()))
             }
             None => None,
         };
@@ -172,11 +172,16 @@ impl App {
         let identity_url = format!("{url}/identity");
         Ok(App {
             url,
-            storefront: Storefront::new(&shop, clock.clone(), outbox.clone()),
-            payment: Payment::new(&payment_url, generation, clock.clone(), outbox.clone()),
+            storefront: Storefront::new(&shop, clock.clone(), webhook_sender.clone()),
+            payment: Payment::new(
+                &payment_url,
+                generation,
+                clock.clone(),
+                webhook_sender.clone(),
+            ),
             identity: Identity::new(&identity_url, clock.clone()),
             clock,
-            outbox,
+            webhook_sender,
         })
     }
 
@@ -197,12 +202,12 @@ impl App {
     }
 
     pub async fn post(&self, deliveries: &[Delivery], concurrency: usize) -> Result<Report> {
-        let outbox = self.outbox.as_ref();
-        let outbox = outbox.context("this sandbox was started without webhooks")?;
+        let webhook_sender = self.webhook_sender.as_ref();
+        let webhook_sender = webhook_sender.context("this sandbox was started without webhooks")?;
         for delivery in deliveries {
             self.storefront.remember(delivery);
         }
-        let poster = &outbox.poster;
+        let poster = &webhook_sender.poster;
         Ok(poster.post_all(deliveries, concurrency, |_| {}).await)
     }
 
@@ -264,7 +269,7 @@ async fn serve(stream: TcpStream, router: Router) {
 /// An error makes the connection end without an answer.
 fn sent(answer: Response) -> io::Result<Response> {
     match answer.extensions().get::<HangUp>() {
-        Some(HangUp) => Err(io::Error::other("told to lose the answer")),
+        Some(HangUp) => Err(io::Error::other("asked to lose the answer")),
         None => Ok(answer),
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use domain::signature::sign_storefront;
 use domain::time::Timestamp;
 
-use crate::manners::Manners;
+use crate::delivery_faults::DeliveryFaults;
 
 const API_VERSION: &str = "2026-07";
 
@@ -80,14 +80,14 @@ impl Delivery {
 
     /// Signature and all, for a delivery sent at `now`.
     pub fn headers(&self, signed_as: &Webhooks, now: Timestamp) -> Vec<(&'static str, String)> {
-        self.signed(signed_as, now, &Manners::default())
+        self.signed(signed_as, now, &DeliveryFaults::default())
     }
 
     pub(crate) fn signed(
         &self,
         signed_as: &Webhooks,
         now: Timestamp,
-        manners: &Manners,
+        delivery_faults: &DeliveryFaults,
     ) -> Vec<(&'static str, String)> {
         let body = self.body.as_bytes();
         let content_type = ("Content-Type", "application/json".to_owned());
@@ -104,7 +104,7 @@ impl Delivery {
                 ]
             }
             Sender::Payment => {
-                let signature = manners.signature(&signed_as.payment_secret, now, body);
+                let signature = delivery_faults.signature(&signed_as.payment_secret, now, body);
                 vec![content_type, ("Payment-Signature", signature)]
             }
         }

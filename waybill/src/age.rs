@@ -16,7 +16,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
 }
 
 /// How long ago that was, in the largest unit that fits.
-pub fn told(now: Timestamp, then: Timestamp) -> String {
+pub fn text(now: Timestamp, then: Timestamp) -> String {
     let seconds = now.since(then).as_secs();
     match seconds {
         0..60 => format!("{seconds}s"),

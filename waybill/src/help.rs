@@ -32,9 +32,9 @@ pub fn grouped(command: Command) -> Command {
     Settings::explained(command.help_template(template))
 }
 
-/// The command with its settings told once, and not again at every subcommand: for what is
+/// The command with its settings listed once, and not again at every subcommand: for what is
 /// generated of it.
-pub fn told_once(command: Command) -> Command {
+pub fn without_repeated_help(command: Command) -> Command {
     command.mut_args(|argument| argument.global(false).hide_short_help(false))
 }
 

@@ -56,7 +56,7 @@ enum Command {
     /// The books: what was captured, released, refunded and credited
     #[command(subcommand)]
     Ledger(ledger::Command),
-    /// What customers were told, or would be without a mail server
+    /// What customers were notified of, or would be without a mail server
     #[command(subcommand)]
     Notifications(notifications::Command),
     /// What customers asked of their data, by when it must be done, and what was done

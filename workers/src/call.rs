@@ -15,14 +15,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Error;
-use bus::{Bell, RING_SIZE};
+use bus::{JobRef, MAX_JOBS_PER_MESSAGE};
 use domain::code::Code;
-use domain::job::{Job, JobId, MAX_CRASHES, Queue};
+use domain::job::{Job, JobId, MAX_UNFINISHED_ATTEMPTS, Queue};
 use futures_util::FutureExt;
 use platform::backoff::Backoff;
 use platform::task;
 use platform::trace;
-use providers::{Failure as CallFailure, PAUSE};
+use providers::{CallFailure, PAUSE};
 use store::jobs;
 use store::sql;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -32,8 +32,8 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use crate::Worker;
-use crate::failure::{Failure, Held, Later, Unfinished, outage};
-use crate::handlers::{self, Answer, Ring};
+use crate::failure::{Held, JobFailure, Later, Unfinished, outage};
+use crate::handlers::{self, Answer, JobNotification};
 use crate::run::{JOB_DEADLINE, PANICKED, finished, span, took};
 
 /// Longer than any call runs.
@@ -46,7 +46,7 @@ const AT_ONCE: usize = 64;
 /// has few connections.
 const REQUESTS_AT_ONCE: usize = 2;
 
-/// How long a message waits for calls before it to end. Longer, and its own are put off.
+/// How long a message waits for calls before it to end. Longer, and its own are deferred.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// When calls for which there was no room are tried again.
@@ -109,16 +109,16 @@ impl Calls {
 /// What became of a call.
 enum Ended {
     Answered(Answer),
-    Failed(Failure),
+    Failed(JobFailure),
     /// It is to be made later, and has not failed.
-    PutOff(Error, Duration),
+    Deferred(Error, Duration),
 }
 
 impl Worker {
-    /// Starts the calls of a message, or puts them off.
+    /// Starts the calls of a message, or defers them.
     pub(crate) async fn calls(self: &Arc<Self>, jobs: Vec<Job>) -> sql::Result<()> {
         if self.queue == Queue::Privacy {
-            return self.calls_in_turn(jobs).await;
+            return self.calls_one_by_one(jobs).await;
         }
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
         if jobs
@@ -126,13 +126,13 @@ impl Worker {
             .all(|job| self.providers.is_left_alone(&job.kind))
         {
             let why = format!("{}: {LEFT_ALONE}", Code::ProviderTimeout);
-            return self.put_off(&ids, PAUSE, &why).await;
+            return self.defer(&ids, PAUSE, &why).await;
         }
         let count = u32::try_from(jobs.len()).unwrap_or(u32::MAX);
         let room = self.calls.room.clone().acquire_many_owned(count);
         let Ok(room) = timeout(PATIENCE, room).await else {
             let why = "it waits for other calls to end";
-            return self.put_off(&ids, NO_ROOM, why).await;
+            return self.defer(&ids, NO_ROOM, why).await;
         };
         let mut room = room.ok();
         let claimed = self.claim(&ids).await?;
@@ -148,13 +148,13 @@ impl Worker {
 
     /// One after the other, each claimed when there is room for it: what waits is not held up
     /// by a claim when this process dies, nor counted as a run. The message waits with it.
-    async fn calls_in_turn(self: &Arc<Self>, jobs: Vec<Job>) -> sql::Result<()> {
+    async fn calls_one_by_one(self: &Arc<Self>, jobs: Vec<Job>) -> sql::Result<()> {
         let mut waiting: VecDeque<Job> = jobs.into();
         while let Some(next) = waiting.front() {
             let room = self.calls.room.clone().acquire_owned();
             let Some(room) = self.calls.closing.run_until_cancelled(room).await else {
                 let ids: Vec<JobId> = waiting.iter().map(|job| job.id).collect();
-                return self.put_off(&ids, Duration::ZERO, STOPPED).await;
+                return self.defer(&ids, Duration::ZERO, STOPPED).await;
             };
             let claimed = self.claim(&[next.id]).await?;
             if let (Some(job), Some(runs)) = (waiting.pop_front(), claimed.values().next()) {
@@ -185,12 +185,12 @@ impl Worker {
     }
 
     /// A whole message, with one statement.
-    async fn put_off(&self, ids: &[JobId], pause: Duration, why: &str) -> sql::Result<()> {
+    async fn defer(&self, ids: &[JobId], pause: Duration, why: &str) -> sql::Result<()> {
         let clock = &self.parts.clock;
         let now = clock.now();
         let run_at = now.plus(pause.mul_f64(1.0 + clock.jitter()));
         let mut tx = self.parts.db.begin().await?;
-        jobs::put_off(&mut tx, ids, now, run_at, why).await?;
+        jobs::defer(&mut tx, ids, now, run_at, why).await?;
         tx.commit().await
     }
 
@@ -202,7 +202,7 @@ impl Worker {
             .cut
             .run_until_cancelled(self.ask(job, runs))
             .await;
-        let stopped = || Ended::PutOff(Error::msg(STOPPED), Duration::ZERO);
+        let stopped = || Ended::Deferred(Error::msg(STOPPED), Duration::ZERO);
         let ended = ended.unwrap_or_else(stopped);
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         while let Err(error) = self.settle(job, &ended).await {
@@ -221,9 +221,11 @@ impl Worker {
     }
 
     async fn ask(&self, job: &Job, runs: i64) -> Ended {
-        if runs > MAX_CRASHES {
-            return Ended::Failed(Failure {
-                text: format!("its process ended while running it, {MAX_CRASHES} times in a row"),
+        if runs > MAX_UNFINISHED_ATTEMPTS {
+            return Ended::Failed(JobFailure {
+                text: format!(
+                    "its process ended while running it, {MAX_UNFINISHED_ATTEMPTS} times in a row"
+                ),
                 permanent: true,
             });
         }
@@ -234,16 +236,16 @@ impl Worker {
         let error = match ended {
             Ok(Ok(Ok(answer))) => return Ended::Answered(answer),
             Ok(Ok(Err(error))) => error,
-            Ok(Err(_)) => return Ended::Failed(Failure::retry(PANICKED)),
-            Err(_) => return Ended::Failed(Failure::retry("it took too long")),
+            Ok(Err(_)) => return Ended::Failed(JobFailure::retry(PANICKED)),
+            Err(_) => return Ended::Failed(JobFailure::retry("it took too long")),
         };
         let spread = 1.0 + self.parts.clock.jitter();
         let pause = PAUSE.mul_f64(spread);
         // None of these is the job's failure, nor is an outage.
         match error.downcast_ref() {
-            Some(CallFailure::Paused(_)) => return Ended::PutOff(error, pause),
+            Some(CallFailure::Paused(_)) => return Ended::Deferred(error, pause),
             Some(CallFailure::Waiting { .. }) => {
-                return Ended::PutOff(error, HELD_BACK.mul_f64(spread));
+                return Ended::Deferred(error, HELD_BACK.mul_f64(spread));
             }
             Some(CallFailure::Misconfigured { .. }) => {
                 tracing::error!(
@@ -251,24 +253,24 @@ impl Worker {
                     trace_id = %job.context().trace_id(), %error,
                     "a provider refuses our credential"
                 );
-                return Ended::PutOff(error, MISCONFIGURED.mul_f64(spread));
+                return Ended::Deferred(error, MISCONFIGURED.mul_f64(spread));
             }
             _ => {}
         }
         if let Some(Held(pause)) = error.downcast_ref() {
             let pause = *pause;
-            return Ended::PutOff(error, pause);
+            return Ended::Deferred(error, pause);
         }
         if let Some(Later { pause, .. }) = error.downcast_ref() {
             let pause = *pause;
-            return Ended::PutOff(error, pause);
+            return Ended::Deferred(error, pause);
         }
         if error.is::<Unfinished>() {
-            return Ended::PutOff(error, Duration::ZERO);
+            return Ended::Deferred(error, Duration::ZERO);
         }
         match outage(error) {
-            Ok(error) => Ended::Failed(Failure::new(&error)),
-            Err(_) => Ended::PutOff(Error::msg("the database was away"), pause),
+            Ok(error) => Ended::Failed(JobFailure::new(&error)),
+            Err(_) => Ended::Deferred(Error::msg("the database was away"), pause),
         }
     }
 
@@ -276,10 +278,10 @@ impl Worker {
         match ended {
             Ended::Answered(answer) => self.answered(job, answer).await,
             Ended::Failed(failure) => self.record(job, failure).await,
-            Ended::PutOff(why, pause) => {
+            Ended::Deferred(why, pause) => {
                 let run_at = self.parts.clock.now().plus(*pause);
                 let mut tx = self.parts.db.begin().await?;
-                jobs::postpone(&mut tx, job.id, run_at, &why.to_string()).await?;
+                jobs::defer_claimed(&mut tx, job.id, run_at, &why.to_string()).await?;
                 tx.commit().await
             }
         }
@@ -295,42 +297,45 @@ impl Worker {
         }
         let recorded = handlers::record(self.context(), &mut tx, job, answer).await;
         match recorded.map_err(outage) {
-            Ok(effects) => {
+            Ok(outbox) => {
                 tx.commit().await?;
                 if self.queue == Queue::Privacy {
                     self.parts.db.erased();
                 }
-                self.ring_soon(effects.rings());
+                self.notify_soon(outbox.notifications());
                 finished([job]);
                 Ok(())
             }
             Err(error) => {
-                let failure = Failure::new(&error?);
+                let failure = JobFailure::new(&error?);
                 tx.rollback().await?;
                 self.record(job, &failure).await
             }
         }
     }
 
-    /// Rings jobs that were committed, beside the work. What the bus does not take the sweep
-    /// rings.
-    pub(crate) fn ring_soon(&self, rings: &[Ring]) {
-        if rings.is_empty() {
+    /// Notifies workers of jobs that were committed, beside the work. The sweep does so for what
+    /// the bus does not take.
+    pub(crate) fn notify_soon(&self, notifications: &[JobNotification]) {
+        if notifications.is_empty() {
             return;
         }
-        let mut rings = rings.to_vec();
-        rings.sort_by_key(|ring| (ring.queue, ring.kind));
+        let mut notifications = notifications.to_vec();
+        notifications.sort_by_key(|notification| (notification.queue, notification.kind));
         let parts = self.parts.clone();
-        task::spawn("ring", async move {
-            for of_kind in rings.chunk_by(|a, b| (a.queue, a.kind) == (b.queue, b.kind)) {
-                for message in of_kind.chunks(RING_SIZE) {
-                    let bells: Vec<Bell> = message.iter().map(|ring| ring.bell).collect();
-                    let ids: Vec<JobId> = bells.iter().map(|bell| bell.job).collect();
+        task::spawn("notify", async move {
+            for of_kind in notifications.chunk_by(|a, b| (a.queue, a.kind) == (b.queue, b.kind)) {
+                for message in of_kind.chunks(MAX_JOBS_PER_MESSAGE) {
+                    let job_refs: Vec<JobRef> = message
+                        .iter()
+                        .map(|notification| notification.job_ref)
+                        .collect();
+                    let ids: Vec<JobId> = job_refs.iter().map(|job_ref| job_ref.job).collect();
                     let (queue, kind) = (message[0].queue, message[0].kind);
-                    if parts.bus.ring(queue, kind, &bells).await.is_err()
-                        && let Err(error) = jobs::unring(&parts.db, &ids).await
+                    if parts.bus.notify(queue, kind, &job_refs).await.is_err()
+                        && let Err(error) = jobs::clear_notified(&parts.db, &ids).await
                     {
-                        tracing::debug!(%error, "jobs that were not rung wait for the sweep");
+                        tracing::debug!(%error, "jobs that workers were not notified of wait for the sweep");
                     }
                 }
             }

@@ -1,5 +1,5 @@
 //! The deadlines of privacy requests: no request passes its own silently. When seven days are
-//! left, when two are, and when none is left, it is told in the log, a metric, an event and the
+//! left, when two are, and when none is left, it is reported in the log, a metric, an event and the
 //! audit: once each, whichever worker looks, because the request is marked in the transaction
 //! of the event. Each worker looks, those of other queues too: the one that should have done
 //! it may be what is missing.
@@ -7,19 +7,19 @@
 use domain::code::Code;
 use domain::event::{PrivacyEvent, RequestDeadline};
 use domain::time::Timestamp;
-use store::privacy_requests::{self, Due, Notice};
+use store::privacy_requests::{self, DueNotice, Notice};
 use store::sql;
 
 use crate::Worker;
 
-use crate::handlers::Effects;
+use crate::handlers::Outbox;
 
-/// Requests told of in one transaction.
+/// Requests reported in one transaction.
 const CHUNK: u64 = 100;
 
 impl Worker {
-    /// Tells of every deadline that has come near since it was last looked at.
-    pub async fn tell_deadlines(&self) -> sql::Result<()> {
+    /// Reports every deadline that has come near since it was last looked at.
+    pub async fn send_deadline_notices(&self) -> sql::Result<()> {
         let (open, nearest) = privacy_requests::open_deadlines(&self.parts.db).await?;
         let now = self.parts.clock.now();
         show(open, nearest, now);
@@ -27,24 +27,24 @@ impl Worker {
             return Ok(());
         }
         for notice in [Notice::Warning, Notice::Alarm, Notice::Overdue] {
-            while self.tell(notice).await? == CHUNK {}
+            while self.send_notice(notice).await? == CHUNK {}
         }
         Ok(())
     }
 
-    /// Tells of some; how many.
-    async fn tell(&self, notice: Notice) -> sql::Result<u64> {
-        let mut effects = Effects::new(self.context());
+    /// Reports some; how many.
+    async fn send_notice(&self, notice: Notice) -> sql::Result<u64> {
+        let mut outbox = Outbox::new(self.context());
         let mut tx = self.parts.db.begin().await?;
-        let now = effects.now;
+        let now = outbox.now;
         let limit = CHUNK.cast_signed();
         let due = privacy_requests::take_notices(&mut tx, notice, now, limit).await?;
         for request in &due {
             let (action, event) = event_of(notice, request);
-            effects.request(&request.shop, request.id, action, event);
+            outbox.request(&request.shop, request.id, action, event);
         }
-        effects.write(&mut tx).await?;
-        effects.audit(&mut tx).await?;
+        outbox.write(&mut tx).await?;
+        outbox.audit(&mut tx).await?;
         tx.commit().await?;
         for request in &due {
             announce(notice, request);
@@ -54,7 +54,7 @@ impl Worker {
 }
 
 /// What the audit calls it, and the event.
-fn event_of(notice: Notice, request: &Due) -> (&'static str, PrivacyEvent) {
+fn event_of(notice: Notice, request: &DueNotice) -> (&'static str, PrivacyEvent) {
     let deadline = RequestDeadline {
         topic: request.topic.clone(),
         code: Code::Privacy.id(),
@@ -67,7 +67,7 @@ fn event_of(notice: Notice, request: &Due) -> (&'static str, PrivacyEvent) {
     }
 }
 
-fn announce(notice: Notice, request: &Due) {
+fn announce(notice: Notice, request: &DueNotice) {
     let (id, topic, due_at) = (request.id, request.topic.as_str(), request.due_at);
     let label = match notice {
         Notice::Warning => {

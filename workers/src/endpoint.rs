@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::Worker;
-use crate::pulse::Pulse;
+use crate::heartbeat::Heartbeat;
 
 /// How long a scrape under way may take once the worker has ended.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ const CONNECTIONS: usize = 256;
 struct Watched {
     db: Db,
     bus: Bus,
-    pulse: Arc<Pulse>,
+    heartbeat: Arc<Heartbeat>,
     stopping: CancellationToken,
 }
 
@@ -43,7 +43,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Listens on `address`; `stopping` is what tells the worker to end.
+    /// Listens on `address`; `stopping` is what asks the worker to end.
     pub async fn open(
         worker: &Worker,
         address: SocketAddr,
@@ -61,7 +61,7 @@ impl Endpoint {
         let watched = Watched {
             db: worker.parts.db.clone(),
             bus: worker.parts.bus.clone(),
-            pulse: worker.pulse.clone(),
+            heartbeat: worker.heartbeat.clone(),
             stopping,
         };
         let ended = CancellationToken::new();
@@ -103,7 +103,7 @@ fn refused(code: StatusCode, detail: &str) -> Response {
 
 /// 503 when only a start helps: the loop has ended or stands still.
 async fn live(State(watched): State<Arc<Watched>>) -> Response {
-    if watched.pulse.is_alive() || watched.stopping.is_cancelled() {
+    if watched.heartbeat.is_alive() || watched.stopping.is_cancelled() {
         return probes::live();
     }
     let body = json!({ "status": "stuck" });
@@ -113,7 +113,7 @@ async fn live(State(watched): State<Arc<Watched>>) -> Response {
 /// 200 while jobs are worked on. Without the broker no message comes, so there is no `degraded`.
 async fn ready(State(watched): State<Arc<Watched>>) -> Response {
     let found = probes::look(&watched.db, &watched.bus).await;
-    let alive = watched.pulse.is_alive();
+    let alive = watched.heartbeat.is_alive();
     let (code, status) = if watched.stopping.is_cancelled() {
         (StatusCode::SERVICE_UNAVAILABLE, "stopping")
     } else if found.database && found.bus && alive {

@@ -46,25 +46,25 @@ pub fn permanent(error: impl Into<anyhow::Error>) -> anyhow::Error {
 
 /// Why a job's run failed, fit to be stored: no personal data.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct JobFailure {
     pub text: String,
     pub permanent: bool,
 }
 
-impl Failure {
+impl JobFailure {
     pub fn retry(text: impl Into<String>) -> Self {
-        Failure {
+        JobFailure {
             text: text.into(),
             permanent: false,
         }
     }
 
     pub fn new(error: &anyhow::Error) -> Self {
-        let mut text = Hide::PersonalDataAndSecrets.told(format_args!("{error:#}"));
+        let mut text = Hide::PersonalDataAndSecrets.redacted(format_args!("{error:#}"));
         if let Some((end, _)) = text.char_indices().nth(LONGEST_TEXT) {
             text.truncate(end);
         }
-        Failure {
+        JobFailure {
             text,
             permanent: error.is::<Permanent>(),
         }

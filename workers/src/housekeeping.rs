@@ -32,7 +32,7 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
     // What was erased shortly before a process ended counts too.
     let mut vacuumed = worker.parts.clock.now().minus(LOOKED_BACK);
     for round in (0..ROUNDS).cycle() {
-        // What failed is told already.
+        // What failed is reported already.
         let _ = worker.tidy(round == 0, &shutdown).await;
         if round == 0 && worker.queue == Queue::Privacy {
             let vacuum = worker.vacuum(&mut vacuumed);
@@ -125,7 +125,7 @@ impl Worker {
             shutdown,
             failed: Ok(()),
         };
-        round.step("deadlines", self.tell_deadlines()).await;
+        round.step("deadlines", self.send_deadline_notices()).await;
         let tokens = device_codes::forget_tokens(db, now);
         round.step("tokens of logins", tokens).await;
         if everything {
@@ -146,8 +146,8 @@ impl Worker {
         let bodies = || jobs::cut_bodies(db, old, most);
         round.chunks("bodies of jobs", bodies).await;
         let old = now.minus(config.notification_retention);
-        let told = || notifications::forget(db, old, most);
-        round.chunks("notifications", told).await;
+        let reported = || notifications::forget(db, old, most);
+        round.chunks("notifications", reported).await;
         let old = now.minus(config.event_retention);
         let published = || events::forget_published(db, old, most);
         round.chunks("events", published).await;

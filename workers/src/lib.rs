@@ -1,16 +1,17 @@
-//! The worker loop: a ring of the bus becomes work done once.
+//! The worker loop: a message of the bus becomes work done once.
 //!
 //! One transaction a message marks its jobs done and does their work, so a job is done
 //! exactly when its work is. Three ways to run the jobs of a message, each slower and
 //! safer than the one before:
 //!
-//! 1. **together**: all in one go, with multi-row statements. If any fails, nothing of it
-//!    stays and
-//! 2. **in turn**: one transaction with a savepoint a job, so that the failed ones are
+//! 1. **as a batch**: all in one transaction, with multi-row statements. If any fails, nothing of
+//!    it stays and
+//! 2. **with savepoints**: one transaction with a savepoint a job, so that the failed ones are
 //!    recorded and their neighbours succeed. If a run panics or takes too long, or the
 //!    message was delivered before and not answered,
-//! 3. **apart**: a transaction a job, each run counted in a commit of its own before it
-//!    starts. A job that keeps ending its process is buried after [`MAX_CRASHES`] runs.
+//! 3. **isolated**: a transaction a job, each run counted in a commit of its own before it
+//!    starts. A job that keeps ending its process is dead-lettered after
+//!    [`MAX_UNFINISHED_ATTEMPTS`] runs.
 //!
 //! Jobs that ask a provider go another way, beside the messages and without an open
 //! transaction: see `call`.
@@ -24,10 +25,10 @@ mod deadlines;
 mod endpoint;
 mod failure;
 mod handlers;
+mod heartbeat;
 mod housekeeping;
 pub mod mail;
 mod publish;
-mod pulse;
 mod run;
 mod sweep;
 
@@ -37,7 +38,7 @@ use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
 use anyhow::Result;
-use bus::{Listener, Ring};
+use bus::{Listener, Message};
 use domain::job::Queue;
 use platform::backoff::Backoff;
 use platform::metrics::By;
@@ -55,7 +56,7 @@ pub use handlers::privacy::export::{remove_all_of, remove_expired};
 
 use crate::call::Calls;
 use crate::handlers::{Context, Providers};
-use crate::pulse::Pulse;
+use crate::heartbeat::Heartbeat;
 
 /// A process' share of a queue.
 pub struct Worker {
@@ -68,7 +69,7 @@ pub struct Worker {
     newest: AtomicI64,
     providers: Providers,
     calls: Calls,
-    pulse: Arc<Pulse>,
+    heartbeat: Arc<Heartbeat>,
 }
 
 impl Worker {
@@ -80,7 +81,7 @@ impl Worker {
             concurrency,
             newest: AtomicI64::new(0),
             calls: Calls::new(queue),
-            pulse: Arc::new(Pulse::new(concurrency)),
+            heartbeat: Arc::new(Heartbeat::new(concurrency)),
         }
     }
 
@@ -121,27 +122,31 @@ pub async fn run(worker: Worker, shutdown: CancellationToken) -> Result<()> {
     worker.calls.end().await;
     if bus.is_local() {
         // Nothing is running: the next start need not suspect these of killing it.
-        jobs::unring_all(&worker.parts.db, worker.queue).await?;
+        jobs::clear_all_notified(&worker.parts.db, worker.queue).await?;
     }
     Ok(())
 }
 
 async fn work(worker: Arc<Worker>, listener: Listener, shutdown: CancellationToken) {
-    let _at_work = worker.pulse.at_work();
-    while let Some(ring) = next(&worker, &listener, &shutdown).await {
-        worker.answer(ring, &shutdown).await;
+    let _at_work = worker.heartbeat.at_work();
+    while let Some(message) = next(&worker, &listener, &shutdown).await {
+        worker.answer(message, &shutdown).await;
     }
 }
 
 /// After shutdown a local channel is left as it is: its jobs are in the database.
-async fn next(worker: &Worker, listener: &Listener, shutdown: &CancellationToken) -> Option<Ring> {
+async fn next(
+    worker: &Worker,
+    listener: &Listener,
+    shutdown: &CancellationToken,
+) -> Option<Message> {
     if !worker.parts.bus.is_local() {
         return listener.next().await;
     }
     tokio::select! {
         biased;
         () = shutdown.cancelled() => None,
-        ring = listener.next() => ring,
+        message = listener.next() => message,
     }
 }
 
@@ -149,19 +154,19 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 impl Worker {
-    /// Runs the jobs of a ring and acknowledges it. While the database is away the message
+    /// Runs the jobs of a message and acknowledges it. While the database is away the message
     /// is kept and tried again; unanswered at the end, it is delivered to someone else.
-    async fn answer(self: &Arc<Self>, ring: Ring, shutdown: &CancellationToken) {
+    async fn answer(self: &Arc<Self>, message: Message, shutdown: &CancellationToken) {
         metrics::counter!(
-            "waybill_rings_received_total", "queue" => self.queue.as_str(),
-            "redelivered" => if ring.redelivered { "yes" } else { "no" }
+            "waybill_bus_messages_received_total", "queue" => self.queue.as_str(),
+            "redelivered" => if message.redelivered { "yes" } else { "no" }
         )
         .increment(1);
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         let mut logged = false;
         let mut counted = HashSet::new();
         loop {
-            let error = match self.process(&ring, &mut counted).await {
+            let error = match self.process(&message, &mut counted).await {
                 Ok(()) => break,
                 Err(error) => error,
             };
@@ -177,6 +182,6 @@ impl Worker {
         if logged {
             tracing::info!("the message was worked on after all");
         }
-        ring.ack().await;
+        message.ack().await;
     }
 }

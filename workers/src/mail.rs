@@ -71,7 +71,7 @@ impl Mailer {
     }
 
     /// Sends a mail to one address. `id` names the mail however often it is sent, and a
-    /// version 7 one tells when it was written.
+    /// version 7 one says when it was written.
     pub async fn send(&self, id: Uuid, to: &str, mail: &Mail) -> Result<(), MailFailure> {
         let to = to.trim().parse::<Address>();
         let to = to.map_err(|_| refused("it is no mail address"))?;
@@ -140,7 +140,7 @@ impl Mailer {
         let recipient = connection.command(recipient).await;
         recipient.map_err(|error| {
             if error.is_permanent() {
-                refused(&told("RCPT", &error))
+                refused(&failure_text("RCPT", &error))
             } else {
                 failed("RCPT", &error)
             }
@@ -193,7 +193,7 @@ impl Mailer {
     }
 }
 
-fn told(command: &str, error: &Error) -> String {
+fn failure_text(command: &str, error: &Error) -> String {
     match error.status() {
         Some(code) => format!("the mail server answered {code} to {command}"),
         None => format!("the mail server did not answer to {command}"),
@@ -201,7 +201,7 @@ fn told(command: &str, error: &Error) -> String {
 }
 
 fn failed(command: &str, error: &Error) -> MailFailure {
-    MailFailure::Later(told(command, error))
+    MailFailure::Later(failure_text(command, error))
 }
 
 fn later(text: &str) -> MailFailure {

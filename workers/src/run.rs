@@ -1,4 +1,5 @@
-//! Running the jobs of one message: together, in turn, or apart (see the crate's docs).
+//! Running the jobs of one message: as a batch, with savepoints, or isolated (see the crate's
+//! docs).
 
 use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
@@ -6,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bus::Bell;
-use domain::job::{self, Job, JobId, MAX_CRASHES, Next, Queue};
+use bus::JobRef;
+use domain::job::{self, Job, JobId, MAX_UNFINISHED_ATTEMPTS, Next, Queue};
 use futures_util::FutureExt;
 use platform::task;
 use store::jobs;
@@ -16,8 +17,8 @@ use tokio::time::{Instant, timeout};
 use tracing::{Instrument, Span};
 
 use crate::Worker;
-use crate::failure::{Failure, outage};
-use crate::handlers::{self, Prepared, Ring};
+use crate::failure::{JobFailure, outage};
+use crate::handlers::{self, JobNotification, Prepared};
 
 /// How long a job may run. Longer, and its connection is closed and it has failed.
 pub(crate) const JOB_DEADLINE: Duration = Duration::from_secs(30);
@@ -36,18 +37,18 @@ enum Outcome {
 }
 
 impl Worker {
-    /// Runs those jobs of a ring that are still ready and that this version can run. An
+    /// Runs those jobs of a message that are still ready and that this version can run. An
     /// error is the database's: the message stays unanswered.
     ///
-    /// `counted` holds the jobs whose run was counted for this ring already: a database that
+    /// `counted` holds the jobs whose run was counted for this message already: a database that
     /// goes away in the middle is not the job's doing.
     pub(crate) async fn process(
         self: &Arc<Self>,
-        ring: &bus::Ring,
+        message: &bus::Message,
         counted: &mut HashSet<JobId>,
     ) -> sql::Result<()> {
         let now = self.parts.clock.now();
-        let mut jobs = jobs::ready(&self.parts.db, &ring.jobs, now).await?;
+        let mut jobs = jobs::ready(&self.parts.db, &message.jobs, now).await?;
         if let Some(newest) = jobs.iter().map(|job| job.created_at.0).max() {
             self.newest.fetch_max(newest, Ordering::Relaxed);
         }
@@ -62,18 +63,21 @@ impl Worker {
         if jobs.is_empty() {
             return Ok(());
         }
-        if ring.redelivered || jobs.iter().any(|job| job.crashes > 0) {
-            return self.apart(jobs, counted).await;
+        if message.redelivered || jobs.iter().any(|job| job.unfinished_attempts > 0) {
+            return self.run_isolated(jobs, counted).await;
         }
         let (prepared, failed) = self.prepare(jobs).await?;
         for (job, failure) in &failed {
             self.record(job, failure).await?;
         }
-        self.together(prepared, counted).await
+        self.run_batch(prepared, counted).await
     }
 
     /// Reads the bodies and computes what can be without the database, off the async threads.
-    async fn prepare(&self, jobs: Vec<Job>) -> sql::Result<(Vec<Prepared>, Vec<(Job, Failure)>)> {
+    async fn prepare(
+        &self,
+        jobs: Vec<Job>,
+    ) -> sql::Result<(Vec<Prepared>, Vec<(Job, JobFailure)>)> {
         let parts = self.parts.clone();
         let each = move || {
             let mut prepared = Vec::with_capacity(jobs.len());
@@ -83,8 +87,8 @@ impl Worker {
                 let run = AssertUnwindSafe(|| handlers::prepare(&parts, &job));
                 match std::panic::catch_unwind(run) {
                     Ok(Ok(task)) => prepared.push(Prepared { job, task }),
-                    Ok(Err(error)) => failed.push((job, Failure::new(&error))),
-                    Err(_) => failed.push((job, Failure::retry(PANICKED))),
+                    Ok(Err(error)) => failed.push((job, JobFailure::new(&error))),
+                    Err(_) => failed.push((job, JobFailure::retry(PANICKED))),
                 }
             }
             (prepared, failed)
@@ -95,7 +99,7 @@ impl Worker {
     }
 
     /// All jobs in one go; the usual way.
-    async fn together(
+    async fn run_batch(
         &self,
         prepared: Vec<Prepared>,
         counted: &mut HashSet<JobId>,
@@ -104,19 +108,19 @@ impl Worker {
             return Ok(());
         }
         match self
-            .guarded(kind_of(&prepared), self.commit_together(&prepared))
+            .guarded(kind_of(&prepared), self.commit_batch(&prepared))
             .await?
         {
             Outcome::Done => {
                 finished(prepared.iter().map(|prepared| &prepared.job));
                 Ok(())
             }
-            Outcome::Refused => self.in_turn(prepared, counted).await,
-            Outcome::Lost(_) => self.apart(jobs_of(prepared), counted).await,
+            Outcome::Refused => self.run_with_savepoints(prepared, counted).await,
+            Outcome::Lost(_) => self.run_isolated(jobs_of(prepared), counted).await,
         }
     }
 
-    async fn commit_together(&self, prepared: &[Prepared]) -> sql::Result<Outcome> {
+    async fn commit_batch(&self, prepared: &[Prepared]) -> sql::Result<Outcome> {
         let mut tx = self.parts.db.begin().await?;
         let ids: Vec<JobId> = prepared.iter().map(|prepared| prepared.job.id).collect();
         let ours = jobs::finish(&mut tx, &ids, self.parts.clock.now()).await?;
@@ -125,14 +129,17 @@ impl Worker {
             .filter(|prepared| ours.contains(&prepared.job.id))
             .collect();
         match handlers::apply(self.context(), &mut tx, &ours).await {
-            Ok(effects) => {
+            Ok(outbox) => {
                 tx.commit().await?;
-                self.ring_soon(effects.rings());
+                self.notify_soon(outbox.notifications());
                 Ok(Outcome::Done)
             }
             Err(error) => {
                 let error = outage(error)?;
-                tracing::debug!(error = format!("{error:#}"), "running the jobs in turn");
+                tracing::debug!(
+                    error = format!("{error:#}"),
+                    "running the jobs with savepoints"
+                );
                 tx.rollback().await?;
                 Ok(Outcome::Refused)
             }
@@ -140,7 +147,7 @@ impl Worker {
     }
 
     /// A savepoint a job: those that fail are recorded, the others succeed.
-    async fn in_turn(
+    async fn run_with_savepoints(
         &self,
         prepared: Vec<Prepared>,
         counted: &mut HashSet<JobId>,
@@ -149,11 +156,11 @@ impl Worker {
         let outcome = self
             .guarded(
                 kind_of(&prepared),
-                self.commit_in_turn(&prepared, &mut failed),
+                self.commit_with_savepoints(&prepared, &mut failed),
             )
             .await?;
         if let Outcome::Lost(_) = outcome {
-            return self.apart(jobs_of(prepared), counted).await;
+            return self.run_isolated(jobs_of(prepared), counted).await;
         }
         let has_failed = |job: &Job| failed.iter().any(|(id, _)| *id == job.id);
         finished(
@@ -170,20 +177,20 @@ impl Worker {
         Ok(())
     }
 
-    async fn commit_in_turn(
+    async fn commit_with_savepoints(
         &self,
         prepared: &[Prepared],
-        failed: &mut Vec<(JobId, (Next, Failure))>,
+        failed: &mut Vec<(JobId, (Next, JobFailure))>,
     ) -> sql::Result<Outcome> {
         let mut tx = self.parts.db.begin().await?;
-        let mut rings = Vec::new();
+        let mut notifications = Vec::new();
         for prepared in prepared {
             tx.savepoint().await?;
             let run = self.run_one(&mut tx, prepared);
             match run.instrument(span(&prepared.job)).await? {
                 Ok(more) => {
                     tx.release_savepoint().await?;
-                    rings.extend(more);
+                    notifications.extend(more);
                 }
                 Err(failure) => {
                     tx.undo_to_savepoint().await?;
@@ -195,62 +202,63 @@ impl Worker {
             }
         }
         tx.commit().await?;
-        self.ring_soon(&rings);
+        self.notify_soon(&notifications);
         Ok(Outcome::Done)
     }
 
-    /// Marks one job done and does its work, unless it is done already. Returns what is to be
-    /// rung after the commit.
+    /// Marks one job done and does its work, unless it is done already. Returns what workers are to
+    /// be notified of after the commit.
     async fn run_one(
         &self,
         tx: &mut Tx,
         prepared: &Prepared,
-    ) -> sql::Result<Result<Vec<Ring>, Failure>> {
+    ) -> sql::Result<Result<Vec<JobNotification>, JobFailure>> {
         let now = self.parts.clock.now();
         if jobs::finish(tx, &[prepared.job.id], now).await?.is_empty() {
             return Ok(Ok(Vec::new()));
         }
         match handlers::apply(self.context(), tx, &[prepared]).await {
-            Ok(effects) => Ok(Ok(effects.rings().to_vec())),
-            Err(error) => Ok(Err(Failure::new(&outage(error)?))),
+            Ok(outbox) => Ok(Ok(outbox.notifications().to_vec())),
+            Err(error) => Ok(Err(JobFailure::new(&outage(error)?))),
         }
     }
 
     /// Each job by itself, counted before it runs.
-    async fn apart(&self, jobs: Vec<Job>, counted: &mut HashSet<JobId>) -> sql::Result<()> {
+    async fn run_isolated(&self, jobs: Vec<Job>, counted: &mut HashSet<JobId>) -> sql::Result<()> {
         for job in jobs {
-            let crashes = if counted.contains(&job.id) {
-                job.crashes
+            let unfinished_attempts = if counted.contains(&job.id) {
+                job.unfinished_attempts
             } else {
-                let Some(crashes) = self.count_crash(&job).await? else {
+                let Some(unfinished_attempts) = self.begin_attempt(&job).await? else {
                     continue;
                 };
                 counted.insert(job.id);
-                crashes
+                unfinished_attempts
             };
-            if crashes > MAX_CRASHES {
-                let text =
-                    format!("its process ended while running it, {MAX_CRASHES} times in a row");
-                let failure = Failure {
+            if unfinished_attempts > MAX_UNFINISHED_ATTEMPTS {
+                let text = format!(
+                    "its process ended while running it, {MAX_UNFINISHED_ATTEMPTS} times in a row"
+                );
+                let failure = JobFailure {
                     text,
                     permanent: true,
                 };
                 self.record(&job, &failure).await?;
                 continue;
             }
-            self.run_apart(job).await?;
+            self.run_one_isolated(job).await?;
         }
         Ok(())
     }
 
-    async fn count_crash(&self, job: &Job) -> sql::Result<Option<i64>> {
+    async fn begin_attempt(&self, job: &Job) -> sql::Result<Option<i64>> {
         let mut tx = self.parts.db.begin().await?;
-        let crashes = jobs::count_crash(&mut tx, job.id).await?;
+        let unfinished_attempts = jobs::begin_attempt(&mut tx, job.id).await?;
         tx.commit().await?;
-        Ok(crashes)
+        Ok(unfinished_attempts)
     }
 
-    async fn run_apart(&self, job: Job) -> sql::Result<()> {
+    async fn run_one_isolated(&self, job: Job) -> sql::Result<()> {
         let (prepared, failed) = self.prepare(vec![job]).await?;
         for (job, failure) in &failed {
             self.record(job, failure).await?;
@@ -262,9 +270,9 @@ impl Worker {
         let run = async {
             let mut tx = self.parts.db.begin().await?;
             match self.run_one(&mut tx, &prepared).await? {
-                Ok(rings) => {
+                Ok(notifications) => {
                     tx.commit().await?;
-                    self.ring_soon(&rings);
+                    self.notify_soon(&notifications);
                     Ok(Outcome::Done)
                 }
                 Err(error) => {
@@ -281,10 +289,10 @@ impl Worker {
                 Ok(())
             }
             Outcome::Refused => {
-                let failure = failure.unwrap_or_else(|| Failure::retry("it failed"));
+                let failure = failure.unwrap_or_else(|| JobFailure::retry("it failed"));
                 self.record(&prepared.job, &failure).await
             }
-            Outcome::Lost(why) => self.record(&prepared.job, &Failure::retry(why)).await,
+            Outcome::Lost(why) => self.record(&prepared.job, &JobFailure::retry(why)).await,
         }
     }
 
@@ -306,7 +314,7 @@ impl Worker {
     }
 
     /// Records a failed run in a transaction of its own.
-    pub(crate) async fn record(&self, job: &Job, failure: &Failure) -> sql::Result<()> {
+    pub(crate) async fn record(&self, job: &Job, failure: &JobFailure) -> sql::Result<()> {
         let mut tx = self.parts.db.begin().await?;
         let next = self.write_failure(&mut tx, job, failure).await?;
         tx.commit().await?;
@@ -321,12 +329,12 @@ impl Worker {
         &self,
         tx: &mut Tx,
         job: &Job,
-        failure: &Failure,
+        failure: &JobFailure,
     ) -> sql::Result<Option<Next>> {
         let clock = &self.parts.clock;
         let now = clock.now();
         let attempts = job.attempts + 1;
-        handlers::scrub_failed(self.context(), tx, job).await?;
+        handlers::erase_body_of_failed(self.context(), tx, job).await?;
         let next = if failure.permanent {
             Next::Dead
         } else {
@@ -336,16 +344,16 @@ impl Worker {
             Next::RetryAt(run_at) => {
                 jobs::retry(tx, job.id, attempts, run_at, &failure.text).await?
             }
-            Next::Dead => jobs::bury(tx, job.id, attempts, now, &failure.text).await?,
+            Next::Dead => jobs::dead_letter(tx, job.id, attempts, now, &failure.text).await?,
         };
         if written && next == Next::Dead {
-            handlers::gave_up(self.context(), tx, job, &failure.text).await?;
+            handlers::on_exhausted(self.context(), tx, job, &failure.text).await?;
         }
         Ok(written.then_some(next))
     }
 
-    /// Tells of a failure that is recorded: the log, the metric, the dead-letter queue.
-    fn announce(&self, job: &Job, next: Next, failure: &Failure) {
+    /// Reports a failure that is recorded: the log, the metric, the dead-letter queue.
+    fn announce(&self, job: &Job, next: Next, failure: &JobFailure) {
         let queue = self.queue.as_str();
         let id = job.id;
         let attempts = job.attempts + 1;
@@ -368,12 +376,12 @@ impl Worker {
                     "a job is dead; see `waybill dead show`"
                 );
                 let (bus, queue) = (self.parts.bus.clone(), self.queue);
-                let bell = Bell {
+                let job_ref = JobRef {
                     job: id,
                     traceparent: job.traceparent,
                 };
                 task::spawn("dead letter", async move {
-                    if let Err(error) = bus.bury(queue, &kind, bell).await {
+                    if let Err(error) = bus.dead_letter(queue, &kind, job_ref).await {
                         tracing::debug!(%error, "the broker does not show a dead letter");
                     }
                 });

@@ -1,8 +1,8 @@
-//! The doorbell: tells workers which jobs are ready. It never carries data, and nothing is
-//! lost when it is: jobs stay in the database and the sweep rings them again. A message is
-//! up to [`RING_SIZE`] job ids of one queue and one kind, as a JSON array of UUIDs. RabbitMQ
-//! between processes; a channel within one. Events go out the same way, to whoever has bound
-//! a queue to their exchange.
+//! The bus: it notifies workers of jobs that are ready. It never carries data, and nothing is
+//! lost when it is: jobs stay in the database and the sweep notifies workers of them again. A
+//! message is up to [`MAX_JOBS_PER_MESSAGE`] job ids of one queue and one kind, as a JSON array of
+//! UUIDs. RabbitMQ between processes; a channel within one. Events go out the same way, to whoever
+//! has bound a queue to their exchange.
 
 mod local;
 mod rabbitmq;
@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 pub use local::Local;
-pub use rabbitmq::{DeadLetters, Found, Holds, RabbitMq, Tap, Topology, inspect};
+pub use rabbitmq::{DeadLetters, Holds, QueueState, RabbitMq, Tap, Topology, inspect};
 
 use domain::envelope::Envelope;
 use domain::job::{JobId, Queue};
@@ -32,23 +32,24 @@ pub struct Broker {
 const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 
 /// The most job ids in one message.
-pub const RING_SIZE: usize = 32;
+pub const MAX_JOBS_PER_MESSAGE: usize = 32;
 
 /// Whether a URL names a broker, without asking it.
 pub fn is_url(url: &str) -> bool {
     url.parse::<lapin::uri::AMQPUri>().is_ok()
 }
 
-/// A job to be rung. The message carries the trace that it came with, and nothing else of it.
+/// A job that workers are to be notified of. The message carries the trace that it came with, and
+/// nothing else of it.
 #[derive(Clone, Copy, Debug)]
-pub struct Bell {
+pub struct JobRef {
     pub job: JobId,
     pub traceparent: Option<TraceContext>,
 }
 
-impl From<JobId> for Bell {
+impl From<JobId> for JobRef {
     fn from(job: JobId) -> Self {
-        Bell {
+        JobRef {
             job,
             traceparent: None,
         }
@@ -78,7 +79,7 @@ impl Bus {
         matches!(self, Bus::Local(_))
     }
 
-    /// True when a ring would probably get through. When not, a job is left for the sweep.
+    /// True when a message would probably get through. When not, a job is left for the sweep.
     pub fn is_ready(&self, queue: Queue) -> bool {
         match self {
             Bus::RabbitMq(bus) => bus.is_ready(),
@@ -94,40 +95,41 @@ impl Bus {
         }
     }
 
-    /// Tells the queue's workers that jobs of `kind` are ready. `Ok` means that the broker
-    /// has stored the message in a queue. At most [`RING_SIZE`] jobs.
-    pub async fn ring<J>(&self, queue: Queue, kind: &str, jobs: &[J]) -> Result<()>
+    /// Notifies the queue's workers that jobs of `kind` are ready. `Ok` means that the broker
+    /// has stored the message in a queue. At most [`MAX_JOBS_PER_MESSAGE`] jobs.
+    pub async fn notify<J>(&self, queue: Queue, kind: &str, jobs: &[J]) -> Result<()>
     where
-        J: Copy + Into<Bell>,
+        J: Copy + Into<JobRef>,
     {
-        let rung = match self {
-            Bus::RabbitMq(bus) => bus.ring(queue, kind, &bells(jobs)).await,
-            Bus::Local(bus) => bus.ring(queue, &bells(jobs), false),
+        let sent = match self {
+            Bus::RabbitMq(bus) => bus.notify(queue, kind, &job_refs(jobs)).await,
+            Bus::Local(bus) => bus.notify(queue, &job_refs(jobs), false),
         };
-        count(queue, rung)
+        count(queue, sent)
     }
 
-    /// As [`Bus::ring`], for jobs that an earlier process may have died running.
-    pub async fn ring_again<J>(&self, queue: Queue, kind: &str, jobs: &[J]) -> Result<()>
+    /// As [`Bus::message`], for jobs that an earlier process may have died running.
+    pub async fn notify_again<J>(&self, queue: Queue, kind: &str, jobs: &[J]) -> Result<()>
     where
-        J: Copy + Into<Bell>,
+        J: Copy + Into<JobRef>,
     {
-        let rung = match self {
-            Bus::RabbitMq(bus) => bus.ring(queue, kind, &bells(jobs)).await,
-            Bus::Local(bus) => bus.ring(queue, &bells(jobs), true),
+        let sent = match self {
+            Bus::RabbitMq(bus) => bus.notify(queue, kind, &job_refs(jobs)).await,
+            Bus::Local(bus) => bus.notify(queue, &job_refs(jobs), true),
         };
-        count(queue, rung)
+        count(queue, sent)
     }
 
     /// Shows a job that was given up in the broker's dead-letter queue.
-    pub async fn bury(&self, queue: Queue, kind: &str, job: Bell) -> Result<()> {
+    pub async fn dead_letter(&self, queue: Queue, kind: &str, job: JobRef) -> Result<()> {
         match self {
-            Bus::RabbitMq(bus) => bus.bury(queue, kind, job).await,
+            Bus::RabbitMq(bus) => bus.dead_letter(queue, kind, job).await,
             Bus::Local(_) => Ok(()),
         }
     }
 
-    /// What [`Bus::bury`] has shown, to take away what is true no more; `None`: nothing is shown.
+    /// What [`Bus::dead_letter`] has shown, to take away what is true no more; `None`: nothing is
+    /// shown.
     pub async fn dead_letters(&self) -> Result<Option<DeadLetters>> {
         match self {
             Bus::RabbitMq(bus) => bus.dead_letters().await.map(Some),
@@ -148,7 +150,7 @@ impl Bus {
         }
     }
 
-    /// Rings for `queue`, at most `prefetch` of them unanswered.
+    /// Messages for `queue`, at most `prefetch` of them unanswered.
     pub fn listen(&self, queue: Queue, prefetch: u16) -> Listener {
         match self {
             Bus::RabbitMq(bus) => Listener::RabbitMq(bus.listen(queue, prefetch)),
@@ -164,7 +166,7 @@ impl Bus {
         }
     }
 
-    /// Lets go of the broker. Rings that are under way end first.
+    /// Lets go of the broker. Messages that are under way are sent first.
     pub async fn close(&self) {
         match self {
             Bus::RabbitMq(bus) => bus.close().await,
@@ -182,7 +184,7 @@ pub struct Published {
     pub failure: Option<anyhow::Error>,
 }
 
-/// A stream of rings. Clones share the stream: each ring goes to one of them.
+/// A stream of messages. Clones share the stream: each message goes to one of them.
 #[derive(Clone)]
 pub enum Listener {
     RabbitMq(rabbitmq::Listener),
@@ -190,8 +192,8 @@ pub enum Listener {
 }
 
 impl Listener {
-    /// The next ring; waits through outages of the broker. `None` once closed.
-    pub async fn next(&self) -> Option<Ring> {
+    /// The next message; waits through outages of the broker. `None` once closed.
+    pub async fn next(&self) -> Option<Message> {
         match self {
             Listener::RabbitMq(listener) => listener.next().await,
             Listener::Local(listener) => listener.next().await,
@@ -207,9 +209,9 @@ impl Listener {
     }
 }
 
-/// A message: these jobs may be ready. It must be answered with [`Ring::ack`]; dropped
+/// A message: these jobs may be ready. It must be answered with [`Message::ack`]; dropped
 /// without, the broker delivers it again.
-pub struct Ring {
+pub struct Message {
     pub jobs: Vec<JobId>,
     /// It was delivered before and not answered: whoever ran it may have died of it.
     pub redelivered: bool,
@@ -226,8 +228,8 @@ enum Answer {
     Local,
 }
 
-impl Ring {
-    /// Tells the broker that all is committed. A lost answer is harmless.
+impl Message {
+    /// Acknowledges the message: all is committed. A lost answer is harmless.
     pub async fn ack(self) {
         let Answer::RabbitMq { delivery, .. } = &self.answer else {
             return;
@@ -240,27 +242,27 @@ impl Ring {
     }
 }
 
-fn count(queue: Queue, rung: Result<()>) -> Result<()> {
-    let outcome = if rung.is_ok() { "sent" } else { "failed" };
-    metrics::counter!("waybill_rings_total", "queue" => queue.as_str(), "outcome" => outcome)
+fn count(queue: Queue, sent: Result<()>) -> Result<()> {
+    let outcome = if sent.is_ok() { "sent" } else { "failed" };
+    metrics::counter!("waybill_bus_messages_total", "queue" => queue.as_str(), "outcome" => outcome)
         .increment(1);
-    rung
+    sent
 }
 
-fn bells<J: Copy + Into<Bell>>(jobs: &[J]) -> Vec<Bell> {
+fn job_refs<J: Copy + Into<JobRef>>(jobs: &[J]) -> Vec<JobRef> {
     jobs.iter().map(|job| (*job).into()).collect()
 }
 
-fn encode(jobs: &[Bell]) -> Result<Vec<u8>> {
-    let ids: Vec<String> = jobs.iter().map(|bell| bell.job.to_string()).collect();
+fn encode(jobs: &[JobRef]) -> Result<Vec<u8>> {
+    let ids: Vec<String> = jobs.iter().map(|job_ref| job_ref.job.to_string()).collect();
     serde_json::to_vec(&ids).context("job ids as JSON")
 }
 
 fn decode(message: &[u8]) -> Result<Vec<JobId>> {
     let ids: Vec<&str> =
         serde_json::from_slice(message).context("the message is not a JSON array of job ids")?;
-    if ids.len() > RING_SIZE {
-        bail!("the message has more than {RING_SIZE} job ids");
+    if ids.len() > MAX_JOBS_PER_MESSAGE {
+        bail!("the message has more than {MAX_JOBS_PER_MESSAGE} job ids");
     }
     ids.iter()
         .map(|id| Uuid::parse_str(id).context("an id in the message is not a UUID"))

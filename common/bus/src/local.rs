@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use tokio::sync::{Mutex, mpsc};
 
-use super::{Answer, Bell, Ring};
+use super::{Answer, JobRef, Message};
 use domain::job::{JobId, Queue};
 
 /// Messages that wait in a channel; further jobs wait in the database until there is room.
@@ -17,11 +17,11 @@ pub struct Local {
 }
 
 struct Channel {
-    sender: mpsc::Sender<Message>,
-    receiver: Arc<Mutex<mpsc::Receiver<Message>>>,
+    sender: mpsc::Sender<Queued>,
+    receiver: Arc<Mutex<mpsc::Receiver<Queued>>>,
 }
 
-struct Message {
+struct Queued {
     jobs: Vec<JobId>,
     redelivered: bool,
 }
@@ -52,12 +52,12 @@ impl Local {
         self.channel(queue).sender.capacity() > CAPACITY / 4
     }
 
-    pub fn ring(&self, queue: Queue, jobs: &[Bell], redelivered: bool) -> Result<()> {
-        let jobs = jobs.iter().map(|bell| bell.job).collect();
+    pub fn notify(&self, queue: Queue, jobs: &[JobRef], redelivered: bool) -> Result<()> {
+        let jobs = jobs.iter().map(|job_ref| job_ref.job).collect();
         let sent = self
             .channel(queue)
             .sender
-            .try_send(Message { jobs, redelivered });
+            .try_send(Queued { jobs, redelivered });
         if sent.is_err() {
             bail!("the channel is full");
         }
@@ -78,13 +78,13 @@ impl Local {
 
 #[derive(Clone)]
 pub struct Listener {
-    receiver: Arc<Mutex<mpsc::Receiver<Message>>>,
+    receiver: Arc<Mutex<mpsc::Receiver<Queued>>>,
 }
 
 impl Listener {
-    pub async fn next(&self) -> Option<Ring> {
+    pub async fn next(&self) -> Option<Message> {
         let message = self.receiver.lock().await.recv().await?;
-        Some(Ring {
+        Some(Message {
             jobs: message.jobs,
             redelivered: message.redelivered,
             answer: Answer::Local,

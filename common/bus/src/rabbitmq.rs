@@ -34,9 +34,9 @@ use tokio_util::sync::CancellationToken;
 
 pub use dead_letters::DeadLetters;
 pub use events::Tap;
-pub use inspect::{Found, Holds, Topology, inspect};
+pub use inspect::{Holds, QueueState, Topology, inspect};
 
-use super::{ANSWER_DEADLINE, Answer, Bell, Ring, decode, encode};
+use super::{ANSWER_DEADLINE, Answer, JobRef, Message, decode, encode};
 use domain::job::Queue;
 use platform::backoff::Backoff;
 use platform::task;
@@ -52,8 +52,9 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 const SETUP_DEADLINE: Duration = Duration::from_secs(12);
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// A message that came back this often goes to the dead-letter exchange; its jobs stay
-/// in the database and are rung again. A backstop: poisonous jobs are buried long before.
+/// A message that came back this often goes to the dead-letter exchange; its jobs stay in the
+/// database, and workers are notified of them again. A backstop: poisonous jobs are dead-lettered
+/// long before.
 const DELIVERY_LIMIT: i32 = 20;
 /// Messages shown in the dead-letter queue; the jobs themselves are in the database.
 const DEAD_LETTERS: i32 = 10_000;
@@ -81,7 +82,8 @@ struct Shared {
 struct Link {
     connection: Arc<Connection>,
     channel: Channel,
-    /// Apart from the rings: confirms of events may be late because of a queue that is not ours.
+    /// Apart from the messages of jobs: confirms of events may be late because of a queue that is
+    /// not ours.
     events: Channel,
     /// It is to be replaced.
     broken: Arc<Notify>,
@@ -107,18 +109,18 @@ impl RabbitMq {
         self.shared.link.borrow().is_some() && !self.shared.is_stalled()
     }
 
-    pub async fn ring(&self, queue: Queue, kind: &str, jobs: &[Bell]) -> Result<()> {
+    pub async fn notify(&self, queue: Queue, kind: &str, jobs: &[JobRef]) -> Result<()> {
         let exchange = self.shared.name(queue.as_str());
         self.publish(&exchange, kind, jobs).await
     }
 
-    pub async fn bury(&self, queue: Queue, kind: &str, job: Bell) -> Result<()> {
+    pub async fn dead_letter(&self, queue: Queue, kind: &str, job: JobRef) -> Result<()> {
         let exchange = self.shared.name("dead");
         let key = format!("{queue}.{kind}");
         self.publish(&exchange, &key, &[job]).await
     }
 
-    async fn publish(&self, exchange: &str, kind: &str, jobs: &[Bell]) -> Result<()> {
+    async fn publish(&self, exchange: &str, kind: &str, jobs: &[JobRef]) -> Result<()> {
         let Some(link) = self.shared.link.borrow().clone() else {
             bail!("the broker is not connected");
         };
@@ -218,7 +220,7 @@ impl Shared {
     fn stall(&self) {
         let until = Instant::now() + STALL_PAUSE;
         if self.stalled_until().replace(until).is_none() {
-            tell_up(false);
+            record_up(false);
             tracing::warn!(
                 "the broker accepts messages but does not confirm them, probably a memory or \
                  disk alarm; jobs wait in the database"
@@ -228,7 +230,7 @@ impl Shared {
 
     fn confirmed(&self) {
         if self.stalled_until().take().is_some() {
-            tell_up(true);
+            record_up(true);
             tracing::info!("the broker confirms messages again");
         }
     }
@@ -254,7 +256,7 @@ fn routing_key(kind: &str) -> String {
     kind.replace('/', ".")
 }
 
-async fn publish(channel: &Channel, exchange: &str, kind: &str, jobs: &[Bell]) -> Result<()> {
+async fn publish(channel: &Channel, exchange: &str, kind: &str, jobs: &[JobRef]) -> Result<()> {
     let options = BasicPublishOptions {
         mandatory: true,
         ..BasicPublishOptions::default()
@@ -286,12 +288,12 @@ async fn publish(channel: &Channel, exchange: &str, kind: &str, jobs: &[Bell]) -
 
 /// The header `traceparents`: one for each job id of the body, in their order, or void for a job
 /// whose trace begins with itself. A message of such jobs alone has no header.
-fn traceparents(jobs: &[Bell]) -> Option<FieldTable> {
-    if jobs.iter().all(|bell| bell.traceparent.is_none()) {
+fn traceparents(jobs: &[JobRef]) -> Option<FieldTable> {
+    if jobs.iter().all(|job_ref| job_ref.traceparent.is_none()) {
         return None;
     }
-    let each = |bell: &Bell| match bell.traceparent {
-        Some(context) => AMQPValue::LongString(context.child(bell.job).to_string().into()),
+    let each = |job_ref: &JobRef| match job_ref.traceparent {
+        Some(context) => AMQPValue::LongString(context.child(job_ref.job).to_string().into()),
         None => AMQPValue::Void,
     };
     let all: Vec<AMQPValue> = jobs.iter().map(each).collect();
@@ -421,7 +423,7 @@ async fn open_confirming(connection: &Connection) -> Result<Channel> {
 async fn keep_publishing(shared: Arc<Shared>) {
     let closed = shared.closed.clone();
     let mut reconnecting = Reconnecting::new("publisher");
-    tell_up(false);
+    record_up(false);
     loop {
         let opened = tokio::select! {
             opened = timeout(SETUP_DEADLINE, open_publisher(&shared)) => {
@@ -434,14 +436,14 @@ async fn keep_publishing(shared: Arc<Shared>) {
                 reconnecting.recovered();
                 shared.confirmed();
                 shared.link.send_replace(Some(link.clone()));
-                tell_up(true);
+                record_up(true);
                 tokio::select! {
                     () = lost(&link) => {}
                     () = link.broken.notified() => {}
                     () = closed.cancelled() => return,
                 }
                 shared.link.send_replace(None);
-                tell_up(false);
+                record_up(false);
                 let closing = link.connection.close(200, "starting over".into());
                 let _ = timeout(Duration::from_secs(1), closing).await;
             }
@@ -454,8 +456,8 @@ async fn keep_publishing(shared: Arc<Shared>) {
     }
 }
 
-/// Whether rings get through, as far as this process knows.
-fn tell_up(up: bool) {
+/// Whether messages get through, as far as this process knows.
+fn record_up(up: bool) {
     metrics::gauge!("waybill_broker_up").set(if up { 1.0 } else { 0.0 });
 }
 
@@ -524,12 +526,12 @@ fn count_connect(connection: &'static str, outcome: &'static str) {
 
 #[derive(Clone)]
 pub struct Listener {
-    receiver: Arc<Mutex<mpsc::Receiver<Ring>>>,
+    receiver: Arc<Mutex<mpsc::Receiver<Message>>>,
     closed: CancellationToken,
 }
 
 impl Listener {
-    pub async fn next(&self) -> Option<Ring> {
+    pub async fn next(&self) -> Option<Message> {
         self.receiver.lock().await.recv().await
     }
 
@@ -543,12 +545,20 @@ async fn keep_consuming(
     shared: Arc<Shared>,
     queue: Queue,
     prefetch: u16,
-    rings: mpsc::Sender<Ring>,
+    messages: mpsc::Sender<Message>,
     closed: CancellationToken,
 ) {
     let mut reconnecting = Reconnecting::new(queue.as_str());
     loop {
-        let consumed = consume(&shared, queue, prefetch, &rings, &closed, &mut reconnecting).await;
+        let consumed = consume(
+            &shared,
+            queue,
+            prefetch,
+            &messages,
+            &closed,
+            &mut reconnecting,
+        )
+        .await;
         match consumed {
             Ok(()) => return,
             Err(error) => reconnecting.failed(&error),
@@ -565,7 +575,7 @@ async fn consume(
     shared: &Shared,
     queue: Queue,
     prefetch: u16,
-    rings: &mpsc::Sender<Ring>,
+    messages: &mpsc::Sender<Message>,
     closed: &CancellationToken,
     reconnecting: &mut Reconnecting,
 ) -> Result<()> {
@@ -583,14 +593,20 @@ async fn consume(
                 let cancel = BasicCancelOptions::default();
                 let cancelled = channel.basic_cancel(consumer.tag(), cancel);
                 let _ = timeout(Duration::from_secs(1), cancelled).await;
-                // Rings already handed out hold the connection until they are answered.
+                // Messages already handed out hold the connection until they are answered.
                 return Ok(());
             }
         };
         let Some(delivery) = delivery else {
             bail!("the broker ended the consumer");
         };
-        hand_out(delivery.context("receiving")?, &connection, &channel, rings).await;
+        hand_out(
+            delivery.context("receiving")?,
+            &connection,
+            &channel,
+            messages,
+        )
+        .await;
     }
 }
 
@@ -622,11 +638,11 @@ async fn hand_out(
     delivery: Delivery,
     connection: &Arc<Connection>,
     channel: &Channel,
-    rings: &mpsc::Sender<Ring>,
+    messages: &mpsc::Sender<Message>,
 ) {
     match decode(&delivery.data) {
         Ok(jobs) => {
-            let ring = Ring {
+            let message = Message {
                 jobs,
                 redelivered: delivery.redelivered,
                 answer: Answer::RabbitMq {
@@ -636,7 +652,7 @@ async fn hand_out(
                 },
             };
             // A receiver that is gone has left; the broker delivers the message again.
-            let _ = rings.send(ring).await;
+            let _ = messages.send(message).await;
         }
         Err(error) => {
             tracing::warn!(

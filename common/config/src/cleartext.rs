@@ -57,7 +57,7 @@ impl Reader<'_> {
         self.in_clear(setting, &host);
     }
 
-    /// The same, of what is told and not refused.
+    /// The same, of what is reported and not refused.
     pub(super) fn in_clear(&mut self, setting: &'static str, host: &str) {
         let host = bare(host);
         if !is_this_machine(&host) {

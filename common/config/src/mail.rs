@@ -78,7 +78,7 @@ impl Reader<'_> {
     }
 
     /// A password without encryption, or with one that who stands between can prevent. Without a
-    /// password it is told: mails go on in clear from many a server.
+    /// password it is reported: mails go on in clear from many a server.
     fn mail_in_clear(&mut self, setting: &'static str, server: &Server) {
         if matches!(server.tls, Tls::Required | Tls::Wrapped) {
             return;

@@ -1,8 +1,8 @@
 //! Every protection that a setting can switch off: what is open without it, and what turns it on.
 //!
 //! One list. The first lines of the log, `waybill doctor` and the table in docs/security.md are
-//! made of it, so that nobody runs without one and is not told. What protects always is not in
-//! it; docs/security.md tells of that.
+//! made of it, so that nobody runs without one unknowingly. What protects always is not in
+//! it; docs/security.md describes that.
 
 use crate::private_files;
 use crate::{Config, Weakness};
@@ -34,7 +34,7 @@ impl Protection {
     }
 }
 
-/// In the order in which they are told: what lets strangers in comes first.
+/// In the order in which they are reported: what lets strangers in comes first.
 pub const PROTECTIONS: &[Protection] = &[
     Protection {
         name: "storefront secret",
@@ -242,7 +242,7 @@ fn weak(config: &Config, setting: &str) -> State {
 }
 
 /// Says which are off: a line each. Of a development start, which nobody else can reach, one line.
-pub fn tell(config: &Config) {
+pub fn report(config: &Config) {
     let off = PROTECTIONS
         .iter()
         .filter_map(|protection| match protection.state(config) {
@@ -254,7 +254,7 @@ pub fn tell(config: &Config) {
         let off = names.join(", ");
         tracing::warn!(
             off,
-            "protections are off, as they may be in development; `waybill doctor` tells of each"
+            "protections are off, as they may be in development; `waybill doctor` lists each"
         );
         return;
     }

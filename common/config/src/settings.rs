@@ -262,7 +262,7 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "NOTIFICATION_RETENTION_DAYS",
         Some("90"),
-        "How long it is kept what customers were told",
+        "How long it is kept what customers were notified of",
     ),
     setting(
         "EVENT_RETENTION_DAYS",

@@ -101,13 +101,13 @@ const CARRIERS: &[Carrier] = &[
 
 /// A link to a carrier's page of a parcel, and the host it leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct TrackingLink {
     pub url: String,
     pub host: &'static str,
 }
 
 /// None: the carrier is not known, or the number is none that a carrier gives.
-pub fn link(carrier: &str, number: &str) -> Option<Link> {
+pub fn link(carrier: &str, number: &str) -> Option<TrackingLink> {
     let letters = carrier.chars().filter(char::is_ascii_alphanumeric);
     let name: String = letters.map(|it| it.to_ascii_lowercase()).collect();
     let mut carriers = CARRIERS.iter();
@@ -118,7 +118,7 @@ pub fn link(carrier: &str, number: &str) -> Option<Link> {
         && number.is_ascii()
         && plain.bytes().all(|byte| byte.is_ascii_alphanumeric())
         && plain.bytes().any(|byte| byte.is_ascii_digit());
-    fits.then(|| Link {
+    fits.then(|| TrackingLink {
         url: format!("{}{plain}", carrier.page),
         host: carrier.host,
     })

@@ -25,7 +25,7 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// What is wrong with a file is told with its line.
+    /// What is wrong with a file is reported with its line.
     pub fn read(text: &str) -> Result<Self, String> {
         let catalogue: Catalogue = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let mut ids: Vec<&str> = catalogue

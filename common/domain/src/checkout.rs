@@ -2,7 +2,7 @@
 //! before anybody has paid. Pure.
 //!
 //! The order's parts are older than anything that the providers may say of it: what a session
-//! or a storefront tells later takes their place.
+//! or a storefront says later takes their place.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::money::{Currency, Money};
 use crate::order::record::{Part, Record, Totals, Version};
 use crate::order::{FinancialStatus, Line};
 
-/// Before every version that a provider tells.
+/// Before every version that a provider sends.
 const FIRST: Version = Version { at: 0, tie: 0 };
 
 /// Something that is bought, and how many of it.
@@ -70,7 +70,7 @@ pub fn total(items: &[Item]) -> Option<Money> {
 
 /// The order, before anybody has paid.
 pub fn order(items: &[Item], pact_id: &str, ordered_at: i64) -> Record {
-    fn told<T>(value: T) -> Part<T> {
+    fn present<T>(value: T) -> Part<T> {
         Part {
             version: FIRST,
             value,
@@ -80,16 +80,16 @@ pub fn order(items: &[Item], pact_id: &str, ordered_at: i64) -> Record {
     let mut order = Record::unknown(FIRST);
     order.ordered_at = Some(ordered_at);
     if let Some(total) = total(items) {
-        order.totals = told(Totals {
+        order.totals = present(Totals {
             currency: Some(total.currency),
             total: Some(total.minor),
             subtotal: None,
             tax: None,
         });
     }
-    order.financial = told(Some(FinancialStatus::Pending));
-    order.lines = told(lines.collect());
-    order.pact = told(Some(pact_id.to_owned()));
+    order.financial = present(Some(FinancialStatus::Pending));
+    order.lines = present(lines.collect());
+    order.pact = present(Some(pact_id.to_owned()));
     order
 }
 
@@ -157,13 +157,13 @@ mod tests {
     fn whatever_a_provider_says_later_takes_the_place_of_what_was_asked_for() {
         let mut order = order(&[mug(2)], "pact_1", 1_800_000_000_000);
         let version = Version { at: 0, tie: 1 };
-        let mut told = Record::unknown(version);
-        told.financial = Part {
+        let mut reported = Record::unknown(version);
+        reported.financial = Part {
             version,
             value: Some(FinancialStatus::Paid),
         };
-        order.join(told);
+        order.merge(reported);
         assert_eq!(order.financial_status(), Some(FinancialStatus::Paid));
-        assert_eq!(order.lines.value.len(), 1, "what is not told stays");
+        assert_eq!(order.lines.value.len(), 1, "what is not in it stays");
     }
 }

@@ -36,8 +36,8 @@ pub struct Meaning {
     pub resolution: &'static str,
     /// Of the answers that carry it in `X-Error-Code`; none: no answer does.
     pub statuses: &'static [u16],
-    /// When it is told, and where beside `X-Error-Code`, in Markdown.
-    pub told: &'static str,
+    /// When it is answered, and where beside `X-Error-Code`, in Markdown.
+    pub description: &'static str,
 }
 
 impl Code {
@@ -73,7 +73,7 @@ impl Code {
                 resolution: "send `Authorization: Bearer <token>`: an API key (`waybill keys \
                     create` makes one) or the token of a device login",
                 statuses: &[401],
-                told: "the API key is missing, unknown, expired or revoked; or there is no access \
+                description: "the API key is missing, unknown, expired or revoked; or there is no access \
                     token",
             },
             Code::DeviceCode => Meaning {
@@ -81,35 +81,35 @@ impl Code {
                 message: "Invalid device code",
                 resolution: "begin the login again",
                 statuses: &[404],
-                told: "the device code was not given out here, or is no longer known",
+                description: "the device code was not given out here, or is no longer known",
             },
             Code::Pending => Meaning {
                 id: "AUTH_003",
                 message: "Authorization pending",
                 resolution: "ask again after the interval",
                 statuses: &[428],
-                told: "nobody has approved the login yet",
+                description: "nobody has approved the login yet",
             },
             Code::Expired => Meaning {
                 id: "AUTH_004",
                 message: "Token expired",
                 resolution: "begin the login again",
                 statuses: &[400],
-                told: "the device code has expired, before anyone approved it",
+                description: "the device code has expired, before anyone approved it",
             },
             Code::Revoked => Meaning {
                 id: "AUTH_005",
                 message: "Token revoked",
                 resolution: "log in again",
                 statuses: &[401],
-                told: "the access token was valid and is no longer",
+                description: "the access token was valid and is no longer",
             },
             Code::RateLimit => Meaning {
                 id: "AUTH_006",
                 message: "Rate limit exceeded",
                 resolution: "wait as long as `Retry-After` says, 60 seconds where there is none",
                 statuses: &[429],
-                told: "too many deliveries, calls of an API key, pages, logins, polls or \
+                description: "too many deliveries, calls of an API key, pages, logins, polls or \
                     validations",
             },
             Code::ForeignToken => Meaning {
@@ -117,7 +117,7 @@ impl Code {
                 message: "Invalid GitHub token",
                 resolution: "log in again",
                 statuses: &[401],
-                told: "the access token is not one of the identity provider's, or not of our app",
+                description: "the access token is not one of the identity provider's, or not of our app",
             },
             Code::Amount => Meaning {
                 id: "COMMERCE_001",
@@ -125,7 +125,7 @@ impl Code {
                 resolution: "send a positive amount: in a checkout an integer in cents, in a QR \
                     code a number, or a text with two decimals at most",
                 statuses: &[400, 422],
-                told: "an amount of a checkout or of a payment's QR code is zero, negative, not a \
+                description: "an amount of a checkout or of a payment's QR code is zero, negative, not a \
                     number or too large",
             },
             Code::Currency => Meaning {
@@ -133,7 +133,7 @@ impl Code {
                 message: "Currency not supported",
                 resolution: "use USD, EUR, GBP or MXN only",
                 statuses: &[400, 422],
-                told: "a checkout or a payment's QR code is in another currency, or a checkout in \
+                description: "a checkout or a payment's QR code is in another currency, or a checkout in \
                     several",
             },
             Code::ProviderTimeout => Meaning {
@@ -142,7 +142,7 @@ impl Code {
                 resolution: "wait: a run tries four times, after pauses of 1, 2 and 4 s; a job is \
                     then run again, 12 times in all, before it is dead",
                 statuses: &[503],
-                told: "a provider does not answer, or answers \"later\"; `last_error` of the job \
+                description: "a provider does not answer, or answers \"later\"; `last_error` of the job \
                     (`waybill jobs show`), the log line of its failure, and `error` of the events \
                     `order.refund_failed` and `order.fulfillment_failed`",
             },
@@ -151,7 +151,7 @@ impl Code {
                 message: "Invalid webhook signature",
                 resolution: "compare the secret with the provider's; for payments also the clock",
                 statuses: &[401],
-                told: "a webhook's signature is missing or wrong",
+                description: "a webhook's signature is missing or wrong",
             },
             Code::AlreadyProcessed => Meaning {
                 id: "COMMERCE_005",
@@ -159,7 +159,7 @@ impl Code {
                 resolution: "do not retry; for another checkout use a new `Idempotency-Key`. A \
                     job is done then, and nothing is asked again",
                 statuses: &[409],
-                told: "a checkout has been paid; a payment had been refunded, paid or canceled \
+                description: "a checkout has been paid; a payment had been refunded, paid or canceled \
                     before: state `already_refunded` of the refund, and the same of the event \
                     `order.refund_issued`; `code` of a retry (`waybill payments show`)",
             },
@@ -168,7 +168,7 @@ impl Code {
                 message: "Order not found",
                 resolution: "check the id, and `shop` if you sent one",
                 statuses: &[404],
-                told: "there is no such order",
+                description: "there is no such order",
             },
             Code::Privacy => Meaning {
                 id: "COMMERCE_007",
@@ -176,7 +176,7 @@ impl Code {
                 resolution: "see `last_error` (`waybill privacy show`), look at \
                     `PRIVACY_EXPORT_URL`, then `waybill privacy retry`",
                 statuses: &[409, 410, 503],
-                told: "a privacy request failed, or its export is not there or cannot be read; \
+                description: "a privacy request failed, or its export is not there or cannot be read; \
                     also `code` of a request that failed, of its events and log lines",
             },
             Code::Qr => Meaning {
@@ -185,7 +185,7 @@ impl Code {
                 resolution: "mend what the text names: what is encoded, its length, or the level \
                     of error correction",
                 statuses: &[422],
-                told: "what is to be encoded is empty, too long or of no known kind; also the log \
+                description: "what is to be encoded is empty, too long or of no known kind; also the log \
                     line of a parcel that gets no code",
             },
             Code::Deduplication => Meaning {
@@ -194,7 +194,7 @@ impl Code {
                 resolution: "try again after `Retry-After`; look at the database, which remembers \
                     the ids",
                 statuses: &[503],
-                told: "a delivery cannot be stored, so it cannot be told from a duplicate either",
+                description: "a delivery cannot be stored, so it cannot be told from a duplicate either",
             },
             Code::Redaction => Meaning {
                 id: "COMMERCE_010",
@@ -202,7 +202,7 @@ impl Code {
                 resolution: "the value was left out, so nothing got out; report the line, and \
                     look at `COMMERCE_PII_REDACTION_ENABLED`",
                 statuses: &[],
-                told: "a value of a log line or of `last_error` could not be redacted: \
+                description: "a value of a log line or of `last_error` could not be redacted: \
                     `[withheld: COMMERCE_010]` stands in its place, and \
                     `waybill_redaction_failures_total` counts it",
             },

@@ -1,4 +1,4 @@
-//! What is still to be paid for an order: the smaller of what the storefront told last and of what
+//! What is still to be paid for an order: the smaller of what the storefront said last and of what
 //! no payment that we know of has brought, because either may not know of the other's. Pure.
 //! In doubt the answer is to ask the shop, and never a larger amount.
 
@@ -13,7 +13,7 @@ pub struct Account {
     /// It stands, but will not be shipped.
     pub withdrawn: bool,
     /// What the storefront says.
-    pub told: Option<FinancialStatus>,
+    pub stated: Option<FinancialStatus>,
     /// The further on of that and of what the payments come to.
     pub status: Option<FinancialStatus>,
     pub total: Option<Money>,
@@ -25,17 +25,17 @@ pub struct Account {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Due {
+pub enum AmountDue {
     /// More than zero.
     Amount(Money),
-    Nothing(Settled),
+    Nothing(NothingDue),
     /// Something may be due; how much, only the shop knows.
     AskShop,
 }
 
 /// Why nothing is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Settled {
+pub enum NothingDue {
     Cancelled,
     Paid,
     PartiallyRefunded,
@@ -48,18 +48,18 @@ pub enum Settled {
 }
 
 impl Account {
-    pub fn due(&self) -> Due {
+    pub fn due(&self) -> AmountDue {
         if self.cancelled {
-            return Due::Nothing(Settled::Cancelled);
+            return AmountDue::Nothing(NothingDue::Cancelled);
         }
         match &self.status {
-            Some(FinancialStatus::Paid) => return Due::Nothing(Settled::Paid),
+            Some(FinancialStatus::Paid) => return AmountDue::Nothing(NothingDue::Paid),
             Some(FinancialStatus::PartiallyRefunded) => {
-                return Due::Nothing(Settled::PartiallyRefunded);
+                return AmountDue::Nothing(NothingDue::PartiallyRefunded);
             }
-            Some(FinancialStatus::Refunded) => return Due::Nothing(Settled::Refunded),
-            Some(FinancialStatus::Voided) => return Due::Nothing(Settled::Voided),
-            Some(FinancialStatus::Authorized) => return Due::Nothing(Settled::Authorized),
+            Some(FinancialStatus::Refunded) => return AmountDue::Nothing(NothingDue::Refunded),
+            Some(FinancialStatus::Voided) => return AmountDue::Nothing(NothingDue::Voided),
+            Some(FinancialStatus::Authorized) => return AmountDue::Nothing(NothingDue::Authorized),
             Some(
                 FinancialStatus::PartiallyPaid
                 | FinancialStatus::Pending
@@ -69,25 +69,25 @@ impl Account {
             | None => {}
         }
         match self.left() {
-            Some(money) if money.minor <= 0 => Due::Nothing(Settled::Zero),
-            Some(money) if !self.withdrawn => Due::Amount(money),
-            _ => Due::AskShop,
+            Some(money) if money.minor <= 0 => AmountDue::Nothing(NothingDue::Zero),
+            Some(money) if !self.withdrawn => AmountDue::Amount(money),
+            _ => AmountDue::AskShop,
         }
     }
 
     /// What is left of an order that is not settled, if that is known.
     fn left(&self) -> Option<Money> {
-        let told = match &self.told {
+        let stated = match &self.stated {
             // The total would ask again for the part that is paid.
             Some(FinancialStatus::PartiallyPaid) => self.outstanding,
             _ => self.outstanding.or(self.total),
         }?;
         match (self.total, self.brought?) {
-            (None, 0) => Some(told),
+            (None, 0) => Some(stated),
             (None, _) => None,
             (Some(total), brought) => Some(Money {
-                minor: told.minor.min(total.minor.saturating_sub(brought)),
-                ..told
+                minor: stated.minor.min(total.minor.saturating_sub(brought)),
+                ..stated
             }),
         }
     }
@@ -108,7 +108,7 @@ mod tests {
         Account {
             cancelled: false,
             withdrawn: false,
-            told: status.clone(),
+            stated: status.clone(),
             status,
             total: Some(usd(40_300)),
             outstanding: outstanding.map(usd),
@@ -117,11 +117,11 @@ mod tests {
     }
 
     /// An order of 403 dollars, payments of which the storefront may not know.
-    fn paid(told: &str, outstanding: Option<i64>, brought: Option<i64>) -> Account {
+    fn paid(stated: &str, outstanding: Option<i64>, brought: Option<i64>) -> Account {
         Account {
             status: Some(FinancialStatus::PartiallyPaid),
             brought,
-            ..account(Some(told), outstanding)
+            ..account(Some(stated), outstanding)
         }
     }
 
@@ -135,12 +135,12 @@ mod tests {
         ] {
             assert_eq!(
                 account(status, Some(1)).due(),
-                Due::Amount(usd(1)),
+                AmountDue::Amount(usd(1)),
                 "{status:?}"
             );
             assert_eq!(
                 account(status, None).due(),
-                Due::Amount(usd(40_300)),
+                AmountDue::Amount(usd(40_300)),
                 "{status:?}"
             );
         }
@@ -149,33 +149,36 @@ mod tests {
     #[test]
     fn a_partly_paid_order_never_owes_its_total() {
         let status = Some("partially_paid");
-        assert_eq!(account(status, Some(300)).due(), Due::Amount(usd(300)));
-        assert_eq!(account(status, None).due(), Due::AskShop);
+        assert_eq!(
+            account(status, Some(300)).due(),
+            AmountDue::Amount(usd(300))
+        );
+        assert_eq!(account(status, None).due(), AmountDue::AskShop);
     }
 
     #[test]
     fn of_what_is_outstanding_and_what_no_payment_brought_the_smaller_is_due() {
-        for (told, outstanding, brought, due) in [
+        for (stated, outstanding, brought, due) in [
             ("partially_paid", Some(24_200), 28_200, 12_100),
             ("partially_paid", Some(5_000), 28_200, 5_000),
             ("partially_paid", Some(90_000), 28_200, 12_100),
             ("pending", Some(40_300), 28_200, 12_100),
             ("pending", None, 28_200, 12_100),
         ] {
-            let account = paid(told, outstanding, Some(brought));
+            let account = paid(stated, outstanding, Some(brought));
             assert_eq!(
                 account.due(),
-                Due::Amount(usd(due)),
-                "{told} {outstanding:?}"
+                AmountDue::Amount(usd(due)),
+                "{stated} {outstanding:?}"
             );
         }
         let zero = paid("partially_paid", Some(24_200), Some(50_000)).due();
-        assert_eq!(zero, Due::Nothing(Settled::Zero));
+        assert_eq!(zero, AmountDue::Nothing(NothingDue::Zero));
     }
 
     #[test]
     fn what_a_payment_brought_that_cannot_be_subtracted_is_a_question_for_the_shop() {
-        let ask = |account: &Account| assert_eq!(account.due(), Due::AskShop, "{account:?}");
+        let ask = |account: &Account| assert_eq!(account.due(), AmountDue::AskShop, "{account:?}");
         // The storefront knows of a part, perhaps of this one, perhaps of another.
         ask(&paid("partially_paid", None, Some(100)));
         ask(&paid("pending", Some(40_300), None));
@@ -188,15 +191,15 @@ mod tests {
     #[test]
     fn a_settled_order_owes_nothing_whatever_is_outstanding() {
         for (status, settled) in [
-            ("paid", Settled::Paid),
-            ("partially_refunded", Settled::PartiallyRefunded),
-            ("refunded", Settled::Refunded),
-            ("voided", Settled::Voided),
-            ("authorized", Settled::Authorized),
+            ("paid", NothingDue::Paid),
+            ("partially_refunded", NothingDue::PartiallyRefunded),
+            ("refunded", NothingDue::Refunded),
+            ("voided", NothingDue::Voided),
+            ("authorized", NothingDue::Authorized),
         ] {
             for outstanding in [None, Some(500)] {
                 let due = account(Some(status), outstanding).due();
-                assert_eq!(due, Due::Nothing(settled), "{status} {outstanding:?}");
+                assert_eq!(due, AmountDue::Nothing(settled), "{status} {outstanding:?}");
             }
         }
     }
@@ -208,7 +211,7 @@ mod tests {
                 cancelled: true,
                 ..account(status, Some(500))
             };
-            assert_eq!(cancelled.due(), Due::Nothing(Settled::Cancelled));
+            assert_eq!(cancelled.due(), AmountDue::Nothing(NothingDue::Cancelled));
         }
     }
 
@@ -218,24 +221,27 @@ mod tests {
             withdrawn: true,
             ..account(Some(status), outstanding)
         };
-        assert_eq!(withdrawn("pending", None).due(), Due::AskShop);
+        assert_eq!(withdrawn("pending", None).due(), AmountDue::AskShop);
         assert_eq!(
             withdrawn("pending", Some(0)).due(),
-            Due::Nothing(Settled::Zero)
+            AmountDue::Nothing(NothingDue::Zero)
         );
-        assert_eq!(withdrawn("paid", None).due(), Due::Nothing(Settled::Paid));
+        assert_eq!(
+            withdrawn("paid", None).due(),
+            AmountDue::Nothing(NothingDue::Paid)
+        );
     }
 
     #[test]
     fn zero_and_less_are_nothing_and_no_amount_at_all_is_a_question_for_the_shop() {
         for left in [0, -5, i64::MIN] {
             let due = account(Some("pending"), Some(left)).due();
-            assert_eq!(due, Due::Nothing(Settled::Zero), "{left}");
+            assert_eq!(due, AmountDue::Nothing(NothingDue::Zero), "{left}");
         }
         let unknown = Account {
             total: None,
             ..account(Some("pending"), None)
         };
-        assert_eq!(unknown.due(), Due::AskShop);
+        assert_eq!(unknown.due(), AmountDue::AskShop);
     }
 }

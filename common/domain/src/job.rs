@@ -155,7 +155,7 @@ pub struct Job {
     /// Orderly runs that failed.
     pub attempts: i64,
     /// Runs in a row that ended with the process instead of an answer.
-    pub crashes: i64,
+    pub unfinished_attempts: i64,
     pub deadline_at: Option<Timestamp>,
     /// The request id that brought it, when the client named one; of internal work the id of the
     /// request that it follows from.
@@ -184,7 +184,7 @@ impl Job {
 }
 
 /// A job whose runs ended its process this often in a row is dead (faults, C6).
-pub const MAX_CRASHES: i64 = 5;
+pub const MAX_UNFINISHED_ATTEMPTS: i64 = 5;
 
 /// What happens to a job after its `attempts`-th failed run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -104,7 +104,7 @@ pub fn object<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Unreadable> {
 pub struct Field<'a> {
     /// None is nothing.
     value: Option<&'a str>,
-    told: bool,
+    present: bool,
 }
 
 impl<'a> Field<'a> {
@@ -114,8 +114,8 @@ impl<'a> Field<'a> {
 
     /// The body has the key, be it with null: it says that there is nothing. A key that was
     /// cut from the body says nothing.
-    pub fn is_told(self) -> bool {
-        self.told
+    pub fn is_present(self) -> bool {
+        self.present
     }
 
     /// A string that any database can hold: a lone surrogate, which is legal in
@@ -240,7 +240,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Field<'a> {
         let nothing = matches!(raw, "null" | "\"\"");
         Ok(Self {
             value: (!nothing).then_some(raw),
-            told: true,
+            present: true,
         })
     }
 }

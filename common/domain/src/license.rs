@@ -87,7 +87,7 @@ pub struct Terms {
     /// How many organizations one customer may have with this tier. None: any number.
     #[schema(example = 3)]
     pub max_orgs: Option<u64>,
-    /// As it is told to people.
+    /// As people read it.
     #[schema(example = "$199/mo")]
     pub price: &'static str,
 }

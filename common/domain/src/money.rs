@@ -99,7 +99,7 @@ pub struct Money {
     pub currency: Currency,
 }
 
-/// Why a text is not an amount. Never tells the text.
+/// Why a text is not an amount. Never quotes the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AmountError {
     #[error("is not a decimal amount")]

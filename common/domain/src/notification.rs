@@ -35,7 +35,7 @@ pub struct Templates {
     payment_failed: Template,
 }
 
-/// What a mail about a failed payment tells.
+/// What a mail about a failed payment says.
 #[derive(Clone, Debug)]
 pub struct PaymentFailed<'a> {
     pub amount: Money,
@@ -45,7 +45,7 @@ pub struct PaymentFailed<'a> {
     pub decline_code: Option<&'a str>,
     /// Where the buyer can pay.
     pub pay_url: Option<&'a str>,
-    /// A sentence that tells when it is tried again, if it is.
+    /// A sentence that says when it is tried again, if it is.
     pub retry: Option<&'a str>,
 }
 
@@ -61,14 +61,17 @@ impl Templates {
         }
     }
 
-    pub fn payment_failed(&self, told: &PaymentFailed<'_>) -> Mail {
-        let amount = format!("{} {}", told.amount, told.amount.currency);
+    pub fn payment_failed(&self, failed_payment: &PaymentFailed<'_>) -> Mail {
+        let amount = format!(
+            "{} {}",
+            failed_payment.amount, failed_payment.amount.currency
+        );
         self.payment_failed.render(&[
             ("amount", &amount),
-            ("order", told.order.unwrap_or_default()),
-            ("reason", reason(told.decline_code)),
-            ("pay_url", told.pay_url.unwrap_or_default()),
-            ("retry", told.retry.unwrap_or_default()),
+            ("order", failed_payment.order.unwrap_or_default()),
+            ("reason", reason(failed_payment.decline_code)),
+            ("pay_url", failed_payment.pay_url.unwrap_or_default()),
+            ("retry", failed_payment.retry.unwrap_or_default()),
         ])
     }
 }
@@ -88,8 +91,8 @@ impl Kind {
         let template = Template::parse(&text, self.placeholders);
         template
             .map_err(|errors| {
-                let told = errors.iter().map(|error| format!("{}, {error}", self.file));
-                mistakes.extend(told);
+                let failed_payment = errors.iter().map(|error| format!("{}, {error}", self.file));
+                mistakes.extend(failed_payment);
             })
             .ok()
     }
@@ -118,7 +121,7 @@ fn strangers(folder: &Path) -> Vec<String> {
 }
 
 /// A sentence for the buyer. Whether a card was reported lost or stolen, or a payment looked
-/// like fraud, is not theirs to be told (the provider's reference, Decline codes).
+/// like fraud, is not theirs to know (the provider's reference, Decline codes).
 pub fn reason(decline_code: Option<&str>) -> &'static str {
     match decline_code.unwrap_or_default() {
         "insufficient_funds" => "There were not enough funds in your account.",

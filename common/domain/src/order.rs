@@ -50,14 +50,14 @@ pub struct Order {
     pub refunds: Vec<Refund>,
     /// The agreement that payments of this order name: its note attribute `pact_id`.
     pub pact_id: Option<String>,
-    pub told: Told,
+    pub present_fields: PresentFields,
 }
 
 /// Which keys the body has, be it with null. Subscriptions can cut any
-/// (`include_fields`): what is not told is as an earlier body said.
+/// (`include_fields`): what is not in the body is as an earlier one said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key of the body")]
-pub struct Told {
+pub struct PresentFields {
     pub name: bool,
     /// The total and its currency.
     pub total: bool,
@@ -76,7 +76,7 @@ pub struct Told {
     pub pact_id: bool,
 }
 
-impl Told {
+impl PresentFields {
     /// The key of a status was cut, so that some topic can say it.
     pub fn leaves_a_status(&self) -> bool {
         let topics = ["orders/paid", "orders/fulfilled", "orders/cancelled"];
@@ -215,7 +215,7 @@ impl Order {
         }
 
         let id = required(body.id.id()).at("id")?;
-        let told = told(&body);
+        let present_fields = present_fields(&body);
         let currency = currency(body.currency).at("currency")?;
         Ok(Self {
             id,
@@ -241,7 +241,7 @@ impl Order {
             fulfillments: fulfillments(body.fulfillments)?,
             refunds: refunds(body.refunds, currency)?,
             pact_id: pact_id(body.note_attributes),
-            told,
+            present_fields,
         })
     }
 }
@@ -360,20 +360,20 @@ struct Body<'a> {
     note_attributes: Field<'a>,
 }
 
-fn told(body: &Body) -> Told {
-    Told {
-        name: body.name.is_told(),
-        total: body.total_price.is_told() && body.currency.is_told(),
-        financial_status: body.financial_status.is_told(),
-        fulfillment_status: body.fulfillment_status.is_told(),
-        cancelled_at: body.cancelled_at.is_told(),
-        lines: body.line_items.is_told(),
-        outstanding: body.total_outstanding.is_told() && body.currency.is_told(),
-        customer: body.customer.is_told(),
-        contact: body.email.is_told() || body.phone.is_told(),
-        addresses: body.shipping_address.is_told() || body.billing_address.is_told(),
-        refunds: body.refunds.is_told(),
-        pact_id: body.note_attributes.is_told(),
+fn present_fields(body: &Body) -> PresentFields {
+    PresentFields {
+        name: body.name.is_present(),
+        total: body.total_price.is_present() && body.currency.is_present(),
+        financial_status: body.financial_status.is_present(),
+        fulfillment_status: body.fulfillment_status.is_present(),
+        cancelled_at: body.cancelled_at.is_present(),
+        lines: body.line_items.is_present(),
+        outstanding: body.total_outstanding.is_present() && body.currency.is_present(),
+        customer: body.customer.is_present(),
+        contact: body.email.is_present() || body.phone.is_present(),
+        addresses: body.shipping_address.is_present() || body.billing_address.is_present(),
+        refunds: body.refunds.is_present(),
+        pact_id: body.note_attributes.is_present(),
     }
 }
 

@@ -23,7 +23,7 @@ pub struct Origins {
     loopback: bool,
 }
 
-/// Why an address is not taken. Never tells the address.
+/// Why an address is not taken. Never quotes the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAllowed {
     #[error("must be at most 2048 characters")]

@@ -34,7 +34,7 @@ pub use self::status::{Mode, PaymentStatus, Status};
 /// Debug shows ids, amounts, times and statuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// `evt_..`; two events can tell of one change.
+    /// `evt_..`; two events can report one change.
     pub id: String,
     /// Unix seconds.
     pub created: i64,

@@ -5,13 +5,13 @@
 //! another topic. Each topic therefore requires its own keys and refuses the others'
 //! (`customers/redact` of a `shop/redact` body and the like), and says its shop itself.
 
-pub mod inventory;
+pub mod columns;
+mod erased_body;
 mod keys;
 pub mod link;
 mod mentions;
+mod operator_view;
 mod person;
-mod scrub;
-mod shown;
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -20,11 +20,11 @@ use serde::Deserialize;
 
 use crate::json::{self, At, Field, Problem, Unreadable};
 
-pub use self::keys::{Asked, Key, Keys, verify};
+pub use self::erased_body::erased_body;
+pub use self::keys::{Asked, Keys, SubjectKey, verify};
 pub use self::mentions::{Mentions, created_at};
+pub use self::operator_view::operator_view;
 pub use self::person::{Decided, Held, Maker, may_own_payment, owns_order, owns_payment};
-pub use self::scrub::scrub;
-pub use self::shown::shown;
 
 /// How long after its delivery a request must be done (docs/privacy.md).
 pub const PERIOD: Duration = Duration::from_hours(30 * 24);
@@ -79,7 +79,7 @@ impl Request {
     pub fn read(topic: Topic, body: &[u8]) -> Result<Self, Unreadable> {
         let body: Body = json::object(body)?;
         for (name, field) in body.foreign(topic) {
-            if field.is_told() {
+            if field.is_present() {
                 return Err(Problem::Foreign).at(name);
             }
         }
@@ -275,9 +275,9 @@ fn person(field: Field) -> Result<Person, Unreadable> {
     })
 }
 
-/// The key must be there: it tells a request from the others. Its list may be empty.
+/// The key must be there: it distinguishes a request from the others. Its list may be empty.
 fn orders(field: Field) -> Result<Vec<i64>, Problem> {
-    if !field.is_told() {
+    if !field.is_present() {
         return Err(Problem::Missing);
     }
     let values = field.values()?.into_iter();

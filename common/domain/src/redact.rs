@@ -46,7 +46,7 @@ pub fn redact(text: &str) -> Cow<'_, str> {
     Hide::PersonalDataAndSecrets.within(text)
 }
 
-/// Whether this thread is redacting: a panic is then told by [`WITHHELD`], because a line about
+/// Whether this thread is redacting: a panic is then logged as [`WITHHELD`], because a line about
 /// it would have to be redacted itself.
 pub fn is_under_way() -> bool {
     UNDER_WAY.get()
@@ -68,8 +68,8 @@ impl Hide {
         guarded(|| Some(self.scan(text))).unwrap_or(Cow::Borrowed(WITHHELD))
     }
 
-    /// The same of values that may fail to tell themselves.
-    pub fn told(self, values: fmt::Arguments<'_>) -> String {
+    /// The same of values whose formatting may fail.
+    pub fn redacted(self, values: fmt::Arguments<'_>) -> String {
         let text = guarded(|| {
             let mut text = String::new();
             text.write_fmt(values).ok()?;

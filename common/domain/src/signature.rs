@@ -2,7 +2,7 @@
 //!
 //! Pure: no clock, no I/O. The HMAC key schedule is computed once per secret. Every
 //! secret is tried and every comparison runs to its end, so the time of an answer does
-//! not tell how much of a signature was right.
+//! not show how much of a signature was right.
 
 use std::fmt;
 
@@ -38,7 +38,7 @@ impl Secrets {
 
     /// The index of the first secret under which one of the `given` digests is that of
     /// `message`, whose parts are signed one after the other.
-    fn matching(&self, message: &[&[u8]], given: &[Digest]) -> Result<usize, Refused> {
+    fn matching(&self, message: &[&[u8]], given: &[Digest]) -> Result<usize, SignatureError> {
         let mut matched = None;
         for (index, keyed) in self.keyed.iter().enumerate() {
             let expected = digest(keyed.clone(), message);
@@ -47,7 +47,7 @@ impl Secrets {
             });
             matched = matched.or(bool::from(hit).then_some(index));
         }
-        matched.ok_or(Refused::Mismatch)
+        matched.ok_or(SignatureError::Mismatch)
     }
 }
 
@@ -60,7 +60,7 @@ impl fmt::Debug for Secrets {
 /// Why a signature was refused: for a metric's label, never for the sender, who gets the
 /// same 401 for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum SignatureError {
     /// No signature header.
     Missing,
     /// Not of the scheme's form.
@@ -75,15 +75,15 @@ pub enum Refused {
     Early,
 }
 
-impl Refused {
+impl SignatureError {
     pub fn label(self) -> &'static str {
         match self {
-            Refused::Missing => "missing",
-            Refused::Malformed => "malformed",
-            Refused::Conflicting => "conflicting",
-            Refused::Mismatch => "mismatch",
-            Refused::Stale => "stale",
-            Refused::Early => "early",
+            SignatureError::Missing => "missing",
+            SignatureError::Malformed => "malformed",
+            SignatureError::Conflicting => "conflicting",
+            SignatureError::Mismatch => "mismatch",
+            SignatureError::Stale => "stale",
+            SignatureError::Early => "early",
         }
     }
 }
@@ -94,13 +94,13 @@ impl Refused {
 pub struct StorefrontSignature(Digest);
 
 impl StorefrontSignature {
-    pub fn read<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Result<Self, Refused> {
-        let given = base64_digest(sole(values)?).ok_or(Refused::Malformed)?;
+    pub fn read<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Result<Self, SignatureError> {
+        let given = base64_digest(sole(values)?).ok_or(SignatureError::Malformed)?;
         Ok(StorefrontSignature(given))
     }
 
     /// The index of the secret that matched.
-    pub fn verify(&self, secrets: &Secrets, body: &[u8]) -> Result<usize, Refused> {
+    pub fn verify(&self, secrets: &Secrets, body: &[u8]) -> Result<usize, SignatureError> {
         secrets.matching(&[body], &[self.0])
     }
 
@@ -115,7 +115,7 @@ pub fn storefront<'a>(
     secrets: &Secrets,
     header_values: impl IntoIterator<Item = &'a [u8]>,
     body: &[u8],
-) -> Result<usize, Refused> {
+) -> Result<usize, SignatureError> {
     StorefrontSignature::read(header_values)?.verify(secrets, body)
 }
 
@@ -123,7 +123,7 @@ pub fn storefront<'a>(
 pub struct PaymentSignature<'a>(PaymentHeader<'a>);
 
 impl<'a> PaymentSignature<'a> {
-    pub fn read(values: impl IntoIterator<Item = &'a [u8]>) -> Result<Self, Refused> {
+    pub fn read(values: impl IntoIterator<Item = &'a [u8]>) -> Result<Self, SignatureError> {
         PaymentHeader::parse(sole(values)?).map(PaymentSignature)
     }
 
@@ -135,7 +135,7 @@ impl<'a> PaymentSignature<'a> {
         body: &[u8],
         now_unix_seconds: i64,
         tolerance_seconds: u64,
-    ) -> Result<usize, Refused> {
+    ) -> Result<usize, SignatureError> {
         let PaymentSignature(header) = self;
         let message = [header.timestamp.text, b".", body];
         let matched = secrets.matching(&message, header.v1())?;
@@ -143,9 +143,9 @@ impl<'a> PaymentSignature<'a> {
         if tolerance_seconds == 0 || age.unsigned_abs() <= u128::from(tolerance_seconds) {
             Ok(matched)
         } else if age > 0 {
-            Err(Refused::Stale)
+            Err(SignatureError::Stale)
         } else {
-            Err(Refused::Early)
+            Err(SignatureError::Early)
         }
     }
 }
@@ -157,7 +157,7 @@ pub fn payment<'a>(
     body: &[u8],
     now_unix_seconds: i64,
     tolerance_seconds: u64,
-) -> Result<usize, Refused> {
+) -> Result<usize, SignatureError> {
     let signature = PaymentSignature::read(header_values)?;
     signature.verify(secrets, body, now_unix_seconds, tolerance_seconds)
 }
@@ -176,13 +176,13 @@ pub fn sign_payment(secret: &str, timestamp: i64, body: &[u8]) -> String {
 
 /// The one value of a header. Repeated with another value, it could be read differently
 /// by whatever stands in front of us, so it counts for nothing.
-fn sole<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Result<&'a [u8], Refused> {
+fn sole<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Result<&'a [u8], SignatureError> {
     let mut values = values.into_iter();
-    let first = values.next().ok_or(Refused::Missing)?;
+    let first = values.next().ok_or(SignatureError::Missing)?;
     if values.all(|value| value == first) {
         Ok(first)
     } else {
-        Err(Refused::Conflicting)
+        Err(SignatureError::Conflicting)
     }
 }
 
@@ -213,16 +213,18 @@ struct PaymentHeader<'a> {
 }
 
 impl<'a> PaymentHeader<'a> {
-    fn parse(value: &'a [u8]) -> Result<Self, Refused> {
+    fn parse(value: &'a [u8]) -> Result<Self, SignatureError> {
         let mut timestamp: Option<SignedAt> = None;
         let mut digests = [Digest::default(); MAX_V1];
         let mut count = 0;
         for element in value.split(|&byte| byte == b',') {
-            match key_and_value(element).ok_or(Refused::Malformed)? {
+            match key_and_value(element).ok_or(SignatureError::Malformed)? {
                 (b"t", text) => match &timestamp {
-                    None => timestamp = Some(SignedAt::parse(text).ok_or(Refused::Malformed)?),
+                    None => {
+                        timestamp = Some(SignedAt::parse(text).ok_or(SignatureError::Malformed)?)
+                    }
                     Some(first) if SignedAt::parse(text).as_ref() == Some(first) => {}
-                    Some(_) => return Err(Refused::Conflicting),
+                    Some(_) => return Err(SignatureError::Conflicting),
                 },
                 (b"v1", text) if count < MAX_V1 => {
                     if let Some(digest) = hex_digest(text) {
@@ -239,7 +241,7 @@ impl<'a> PaymentHeader<'a> {
                 digests,
                 count,
             }),
-            _ => Err(Refused::Malformed),
+            _ => Err(SignatureError::Malformed),
         }
     }
 

@@ -3,7 +3,7 @@
 use providers::exports::Exports;
 use sha2::{Digest as _, Sha256};
 use store::audit::By;
-use store::privacy_requests::{self, Export, Refused};
+use store::privacy_requests::{self, ActionRefused, Export};
 use store::sql::Db;
 use uuid::Uuid;
 
@@ -14,12 +14,12 @@ pub async fn fetch(
     by: By<'_>,
     exports: &Exports,
     id: Uuid,
-) -> Result<(Export, Vec<u8>), Refused> {
+) -> Result<(Export, Vec<u8>), ActionRefused> {
     let (entry, export) = privacy_requests::export_of(db, id, by.now).await?;
     let document = exports.read(id).await;
-    let document = document.map_err(|error| Refused::Store(format!("{error:#}")))?;
+    let document = document.map_err(|error| ActionRefused::Store(format!("{error:#}")))?;
     if hex::encode(Sha256::digest(&document)) != export.sha256 {
-        return Err(Refused::Altered);
+        return Err(ActionRefused::Altered);
     }
     privacy_requests::note_fetched(db, by, &entry, &export).await?;
     Ok((export, document))

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use store::notifications::{self, Letter};
 use store::sql::{Db, Result};
 
-/// The provider tries such a payment again by a schedule of its own, which it does not tell.
+/// The provider tries such a payment again by a schedule of its own, which it does not say.
 const TRIED_BY_PROVIDER: &str = "It may be tried again automatically in the next days; \
                                  we do not write to you again about each try.";
 

@@ -22,7 +22,7 @@ impl<K> Default for Counted<K> {
 }
 
 impl<K: Copy + Ord + Send + 'static> Counted<K> {
-    /// Counts one. True when nothing was heard of its kind for an interval: then it is told now.
+    /// Counts one. True when nothing was heard of its kind for an interval: then it is logged now.
     pub fn is_first(&self, kind: K) -> bool {
         let mut counts = lock(&self.0);
         match counts.get_mut(&kind) {
@@ -34,8 +34,8 @@ impl<K: Copy + Ord + Send + 'static> Counted<K> {
         }
     }
 
-    /// Tells each interval of those that were only counted, and at the end.
-    pub fn tell(&self, shutdown: &CancellationToken, line: impl Fn(K, u64) + Send + 'static) {
+    /// Logs at each interval those that were only counted, and at the end.
+    pub fn report(&self, shutdown: &CancellationToken, line: impl Fn(K, u64) + Send + 'static) {
         let counts = Arc::downgrade(&self.0);
         let shutdown = shutdown.clone();
         task::spawn("counted lines", async move {
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_is_told_at_once_and_the_others_together() {
+    fn the_first_is_reported_at_once_and_the_others_together() {
         let counted = Counted::default();
         assert!(counted.is_first("a"));
         assert!(!counted.is_first("a"));

@@ -170,7 +170,7 @@ impl Visit for Fields {
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.take(field, self.hide.told(format_args!("{value:?}")));
+        self.take(field, self.hide.redacted(format_args!("{value:?}")));
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
@@ -298,7 +298,7 @@ fn json_object(pairs: impl Iterator<Item = String>) -> String {
     format!("{{{}}}", pairs.join(","))
 }
 
-/// RFC 3339 in UTC. A line tells the real time, also where a test sets the clock.
+/// RFC 3339 in UTC. A line has the real time, also where a test sets the clock.
 fn now() -> String {
     let mut text = String::new();
     let written = SystemTime.format_time(&mut Writer::new(&mut text));

@@ -64,7 +64,7 @@ pub fn begin(by: By) {
 }
 
 /// Says which version this is and what it runs on.
-pub fn tell_build(database: &'static str, bus: &'static str) {
+pub fn record_build(database: &'static str, bus: &'static str) {
     let version = env!("CARGO_PKG_VERSION");
     gauge!("waybill_build_info", "version" => version, "database" => database, "bus" => bus)
         .set(1.0);

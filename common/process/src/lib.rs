@@ -43,7 +43,7 @@ impl Parts {
         let config = Config::load(settings, mode)?;
         logs::init(config.log_format, &config.log_filter, config.redact_logs);
         private_files::narrow(&config)?;
-        protections::tell(&config);
+        protections::report(&config);
         metrics::install()?;
         let db = open_database(&config.database_url, connections).await?;
         delete_development_key(&db).await?;
@@ -64,7 +64,7 @@ impl Parts {
             clock,
             keys: Arc::new(keys),
         };
-        metrics::tell_build(
+        metrics::record_build(
             parts.db.name(),
             if parts.bus.is_local() {
                 "local"

@@ -17,7 +17,7 @@ pub struct Breaker {
     provider: &'static str,
     clock: Clock,
     /// None: it answers. Else a value of [`Clock::elapsed`], which no change of the system's time moves.
-    closed_until: Arc<Mutex<Option<Duration>>>,
+    open_until: Arc<Mutex<Option<Duration>>>,
 }
 
 impl Breaker {
@@ -25,7 +25,7 @@ impl Breaker {
         let breaker = Breaker {
             provider,
             clock: clock.clone(),
-            closed_until: Arc::default(),
+            open_until: Arc::default(),
         };
         breaker.show(false);
         breaker
@@ -69,7 +69,7 @@ impl Breaker {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Duration>> {
-        self.closed_until
+        self.open_until
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }

@@ -79,9 +79,9 @@ enum Place {
     Bucket(Arc<AmazonS3>, Path),
 }
 
-/// What went wrong. Texts tell what to do; they hold no name of a file, key or person.
+/// What went wrong. Texts say what to do; they hold no name of a file, key or person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
+pub enum ExportFailure {
     #[error(
         "{code}: the export store does not answer; check that PRIVACY_EXPORT_URL can be \
          reached from the workers",
@@ -132,12 +132,12 @@ pub enum Failure {
     #[error(
         "{code}: the export store failed{status}; check PRIVACY_EXPORT_URL and the store itself",
         code = Code::Privacy,
-        status = told(*.0)
+        status = status_text(*.0)
     )]
     Failed(Option<u16>),
 }
 
-pub type Result<T> = std::result::Result<T, Failure>;
+pub type Result<T> = std::result::Result<T, ExportFailure>;
 
 impl Exports {
     pub fn new(store: &ExportStore) -> Self {
@@ -162,13 +162,13 @@ impl Exports {
             let store = self.store().await?;
             get(&*store, &self.root().join(MARK)).await
         });
-        match read.await.unwrap_or(Err(Failure::Silent)) {
+        match read.await.unwrap_or(Err(ExportFailure::Silent)) {
             Ok(bytes) => {
-                let text = std::str::from_utf8(&bytes).map_err(|_| Failure::Altered)?;
-                let id = text.trim().parse().map_err(|_| Failure::Altered)?;
+                let text = std::str::from_utf8(&bytes).map_err(|_| ExportFailure::Altered)?;
+                let id = text.trim().parse().map_err(|_| ExportFailure::Altered)?;
                 Ok(Some(id))
             }
-            Err(Failure::Missing | Failure::NoPlace) => Ok(None),
+            Err(ExportFailure::Missing | ExportFailure::NoPlace) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -187,7 +187,7 @@ impl Exports {
             }
             Ok(())
         });
-        written.await.unwrap_or(Err(Failure::Silent))
+        written.await.unwrap_or(Err(ExportFailure::Silent))
     }
 
     /// Removes an export from the store that it was written to; where that one is not, nothing is
@@ -196,12 +196,14 @@ impl Exports {
     pub async fn remove_from(&self, store: Option<Uuid>, is_written: bool, id: Uuid) -> Result<()> {
         if store.is_some() {
             if self.mark().await? != store {
-                return Err(Failure::AnotherStore);
+                return Err(ExportFailure::AnotherStore);
             }
         } else if is_written {
             match self.read(id).await {
                 Ok(_) => {}
-                Err(Failure::Missing | Failure::NoPlace) => return Err(Failure::NotThere),
+                Err(ExportFailure::Missing | ExportFailure::NoPlace) => {
+                    return Err(ExportFailure::NotThere);
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -218,14 +220,14 @@ impl Exports {
                 Place::Bucket(..) => Ok(()),
             }
         });
-        prepared.await.unwrap_or(Err(Failure::Silent))
+        prepared.await.unwrap_or(Err(ExportFailure::Silent))
     }
 
     /// Writes an export in place of what was there. Failed, nothing of it is left, as far as
     /// the store can be reached.
     pub async fn write(&self, id: Uuid, document: Bytes, manifest: Bytes) -> Result<()> {
         let written = timeout(WRITE, self.try_write(id, document, manifest)).await;
-        let written = written.unwrap_or(Err(Failure::Silent));
+        let written = written.unwrap_or(Err(ExportFailure::Silent));
         if written.is_err() {
             // What stays is removed by the next try.
             let _ = timeout(CLEAN_UP, self.remove(id)).await;
@@ -245,7 +247,7 @@ impl Exports {
             }
             step(store.rename(&part, &path)).await?;
             if Sha256::digest(get(&*store, &path).await?) != Sha256::digest(&bytes) {
-                return Err(Failure::Altered);
+                return Err(ExportFailure::Altered);
             }
         }
         Ok(())
@@ -265,7 +267,7 @@ impl Exports {
         let read = self.read(id).await;
         self.remove(id).await?;
         if read? != text {
-            return Err(Failure::Altered);
+            return Err(ExportFailure::Altered);
         }
         Ok(true)
     }
@@ -284,7 +286,7 @@ impl Exports {
             for name in [MANIFEST, DOCUMENT] {
                 for name in [name.to_owned(), format!("{name}{PART}")] {
                     match step(store.delete(&self.path(id, &name))).await {
-                        Ok(()) | Err(Failure::Missing) => {}
+                        Ok(()) | Err(ExportFailure::Missing) => {}
                         Err(error) => return Err(error),
                     }
                 }
@@ -318,7 +320,7 @@ impl Exports {
                 let open = || LocalFileSystem::new_with_prefix(folder).map_err(io::Error::other);
                 match on_disk(open).await {
                     Ok(store) => Ok(Arc::new(store.with_fsync(true))),
-                    Err(_) => Err(Failure::NoPlace),
+                    Err(_) => Err(ExportFailure::NoPlace),
                 }
             }
         }
@@ -373,7 +375,7 @@ async fn get(store: &dyn ObjectStore, path: &Path) -> Result<Bytes> {
 async fn step<T>(request: impl Future<Output = object_store::Result<T>>) -> Result<T> {
     match timeout(STEP, request).await {
         Ok(answer) => answer.map_err(|error| failure(&error)),
-        Err(_) => Err(Failure::Silent),
+        Err(_) => Err(ExportFailure::Silent),
     }
 }
 
@@ -383,8 +385,8 @@ async fn on_disk<T: Send + 'static>(
 ) -> Result<T> {
     match timeout(STEP, tokio::task::spawn_blocking(work)).await {
         Ok(Ok(done)) => done.map_err(|error| of_disk(&error)),
-        Ok(Err(_)) => Err(Failure::Failed(None)),
-        Err(_) => Err(Failure::Silent),
+        Ok(Err(_)) => Err(ExportFailure::Failed(None)),
+        Err(_) => Err(ExportFailure::Silent),
     }
 }
 
@@ -405,14 +407,16 @@ async fn keep_to_ourselves(file: PathBuf) -> Result<()> {
 }
 
 /// Texts of stores are not passed on: one that refuses a signature quotes what was signed.
-fn failure(error: &object_store::Error) -> Failure {
+fn failure(error: &object_store::Error) -> ExportFailure {
     use object_store::Error;
 
     match error {
         // Of an object that is not there, and of a bucket that is not.
-        Error::NotFound { .. } if error.to_string().contains("NoSuchBucket") => Failure::NoPlace,
-        Error::NotFound { .. } => Failure::Missing,
-        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => Failure::Refused,
+        Error::NotFound { .. } if error.to_string().contains("NoSuchBucket") => {
+            ExportFailure::NoPlace
+        }
+        Error::NotFound { .. } => ExportFailure::Missing,
+        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => ExportFailure::Refused,
         _ => {
             let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
             while let Some(error) = source {
@@ -425,33 +429,35 @@ fn failure(error: &object_store::Error) -> Failure {
                 source = error.source();
             }
             match status(&error.to_string()) {
-                Some(401 | 403) => Failure::Refused,
-                Some(507) => Failure::Full,
-                status => Failure::Failed(status),
+                Some(401 | 403) => ExportFailure::Refused,
+                Some(507) => ExportFailure::Full,
+                status => ExportFailure::Failed(status),
             }
         }
     }
 }
 
-fn of_network(error: &HttpError) -> Failure {
+fn of_network(error: &HttpError) -> ExportFailure {
     use HttpErrorKind::{Connect, Interrupted, Timeout};
 
     match error.kind() {
-        Connect | Interrupted | Timeout => Failure::Silent,
-        _ => Failure::Failed(None),
+        Connect | Interrupted | Timeout => ExportFailure::Silent,
+        _ => ExportFailure::Failed(None),
     }
 }
 
-fn of_disk(error: &io::Error) -> Failure {
+fn of_disk(error: &io::Error) -> ExportFailure {
     match error.kind() {
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Failure::Refused,
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Failure::Full,
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            ExportFailure::Refused
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ExportFailure::Full,
         io::ErrorKind::NotFound
         | io::ErrorKind::NotADirectory
         | io::ErrorKind::AlreadyExists
-        | io::ErrorKind::IsADirectory => Failure::NoPlace,
-        io::ErrorKind::TimedOut => Failure::Silent,
-        _ => Failure::Failed(None),
+        | io::ErrorKind::IsADirectory => ExportFailure::NoPlace,
+        io::ErrorKind::TimedOut => ExportFailure::Silent,
+        _ => ExportFailure::Failed(None),
     }
 }
 
@@ -461,7 +467,7 @@ fn status(text: &str) -> Option<u16> {
     rest.get(..3)?.parse().ok()
 }
 
-fn told(status: Option<u16>) -> String {
+fn status_text(status: Option<u16>) -> String {
     status.map_or_else(String::new, |status| format!(", status {status}"))
 }
 
@@ -475,7 +481,7 @@ mod tests {
         let exports = Exports::new(&ExportStore::Folder(folder.path().join("deep/er")));
         let id = Uuid::from_u128(7);
         exports.remove(id).await.unwrap();
-        assert_eq!(exports.read(id).await, Err(Failure::NoPlace));
+        assert_eq!(exports.read(id).await, Err(ExportFailure::NoPlace));
         for text in ["one", "two"] {
             exports
                 .write(id, Bytes::from(text), Bytes::from("{}"))
@@ -485,7 +491,7 @@ mod tests {
         }
         exports.remove(id).await.unwrap();
         exports.remove(id).await.unwrap();
-        assert_eq!(exports.read(id).await, Err(Failure::Missing));
+        assert_eq!(exports.read(id).await, Err(ExportFailure::Missing));
     }
 
     #[tokio::test]
@@ -500,18 +506,18 @@ mod tests {
         let text = || Bytes::from("{}");
         ours.write(id, text(), text()).await.unwrap();
         let removed = empty.remove_from(Some(store), true, id).await;
-        assert_eq!(removed, Err(Failure::AnotherStore));
+        assert_eq!(removed, Err(ExportFailure::AnotherStore));
         let removed = empty.remove_from(None, true, id).await;
-        assert_eq!(removed, Err(Failure::NotThere));
+        assert_eq!(removed, Err(ExportFailure::NotThere));
         assert_eq!(empty.remove_from(None, false, id).await, Ok(()));
         for _ in 0..2 {
             assert_eq!(ours.remove_from(Some(store), true, id).await, Ok(()));
         }
-        assert_eq!(ours.read(id).await, Err(Failure::Missing));
+        assert_eq!(ours.read(id).await, Err(ExportFailure::Missing));
     }
 
     #[test]
-    fn a_failure_tells_what_to_do_and_not_what_the_store_said() {
+    fn a_failure_says_what_to_do_and_not_what_the_store_said() {
         let error = |source: &str| {
             failure(&object_store::Error::Generic {
                 store: "S3",
@@ -519,13 +525,13 @@ mod tests {
             })
         };
         let refused = error("Server returned non-2xx status code: 403 Forbidden: AKIDSECRET");
-        assert_eq!(refused, Failure::Refused);
+        assert_eq!(refused, ExportFailure::Refused);
         let failed = error("Server returned non-2xx status code: 500 Oops: AKIDSECRET");
-        assert_eq!(failed, Failure::Failed(Some(500)));
+        assert_eq!(failed, ExportFailure::Failed(Some(500)));
         let text = failed.to_string();
         assert!(text.contains("status 500") && text.contains("PRIVACY_EXPORT_URL"));
         assert!(text.starts_with(Code::Privacy.id()) && !text.contains("AKID"));
         let full = io::Error::from(io::ErrorKind::StorageFull);
-        assert_eq!(of_disk(&full), Failure::Full);
+        assert_eq!(of_disk(&full), ExportFailure::Full);
     }
 }

@@ -4,7 +4,7 @@
 //! Invariant: only what the provider says about a token means that it is worth nothing: a 401
 //! to a question asked with it, or, to our application's question about it, a 404 of an API
 //! whose address is proved. Whatever else is not an answer (403, 422, 429, 5xx, silence, a page
-//! of HTML) is [`Trouble`], and a token stays what it was. Of 403s, limits are known by their
+//! of HTML) is [`IdentityError`], and a token stays what it was. Of 403s, limits are known by their
 //! headers, and the two that come without by their words; others are about the person or the
 //! application, and are none of everyone's. Errors of the login come with HTTP 200, so the body
 //! decides, whatever the status.
@@ -25,7 +25,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
-use super::probe::{self, Probed, Silence};
+use super::probe::{self, ProbeError, Probed};
 use super::{ANSWER_DEADLINE, Breaker, client, count, traced};
 use domain::account::Account;
 use domain::time::Timestamp;
@@ -133,7 +133,7 @@ impl std::fmt::Debug for Person {
 
 /// The provider gave no answer to the question.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Trouble {
+pub enum IdentityError {
     #[error("the identity provider {what}")]
     Unavailable { what: String, wait: Duration },
     /// Too many questions.
@@ -150,40 +150,40 @@ pub enum Trouble {
     LeftAlone { wait: Duration },
 }
 
-impl Trouble {
+impl IdentityError {
     /// A short name for the metric's label.
     fn outcome(&self) -> &'static str {
         match self {
-            Trouble::Unavailable { .. } => "timeout",
-            Trouble::Limited { .. } => "limited",
-            Trouble::Misconfigured { .. } => "misconfigured",
-            Trouble::Unclear { .. } => "unclear",
-            Trouble::LeftAlone { .. } => "paused",
+            IdentityError::Unavailable { .. } => "timeout",
+            IdentityError::Limited { .. } => "limited",
+            IdentityError::Misconfigured { .. } => "misconfigured",
+            IdentityError::Unclear { .. } => "unclear",
+            IdentityError::LeftAlone { .. } => "paused",
         }
     }
 
     /// When to ask again.
     pub fn wait(&self) -> Duration {
         match self {
-            Trouble::Unavailable { wait, .. }
-            | Trouble::Limited { wait, .. }
-            | Trouble::Unclear { wait, .. }
-            | Trouble::LeftAlone { wait } => *wait,
-            Trouble::Misconfigured { .. } => LIMITED,
+            IdentityError::Unavailable { wait, .. }
+            | IdentityError::Limited { wait, .. }
+            | IdentityError::Unclear { wait, .. }
+            | IdentityError::LeftAlone { wait } => *wait,
+            IdentityError::Misconfigured { .. } => LIMITED,
         }
     }
 
-    /// Whether the provider answered, and does not want to be asked before [`Trouble::wait`].
+    /// Whether the provider answered, and does not want to be asked before [`IdentityError::wait`].
     pub fn is_refusal(&self) -> bool {
         matches!(
             self,
-            Trouble::Limited { .. } | Trouble::Misconfigured { .. }
+            IdentityError::Limited { .. } | IdentityError::Misconfigured { .. }
         )
     }
 
-    /// Whether at least the token that was asked about is left alone until [`Trouble::wait`].
+    /// Whether at least the token that was asked about is left alone until [`IdentityError::wait`].
     pub fn is_lasting(&self) -> bool {
-        self.is_refusal() || matches!(self, Trouble::Unclear { .. })
+        self.is_refusal() || matches!(self, IdentityError::Unclear { .. })
     }
 }
 
@@ -204,11 +204,11 @@ impl LeftAlone {
     fn heed<T>(
         &self,
         clock: &Clock,
-        answer: Result<T, Trouble>,
+        answer: Result<T, IdentityError>,
         longest: Duration,
-    ) -> Result<T, Trouble> {
-        if let Some(trouble) = answer.as_ref().err().filter(|it| it.is_refusal()) {
-            let until = clock.elapsed() + trouble.wait().min(longest);
+    ) -> Result<T, IdentityError> {
+        if let Some(identity_error) = answer.as_ref().err().filter(|it| it.is_refusal()) {
+            let until = clock.elapsed() + identity_error.wait().min(longest);
             let millis = u64::try_from(until.as_millis()).unwrap_or(u64::MAX);
             self.0.fetch_max(millis, Ordering::Relaxed);
         }
@@ -236,11 +236,11 @@ pub fn is_device_code(text: &str) -> bool {
 /// Asks, and counts how long it took.
 async fn counted<T>(
     operation: &'static str,
-    question: impl Future<Output = Result<T, Trouble>>,
-) -> Result<T, Trouble> {
+    question: impl Future<Output = Result<T, IdentityError>>,
+) -> Result<T, IdentityError> {
     let begun = Instant::now();
     let answer = question.await;
-    let outcome = answer.as_ref().err().map_or("ok", Trouble::outcome);
+    let outcome = answer.as_ref().err().map_or("ok", IdentityError::outcome);
     count("identity", operation, outcome, begun.elapsed());
     answer
 }
@@ -279,7 +279,7 @@ impl Identity {
         }
     }
 
-    /// Whether the form of a token alone tells that the provider never gave it out. Once it was
+    /// Whether the form of a token alone says that the provider never gave it out. Once it was
     /// seen to give out others, nothing is judged by its form any more.
     pub fn rules_out(&self, token: &str) -> bool {
         self.settings.has_checksums
@@ -288,7 +288,7 @@ impl Identity {
     }
 
     /// Whether [`Identity::is_ours`] asks at all.
-    pub fn can_tell_ours(&self) -> bool {
+    pub fn can_recognise_ours(&self) -> bool {
         self.settings.client_secret.is_some()
     }
 
@@ -313,17 +313,17 @@ impl Identity {
         operation: &'static str,
         kind: &LeftAlone,
         longest: Duration,
-        question: impl Future<Output = Result<T, Trouble>>,
-    ) -> Result<T, Trouble> {
+        question: impl Future<Output = Result<T, IdentityError>>,
+    ) -> Result<T, IdentityError> {
         match kind.wait(&self.clock) {
-            Some(wait) => Err(Trouble::LeftAlone { wait }),
+            Some(wait) => Err(IdentityError::LeftAlone { wait }),
             None => kind.heed(&self.clock, counted(operation, question).await, longest),
         }
     }
 
     /// Asks, as our application, about a token that cannot be. Without a client secret there is
     /// nothing to prove: then any answer at all is one.
-    pub async fn probe(&self) -> Result<Probed, Silence> {
+    pub async fn probe(&self) -> Result<Probed, ProbeError> {
         let Some(secret) = &self.settings.client_secret else {
             return probe::ask(self.api(Client::get, "/user")).await;
         };
@@ -336,13 +336,13 @@ impl Identity {
     }
 
     /// Begins a login.
-    pub async fn device_code(&self) -> Result<DeviceCode, Trouble> {
+    pub async fn device_code(&self) -> Result<DeviceCode, IdentityError> {
         let question = self.ask_for_device_code();
         self.unless_left_alone("device_code", &self.begins, LONGEST_WAIT, question)
             .await
     }
 
-    async fn ask_for_device_code(&self) -> Result<DeviceCode, Trouble> {
+    async fn ask_for_device_code(&self) -> Result<DeviceCode, IdentityError> {
         let form = [
             ("client_id", self.settings.client_id.as_str()),
             ("scope", SCOPE),
@@ -373,13 +373,13 @@ impl Identity {
     }
 
     /// Asks once what became of a login.
-    pub async fn poll(&self, device_code: &str) -> Result<Polled, Trouble> {
+    pub async fn poll(&self, device_code: &str) -> Result<Polled, IdentityError> {
         let question = self.ask_about_login(device_code);
         self.unless_left_alone("poll", &self.polls, LONGEST_PAUSE, question)
             .await
     }
 
-    async fn ask_about_login(&self, device_code: &str) -> Result<Polled, Trouble> {
+    async fn ask_about_login(&self, device_code: &str) -> Result<Polled, IdentityError> {
         let form = [
             ("client_id", self.settings.client_id.as_str()),
             ("device_code", device_code),
@@ -390,8 +390,8 @@ impl Identity {
         match (field("error"), field("access_token")) {
             (Some("authorization_pending"), _) => Ok(Polled::Pending),
             (Some("slow_down"), _) => {
-                let told = field("interval").and_then(|text| text.parse().ok());
-                Ok(Polled::SlowDown(told.map(interval)))
+                let reported = field("interval").and_then(|text| text.parse().ok());
+                Ok(Polled::SlowDown(reported.map(interval)))
             }
             (Some("expired_token" | "token_expired"), _) => Ok(Polled::Expired),
             (Some("access_denied"), _) => Ok(Polled::Denied),
@@ -421,7 +421,7 @@ impl Identity {
     /// Whether a token was issued to our application; anyone's are, without a client secret.
     /// The provider counts this question against the application, not against the person, so
     /// the answer, which never changes, should be kept.
-    pub async fn is_ours(&self, token: &str) -> Result<bool, Trouble> {
+    pub async fn is_ours(&self, token: &str) -> Result<bool, IdentityError> {
         let Some(secret) = &self.settings.client_secret else {
             return Ok(true);
         };
@@ -430,7 +430,7 @@ impl Identity {
             .await
     }
 
-    async fn ask_whether_ours(&self, token: &str, secret: &Token) -> Result<bool, Trouble> {
+    async fn ask_whether_ours(&self, token: &str, secret: &Token) -> Result<bool, IdentityError> {
         let path = format!("/applications/{}/token", self.settings.client_id);
         let request = self
             .api(Client::post, &path)
@@ -450,7 +450,7 @@ impl Identity {
             // "Validation failed, or the endpoint has been spammed": only the first may be about
             // the token, and says so.
             StatusCode::UNPROCESSABLE_ENTITY if heard.is_about("access_token") => Ok(false),
-            StatusCode::UNAUTHORIZED => Err(Trouble::Misconfigured {
+            StatusCode::UNAUTHORIZED => Err(IdentityError::Misconfigured {
                 what: "it answered 401 to our own credentials".into(),
                 setting: "GITHUB_CLIENT_ID and GITHUB_CLIENT_SECRET",
             }),
@@ -461,7 +461,7 @@ impl Identity {
     /// Fails unless the address of the API is right, for at a wrong one every token is a 404. The
     /// API answers a question that is asked with a token, if only that it does not know it. That
     /// costs a failed login at most, once a process.
-    async fn prove_address(&self, token: &str) -> Result<(), Trouble> {
+    async fn prove_address(&self, token: &str) -> Result<(), IdentityError> {
         if self.is_proved.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -475,11 +475,11 @@ impl Identity {
     }
 
     /// Whose a token is, by the provider's word of this moment.
-    pub async fn who(&self, token: &str) -> Result<Who, Trouble> {
+    pub async fn who(&self, token: &str) -> Result<Who, IdentityError> {
         counted("who", self.ask_who(token)).await
     }
 
-    async fn ask_who(&self, token: &str) -> Result<Who, Trouble> {
+    async fn ask_who(&self, token: &str) -> Result<Who, IdentityError> {
         let heard = self.ask(token, "/user").await?;
         match heard.status {
             StatusCode::OK => {}
@@ -512,7 +512,7 @@ impl Identity {
         }))
     }
 
-    async fn ask(&self, token: &str, path: &str) -> Result<Heard, Trouble> {
+    async fn ask(&self, token: &str, path: &str) -> Result<Heard, IdentityError> {
         self.hear(self.api(Client::get, path).bearer_auth(token))
             .await
     }
@@ -527,7 +527,7 @@ impl Identity {
             .header("X-GitHub-Api-Version", &self.settings.api_version)
     }
 
-    async fn login(&self, path: &str, form: &[(&str, &str)]) -> Result<Answer, Trouble> {
+    async fn login(&self, path: &str, form: &[(&str, &str)]) -> Result<Answer, IdentityError> {
         let url = format!("{}{path}", self.settings.url);
         let request = self.client.post(url).form(form);
         let heard = self
@@ -552,7 +552,7 @@ impl Identity {
     }
 
     /// Sends one request and reads its answer.
-    async fn hear(&self, request: RequestBuilder) -> Result<Heard, Trouble> {
+    async fn hear(&self, request: RequestBuilder) -> Result<Heard, IdentityError> {
         let mut response = self.send(request).await?;
         let (status, headers) = (response.status(), response.headers().clone());
         let mut body = Vec::new();
@@ -571,9 +571,9 @@ impl Identity {
     }
 
     /// Sends one request. A failure of the server is trouble; any other status is the caller's.
-    async fn send(&self, request: RequestBuilder) -> Result<Response, Trouble> {
+    async fn send(&self, request: RequestBuilder) -> Result<Response, IdentityError> {
         if !self.breaker.admits() {
-            return Err(Trouble::LeftAlone { wait: SOON });
+            return Err(IdentityError::LeftAlone { wait: SOON });
         }
         let sent = tokio::time::timeout(ANSWER_DEADLINE, traced(request).send()).await;
         let what = match sent {
@@ -594,30 +594,30 @@ impl Identity {
     }
 
     /// What to make of a status that answers nothing.
-    fn no_answer(&self, heard: &Heard) -> Trouble {
+    fn no_answer(&self, heard: &Heard) -> IdentityError {
         let status = heard.status;
         let what = format!("answered {}", status.as_u16());
         if heard.is_limit() {
-            let wait = self.wait_told(heard).unwrap_or(LIMITED);
-            return Trouble::Limited {
+            let wait = self.announced_wait(heard).unwrap_or(LIMITED);
+            return IdentityError::Limited {
                 what,
                 wait: wait.clamp(Duration::from_secs(1), LONGEST_WAIT),
             };
         }
         match status {
-            StatusCode::BAD_REQUEST | StatusCode::GONE => Trouble::Misconfigured {
+            StatusCode::BAD_REQUEST | StatusCode::GONE => IdentityError::Misconfigured {
                 what: format!("it {what}"),
                 setting: "GITHUB_API_VERSION",
             },
-            StatusCode::NOT_FOUND => Trouble::Misconfigured {
+            StatusCode::NOT_FOUND => IdentityError::Misconfigured {
                 what: format!("it {what}"),
                 setting: "GITHUB_API_URL",
             },
-            _ if status.is_redirection() => Trouble::Misconfigured {
+            _ if status.is_redirection() => IdentityError::Misconfigured {
                 what: format!("it {what}"),
                 setting: "GITHUB_URL and GITHUB_API_URL",
             },
-            StatusCode::FORBIDDEN | StatusCode::UNPROCESSABLE_ENTITY => Trouble::Unclear {
+            StatusCode::FORBIDDEN | StatusCode::UNPROCESSABLE_ENTITY => IdentityError::Unclear {
                 what,
                 wait: LIMITED,
             },
@@ -626,7 +626,7 @@ impl Identity {
     }
 
     /// `Retry-After` in seconds, or the time at which a used-up limit begins anew.
-    fn wait_told(&self, heard: &Heard) -> Option<Duration> {
+    fn announced_wait(&self, heard: &Heard) -> Option<Duration> {
         if let Some(seconds) = heard.number("retry-after") {
             return Some(Duration::from_secs(seconds));
         }
@@ -646,7 +646,7 @@ struct Heard {
 }
 
 impl Heard {
-    fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, Trouble> {
+    fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, IdentityError> {
         serde_json::from_slice(&self.body).map_err(|_| not_its_own(self.status))
     }
 
@@ -721,7 +721,7 @@ struct Answer {
 
 impl Answer {
     /// An error that is about our application, or none that we know.
-    fn refused(&self, error: &str) -> Trouble {
+    fn refused(&self, error: &str) -> IdentityError {
         let setting = match error {
             "device_flow_disabled" | "unauthorized_client" => {
                 "that the app of GITHUB_CLIENT_ID has device flow enabled"
@@ -733,16 +733,16 @@ impl Answer {
             | "invalid_scope" => "GITHUB_CLIENT_ID and GITHUB_URL",
             _ => return unavailable("answered with an error that is not its own"),
         };
-        Trouble::Misconfigured {
+        IdentityError::Misconfigured {
             what: format!("it answered {} {error}", self.status.as_u16()),
             setting,
         }
     }
 
-    fn not_its_own(&self) -> Trouble {
+    fn not_its_own(&self) -> IdentityError {
         let status = self.status;
         if status.is_redirection() || status == StatusCode::NOT_FOUND {
-            return Trouble::Misconfigured {
+            return IdentityError::Misconfigured {
                 what: format!("it answered {}", status.as_u16()),
                 setting: "GITHUB_URL",
             };
@@ -768,8 +768,8 @@ struct Email {
 }
 
 /// GitHub separates scopes by commas, the RFC by spaces.
-fn scope(told: &str) -> String {
-    let parts = told.split([',', ' ']).filter(|part| !part.is_empty());
+fn scope(reported: &str) -> String {
+    let parts = reported.split([',', ' ']).filter(|part| !part.is_empty());
     parts.collect::<Vec<_>>().join(" ")
 }
 
@@ -778,15 +778,15 @@ fn interval(seconds: u64) -> u64 {
     seconds.clamp(DEFAULT_INTERVAL, LONGEST_INTERVAL)
 }
 
-fn not_its_own(status: StatusCode) -> Trouble {
+fn not_its_own(status: StatusCode) -> IdentityError {
     let status = status.as_u16();
     unavailable(&format!(
         "answered {status} with a body that is not its own"
     ))
 }
 
-fn unavailable(what: &str) -> Trouble {
-    Trouble::Unavailable {
+fn unavailable(what: &str) -> IdentityError {
+    IdentityError::Unavailable {
         what: what.to_owned(),
         wait: SOON,
     }

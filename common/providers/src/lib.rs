@@ -17,7 +17,7 @@ use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use tokio::time::Instant;
 
 pub use breaker::{Breaker, PAUSE};
-pub use probe::{Probed, Silence};
+pub use probe::{ProbeError, Probed};
 
 use domain::code::Code;
 use domain::origins::is_this_machine;
@@ -45,7 +45,7 @@ const PAUSES: [Duration; 3] = [
 
 /// Why a call came to nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
+pub enum CallFailure {
     /// No answer, or one that says "later". The call may have had its effect.
     #[error("{code}: the {provider} provider {what}", code = Code::ProviderTimeout)]
     Timeout {
@@ -92,32 +92,32 @@ pub enum Failure {
     UnsupportedCurrency(String),
 }
 
-impl Failure {
+impl CallFailure {
     /// The application code of `domain::code`, if it has one for this.
     pub fn code(&self) -> Option<&'static str> {
         match self {
-            Failure::InvalidAmount(_) => Some(Code::Amount.id()),
-            Failure::UnsupportedCurrency(_) => Some(Code::Currency.id()),
-            Failure::Timeout { .. } | Failure::Paused(_) | Failure::Stored { .. } => {
+            CallFailure::InvalidAmount(_) => Some(Code::Amount.id()),
+            CallFailure::UnsupportedCurrency(_) => Some(Code::Currency.id()),
+            CallFailure::Timeout { .. } | CallFailure::Paused(_) | CallFailure::Stored { .. } => {
                 Some(Code::ProviderTimeout.id())
             }
-            Failure::Misconfigured { .. } | Failure::Waiting { .. } | Failure::Refused { .. } => {
-                None
-            }
+            CallFailure::Misconfigured { .. }
+            | CallFailure::Waiting { .. }
+            | CallFailure::Refused { .. } => None,
         }
     }
 
     /// A short name for the metric's label.
     fn outcome(&self) -> &'static str {
         match self {
-            Failure::Timeout { .. } => "timeout",
-            Failure::Paused(_) => "paused",
-            Failure::Misconfigured { .. } => "misconfigured",
-            Failure::Stored { .. } => "stored",
-            Failure::Waiting { .. } => "waiting",
-            Failure::Refused { .. }
-            | Failure::InvalidAmount(_)
-            | Failure::UnsupportedCurrency(_) => "refused",
+            CallFailure::Timeout { .. } => "timeout",
+            CallFailure::Paused(_) => "paused",
+            CallFailure::Misconfigured { .. } => "misconfigured",
+            CallFailure::Stored { .. } => "stored",
+            CallFailure::Waiting { .. } => "waiting",
+            CallFailure::Refused { .. }
+            | CallFailure::InvalidAmount(_)
+            | CallFailure::UnsupportedCurrency(_) => "refused",
         }
     }
 
@@ -125,7 +125,9 @@ impl Failure {
     pub fn is_final(&self) -> bool {
         matches!(
             self,
-            Failure::Refused { .. } | Failure::InvalidAmount(_) | Failure::UnsupportedCurrency(_)
+            CallFailure::Refused { .. }
+                | CallFailure::InvalidAmount(_)
+                | CallFailure::UnsupportedCurrency(_)
         )
     }
 }
@@ -158,25 +160,25 @@ impl Provider {
 
     /// Tries a call up to four times, as long as it times out. While the provider is known not
     /// to answer, one caller at a time finds out whether it does again.
-    async fn patiently<T, C: Future<Output = Result<T, Failure>>>(
+    async fn patiently<T, C: Future<Output = Result<T, CallFailure>>>(
         &self,
         operation: &'static str,
         call: impl Fn() -> C,
-    ) -> Result<T, Failure> {
+    ) -> Result<T, CallFailure> {
         if !self.breaker.admits() {
-            return Err(Failure::Paused(self.name));
+            return Err(CallFailure::Paused(self.name));
         }
         let mut pauses = PAUSES.into_iter();
         loop {
             let begun = Instant::now();
             let answer = tokio::time::timeout(ANSWER_DEADLINE, call()).await;
             let result = answer.unwrap_or_else(|_| Err(self.timeout("did not answer in time")));
-            let outcome = result.as_ref().err().map_or("ok", Failure::outcome);
+            let outcome = result.as_ref().err().map_or("ok", CallFailure::outcome);
             count(self.name, operation, outcome, begun.elapsed());
             match result {
-                Err(Failure::Timeout { .. }) => {}
+                Err(CallFailure::Timeout { .. }) => {}
                 // So it will be with every other call.
-                Err(Failure::Misconfigured { .. }) => {
+                Err(CallFailure::Misconfigured { .. }) => {
                     self.breaker.open();
                     return result;
                 }
@@ -194,7 +196,7 @@ impl Provider {
     }
 
     /// Sends one request. Statuses that say "later" are timeouts; any other is the caller's.
-    async fn send(&self, request: RequestBuilder) -> Result<Response, Failure> {
+    async fn send(&self, request: RequestBuilder) -> Result<Response, CallFailure> {
         let response = traced(request).send().await.map_err(|error| {
             self.timeout(if error.is_connect() {
                 "cannot be reached"
@@ -221,7 +223,7 @@ impl Provider {
             return Err(self.timeout(&format!("answered {}", status.as_u16())));
         }
         if [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&status) {
-            return Err(Failure::Misconfigured {
+            return Err(CallFailure::Misconfigured {
                 provider: self.name,
                 status: status.as_u16(),
                 setting: self.setting,
@@ -239,7 +241,10 @@ impl Provider {
     }
 
     /// The JSON of an answer; one that breaks off or is none says nothing about the effect.
-    async fn json<T: serde::de::DeserializeOwned>(&self, response: Response) -> Result<T, Failure> {
+    async fn json<T: serde::de::DeserializeOwned>(
+        &self,
+        response: Response,
+    ) -> Result<T, CallFailure> {
         let status = response.status().as_u16();
         let body = response
             .bytes()
@@ -252,29 +257,29 @@ impl Provider {
         })
     }
 
-    fn stored(&self, what: String) -> Failure {
-        Failure::Stored {
+    fn stored(&self, what: String) -> CallFailure {
+        CallFailure::Stored {
             provider: self.name,
             what,
         }
     }
 
-    fn waiting(&self, what: &'static str) -> Failure {
-        Failure::Waiting {
+    fn waiting(&self, what: &'static str) -> CallFailure {
+        CallFailure::Waiting {
             provider: self.name,
             what,
         }
     }
 
-    fn timeout(&self, what: &str) -> Failure {
-        Failure::Timeout {
+    fn timeout(&self, what: &str) -> CallFailure {
+        CallFailure::Timeout {
             provider: self.name,
             what: what.to_owned(),
         }
     }
 
-    fn refused(&self, what: String) -> Failure {
-        Failure::Refused {
+    fn refused(&self, what: String) -> CallFailure {
+        CallFailure::Refused {
             provider: self.name,
             what,
         }

@@ -5,8 +5,8 @@
 //! a 409 says that the same request is still at work, and comes again later.
 //!
 //! The provider keeps its first answer to a key for a day at least, failures too. So a call has
-//! numbered keys ([`Key`]): after a failure that is kept, or that was definite, the caller looks
-//! what there is at the provider, and asks under the next one.
+//! numbered keys ([`IdempotencyKey`]): after a failure that is kept, or that was definite, the
+//! caller looks what there is at the provider, and asks under the next one.
 
 mod checkout;
 mod confirm;
@@ -23,8 +23,8 @@ pub use checkout::{CURRENCIES, CreatedSession, Item, NewSession};
 pub use confirm::Confirmed;
 pub use refund::Refunded;
 
-use super::probe::{self, Probed, Silence};
-use super::{Failure, Provider, is_stored};
+use super::probe::{self, ProbeError, Probed};
+use super::{CallFailure, Provider, is_stored};
 use crate::Api;
 use platform::clock::Clock;
 
@@ -35,13 +35,13 @@ pub struct Payment {
 
 /// The idempotency key of a call: the id of its job, and from the second one on with its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Key {
+pub struct IdempotencyKey {
     pub job: Uuid,
     /// From 1.
     pub number: i64,
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for IdempotencyKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.number {
             ..=1 => write!(f, "{}", self.job),
@@ -93,7 +93,7 @@ impl Payment {
     }
 
     /// Asks for a payment that cannot be.
-    pub async fn probe(&self) -> Result<Probed, Silence> {
+    pub async fn probe(&self) -> Result<Probed, ProbeError> {
         let provider = &self.provider;
         let url = format!("{}/v1/payment_intents/pi_waybill_doctor", provider.url);
         probe::ask(provider.client.get(url).bearer_auth(&provider.token)).await
@@ -106,7 +106,7 @@ impl Payment {
         path: &str,
         form: &[(&str, &str)],
         key: &str,
-    ) -> Result<Result<T, Refusal>, Failure> {
+    ) -> Result<Result<T, Refusal>, CallFailure> {
         let request = self
             .provider
             .client
@@ -118,7 +118,10 @@ impl Payment {
     }
 
     /// Reads an object at a path below `/v1/`, once.
-    async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<Result<T, Refusal>, Failure> {
+    async fn read<T: DeserializeOwned>(
+        &self,
+        path: &str,
+    ) -> Result<Result<T, Refusal>, CallFailure> {
         let request = self
             .provider
             .client
@@ -130,7 +133,7 @@ impl Payment {
     async fn answer<T: DeserializeOwned>(
         &self,
         request: RequestBuilder,
-    ) -> Result<Result<T, Refusal>, Failure> {
+    ) -> Result<Result<T, Refusal>, CallFailure> {
         let response = self.provider.send(request).await?;
         let status = response.status();
         let is_stored = is_stored(&response);
@@ -156,21 +159,21 @@ impl Refusal {
     }
 
     /// What it is to a caller that has no use for it.
-    fn failure(&self, provider: &Provider) -> Failure {
+    fn failure(&self, provider: &Provider) -> CallFailure {
         let answered = self.answered();
-        let told = || format!("the {} provider {answered}", provider.name);
+        let reported = || format!("the {} provider {answered}", provider.name);
         match self.code() {
             "amount_too_small" | "amount_too_large" | "parameter_invalid_integer" => {
-                Failure::InvalidAmount(told())
+                CallFailure::InvalidAmount(reported())
             }
-            "currency_not_supported" => Failure::UnsupportedCurrency(told()),
-            "" if self.is_of_currency() => Failure::UnsupportedCurrency(told()),
+            "currency_not_supported" => CallFailure::UnsupportedCurrency(reported()),
+            "" if self.is_of_currency() => CallFailure::UnsupportedCurrency(reported()),
             _ => provider.refused(format!("it {answered}")),
         }
     }
 
     /// As [`Refusal::failure`], for a caller that has another key to ask with.
-    fn renewable(&self, provider: &Provider) -> Failure {
+    fn renewable(&self, provider: &Provider) -> CallFailure {
         if self.is_stored {
             return provider.stored(self.answered());
         }
@@ -212,11 +215,11 @@ mod tests {
 
     use super::{ErrorBody, Payment, Refusal};
     use crate::Api;
-    use crate::Failure;
+    use crate::CallFailure;
     use platform::clock::Clock;
     use platform::token::Token;
 
-    fn failure(status: u16, error: &Value) -> Failure {
+    fn failure(status: u16, error: &Value) -> CallFailure {
         let body = json!({ "error": error }).to_string();
         let body: ErrorBody = serde_json::from_str(&body).unwrap();
         let refusal = Refusal {
@@ -279,18 +282,18 @@ mod tests {
 
     #[test]
     fn nothing_but_short_codes_of_the_provider_is_passed_on() {
-        let told = |error| failure(400, &error).to_string();
+        let reported = |error| failure(400, &error).to_string();
         assert_eq!(
-            told(json!({"type": "invalid_request_error", "code": "resource_missing"})),
+            reported(json!({"type": "invalid_request_error", "code": "resource_missing"})),
             "the payment provider refused: it answered 400, resource_missing"
         );
         assert_eq!(
-            told(json!({"type": "idempotency_error", "message": "ada@example.com"})),
+            reported(json!({"type": "idempotency_error", "message": "ada@example.com"})),
             "the payment provider refused: it answered 400, idempotency_error"
         );
         let long = "a".repeat(65);
         for person in ["Ada Lovelace", "ada@example.com", long.as_str(), ""] {
-            let text = told(json!({"type": person, "code": person, "message": person}));
+            let text = reported(json!({"type": person, "code": person, "message": person}));
             assert_eq!(text, "the payment provider refused: it answered 400");
         }
     }

@@ -35,7 +35,7 @@ impl Probed {
 
 /// Why there was none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Silence {
+pub enum ProbeError {
     #[error("cannot be reached")]
     Unreachable,
     #[error("did not answer in time")]
@@ -45,14 +45,14 @@ pub enum Silence {
 }
 
 /// Sends the question.
-pub(super) async fn ask(request: RequestBuilder) -> Result<Probed, Silence> {
+pub(super) async fn ask(request: RequestBuilder) -> Result<Probed, ProbeError> {
     let response = request.send().await.map_err(|error| {
         if error.is_connect() {
-            Silence::Unreachable
+            ProbeError::Unreachable
         } else if error.is_timeout() {
-            Silence::Late
+            ProbeError::Late
         } else {
-            Silence::BrokenOff
+            ProbeError::BrokenOff
         }
     })?;
     let date = response.headers().get(header::DATE);

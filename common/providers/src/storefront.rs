@@ -11,8 +11,8 @@ use uuid::Uuid;
 
 pub use catalogue::Variant;
 
-use super::probe::{self, Probed, Silence};
-use super::{Failure, Provider};
+use super::probe::{self, ProbeError, Probed};
+use super::{CallFailure, Provider};
 use crate::Api;
 use domain::order::Order;
 use platform::clock::Clock;
@@ -47,7 +47,7 @@ struct FulfillmentOrder {
     status: String,
 }
 
-/// What is asked of an order: no more than tells how it stands.
+/// What is asked of an order: no more than says how it stands.
 const STATUSES: [&str; 7] = [
     "id",
     "created_at",
@@ -91,7 +91,7 @@ impl Storefront {
         shop: &str,
         order_id: i64,
         key: Uuid,
-    ) -> Result<Requested, Failure> {
+    ) -> Result<Requested, CallFailure> {
         let call = || self.create_what_is_open(shop, order_id, key);
         self.provider.patiently("fulfillment", call).await
     }
@@ -102,7 +102,7 @@ impl Storefront {
         &self,
         shop: &str,
         order_id: i64,
-    ) -> Result<Option<(Order, Vec<u8>)>, Failure> {
+    ) -> Result<Option<(Order, Vec<u8>)>, CallFailure> {
         let path = format!("orders/{order_id}.json?fields={}", STATUSES.join(","));
         let Some(OfOrder { order }) = self.get("order", Some(shop), &path).await? else {
             return Ok(None);
@@ -124,14 +124,14 @@ impl Storefront {
         operation: &'static str,
         shop: Option<&str>,
         path: &str,
-    ) -> Result<Option<T>, Failure> {
+    ) -> Result<Option<T>, CallFailure> {
         let call = || async {
             let request = self.provider.client.get(self.url(path));
             let response = self.provider.send(self.headers(request, shop)).await?;
             match response.status() {
                 StatusCode::OK => Ok(Some(self.provider.json(response).await?)),
                 StatusCode::NOT_FOUND => Ok(None),
-                status => Err(self.provider.refused(told(status))),
+                status => Err(self.provider.refused(status_text(status))),
             }
         };
         self.provider.patiently(operation, call).await
@@ -143,7 +143,7 @@ impl Storefront {
     }
 
     /// Asks, as every call does, for what is to be fulfilled of an order that cannot be.
-    pub async fn probe(&self, shop: &str) -> Result<Probed, Silence> {
+    pub async fn probe(&self, shop: &str) -> Result<Probed, ProbeError> {
         let url = self.url("orders/1/fulfillment_orders.json");
         probe::ask(self.headers(self.provider.client.get(url), Some(shop))).await
     }
@@ -154,7 +154,7 @@ impl Storefront {
         shop: &str,
         order_id: i64,
         key: Uuid,
-    ) -> Result<Requested, Failure> {
+    ) -> Result<Requested, CallFailure> {
         let listed = self.list(shop, order_id).await?;
         let mut first = None;
         for id in listed.open {
@@ -171,7 +171,7 @@ impl Storefront {
         })
     }
 
-    async fn list(&self, shop: &str, order_id: i64) -> Result<Listed, Failure> {
+    async fn list(&self, shop: &str, order_id: i64) -> Result<Listed, CallFailure> {
         let path = format!("orders/{order_id}/fulfillment_orders.json");
         let request = self.provider.client.get(self.url(&path));
         let response = self
@@ -180,7 +180,7 @@ impl Storefront {
             .await?;
         let status = response.status();
         if status != StatusCode::OK {
-            return Err(self.provider.refused(told(status)));
+            return Err(self.provider.refused(status_text(status)));
         }
         let orders: FulfillmentOrders = self.provider.json(response).await?;
         let orders = orders.fulfillment_orders;
@@ -200,7 +200,7 @@ impl Storefront {
         order_id: i64,
         id: i64,
         key: Uuid,
-    ) -> Result<Option<String>, Failure> {
+    ) -> Result<Option<String>, CallFailure> {
         let body = json!({
             "fulfillment": {
                 "line_items_by_fulfillment_order": [{ "fulfillment_order_id": id }],
@@ -227,7 +227,7 @@ impl Storefront {
             {
                 Ok(None)
             }
-            status => Err(self.provider.refused(told(status))),
+            status => Err(self.provider.refused(status_text(status))),
         }
     }
 
@@ -252,7 +252,7 @@ impl Storefront {
     }
 }
 
-fn told(status: StatusCode) -> String {
+fn status_text(status: StatusCode) -> String {
     let hint = match status {
         StatusCode::NOT_FOUND => "; does STOREFRONT_API_URL belong to the shop of this order?",
         _ => "",

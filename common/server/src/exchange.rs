@@ -61,7 +61,7 @@ impl Exchange {
     }
 }
 
-/// A request's body that tells when all of it was read.
+/// A request's body that says when all of it was read.
 struct Watched {
     body: Incoming,
     exchange: Arc<Exchange>,

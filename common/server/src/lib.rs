@@ -65,7 +65,7 @@ pub async fn serve(
     drain: Duration,
 ) -> Result<()> {
     let connections = Arc::new(Connections::new(limits));
-    connections.refused.tell(&shutdown, |full, connections| {
+    connections.refused.report(&shutdown, |full, connections| {
         let reason = full.label();
         tracing::warn!(reason, connections, "more connections were refused");
     });

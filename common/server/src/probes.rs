@@ -19,14 +19,14 @@ const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// What a process depends on, at this moment.
 #[derive(Clone, Copy, Debug)]
-pub struct Found {
+pub struct Dependencies {
     pub database: bool,
     /// True also without a broker: the bus is then in the process.
     pub bus: bool,
 }
 
-pub async fn look(db: &Db, bus: &Bus) -> Found {
-    Found {
+pub async fn look(db: &Db, bus: &Bus) -> Dependencies {
+    Dependencies {
         database: matches!(timeout(PING_DEADLINE, db.ping()).await, Ok(Ok(()))),
         bus: bus.is_up(),
     }
@@ -65,7 +65,7 @@ pub fn live() -> Response {
 pub fn ready(
     code: StatusCode,
     status: &'static str,
-    found: Found,
+    found: Dependencies,
     more: &[(&'static str, bool)],
 ) -> Response {
     let up = |up| if up { "up" } else { "down" };

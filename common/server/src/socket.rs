@@ -1,6 +1,6 @@
 //! A TCP stream on a port that strangers reach. It gives up on a peer that does not read, and it
 //! ends so that what was written last arrives: closed with bytes unread, a connection is reset,
-//! and a reset takes from the peer what it has not read yet. So the end is told first (FIN), and
+//! and a reset takes from the peer what it has not read yet. So the end is sent first (FIN), and
 //! what still comes is read and dropped, within bounds of time and bytes and without memory.
 
 use std::io;
@@ -41,7 +41,7 @@ pub struct Socket {
     farewell: Option<Farewell>,
 }
 
-/// The end is told; what still comes is dropped.
+/// The end is sent; what still comes is dropped.
 struct Farewell {
     quiet: Duration,
     timer: Pin<Box<Sleep>>,

@@ -116,7 +116,7 @@ pub async fn note_use(db: &Db, id: Uuid, now: Timestamp) -> Result<()> {
 
 /// A key as it is listed: everything but the key.
 #[derive(Clone, Debug, Serialize)]
-pub struct Entry {
+pub struct ApiKeyEntry {
     pub id: Uuid,
     pub name: String,
     pub state: State,
@@ -129,7 +129,7 @@ pub struct Entry {
 }
 
 /// Every key, the newest first.
-pub async fn list(db: &Db, now: Timestamp) -> Result<Vec<Entry>> {
+pub async fn list(db: &Db, now: Timestamp) -> Result<Vec<ApiKeyEntry>> {
     let rows = db
         .query(
             "select id, name, scopes, shops, created_at, expires_at, revoked_at, last_used_at
@@ -141,7 +141,7 @@ pub async fn list(db: &Db, now: Timestamp) -> Result<Vec<Entry>> {
         .map(|row| {
             let expires_at = time(row, "expires_at")?;
             let revoked_at = time(row, "revoked_at")?;
-            Ok(Entry {
+            Ok(ApiKeyEntry {
                 id: row.get("id")?,
                 name: row.get("name")?,
                 state: State::of(expires_at, revoked_at, now),

@@ -72,7 +72,7 @@ pub struct New<'a> {
 /// What was done to people's data, by whom, when.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = AuditEntry)]
-pub struct Entry {
+pub struct AuditEntry {
     pub number: i64,
     pub at: Timestamp,
     /// `storefront`, `worker`, `link`, `key:<name of an API key>`, ..
@@ -255,7 +255,12 @@ fn sealed(keys: &Keys, row: &Row) -> Result<Option<Last>> {
 }
 
 /// Entries after `after`, oldest first; of one object, if it is given.
-pub async fn list(db: &Db, object_id: Option<&str>, after: i64, limit: i64) -> Result<Vec<Entry>> {
+pub async fn list(
+    db: &Db,
+    object_id: Option<&str>,
+    after: i64,
+    limit: i64,
+) -> Result<Vec<AuditEntry>> {
     let query = match object_id {
         Some(object_id) => db
             .query(
@@ -277,7 +282,7 @@ pub async fn list(db: &Db, object_id: Option<&str>, after: i64, limit: i64) -> R
 }
 
 /// The newest entries, newest first.
-pub async fn newest(db: &Db, limit: i64) -> Result<Vec<Entry>> {
+pub async fn newest(db: &Db, limit: i64) -> Result<Vec<AuditEntry>> {
     let rows = db
         .query(
             "select number, at, actor, action, object_id, shop, details, hash from audit
@@ -415,7 +420,7 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    fn entry(&mut self, entry: &Entry) -> std::result::Result<(), Broken> {
+    fn entry(&mut self, entry: &AuditEntry) -> std::result::Result<(), Broken> {
         self.number += 1;
         let number = self.number;
         let is = |problem| Err(broken(number, problem));
@@ -554,7 +559,7 @@ impl Ledger {
     }
 
     /// Takes in an entry. `is_before`: the requests were read after it was written.
-    fn hear(&mut self, entry: &Entry, is_before: bool) -> std::result::Result<(), Broken> {
+    fn hear(&mut self, entry: &AuditEntry, is_before: bool) -> std::result::Result<(), Broken> {
         let end = match entry.action.as_str() {
             "request.received" => None,
             "export.written" | "customer.erased" | "shop.erased" => Some("done"),
@@ -637,9 +642,9 @@ fn hash(
     keys.code("audit", &parts)
 }
 
-fn read(row: &Row) -> Result<Entry> {
+fn read(row: &Row) -> Result<AuditEntry> {
     let text: String = row.get("details")?;
-    Ok(Entry {
+    Ok(AuditEntry {
         number: row.get("number")?,
         at: Timestamp(row.get("at")?),
         actor: row.get("actor")?,

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::orders::records::Key;
+use crate::orders::records::OrderKey;
 use crate::sql::{Column, Result, Row, Tx, column};
 use crate::versions::{self, Versions};
 use crate::{json, payments};
@@ -18,9 +18,9 @@ use domain::time::Timestamp;
 
 /// A session as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct SessionEntry {
     pub record: Record,
-    pub order: Option<Key>,
+    pub order: Option<OrderKey>,
     /// The time in the id of its last event: the next one's is later.
     pub events_at: LastEvent,
 }
@@ -28,16 +28,17 @@ pub struct Entry {
 /// Inserts those sessions that are not there yet and returns their ids.
 pub async fn insert_new(
     tx: &mut Tx,
-    sessions: &BTreeMap<String, Entry>,
+    sessions: &BTreeMap<String, SessionEntry>,
     now: Timestamp,
 ) -> Result<HashSet<String>> {
-    let rows: Vec<(&str, &Entry)> = sessions.iter().map(|(id, it)| (id.as_str(), it)).collect();
+    let rows: Vec<(&str, &SessionEntry)> =
+        sessions.iter().map(|(id, it)| (id.as_str(), it)).collect();
     let inserted = insert(tx, &rows, now, "on conflict (id) do nothing returning id").await?;
     inserted.iter().map(|row| row.get("id")).collect()
 }
 
 /// Overwrites sessions whose rows this transaction has inserted or locked.
-pub async fn save(tx: &mut Tx, sessions: &[(&str, &Entry)], now: Timestamp) -> Result<()> {
+pub async fn save(tx: &mut Tx, sessions: &[(&str, &SessionEntry)], now: Timestamp) -> Result<()> {
     insert(
         tx,
         sessions,
@@ -61,13 +62,13 @@ pub async fn save(tx: &mut Tx, sessions: &[(&str, &Entry)], now: Timestamp) -> R
 
 async fn insert(
     tx: &mut Tx,
-    sessions: &[(&str, &Entry)],
+    sessions: &[(&str, &SessionEntry)],
     now: Timestamp,
     rest: &str,
 ) -> Result<Vec<Row>> {
     let records = || sessions.iter().map(|(_, entry)| &entry.record);
     let orders = || sessions.iter().map(|(_, entry)| entry.order.as_ref());
-    let versions: Vec<String> = records().map(told_by).collect::<Result<_>>()?;
+    let versions: Vec<String> = records().map(part_versions).collect::<Result<_>>()?;
     let emails: Vec<Option<String>> = records()
         .map(|it| it.email.as_ref().map(|part| email_key(&part.value.0)))
         .collect();
@@ -126,7 +127,7 @@ async fn insert(
     tx.insert("checkout_sessions", &columns, rest).await
 }
 
-fn told_by(record: &Record) -> Result<String> {
+fn part_versions(record: &Record) -> Result<String> {
     let parts = [
         ("mode", versions::of(record.mode.as_ref())),
         ("total", versions::of(record.total.as_ref())),
@@ -153,7 +154,7 @@ fn told_by(record: &Record) -> Result<String> {
 }
 
 /// The sessions with these ids, locked, in the order of their ids.
-pub async fn load(tx: &mut Tx, ids: Vec<String>) -> Result<BTreeMap<String, Entry>> {
+pub async fn load(tx: &mut Tx, ids: Vec<String>) -> Result<BTreeMap<String, SessionEntry>> {
     if ids.is_empty() {
         return Ok(BTreeMap::new());
     }
@@ -175,7 +176,7 @@ pub async fn load(tx: &mut Tx, ids: Vec<String>) -> Result<BTreeMap<String, Entr
         .collect()
 }
 
-fn read(row: &Row) -> Result<Entry> {
+fn read(row: &Row) -> Result<SessionEntry> {
     let versions: String = row.get("versions")?;
     let versions = Versions::parse(Some(&versions))?;
     let mode: Option<String> = row.get("mode")?;
@@ -201,7 +202,7 @@ fn read(row: &Row) -> Result<Entry> {
     };
     let shop: Option<String> = row.get("shop")?;
     let order_id: Option<i64> = row.get("order_id")?;
-    Ok(Entry {
+    Ok(SessionEntry {
         record,
         order: shop.zip(order_id),
         events_at: LastEvent::from_millis(row.get("events_at")?),
@@ -209,7 +210,7 @@ fn read(row: &Row) -> Result<Entry> {
 }
 
 /// Makes the sessions of one order another's.
-pub async fn move_orders(tx: &mut Tx, from: &Key, to: &Key) -> Result<()> {
+pub async fn move_orders(tx: &mut Tx, from: &OrderKey, to: &OrderKey) -> Result<()> {
     tx.query(
         "update checkout_sessions set shop = $1, order_id = $2
          where order_id = $3 and shop = $4",
@@ -224,7 +225,7 @@ pub async fn move_orders(tx: &mut Tx, from: &Key, to: &Key) -> Result<()> {
 }
 
 /// The orders whose sessions led to these payments.
-pub async fn orders_of(tx: &mut Tx, payments: Vec<String>) -> Result<Vec<Key>> {
+pub async fn orders_of(tx: &mut Tx, payments: Vec<String>) -> Result<Vec<OrderKey>> {
     if payments.is_empty() {
         return Ok(Vec::new());
     }
@@ -240,7 +241,7 @@ pub async fn orders_of(tx: &mut Tx, payments: Vec<String>) -> Result<Vec<Key>> {
 }
 
 /// The orders whose sessions began with these invoices.
-pub async fn orders_of_invoices(tx: &mut Tx, invoices: Vec<String>) -> Result<Vec<Key>> {
+pub async fn orders_of_invoices(tx: &mut Tx, invoices: Vec<String>) -> Result<Vec<OrderKey>> {
     if invoices.is_empty() {
         return Ok(Vec::new());
     }
@@ -256,7 +257,7 @@ pub async fn orders_of_invoices(tx: &mut Tx, invoices: Vec<String>) -> Result<Ve
 }
 
 /// The orders whose sessions began these subscriptions.
-pub async fn orders_of_subscriptions(tx: &mut Tx, ids: Vec<String>) -> Result<Vec<Key>> {
+pub async fn orders_of_subscriptions(tx: &mut Tx, ids: Vec<String>) -> Result<Vec<OrderKey>> {
     if ids.is_empty() {
         return Ok(Vec::new());
     }
@@ -271,7 +272,7 @@ pub async fn orders_of_subscriptions(tx: &mut Tx, ids: Vec<String>) -> Result<Ve
     keys(&rows)
 }
 
-fn keys(rows: &[Row]) -> Result<Vec<Key>> {
+fn keys(rows: &[Row]) -> Result<Vec<OrderKey>> {
     rows.iter()
         .map(|row| Ok((row.get("shop")?, row.get("order_id")?)))
         .collect()
@@ -280,7 +281,7 @@ fn keys(rows: &[Row]) -> Result<Vec<Key>> {
 /// What a session of an order has to say about its payment.
 #[derive(Clone, Debug)]
 pub struct Bought {
-    pub key: Key,
+    pub key: OrderKey,
     pub record: Record,
     /// Its payment as it is known, and the agreement that this one names.
     pub payment: Option<(Option<String>, Linked)>,
@@ -329,7 +330,7 @@ pub async fn of_orders(tx: &mut Tx, order_ids: Vec<i64>) -> Result<Vec<Bought>> 
 }
 
 fn bought(row: &Row) -> Result<Bought> {
-    let Entry { record, order, .. } = read(row)?;
+    let SessionEntry { record, order, .. } = read(row)?;
     let payment = match row.get::<Option<String>>("payment_id")? {
         Some(_) => Some((row.get("payment_pact")?, payments::joined(row)?)),
         None => None,

@@ -1,4 +1,4 @@
-//! The `customers` table. Each field is as new as the newest order that told it.
+//! The `customers` table. Each field is as new as the newest order that had it.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -18,21 +18,21 @@ pub struct Seen<'a> {
 
 /// Takes in what orders said of their customers, older ones too.
 pub async fn upsert(tx: &mut Tx, seen: &[Seen<'_>], now: Timestamp) -> Result<()> {
-    let mut customers: BTreeMap<(&str, i64), (i64, [Told<'_>; 4])> = BTreeMap::new();
+    let mut customers: BTreeMap<(&str, i64), (i64, [StatedField<'_>; 4])> = BTreeMap::new();
     for one in seen {
         let (newest, fields) = customers
             .entry((one.shop, one.id))
             .or_insert((one.version_at, Default::default()));
         *newest = one.version_at.max(*newest);
         let customer = one.customer;
-        let told = [
+        let stated = [
             &customer.email,
             &customer.phone,
             &customer.first_name,
             &customer.last_name,
         ];
-        for (field, value) in fields.iter_mut().zip(told) {
-            let other = Told {
+        for (field, value) in fields.iter_mut().zip(stated) {
+            let other = StatedField {
                 value: value.as_deref(),
                 at: if value.is_some() { one.version_at } else { 0 },
             };
@@ -70,22 +70,22 @@ pub async fn upsert(tx: &mut Tx, seen: &[Seen<'_>], now: Timestamp) -> Result<()
     Ok(())
 }
 
-/// A field that an order told at a time; 0 when it did not.
+/// A field that an order had at a time; 0 when it did not.
 #[derive(Clone, Copy, Default)]
-struct Told<'a> {
+struct StatedField<'a> {
     value: Option<&'a str>,
     at: i64,
 }
 
-impl Told<'_> {
-    /// What is told comes before what is not, then the newer, then the greater text.
+impl StatedField<'_> {
+    /// What is present comes before what is not, then the newer, then the greater text.
     fn key(&self) -> (bool, i64, Option<&str>) {
         (self.value.is_some(), self.at, self.value)
     }
 }
 
-/// The newer of a field's two values, as [`Told::key`] orders them, and when it was told. The
-/// expressions of an update see the row as it was.
+/// The newer of a field's two values, as [`StatedField::key`] orders them, and when it was stated.
+/// The expressions of an update see the row as it was.
 const NEWER: &str = "
     VALUE = case when excluded.FIELD is null
                    or (customers.FIELD is not null

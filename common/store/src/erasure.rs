@@ -141,28 +141,28 @@ pub struct Kept {
     pub state: State,
 }
 
-/// Jobs that one step of a [`walk`] goes past, so that a statement is short however much is kept.
+/// Jobs that one step of a [`scan`] goes past, so that a statement is short however much is kept.
 const STEP: i64 = 5000;
 
 /// Bodies that it reads at most.
 const BODIES: i64 = 200;
 
-/// Texts that a [`walk`] looks for at a time.
+/// Texts that a [`scan`] looks for at a time.
 pub const TEXTS: usize = 8;
 
-/// A step of a [`walk`].
-pub struct Stretch {
+/// A step of a [`scan`].
+pub struct ScanPage {
     pub kept: Vec<Kept>,
     /// The last job that was looked at; None: there are no more.
     pub last: Option<JobId>,
 }
 
 /// The next deliveries after `after` that may be about somebody: all that are not done and all
-/// of the payment provider, whose bodies tell, and of the others those with one of these ids, an
+/// of the payment provider, whose bodies show it, and of the others those with one of these ids, an
 /// order's or a customer's, or with one of these texts, at most [`TEXTS`], somewhere in them.
 /// Bodies of our own jobs are ids. A job keeps its id, so none is missed that becomes done
 /// meanwhile.
-pub async fn walk(db: &Db, after: JobId, texts: &[String], ids: Vec<String>) -> Result<Stretch> {
+pub async fn scan(db: &Db, after: JobId, texts: &[String], ids: Vec<String>) -> Result<ScanPage> {
     let end = db
         .query("select id from jobs where id > $1 order by id limit 1 offset $2")
         .bind(after)
@@ -181,7 +181,7 @@ pub async fn walk(db: &Db, after: JobId, texts: &[String], ids: Vec<String>) -> 
         Some(last) if kept.len() as u64 == BODIES.cast_unsigned() => Some(last.id),
         _ => end,
     };
-    Ok(Stretch { kept, last })
+    Ok(ScanPage { kept, last })
 }
 
 const MAY_BE_ABOUT: &str = "select id, kind, shop, body, state from jobs

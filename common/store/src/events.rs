@@ -159,7 +159,7 @@ pub async fn newest(db: &Db, filter: &Filter, before: Uuid, limit: i64) -> Resul
     rows.iter().map(read).collect()
 }
 
-/// The events of these traces, oldest first. Ordered by id alone, PostgreSQL would walk the table
+/// The events of these traces, oldest first. Ordered by id alone, PostgreSQL would scan the table
 /// by its key instead of looking into the index.
 pub async fn of_traces(db: &Db, traces: &[TraceId], limit: i64) -> Result<Vec<Envelope>> {
     let rows = db

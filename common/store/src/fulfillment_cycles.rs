@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::orders::records::Key;
+use crate::orders::records::OrderKey;
 use crate::sql::{Db, Result, Tx, column};
 use domain::order::outcome::FulfillmentState;
 use domain::order::settlement::Cycle;
@@ -15,7 +15,7 @@ use domain::time::Timestamp;
 /// A cycle whose state is new.
 #[derive(Clone, Debug)]
 pub struct Moved<'a> {
-    pub key: &'a Key,
+    pub key: &'a OrderKey,
     pub cycle: Cycle,
     /// Requested or cancelled.
     pub state: FulfillmentState,
@@ -47,7 +47,7 @@ pub async fn save(tx: &mut Tx, moved: &[Moved<'_>], now: Timestamp) -> Result<()
 
 /// The cycles of an order that were ever requested: true while they are. The order is locked
 /// by the caller.
-pub async fn of(tx: &mut Tx, key: &Key) -> Result<BTreeMap<Cycle, bool>> {
+pub async fn of(tx: &mut Tx, key: &OrderKey) -> Result<BTreeMap<Cycle, bool>> {
     let rows = tx
         .query("select cycle, state from fulfillment_cycles where shop = $1 and order_id = $2")
         .bind(key.0.as_str())
@@ -66,7 +66,7 @@ pub async fn of(tx: &mut Tx, key: &Key) -> Result<BTreeMap<Cycle, bool>> {
 }
 
 /// Makes the cycles of one order another's, which has none of them yet.
-pub async fn move_to(tx: &mut Tx, from: &Key, to: &Key) -> Result<()> {
+pub async fn move_to(tx: &mut Tx, from: &OrderKey, to: &OrderKey) -> Result<()> {
     tx.query(
         "update fulfillment_cycles set shop = $1, order_id = $2
          where shop = $3 and order_id = $4 and not exists (

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::orders::records::Key;
+use crate::orders::records::OrderKey;
 use crate::sql::{Db, Result, Tx, column};
 use crate::{json, parsed};
 use domain::order::outcome::{FulfillmentState, Level};
@@ -34,7 +34,7 @@ impl ProviderState {
 /// A fulfilment whose state is new.
 #[derive(Clone, Debug)]
 pub struct Moved<'a> {
-    pub key: &'a Key,
+    pub key: &'a OrderKey,
     pub state: FulfillmentState,
     /// A job will create it at the storefront.
     pub to_provider: bool,
@@ -84,7 +84,7 @@ pub async fn save(tx: &mut Tx, moved: &[Moved<'_>], now: Timestamp) -> Result<()
 
 /// What was requested of orders so far. They are locked by the caller; one that is left out
 /// was not requested, or by an older version.
-pub async fn requested(tx: &mut Tx, keys: &[&Key]) -> Result<BTreeMap<Key, Level>> {
+pub async fn requested(tx: &mut Tx, keys: &[&OrderKey]) -> Result<BTreeMap<OrderKey, Level>> {
     let mut levels = BTreeMap::new();
     for keys in keys.chunk_by(|a, b| a.0 == b.0) {
         let shop = keys[0].0.as_str();
@@ -106,7 +106,7 @@ pub async fn requested(tx: &mut Tx, keys: &[&Key]) -> Result<BTreeMap<Key, Level
 }
 
 /// True while the storefront is to be asked for it.
-pub async fn is_wanted(db: &Db, key: &Key) -> Result<bool> {
+pub async fn is_wanted(db: &Db, key: &OrderKey) -> Result<bool> {
     let row = db
         .query(
             "select 1 as wanted from fulfillments
@@ -124,7 +124,7 @@ pub async fn is_wanted(db: &Db, key: &Key) -> Result<bool> {
 /// Records what the storefront answered to the request. False: it was recorded before.
 pub async fn answered(
     tx: &mut Tx,
-    key: &Key,
+    key: &OrderKey,
     state: ProviderState,
     provider_id: Option<&str>,
     now: Timestamp,

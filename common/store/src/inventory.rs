@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use crate::orders::records::Key;
+use crate::orders::records::OrderKey;
 use crate::sql::{Db, Result, Tx, column};
 use domain::time::Timestamp;
 
@@ -25,7 +25,7 @@ pub struct Movement {
 
 pub async fn append(
     tx: &mut Tx,
-    movements: &[(&Key, Movement)],
+    movements: &[(&OrderKey, Movement)],
     reason: &str,
     now: Timestamp,
 ) -> Result<()> {
@@ -47,7 +47,7 @@ pub async fn append(
 
 /// What has gone back so far, by line, as far as anything has. The order is locked by the
 /// caller.
-pub async fn balances(tx: &mut Tx, key: &Key) -> Result<BTreeMap<i64, i64>> {
+pub async fn balances(tx: &mut Tx, key: &OrderKey) -> Result<BTreeMap<i64, i64>> {
     let rows = tx.query(BALANCES).bind(key.0.as_str()).bind(key.1);
     let rows = rows.fetch_all().await?;
     rows.iter()

@@ -1,5 +1,5 @@
 //! The `invoices` table: which payment and which subscription a paid invoice is of. Since
-//! 2025-03-31 the payment provider tells it in the invoice alone, if at all.
+//! 2025-03-31 the payment provider names it in the invoice alone, if at all.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub struct Invoice {
     pub is_first: bool,
 }
 
-/// Writes invoices; what one leaves out stays as it was told before. Ids are distinct and
+/// Writes invoices; what one leaves out stays as it was reported before. Ids are distinct and
 /// sorted.
 pub async fn save(tx: &mut Tx, invoices: &[Invoice], now: Timestamp) -> Result<()> {
     let columns = [

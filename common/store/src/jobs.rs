@@ -33,7 +33,7 @@ pub struct NewJob {
     pub state: State,
     /// When it is due; its creation, when that is at once.
     pub run_at: Timestamp,
-    pub rung_at: Option<Timestamp>,
+    pub notified_at: Option<Timestamp>,
     pub deadline_at: Option<Timestamp>,
     pub trace: Option<String>,
     pub traceparent: Option<TraceContext>,
@@ -65,7 +65,10 @@ pub async fn insert(tx: &mut Tx, jobs: &[&NewJob]) -> Result<()> {
         column("body", jobs.iter().map(|job| job.body.as_ref())),
         column("state", jobs.iter().map(|job| job.state.as_str())),
         column("run_at", jobs.iter().map(|job| job.run_at.0)),
-        column("rung_at", jobs.iter().map(|job| job.rung_at.map(|at| at.0))),
+        column(
+            "notified_at",
+            jobs.iter().map(|job| job.notified_at.map(|at| at.0)),
+        ),
         column(
             "deadline_at",
             jobs.iter().map(|job| job.deadline_at.map(|at| at.0)),
@@ -82,12 +85,12 @@ pub async fn insert(tx: &mut Tx, jobs: &[&NewJob]) -> Result<()> {
 /// Those of `ids` that are ready and due, with their bodies, in the order of their ids.
 ///
 /// A job that has never run is due whatever the clocks of two hosts make of its time.
-/// By-id statements say `not in ('done', 'dead')`: `= 'ready'` would let PostgreSQL walk the
+/// By-id statements say `not in ('done', 'dead')`: `= 'ready'` would let PostgreSQL scan the
 /// index of all ready jobs instead of looking a few up.
 pub async fn ready(db: &Db, ids: &[JobId], now: Timestamp) -> Result<Vec<Job>> {
     let rows = db
         .query(
-            "select id, queue, kind, shop, body, attempts, crashes, deadline_at, trace,
+            "select id, queue, kind, shop, body, attempts, unfinished_attempts, deadline_at, trace,
                     traceparent, created_at
              from jobs
              where state not in ('done', 'dead') and (run_at <= $1 or run_at = created_at)
@@ -109,7 +112,7 @@ fn read(row: &Row) -> Result<Job> {
         shop: row.get("shop")?,
         body: Bytes::from(row.get::<Option<Vec<u8>>>("body")?.unwrap_or_default()),
         attempts: row.get("attempts")?,
-        crashes: row.get("crashes")?,
+        unfinished_attempts: row.get("unfinished_attempts")?,
         deadline_at: row.get::<Option<i64>>("deadline_at")?.map(Timestamp),
         trace: row.get("trace")?,
         traceparent: trace::stored(row.get("traceparent")?),
@@ -127,12 +130,12 @@ where
 
 /// Marks jobs done and returns those that were still ready: the caller does their work in
 /// the same transaction, and nobody else will. One that someone else is running is passed
-/// over; should that run come to nothing, the sweep rings the job again.
+/// over; should that run come to nothing, the sweep notifies workers of the job again.
 pub async fn finish(tx: &mut Tx, ids: &[JobId], now: Timestamp) -> Result<Vec<JobId>> {
     let rows = tx
         .query(
             "update jobs
-             set state = 'done', finished_at = $1, crashes = 0, last_error = null
+             set state = 'done', finished_at = $1, unfinished_attempts = 0, last_error = null
              where id in (
                  select id from jobs
                  where state not in ('done', 'dead') and id in ($2..)
@@ -159,7 +162,7 @@ pub async fn retry(
     let changed = tx
         .query(
             "update jobs
-             set attempts = $1, run_at = $2, rung_at = null, crashes = 0, last_error = $3
+             set attempts = $1, run_at = $2, notified_at = null, unfinished_attempts = 0, last_error = $3
              where state not in ('done', 'dead') and id = $4",
         )
         .bind(attempts)
@@ -172,7 +175,7 @@ pub async fn retry(
 }
 
 /// Gives a job up. False: it was no longer ready.
-pub async fn bury(
+pub async fn dead_letter(
     tx: &mut Tx,
     id: JobId,
     attempts: i64,
@@ -182,7 +185,7 @@ pub async fn bury(
     let changed = tx
         .query(
             "update jobs
-             set state = 'dead', attempts = $1, finished_at = $2, crashes = 0, last_error = $3
+             set state = 'dead', attempts = $1, finished_at = $2, unfinished_attempts = 0, last_error = $3
              where state not in ('done', 'dead') and id = $4",
         )
         .bind(attempts)
@@ -198,7 +201,7 @@ pub async fn bury(
 pub async fn wait(tx: &mut Tx, id: JobId, run_at: Timestamp, why: &str) -> Result<()> {
     tx.query(
         "update jobs
-         set state = 'ready', attempts = 0, crashes = 0, run_at = $1, rung_at = null,
+         set state = 'ready', attempts = 0, unfinished_attempts = 0, run_at = $1, notified_at = null,
              finished_at = null, last_error = $2
          where id = $3",
     )
@@ -214,7 +217,7 @@ pub async fn wait(tx: &mut Tx, id: JobId, run_at: Timestamp, why: &str) -> Resul
 pub async fn wake(tx: &mut Tx, id: JobId, now: Timestamp) -> Result<bool> {
     let changed = tx
         .query(
-            "update jobs set run_at = $1, rung_at = null, attempts = 0, crashes = 0
+            "update jobs set run_at = $1, notified_at = null, attempts = 0, unfinished_attempts = 0
              where state = 'ready' and id = $2",
         )
         .bind(now.0)
@@ -225,11 +228,11 @@ pub async fn wake(tx: &mut Tx, id: JobId, now: Timestamp) -> Result<bool> {
 }
 
 /// Makes a dead job ready again, with all its tries before it. False: it is not dead.
-pub async fn revive(tx: &mut Tx, id: JobId, now: Timestamp) -> Result<bool> {
+pub async fn requeue(tx: &mut Tx, id: JobId, now: Timestamp) -> Result<bool> {
     let changed = tx
         .query(
             "update jobs
-             set state = 'ready', attempts = 0, crashes = 0, run_at = $1, rung_at = null,
+             set state = 'ready', attempts = 0, unfinished_attempts = 0, run_at = $1, notified_at = null,
                  finished_at = null
              where state = 'dead' and id = $2",
         )
@@ -241,24 +244,25 @@ pub async fn revive(tx: &mut Tx, id: JobId, now: Timestamp) -> Result<bool> {
 }
 
 /// Makes a job that has ended ready again, with all its tries before it, unless it has been run
-/// again since: each time it ended, it is revived once, however many operators say so. `rung_at`
-/// is when it will be rung, by the caller. False: it is no longer as it was seen.
-pub async fn revive_as_seen(
+/// again since: each time it ended, it is requeued once, however many operators say so.
+/// `notified_at` is when the caller will notify workers of it. False: it is no longer as it was
+/// seen.
+pub async fn requeue_as_seen(
     tx: &mut Tx,
     job: &ended::Ended,
     now: Timestamp,
-    rung_at: Option<Timestamp>,
+    notified_at: Option<Timestamp>,
 ) -> Result<bool> {
     let changed = tx
         .query(
             "update jobs
-             set state = 'ready', attempts = 0, crashes = 0, run_at = $1, rung_at = $2,
+             set state = 'ready', attempts = 0, unfinished_attempts = 0, run_at = $1, notified_at = $2,
                  finished_at = null
              where id = $3 and state = $4 and finished_at = $5 and discarded_at is null
                and body is not null",
         )
         .bind(now.0)
-        .bind(rung_at.map(|at| at.0))
+        .bind(notified_at.map(|at| at.0))
         .bind(job.id)
         .bind(job.state.as_str())
         .bind(job.finished_at.0)
@@ -285,17 +289,17 @@ pub async fn discard(tx: &mut Tx, job: &ended::Ended, now: Timestamp) -> Result<
 
 /// Counts a run before it starts, and returns how many in a row have not ended in order.
 /// `None`: it was no longer ready.
-pub async fn count_crash(tx: &mut Tx, id: JobId) -> Result<Option<i64>> {
+pub async fn begin_attempt(tx: &mut Tx, id: JobId) -> Result<Option<i64>> {
     let row = tx
         .query(
-            "update jobs set crashes = crashes + 1
+            "update jobs set unfinished_attempts = unfinished_attempts + 1
              where state not in ('done', 'dead') and id = $1
-             returning crashes",
+             returning unfinished_attempts",
         )
         .bind(id)
         .fetch_optional()
         .await?;
-    row.map(|row| row.get("crashes")).transpose()
+    row.map(|row| row.get("unfinished_attempts")).transpose()
 }
 
 /// Takes jobs that ask a provider until `until`: meanwhile they are due for nobody else, and
@@ -309,7 +313,7 @@ pub async fn claim(
 ) -> Result<Vec<(JobId, i64)>> {
     let rows = tx
         .query(
-            "update jobs set run_at = $1, rung_at = null, crashes = crashes + 1
+            "update jobs set run_at = $1, notified_at = null, unfinished_attempts = unfinished_attempts + 1
              where id in (
                  select id from jobs
                  where state not in ('done', 'dead') and (run_at <= $2 or run_at = created_at)
@@ -317,7 +321,7 @@ pub async fn claim(
                  order by id
                  for update skip locked
              )
-             returning id, crashes",
+             returning id, unfinished_attempts",
         )
         .bind(until.0)
         .bind(now.0)
@@ -325,12 +329,12 @@ pub async fn claim(
         .fetch_all()
         .await?;
     rows.iter()
-        .map(|row| Ok((row.get("id")?, row.get("crashes")?)))
+        .map(|row| Ok((row.get("id")?, row.get("unfinished_attempts")?)))
         .collect()
 }
 
-/// Puts jobs off that nobody has claimed since they were read.
-pub async fn put_off(
+/// Defers jobs that nobody has claimed since they were read.
+pub async fn defer(
     tx: &mut Tx,
     ids: &[JobId],
     now: Timestamp,
@@ -338,7 +342,7 @@ pub async fn put_off(
     why: &str,
 ) -> Result<()> {
     tx.query(
-        "update jobs set run_at = $1, rung_at = null, last_error = $2
+        "update jobs set run_at = $1, notified_at = null, last_error = $2
          where id in (
              select id from jobs
              where state not in ('done', 'dead') and (run_at <= $3 or run_at = created_at)
@@ -356,11 +360,11 @@ pub async fn put_off(
     Ok(())
 }
 
-/// Puts a claimed job off without counting a failure. False: it was no longer ready.
-pub async fn postpone(tx: &mut Tx, id: JobId, run_at: Timestamp, error: &str) -> Result<bool> {
+/// Defers a claimed job without counting a failure. False: it was no longer ready.
+pub async fn defer_claimed(tx: &mut Tx, id: JobId, run_at: Timestamp, error: &str) -> Result<bool> {
     let changed = tx
         .query(
-            "update jobs set run_at = $1, rung_at = null, crashes = 0, last_error = $2
+            "update jobs set run_at = $1, notified_at = null, unfinished_attempts = 0, last_error = $2
              where state not in ('done', 'dead') and id = $3",
         )
         .bind(run_at.0)
@@ -373,7 +377,7 @@ pub async fn postpone(tx: &mut Tx, id: JobId, run_at: Timestamp, error: &str) ->
 
 /// Has a job that waits run at this time.
 pub async fn release(tx: &mut Tx, id: JobId, run_at: Timestamp) -> Result<()> {
-    tx.query("update jobs set run_at = $1, rung_at = null where state = 'ready' and id = $2")
+    tx.query("update jobs set run_at = $1, notified_at = null where state = 'ready' and id = $2")
         .bind(run_at.0)
         .bind(id)
         .execute()
@@ -381,41 +385,42 @@ pub async fn release(tx: &mut Tx, id: JobId, run_at: Timestamp) -> Result<()> {
     Ok(())
 }
 
-/// A job that the sweep rings.
+/// A job that the sweep notifies workers of.
 #[derive(Debug)]
-pub struct Due {
+pub struct DueJob {
     pub id: JobId,
-    /// When it was last rung, before this time.
-    pub rung_at: Option<Timestamp>,
+    /// When workers were last notified of it, before this time.
+    pub notified_at: Option<Timestamp>,
     pub traceparent: Option<TraceContext>,
 }
 
 /// Which of a queue's ready jobs the sweep looks for.
 #[derive(Clone, Copy, Debug)]
-pub enum Unheard {
-    /// Never rung, or to be rung again, and due at this time.
-    Unrung { now: Timestamp },
-    /// Rung before this moment, and due then; or rung after `future` by a clock that was wrong.
+pub enum Missed {
+    /// Workers were never notified of it, or are to be notified again; and it is due at this time.
+    NeverNotified { now: Timestamp },
+    /// Workers were notified before this moment, and it was due then; or they were notified after
+    /// `future` by a clock that was wrong.
     Lost {
         before: Timestamp,
         future: Timestamp,
     },
 }
 
-/// The oldest unheard jobs of a kind; they are marked rung at `now`.
-pub async fn take_unheard(
+/// The oldest jobs of a kind that no worker has heard of; they are marked as notified at `now`.
+pub async fn take_missed(
     tx: &mut Tx,
     queue: Queue,
     kind: &str,
-    unheard: Unheard,
+    missed: Missed,
     now: Timestamp,
     limit: i64,
-) -> Result<Vec<Due>> {
-    let query = match unheard {
-        Unheard::Unrung { now } => tx
+) -> Result<Vec<DueJob>> {
+    let query = match missed {
+        Missed::NeverNotified { now } => tx
             .query(
-                "select id, rung_at, traceparent from jobs
-                 where queue = $1 and kind = $2 and state = 'ready' and rung_at is null
+                "select id, notified_at, traceparent from jobs
+                 where queue = $1 and kind = $2 and state = 'ready' and notified_at is null
                    and (run_at <= $3 or run_at = created_at)
                  order by run_at
                  limit $4
@@ -425,11 +430,11 @@ pub async fn take_unheard(
             .bind(kind)
             .bind(now.0)
             .bind(limit),
-        Unheard::Lost { before, future } => tx
+        Missed::Lost { before, future } => tx
             .query(
-                "select id, rung_at, traceparent from jobs
+                "select id, notified_at, traceparent from jobs
                  where queue = $1 and kind = $2 and state = 'ready' and run_at <= $3
-                   and (rung_at < $3 or rung_at > $4)
+                   and (notified_at < $3 or notified_at > $4)
                  order by run_at
                  limit $5
                  for update skip locked",
@@ -444,15 +449,15 @@ pub async fn take_unheard(
     let due = rows
         .iter()
         .map(|row| {
-            Ok(Due {
+            Ok(DueJob {
                 id: row.get("id")?,
-                rung_at: row.get::<Option<i64>>("rung_at")?.map(Timestamp),
+                notified_at: row.get::<Option<i64>>("notified_at")?.map(Timestamp),
                 traceparent: trace::stored(row.get("traceparent")?),
             })
         })
         .collect::<Result<Vec<_>>>()?;
     if !due.is_empty() {
-        tx.query("update jobs set rung_at = $1 where id in ($2..)")
+        tx.query("update jobs set notified_at = $1 where id in ($2..)")
             .bind(now.0)
             .bind(due.iter().map(|due| due.id).collect::<Vec<_>>())
             .execute()
@@ -461,24 +466,24 @@ pub async fn take_unheard(
     Ok(due)
 }
 
-/// True when [`take_unheard`] would find something: a read, where that is a write.
-pub async fn any_unheard(db: &Db, queue: Queue, kind: &str, unheard: Unheard) -> Result<bool> {
-    let query = match unheard {
-        Unheard::Unrung { now } => db
+/// True when [`take_missed`] would find something: a read, where that is a write.
+pub async fn any_missed(db: &Db, queue: Queue, kind: &str, missed: Missed) -> Result<bool> {
+    let query = match missed {
+        Missed::NeverNotified { now } => db
             .query(
                 "select id from jobs
-                 where queue = $1 and kind = $2 and state = 'ready' and rung_at is null
+                 where queue = $1 and kind = $2 and state = 'ready' and notified_at is null
                    and (run_at <= $3 or run_at = created_at)
                  limit 1",
             )
             .bind(queue.as_str())
             .bind(kind)
             .bind(now.0),
-        Unheard::Lost { before, future } => db
+        Missed::Lost { before, future } => db
             .query(
                 "select id from jobs
                  where queue = $1 and kind = $2 and state = 'ready' and run_at <= $3
-                   and (rung_at < $3 or rung_at > $4)
+                   and (notified_at < $3 or notified_at > $4)
                  limit 1",
             )
             .bind(queue.as_str())
@@ -489,22 +494,25 @@ pub async fn any_unheard(db: &Db, queue: Queue, kind: &str, unheard: Unheard) ->
     Ok(query.fetch_optional().await?.is_some())
 }
 
-/// Takes back the mark of jobs whose ring did not reach the bus: the next sweep rings them.
-pub async fn unring(db: &Db, ids: &[JobId]) -> Result<()> {
+/// Clears the mark of jobs whose message did not reach the bus: the next sweep notifies workers of
+/// them.
+pub async fn clear_notified(db: &Db, ids: &[JobId]) -> Result<()> {
     let mut tx = db.begin().await?;
-    tx.query("update jobs set rung_at = null where state not in ('done', 'dead') and id in ($1..)")
-        .bind(ids.to_vec())
-        .execute()
-        .await?;
+    tx.query(
+        "update jobs set notified_at = null where state not in ('done', 'dead') and id in ($1..)",
+    )
+    .bind(ids.to_vec())
+    .execute()
+    .await?;
     tx.commit().await
 }
 
 /// Takes back the marks of a whole queue: its only process stops in order.
-pub async fn unring_all(db: &Db, queue: Queue) -> Result<()> {
+pub async fn clear_all_notified(db: &Db, queue: Queue) -> Result<()> {
     let mut tx = db.begin().await?;
     tx.query(
-        "update jobs set rung_at = null
-         where queue = $1 and state = 'ready' and rung_at is not null",
+        "update jobs set notified_at = null
+         where queue = $1 and state = 'ready' and notified_at is not null",
     )
     .bind(queue.as_str())
     .execute()

@@ -157,7 +157,7 @@ fn balance(row: &Row) -> Result<Balance> {
 
 /// A sum that is not what the events of its payment come to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Wrong {
+pub struct Mismatch {
     pub payment_id: String,
     pub entry: String,
     pub account: String,
@@ -172,7 +172,7 @@ pub struct Books {
     pub payments: u64,
     /// Provider, held, released and credited, by currency.
     pub balances: Vec<Balance>,
-    pub wrong: Vec<Wrong>,
+    pub wrong: Vec<Mismatch>,
     /// Currencies whose entries do not sum to zero.
     pub unbalanced: Vec<String>,
 }
@@ -205,7 +205,7 @@ pub async fn verify(db: &Db) -> Result<Books> {
             let expected = expected(&postings(None, &entry.record));
             if booked.remove(id).unwrap_or_default() != expected {
                 // A worker may have come in between: look again while nobody can.
-                wrong.extend(look_again(db, id).await?);
+                wrong.extend(recheck(db, id).await?);
             }
         }
         after.clone_from(last);
@@ -227,7 +227,7 @@ pub async fn verify(db: &Db) -> Result<Books> {
     })
 }
 
-async fn look_again(db: &Db, id: &str) -> Result<Vec<Wrong>> {
+async fn recheck(db: &Db, id: &str) -> Result<Vec<Mismatch>> {
     let mut tx = db.begin().await?;
     let entry = payments::load(&mut tx, vec![id.to_owned()])
         .await?
@@ -241,7 +241,7 @@ async fn look_again(db: &Db, id: &str) -> Result<Vec<Wrong>> {
     let wrong = keys.into_iter().filter_map(|key| {
         let (is, should) = (sum(&booked, key), sum(&expected, key));
         let (entry, account, currency) = key.clone();
-        (is != should).then(|| Wrong {
+        (is != should).then(|| Mismatch {
             payment_id: id.to_owned(),
             booked: decimal(is, &currency),
             expected: decimal(should, &currency),

@@ -1,4 +1,4 @@
-//! The `notifications` table: what customers are to be told. A row says why and whether it
+//! The `notifications` table: what customers are to be notified of. A row says why and whether it
 //! was sent; the address and the text are read and made when it is sent or shown.
 
 use std::collections::HashSet;
@@ -23,9 +23,9 @@ pub enum State {
     Kept,
     Pending,
     Sent,
-    /// Nobody told us an address.
+    /// Nobody gave us an address.
     NoAddress,
-    /// By the time it was to be sent, the reason was gone, or a later one tells the same.
+    /// By the time it was to be sent, the reason was gone, or a later one says the same.
     NotNeeded,
     /// By the time it was to be sent, the failure was old.
     TooLate,
@@ -114,8 +114,8 @@ pub struct Letter {
     pub is_left_to_provider: bool,
 }
 
-/// Those of the payments of which customers were told before, or are to be.
-pub async fn told_of(tx: &mut Tx, payments: Vec<String>) -> Result<HashSet<String>> {
+/// Those of the payments of which customers were notified before, or are to be.
+pub async fn reported_of(tx: &mut Tx, payments: Vec<String>) -> Result<HashSet<String>> {
     let rows = tx
         .query("select distinct payment_id from notifications where payment_id in ($1..)")
         .bind(payments)
@@ -153,7 +153,7 @@ pub async fn letter(db: &Db, id: Uuid) -> Result<Option<Letter>> {
     let Some(row) = row else { return Ok(None) };
     let pact_id: Option<String> = row.get("pact_id")?;
     let order = match &pact_id {
-        Some(pact_id) => orders::claimant(db, pact_id).await?,
+        Some(pact_id) => orders::owner(db, pact_id).await?,
         None => None,
     };
     let receipt_email: Option<String> = row.get("receipt_email")?;

@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
-use crate::orders::records::Key;
+use crate::orders::records::OrderKey;
 use crate::sql::{Db, Result, Row, Tx, column};
 use domain::time::Timestamp;
 
 /// An order and the hash of a body about it.
-pub type BodyKey = (Key, String);
+pub type BodyKey = (OrderKey, String);
 
 /// Remembers the topics of bodies that are new, and returns for each the topic under which it
 /// was accepted first. The rows are locked until the end of the transaction.
@@ -114,6 +114,6 @@ pub async fn repeated(db: &Db, limit: i64) -> Result<Vec<Repeated>> {
         .collect()
 }
 
-fn key(row: &Row) -> Result<Key> {
+fn key(row: &Row) -> Result<OrderKey> {
     Ok((row.get("shop")?, row.get("order_id")?))
 }

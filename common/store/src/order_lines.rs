@@ -3,7 +3,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::orders::records::Key;
+use crate::orders::records::OrderKey;
 use crate::sql::{Db, Result, Row, Tx, column};
 use domain::order::Line;
 
@@ -14,7 +14,7 @@ const COLUMNS: &str = "select order_id, id, variant_id, title, quantity, price, 
                        order by order_id, position";
 
 /// Inserts the lines of orders that have none.
-pub async fn insert(tx: &mut Tx, orders: &[(&Key, &[Line])]) -> Result<()> {
+pub async fn insert(tx: &mut Tx, orders: &[(&OrderKey, &[Line])]) -> Result<()> {
     let mut lines: Vec<(&str, i64, i64, &Line)> = Vec::new();
     for ((shop, order_id), of_order) in orders {
         for (position, line) in (0..).zip(*of_order) {
@@ -45,7 +45,7 @@ pub async fn insert(tx: &mut Tx, orders: &[(&Key, &[Line])]) -> Result<()> {
 }
 
 /// Puts other lines in the place of those that the orders have.
-pub async fn replace(tx: &mut Tx, orders: &[(&Key, &[Line])]) -> Result<()> {
+pub async fn replace(tx: &mut Tx, orders: &[(&OrderKey, &[Line])]) -> Result<()> {
     for of_shop in orders.chunk_by(|((a, _), _), ((b, _), _)| a == b) {
         let ids: Vec<i64> = of_shop.iter().map(|((_, id), _)| *id).collect();
         tx.query("delete from order_lines where shop = $1 and order_id in ($2..)")

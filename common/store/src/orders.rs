@@ -26,7 +26,7 @@ pub const CHECKOUT: &str = "checkout";
 
 /// The id of the order that a checkout session makes, by its agreement, or by its own id
 /// when it names none: however often and in whatever order its events come, one order.
-pub fn checkout_key(agreement: &str) -> records::Key {
+pub fn checkout_key(agreement: &str) -> records::OrderKey {
     let hash = Sha256::digest(agreement);
     let id = u64::from_be_bytes(hash[..8].try_into().expect("eight bytes")) >> 2;
     let id = i64::try_from(id).expect("62 bits").max(1);
@@ -57,7 +57,7 @@ pub async fn standing(tx: &mut Tx, shop: &str, ids: Vec<i64>) -> Result<HashSet<
 /// An order that claims an agreement.
 #[derive(Clone)]
 pub struct Claim {
-    pub key: records::Key,
+    pub key: records::OrderKey,
     pub name: Option<String>,
     pub email: Option<String>,
     pub total: Option<Money>,
@@ -128,7 +128,7 @@ pub async fn is_of_somebody(
 }
 
 /// The order of an agreement, when only one claims it.
-pub async fn claimant(db: &Db, pact_id: &str) -> Result<Option<Claim>> {
+pub async fn owner(db: &Db, pact_id: &str) -> Result<Option<Claim>> {
     let ids: Vec<i64> = order_id(pact_id).into_iter().collect();
     let mut rows = db.query(BY_ID).bind(ids).fetch_all().await?;
     let named = db.query(BY_NAME).bind(vec![pact_id.to_owned()]);
@@ -165,9 +165,9 @@ fn weigh(claims: &mut Vec<Claim>) {
     if claims.iter().any(|claim| claim.is_by_id) {
         claims.retain(|claim| claim.is_by_id || claim.key.0 == CHECKOUT);
     }
-    let (stand_ins, others): (Vec<&Claim>, Vec<&Claim>) =
+    let (placeholders, others): (Vec<&Claim>, Vec<&Claim>) =
         claims.iter().partition(|claim| claim.key.0 == CHECKOUT);
-    if let ([_], [_]) = (stand_ins.as_slice(), others.as_slice()) {
+    if let ([_], [_]) = (placeholders.as_slice(), others.as_slice()) {
         claims.retain(|claim| claim.key.0 != CHECKOUT);
     }
 }
@@ -218,7 +218,7 @@ pub struct StoredOrder {
     pub cancelled_at: Option<Timestamp>,
     pub cancel_reason: Option<String>,
     /// The storefront's order that has taken its place.
-    pub superseded_by: Option<records::Key>,
+    pub superseded_by: Option<records::OrderKey>,
     pub updated_at: Timestamp,
 }
 
@@ -246,7 +246,7 @@ pub struct Fulfillment {
 
 /// The answer to a search by id.
 #[derive(Debug)]
-pub enum Found {
+pub enum OrderLookup {
     One(Box<StoredOrder>),
     None,
     /// Several shops have an order with this id, and none was named.
@@ -254,7 +254,7 @@ pub enum Found {
 }
 
 /// Looks in these shops; None: in all.
-pub async fn find(db: &Db, id: i64, shops: Option<Vec<String>>) -> Result<Found> {
+pub async fn find(db: &Db, id: i64, shops: Option<Vec<String>>) -> Result<OrderLookup> {
     let rows = db
         .query(
             "select orders.shop as shop, orders.id as id, orders.name as name,
@@ -295,7 +295,7 @@ pub async fn find(db: &Db, id: i64, shops: Option<Vec<String>>) -> Result<Found>
         .fetch_all()
         .await?;
     match rows.as_slice() {
-        [] => Ok(Found::None),
+        [] => Ok(OrderLookup::None),
         [row] => {
             let mut order = read(row)?;
             let shop = order.shop.as_str();
@@ -308,9 +308,9 @@ pub async fn find(db: &Db, id: i64, shops: Option<Vec<String>>) -> Result<Found>
                 order.refunds = refunds::list(db, shop, id).await?;
                 order.restocked = inventory::list(db, shop, id).await?;
             }
-            Ok(Found::One(Box::new(order)))
+            Ok(OrderLookup::One(Box::new(order)))
         }
-        _ => Ok(Found::Several),
+        _ => Ok(OrderLookup::Several),
     }
 }
 
@@ -349,11 +349,11 @@ fn read(row: &Row) -> Result<StoredOrder> {
     let status = |name| -> Result<Option<FinancialStatus>> {
         Ok(row.get::<Option<String>>(name)?.map(Into::into))
     };
-    let told = status("financial_status")?;
+    let reported = status("financial_status")?;
     let payment_status = status("payment_status")?;
     let was_paid = row.get::<i64>("was_paid")? != 0;
     let counts =
-        settlement::is_cancelled_by_payment(was_paid, told.as_ref(), payment_status.as_ref());
+        settlement::is_cancelled_by_payment(was_paid, reported.as_ref(), payment_status.as_ref());
     let cancelled_at = time("cancelled_at")?;
     let canceled = time("payment_canceled_at")?.filter(|_| counts);
     Ok(StoredOrder {
@@ -365,7 +365,7 @@ fn read(row: &Row) -> Result<StoredOrder> {
         subtotal: money("subtotal_minor")?,
         tax: money("tax_minor")?,
         outstanding: money("outstanding_minor")?,
-        financial_status: settlement::status(told.as_ref(), payment_status.as_ref()),
+        financial_status: settlement::status(reported.as_ref(), payment_status.as_ref()),
         cancelled_at: cancelled_at.or(canceled),
         cancel_reason: match canceled {
             Some(_) if cancelled_at.is_none() => Some(PAYMENT_CANCELED.to_owned()),

@@ -18,7 +18,7 @@ use domain::time::Timestamp;
 pub enum State {
     Scheduled,
     Succeeded,
-    /// The provider has taken it; an event will tell how it ends.
+    /// The provider has taken it; an event will say how it ends.
     Pending,
     Declined,
     /// The provider refuses it for good.
@@ -123,7 +123,7 @@ pub async fn ended(
 /// What an attempt needs to know of its payment.
 #[derive(Clone, Debug)]
 pub struct Attempt {
-    /// The state of the payment, as far as it was told.
+    /// The state of the payment, as far as it was reported.
     pub payment_state: String,
     pub failure: PaymentError,
     /// When the provider says that it failed last.

@@ -1,6 +1,6 @@
 //! The `payments` and `pacts` tables: what each payment has come to, and the agreements
 //! (`metadata.pact_id`) by which payments and orders find each other. Payments are read
-//! under a lock, joined by the caller, and written back whole.
+//! under a lock, merged by the caller, and written back whole.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -20,7 +20,7 @@ use domain::time::Timestamp;
 
 /// A payment as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct PaymentEntry {
     pub record: Record,
     /// The time in the id of its last event: the next one's is later.
     pub events_at: LastEvent,
@@ -34,16 +34,17 @@ pub struct Entry {
 /// transaction that is inserting the same one.
 pub async fn insert_new(
     tx: &mut Tx,
-    payments: &BTreeMap<String, Entry>,
+    payments: &BTreeMap<String, PaymentEntry>,
     now: Timestamp,
 ) -> Result<HashSet<String>> {
-    let rows: Vec<(&str, &Entry)> = payments.iter().map(|(id, it)| (id.as_str(), it)).collect();
+    let rows: Vec<(&str, &PaymentEntry)> =
+        payments.iter().map(|(id, it)| (id.as_str(), it)).collect();
     let inserted = insert(tx, &rows, now, "on conflict (id) do nothing returning id").await?;
     inserted.iter().map(|row| row.get("id")).collect()
 }
 
 /// Overwrites payments that [`load`] has locked.
-pub async fn save(tx: &mut Tx, payments: &[(&str, &Entry)], now: Timestamp) -> Result<()> {
+pub async fn save(tx: &mut Tx, payments: &[(&str, &PaymentEntry)], now: Timestamp) -> Result<()> {
     insert(
         tx,
         payments,
@@ -68,7 +69,7 @@ pub async fn save(tx: &mut Tx, payments: &[(&str, &Entry)], now: Timestamp) -> R
 
 async fn insert(
     tx: &mut Tx,
-    payments: &[(&str, &Entry)],
+    payments: &[(&str, &PaymentEntry)],
     now: Timestamp,
     rest: &str,
 ) -> Result<Vec<Row>> {
@@ -89,7 +90,7 @@ async fn insert(
                 .map(|part| email_key(&part.value.0))
         })
         .collect();
-    let versions: Vec<String> = records().map(told_by).collect::<Result<_>>()?;
+    let versions: Vec<String> = records().map(part_versions).collect::<Result<_>>()?;
     let columns: Vec<Column<'_>> = vec![
         column("id", payments.iter().map(|(id, _)| *id)),
         column("pact_id", records().map(Record::pact)),
@@ -153,7 +154,7 @@ fn text(part: Option<&Part<String>>) -> Option<&str> {
     part.map(|part| part.value.as_str())
 }
 
-fn told_by(record: &Record) -> Result<String> {
+fn part_versions(record: &Record) -> Result<String> {
     let parts = [
         ("currency", Some(&record.currency.version)),
         ("amount", versions::of(record.amount.as_ref())),
@@ -174,7 +175,7 @@ fn told_by(record: &Record) -> Result<String> {
 }
 
 /// The payments with these ids, locked, in the order of their ids.
-pub async fn load(tx: &mut Tx, ids: Vec<String>) -> Result<BTreeMap<String, Entry>> {
+pub async fn load(tx: &mut Tx, ids: Vec<String>) -> Result<BTreeMap<String, PaymentEntry>> {
     if ids.is_empty() {
         return Ok(BTreeMap::new());
     }
@@ -192,7 +193,7 @@ const LOAD: &str = "select id, pact_id, currency, amount_minor, received_minor, 
                     order by id
                     for update";
 
-fn read(row: &Row) -> Result<Entry> {
+fn read(row: &Row) -> Result<PaymentEntry> {
     let versions: Option<String> = row.get("versions")?;
     let is_old = versions.is_none();
     let versions = Versions::parse(versions.as_deref())?;
@@ -216,7 +217,7 @@ fn read(row: &Row) -> Result<Entry> {
         refunded: row.get("refunded_minor")?,
         fully_refunded: row.get::<i64>("fully_refunded")? != 0,
         currency: versions.part("currency", currency),
-        amount: versions.told("amount", row.get("amount_minor")?),
+        amount: versions.part_if_known("amount", row.get("amount_minor")?),
         status: status.map(|status| versions.part("status", status.into())),
         pact_id: versions.some("pact_id", row.get("pact_id")?),
         cycle: versions.some("cycle", row.get("fulfillment_cycle")?),
@@ -226,7 +227,7 @@ fn read(row: &Row) -> Result<Entry> {
         customer: versions.some("customer", row.get("customer_id")?),
         receipt_email: versions.some("receipt_email", email.map(Email)),
     };
-    Ok(Entry {
+    Ok(PaymentEntry {
         record,
         events_at: LastEvent::from_millis(row.get("events_at")?),
         is_bare: is_old && row.get::<i64>("entries")? == 0,
@@ -441,7 +442,7 @@ pub async fn find(db: &Db, id: &str) -> Result<Option<Summary>> {
 }
 
 /// The next payments by id after `after`, as records.
-pub async fn page(db: &Db, after: &str, limit: i64) -> Result<Vec<(String, Entry)>> {
+pub async fn page(db: &Db, after: &str, limit: i64) -> Result<Vec<(String, PaymentEntry)>> {
     let rows = db
         .query(
             "select id, pact_id, currency, amount_minor, received_minor, succeeded, canceled_at,

@@ -10,13 +10,13 @@
 use std::collections::BTreeSet;
 
 use crate::erasure::Kept;
-use crate::orders::records::Key;
+use crate::orders::records::OrderKey;
 use crate::orders::{self, CHECKOUT};
 use crate::sql::{Db, Result, Row};
 use crate::{payments, person_keys};
 use domain::job::State;
 use domain::privacy::{
-    Decided, Held, Key as Trace, Maker, Mentions, Request, Topic, email, may_own_payment,
+    Decided, Held, Maker, Mentions, Request, SubjectKey as Trace, Topic, email, may_own_payment,
     owns_order, owns_payment, phone,
 };
 
@@ -26,11 +26,11 @@ const UNNAMED: &str = "";
 
 /// The rows of a person, by their keys, sorted.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct PersonRows {
     pub shop: String,
     pub customers: BTreeSet<i64>,
     /// Those of the shop, and those that checkout sessions made; they may not be there.
-    pub orders: BTreeSet<Key>,
+    pub orders: BTreeSet<OrderKey>,
     /// Named beside a customer: theirs, should they come and be of nobody else.
     pub guest_orders: BTreeSet<i64>,
     /// Agreements that no other order claims.
@@ -51,7 +51,7 @@ pub struct Found {
     pub held: Held,
     /// Orders that no address was needed for, and their agreements: these alone lead to the
     /// payment provider's customer.
-    by_id: BTreeSet<Key>,
+    by_id: BTreeSet<OrderKey>,
     pacts_by_id: BTreeSet<String>,
     decided: Decided,
 }
@@ -107,13 +107,13 @@ impl Sought {
 }
 
 /// What is known without a look.
-fn named(sought: &Sought) -> Found {
-    let mut found = Found {
+fn named(sought: &Sought) -> PersonRows {
+    let mut found = PersonRows {
         shop: sought.shop.clone(),
         customers: sought.customers.clone(),
         guest_orders: sought.guest_orders.clone(),
         decided: sought.decided.clone(),
-        ..Found::default()
+        ..PersonRows::default()
     };
     for shop in found.shops() {
         let keys = sought.orders.iter().map(|id| (shop.clone(), *id));
@@ -124,23 +124,23 @@ fn named(sought: &Sought) -> Found {
 }
 
 /// Everything of a person.
-pub async fn find(db: &Db, sought: &Sought) -> Result<Found> {
+pub async fn find(db: &Db, sought: &Sought) -> Result<PersonRows> {
     person_keys::complete(db).await?;
     let mut found = named(sought);
     addresses(db, &mut found).await?;
     customers_in_common(db, &mut found).await?;
     storefront_orders(db, &mut found, sought).await?;
     agreements(db, &mut found).await?;
-    stand_ins_by_address(db, &mut found).await?;
+    placeholders_by_address(db, &mut found).await?;
     payments_of(db, &mut found).await?;
     sessions(db, &mut found).await?;
     subscriptions(db, &mut found).await?;
     payers(db, &mut found).await?;
-    stand_ins(&mut found);
+    placeholders(&mut found);
     Ok(found)
 }
 
-impl Found {
+impl PersonRows {
     /// Without those that checkout sessions made.
     pub fn storefront_orders(&self) -> impl Iterator<Item = i64> {
         let orders = self.orders.iter().filter(|(shop, _)| shop != CHECKOUT);
@@ -198,7 +198,7 @@ fn list<T: Clone>(set: &BTreeSet<T>) -> Vec<T> {
 }
 
 /// Those of the customers.
-async fn addresses(db: &Db, found: &mut Found) -> Result<()> {
+async fn addresses(db: &Db, found: &mut PersonRows) -> Result<()> {
     let customers = list(&found.customers);
     for shop in found.shops() {
         for customers in customers.chunks(CHUNK) {
@@ -220,7 +220,7 @@ async fn addresses(db: &Db, found: &mut Found) -> Result<()> {
 
 /// Other customers who have an address or a number of theirs. Of a number that very many have a
 /// few are enough to say so.
-async fn customers_in_common(db: &Db, found: &mut Found) -> Result<()> {
+async fn customers_in_common(db: &Db, found: &mut PersonRows) -> Result<()> {
     for shop in found.shops() {
         let by_email = db
             .query("select id from customers where shop = $1 and email_key in ($2..) limit 500")
@@ -242,7 +242,7 @@ async fn customers_in_common(db: &Db, found: &mut Found) -> Result<()> {
     Ok(())
 }
 
-async fn storefront_orders(db: &Db, found: &mut Found, sought: &Sought) -> Result<()> {
+async fn storefront_orders(db: &Db, found: &mut PersonRows, sought: &Sought) -> Result<()> {
     let named: Vec<i64> = sought.orders.union(&sought.guest_orders).copied().collect();
     for shop in found.shops() {
         let mut rows = Vec::new();
@@ -285,7 +285,7 @@ async fn storefront_orders(db: &Db, found: &mut Found, sought: &Sought) -> Resul
 }
 
 /// An order that has something in common with them: it is theirs, or it is held.
-fn take_order(found: &mut Found, shop: &str, row: &Row) -> Result<()> {
+fn take_order(found: &mut PersonRows, shop: &str, row: &Row) -> Result<()> {
     let id: i64 = row.get("id")?;
     let customer: Option<i64> = row.get("customer_id")?;
     let email: Option<String> = row.get("email_key")?;
@@ -317,7 +317,7 @@ fn take_order(found: &mut Found, shop: &str, row: &Row) -> Result<()> {
 
 /// Agreements by which payments of these orders are found. One that several orders claim
 /// links none of them.
-async fn agreements(db: &Db, found: &mut Found) -> Result<()> {
+async fn agreements(db: &Db, found: &mut PersonRows) -> Result<()> {
     for (shop, id) in found.orders.clone() {
         let row = db
             .query("select pact_id from orders where shop = $1 and id = $2")
@@ -328,7 +328,7 @@ async fn agreements(db: &Db, found: &mut Found) -> Result<()> {
         let Some(row) = row else { continue };
         let pact: Option<String> = row.get("pact_id")?;
         let pact = pact.unwrap_or_else(|| id.to_string());
-        let claim = orders::claimant(db, &pact).await?;
+        let claim = orders::owner(db, &pact).await?;
         let key = (shop, id);
         if claim.is_some_and(|claim| claim.key == key) {
             if found.by_id.contains(&key) {
@@ -341,7 +341,7 @@ async fn agreements(db: &Db, found: &mut Found) -> Result<()> {
 }
 
 /// Orders that checkout sessions made for one of the addresses.
-async fn stand_ins_by_address(db: &Db, found: &mut Found) -> Result<()> {
+async fn placeholders_by_address(db: &Db, found: &mut PersonRows) -> Result<()> {
     let rows = db
         .query("select id, pact_id from orders where shop = $1 and email_key in ($2..)")
         .bind(CHECKOUT)
@@ -354,7 +354,7 @@ async fn stand_ins_by_address(db: &Db, found: &mut Found) -> Result<()> {
         if of(db, found, pact.as_deref()).await? != Of::Others {
             found.orders.insert((CHECKOUT.to_owned(), id));
             let pact = pact.unwrap_or_else(|| id.to_string());
-            let claim = orders::claimant(db, &pact).await?;
+            let claim = orders::owner(db, &pact).await?;
             if claim.is_some_and(|claim| claim.key == (CHECKOUT.to_owned(), id)) {
                 found.pacts.insert(pact);
             }
@@ -373,11 +373,11 @@ enum Of {
 }
 
 /// Whose a payment or session is by its agreement; one of another in this shop is held.
-async fn of(db: &Db, found: &mut Found, pact: Option<&str>) -> Result<Of> {
+async fn of(db: &Db, found: &mut PersonRows, pact: Option<&str>) -> Result<Of> {
     let Some(pact) = pact else {
         return Ok(Of::Nobody);
     };
-    let Some(claim) = orders::claimant(db, pact).await? else {
+    let Some(claim) = orders::owner(db, pact).await? else {
         return Ok(Of::Nobody);
     };
     let key = claim.key;
@@ -393,7 +393,7 @@ async fn of(db: &Db, found: &mut Found, pact: Option<&str>) -> Result<Of> {
 
 /// Holds an order of somebody else, or its customer. Another shop's has nothing to do with it.
 /// False for one of nobody: it had no customer, and was erased.
-async fn is_held(db: &Db, found: &mut Found, key: &Key) -> Result<bool> {
+async fn is_held(db: &Db, found: &mut PersonRows, key: &OrderKey) -> Result<bool> {
     let (shop, id) = key;
     if !found.shops().contains(shop) {
         return Ok(true);
@@ -416,7 +416,7 @@ async fn is_held(db: &Db, found: &mut Found, key: &Key) -> Result<bool> {
     Ok(true)
 }
 
-async fn payments_of(db: &Db, found: &mut Found) -> Result<()> {
+async fn payments_of(db: &Db, found: &mut PersonRows) -> Result<()> {
     for pacts in list(&found.pacts).chunks(CHUNK) {
         let rows = db
             .query("select id from payments where pact_id in ($1..)")
@@ -436,7 +436,7 @@ async fn payments_of(db: &Db, found: &mut Found) -> Result<()> {
 }
 
 /// Those that are of no other's order.
-async fn take_payments(db: &Db, found: &mut Found, rows: &[Row]) -> Result<()> {
+async fn take_payments(db: &Db, found: &mut PersonRows, rows: &[Row]) -> Result<()> {
     for row in rows {
         let pact: Option<String> = row.get("pact_id")?;
         if of(db, found, pact.as_deref()).await? != Of::Others {
@@ -446,7 +446,7 @@ async fn take_payments(db: &Db, found: &mut Found, rows: &[Row]) -> Result<()> {
     Ok(())
 }
 
-async fn sessions(db: &Db, found: &mut Found) -> Result<()> {
+async fn sessions(db: &Db, found: &mut PersonRows) -> Result<()> {
     let lists = [
         list(&found.pacts),
         list(&found.payments),
@@ -489,13 +489,13 @@ async fn sessions(db: &Db, found: &mut Found) -> Result<()> {
     take_sessions(db, found, &rows).await
 }
 
-fn order_of(row: &Row) -> Result<Option<Key>> {
+fn order_of(row: &Row) -> Result<Option<OrderKey>> {
     let shop: Option<String> = row.get("shop")?;
     Ok(shop.zip(row.get("order_id")?))
 }
 
 /// Those that are of no other's order, with what they lead to.
-async fn take_sessions(db: &Db, found: &mut Found, rows: &[Row]) -> Result<()> {
+async fn take_sessions(db: &Db, found: &mut PersonRows, rows: &[Row]) -> Result<()> {
     for row in rows {
         let pact: Option<String> = row.get("pact_id")?;
         let order = order_of(row)?;
@@ -520,14 +520,14 @@ async fn take_sessions(db: &Db, found: &mut Found, rows: &[Row]) -> Result<()> {
 }
 
 /// Orders that checkout sessions made, be they of a session still or taken the place of.
-fn stand_ins(found: &mut Found) {
+fn placeholders(found: &mut PersonRows) {
     let names = found.pacts.iter().chain(&found.sessions);
-    let keys: Vec<Key> = names.map(|name| orders::checkout_key(name)).collect();
+    let keys: Vec<OrderKey> = names.map(|name| orders::checkout_key(name)).collect();
     found.orders.extend(keys);
 }
 
 /// Those of their checkouts and agreements, and the payments of their invoices.
-async fn subscriptions(db: &Db, found: &mut Found) -> Result<()> {
+async fn subscriptions(db: &Db, found: &mut PersonRows) -> Result<()> {
     for sessions in list(&found.sessions).chunks(CHUNK) {
         let rows = db
             .query(
@@ -568,7 +568,7 @@ async fn subscriptions(db: &Db, found: &mut Found) -> Result<()> {
 }
 
 /// The payment provider's customers who paid for their orders, and what else is theirs.
-async fn payers(db: &Db, found: &mut Found) -> Result<()> {
+async fn payers(db: &Db, found: &mut PersonRows) -> Result<()> {
     const OF: [&str; 3] = [
         "select customer_id from payments where customer_id is not null and pact_id in ($1..)",
         "select customer_id from checkout_sessions
@@ -605,7 +605,7 @@ async fn payers(db: &Db, found: &mut Found) -> Result<()> {
 }
 
 /// True for a body that is about the person.
-pub async fn concerns(db: &Db, found: &Found, kept: &Kept) -> Result<bool> {
+pub async fn concerns(db: &Db, found: &PersonRows, kept: &Kept) -> Result<bool> {
     let mentions = Mentions::of(&kept.body);
     if kept.kind.contains('/') {
         return Ok(concerns_storefront(found, kept, &mentions));
@@ -632,7 +632,7 @@ pub async fn concerns(db: &Db, found: &Found, kept: &Kept) -> Result<bool> {
     Ok(true)
 }
 
-fn concerns_storefront(found: &Found, kept: &Kept, mentions: &Mentions) -> bool {
+fn concerns_storefront(found: &PersonRows, kept: &Kept, mentions: &Mentions) -> bool {
     let shops = found.shops();
     if kept.shop.as_ref().is_some_and(|shop| !shops.contains(shop)) {
         return false;
@@ -655,7 +655,7 @@ fn concerns_storefront(found: &Found, kept: &Kept, mentions: &Mentions) -> bool 
 }
 
 /// True for an order of somebody else that mentions the person, as one that was sent to them.
-pub fn is_mentioned(found: &Found, kept: &Kept) -> bool {
+pub fn is_mentioned(found: &PersonRows, kept: &Kept) -> bool {
     let shops = found.shops();
     if !kept.kind.starts_with("orders/")
         || kept.shop.as_ref().is_some_and(|shop| !shops.contains(shop))

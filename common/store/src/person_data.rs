@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::erasure;
-use crate::people::{self, Found};
+use crate::people::{self, PersonRows};
 use crate::sql::{Db, Result, Row};
-use domain::privacy::{Key, Keys};
+use domain::privacy::{Keys, SubjectKey};
 use domain::time::Timestamp;
 
 /// Rows by table.
@@ -105,7 +105,7 @@ pub const EXPORTED: &[Table] = &[
         "was_refunded" Flag, "was_fulfilled" Flag, "payment_status" Text,
         "payment_covers" Flag, "payment_canceled_at" Time, "waits_until" Time,
         "successor_shop" Text, "successor_id" Int, "version_at" Time,
-        "version_tie" Int, "lags" Json, "revision" Int, "events_at" Time, "redacted_at" Time,
+        "version_tie" Int, "part_versions" Json, "revision" Int, "events_at" Time, "redacted_at" Time,
         "created_at" Time, "updated_at" Time, "email_key" Text, "phone_key" Text,
     ], Orders "shop = $1 and id in ($2..)"),
     table!("order_lines", key 3, [
@@ -215,7 +215,7 @@ const CHUNK: usize = 500;
 const BODIES: usize = 100;
 
 /// All rows of the tables, without that of the request that asks for them.
-pub async fn read(db: &Db, keys: &Keys, found: &Found, request: Uuid) -> Result<Data> {
+pub async fn read(db: &Db, keys: &Keys, found: &PersonRows, request: Uuid) -> Result<Data> {
     let mut data = Data::new();
     for table in EXPORTED {
         let mut rows = Vec::new();
@@ -284,7 +284,7 @@ enum List {
 }
 
 impl By {
-    fn lists<'a>(self, found: &'a Found, keys: &Keys) -> Vec<(Option<&'a str>, List)> {
+    fn lists<'a>(self, found: &'a PersonRows, keys: &Keys) -> Vec<(Option<&'a str>, List)> {
         let shop = Some(found.shop.as_str());
         let texts = |set: &BTreeSet<String>| List::Texts(set.iter().cloned().collect());
         match self {
@@ -315,12 +315,12 @@ impl By {
             }
             By::Emails => {
                 let ids = found.emails.iter();
-                let ids = ids.filter_map(|it| keys.subject(&found.shop, Key::Email(it)));
+                let ids = ids.filter_map(|it| keys.subject(&found.shop, SubjectKey::Email(it)));
                 vec![(shop, List::Ids(ids.collect()))]
             }
             By::Phones => {
                 let ids = found.phones.iter();
-                let ids = ids.filter_map(|it| keys.subject(&found.shop, Key::Phone(it)));
+                let ids = ids.filter_map(|it| keys.subject(&found.shop, SubjectKey::Phone(it)));
                 vec![(shop, List::Ids(ids.collect()))]
             }
         }
@@ -328,7 +328,7 @@ impl By {
 }
 
 /// The ids of orders by shop.
-fn of_shops(found: &Found) -> impl Iterator<Item = (&str, Vec<i64>)> {
+fn of_shops(found: &PersonRows) -> impl Iterator<Item = (&str, Vec<i64>)> {
     let mut shops: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
     for (shop, id) in &found.orders {
         shops.entry(shop).or_default().push(*id);
@@ -371,21 +371,21 @@ async fn select(
 }
 
 /// How far the search for deliveries has come. There is no index by which they could be found,
-/// so all jobs are walked through, in the order of their ids.
+/// so all jobs are scanned, in the order of their ids.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Walk {
+pub struct Scan {
     pub after: Uuid,
     /// Jobs whose bodies are about the person.
     pub jobs: BTreeSet<Uuid>,
     pub is_over: bool,
 }
 
-/// Takes the walk `step` jobs further: every delivery whose body is kept is looked at, by the
+/// Takes the scan `step` jobs further: every delivery whose body is kept is looked at, by the
 /// same rule as in an erasure.
-pub async fn walk(db: &Db, found: &Found, walk: &mut Walk, step: i64) -> Result<()> {
+pub async fn scan(db: &Db, found: &PersonRows, scan: &mut Scan, step: i64) -> Result<()> {
     let end = db
         .query("select id from jobs where id > $1 order by id limit 1 offset $2")
-        .bind(walk.after)
+        .bind(scan.after)
         .bind(step - 1)
         .fetch_optional()
         .await?;
@@ -398,7 +398,7 @@ pub async fn walk(db: &Db, found: &Found, walk: &mut Walk, step: i64) -> Result<
             "select id, kind, source, state, shop, object_id, subject from jobs
              where id > $1 and id <= $2 and body is not null and source <> 'internal'",
         )
-        .bind(walk.after)
+        .bind(scan.after)
         .bind(last)
         .fetch_all()
         .await?;
@@ -411,18 +411,18 @@ pub async fn walk(db: &Db, found: &Found, walk: &mut Walk, step: i64) -> Result<
     for ids in perhaps.chunks(BODIES) {
         for kept in erasure::bodies(db, ids.to_vec()).await? {
             if people::concerns(db, found, &kept).await? {
-                walk.jobs.insert(kept.id);
+                scan.jobs.insert(kept.id);
             }
         }
     }
-    walk.after = last;
-    walk.is_over = end.is_none();
+    scan.after = last;
+    scan.is_over = end.is_none();
     Ok(())
 }
 
-/// Of an order that is done, and of whatever names a customer, the columns tell; all other bodies
+/// Of an order that is done, and of whatever names a customer, the columns say so; all other bodies
 /// are read.
-fn may_be_about(row: &Row, found: &Found) -> Result<bool> {
+fn may_be_about(row: &Row, found: &PersonRows) -> Result<bool> {
     let kind: String = row.get("kind")?;
     let state: String = row.get("state")?;
     let number = |id: Option<String>| id.and_then(|id| id.parse::<i64>().ok());
@@ -439,9 +439,9 @@ fn may_be_about(row: &Row, found: &Found) -> Result<bool> {
     Ok(is_their_order || customer.is_some_and(|id| found.customers.contains(&id)))
 }
 
-/// The deliveries that a walk found, with their bodies; without that of the request itself.
-pub async fn deliveries(db: &Db, walk: &Walk, request: Uuid) -> Result<Vec<Map<String, Value>>> {
-    let ids: Vec<Uuid> = walk
+/// The deliveries that a scan found, with their bodies; without that of the request itself.
+pub async fn deliveries(db: &Db, scan: &Scan, request: Uuid) -> Result<Vec<Map<String, Value>>> {
+    let ids: Vec<Uuid> = scan
         .jobs
         .iter()
         .copied()

@@ -15,20 +15,22 @@ use uuid::Uuid;
 use crate::jobs::NewJob;
 use crate::sql::{Db, Error, Result, Row, Tx, column};
 use domain::code::Code;
-use domain::privacy::{ALARM, Decided, Held, Key, Keys, PERIOD, Request, State, Topic, WARNING};
+use domain::privacy::{
+    ALARM, Decided, Held, Keys, PERIOD, Request, State, SubjectKey, Topic, WARNING,
+};
 use domain::time::Timestamp;
 
 use super::{audit, parsed};
 
 pub use self::actions::{
-    By, Refused, cancel, confirm, export_gone, export_of, link_export, note_fetched, retry,
+    ActionRefused, By, cancel, confirm, export_gone, export_of, link_export, note_fetched, retry,
 };
 pub use self::decisions::{Undecided, decide, hold};
 
 /// A request as it is shown.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = PrivacyRequest)]
-pub struct Entry {
+pub struct RequestEntry {
     /// The request's id, and its job's.
     pub id: Uuid,
     /// `customers/data_request`, `customers/redact` or `shop/redact`.
@@ -54,7 +56,7 @@ pub struct Entry {
     /// earlier one, and waits for `waybill privacy confirm`.
     pub held_until: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
-    /// When it was told that seven days were left, 48 hours, and none.
+    /// When it was reported that seven days were left, 48 hours, and none.
     pub warned_at: Option<Timestamp>,
     pub alarmed_at: Option<Timestamp>,
     pub overdue_at: Option<Timestamp>,
@@ -158,7 +160,7 @@ pub async fn open(tx: &mut Tx, keys: &Keys, new: &New<'_>) -> Result<()> {
                 .person
                 .email
                 .as_deref()
-                .and_then(|it| key(Key::Email(it)))],
+                .and_then(|it| key(SubjectKey::Email(it)))],
         ),
         column(
             "phone_key",
@@ -166,7 +168,7 @@ pub async fn open(tx: &mut Tx, keys: &Keys, new: &New<'_>) -> Result<()> {
                 .person
                 .phone
                 .as_deref()
-                .and_then(|it| key(Key::Phone(it)))],
+                .and_then(|it| key(SubjectKey::Phone(it)))],
         ),
         column("body_key", [body_key]),
         column("repeats", [repeats]),
@@ -204,7 +206,7 @@ pub struct Filter {
     pub open: bool,
 }
 
-pub async fn find(db: &Db, id: Uuid) -> Result<Option<Entry>> {
+pub async fn find(db: &Db, id: Uuid) -> Result<Option<RequestEntry>> {
     let row = db
         .query(
             "select privacy_requests.*, jobs.attempts, jobs.run_at, jobs.last_error,
@@ -219,7 +221,7 @@ pub async fn find(db: &Db, id: Uuid) -> Result<Option<Entry>> {
 }
 
 /// By deadline, the nearest first.
-pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Entry>> {
+pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<RequestEntry>> {
     let rows = db
         .query(
             "select privacy_requests.*, jobs.attempts, jobs.run_at, jobs.last_error,
@@ -264,8 +266,8 @@ pub async fn count_finished(db: &Db, filter: &Filter) -> Result<i64> {
 #[schema(as = PrivacyRequestHistory)]
 pub struct History {
     #[serde(flatten)]
-    pub entry: Entry,
-    pub audit: Vec<audit::Entry>,
+    pub entry: RequestEntry,
+    pub audit: Vec<audit::AuditEntry>,
 }
 
 pub async fn history(db: &Db, id: Uuid) -> Result<Option<History>> {
@@ -642,20 +644,20 @@ pub enum Notice {
 
 /// A request that a notice is about.
 #[derive(Clone, Debug)]
-pub struct Due {
+pub struct DueNotice {
     pub id: Uuid,
     pub topic: String,
     pub shop: String,
     pub due_at: Timestamp,
 }
 
-/// Requests of which this notice is due, marked as told: each is told once, whoever looks.
+/// Requests of which this notice is due, marked as reported: each is reported once, whoever looks.
 pub async fn take_notices(
     tx: &mut Tx,
     notice: Notice,
     now: Timestamp,
     limit: i64,
-) -> Result<Vec<Due>> {
+) -> Result<Vec<DueNotice>> {
     let (query, until) = match notice {
         Notice::Warning => (
             tx.query(
@@ -702,7 +704,7 @@ pub async fn take_notices(
         .await?;
     rows.iter()
         .map(|row| {
-            Ok(Due {
+            Ok(DueNotice {
                 id: row.get("id")?,
                 topic: row.get("topic")?,
                 shop: row.get("shop")?,
@@ -743,14 +745,14 @@ fn part<T: DeserializeOwned>(row: &Row, name: &'static str) -> Result<Option<T>>
     text.map(|text| parsed(&text)).transpose()
 }
 
-impl Entry {
+impl RequestEntry {
     /// It is held until an operator says that it is meant.
     pub fn waits(&self) -> bool {
         self.state == State::Held.as_str() && self.held_until.is_none() && self.held.is_none()
     }
 }
 
-fn read(row: &Row) -> Result<Entry> {
+fn read(row: &Row) -> Result<RequestEntry> {
     let time = |name| Ok::<_, Error>(row.get::<Option<i64>>(name)?.map(Timestamp));
     let value = |name| {
         let text: Option<String> = row.get(name)?;
@@ -769,7 +771,7 @@ fn read(row: &Row) -> Result<Entry> {
     };
     let state: String = row.get("state")?;
     let is_ready = row.get::<Option<String>>("job_state")?.as_deref() == Some("ready");
-    Ok(Entry {
+    Ok(RequestEntry {
         id: row.get("id")?,
         topic: row.get("topic")?,
         shop: row.get("shop")?,

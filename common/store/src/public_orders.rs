@@ -47,7 +47,7 @@ impl Progress {
 
 /// The answer to a search by id.
 #[derive(Debug)]
-pub enum Found {
+pub enum PublicOrderLookup {
     One(Box<PublicOrder>),
     None,
     /// These shops have an order with this id, and none was named.
@@ -56,7 +56,7 @@ pub enum Found {
 
 /// An order that a session made is found as the storefront's own, once that has taken its place:
 /// the buyer may have the link of either.
-pub async fn find(db: &Db, id: i64, shop: Option<&str>) -> Result<Found> {
+pub async fn find(db: &Db, id: i64, shop: Option<&str>) -> Result<PublicOrderLookup> {
     let rows = db
         .query(
             "select orders.shop, orders.id, orders.name, orders.currency, orders.total_minor,
@@ -77,7 +77,7 @@ pub async fn find(db: &Db, id: i64, shop: Option<&str>) -> Result<Found> {
         .fetch_all()
         .await?;
     match rows.as_slice() {
-        [] => Ok(Found::None),
+        [] => Ok(PublicOrderLookup::None),
         [row] => {
             let successor: Option<String> = row.get("successor_shop")?;
             if let Some((shop, id)) = successor.zip(row.get("successor_id")?) {
@@ -89,11 +89,11 @@ pub async fn find(db: &Db, id: i64, shop: Option<&str>) -> Result<Found> {
                 let pact: Option<String> = row.get("pact_id")?;
                 order.account.brought = brought(db, &order, pact).await?;
             }
-            Ok(Found::One(Box::new(order)))
+            Ok(PublicOrderLookup::One(Box::new(order)))
         }
         rows => {
             let shops = rows.iter().map(|row| row.get("shop"));
-            Ok(Found::Several(shops.collect::<Result<_>>()?))
+            Ok(PublicOrderLookup::Several(shops.collect::<Result<_>>()?))
         }
     }
 }
@@ -158,11 +158,11 @@ fn order(row: &Row) -> Result<PublicOrder> {
     };
     let cancelled = row.get::<Option<i64>>("cancelled_at")?.is_some();
     let progress = Progress::of(cancelled, row.get::<Option<String>>("state")?.as_deref());
-    let told = row
+    let stated = row
         .get::<Option<String>>("financial_status")?
         .map(FinancialStatus::from);
     let payments: Option<String> = row.get("payment_status")?;
-    let status = settlement::status(told.as_ref(), payments.map(Into::into).as_ref());
+    let status = settlement::status(stated.as_ref(), payments.map(Into::into).as_ref());
     let updated_at: i64 = row.get("updated_at")?;
     let fulfillment_updated_at: Option<i64> = row.get("fulfillment_updated_at")?;
     Ok(PublicOrder {
@@ -173,7 +173,7 @@ fn order(row: &Row) -> Result<PublicOrder> {
         account: Account {
             cancelled,
             withdrawn: progress == Progress::NotShipping,
-            told,
+            stated,
             status,
             total: money("total_minor")?,
             outstanding: money("outstanding_minor")?,
@@ -198,7 +198,7 @@ pub async fn parcels(db: &Db, shop: &str, order_id: i64) -> Result<Vec<Parcel>> 
     let rows = db
         .query(
             "select parcels.number, shipments.carrier, shipments.status,
-                    shipments.updated_at as told_at
+                    shipments.updated_at as stated_at
              from parcels
              join shipments
                on shipments.shop = parcels.shop and shipments.order_id = parcels.order_id
@@ -222,7 +222,7 @@ pub async fn parcels_with_number(db: &Db, number: &str) -> Result<Vec<Parcel>> {
     let rows = db
         .query(
             "select parcels.number, shipments.carrier, shipments.status,
-                    max(shipments.updated_at) as told_at
+                    max(shipments.updated_at) as stated_at
              from parcels
              join shipments
                on shipments.shop = parcels.shop and shipments.order_id = parcels.order_id
@@ -231,7 +231,7 @@ pub async fn parcels_with_number(db: &Db, number: &str) -> Result<Vec<Parcel>> {
                and (shipments.status is null
                     or shipments.status not in ('cancelled', 'error', 'failure'))
              group by parcels.number, shipments.carrier, shipments.status
-             order by told_at desc limit $2",
+             order by stated_at desc limit $2",
         )
         .bind(number)
         .bind(MOST)
@@ -240,9 +240,9 @@ pub async fn parcels_with_number(db: &Db, number: &str) -> Result<Vec<Parcel>> {
     let mut found: Vec<Parcel> = Vec::new();
     for row in &rows {
         let next = parcel(row)?;
-        let is_told =
+        let is_known =
             |known: &Parcel| (&known.carrier, known.shipped) == (&next.carrier, next.shipped);
-        if !found.iter().any(is_told) {
+        if !found.iter().any(is_known) {
             found.push(next);
         }
     }
@@ -254,6 +254,6 @@ fn parcel(row: &Row) -> Result<Parcel> {
         number: row.get("number")?,
         carrier: row.get("carrier")?,
         shipped: row.get::<Option<String>>("status")?.as_deref() == Some("success"),
-        updated_at: Timestamp(row.get("told_at")?),
+        updated_at: Timestamp(row.get("stated_at")?),
     })
 }

@@ -1,7 +1,7 @@
 //! The `refunds` table: what a cancelled order gives back, one row a payment. The amount
 //! and the provider's id are those of the provider once it has answered.
 
-use crate::orders::records::Key;
+use crate::orders::records::OrderKey;
 use crate::sql::{Db, Result, Row, Tx, column};
 use domain::money::{Currency, Money};
 use domain::time::Timestamp;
@@ -61,7 +61,7 @@ const COLUMNS: &str = "select payment_id, state, amount_minor, currency, provide
                        order by payment_id";
 
 /// The refunds of an order; the caller holds its lock.
-pub async fn of(tx: &mut Tx, key: &Key) -> Result<Vec<Refund>> {
+pub async fn of(tx: &mut Tx, key: &OrderKey) -> Result<Vec<Refund>> {
     let rows = tx.query(COLUMNS).bind(key.0.as_str()).bind(key.1);
     rows.fetch_all().await?.iter().map(read).collect()
 }
@@ -93,7 +93,12 @@ pub struct NewRefund<'a> {
 
 /// Writes refunds of an order; one that is there takes state and amount, if it is no one's
 /// work.
-pub async fn save(tx: &mut Tx, key: &Key, refunds: &[NewRefund<'_>], now: Timestamp) -> Result<()> {
+pub async fn save(
+    tx: &mut Tx,
+    key: &OrderKey,
+    refunds: &[NewRefund<'_>],
+    now: Timestamp,
+) -> Result<()> {
     let columns = [
         column("shop", refunds.iter().map(|_| key.0.as_str())),
         column("order_id", refunds.iter().map(|_| key.1)),
@@ -118,7 +123,7 @@ pub async fn save(tx: &mut Tx, key: &Key, refunds: &[NewRefund<'_>], now: Timest
 }
 
 /// Takes back what was recorded before a payment was linked.
-pub async fn delete_unlinked(tx: &mut Tx, key: &Key) -> Result<()> {
+pub async fn delete_unlinked(tx: &mut Tx, key: &OrderKey) -> Result<()> {
     tx.query("delete from refunds where shop = $1 and order_id = $2 and payment_id = $3")
         .bind(key.0.as_str())
         .bind(key.1)
@@ -140,7 +145,7 @@ pub struct Try {
 /// gets the next key: the provider keeps its answer to the last.
 pub async fn begin_try(
     db: &Db,
-    key: &Key,
+    key: &OrderKey,
     payment_id: &str,
     now: Timestamp,
 ) -> Result<Option<Try>> {
@@ -176,7 +181,7 @@ pub async fn begin_try(
 /// Notes that a refund is asked for once more, under this key.
 pub async fn try_again(
     db: &Db,
-    key: &Key,
+    key: &OrderKey,
     payment_id: &str,
     key_number: i64,
     now: Timestamp,
@@ -188,7 +193,7 @@ pub async fn try_again(
 
 async fn note_try(
     tx: &mut Tx,
-    key: &Key,
+    key: &OrderKey,
     payment_id: &str,
     key_number: i64,
     now: Timestamp,
@@ -217,7 +222,7 @@ pub struct Answer {
 /// Records the provider's answer. False: it was recorded before.
 pub async fn answered(
     tx: &mut Tx,
-    key: &Key,
+    key: &OrderKey,
     payment_id: &str,
     answer: &Answer,
     now: Timestamp,

@@ -1,7 +1,7 @@
 //! The `shipments` and `parcels` tables: the storefront's fulfilments of an order and their
 //! tracking numbers, each number with the QR code of its public page.
 
-use crate::orders::records::Key;
+use crate::orders::records::OrderKey;
 use crate::sql::{Db, Result, Row, Tx, column};
 use crate::{json, parsed};
 use domain::order::Tracking;
@@ -9,7 +9,7 @@ use domain::order::record::{Part, Shipment, Version};
 use domain::time::Timestamp;
 
 /// A shipment to be written: its order, its id, what it is now.
-pub type NewShipment<'a> = (&'a Key, i64, &'a Part<Shipment>);
+pub type NewShipment<'a> = (&'a OrderKey, i64, &'a Part<Shipment>);
 
 /// Writes shipments, in place of what they were.
 pub async fn save(tx: &mut Tx, shipments: &[NewShipment<'_>], now: Timestamp) -> Result<()> {
@@ -45,7 +45,7 @@ pub async fn save(tx: &mut Tx, shipments: &[NewShipment<'_>], now: Timestamp) ->
 
 /// A tracking number to be written.
 pub struct NewParcel<'a> {
-    pub key: &'a Key,
+    pub key: &'a OrderKey,
     pub shipment_id: i64,
     pub position: i64,
     pub tracking: &'a Tracking,
@@ -83,7 +83,7 @@ pub async fn save_parcels(tx: &mut Tx, parcels: &[NewParcel<'_>], now: Timestamp
 /// Takes tracking numbers back that a shipment no longer has.
 pub async fn delete_parcels(
     tx: &mut Tx,
-    key: &Key,
+    key: &OrderKey,
     shipment_id: i64,
     numbers: Vec<String>,
 ) -> Result<()> {

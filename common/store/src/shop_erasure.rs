@@ -1,5 +1,5 @@
 //! The erasure of a shop: every row that names it, a batch at a time, of all tables that do.
-//! Tables have no index by shop alone where their key does not begin with it; those are walked
+//! Tables have no index by shop alone where their key does not begin with it; those are scanned
 //! once in the order of their ids.
 //!
 //! Rows are locked in the order of their keys, and each function is meant for a transaction of
@@ -195,7 +195,7 @@ pub async fn forget_buyers(tx: &mut Tx, shop: &str, orders: &[Order]) -> Result<
 
 /// Takes the addresses out of the orders that sessions made of these agreements, before the
 /// shop's own took their place.
-pub async fn forget_stand_ins(tx: &mut Tx, orders: &[Order]) -> Result<()> {
+pub async fn forget_placeholders(tx: &mut Tx, orders: &[Order]) -> Result<()> {
     let ids: BTreeSet<i64> = orders
         .iter()
         .map(|order| checkout_key(&order.agreement()).1)
@@ -288,46 +288,46 @@ pub async fn delete_tombstones(
     tx: &mut Tx,
     shop: &str,
     own: Option<Uuid>,
-    buried_at: Timestamp,
+    tombstones_at: Timestamp,
     limit: i64,
 ) -> Result<u64> {
     tx.query(
-        "delete from subjects
+        "delete from tombstones
          where shop = $1 and key in (
-             select key from subjects
+             select key from tombstones
              where shop = $1 and redacted_at <= $2 and key <> $3
              order by key limit $4 for update
          )",
     )
     .bind(shop)
-    .bind(buried_at.0)
+    .bind(tombstones_at.0)
     .bind(own.unwrap_or_default())
     .bind(limit)
     .execute()
     .await
 }
 
-/// A step of a walk by id: how far it came, and which rows are of the shop.
+/// A page of a scan by id: how far it came, and which rows are of the shop.
 #[derive(Debug)]
-pub struct Stretch {
+pub struct ScanPage {
     /// None: nothing comes after it.
     pub last: Option<Uuid>,
     pub found: Vec<Uuid>,
 }
 
 /// The next `limit` jobs after `after`.
-pub async fn walk_jobs(db: &Db, shop: &str, after: Uuid, limit: i64) -> Result<Stretch> {
+pub async fn scan_jobs(db: &Db, shop: &str, after: Uuid, limit: i64) -> Result<ScanPage> {
     let next = db.query("select id, shop from jobs where id > $1 order by id limit $2");
-    stretch(next, shop, after, limit).await
+    page(next, shop, after, limit).await
 }
 
 /// The next `limit` events after `after`.
-pub async fn walk_events(db: &Db, shop: &str, after: Uuid, limit: i64) -> Result<Stretch> {
+pub async fn scan_events(db: &Db, shop: &str, after: Uuid, limit: i64) -> Result<ScanPage> {
     let next = db.query("select id, shop from events where id > $1 order by id limit $2");
-    stretch(next, shop, after, limit).await
+    page(next, shop, after, limit).await
 }
 
-async fn stretch(next: Query<'_, '_>, shop: &str, after: Uuid, limit: i64) -> Result<Stretch> {
+async fn page(next: Query<'_, '_>, shop: &str, after: Uuid, limit: i64) -> Result<ScanPage> {
     let rows = next.bind(after).bind(limit).fetch_all().await?;
     let mut found = Vec::new();
     for row in &rows {
@@ -339,7 +339,7 @@ async fn stretch(next: Query<'_, '_>, shop: &str, after: Uuid, limit: i64) -> Re
         Some(row) if rows.len() as u64 == limit.cast_unsigned() => Some(row.get("id")?),
         _ => None,
     };
-    Ok(Stretch { last, found })
+    Ok(ScanPage { last, found })
 }
 
 /// Deletes jobs, whatever their state, and what is remembered of their deliveries. A run that

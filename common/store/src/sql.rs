@@ -452,7 +452,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_waits_for_the_lock_in_vain_is_told_what_to_look_for() {
+    async fn who_waits_for_the_lock_in_vain_learns_what_to_look_for() {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite://{}/locked.db", folder.path().display());
         let holder = open_sqlite(&url, LOCK_TIMEOUT).await.unwrap();
@@ -460,9 +460,9 @@ mod tests {
         let waits = open_sqlite(&url, Duration::from_millis(50)).await.unwrap();
         let error = waits.begin().await.unwrap_err();
         assert!(is_outage(&error), "it is tried again later");
-        let told = error.to_string();
-        assert!(told.contains("another process"), "{told}");
-        assert!(!told.contains("database is locked"), "{told}");
+        let reported = error.to_string();
+        assert!(reported.contains("another process"), "{reported}");
+        assert!(!reported.contains("database is locked"), "{reported}");
         held.rollback().await.unwrap();
         waits.begin().await.unwrap().rollback().await.unwrap();
     }

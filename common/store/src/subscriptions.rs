@@ -13,7 +13,7 @@ use domain::time::Timestamp;
 
 /// A subscription as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct SubscriptionEntry {
     pub record: Record,
     /// The time in the id of its last event: the next one's is later.
     pub events_at: LastEvent,
@@ -22,10 +22,10 @@ pub struct Entry {
 /// Inserts those subscriptions that are not there yet and returns their ids.
 pub async fn insert_new(
     tx: &mut Tx,
-    subscriptions: &BTreeMap<String, Entry>,
+    subscriptions: &BTreeMap<String, SubscriptionEntry>,
     now: Timestamp,
 ) -> Result<HashSet<String>> {
-    let rows: Vec<(&str, &Entry)> = subscriptions
+    let rows: Vec<(&str, &SubscriptionEntry)> = subscriptions
         .iter()
         .map(|(id, it)| (id.as_str(), it))
         .collect();
@@ -34,7 +34,11 @@ pub async fn insert_new(
 }
 
 /// Overwrites subscriptions that [`load`] has locked.
-pub async fn save(tx: &mut Tx, subscriptions: &[(&str, &Entry)], now: Timestamp) -> Result<()> {
+pub async fn save(
+    tx: &mut Tx,
+    subscriptions: &[(&str, &SubscriptionEntry)],
+    now: Timestamp,
+) -> Result<()> {
     insert(
         tx,
         subscriptions,
@@ -50,7 +54,7 @@ pub async fn save(tx: &mut Tx, subscriptions: &[(&str, &Entry)], now: Timestamp)
 
 async fn insert(
     tx: &mut Tx,
-    subscriptions: &[(&str, &Entry)],
+    subscriptions: &[(&str, &SubscriptionEntry)],
     now: Timestamp,
     rest: &str,
 ) -> Result<Vec<Row>> {
@@ -92,7 +96,7 @@ async fn insert(
 }
 
 /// The subscriptions with these ids, locked, in the order of their ids.
-pub async fn load(tx: &mut Tx, ids: Vec<String>) -> Result<BTreeMap<String, Entry>> {
+pub async fn load(tx: &mut Tx, ids: Vec<String>) -> Result<BTreeMap<String, SubscriptionEntry>> {
     if ids.is_empty() {
         return Ok(BTreeMap::new());
     }
@@ -111,11 +115,11 @@ pub async fn load(tx: &mut Tx, ids: Vec<String>) -> Result<BTreeMap<String, Entr
         .collect()
 }
 
-fn read(row: &Row) -> Result<Entry> {
+fn read(row: &Row) -> Result<SubscriptionEntry> {
     let versions: String = row.get("versions")?;
     let versions = Versions::parse(Some(&versions))?;
     let period_end_at: Option<i64> = row.get("period_end_at")?;
-    Ok(Entry {
+    Ok(SubscriptionEntry {
         record: Record {
             period_end: period_end_at.map(|at| Timestamp(at).unix_seconds()),
             customer: versions.some("customer", row.get("customer_id")?),

@@ -71,7 +71,7 @@ fn read(rows: &[Row]) -> Result<Vec<TraceId>> {
     rows.iter().map(trace).collect()
 }
 
-/// The jobs of traces, oldest first. Ordered by id alone, PostgreSQL would walk the table by its
+/// The jobs of traces, oldest first. Ordered by id alone, PostgreSQL would scan the table by its
 /// key (1.2 s for 200,000 jobs) instead of looking into the index.
 pub async fn jobs(db: &Db, traces: &BTreeSet<TraceId>, limit: i64) -> Result<Vec<Summary>> {
     let carried = db

@@ -8,7 +8,7 @@
 //! by an account that cannot be the one that was meant:
 //! 1. one that we saw before: had it had the login then, the grant would have been made to it;
 //! 2. one that the provider made after the invitation: the login had been given up;
-//! 3. one whose age the provider does not tell;
+//! 3. one whose age the provider does not say;
 //! 4. any, once [`CLAIM_PERIOD`] is over.
 //!
 //! A person whom an operator named by number as well, before the first login, has two rows:

@@ -1,4 +1,4 @@
-//! Which event told each part of a payment, session or subscription: a column of JSON
+//! Which event had each part of a payment, session or subscription: a column of JSON
 //! beside the parts themselves.
 
 use std::collections::BTreeMap;
@@ -19,22 +19,22 @@ pub(super) fn of<T>(part: Option<&Part<T>>) -> Option<&Version> {
 
 impl Versions {
     pub(super) fn of<const N: usize>(parts: [(&str, Option<&Version>); N]) -> Self {
-        let told = parts
+        let parts_known = parts
             .into_iter()
             .filter_map(|(name, version)| Some((name.to_owned(), version?.clone())));
-        Versions(told.collect())
+        Versions(parts_known.collect())
     }
 
     pub(super) fn parse(json: Option<&str>) -> Result<Self> {
         json.map_or_else(|| Ok(Versions::default()), parsed)
     }
 
-    /// When the part was told of, in Unix seconds.
+    /// When the part was reported, in Unix seconds.
     pub(super) fn time(&self, name: &str) -> Option<i64> {
         self.0.get(name).map(|version| version.created)
     }
 
-    /// The part as it was told; one of a row without versions is older than any.
+    /// The part as it was reported; one of a row without versions is older than any.
     pub(super) fn part<T>(&self, name: &str, value: T) -> Part<T> {
         let version = self.0.get(name).cloned().unwrap_or(Version {
             created: 0,
@@ -47,9 +47,9 @@ impl Versions {
         value.map(|value| self.part(name, value))
     }
 
-    /// For columns that hold something even if nothing was told.
-    pub(super) fn told<T>(&self, name: &str, value: T) -> Option<Part<T>> {
-        let is_told = self.0.is_empty() || self.0.contains_key(name);
-        is_told.then(|| self.part(name, value))
+    /// For columns that hold something even if nothing was reported.
+    pub(super) fn part_if_known<T>(&self, name: &str, value: T) -> Option<Part<T>> {
+        let is_known = self.0.is_empty() || self.0.contains_key(name);
+        is_known.then(|| self.part(name, value))
     }
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::orders::CHECKOUT;
 
-use super::wrong::{What, Wrong};
+use super::problem::{CheckoutError, CheckoutProblem};
 
 const MOST_ITEMS: usize = 100;
 const MOST_UNITS: i64 = 999;
@@ -99,13 +99,13 @@ impl CheckoutRequest {
         origins: &Origins,
         opened: &Shops,
         served: &[String],
-    ) -> Result<Wish, Wrong> {
-        let items = self.line_items.ok_or(What::Items)?;
+    ) -> Result<Wish, CheckoutError> {
+        let items = self.line_items.ok_or(CheckoutProblem::Items)?;
         if !(1..=MOST_ITEMS).contains(&items.len()) {
-            return Err(What::Items.into());
+            return Err(CheckoutProblem::Items.into());
         }
         let wanted = |(nth, item): (usize, LineItem)| {
-            item.check().map_err(|what| Wrong {
+            item.check().map_err(|what| CheckoutError {
                 item: Some(nth),
                 what,
             })
@@ -115,22 +115,24 @@ impl CheckoutRequest {
             .enumerate()
             .map(wanted)
             .collect::<Result<_, _>>()?;
-        let return_url = self.return_url.ok_or(What::NoReturnUrl)?;
-        let success_url = origins.check(&return_url).map_err(What::ReturnUrl)?;
+        let return_url = self.return_url.ok_or(CheckoutProblem::NoReturnUrl)?;
+        let success_url = origins
+            .check(&return_url)
+            .map_err(CheckoutProblem::ReturnUrl)?;
         let cancel_url = match &self.cancel_url {
-            Some(url) => origins.check(url).map_err(What::CancelUrl)?,
+            Some(url) => origins.check(url).map_err(CheckoutProblem::CancelUrl)?,
             None => success_url.clone(),
         };
         let email = self.customer_email;
         if email.as_deref().is_some_and(|email| !is_email(email)) {
-            return Err(What::Email.into());
+            return Err(CheckoutProblem::Email.into());
         }
         let reference = self.client_reference_id;
         if reference
             .as_deref()
             .is_some_and(|it| !is_text(it, LONGEST_REFERENCE))
         {
-            return Err(What::Reference.into());
+            return Err(CheckoutProblem::Reference.into());
         }
         let sells_variants = items
             .iter()
@@ -140,7 +142,7 @@ impl CheckoutRequest {
             None => only_shop(opened, served),
         };
         if sells_variants && shop.is_none() && opened.0.is_some() {
-            return Err(What::Shop.into());
+            return Err(CheckoutProblem::Shop.into());
         }
         Ok(Wish {
             items,
@@ -154,19 +156,21 @@ impl CheckoutRequest {
 }
 
 impl LineItem {
-    fn check(self) -> Result<Wanted, What> {
+    fn check(self) -> Result<Wanted, CheckoutProblem> {
         let quantity = self.quantity.as_ref().and_then(Value::as_i64);
         let quantity = quantity.filter(|units| (1..=MOST_UNITS).contains(units));
         let has_price = self.name.is_some() || self.amount.is_some() || self.currency.is_some();
         let what = match (self.variant_id, self.price, has_price) {
-            (Some(id), None, false) => Article::Variant(id.number().ok_or(What::VariantId)?),
+            (Some(id), None, false) => {
+                Article::Variant(id.number().ok_or(CheckoutProblem::VariantId)?)
+            }
             (None, Some(id), false) => Article::Known(price_id(id)?),
             (None, None, true) => named(self.name, self.amount.as_ref(), self.currency)?,
-            _ => return Err(What::Article),
+            _ => return Err(CheckoutProblem::Article),
         };
         Ok(Wanted {
             what,
-            quantity: quantity.ok_or(What::Quantity)?,
+            quantity: quantity.ok_or(CheckoutProblem::Quantity)?,
         })
     }
 }
@@ -189,28 +193,32 @@ impl VariantId {
     }
 }
 
-fn price_id(id: String) -> Result<String, What> {
+fn price_id(id: String) -> Result<String, CheckoutProblem> {
     let fits = (1..=LONGEST_PRICE_ID).contains(&id.len())
         && id
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    if fits { Ok(id) } else { Err(What::PriceId) }
+    if fits {
+        Ok(id)
+    } else {
+        Err(CheckoutProblem::PriceId)
+    }
 }
 
 fn named(
     name: Option<String>,
     amount: Option<&Value>,
     currency: Option<String>,
-) -> Result<Article, What> {
+) -> Result<Article, CheckoutProblem> {
     let name = name.filter(|name| is_text(name, LONGEST_NAME) && !name.trim().is_empty());
     let amount = amount.and_then(Value::as_i64);
     let amount = amount.filter(|minor| (1..=MOST_MINOR).contains(minor));
     let currency = currency.and_then(|code| Currency::parse(&code));
     let currency = currency.filter(|code| CURRENCIES.contains(&code.as_str()));
     Ok(Article::Named {
-        name: name.ok_or(What::Name)?,
-        amount: amount.ok_or(What::Amount)?,
-        currency: currency.ok_or(What::Currency)?,
+        name: name.ok_or(CheckoutProblem::Name)?,
+        amount: amount.ok_or(CheckoutProblem::Amount)?,
+        currency: currency.ok_or(CheckoutProblem::Currency)?,
     })
 }
 
@@ -218,7 +226,7 @@ fn is_text(text: &str, longest: usize) -> bool {
     (1..=longest).contains(&text.chars().count()) && !text.contains(char::is_control)
 }
 
-/// Enough to tell a mistake; whether there is such an address the provider finds out.
+/// Enough to notice a mistake; whether there is such an address the provider finds out.
 fn is_email(text: &str) -> bool {
     let parts = text.split_once('@');
     text.len() <= LONGEST_EMAIL
@@ -227,17 +235,17 @@ fn is_email(text: &str) -> bool {
         && !text.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
-fn named_shop(shop: &str, opened: &Shops, served: &[String]) -> Result<String, Wrong> {
-    let shop = api_key::shop(shop).map_err(|_| What::Shop)?;
+fn named_shop(shop: &str, opened: &Shops, served: &[String]) -> Result<String, CheckoutError> {
+    let shop = api_key::shop(shop).map_err(|_| CheckoutProblem::Shop)?;
     if opened.have(&shop) && (served.is_empty() || served.contains(&shop)) {
         Ok(shop)
     } else {
-        Err(What::Shop.into())
+        Err(CheckoutProblem::Shop.into())
     }
 }
 
 /// The only shop that can be meant. None: there are several, or the storefront's address alone
-/// tells.
+/// decides.
 fn only_shop(opened: &Shops, served: &[String]) -> Option<String> {
     let meant: Vec<&String> = match &opened.0 {
         Some(list) => list

@@ -14,7 +14,7 @@
 //!    which our application has 5000 an hour ([`ASKED_AS_APP`] a minute stay below). Without it
 //!    each is a failed login ([`FAILED_LOGINS`]); how many lock us out is not documented.
 //! 5. Once the budget is spent, a token that nobody knows cannot be told from a bad one without
-//!    asking, so a new good one is not refused but put off: 503, or 429 for a client of the third
+//!    asking, so a new good one is not refused but deferred: 503, or 429 for a client of the third
 //!    decision, with the time until there is room. That is never longer than a minute.
 
 use std::collections::VecDeque;

@@ -10,7 +10,7 @@ use store::orders::view::View;
 
 use super::bodies;
 use super::operation::{Operation, Shape, get, in_header, in_path, in_query, post};
-use crate::checkout::wrong::{What, Wrong};
+use crate::checkout::problem::{CheckoutError, CheckoutProblem};
 use crate::error::Error;
 use crate::routes::CheckoutResponse;
 
@@ -37,19 +37,19 @@ const OF_A_BODY: [Error; 4] = [
     Error::BodyIncomplete,
 ];
 
-const fn wrong(what: What) -> Error {
-    Error::Checkout(Wrong { item: None, what })
+const fn wrong(what: CheckoutProblem) -> Error {
+    Error::Checkout(CheckoutError { item: None, what })
 }
 
 const OF_A_CHECKOUT: [Error; 16] = [
     Error::MissingScope(Scope::CheckoutWrite),
     Error::CheckoutShop,
-    wrong(What::NotJson),
-    wrong(What::Items),
-    wrong(What::Article),
-    wrong(What::ReturnUrl(NotAllowed::OtherOrigin)),
-    wrong(What::Amount),
-    wrong(What::Currency),
+    wrong(CheckoutProblem::NotJson),
+    wrong(CheckoutProblem::Items),
+    wrong(CheckoutProblem::Article),
+    wrong(CheckoutProblem::ReturnUrl(NotAllowed::OtherOrigin)),
+    wrong(CheckoutProblem::Amount),
+    wrong(CheckoutProblem::Currency),
     Error::CheckoutAmount,
     Error::CheckoutCurrency,
     Error::CheckoutRefused,

@@ -33,7 +33,7 @@ pub use page::POLICY;
 use self::operation::Operation;
 use self::schemas::Schemas;
 
-const ABOUT: &str = "Waybill takes the webhooks of a storefront and of a payment provider, logs devices in, and tells \
+const ABOUT: &str = "Waybill takes the webhooks of a storefront and of a payment provider, logs devices in, and reports \
      what became of orders, payments and requests about personal data.\n\nEvery answer carries \
      `X-Request-Id`: the client's own, if it sent one of up to 128 letters, digits and `-_.:/+=`, else a \
      new one. An error's body is `{\"detail\": \"<text>\"}`, of a device login also `error`; pages answer with a \
@@ -143,7 +143,7 @@ fn operations() -> impl Iterator<Item = Operation> {
 fn tags() -> Value {
     let events = (
         "Events",
-        "What Waybill tells your own systems, as messages of a broker.",
+        "What Waybill sends to your own systems, as messages of a broker.",
     );
     TAGS.into_iter()
         .chain([events])

@@ -185,13 +185,13 @@ impl Operation {
 
 /// The answer of one status, whichever of these errors it is.
 fn refusal(errors: &[Error], shape: Shape, schemas: &mut Schemas) -> Value {
-    let told = |error: &Error| {
+    let reported = |error: &Error| {
         let (_, code, _) = error.answer();
         let text = error.text();
         let code = code.map_or(String::new(), |code| format!(" ({code})"));
         format!("`{text}`{code}")
     };
-    let texts: BTreeSet<String> = errors.iter().map(told).collect();
+    let texts: BTreeSet<String> = errors.iter().map(reported).collect();
     let texts: Vec<String> = texts.into_iter().collect();
     let mut headers = request_id();
     let codes: BTreeSet<&str> = errors

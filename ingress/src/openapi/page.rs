@@ -475,7 +475,7 @@ fn error_code(code: Code) -> ErrorCode {
             statuses.join(", ")
         },
         message: meaning.message,
-        when: meaning.told,
+        when: meaning.description,
         resolution: meaning.resolution,
     }
 }

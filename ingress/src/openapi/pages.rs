@@ -37,7 +37,7 @@ pub fn operations() -> Vec<Operation> {
         "showParcelPage",
         "The parcels with a tracking number",
     ))
-    .about("It tells nothing of their orders.")
+    .about("It says nothing of their orders.")
     .parameters([tracking_number()])
     .errors(&[Error::ParcelNotFound]);
     vec![track, tracking, pay]

@@ -17,8 +17,8 @@ use utoipa::ToSchema;
 use crate::App;
 use crate::api_key::{CheckoutWrite, Holder};
 use crate::body;
+use crate::checkout::problem::{CheckoutError, CheckoutProblem};
 use crate::checkout::request::CheckoutRequest;
-use crate::checkout::wrong::{What, Wrong};
 use crate::checkout::{self, Caller, Opened};
 use crate::error::Error;
 
@@ -78,16 +78,16 @@ async fn answered(app: &Arc<App>, request: Request) -> Result<CheckoutResponse, 
     opened.await.ok_or(Error::Internal)?.map(Into::into)
 }
 
-fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Wrong> {
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, CheckoutError> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY).into_iter();
     let value = match (values.next(), values.next()) {
         (None, _) => return Ok(None),
         (Some(value), None) => value.as_bytes(),
-        (Some(_), Some(_)) => return Err(What::IdempotencyKey.into()),
+        (Some(_), Some(_)) => return Err(CheckoutProblem::IdempotencyKey.into()),
     };
     let fits = (1..=LONGEST_KEY).contains(&value.len()) && value.iter().all(u8::is_ascii_graphic);
     if !fits {
-        return Err(What::IdempotencyKey.into());
+        return Err(CheckoutProblem::IdempotencyKey.into());
     }
     Ok(Some(String::from_utf8_lossy(value).into_owned()))
 }
@@ -95,12 +95,12 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Wrong> {
 /// Here a body that cannot be used is 400, and not 422 as elsewhere.
 fn unreadable(error: Error) -> Error {
     let what = match error {
-        Error::NotJson => What::NotJson,
-        Error::NotAnObject => What::NotAnObject,
-        Error::Field { line, column } => What::Field { line, column },
+        Error::NotJson => CheckoutProblem::NotJson,
+        Error::NotAnObject => CheckoutProblem::NotAnObject,
+        Error::Field { line, column } => CheckoutProblem::Field { line, column },
         other => return other,
     };
-    Wrong::from(what).into()
+    CheckoutError::from(what).into()
 }
 
 impl From<Opened> for CheckoutResponse {

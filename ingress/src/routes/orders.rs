@@ -10,7 +10,7 @@ use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use qr::Format;
 use serde::Deserialize;
-use store::orders::{self, Found};
+use store::orders::{self, OrderLookup};
 use store::{qr_codes, shipments};
 
 use crate::App;
@@ -163,8 +163,8 @@ async fn find(app: &App, key: &Key, wanted: Wanted) -> Result<orders::StoredOrde
         (None, opened) => opened.clone(),
     };
     match orders::find(&app.db, wanted.id, shops).await? {
-        Found::One(order) => Ok(*order),
-        Found::None => Err(Error::OrderNotFound),
-        Found::Several => Err(Error::OrderAmbiguous),
+        OrderLookup::One(order) => Ok(*order),
+        OrderLookup::None => Err(Error::OrderNotFound),
+        OrderLookup::Several => Err(Error::OrderAmbiguous),
     }
 }

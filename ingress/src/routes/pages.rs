@@ -11,7 +11,7 @@ use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
 use domain::money::{Currency, Money};
 use qr::ID_CHARS;
-use store::public_orders::{self, Found, PublicOrder};
+use store::public_orders::{self, PublicOrder, PublicOrderLookup};
 
 use crate::App;
 use crate::client_address;
@@ -85,9 +85,9 @@ fn asked(amounts: &[&str], currencies: &[&str]) -> Asked {
 
 pub async fn track(State(app): State<Arc<App>>, link: Link) -> Result<Response, Refusal> {
     let order = match public_orders::find(&app.db, link.id, link.shop.as_deref()).await? {
-        Found::One(order) => order,
-        Found::Several(shops) => return Ok(choice(link.id, &shops, Asked::Nothing)),
-        Found::None => return Err(Error::OrderNotFound.into()),
+        PublicOrderLookup::One(order) => order,
+        PublicOrderLookup::Several(shops) => return Ok(choice(link.id, &shops, Asked::Nothing)),
+        PublicOrderLookup::None => return Err(Error::OrderNotFound.into()),
     };
     let PublicOrder { shop, id, .. } = &*order;
     let parcels = public_orders::parcels(&app.db, shop, *id).await?;
@@ -99,9 +99,9 @@ pub async fn track(State(app): State<Arc<App>>, link: Link) -> Result<Response, 
 /// print a QR code.
 pub async fn pay(State(app): State<Arc<App>>, link: Link) -> Result<Response, Refusal> {
     let order = match public_orders::find(&app.db, link.id, link.shop.as_deref()).await? {
-        Found::One(order) => order,
-        Found::Several(shops) => return Ok(choice(link.id, &shops, link.asked)),
-        Found::None => return Err(Error::OrderNotFound.into()),
+        PublicOrderLookup::One(order) => order,
+        PublicOrderLookup::Several(shops) => return Ok(choice(link.id, &shops, link.asked)),
+        PublicOrderLookup::None => return Err(Error::OrderNotFound.into()),
     };
     let due = order.account.due();
     let page = page::pay(&order, due, link.asked, link.shop.as_deref());

@@ -18,7 +18,7 @@ use providers::exports::Exports;
 use serde::{Deserialize, Serialize};
 use store::audit;
 use store::export_links;
-use store::privacy_requests::{self, By, Entry, Filter};
+use store::privacy_requests::{self, By, Filter, RequestEntry};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -33,7 +33,7 @@ const CONTENT_SHA256: HeaderName = HeaderName::from_static("x-content-sha256");
 
 #[derive(Serialize, ToSchema)]
 pub struct PrivacyRequests {
-    requests: Vec<Entry>,
+    requests: Vec<RequestEntry>,
 }
 
 /// No Debug: whoever has the link has the export.

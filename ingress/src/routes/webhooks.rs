@@ -19,16 +19,16 @@ use crate::api_version;
 use crate::client_address;
 use crate::delivery::{PaymentDelivery, StorefrontDelivery};
 use crate::error::Error;
-use crate::intake::{Memory, Verdict};
+use crate::intake::{ByteBudgetPermit, Verdict};
 use crate::request_id::RequestId;
 
 /// A duplicate id is answered with `WEBHOOK_DUPLICATE_STATUS`.
 pub async fn storefront(State(app): State<Arc<App>>, request: Request) -> Response {
     let sender = Sender::of(&request);
     let answer = async {
-        let StorefrontDelivery(job, memory) =
+        let StorefrontDelivery(job, budget) =
             StorefrontDelivery::from_request(request, &app).await?;
-        match accept(&app, job, memory).await? {
+        match accept(&app, job, budget).await? {
             Verdict::Duplicate if app.config.duplicate_status == 409 => Err(Error::Duplicate),
             Verdict::Duplicate | Verdict::Accepted => Ok(ok()),
         }
@@ -40,14 +40,14 @@ pub async fn storefront(State(app): State<Arc<App>>, request: Request) -> Respon
 pub async fn payment(State(app): State<Arc<App>>, request: Request) -> Response {
     let sender = Sender::of(&request);
     let answer = async {
-        let PaymentDelivery(job, memory) = PaymentDelivery::from_request(request, &app).await?;
-        accept(&app, job, memory).await?;
+        let PaymentDelivery(job, budget) = PaymentDelivery::from_request(request, &app).await?;
+        accept(&app, job, budget).await?;
         Ok(ok())
     };
     answered(&app, Source::Payment, &sender, answer.await)
 }
 
-async fn accept(app: &App, job: NewJob, memory: Memory) -> Result<Verdict, Error> {
+async fn accept(app: &App, job: NewJob, budget: ByteBudgetPermit) -> Result<Verdict, Error> {
     let (source, version) = (job.source, job.api_version.clone());
     let known = if job.source.queue(&job.kind).is_some() {
         "yes"
@@ -59,7 +59,7 @@ async fn accept(app: &App, job: NewJob, memory: Memory) -> Result<Verdict, Error
         trace_id = %job.traceparent.map_or(TraceId::of(job.id), TraceContext::trace_id),
         "a delivery arrived"
     );
-    let verdict = app.intake.accept(job, memory).await?;
+    let verdict = app.intake.accept(job, budget).await?;
     match verdict {
         Verdict::Accepted => {
             metrics::counter!(
@@ -128,8 +128,8 @@ impl Sender {
 pub type Refusals = Counted<(&'static str, &'static str)>;
 
 /// Logs those that were only counted.
-pub fn tell_refusals(refusals: &Refusals, shutdown: &CancellationToken) {
-    refusals.tell(shutdown, |(source, reason), deliveries| {
+pub fn report_refusals(refusals: &Refusals, shutdown: &CancellationToken) {
+    refusals.report(shutdown, |(source, reason), deliveries| {
         tracing::info!(source, reason, deliveries, "more deliveries were refused");
     });
 }
@@ -152,13 +152,13 @@ fn answered(
         )
         .increment(1);
         if app.refusals.is_first((source, reason)) {
-            tell(app, source, reason, sender);
+            log_refusal(app, source, reason, sender);
         }
     }
     error.into_response()
 }
 
-fn tell(app: &App, source: &str, reason: &str, sender: &Sender) {
+fn log_refusal(app: &App, source: &str, reason: &str, sender: &Sender) {
     let client = sender.peer.map(|peer| {
         let trusted = &app.config.trusted_proxies;
         client_address::resolve(peer.ip(), &sender.headers, trusted).to_string()

@@ -33,7 +33,7 @@ pub fn routes() -> Router<App> {
         .route("/_control/identity/user", post(user))
 }
 
-/// For the page that tells what can be set.
+/// For the page that says what can be set.
 pub fn help(url: &str) -> String {
     let url = format!("{url}/_control/identity");
     format!(

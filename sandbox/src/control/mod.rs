@@ -1,4 +1,4 @@
-//! What people may see and set: a page that tells how, the state, faults and storms.
+//! What people may see and set: a page that says how, the state, faults and storms.
 
 mod identity;
 mod payment;
@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::fault::Fault;
-use crate::gate::{Gate, Provider};
+use crate::fault_injector::{FaultInjector, Provider};
 use crate::identity::Route;
 use crate::server::App;
 use crate::storm::Storm;
@@ -51,8 +51,10 @@ impl IntoResponse for Unusable {
 
 async fn page(State(app): State<App>) -> String {
     let (url, identity) = (&app.url, app.identity_url());
-    let webhooks = match &app.outbox {
-        Some(outbox) => format!("are posted to {}", outbox.poster.webhooks.base_url),
+    let webhooks = match &app.webhook_sender {
+        Some(webhook_sender) => {
+            format!("are posted to {}", webhook_sender.poster.webhooks.base_url)
+        }
         None => "are not posted: it was started without".to_owned(),
     };
     format!(
@@ -120,7 +122,7 @@ async fn state(State(app): State<App>) -> Json<Value> {
         "storefront": app.storefront.view(),
         "payment": app.payment.view(),
         "identity": app.identity.view(),
-        "webhooks": app.outbox.as_ref().map(crate::outbox::Outbox::view),
+        "webhooks": app.webhook_sender.as_ref().map(crate::webhook_sender::WebhookSender::view),
     }))
 }
 
@@ -157,33 +159,37 @@ async fn set_fault(
     if new.times == Some(0) {
         return Err(Unusable("times: expected 1 or more".to_owned()));
     }
-    let gates = app.gates(new.provider, new.route)?;
-    for gate in &gates {
+    let fault_injectors = app.fault_injectors(new.provider, new.route)?;
+    for fault_injector in &fault_injectors {
         match new.times {
-            Some(times) => gate.fail_next(times, fault),
-            None => gate.fail(fault),
+            Some(times) => fault_injector.fail_next(times, fault),
+            None => fault_injector.fail(fault),
         }
     }
-    Ok(Json(gates[0].view()["faults"].take()))
+    Ok(Json(fault_injectors[0].view()["faults"].take()))
 }
 
 async fn clear_faults(State(app): State<App>) -> StatusCode {
-    app.storefront.gate.clear_faults();
-    app.payment.gate.clear_faults();
+    app.storefront.fault_injector.clear_faults();
+    app.payment.fault_injector.clear_faults();
     app.identity.clear_faults();
     StatusCode::NO_CONTENT
 }
 
 impl App {
     /// One at least.
-    fn gates(&self, provider: Provider, route: Option<Route>) -> Result<Vec<&Gate>, Unusable> {
+    fn fault_injectors(
+        &self,
+        provider: Provider,
+        route: Option<Route>,
+    ) -> Result<Vec<&FaultInjector>, Unusable> {
         match (provider, route) {
-            (Provider::Storefront, None) => Ok(vec![&self.storefront.gate]),
-            (Provider::Payment, None) => Ok(vec![&self.payment.gate]),
-            (Provider::Identity, Some(route)) => Ok(vec![self.identity.gate(route)]),
-            (Provider::Identity, None) => {
-                Ok(Route::ALL.map(|route| self.identity.gate(route)).to_vec())
-            }
+            (Provider::Storefront, None) => Ok(vec![&self.storefront.fault_injector]),
+            (Provider::Payment, None) => Ok(vec![&self.payment.fault_injector]),
+            (Provider::Identity, Some(route)) => Ok(vec![self.identity.fault_injector(route)]),
+            (Provider::Identity, None) => Ok(Route::ALL
+                .map(|route| self.identity.fault_injector(route))
+                .to_vec()),
             (_, Some(_)) => {
                 let expected = "route: only the identity provider has it";
                 Err(Unusable(expected.to_owned()))

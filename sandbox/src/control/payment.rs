@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 
 use super::{CONCURRENCY, MOST_ORDERS, MOST_REPEATS, Unusable, read};
 use crate::server::App;
-use crate::{Generation, Manners, PaymentStorm, Price, Shuffle};
+use crate::{DeliveryFaults, Generation, PaymentStorm, Price, Shuffle};
 
 pub fn routes() -> Router<App> {
     Router::new()
         .route("/_control/invoice", post(invoice))
-        .route("/_control/manners", post(manners))
+        .route("/_control/manners", post(delivery_faults))
         .route("/_control/payment_storm", post(storm))
         .route("/_control/price", post(price))
         .route("/_control/release", post(release))
@@ -83,7 +83,7 @@ async fn price(
 /// What is not named is as usual; the generation stays.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct NewManners {
+struct NewDeliveryFaults {
     duplicates: Option<u32>,
     shuffle: Option<NewShuffle>,
     delay_ms: Option<u64>,
@@ -101,14 +101,14 @@ struct NewShuffle {
     hold: usize,
 }
 
-async fn manners(
+async fn delivery_faults(
     State(app): State<App>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Json<Value>, Unusable> {
-    let new: NewManners = read(&headers, &body)?;
+    let new: NewDeliveryFaults = read(&headers, &body)?;
     let unusable = |expected: &str| Err(Unusable(expected.to_owned()));
-    let Some(outbox) = &app.outbox else {
+    let Some(webhook_sender) = &app.webhook_sender else {
         return unusable("this sandbox was started without webhooks");
     };
     let duplicates = new.duplicates.unwrap_or(1);
@@ -131,14 +131,14 @@ async fn manners(
     if let Some(generation) = new.generation {
         app.payment.set_generation(generation);
     }
-    outbox.set_manners(Manners {
+    webhook_sender.set_delivery_faults(DeliveryFaults {
         duplicates,
         shuffle,
         delay: Duration::from_millis(delay_ms),
         wrong_signature: new.wrong_signature,
         old_secret: new.old_secret,
     });
-    Ok(Json(outbox.view()["manners"].take()))
+    Ok(Json(webhook_sender.view()["manners"].take()))
 }
 
 async fn release(State(app): State<App>) -> StatusCode {

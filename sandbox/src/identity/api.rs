@@ -16,7 +16,7 @@ use serde::Deserialize;
 use super::caller::{Caller, well_formed};
 use super::error::{ApiError, CHECK_TOKEN};
 use super::{Identity, Route, objects};
-use crate::gate;
+use crate::fault_injector;
 use crate::lock;
 use crate::{IDENTITY_CLIENT_ID, IDENTITY_CLIENT_SECRET};
 
@@ -24,12 +24,17 @@ const PER_PAGE: usize = 30;
 const MOST_PER_PAGE: usize = 100;
 
 pub fn routes(identity: Identity) -> Router {
-    let gate = |route| middleware::from_fn_with_state(identity.gate(route).clone(), gate::pass);
-    let check = post(check_token).route_layer(gate(Route::CheckToken));
-    let revoke = delete(revoke_token).route_layer(gate(Route::RevokeToken));
+    let fault_injector = |route| {
+        middleware::from_fn_with_state(identity.fault_injector(route).clone(), fault_injector::pass)
+    };
+    let check = post(check_token).route_layer(fault_injector(Route::CheckToken));
+    let revoke = delete(revoke_token).route_layer(fault_injector(Route::RevokeToken));
     Router::new()
-        .route("/user", get(user).route_layer(gate(Route::User)))
-        .route("/user/emails", get(emails).route_layer(gate(Route::Emails)))
+        .route("/user", get(user).route_layer(fault_injector(Route::User)))
+        .route(
+            "/user/emails",
+            get(emails).route_layer(fault_injector(Route::Emails)),
+        )
         .route("/applications/{client_id}/token", check.merge(revoke))
         .fallback(not_found)
         .method_not_allowed_fallback(not_found)

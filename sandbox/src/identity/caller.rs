@@ -71,7 +71,7 @@ impl Books {
         let owner = owner.cloned();
         let login = owner.as_ref().map(|user| user.login.as_str());
         let (rate, too_many) = self.limits.call(&self.rules, login, now);
-        if let Some((limit, until)) = self.limits.told(now) {
+        if let Some((limit, until)) = self.limits.imposed(now) {
             return Err(limited(limit, until, rate, owner.as_ref()));
         }
         let refused = |error: ApiError| Err(error.with(rate.headers()));
@@ -97,7 +97,7 @@ impl Books {
 
     /// For calls that come with the app's own credentials.
     pub fn admit_app(&self, now: Timestamp) -> Result<(), ApiError> {
-        match self.limits.told(now) {
+        match self.limits.imposed(now) {
             Some((limit, until)) => {
                 let rate = Rate::uncounted(self.rules.calls_per_hour, until);
                 Err(limited(limit, until, rate, None))

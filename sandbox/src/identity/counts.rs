@@ -20,9 +20,9 @@ pub struct IssuedToken {
 impl Identity {
     /// Requests that came, whatever became of them.
     pub fn requests(&self) -> BTreeMap<Route, u64> {
-        let gates = self.gates.iter();
-        gates
-            .map(|(route, gate)| (*route, gate.requests()))
+        let fault_injectors = self.fault_injectors.iter();
+        fault_injectors
+            .map(|(route, fault_injector)| (*route, fault_injector.requests()))
             .collect()
     }
 
@@ -56,7 +56,10 @@ impl Identity {
             })
         });
         let tokens: Value = tokens.collect();
-        let routes = self.gates.iter().map(|(route, gate)| (route, gate.view()));
+        let routes = self
+            .fault_injectors
+            .iter()
+            .map(|(route, fault_injector)| (route, fault_injector.view()));
         let routes = json!(routes.collect::<BTreeMap<_, _>>());
         let books = lock(&self.books);
         let codes = books.grants.iter().map(|(device_code, grant)| {
@@ -73,7 +76,7 @@ impl Identity {
         });
         let codes: Value = codes.collect();
         let users = books.users.iter().map(|user| &user.login);
-        let limit = books.limits.told(self.clock.now());
+        let limit = books.limits.imposed(self.clock.now());
         json!({
             "routes": routes,
             "codes": codes,

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 
 use super::refusal::Refusal;
-use crate::gate::LARGEST_BODY;
+use crate::fault_injector::LARGEST_BODY;
 
 pub struct Call {
     fields: BTreeMap<String, String>,

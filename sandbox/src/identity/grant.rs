@@ -32,7 +32,7 @@ pub enum State {
     Pending,
     Approved {
         login: String,
-        /// Polls that are still told that there is no such code.
+        /// Polls that are still answered that there is no such code.
         unknown_for: u32,
     },
     Denied,

@@ -1,5 +1,5 @@
-//! How much of the API one may ask for. The calls of an hour are counted by user; a limit can
-//! also be told to hold, and bad tokens can lock everyone out. Pure.
+//! How much of the API one may ask for. The calls of an hour are counted by user; a limit can also
+//! be imposed, and bad tokens can lock everyone out. Pure.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub enum Limit {
 
 #[derive(Default)]
 pub struct Limits {
-    told: Option<(Limit, Timestamp)>,
+    imposed: Option<(Limit, Timestamp)>,
     /// By login; None: without a good token.
     windows: BTreeMap<Option<String>, Window>,
     bad_tokens: u32,
@@ -40,7 +40,7 @@ struct Window {
     reset_at: Timestamp,
 }
 
-/// What the headers of an answer tell.
+/// What the headers of an answer say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     limit: u32,
@@ -50,11 +50,11 @@ pub struct Rate {
 
 impl Limits {
     pub fn set(&mut self, limit: Limit, until: Timestamp) {
-        self.told = Some((limit, until));
+        self.imposed = Some((limit, until));
     }
 
-    pub fn told(&self, now: Timestamp) -> Option<(Limit, Timestamp)> {
-        self.told.filter(|(_, until)| now < *until)
+    pub fn imposed(&self, now: Timestamp) -> Option<(Limit, Timestamp)> {
+        self.imposed.filter(|(_, until)| now < *until)
     }
 
     pub fn is_locked(&self, now: Timestamp) -> bool {

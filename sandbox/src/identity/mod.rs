@@ -1,5 +1,5 @@
 //! The identity provider, as GitHub speaks: device codes and their tokens, the page on which a
-//! code is approved, and the API that tells whose a token is.
+//! code is approved, and the API that says whose a token is.
 //!
 //! A device code yields one token, once. Everything that depends on time follows the sandbox's
 //! clock, so a test that moves the clock sees codes expire and limits end.
@@ -38,7 +38,7 @@ pub use rules::LoginRules;
 pub use users::{Email, User, Visibility};
 
 use crate::fault::{Answer, Fault};
-use crate::gate::{Gate, Provider};
+use crate::fault_injector::{FaultInjector, Provider};
 use crate::lock;
 use grant::{Grant, State};
 use limits::Limits;
@@ -50,7 +50,7 @@ use tokens::Tokens;
 pub struct Identity {
     clock: Clock,
     url: Arc<str>,
-    gates: Arc<BTreeMap<Route, Gate>>,
+    fault_injectors: Arc<BTreeMap<Route, FaultInjector>>,
     books: Arc<Mutex<Books>>,
 }
 
@@ -103,7 +103,8 @@ impl Route {
 impl Identity {
     /// `url` is where its web side is.
     pub(crate) fn new(url: &str, clock: Clock) -> Self {
-        let gates = Route::ALL.map(|route| (route, Gate::new(Provider::Identity)));
+        let fault_injectors =
+            Route::ALL.map(|route| (route, FaultInjector::new(Provider::Identity)));
         let books = Books {
             users: users::built_in(),
             ..Books::default()
@@ -111,29 +112,33 @@ impl Identity {
         Identity {
             clock,
             url: url.into(),
-            gates: Arc::new(gates.into()),
+            fault_injectors: Arc::new(fault_injectors.into()),
             books: Arc::new(Mutex::new(books)),
         }
     }
 
     /// Counts the requests of a route, and makes them fail.
-    pub fn gate(&self, route: Route) -> &Gate {
-        &self.gates[&route]
+    pub fn fault_injector(&self, route: Route) -> &FaultInjector {
+        &self.fault_injectors[&route]
     }
 
     /// Every request of every route goes wrong so, until the faults are cleared.
     pub fn fail(&self, fault: Fault) {
-        self.gates.values().for_each(|gate| gate.fail(fault));
+        self.fault_injectors
+            .values()
+            .for_each(|fault_injector| fault_injector.fail(fault));
     }
 
     /// The next requests of a route are answered so, word for word.
     pub fn answer_next(&self, route: Route, times: u32, answer: Answer) {
-        self.gate(route).answer_next(times, answer);
+        self.fault_injector(route).answer_next(times, answer);
     }
 
     /// Of every route.
     pub fn clear_faults(&self) {
-        self.gates.values().for_each(Gate::clear_faults);
+        self.fault_injectors
+            .values()
+            .for_each(FaultInjector::clear_faults);
     }
 
     /// From now on; codes that were given out keep their interval and their end.

@@ -1,4 +1,4 @@
-//! What the identity provider goes by: the usual, and what it can be told.
+//! What the identity provider goes by: the usual, and what can be set.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ pub struct LoginRules {
     pub interval: Duration,
     /// Whether devices may log in at all.
     pub device_flow: bool,
-    /// Polls after an approval that are still told that there is no such code, as the real
+    /// Polls after an approval that are still answered that there is no such code, as the real
     /// one does now and then (cli/cli#9302).
     pub unknown_after_approval: u32,
     /// What a user grants of the scopes that are asked for; None: all of them.

@@ -10,16 +10,18 @@ use axum::routing::post;
 use super::encoding::Call;
 use super::refusal::Refusal;
 use super::{Identity, Route, page};
-use crate::gate;
+use crate::fault_injector;
 use crate::page::problem;
 use crate::{IDENTITY_CLIENT_ID, IDENTITY_CLIENT_SECRET};
 
 const DEVICE_CODE: &str = "urn:ietf:params:oauth:grant-type:device_code";
 
 pub fn routes(identity: Identity) -> Router {
-    let gate = |route| middleware::from_fn_with_state(identity.gate(route).clone(), gate::pass);
-    let code = post(device_code).route_layer(gate(Route::DeviceCode));
-    let token = post(access_token).route_layer(gate(Route::AccessToken));
+    let fault_injector = |route| {
+        middleware::from_fn_with_state(identity.fault_injector(route).clone(), fault_injector::pass)
+    };
+    let code = post(device_code).route_layer(fault_injector(Route::DeviceCode));
+    let token = post(access_token).route_layer(fault_injector(Route::AccessToken));
     Router::new()
         .route("/login/device/code", code)
         .route("/login/oauth/access_token", token)

@@ -15,7 +15,7 @@ use super::error::Error;
 use super::intents::CARDS;
 use super::objects::Wish;
 use crate::PAYMENT_KEY;
-use crate::gate;
+use crate::fault_injector;
 
 type Answer = Result<Json<Value>, Error>;
 
@@ -35,8 +35,8 @@ pub fn routes(payment: Payment) -> Router {
         .method_not_allowed_fallback(unknown_path)
         .layer(middleware::from_fn(authorize))
         .layer(middleware::from_fn_with_state(
-            payment.gate.clone(),
-            gate::pass,
+            payment.fault_injector.clone(),
+            fault_injector::pass,
         ))
         .with_state(payment)
 }

@@ -52,10 +52,10 @@ impl Desk<'_> {
     ) -> Result<(String, String), Error> {
         let invoice = self.next_invoice(&subscription, months, intent)?;
         subscription.paid(months);
-        let teller = self.teller();
+        let event_builder = self.event_builder();
         if let Some(record) = self.ledger.intents.get_mut(intent) {
             record.invoice = Some(invoice.id.clone());
-            let event = teller.invoice_paid(&invoice, &subscription, record);
+            let event = event_builder.invoice_paid(&invoice, &subscription, record);
             self.events.push(event);
         }
         let ids = (subscription.id.clone(), invoice.id.clone());

@@ -11,7 +11,7 @@ use super::Payment;
 use super::desk::Desk;
 use super::error::Error;
 use super::form::{Form, Parameters};
-use crate::gate;
+use crate::fault_injector;
 
 pub struct Call {
     path: String,
@@ -32,7 +32,7 @@ impl<S: Send + Sync> FromRequest<S> for Call {
 
     async fn from_request(request: Request, _state: &S) -> Result<Self, Error> {
         let path = request.uri().path().to_owned();
-        let key = gate::key(&request).map(str::to_owned);
+        let key = fault_injector::key(&request).map(str::to_owned);
         let body = request.extract::<Bytes, _>().await;
         let body = body.map_err(|_| Error::invalid("The body could not be read."))?;
         let mut parameters: Parameters = form_urlencoded::parse(&body).into_owned().collect();

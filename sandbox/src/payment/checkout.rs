@@ -97,7 +97,7 @@ impl Desk<'_> {
                 ..plan.clone()
             });
         }
-        let event = self.teller().session_completed(&session);
+        let event = self.event_builder().session_completed(&session);
         self.events.push(event);
         self.ledger.sessions.insert(id.to_owned(), session);
         Ok(())

@@ -50,7 +50,7 @@ impl Payment {
     }
 
     pub(crate) fn view(&self) -> Value {
-        let mut view = self.gate.view();
+        let mut view = self.fault_injector.view();
         let now = self.clock.now();
         let ledger = lock(&self.ledger);
         let intents = ledger.intents.values().map(|record| {

@@ -9,7 +9,7 @@ use platform::clock::Clock;
 use serde_json::Value;
 
 use super::error::Error;
-use super::events::Teller;
+use super::events::EventBuilder;
 use super::form::Form;
 use super::intents::{CARDS, Card, NoRefund, Record, State};
 use super::objects::{self, Wish};
@@ -38,8 +38,8 @@ pub struct Desk<'a> {
 }
 
 impl Desk<'_> {
-    pub fn teller(&self) -> Teller {
-        Teller {
+    pub fn event_builder(&self) -> EventBuilder {
+        EventBuilder {
             generation: self.ledger.generation,
             now: self.now,
         }
@@ -147,12 +147,12 @@ impl Desk<'_> {
 
     /// Tries a charge of an open intent, with everything that follows.
     pub fn charge(&mut self, id: &str, card: Card) -> Result<Value, Error> {
-        let teller = self.teller();
+        let event_builder = self.event_builder();
         let record = self.ledger.intents.get_mut(id);
         let record = record.ok_or_else(|| Error::unknown("payment_intent", id, "intent"))?;
         if let Err(decline) = record.charge(card) {
-            let event = teller.intent_failed(record);
-            let object = objects::intent(record, teller.generation);
+            let event = event_builder.intent_failed(record);
+            let object = objects::intent(record, event_builder.generation);
             let error = Error::declined(&objects::declined(record, decline), object);
             self.events.push(event);
             return Err(error);
@@ -174,13 +174,13 @@ impl Desk<'_> {
 
     /// Everything that follows from a charge that took the amount.
     fn succeeded(&mut self, id: &str) -> Result<Value, Error> {
-        let teller = self.teller();
+        let event_builder = self.event_builder();
         let before = self.events.len();
         if let Some(session) = self.intent(id)?.session.clone() {
             self.complete(&session)?;
         }
-        // What it made may be named in it, and is told of after it.
-        let event = teller.intent_succeeded(self.intent(id)?);
+        // What it made may be named in it, and is reported after it.
+        let event = event_builder.intent_succeeded(self.intent(id)?);
         self.events.insert(before, event);
         self.show_intent(id)
     }
@@ -206,36 +206,37 @@ impl Desk<'_> {
             );
             return Err(Error::unexpected_state(message, self.show_intent(id)?));
         }
-        let (teller, now) = (self.teller(), self.now);
+        let (event_builder, now) = (self.event_builder(), self.now);
         let record = self.ledger.intents.get_mut(id);
         let record = record.ok_or_else(|| Error::unknown("payment_intent", id, "intent"))?;
         record.cancel(reason, now);
         let session = record.session.clone();
-        self.events.push(teller.intent_canceled(record));
+        self.events.push(event_builder.intent_canceled(record));
         let session = session.and_then(|id| self.ledger.sessions.get_mut(&id));
         if let Some(session) = session {
             session.status = Status::Expired;
-            let event = teller.session_expired(session);
+            let event = event_builder.session_expired(session);
             self.events.push(event);
         }
         self.show_intent(id)
     }
 
     pub fn refund(&mut self, wish: &Wish) -> Result<Value, Error> {
-        let (teller, now) = (self.teller(), self.now);
+        let (event_builder, now) = (self.event_builder(), self.now);
         let record = self.ledger.intents.get_mut(&wish.intent);
         let unknown = || Error::unknown("payment_intent", &wish.intent, "payment_intent");
         let record = record.ok_or_else(unknown)?;
         let amount = record.refundable(wish.amount);
-        let amount = amount.map_err(|reason| reason.tell(record))?;
+        let amount = amount.map_err(|reason| reason.error_for(record))?;
         let refund = record.refund(wish, amount, now);
-        self.events.push(teller.charge_refunded(record, amount));
+        self.events
+            .push(event_builder.charge_refunded(record, amount));
         Ok(refund)
     }
 }
 
 impl NoRefund {
-    fn tell(self, record: &Record) -> Error {
+    fn error_for(self, record: &Record) -> Error {
         match self {
             NoRefund::NotPaid => {
                 let id = &record.id;

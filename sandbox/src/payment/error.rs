@@ -51,7 +51,7 @@ impl Error {
         error.with("payment_intent", intent)
     }
 
-    /// A card that was declined: the fields that tell why, and the intent as it is now.
+    /// A card that was declined: the fields that say why, and the intent as it is now.
     pub fn declined(why: &Value, intent: Value) -> Self {
         let fields = why.as_object().cloned().unwrap_or_default();
         let status = StatusCode::PAYMENT_REQUIRED;

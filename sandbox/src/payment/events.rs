@@ -14,12 +14,12 @@ use crate::webhooks::Delivery;
 
 /// How events look and when they are made.
 #[derive(Clone, Copy)]
-pub struct Teller {
+pub struct EventBuilder {
     pub generation: Generation,
     pub now: Timestamp,
 }
 
-impl Teller {
+impl EventBuilder {
     pub fn intent_succeeded(self, record: &Record) -> Delivery {
         self.event(
             "payment_intent.succeeded",

@@ -1,5 +1,5 @@
 //! The payment provider: intents, refunds, checkout sessions and subscriptions, over its API
-//! and on pages for people; every change is told of in an event.
+//! and on pages for people; every change is reported in an event.
 //!
 //! An answer is kept by its idempotency key, be it a failure, and given again with the header
 //! `Idempotent-Replayed`. That a parameter was wrong is not kept, so the same key may then be used
@@ -35,10 +35,10 @@ pub use api::error;
 pub use generation::Generation;
 pub use storm::{Life, PaymentStorm, StormPayment};
 
-use crate::gate::{Gate, Provider};
+use crate::delivery_faults::DeliveryFaults;
+use crate::fault_injector::{FaultInjector, Provider};
 use crate::lock;
-use crate::manners::Manners;
-use crate::outbox::Outbox;
+use crate::webhook_sender::WebhookSender;
 use call::Kept;
 use desk::Desk;
 use intents::{Card, Record, State};
@@ -49,9 +49,9 @@ use sessions::{Line, Session};
 #[derive(Clone)]
 pub struct Payment {
     /// Counts requests, and makes them fail.
-    pub gate: Gate,
+    pub fault_injector: FaultInjector,
     clock: Clock,
-    outbox: Option<Outbox>,
+    webhook_sender: Option<WebhookSender>,
     url: Arc<str>,
     ledger: Arc<Mutex<Ledger>>,
 }
@@ -110,16 +110,16 @@ impl Payment {
         url: &str,
         generation: Generation,
         clock: Clock,
-        outbox: Option<Outbox>,
+        webhook_sender: Option<WebhookSender>,
     ) -> Self {
         let ledger = Ledger {
             generation,
             ..Ledger::default()
         };
         Payment {
-            gate: Gate::new(Provider::Payment),
+            fault_injector: FaultInjector::new(Provider::Payment),
             clock,
-            outbox,
+            webhook_sender,
             url: url.into(),
             ledger: Arc::new(Mutex::new(ledger)),
         }
@@ -131,16 +131,16 @@ impl Payment {
     }
 
     /// How events are delivered from now on. Without webhooks there is nothing to deliver.
-    pub fn set_manners(&self, manners: Manners) {
-        if let Some(outbox) = &self.outbox {
-            outbox.set_manners(manners);
+    pub fn set_delivery_faults(&self, delivery_faults: DeliveryFaults) {
+        if let Some(webhook_sender) = &self.webhook_sender {
+            webhook_sender.set_delivery_faults(delivery_faults);
         }
     }
 
     /// Posts the events that are held back to be shuffled.
     pub fn release(&self) {
-        if let Some(outbox) = &self.outbox {
-            outbox.release();
+        if let Some(webhook_sender) = &self.webhook_sender {
+            webhook_sender.release();
         }
     }
 
@@ -183,14 +183,14 @@ impl Payment {
             let Some(record) = record.filter(|record| record.state == State::Succeeded) else {
                 return false;
             };
-            let event = desk.teller().intent_succeeded(record);
+            let event = desk.event_builder().intent_succeeded(record);
             desk.events.push(event);
-            self.outbox.is_some()
+            self.webhook_sender.is_some()
         })
     }
 
     /// The next requests that change something end in a 500 of the provider's own, which is kept
-    /// as the answer to their keys; unlike a fault of the gate, which is before it.
+    /// as the answer to their keys; unlike an injected fault, which is before it.
     pub fn break_next(&self, times: u32) {
         lock(&self.ledger).breaks = times;
     }
@@ -217,8 +217,10 @@ impl Payment {
             events: Vec::new(),
         };
         let done = work(&mut desk);
-        if let Some(outbox) = &self.outbox {
-            desk.events.drain(..).for_each(|event| outbox.send(event));
+        if let Some(webhook_sender) = &self.webhook_sender {
+            desk.events
+                .drain(..)
+                .for_each(|event| webhook_sender.send(event));
         }
         done
     }

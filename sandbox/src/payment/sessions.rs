@@ -26,7 +26,7 @@ pub struct Session {
     pub created: i64,
     /// Unix seconds.
     pub expires_at: i64,
-    /// The intent that pays it; a subscription's session does not tell it.
+    /// The intent that pays it; a subscription's session does not name it.
     pub intent: String,
     pub mode: Mode,
     pub status: Status,

@@ -1,4 +1,4 @@
-//! Storms of payments: many lives, each told in its events, all of them shuffled and most of
+//! Storms of payments: many lives, each reported in its events, all of them shuffled and most of
 //! them repeated. A seed decides it all, and a payment's own seed decides its life.
 
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 
 use domain::time::Timestamp;
 
-use super::events::Teller;
+use super::events::EventBuilder;
 use super::intents::{Card, Decline, Record};
 use super::objects::Wish;
 use super::sessions::{LIFETIME, Line, Mode, Session, Status};
@@ -145,7 +145,7 @@ impl Lived {
     fn of(seed: u64, life: Life, generation: Generation, now: Timestamp) -> Self {
         let purchase = sample::purchase(seed);
         let at = |seconds_ago: i64| Timestamp(now.0 - seconds_ago * 1000);
-        let teller = |seconds_ago| Teller {
+        let event_builder = |seconds_ago| EventBuilder {
             generation,
             now: at(seconds_ago),
         };
@@ -157,30 +157,30 @@ impl Lived {
         match life {
             Life::Canceled => {
                 record.cancel(Some("requested_by_customer"), at(40));
-                events.push(teller(40).intent_canceled(&record));
+                events.push(event_builder(40).intent_canceled(&record));
             }
             Life::FailedThenSucceeded => {
                 let _ = record.charge(Card::Bad(Decline::InsufficientFunds));
-                events.push(teller(50).intent_failed(&record));
+                events.push(event_builder(50).intent_failed(&record));
             }
             Life::Checkout => {
                 let paid = purchase.session(at(60));
                 record.session = Some(paid.id.clone());
-                events.push(teller(40).session_completed(&paid));
+                events.push(event_builder(40).session_completed(&paid));
                 session = Some(paid);
             }
             Life::Succeeded | Life::Refunded => {}
         }
         if life != Life::Canceled {
             let _ = record.charge(Card::Good);
-            events.push(teller(40).intent_succeeded(&record));
+            events.push(event_builder(40).intent_succeeded(&record));
         }
         if life == Life::Refunded {
             let part = record.money.minor / 3;
             for (amount, seconds_ago) in [(part, 30), (record.money.minor - part, 20)] {
                 let wish = purchase.refund(amount);
                 record.refund(&wish, amount, at(seconds_ago));
-                events.push(teller(seconds_ago).charge_refunded(&record, amount));
+                events.push(event_builder(seconds_ago).charge_refunded(&record, amount));
             }
         }
         Lived {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{Refusal, Storefront, objects};
 use crate::STOREFRONT_TOKEN;
-use crate::gate::{self, IDEMPOTENCY_KEY};
+use crate::fault_injector::{self, IDEMPOTENCY_KEY};
 
 const ACCESS_TOKEN: &str = "X-Storefront-Access-Token";
 const SHOP_DOMAIN: &str = "X-Storefront-Shop-Domain";
@@ -30,8 +30,8 @@ pub fn routes(storefront: Storefront) -> Router {
         .method_not_allowed_fallback(not_found)
         .layer(middleware::from_fn(authorize))
         .layer(middleware::from_fn_with_state(
-            storefront.gate.clone(),
-            gate::pass,
+            storefront.fault_injector.clone(),
+            fault_injector::pass,
         ))
         .with_state(storefront)
 }

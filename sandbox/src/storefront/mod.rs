@@ -16,9 +16,9 @@ use serde_json::{Value, json};
 
 pub use api::{error, routes};
 
-use crate::gate::{Gate, Provider};
+use crate::fault_injector::{FaultInjector, Provider};
 use crate::lock;
-use crate::outbox::Outbox;
+use crate::webhook_sender::WebhookSender;
 use crate::webhooks::Delivery;
 
 /// Orders whose bodies are kept, for the webhooks that follow; some 3 kB each.
@@ -28,10 +28,10 @@ const MOST_BODIES: usize = 10_000;
 #[derive(Clone)]
 pub struct Storefront {
     /// Counts requests, and makes them fail.
-    pub gate: Gate,
+    pub fault_injector: FaultInjector,
     shop: String,
     clock: Clock,
-    outbox: Option<Outbox>,
+    webhook_sender: Option<WebhookSender>,
     books: Arc<Mutex<Books>>,
 }
 
@@ -71,12 +71,12 @@ enum Refusal {
 }
 
 impl Storefront {
-    pub(crate) fn new(shop: &str, clock: Clock, outbox: Option<Outbox>) -> Self {
+    pub(crate) fn new(shop: &str, clock: Clock, webhook_sender: Option<WebhookSender>) -> Self {
         Storefront {
-            gate: Gate::new(Provider::Storefront),
+            fault_injector: FaultInjector::new(Provider::Storefront),
             shop: shop.to_ascii_lowercase(),
             clock,
-            outbox,
+            webhook_sender,
             books: Arc::default(),
         }
     }
@@ -163,7 +163,7 @@ impl Storefront {
         let created = created.map(|((shop, order_id), fulfillments)| {
             json!({"shop": shop, "order_id": order_id, "fulfillments": fulfillments})
         });
-        let mut view = self.gate.view();
+        let mut view = self.fault_injector.view();
         view["created"] = created.collect();
         view
     }
@@ -204,7 +204,7 @@ impl Storefront {
         if let Some(key) = key {
             books.answers.insert(key, (id, answer.clone()));
         }
-        if let Some(outbox) = &self.outbox {
+        if let Some(webhook_sender) = &self.webhook_sender {
             let body = objects::fulfilled(books.bodies.get(&order_key), &fulfillment, now);
             let (shop, _) = &order_key;
             let webhook_id = self.clock.id().to_string();
@@ -214,7 +214,7 @@ impl Storefront {
                 .bodies
                 .entry(order_key)
                 .and_modify(|known| *known = body);
-            outbox.send(delivery);
+            webhook_sender.send(delivery);
         }
         Ok(answer)
     }

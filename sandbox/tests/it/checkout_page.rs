@@ -67,7 +67,7 @@ async fn one_pays_on_the_page_and_is_led_to_the_shop() {
 }
 
 #[tokio::test]
-async fn a_declined_card_is_told_of_and_another_try_may_succeed() {
+async fn a_declined_card_is_reported_and_another_try_may_succeed() {
     let receiver = Receiver::start(0).await;
     let sandbox = start(Some(receiver.webhooks())).await;
     let session = open(&sandbox, MUG).await;
@@ -112,14 +112,17 @@ async fn an_expired_session_takes_nothing() {
         ..Options::default()
     };
     let sandbox = Sandbox::start(options).await.unwrap();
-    let (told, forgotten) = (open(&sandbox, MUG).await, open(&sandbox, MUG).await);
-    let path = format!("checkout/sessions/{}/expire", told["id"].as_str().unwrap());
+    let (reported, forgotten) = (open(&sandbox, MUG).await, open(&sandbox, MUG).await);
+    let path = format!(
+        "checkout/sessions/{}/expire",
+        reported["id"].as_str().unwrap()
+    );
     let expire = || async { read(payment_post(&sandbox, &path, "").send().await.unwrap()).await };
     let (status, expired) = expire().await;
     assert_eq!((status, &expired["status"]), (200, &json!("expired")));
     assert_eq!(expire().await.0, 400);
     clock.advance(Duration::from_hours(24));
-    for session in [&told, &forgotten] {
+    for session in [&reported, &forgotten] {
         let pressed = pay(&sandbox, session).await;
         let location = pressed.headers()["Location"].to_str().unwrap();
         assert!(location.starts_with("/payment/checkout/cs_"), "{location}");
@@ -169,7 +172,7 @@ async fn pages_run_nothing_and_take_no_forms_of_others() {
     assert_eq!(client().get(&unknown).send().await.unwrap().status(), 404);
     assert_eq!(press(&format!("{unknown}/pay"), "").await.status(), 404);
     assert_eq!(
-        sandbox.payment().gate.requests(),
+        sandbox.payment().fault_injector.requests(),
         1,
         "pages are not of the API"
     );

@@ -43,7 +43,7 @@ async fn the_page_names_every_call_and_every_credential() {
 }
 
 #[tokio::test]
-async fn the_state_tells_requests_and_effects() {
+async fn the_state_says_requests_and_effects() {
     let sandbox = sandbox().await;
     let id = fulfillment_order(&sandbox, SHOP, ORDER).await;
     fulfil(&sandbox, id, "k-1").send().await.unwrap();
@@ -108,7 +108,7 @@ async fn a_storm_is_posted_and_its_seed_gives_it_again() {
 }
 
 #[tokio::test]
-async fn bad_input_is_told_what_is_expected() {
+async fn bad_input_learns_what_is_expected() {
     let sandbox = sandbox().await;
     for (path, body, part) in [
         (

@@ -42,10 +42,10 @@ async fn a_payment_is_refunded_in_part_and_then_in_full() {
         )
         .await;
         assert_eq!(refused.status(), 400);
-        let told = refused.text().await.unwrap();
+        let reported = refused.text().await.unwrap();
         assert!(
-            told.contains("Nothing was done") && told.contains(wrong),
-            "{told}"
+            reported.contains("Nothing was done") && reported.contains(wrong),
+            "{reported}"
         );
     }
     for (amount, state) in [("5.50", "paid, 5.50 USD refunded"), ("", ">refunded<")] {

@@ -17,7 +17,10 @@ fn made(sandbox: &Sandbox) -> u32 {
 async fn a_status_is_given_so_often_in_the_providers_own_form_and_has_no_effect() {
     let sandbox = sandbox().await;
     let id = fulfillment_order(&sandbox, SHOP, ORDER).await;
-    sandbox.storefront().gate.fail_next(2, Fault::Status(503));
+    sandbox
+        .storefront()
+        .fault_injector
+        .fail_next(2, Fault::Status(503));
     for _ in 0..2 {
         let (status, body) = read(fulfil(&sandbox, id, "k-1").send().await.unwrap()).await;
         assert_eq!(status, 503);
@@ -28,8 +31,14 @@ async fn a_status_is_given_so_often_in_the_providers_own_form_and_has_no_effect(
         fulfil(&sandbox, id, "k-1").send().await.unwrap().status(),
         201
     );
-    assert_eq!(sandbox.storefront().gate.requests_by_key()["k-1"], 3);
-    sandbox.payment().gate.fail_next(1, Fault::Status(500));
+    assert_eq!(
+        sandbox.storefront().fault_injector.requests_by_key()["k-1"],
+        3
+    );
+    sandbox
+        .payment()
+        .fault_injector
+        .fail_next(1, Fault::Status(500));
     let (status, body) = read(refund(&sandbox, "", "k-1").send().await.unwrap()).await;
     assert_eq!((status, &body["error"]["type"]), (500, &json!("api_error")));
 }
@@ -37,10 +46,10 @@ async fn a_status_is_given_so_often_in_the_providers_own_form_and_has_no_effect(
 #[tokio::test]
 async fn a_standing_fault_lasts_until_cleared_and_counted_ones_come_first() {
     let sandbox = sandbox().await;
-    let gate = &sandbox.storefront().gate;
-    gate.fail(Fault::Status(500));
-    gate.fail_next(1, Fault::Status(501));
-    gate.fail_next(2, Fault::Status(502));
+    let fault_injector = &sandbox.storefront().fault_injector;
+    fault_injector.fail(Fault::Status(500));
+    fault_injector.fail_next(1, Fault::Status(501));
+    fault_injector.fail_next(2, Fault::Status(502));
     let mut seen = Vec::new();
     for _ in 0..6 {
         seen.push(
@@ -53,7 +62,7 @@ async fn a_standing_fault_lasts_until_cleared_and_counted_ones_come_first() {
         );
     }
     assert_eq!(seen, [501, 502, 502, 500, 500, 500]);
-    gate.clear_faults();
+    fault_injector.clear_faults();
     assert_eq!(
         fulfil(&sandbox, 1, "k-1").send().await.unwrap().status(),
         404
@@ -70,7 +79,7 @@ async fn a_standing_fault_lasts_until_cleared_and_counted_ones_come_first() {
 async fn a_lost_answer_had_its_effect_and_the_same_key_finds_it() {
     let sandbox = sandbox().await;
     sandbox.payment().add_intent(intent("pi_1", 1999));
-    sandbox.payment().gate.fail_next(1, Fault::Lose);
+    sandbox.payment().fault_injector.fail_next(1, Fault::Lose);
     let lost = refund(&sandbox, "payment_intent=pi_1", "k-1").send().await;
     assert!(lost.is_err(), "{lost:?}");
     assert_eq!(sandbox.payment().refunded("pi_1"), 1999);
@@ -86,7 +95,10 @@ async fn a_lost_answer_had_its_effect_and_the_same_key_finds_it() {
 async fn a_timeout_is_never_answered_and_has_no_effect() {
     let sandbox = sandbox().await;
     let id = fulfillment_order(&sandbox, SHOP, ORDER).await;
-    sandbox.storefront().gate.fail_next(1, Fault::Timeout);
+    sandbox
+        .storefront()
+        .fault_injector
+        .fail_next(1, Fault::Timeout);
     let request = fulfil(&sandbox, id, "k-1").timeout(Duration::from_millis(300));
     assert!(request.send().await.unwrap_err().is_timeout());
     assert_eq!(made(&sandbox), 0);
@@ -102,14 +114,14 @@ async fn a_slow_answer_comes_after_its_effect() {
     let id = fulfillment_order(&sandbox, SHOP, ORDER).await;
     sandbox
         .storefront()
-        .gate
+        .fault_injector
         .fail_next(1, Fault::Slow(Duration::from_mins(1)));
     let request = fulfil(&sandbox, id, "k-1").timeout(Duration::from_millis(300));
     assert!(request.send().await.unwrap_err().is_timeout());
     assert_eq!(made(&sandbox), 1);
     sandbox
         .storefront()
-        .gate
+        .fault_injector
         .fail_next(1, Fault::Slow(Duration::from_millis(1)));
     assert_eq!(
         fulfil(&sandbox, id, "k-1").send().await.unwrap().status(),
@@ -120,11 +132,17 @@ async fn a_slow_answer_comes_after_its_effect() {
 #[tokio::test]
 async fn limits_say_when_to_come_back_and_a_proxy_speaks_html() {
     let sandbox = sandbox().await;
-    sandbox.storefront().gate.fail_next(1, Fault::RateLimit);
+    sandbox
+        .storefront()
+        .fault_injector
+        .fail_next(1, Fault::RateLimit);
     let limited = fulfil(&sandbox, 1, "k-1").send().await.unwrap();
     assert_eq!(limited.headers()["Retry-After"], "1");
     assert_eq!(limited.status(), 429);
-    sandbox.storefront().gate.fail_next(1, Fault::Html);
+    sandbox
+        .storefront()
+        .fault_injector
+        .fail_next(1, Fault::Html);
     let page = fulfil(&sandbox, 1, "k-1").send().await.unwrap();
     assert_eq!(page.status(), 502);
     assert!(
@@ -139,13 +157,13 @@ async fn limits_say_when_to_come_back_and_a_proxy_speaks_html() {
 #[tokio::test]
 async fn an_answer_is_given_word_for_word() {
     let sandbox = sandbox().await;
-    let gate = &sandbox.storefront().gate;
+    let fault_injector = &sandbox.storefront().fault_injector;
     let answer = Answer {
         status: 418,
         headers: vec![("X-Kettle".to_owned(), "on".to_owned())],
         body: "{\n}".to_owned(),
     };
-    gate.answer_next(1, answer.clone());
+    fault_injector.answer_next(1, answer.clone());
     let given = fulfil(&sandbox, 1, "k-1").send().await.unwrap();
     assert_eq!(
         (given.status().as_u16(), &given.headers()["X-Kettle"]),
@@ -154,7 +172,7 @@ async fn an_answer_is_given_word_for_word() {
     assert!(given.headers().get("Content-Type").is_none());
     assert_eq!(given.text().await.unwrap(), "{\n}");
     let headers = vec![("no name".to_owned(), String::new())];
-    gate.answer_next(1, Answer { headers, ..answer });
+    fault_injector.answer_next(1, Answer { headers, ..answer });
     assert_eq!(
         fulfil(&sandbox, 1, "k-1").send().await.unwrap().status(),
         500
@@ -164,12 +182,12 @@ async fn an_answer_is_given_word_for_word() {
 #[tokio::test]
 async fn a_sandbox_that_stops_cuts_what_it_never_answers() {
     let sandbox = sandbox().await;
-    sandbox.storefront().gate.fail(Fault::Timeout);
+    sandbox.storefront().fault_injector.fail(Fault::Timeout);
     let request = platform::task::spawn("request", {
         let request = fulfil(&sandbox, 1, "k-1");
         async move { assert!(request.send().await.is_err()) }
     });
-    while sandbox.storefront().gate.requests() == 0 {
+    while sandbox.storefront().fault_injector.requests() == 0 {
         tokio::task::yield_now().await;
     }
     let url = sandbox.url().to_owned();

@@ -7,7 +7,7 @@ use crate::support::receiver::Receiver;
 use crate::support::{intent, payment_get, refund, start};
 
 /// The intent as the API shows it, and the events of its payment and refund.
-async fn told(generation: Generation) -> (Value, Vec<Value>) {
+async fn sent_events(generation: Generation) -> (Value, Vec<Value>) {
     let receiver = Receiver::start(0).await;
     let sandbox = start(Some(receiver.webhooks())).await;
     sandbox.payment().set_generation(generation);
@@ -27,7 +27,7 @@ async fn told(generation: Generation) -> (Value, Vec<Value>) {
 #[tokio::test]
 async fn an_intent_holds_its_charges_or_names_the_latest() {
     for generation in Generation::ALL {
-        let (intent, events) = told(generation).await;
+        let (intent, events) = sent_events(generation).await;
         let paid = &events[0]["data"]["object"];
         let charge = &events[1]["data"]["object"];
         let id = charge["id"].as_str().unwrap();

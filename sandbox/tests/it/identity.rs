@@ -234,12 +234,12 @@ async fn a_code_expires_whether_approved_or_not() {
         Device::start(&sandbox, &clock).await,
         Device::start(&sandbox, &clock).await,
     );
-    let told = Device::start(&sandbox, &clock).await;
+    let reported = Device::start(&sandbox, &clock).await;
     let identity = sandbox.identity();
     identity.approve(&approved.user_code, "octavia").unwrap();
-    identity.expire(&told.user_code).unwrap();
+    identity.expire(&reported.user_code).unwrap();
     let expired = refusal("expired_token", "This 'device_code' has expired.");
-    assert_eq!(told.poll().await, expired);
+    assert_eq!(reported.poll().await, expired);
     assert_eq!(
         pending.poll_after(899).await["error"],
         "authorization_pending"
@@ -353,7 +353,7 @@ async fn interval_and_expiry_are_those_of_the_rules_when_the_code_was_given_out(
 }
 
 #[tokio::test]
-async fn told_to_slow_down_the_next_polls_come_too_fast_whenever_they_come() {
+async fn reported_to_slow_down_the_next_polls_come_too_fast_whenever_they_come() {
     let (sandbox, clock) = clocked().await;
     let device = Device::start(&sandbox, &clock).await;
     sandbox.identity().slow_down(2);

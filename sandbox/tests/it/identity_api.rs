@@ -471,7 +471,7 @@ async fn after_several_bad_tokens_good_ones_are_refused_too_for_a_while() {
         assert_eq!(
             refused(api(&sandbox, "/user", "gho_x")).await.0,
             401,
-            "not unless told"
+            "not unless asked"
         );
     }
     sandbox.identity().lift_limits();
@@ -550,5 +550,8 @@ async fn a_route_answers_word_for_word_and_the_others_as_usual() {
         "<h1>Something went wrong</h1>"
     );
     assert_eq!(refused(api(&sandbox, "/user/emails", &token)).await.0, 200);
-    assert_eq!(sandbox.identity().gate(Route::Emails).requests(), 2);
+    assert_eq!(
+        sandbox.identity().fault_injector(Route::Emails).requests(),
+        2
+    );
 }

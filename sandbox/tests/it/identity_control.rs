@@ -1,4 +1,4 @@
-//! What can be told to the identity provider over HTTP, and its faults.
+//! What can be asked of the identity provider over HTTP, and its faults.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use crate::support::device::{Device, api, ask_code, ask_token, clocked, token};
 use crate::support::{NOW, client, read, sandbox};
 
-async fn tell(sandbox: &Sandbox, path: &str, body: &Value) -> u16 {
+async fn control(sandbox: &Sandbox, path: &str, body: &Value) -> u16 {
     let url = format!("{}/_control/identity/{path}", sandbox.url());
-    let told = client().post(url).json(body).send().await.unwrap();
-    told.status().as_u16()
+    let reported = client().post(url).json(body).send().await.unwrap();
+    reported.status().as_u16()
 }
 
 async fn status(request: reqwest::RequestBuilder) -> u16 {
@@ -28,19 +28,19 @@ async fn codes_are_decided_about_over_http() {
     );
     let third = Device::start(&sandbox, &clock).await;
     let approval = json!({"user_code": first.user_code, "login": "octavia"});
-    assert_eq!(tell(&sandbox, "approve", &approval).await, 204);
+    assert_eq!(control(&sandbox, "approve", &approval).await, 204);
     assert_eq!(
-        tell(&sandbox, "deny", &json!({"user_code": second.user_code})).await,
+        control(&sandbox, "deny", &json!({"user_code": second.user_code})).await,
         204
     );
     assert_eq!(
-        tell(&sandbox, "expire", &json!({"user_code": third.user_code})).await,
+        control(&sandbox, "expire", &json!({"user_code": third.user_code})).await,
         204
     );
     assert_eq!(first.poll().await["token_type"], "bearer");
     assert_eq!(second.poll().await["error"], "access_denied");
     assert_eq!(third.poll().await["error"], "expired_token");
-    assert_eq!(tell(&sandbox, "approve", &approval).await, 422, "used");
+    assert_eq!(control(&sandbox, "approve", &approval).await, 422, "used");
 }
 
 #[tokio::test]
@@ -55,7 +55,7 @@ async fn the_rules_are_set_over_http() {
         "lock_after": 1,
         "lock_seconds": 10,
     });
-    assert_eq!(tell(&sandbox, "rules", &rules).await, 204);
+    assert_eq!(control(&sandbox, "rules", &rules).await, 204);
     let (_, given) = read(ask_code(&sandbox, "").send().await.unwrap()).await;
     assert_eq!(
         (&given["expires_in"], &given["interval"]),
@@ -77,7 +77,7 @@ async fn the_rules_are_set_over_http() {
     clock.advance(Duration::from_secs(10));
     assert_eq!(status(api(&sandbox, "/user", token)).await, 200);
     assert_eq!(
-        tell(&sandbox, "rules", &json!({"device_flow": false})).await,
+        control(&sandbox, "rules", &json!({"device_flow": false})).await,
         204
     );
     let (status, given) = read(ask_code(&sandbox, "").send().await.unwrap()).await;
@@ -85,7 +85,7 @@ async fn the_rules_are_set_over_http() {
         (status, &given["error"]),
         (400, &json!("device_flow_disabled"))
     );
-    assert_eq!(tell(&sandbox, "rules", &json!({})).await, 204);
+    assert_eq!(control(&sandbox, "rules", &json!({})).await, 204);
     let (_, given) = read(ask_code(&sandbox, "").send().await.unwrap()).await;
     assert_eq!(given["interval"], 5, "what is not named is as usual");
 }
@@ -94,16 +94,19 @@ async fn the_rules_are_set_over_http() {
 async fn polls_are_slowed_down_and_limits_set_over_http() {
     let (sandbox, clock) = clocked().await;
     let device = Device::start(&sandbox, &clock).await;
-    assert_eq!(tell(&sandbox, "slow_down", &json!({"polls": 1})).await, 204);
+    assert_eq!(
+        control(&sandbox, "slow_down", &json!({"polls": 1})).await,
+        204
+    );
     assert_eq!(device.poll().await["error"], "slow_down");
     let token = token(&sandbox, "octavia");
     let primary = json!({"limit": "primary", "seconds": 60, "status": 429});
-    assert_eq!(tell(&sandbox, "limit", &primary).await, 204);
+    assert_eq!(control(&sandbox, "limit", &primary).await, 204);
     let answer = api(&sandbox, "/user", &token).send().await.unwrap();
     assert_eq!(answer.status(), 429);
     assert_eq!(answer.headers()["X-RateLimit-Remaining"], "0");
     let secondary = json!({"limit": "secondary", "seconds": 60, "retry_after": 5});
-    assert_eq!(tell(&sandbox, "limit", &secondary).await, 204);
+    assert_eq!(control(&sandbox, "limit", &secondary).await, 204);
     let answer = api(&sandbox, "/user", &token).send().await.unwrap();
     assert_eq!(answer.status(), 403);
     assert_eq!(answer.headers()["Retry-After"], "5");
@@ -140,11 +143,11 @@ async fn users_and_tokens_are_made_over_http() {
     }]);
     assert_eq!(read(emails).await, (200, expected));
     assert_eq!(
-        tell(&sandbox, "revoke", &json!({"token": token})).await,
+        control(&sandbox, "revoke", &json!({"token": token})).await,
         204
     );
     assert_eq!(
-        tell(&sandbox, "revoke", &json!({"token": token})).await,
+        control(&sandbox, "revoke", &json!({"token": token})).await,
         422
     );
     assert_eq!(status(api(&sandbox, "/user", token)).await, 401);
@@ -182,7 +185,7 @@ async fn any_answer_can_be_played_over_http_on_any_route() {
             "headers": {"X-Route": route},
             "body": {"route": route},
         });
-        assert_eq!(tell(&sandbox, "answer", &answer).await, 204);
+        assert_eq!(control(&sandbox, "answer", &answer).await, 204);
         let again = request.try_clone().unwrap();
         let given = request.send().await.unwrap();
         assert_eq!(given.headers()["X-Route"], route);
@@ -190,7 +193,7 @@ async fn any_answer_can_be_played_over_http_on_any_route() {
         assert_ne!(status(again).await, 299, "once");
     }
     let html = json!({"route": "device_code", "times": 2, "status": 502, "body": "<h1>Oh</h1>"});
-    assert_eq!(tell(&sandbox, "answer", &html).await, 204);
+    assert_eq!(control(&sandbox, "answer", &html).await, 204);
     for _ in 0..2 {
         let given = code().send().await.unwrap();
         assert_eq!(given.status(), 502);
@@ -224,7 +227,7 @@ async fn faults_are_of_one_route_or_of_all() {
         .unwrap();
     sandbox
         .identity()
-        .gate(Route::AccessToken)
+        .fault_injector(Route::AccessToken)
         .fail_next(1, Fault::Lose);
     let lost = ask_token(&sandbox, &device.code).send().await;
     assert!(lost.is_err(), "{lost:?}");
@@ -241,7 +244,7 @@ async fn faults_are_of_one_route_or_of_all() {
 }
 
 #[tokio::test]
-async fn the_state_tells_codes_polls_tokens_and_requests() {
+async fn the_state_says_codes_polls_tokens_and_requests() {
     let (sandbox, clock) = clocked().await;
     let device = Device::start(&sandbox, &clock).await;
     device.poll().await;
@@ -286,7 +289,7 @@ async fn the_state_tells_codes_polls_tokens_and_requests() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_told_is_refused_with_what_is_expected() {
+async fn what_cannot_be_reported_is_refused_with_what_is_expected() {
     let sandbox = sandbox().await;
     for (path, body, part) in [
         (
@@ -342,8 +345,8 @@ async fn what_cannot_be_told_is_refused_with_what_is_expected() {
         ("user", json!({"login": "a", "emails": [{}]}), "`email`"),
     ] {
         let url = format!("{}/_control/identity/{path}", sandbox.url());
-        let told = client().post(&url).json(&body).send().await.unwrap();
-        let (found, said) = read(told).await;
+        let reported = client().post(&url).json(&body).send().await.unwrap();
+        let (found, said) = read(reported).await;
         assert_eq!(found, 422, "{path} {body}");
         let detail = said["detail"].as_str().unwrap();
         assert!(detail.contains(part), "{part} in {detail}");

@@ -99,7 +99,7 @@ async fn the_address_can_bring_the_code_along() {
 }
 
 #[tokio::test]
-async fn a_wrong_an_expired_and_a_used_code_are_told_apart() {
+async fn a_wrong_an_expired_and_a_used_code_are_distinguished() {
     let (sandbox, clock) = clocked().await;
     let (used, expired) = (
         Device::start(&sandbox, &clock).await,
@@ -111,7 +111,7 @@ async fn a_wrong_an_expired_and_a_used_code_are_told_apart() {
         .identity()
         .approve(&used.user_code, "octavia")
         .unwrap();
-    for (code, login, status, told) in [
+    for (code, login, status, reported) in [
         ("", "octavia", 404, "There is no such code"),
         ("<b>", "octavia", 404, "There is no such code"),
         (&*expired.user_code, "octavia", 410, "This code has expired"),
@@ -130,7 +130,7 @@ async fn a_wrong_an_expired_and_a_used_code_are_told_apart() {
             let form = format!("user_code={code}&login={login}&decision={decision}");
             let (found, page) = send(&sandbox, &form).await;
             assert_eq!(found, status, "{form}");
-            assert!(page.contains(told) && page.contains("<form"), "{page}");
+            assert!(page.contains(reported) && page.contains("<form"), "{page}");
             assert!(!page.contains("<b>"), "{page}");
         }
     }

@@ -42,7 +42,7 @@ async fn an_intent_is_confirmed_once_and_once_per_key() {
     let payment = sandbox.payment();
     assert_eq!(payment.captures()[&id], 1);
     assert_eq!(payment.confirms_by_key(), [("k-1".to_owned(), 1)].into());
-    assert_eq!(payment.gate.requests_by_key()["k-1"], 2);
+    assert_eq!(payment.fault_injector.requests_by_key()["k-1"], 2);
     sandbox.webhooks_done().await;
     let taken = receiver.taken();
     assert_eq!(taken.len(), 1);
@@ -68,9 +68,9 @@ async fn a_declined_card_is_a_402_that_its_key_remembers_and_another_card_pays()
     let (status, body) = ask(&sandbox, &path, bad, "k-1").await;
     let error = &body["error"];
     assert_eq!(status, 402);
-    let told = json!([error["type"], error["code"], error["decline_code"]]);
+    let reported = json!([error["type"], error["code"], error["decline_code"]]);
     assert_eq!(
-        told,
+        reported,
         json!(["card_error", "card_declined", "generic_decline"])
     );
     assert_eq!(ask(&sandbox, &path, bad, "k-1").await, (402, body.clone()));

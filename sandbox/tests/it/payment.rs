@@ -116,7 +116,7 @@ async fn a_key_gives_one_refund_and_belongs_to_its_parameters() {
         (400, &json!("idempotency_error"))
     );
     assert_eq!(sandbox.payment().refunded("pi_1"), 5);
-    assert_eq!(sandbox.payment().gate.requests_by_key()["k-1"], 3);
+    assert_eq!(sandbox.payment().fault_injector.requests_by_key()["k-1"], 3);
 }
 
 #[tokio::test]
@@ -188,7 +188,7 @@ async fn what_cannot_be_refunded_is_refused_with_the_parameter() {
 }
 
 #[tokio::test]
-async fn payments_and_refunds_are_told_of_in_signed_events() {
+async fn payments_and_refunds_are_announced_in_signed_events() {
     let receiver = Receiver::start(0).await;
     let sandbox = start(Some(receiver.webhooks())).await;
     let payment = sandbox.payment();

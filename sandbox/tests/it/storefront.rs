@@ -86,9 +86,9 @@ async fn a_fulfillment_closes_its_order_and_the_same_key_has_the_same_answer() {
         BTreeMap::from([((SHOP.to_owned(), ORDER), 1)])
     );
     let keys = BTreeMap::from([("k-1".to_owned(), 2), ("k-2".to_owned(), 1)]);
-    assert_eq!(storefront.gate.requests_by_key(), keys);
+    assert_eq!(storefront.fault_injector.requests_by_key(), keys);
     assert_eq!(
-        storefront.gate.answers(),
+        storefront.fault_injector.answers(),
         BTreeMap::from([(200, 2), (201, 2), (422, 1)])
     );
 }
@@ -150,7 +150,7 @@ async fn what_cannot_be_fulfilled_is_refused_without_effect() {
 }
 
 #[tokio::test]
-async fn a_fulfillment_is_told_of_once_in_a_signed_webhook_that_is_retried() {
+async fn a_fulfillment_is_reported_once_in_a_signed_webhook_that_is_retried() {
     let receiver = Receiver::start(1).await;
     let sandbox = start(Some(receiver.webhooks())).await;
     let id = fulfillment_order(&sandbox, SHOP, ORDER).await;
@@ -187,11 +187,11 @@ async fn the_webhook_of_a_known_order_is_the_whole_order() {
     let id = fulfillment_order(&sandbox, SHOP, ORDER).await;
     fulfil(&sandbox, id, "k-1").send().await.unwrap();
     sandbox.webhooks_done().await;
-    let told = &receiver.taken()[2].body;
+    let status_text = &receiver.taken()[2].body;
     whole["updated_at"] = json!(NOW.to_string());
     whole["fulfillment_status"] = json!("fulfilled");
-    whole["fulfillments"] = told["fulfillments"].clone();
-    assert_eq!(told, &whole);
-    let order = Order::read(told.to_string().as_bytes()).unwrap();
+    whole["fulfillments"] = status_text["fulfillments"].clone();
+    assert_eq!(status_text, &whole);
+    let order = Order::read(status_text.to_string().as_bytes()).unwrap();
     assert_eq!(order.fulfillments.len(), 1);
 }

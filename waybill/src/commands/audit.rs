@@ -3,7 +3,7 @@
 
 use anyhow::{Result, bail};
 use config::Settings;
-use store::audit::{self, Entry, Head};
+use store::audit::{self, AuditEntry, Head};
 use store::sql::Db;
 
 use crate::commands::database;
@@ -70,7 +70,7 @@ async fn list(db: &Db, object: Option<&str>, limit: i64, json: bool) -> Result<(
 }
 
 /// Entries of the audit, a line each.
-pub fn rows(entries: &[Entry]) -> String {
+pub fn rows(entries: &[AuditEntry]) -> String {
     let mut table = Table::new([
         "NUMBER", "TIME", "ACTOR", "ACTION", "SHOP", "OBJECT", "DETAILS",
     ]);

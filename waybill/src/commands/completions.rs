@@ -15,7 +15,7 @@ pub struct Arguments {
 
 pub fn run(command: Command, arguments: &Arguments) -> Result<()> {
     let mut script = Vec::new();
-    let mut command = help::told_once(command);
+    let mut command = help::without_repeated_help(command);
     clap_complete::generate(arguments.shell, &mut command, "waybill", &mut script);
     table::print(&String::from_utf8_lossy(&script))
 }

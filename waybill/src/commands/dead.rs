@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use anyhow::{Result, bail};
 use config::Settings;
 use domain::job::{JobId, Queue, State};
-use domain::privacy::shown;
+use domain::privacy::operator_view;
 use domain::time::Timestamp;
 use platform::clock::Clock;
 use platform::terminal;
@@ -16,7 +16,9 @@ use store::jobs::{self, Summary};
 use store::sql::Db;
 
 use crate::age;
-use crate::commands::operation::{Found, How, Missing, Operation, missing, nothing_named, to_json};
+use crate::commands::operation::{
+    FoundJobs, How, Missing, Operation, missing, nothing_named, to_json,
+};
 use crate::commands::{database, jobs as jobs_command};
 use crate::table::{self, Table};
 
@@ -179,7 +181,7 @@ async fn act(settings: &Settings, db: &Db, action: Action, targets: &Targets) ->
     nothing_named(ids, *all || !which.is_any())?;
     let found = if ids.is_empty() {
         let jobs = ended::dead(db, &which.filter(Clock::system().now())).await?;
-        Found {
+        FoundJobs {
             is_named: false,
             jobs,
             missing: Vec::new(),
@@ -197,8 +199,8 @@ async fn act(settings: &Settings, db: &Db, action: Action, targets: &Targets) ->
 }
 
 /// Jobs by their ids, as far as they have ended in this state, sorted.
-pub async fn named(db: &Db, ids: &[JobId], state: State) -> Result<Found> {
-    let mut found = Found {
+pub async fn named(db: &Db, ids: &[JobId], state: State) -> Result<FoundJobs> {
+    let mut found = FoundJobs {
         is_named: true,
         jobs: Vec::new(),
         missing: Vec::new(),
@@ -264,7 +266,7 @@ async fn show(db: &Db, id: JobId, json: bool) -> Result<()> {
         );
     }
     let body = jobs::body(db, id).await?.unwrap_or_default();
-    let body = shown(&job.kind, job.source == "internal", &body);
+    let body = operator_view(&job.kind, job.source == "internal", &body);
     if json {
         return table::print_json(&to_json(&job, &body)?);
     }
@@ -299,8 +301,8 @@ fn summary(groups: &[Group], now: Timestamp) -> String {
         rows.row([
             format!("{:>4}", group.jobs),
             group.kind.clone(),
-            age::told(now, group.first),
-            age::told(now, group.last),
+            age::text(now, group.first),
+            age::text(now, group.last),
             or_none(&group.error),
         ]);
     }
@@ -329,7 +331,7 @@ fn list(jobs: &[Summary], now: Timestamp) -> String {
     for job in jobs {
         rows.row([
             job.id.to_string(),
-            age::told(now, job.finished_at.unwrap_or(job.created_at)),
+            age::text(now, job.finished_at.unwrap_or(job.created_at)),
             job.kind.clone(),
             format!("{:>5}", job.attempts),
             job.shop.clone().unwrap_or_else(|| "-".to_owned()),

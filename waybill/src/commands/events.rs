@@ -135,7 +135,7 @@ fn words_fit(pattern: &[&str], kind: &[&str]) -> bool {
     }
 }
 
-/// What the database can tell of a filter; whether the kind fits is left to [`fits`].
+/// What the database can decide of a filter; whether the kind fits is left to [`fits`].
 fn filter(kind: &str, shop: Option<String>, object: Option<String>) -> Filter {
     let wild = kind.find(['*', '#']);
     Filter {

@@ -12,7 +12,7 @@ use store::sql::Db;
 use store::traces;
 
 use crate::age;
-use crate::commands::operation::{Found, How, Operation, nothing_named};
+use crate::commands::operation::{FoundJobs, How, Operation, nothing_named};
 use crate::commands::{database, dead};
 use crate::table::{self, Table};
 
@@ -52,9 +52,10 @@ pub enum Command {
     /// Work on finished deliveries again, while their bodies are kept
     ///
     /// For when what Waybill made of them is lost or wrong: after a backup was restored, or a
-    /// handler was mended. What they tell is joined with what is known, so nothing is done twice. Calls that were made, such as refunds and mails, are not
-    /// made again, and privacy requests that were answered stay so. Who was erased meanwhile does
-    /// not come back. Dead jobs: `waybill dead replay`.
+    /// handler was mended. What they say is merged with what is known, so nothing is done twice.
+    /// Calls that were made, such as refunds and mails, are not made again, and privacy requests
+    /// that were answered stay so. Who was erased meanwhile does not come back. Dead jobs: `waybill
+    /// dead replay`.
     Replay(Replay),
     /// Run a dead job again: `waybill dead replay`, under its old name
     #[command(hide = true)]
@@ -191,7 +192,7 @@ async fn again(settings: &Settings, db: &Db, replay: &Replay) -> Result<()> {
             ..any
         };
         let jobs = ended::done(db, &filter).await?;
-        Found {
+        FoundJobs {
             is_named: false,
             jobs,
             missing: Vec::new(),
@@ -225,7 +226,7 @@ fn list(jobs: &[Summary], now: Timestamp) -> String {
     for job in jobs {
         rows.row([
             job.id.to_string(),
-            age::told(now, job.created_at),
+            age::text(now, job.created_at),
             job.queue.clone(),
             job.kind.clone(),
             state(job),
@@ -237,7 +238,7 @@ fn list(jobs: &[Summary], now: Timestamp) -> String {
     rows.render()
 }
 
-/// The state, as people are told it.
+/// The state, as people read it.
 fn state(job: &Summary) -> String {
     match job.discarded_at {
         Some(_) => "discarded".to_owned(),

@@ -10,7 +10,7 @@ use domain::time::Timestamp;
 use platform::clock::Clock;
 use platform::terminal;
 use serde_json::json;
-use store::api_keys::{self, Entry};
+use store::api_keys::{self, ApiKeyEntry};
 use store::orders::CHECKOUT;
 use store::sql::Db;
 use uuid::Uuid;
@@ -154,7 +154,7 @@ fn rights(arguments: &CreateArguments) -> Result<Rights> {
     Ok(rights)
 }
 
-fn list(mut keys: Vec<Entry>, all: bool, json: bool) -> Result<()> {
+fn list(mut keys: Vec<ApiKeyEntry>, all: bool, json: bool) -> Result<()> {
     let before = keys.len();
     keys.retain(|key| all || key.state == State::Active);
     if json {
@@ -209,7 +209,7 @@ async fn revoke(db: &Db, author: &Author, wanted: &str) -> Result<String> {
     let now = Clock::system().now();
     let keys = api_keys::list(db, now).await?;
     let id = Uuid::parse_str(wanted).ok();
-    let mut meant: Vec<&Entry> = keys.iter().filter(|key| Some(key.id) == id).collect();
+    let mut meant: Vec<&ApiKeyEntry> = keys.iter().filter(|key| Some(key.id) == id).collect();
     if meant.is_empty() {
         meant = keys.iter().filter(|key| key.name == wanted).collect();
         // One that was revoked before does not make the name of another ambiguous.

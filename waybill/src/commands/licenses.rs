@@ -189,7 +189,12 @@ async fn grant(settings: &Settings, arguments: GrantArguments) -> Result<()> {
             "claimable_until": claimable_until,
         }));
     }
-    table::print(&told(&granted, &title, arguments.tier, claimable_until))
+    table::print(&grant_summary(
+        &granted,
+        &title,
+        arguments.tier,
+        claimable_until,
+    ))
 }
 
 #[derive(Clone, Copy, Serialize)]
@@ -270,7 +275,12 @@ fn is_longer(one: Option<Timestamp>, other: Option<Timestamp>) -> bool {
     }
 }
 
-fn told(granted: &Granted, title: &str, tier: Tier, claimable_until: Option<Timestamp>) -> String {
+fn grant_summary(
+    granted: &Granted,
+    title: &str,
+    tier: Tier,
+    claimable_until: Option<Timestamp>,
+) -> String {
     let Granted { id, outcome, .. } = granted;
     let until = granted
         .expires_at

@@ -1,5 +1,5 @@
 //! `waybill login`: a sample client of the device login. It shows where to go and what to
-//! type there, waits, and tells who logged in. It never opens a browser by itself: who is at
+//! type there, waits, and says who logged in. It never opens a browser by itself: who is at
 //! this terminal may be somewhere else than the browser.
 
 use std::time::Duration;

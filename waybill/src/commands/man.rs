@@ -18,7 +18,7 @@ pub struct Arguments {
 }
 
 pub fn run(command: Command, arguments: &Arguments) -> Result<()> {
-    let command = help::told_once(command).disable_help_subcommand(true);
+    let command = help::without_repeated_help(command).disable_help_subcommand(true);
     let Some(folder) = &arguments.output else {
         let mut page = Vec::new();
         Man::new(command).render(&mut page)?;

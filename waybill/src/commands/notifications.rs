@@ -1,4 +1,4 @@
-//! `waybill notifications`: what customers were told, or would be.
+//! `waybill notifications`: what customers were notified of, or would be.
 
 use anyhow::{Result, bail};
 use config::{Config, Mode, Settings};
@@ -30,7 +30,7 @@ pub enum Command {
     },
     /// Show a notification as its customer reads it, with the address: personal data
     ///
-    /// The audit tells that it was shown, and by whom.
+    /// The audit says that it was shown, and by whom.
     Show {
         id: JobId,
         /// Print JSON
@@ -75,7 +75,7 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
             let to = letter
                 .email
                 .as_deref()
-                .unwrap_or("nobody told us an address");
+                .unwrap_or("nobody gave us an address");
             table::print(&format!(
                 "State:   {}\nTo:      {}\nSubject: {}\n\n{}",
                 letter.state,

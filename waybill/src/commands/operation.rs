@@ -8,7 +8,7 @@ use std::io::{self, IsTerminal as _};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use bus::{Bus, RING_SIZE};
+use bus::{Bus, MAX_JOBS_PER_MESSAGE};
 use config::{Config, Settings};
 use domain::job::{JobId, Queue, State};
 use domain::time::Timestamp;
@@ -59,7 +59,7 @@ pub struct How {
 }
 
 /// What was asked for, as it was found.
-pub struct Found {
+pub struct FoundJobs {
     /// By their ids, and not by what they have in common.
     pub is_named: bool,
     pub jobs: Vec<Ended>,
@@ -83,7 +83,7 @@ struct Refused {
 /// What came of it.
 #[derive(Serialize)]
 struct Report {
-    /// A refusal is a failure, and not only to be told.
+    /// A refusal is a failure, and not only to be reported.
     #[serde(skip)]
     is_wanted: bool,
     action: &'static str,
@@ -128,8 +128,8 @@ pub struct Operation<'a> {
 
 impl Operation<'_> {
     /// Does it to all that was found, as far as it may be done.
-    pub async fn run(&self, found: Found) -> Result<()> {
-        let Found {
+    pub async fn run(&self, found: FoundJobs) -> Result<()> {
+        let FoundJobs {
             is_named,
             jobs,
             missing,
@@ -161,7 +161,7 @@ impl Operation<'_> {
         }
         if self.how.dry_run {
             report.ids = jobs.iter().map(|job| job.id).collect();
-            return self.tell(&report, || self.preview(&report));
+            return self.print_report(&report, || self.preview(&report));
         }
         let mut reach = Reach::Unneeded;
         if !jobs.is_empty() {
@@ -170,10 +170,10 @@ impl Operation<'_> {
             if !is_meant {
                 self.confirm(&report)?;
             }
-            let ringer = Ringer::open(self.settings).await?;
-            reach = ringer.reach;
-            let worked = self.work(&jobs, &ringer, &mut report).await;
-            ringer.close(self.db).await;
+            let notifier = Notifier::open(self.settings).await?;
+            reach = notifier.reach;
+            let worked = self.work(&jobs, &notifier, &mut report).await;
+            notifier.close(self.db).await;
             worked.with_context(|| {
                 let done = report.done + report.passed_over;
                 format!(
@@ -182,7 +182,7 @@ impl Operation<'_> {
                 )
             })?;
         }
-        self.tell(&report, || self.summary(&report, reach))
+        self.print_report(&report, || self.summary(&report, reach))
     }
 
     /// Parts what may be done from what may not.
@@ -207,7 +207,7 @@ impl Operation<'_> {
     }
 
     /// Batch by batch, until all are done or someone presses Ctrl-C.
-    async fn work(&self, jobs: &[Ended], ringer: &Ringer, report: &mut Report) -> Result<()> {
+    async fn work(&self, jobs: &[Ended], notifier: &Notifier, report: &mut Report) -> Result<()> {
         let clock = Clock::system();
         let keys = keys(self.settings, self.db).await?;
         let actor = self.how.operator.actor();
@@ -215,7 +215,8 @@ impl Operation<'_> {
         let rate = self.rate();
         let begun = Instant::now();
         // Four batches a second, so that Ctrl-C is heard and the rate is even.
-        for batch in jobs.chunks(usize::try_from(rate.div_ceil(4))?.clamp(1, RING_SIZE)) {
+        for batch in jobs.chunks(usize::try_from(rate.div_ceil(4))?.clamp(1, MAX_JOBS_PER_MESSAGE))
+        {
             if stop.is_cancelled() {
                 report.stopped = true;
                 break;
@@ -232,14 +233,14 @@ impl Operation<'_> {
                 self.action,
                 operation,
                 batch,
-                ringer.is_reached(),
+                notifier.is_reached(),
             );
             let taken = taken.await?;
             report.done += taken.len();
             report.passed_over += batch.len() - taken.len();
             report.ids.extend(taken.iter().map(|job| job.id));
             if self.action == Action::Replay {
-                ringer.ring(self.db, &taken).await?;
+                notifier.notify(self.db, &taken).await?;
             }
             let worked = report.done + report.passed_over;
             self.progress(worked, jobs.len());
@@ -296,7 +297,7 @@ impl Operation<'_> {
     }
 
     fn progress(&self, worked: usize, all: usize) {
-        if terminal::err_is_one() && !self.how.json && all > RING_SIZE {
+        if terminal::err_is_one() && !self.how.json && all > MAX_JOBS_PER_MESSAGE {
             terminal::over(&format!("{}: {worked} of {all}", self.past()));
             if worked == all {
                 terminal::err("\n");
@@ -305,7 +306,7 @@ impl Operation<'_> {
     }
 
     /// Prints the report, and fails when not everything that was asked for was done.
-    fn tell(&self, report: &Report, text: impl Fn() -> String) -> Result<()> {
+    fn print_report(&self, report: &Report, text: impl Fn() -> String) -> Result<()> {
         if self.how.json {
             table::print_json(report)?;
         } else {
@@ -339,14 +340,14 @@ impl Operation<'_> {
         for refused in refused {
             reasons.entry(refused.why).or_default().push(refused);
         }
-        let told = reasons.into_iter().map(|(why, refused)| {
+        let reported = reasons.into_iter().map(|(why, refused)| {
             let which = match refused.as_slice() {
                 [one] => format!("job {} ({})", one.id, one.kind),
                 many => format!("{} jobs ({}, ..)", many.len(), many[0].kind),
             };
             format!("{which} cannot be {}ed: {why}", self.verb())
         });
-        told.collect()
+        reported.collect()
     }
 
     fn preview(&self, report: &Report) -> String {
@@ -377,12 +378,12 @@ impl Operation<'_> {
             (_, []) => "Nothing was changed.\n".to_owned(),
             (Action::Replay, [id]) => format!(
                 "Job {id} is ready; {}.\nSee what becomes of it: waybill jobs show {id}\n",
-                reach.told()
+                reach.description()
             ),
             (Action::Replay, ids) => format!(
                 "{} jobs are ready; {}.\nSee what becomes of them: waybill dead summary\n",
                 ids.len(),
-                reach.told()
+                reach.description()
             ),
             (Action::Discard, [id]) => {
                 format!("Job {id} is discarded: it is never run again, and its body is gone.\n")
@@ -448,7 +449,7 @@ impl Report {
     fn kinds(&self) -> String {
         let now = Clock::system().now();
         let ages = |first, last| {
-            let (oldest, newest) = (age::told(now, first), age::told(now, last));
+            let (oldest, newest) = (age::text(now, first), age::text(now, last));
             if oldest == newest {
                 oldest
             } else {
@@ -477,9 +478,9 @@ enum Reach {
 }
 
 impl Reach {
-    fn told(self) -> &'static str {
+    fn description(self) -> &'static str {
         match self {
-            Reach::Unneeded | Reach::Reached => "workers are told at once",
+            Reach::Unneeded | Reach::Reached => "workers are notified at once",
             Reach::NoBroker => "workers find out within seconds",
             Reach::Unreached => {
                 "the broker cannot be reached, so workers find out seconds after it is back"
@@ -488,18 +489,18 @@ impl Reach {
     }
 }
 
-/// Tells the workers at once, where there is a broker between them and us. Otherwise their
+/// Notifies the workers at once, where there is a broker between them and us. Otherwise their
 /// sweep finds the jobs.
-struct Ringer {
+struct Notifier {
     bus: Option<Bus>,
     reach: Reach,
 }
 
-impl Ringer {
+impl Notifier {
     async fn open(settings: &Settings) -> Result<Self> {
         let Some(broker) = Config::broker(settings)? else {
             let reach = Reach::NoBroker;
-            return Ok(Ringer { bus: None, reach });
+            return Ok(Notifier { bus: None, reach });
         };
         let bus = Bus::rabbitmq(&broker.url, &broker.prefix)?;
         let until = Instant::now() + PATIENCE;
@@ -511,7 +512,7 @@ impl Ringer {
         } else {
             Reach::Unreached
         };
-        Ok(Ringer {
+        Ok(Notifier {
             bus: Some(bus),
             reach,
         })
@@ -522,7 +523,7 @@ impl Ringer {
     }
 
     /// What the bus does not take is left to the sweep.
-    async fn ring(&self, db: &Db, jobs: &[&Ended]) -> Result<()> {
+    async fn notify(&self, db: &Db, jobs: &[&Ended]) -> Result<()> {
         let Some(bus) = self.bus.as_ref().filter(|_| self.is_reached()) else {
             return Ok(());
         };
@@ -532,8 +533,8 @@ impl Ringer {
             message.push(job.id);
         }
         for ((queue, kind), ids) in messages {
-            if bus.ring(queue, kind, &ids).await.is_err() {
-                jobs::unring(db, &ids).await?;
+            if bus.notify(queue, kind, &ids).await.is_err() {
+                jobs::clear_notified(db, &ids).await?;
             }
         }
         Ok(())

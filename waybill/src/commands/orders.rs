@@ -6,7 +6,7 @@ use config::{Config, Settings};
 use domain::order::FinancialStatus;
 use store::held::{self, Held, Reason};
 use store::order_bodies::{self, Repeated};
-use store::orders::{self, Found, StoredOrder};
+use store::orders::{self, OrderLookup, StoredOrder};
 use store::sql::Db;
 
 use crate::commands::database;
@@ -98,10 +98,12 @@ async fn show(
 ) -> Result<()> {
     let found = orders::find(db, id, shop.map(|shop| vec![shop])).await?;
     match found {
-        Found::One(order) if json => table::print_json(&order.view(&Config::public_url(settings)?)),
-        Found::One(order) => table::print(&describe(&order)),
-        Found::None => bail!("there is no order {id} here"),
-        Found::Several => bail!("several shops have an order {id}; add --shop"),
+        OrderLookup::One(order) if json => {
+            table::print_json(&order.view(&Config::public_url(settings)?))
+        }
+        OrderLookup::One(order) => table::print(&describe(&order)),
+        OrderLookup::None => bail!("there is no order {id} here"),
+        OrderLookup::Several => bail!("several shops have an order {id}; add --shop"),
     }
 }
 
@@ -169,7 +171,7 @@ pub fn describe(order: &StoredOrder) -> String {
         ]);
     }
     let mut parts = vec![facts.render()];
-    // An order that a checkout session made tells none.
+    // An order that a checkout session made has none.
     parts.extend((!order.lines.is_empty()).then(|| lines.render()));
     parts.extend(parcels(order));
     parts.extend(refunds(order));

@@ -27,7 +27,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Show a payment: its ledger entries, our retries, what its customer was told
+    /// Show a payment: its ledger entries, our retries, what its customer was notified of
     Show {
         /// The payment provider's id, `pi_..`
         id: String,
@@ -70,7 +70,7 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
             let payment = payments::find(&db, &id).await?;
             let lines = ledger::of_payment(&db, &id).await?;
             let retries = payment_retries::list(&db, &id).await?;
-            let told = notifications::list(&db, &id, 100).await?;
+            let reported = notifications::list(&db, &id, 100).await?;
             db.close().await;
             let Some(payment) = payment else {
                 bail!("there is no payment {id} here");
@@ -79,7 +79,7 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
                 let mut view = view(&payment);
                 view["ledger"] = json!(lines);
                 view["retries"] = json!(retries);
-                view["notifications"] = json!(told);
+                view["notifications"] = json!(reported);
                 return table::print_json(&view);
             }
             let mut parts = vec![describe(&payment), books::entries(&lines)];
@@ -96,8 +96,8 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
                 }
                 parts.push(table.render());
             }
-            if !told.is_empty() {
-                parts.push(super::notifications::list(&told));
+            if !reported.is_empty() {
+                parts.push(super::notifications::list(&reported));
             }
             table::print(&parts.join("\n"))
         }

@@ -18,7 +18,7 @@ use providers::exports::Exports;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use store::privacy_keys;
-use store::privacy_requests::{self, By, Entry, Export, Filter, History};
+use store::privacy_requests::{self, By, Export, Filter, History, RequestEntry};
 use store::sql::Db;
 use uuid::Uuid;
 
@@ -135,7 +135,7 @@ pub enum Command {
     },
     /// Write out the export of a customers/data_request: personal data
     ///
-    /// The document is compared with the SHA-256 of the ledger, and the audit tells that it was
+    /// The document is compared with the SHA-256 of the ledger, and the audit says that it was
     /// fetched. For someone without access to this machine: POST
     /// /api/privacy/requests/{id}/export-link.
     Export {
@@ -321,7 +321,7 @@ async fn list(db: &Db, arguments: ListArguments, now: Timestamp) -> Result<()> {
     }
 }
 
-fn rows(requests: &[Entry], now: Timestamp) -> String {
+fn rows(requests: &[RequestEntry], now: Timestamp) -> String {
     let mut table = Table::new([
         "ID",
         "TOPIC",
@@ -352,7 +352,7 @@ fn rows(requests: &[Entry], now: Timestamp) -> String {
 }
 
 /// Days until the deadline, to a tenth and rounded down; below zero when it has passed.
-fn left(request: &Entry, now: Timestamp) -> String {
+fn left(request: &RequestEntry, now: Timestamp) -> String {
     const TENTH: i64 = 86_400_000 / 10;
     if request.finished_at.is_some() {
         return "-".to_owned();
@@ -452,7 +452,7 @@ fn describe_export(export: &Export, now: Timestamp) -> String {
 }
 
 /// What an operator should know or may do.
-fn advice(it: &Entry) -> String {
+fn advice(it: &RequestEntry) -> String {
     let mut text = String::new();
     if let Some(other) = it.repeats {
         let _ = write!(
@@ -693,7 +693,7 @@ mod tests {
 
     #[test]
     fn days_are_rounded_down_so_that_nobody_thinks_to_have_more() {
-        let entry = |left: i64| Entry {
+        let entry = |left: i64| RequestEntry {
             due_at: Timestamp(left),
             ..request()
         };
@@ -704,15 +704,15 @@ mod tests {
         assert_eq!(left(&entry(hour), now), "0.0");
         assert_eq!(left(&entry(-1), now), "-0.1");
         assert_eq!(left(&entry(-36 * hour), now), "-1.5");
-        let done = Entry {
+        let done = RequestEntry {
             finished_at: Some(now),
             ..entry(hour)
         };
         assert_eq!(left(&done, now), "-");
     }
 
-    fn request() -> Entry {
-        Entry {
+    fn request() -> RequestEntry {
+        RequestEntry {
             id: Uuid::nil(),
             topic: "customers/redact".into(),
             shop: "shop.example".into(),

@@ -12,7 +12,7 @@ use platform::shutdown;
 use platform::terminal;
 use platform::token::Token;
 use providers::Api;
-use providers::Failure;
+use providers::CallFailure;
 use providers::payment::{Item, NewSession, Payment};
 use sandbox::{
     Delivery, IDENTITY_CLIENT_ID, IDENTITY_CLIENT_SECRET, Options, PAYMENT_KEY, Poster, Report,
@@ -157,7 +157,7 @@ impl Checkout {
         };
         let session = client.checkout(&session, &made_up).await;
         let session = session.map_err(|failure| match failure {
-            Failure::Timeout { .. } => Error::new(failure).context(format!(
+            CallFailure::Timeout { .. } => Error::new(failure).context(format!(
                 "no sandbox answers at {sandbox}; its address is in what `waybill` prints"
             )),
             refused => misused(refused.to_string()),
@@ -226,7 +226,7 @@ fn banner(sandbox: &Sandbox, public_url: &str) -> String {
     let payment = sandbox.payment_url();
     let (identity, identity_api) = (sandbox.identity_url(), sandbox.identity_api_url());
     format!(
-        "The sandbox is ready on {url}, where a page tells what can be seen and set
+        "The sandbox is ready on {url}, where a page says what can be seen and set
 
   storefront API   {storefront}
                    X-Storefront-Access-Token: {STOREFRONT_TOKEN}

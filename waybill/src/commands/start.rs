@@ -30,7 +30,7 @@ use crate::table::{self, Table};
 
 /// Messages each worker of the one process works on at a time.
 const CONCURRENCY: u16 = 2;
-/// Enough for the intake's lanes, the workers and the API of one process.
+/// Enough for the intake's batches, the workers and the API of one process.
 const CONNECTIONS: u32 = 20;
 const DEVELOPMENT_KEY_LIFE: Duration = Duration::from_hours(24);
 

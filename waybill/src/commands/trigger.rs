@@ -13,7 +13,7 @@ use reqwest::StatusCode;
 use sandbox::sample;
 use serde_json::{Value, json};
 use store::jobs::{self, Summary};
-use store::orders::{self, Found, StoredOrder};
+use store::orders::{self, OrderLookup, StoredOrder};
 use store::sql::Db;
 use store::{qr_codes, webhook_ids};
 
@@ -227,8 +227,8 @@ async fn find_order(db: &Db, job: &Summary) -> Result<Option<StoredOrder>> {
         return Ok(None);
     };
     match orders::find(db, id, job.shop.clone().map(|shop| vec![shop])).await? {
-        Found::One(order) => Ok(Some(*order)),
-        Found::None | Found::Several => Ok(None),
+        OrderLookup::One(order) => Ok(Some(*order)),
+        OrderLookup::None | OrderLookup::Several => Ok(None),
     }
 }
 

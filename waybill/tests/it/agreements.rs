@@ -10,8 +10,8 @@ use store::orders::checkout_key;
 use crate::support::delivery::{Delivery, SHOP};
 use crate::support::operator::{json as listed_by, said};
 use crate::support::order::{
-    body, cancelled, deliver, events as order_events, kinds as order_kinds, pact, shown, times,
-    told, with,
+    body, cancelled, deliver, events as order_events, kinds as order_kinds, order_delivery, pact,
+    shown, times, with,
 };
 use crate::support::payment::{balances, charge, event, intent, session};
 use crate::support::{Options, Service, eventually, service};
@@ -29,7 +29,7 @@ fn waiting() -> Options {
 }
 
 fn order_of(id: i64, agreement: &str) -> Delivery {
-    told(
+    order_delivery(
         "orders/create",
         &with(body(id, 0, "pending"), &pact(agreement)),
     )
@@ -201,7 +201,7 @@ async fn what_a_session_sold_is_requested_after_the_wait_and_not_again_by_the_st
     // Cancelled at the storefront, what was requested is called off, and given back once.
     deliver(
         &service,
-        &told(
+        &order_delivery(
             "orders/cancelled",
             &with(cancelled(7, 9, "pending"), &pact("p1")),
         ),
@@ -287,8 +287,8 @@ async fn each_cycle_of_an_agreement_is_a_fulfilment_of_its_own() {
     assert_eq!(order["fulfillment"]["state"], "requested");
     assert_eq!(order["fulfillment"]["cycles"][0]["state"], "cancelled");
     assert_eq!(order["fulfillment"]["cycles"][1]["state"], "requested");
-    let told_of = order_events(service.db(), SHOP, 1).await;
-    let called_off: Vec<_> = told_of
+    let reported_of = order_events(service.db(), SHOP, 1).await;
+    let called_off: Vec<_> = reported_of
         .iter()
         .filter(|(kind, _)| kind == "order.fulfillment_cancelled")
         .map(|(_, body)| body["cycle"].clone())
@@ -317,7 +317,7 @@ async fn a_cancelled_order_gives_back_every_cycle_that_was_paid() {
         deliver(&service, &paid_cycle(&service, &pi, 3000, "p1", cycle)).await;
     }
     let end = with(cancelled(1, 9, "pending"), &pact("p1"));
-    deliver(&service, &told("orders/cancelled", &end)).await;
+    deliver(&service, &order_delivery("orders/cancelled", &end)).await;
     let asked = order_events(service.db(), SHOP, 1).await;
     let asked: Vec<_> = asked
         .iter()
@@ -345,7 +345,7 @@ async fn a_canceled_payment_cancels_no_order_that_has_money_or_is_authorized() {
             let order = with(body(id, 1, status), &pact(&agreement));
             let intent = intent(&format!("pi_{id}"), "canceled", 1000, Some(&agreement));
             let canceled = event(&service, "payment_intent.canceled", 1, &intent);
-            let mut steps = [told("orders/create", &order), canceled];
+            let mut steps = [order_delivery("orders/create", &order), canceled];
             if canceled_first {
                 steps.reverse();
             }
@@ -378,21 +378,21 @@ async fn what_the_storefront_gave_back_itself_is_not_owed_again() {
         (2, "12.00", "recorded", "18.00"),
     ] {
         let order = with(cancelled(id, 9, "partially_refunded"), &refund(back));
-        deliver(&service, &told("orders/cancelled", &order)).await;
+        deliver(&service, &order_delivery("orders/cancelled", &order)).await;
         let order = shown(&service, &key, SHOP, id).await;
         assert_eq!(order["refunds"][0]["state"], state);
         assert_eq!(order["refunds"][0]["amount"], amount);
     }
     let kinds = order_kinds(service.db(), SHOP, 1).await;
     assert_eq!(times(&kinds, "order.refund_recorded"), 0);
-    // The same when the refund is told later.
+    // The same when the refund is reported later.
     deliver(
         &service,
-        &told("orders/cancelled", &cancelled(3, 9, "paid")),
+        &order_delivery("orders/cancelled", &cancelled(3, 9, "paid")),
     )
     .await;
     let order = with(cancelled(3, 10, "refunded"), &refund("30.00"));
-    deliver(&service, &told("orders/updated", &order)).await;
+    deliver(&service, &order_delivery("orders/updated", &order)).await;
     let order = shown(&service, &key, SHOP, 3).await;
     assert_eq!(order["refunds"][0]["state"], "already_refunded");
     let owed: Vec<_> = order_events(service.db(), SHOP, 3)
@@ -419,13 +419,13 @@ async fn what_is_left_of_a_payment_is_released_and_nothing_of_one_that_went_back
             deliver(&service, &event(&service, REFUNDED, 2, &charge)).await;
         }
         deliver(&service, &paid(&service, &pi, 3000, &agreement)).await;
-        let told = crate::support::payment::events(service.db(), &pi).await;
-        let told: Vec<_> = told
+        let reported = crate::support::payment::events(service.db(), &pi).await;
+        let reported: Vec<_> = reported
             .iter()
             .filter(|(kind, _)| kind == "payment.funds_released")
             .map(|(_, body)| body["amount"].as_str().unwrap())
             .collect();
-        assert_eq!(told, released.into_iter().collect::<Vec<_>>(), "{back}");
+        assert_eq!(reported, released.into_iter().collect::<Vec<_>>(), "{back}");
     }
     balances(service.db()).await;
     service.stop().await;
@@ -443,13 +443,17 @@ async fn a_shipment_that_was_called_off_is_requested_again_and_comes_back_into_s
         &json!({"fulfillment_status": "fulfilled", "fulfillments": [all]}),
     );
     let off = json!({"fulfillments": [called_off]});
-    deliver(&service, &told("orders/paid", &body(1, 1, "paid"))).await;
-    deliver(&service, &told("orders/fulfilled", &shipped)).await;
+    deliver(
+        &service,
+        &order_delivery("orders/paid", &body(1, 1, "paid")),
+    )
+    .await;
+    deliver(&service, &order_delivery("orders/fulfilled", &shipped)).await;
     let order = shown(&service, &key, SHOP, 1).await;
     assert_eq!(order["fulfillment"]["state"], "fulfilled");
     deliver(
         &service,
-        &told("orders/updated", &with(body(1, 3, "paid"), &off)),
+        &order_delivery("orders/updated", &with(body(1, 3, "paid"), &off)),
     )
     .await;
     let order = shown(&service, &key, SHOP, 1).await;
@@ -466,7 +470,7 @@ async fn a_shipment_that_was_called_off_is_requested_again_and_comes_back_into_s
         "once when it was paid, once more when it came to nothing"
     );
     let end = with(cancelled(1, 4, "paid"), &off);
-    deliver(&service, &told("orders/cancelled", &end)).await;
+    deliver(&service, &order_delivery("orders/cancelled", &end)).await;
     let order = shown(&service, &key, SHOP, 1).await;
     assert_eq!(
         order["restocked"],
@@ -514,7 +518,7 @@ async fn the_order_of_a_subscription_is_paid_by_its_invoice_and_refunded_with_it
     assert_eq!(state(1).await, "pending");
     deliver(&service, &invoice_paid(1, 900)).await;
     assert_eq!(state(1).await, "paid");
-    // The same when the invoice is told first.
+    // The same when the invoice is reported first.
     deliver(&service, &invoice_paid(2, 900)).await;
     deliver(
         &service,
@@ -531,7 +535,7 @@ async fn the_order_of_a_subscription_is_paid_by_its_invoice_and_refunded_with_it
     )
     .await;
     assert_eq!(state(3).await, "paid");
-    // The first invoice's payment goes back, in whichever order things are told.
+    // The first invoice's payment goes back, in whichever order things are reported.
     for (nth, refund_first) in [(4, false), (5, true)] {
         let link = json!({"amount_total": 900});
         let mut charge = charge(&format!("pi_{nth}"), 900, 900);
@@ -592,7 +596,7 @@ async fn what_cannot_be_decided_is_held_and_listed() {
     deliver(&service, &paid(&service, "pi_3", 1000, "p3")).await;
     deliver(
         &service,
-        &told("orders/cancelled", &cancelled(4, 9, "paid")),
+        &order_delivery("orders/cancelled", &cancelled(4, 9, "paid")),
     )
     .await;
     let mut listed = held().await;
@@ -614,10 +618,10 @@ async fn what_cannot_be_decided_is_held_and_listed() {
     );
     // The other order turns out to be of another agreement: the payment is the first's.
     let other = with(body(2, 5, "pending"), &pact("p2"));
-    deliver(&service, &told("orders/updated", &other)).await;
+    deliver(&service, &order_delivery("orders/updated", &other)).await;
     deliver(
         &service,
-        &told("orders/updated", &with(body(1, 5, "pending"), &pact("p1"))),
+        &order_delivery("orders/updated", &with(body(1, 5, "pending"), &pact("p1"))),
     )
     .await;
     assert_eq!(requests(&service).await, once(&[(1, "1")]));

@@ -61,9 +61,9 @@ mod embedded {
             client.args([way, &format!("127.0.0.1:{port}"), &ROUNDS.to_string()]);
             let ended = output(client);
             let said = String::from_utf8_lossy(&ended.stdout);
-            let told = String::from_utf8_lossy(&ended.stderr);
+            let reported = String::from_utf8_lossy(&ended.stderr);
             let lines: Vec<&str> = said.lines().collect();
-            assert_eq!(lines.len(), ROUNDS, "{way}: {said}{told}");
+            assert_eq!(lines.len(), ROUNDS, "{way}: {said}{reported}");
             for line in lines {
                 let (case, status) = line.split_once(' ').unwrap();
                 let case: usize = case.parse().unwrap();
@@ -73,13 +73,13 @@ mod embedded {
                 answered += 1;
             }
         }
-        tell_missing(here, &missing);
+        print_missing(here, &missing);
         assert_eq!(answered, (CLIENTS.len() - missing.len()) * ROUNDS);
     }
 }
 
 /// Where `.ci/run` finds which clients were left out.
-fn tell_missing(here: &Path, missing: &[String]) {
+fn print_missing(here: &Path, missing: &[String]) {
     let folder: PathBuf = here.join("../target/answers");
     std::fs::create_dir_all(&folder).unwrap();
     let skipped = folder.join("skipped");

@@ -1,4 +1,4 @@
-//! Calls that move money or tell people, made late or once more: each looks at the moment of the
+//! Calls that move money or notify people, made late or once more: each looks at the moment of the
 //! call whether its reason still stands, at its siblings, and at what the provider has.
 
 use std::collections::BTreeMap;
@@ -11,10 +11,12 @@ use serde_json::{Value, json};
 use crate::payments::{declined_intent, with_api};
 use crate::support::delivery::SHOP;
 use crate::support::operator::said;
-use crate::support::order::{CAPTURED, body, cancelled, captured, deliver, post_all, shown, told};
+use crate::support::order::{
+    CAPTURED, body, cancelled, captured, deliver, order_delivery, post_all, shown,
+};
 use crate::support::order::{pact, with};
 use crate::support::payment::{declined, event, intent, session};
-use crate::support::smtp::{Manner, SmtpServer};
+use crate::support::smtp::{Reply, SmtpServer};
 use crate::support::{Options, Service, eventually, pause, service, without_pauses};
 
 const FAILED: &str = "payment_intent.payment_failed";
@@ -83,14 +85,14 @@ async fn attempts_that_workers_missed_are_one_attempt() {
 }
 
 /// As after twelve runs in vain.
-async fn bury_attempts(service: &Service) {
+async fn dead_letter_attempts(service: &Service) {
     let now = service.clock().now().0;
-    let bury = format!(
+    let dead_letter = format!(
         "update jobs set state = 'dead', attempts = 12, finished_at = {now},
                 last_error = 'COMMERCE_003' where kind = 'payments/retry'"
     );
     service
-        .execute(crate::support::backend::statement(bury))
+        .execute(crate::support::backend::statement(dead_letter))
         .await;
     service
         .execute("update payment_retries set state = 'failed'")
@@ -102,7 +104,7 @@ async fn attempts_at_an_old_failure_are_not_made_by_a_replay() {
     let sandbox = sandbox().await;
     let service = with_api(service().manual_clock(), &sandbox).start().await;
     failed(&service, &sandbox, BAD_CARD).await;
-    bury_attempts(&service).await;
+    dead_letter_attempts(&service).await;
     service.clock().advance(Duration::from_hours(20 * 24));
     said(&service, &["dead", "replay", "--all", "--yes"]).await;
     until(&service, &[("stopped", Some("too_late")); 3]).await;
@@ -116,7 +118,7 @@ async fn attempts_that_are_replayed_together_are_made_half_a_day_apart() {
     let sandbox = sandbox().await;
     let service = with_api(service().manual_clock(), &sandbox).start().await;
     failed(&service, &sandbox, BAD_CARD).await;
-    bury_attempts(&service).await;
+    dead_letter_attempts(&service).await;
     said(&service, &["dead", "replay", "--all", "--yes"]).await;
     let waits = "select count(*) as n from jobs
                  where state = 'ready' and last_error like '%a short while ago%'";
@@ -161,7 +163,7 @@ async fn a_payment_that_neither_we_nor_a_checkout_began_is_left_to_the_provider(
     failed["metadata"] = json!({});
     deliver(&service, &event(&service, FAILED, 2, &failed)).await;
     assert_eq!(service.scheduled().await, 3);
-    assert_eq!(sandbox.payment().gate.requests(), 0);
+    assert_eq!(sandbox.payment().fault_injector.requests(), 0);
     service.stop().await;
 }
 
@@ -179,7 +181,7 @@ async fn mails(service: &Service) -> Vec<String> {
 
 /// Two failures of a payment that the mail server was too busy to hear of.
 async fn two_unsent(service: &Service, server: &SmtpServer) {
-    server.at("MAIL", Manner::Code(421));
+    server.at("MAIL", Reply::Code(421));
     for attempt in 1..=2 {
         let failed = declined("pi_1", 1000, attempt, "insufficient_funds");
         let failed = event(service, FAILED, i64::from(attempt), &failed);
@@ -196,7 +198,7 @@ async fn two_unsent(service: &Service, server: &SmtpServer) {
 }
 
 #[tokio::test]
-async fn of_failures_that_could_not_be_told_the_last_one_is() {
+async fn of_failures_that_could_not_be_stored_the_last_one_is() {
     let server = SmtpServer::start().await;
     let service = with_mail(service().manual_clock(), &server).start().await;
     two_unsent(&service, &server).await;
@@ -210,7 +212,7 @@ async fn of_failures_that_could_not_be_told_the_last_one_is() {
 }
 
 #[tokio::test]
-async fn nobody_is_told_of_a_failure_of_last_week() {
+async fn nobody_is_reported_a_failure_of_last_week() {
     let server = SmtpServer::start().await;
     let service = with_mail(service().manual_clock(), &server).start().await;
     two_unsent(&service, &server).await;
@@ -237,7 +239,7 @@ fn capture(sandbox: &Sandbox) {
 async fn cancel(service: &Service) {
     let deliveries = [
         captured(service.clock().now(), 7, "7"),
-        told("orders/cancelled", &cancelled(7, 1, "paid")),
+        order_delivery("orders/cancelled", &cancelled(7, 1, "paid")),
     ];
     post_all(service, &deliveries).await;
 }
@@ -260,7 +262,7 @@ async fn refund(service: &Service) -> Value {
 
 /// The keys of requests that change something, without what they begin with: the job's id.
 fn key_numbers(sandbox: &Sandbox) -> BTreeMap<String, u32> {
-    let keys = sandbox.payment().gate.requests_by_key();
+    let keys = sandbox.payment().fault_injector.requests_by_key();
     keys.into_iter()
         .map(|(key, times)| (key.get(36..).unwrap_or_default().to_owned(), times))
         .collect()
@@ -370,7 +372,7 @@ async fn a_payment_pays_for_an_order_by_its_worth_in_every_currency() {
         );
         let mut paid = intent(&format!("pi_{id}"), "succeeded", minor, Some(&name));
         paid["currency"] = json!(currency.to_lowercase());
-        deliver(&service, &told("orders/create", &order)).await;
+        deliver(&service, &order_delivery("orders/create", &order)).await;
         deliver(&service, &event(&service, SUCCEEDED, 1, &paid)).await;
         let status = shown(&service, &key, SHOP, id).await["payment_status"].clone();
         assert_eq!(status, expected, "{minor} for {total} {currency}");

@@ -51,7 +51,8 @@ async fn what_is_paid_in_a_browser_is_an_order_to_ship_and_what_is_refunded_is_a
     let order = shown(&service, &key, &shop, id).await;
     assert_eq!(order["financial_status"], "pending");
 
-    // A card that is declined first: the buyer is told on the page and by mail, and tries again.
+    // A card that is declined first: the buyer is notified on the page and by mail, and tries
+    // again.
     let mut browser = Browser::start();
     let page = browser.visit(session["checkout_url"].as_str().unwrap(), 360, "light");
     assert!(page.text.contains("29.00 EUR"), "{}", page.text);
@@ -71,9 +72,9 @@ async fn what_is_paid_in_a_browser_is_an_order_to_ship_and_what_is_refunded_is_a
     assert_eq!(order["total_price"], "29.00");
     assert_eq!(order["line_items"][0]["title"], "Enamel mug");
     assert_eq!(order["fulfillment"]["state"], "requested");
-    let told = kinds(service.db(), &shop, id).await;
+    let reported = kinds(service.db(), &shop, id).await;
     for kind in ["order.created", "order.paid", "order.fulfillment_requested"] {
-        assert_eq!(times(&told, kind), 1, "{kind}");
+        assert_eq!(times(&reported, kind), 1, "{kind}");
     }
     let orders = service.count("select count(*) as n from orders").await;
     assert_eq!(orders, 1, "the session's order is the one that was there");

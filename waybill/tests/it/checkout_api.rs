@@ -135,10 +135,10 @@ async fn a_checkout_is_a_page_to_pay_on_and_a_pending_order() {
             .unwrap()
             .contains("/orders/")
     );
-    let told = events(service.db(), &shop, id).await;
-    assert_eq!(told.len(), 1);
-    assert_eq!(told[0].0, "order.created");
-    assert_eq!(told[0].1["total_price"], "29.00");
+    let reported = events(service.db(), &shop, id).await;
+    assert_eq!(reported.len(), 1);
+    assert_eq!(reported[0].0, "order.created");
+    assert_eq!(reported[0].1["total_price"], "29.00");
     let kept = "select count(*) as n from checkouts
                 where items like '%ada%' or url like '%ada%' or pact_id like '%ada%'";
     assert_eq!(service.count(kept).await, 0, "nobody's e-mail is stored");
@@ -224,7 +224,7 @@ async fn fields_of_an_item_that_are_not_known_are_passed_over() {
 }
 
 #[tokio::test]
-async fn a_shop_that_sells_in_a_currency_that_cannot_be_paid_in_is_told_so() {
+async fn a_shop_that_sells_in_a_currency_that_cannot_be_paid_in_gets_that_answer() {
     let (sandbox, service, key) = start().await;
     sandbox.storefront().set_currency("CAD");
     let body = json!({
@@ -246,7 +246,7 @@ async fn a_shop_that_sells_in_a_currency_that_cannot_be_paid_in_is_told_so() {
     assert_eq!((status, code.as_deref()), (400, Some("COMMERCE_002")));
     assert_eq!(message, "all items must be in the same currency");
     assert_eq!(service.count(ORDERS).await, 0);
-    assert_eq!(sandbox.payment().gate.requests(), 0);
+    assert_eq!(sandbox.payment().fault_injector.requests(), 0);
     stop(sandbox, service).await;
 }
 
@@ -331,13 +331,13 @@ async fn the_same_key_and_body_have_the_same_answer_also_at_once_and_on_another_
     let made = sandbox.payment().sessions_by_key();
     assert_eq!(made.values().collect::<Vec<_>>(), [&1]);
     assert_eq!(first.count(ORDERS).await, 1);
-    let asked = sandbox.payment().gate.requests();
+    let asked = sandbox.payment().fault_injector.requests();
     assert_eq!(
         opened(&second, &key, Some("basket-1"), &body).await,
         answers[0]
     );
     assert_eq!(
-        sandbox.payment().gate.requests(),
+        sandbox.payment().fault_injector.requests(),
         asked,
         "nobody is asked again"
     );
@@ -382,13 +382,13 @@ async fn two_bodies_under_one_key_at_once_are_one_checkout_and_one_refusal() {
 #[tokio::test]
 async fn a_checkout_whose_answer_was_lost_goes_on_where_it_stopped() {
     let (sandbox, first, key) = start_by_hand().await;
-    let gate = &sandbox.payment().gate;
+    let fault_injector = &sandbox.payment().fault_injector;
     let body = json!({
         "line_items": [{"variant_id": MUG, "quantity": 1}],
         "return_url": "https://shop.example/thanks",
     });
     // The page is opened there, and nobody here gets to know: no try has an answer.
-    gate.fail_next(4, Fault::Lose);
+    fault_injector.fail_next(4, Fault::Lose);
     let body_text = body.to_string();
     let lost = post(&first, &key, Some("k"), &body_text);
     let lost = without_pauses(first.clock(), lost).await;
@@ -549,7 +549,7 @@ async fn what_the_provider_refuses_is_refused_for_good_and_its_order_called_off(
         assert!(!message.contains("resource_missing") && !message.contains("price_none"));
     }
     assert_eq!(
-        sandbox.payment().gate.requests(),
+        sandbox.payment().fault_injector.requests(),
         1,
         "it is not asked again"
     );
@@ -558,8 +558,8 @@ async fn what_the_provider_refuses_is_refused_for_good_and_its_order_called_off(
     let order = shown(&service, &key, "checkout", id).await;
     assert_eq!(order["cancel_reason"], "checkout_refused");
     assert_eq!(order["fulfillment"]["state"], "cancelled");
-    let told = kinds(service.db(), "checkout", id).await;
-    assert_eq!(told, ["order.created", "order.cancelled"]);
+    let reported = kinds(service.db(), "checkout", id).await;
+    assert_eq!(reported, ["order.created", "order.cancelled"]);
     // Of an amount that only the provider knows to be too much.
     let mut much = mug();
     much["line_items"][0] =
@@ -601,13 +601,13 @@ async fn where_a_buyer_could_be_led_astray_nothing_is_opened() {
             assert!(!message.contains("evil"), "{message}");
         }
     }
-    assert_eq!(sandbox.payment().gate.requests(), 0);
+    assert_eq!(sandbox.payment().fault_injector.requests(), 0);
     assert_eq!(service.count(ORDERS).await, 0);
     stop(sandbox, service).await;
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_body_is_told_by_its_place_and_never_by_its_content() {
+async fn what_is_wrong_with_a_body_is_refused_by_its_place_and_never_by_its_content() {
     let (sandbox, service, key) = start().await;
     let item = |item: Value| {
         let mut body = mug();
@@ -631,7 +631,7 @@ async fn what_is_wrong_with_a_body_is_told_by_its_place_and_never_by_its_content
         )
     };
     let (amount, currency) = (Some("COMMERCE_001"), Some("COMMERCE_002"));
-    for (body, code, told) in [
+    for (body, code, reported) in [
         ("canary".to_owned(), None, "not JSON"),
         ("[\"canary\"]".to_owned(), None, "not a JSON object"),
         (String::new(), None, "not JSON"),
@@ -753,7 +753,7 @@ async fn what_is_wrong_with_a_body_is_told_by_its_place_and_never_by_its_content
     ] {
         let (status, seen, message) = refused(&service, &key, &body).await;
         assert_eq!((status, seen.as_deref()), (400, code), "{body}: {message}");
-        assert!(message.contains(told), "{body}: {message}");
+        assert!(message.contains(reported), "{body}: {message}");
         assert!(!message.contains("canary"), "{message}");
     }
     let mixed = json!({
@@ -772,13 +772,13 @@ async fn what_is_wrong_with_a_body_is_told_by_its_place_and_never_by_its_content
         assert_eq!(status, 400);
         assert!(message.starts_with("Idempotency-Key"), "{message}");
     }
-    assert_eq!(sandbox.payment().gate.requests(), 0);
+    assert_eq!(sandbox.payment().fault_injector.requests(), 0);
     assert_eq!(service.count(ORDERS).await, 0);
     stop(sandbox, service).await;
 }
 
 #[tokio::test]
-async fn who_may_not_open_checkouts_is_told_so_in_a_message() {
+async fn who_may_not_open_checkouts_gets_that_answer_in_a_message() {
     let (sandbox, service, _) = start().await;
     let body = mug().to_string();
     let (status, code, message) = refused(&service, "wb_wrong", &body).await;

@@ -9,7 +9,7 @@ use domain::code::Code;
 use domain::redact::Hide;
 use platform::clock::Clock;
 use platform::logs::{Lines, LogFormat};
-use providers::payment::Key;
+use providers::payment::IdempotencyKey;
 use reqwest::{RequestBuilder, Response};
 use sandbox::{Fault, Options, PAYMENT_KEY, Sandbox};
 use serde_json::json;
@@ -24,11 +24,11 @@ use crate::support::payment::{declined, event, intent};
 use crate::support::requests::{complete, export, posted, request};
 use crate::support::{START, service, without_pauses};
 
-/// The codes that were told, with the statuses of the answers that told them.
+/// The codes that were used, with the statuses of the answers that had them.
 #[derive(Default)]
-struct Told(BTreeMap<String, BTreeSet<u16>>);
+struct Seen(BTreeMap<String, BTreeSet<u16>>);
 
-impl Told {
+impl Seen {
     fn answer(&mut self, answer: &Response) {
         let code = answer.headers().get("x-error-code");
         let code = code.expect("a code").to_str().unwrap();
@@ -49,10 +49,10 @@ impl Told {
     }
 }
 
-async fn logins(told: &mut Told) {
+async fn logins(seen: &mut Seen) {
     let desk = desk().await;
     let mut answered = |answer: crate::support::login::Answer| {
-        told.answered(&answer.code.expect("a code"), answer.status);
+        seen.answered(&answer.code.expect("a code"), answer.status);
     };
     answered(desk.validate("no token").await);
     answered(
@@ -68,22 +68,22 @@ async fn logins(told: &mut Told) {
     desk.pass(900);
     answered(desk.validate(&token).await);
     answered(desk.poll(&code).await);
-    webhooks_and_orders(told, desk).await;
+    webhooks_and_orders(seen, desk).await;
 }
 
-async fn webhooks_and_orders(told: &mut Told, mut desk: Desk) {
+async fn webhooks_and_orders(seen: &mut Seen, mut desk: Desk) {
     let service = &desk.service;
     let key = service.api_key().await;
     let order_path = "/api/commerce/orders/7";
-    told.sent(service.get(order_path)).await;
-    told.sent(service.get(order_path).bearer_auth(&key)).await;
+    seen.sent(service.get(order_path)).await;
+    seen.sent(service.get(order_path).bearer_auth(&key)).await;
     let unsigned = order("orders/create", 1).without("X-Storefront-Hmac-Sha256");
-    told.sent(service.request(&unsigned)).await;
-    told.sent(service.request(&payment("{}").without("Payment-Signature")))
+    seen.sent(service.request(&unsigned)).await;
+    seen.sent(service.request(&payment("{}").without("Payment-Signature")))
         .await;
-    told.sent(service.get("/orders/7/track")).await;
+    seen.sent(service.get("/orders/7/track")).await;
     service.db().close().await;
-    told.sent(service.request(&order("orders/create", 1))).await;
+    seen.sent(service.request(&order("orders/create", 1))).await;
     // Of deliveries alone: what only reads deduplicates nothing.
     for request in [
         service.get(order_path).bearer_auth(&key),
@@ -97,7 +97,7 @@ async fn webhooks_and_orders(told: &mut Told, mut desk: Desk) {
     desk.sandbox.stop().await;
 }
 
-async fn privacy_requests(told: &mut Told) {
+async fn privacy_requests(seen: &mut Seen) {
     let folder = tempfile::tempdir().unwrap();
     let service = service()
         .manual_clock()
@@ -115,7 +115,7 @@ async fn privacy_requests(told: &mut Told) {
     };
     let redaction = posted(&service, &request("customers/redact", 1)).await;
     complete(&service, redaction).await;
-    told.sent(link(redaction)).await;
+    seen.sent(link(redaction)).await;
     let id = posted(&service, &request("customers/data_request", 1)).await;
     let ends = START.plus(Duration::from_mins(4));
     export(&service, folder.path(), id, "{}", ends).await;
@@ -124,20 +124,20 @@ async fn privacy_requests(told: &mut Told) {
     let path = body["url"].as_str().unwrap().strip_prefix(&service.url);
     let path = path.unwrap().to_owned();
     std::fs::remove_dir_all(folder.path().join(id.to_string())).unwrap();
-    told.sent(service.get(&path)).await;
+    seen.sent(service.get(&path)).await;
     service.clock().advance(Duration::from_mins(4));
-    told.sent(service.get(&path)).await;
+    seen.sent(service.get(&path)).await;
     service.stop().await;
 }
 
-async fn calls_to_providers(told: &mut Told) {
+async fn calls_to_providers(seen: &mut Seen) {
     let sandbox = Sandbox::start(Options::default()).await.unwrap();
     let clock = Clock::manual(START);
     let provider = client_by(&clock, &sandbox, PAYMENT_KEY);
     for (currency, amount) in [("EUR", 0), ("JPY", 5)] {
         let wish = session([(priced(currency, amount), 1)]);
         let failure = provider.checkout(&wish, "k").await.unwrap_err();
-        told.elsewhere(failure.code().expect("a code"));
+        seen.elsewhere(failure.code().expect("a code"));
     }
     let service = with_api(service().manual_clock(), &sandbox).start().await;
     let pi = declined_intent(&sandbox).await;
@@ -159,19 +159,19 @@ async fn calls_to_providers(told: &mut Told) {
         .db()
         .query("select code from payment_retries where state = 'stopped'")
         .fetch_one();
-    told.elsewhere(&row.await.unwrap().get::<String>("code").unwrap());
+    seen.elsewhere(&row.await.unwrap().get::<String>("code").unwrap());
     service.stop().await;
-    sandbox.payment().gate.fail(Fault::Status(503));
-    let key = Key {
+    sandbox.payment().fault_injector.fail(Fault::Status(503));
+    let key = IdempotencyKey {
         job: uuid::Uuid::nil(),
         number: 1,
     };
     let confirmed = without_pauses(&clock, provider.confirm("pi_1", None, key)).await;
-    told.elsewhere(confirmed.unwrap_err().code().expect("a code"));
+    seen.elsewhere(confirmed.unwrap_err().code().expect("a code"));
     sandbox.stop().await;
 }
 
-async fn checkouts_and_codes(told: &mut Told) {
+async fn checkouts_and_codes(seen: &mut Seen) {
     let sandbox = Sandbox::start(Options::default()).await.unwrap();
     let service = with_api(service(), &sandbox)
         .setting("CHECKOUT_RETURN_ORIGINS", "https://shop.example")
@@ -187,8 +187,8 @@ async fn checkouts_and_codes(told: &mut Told) {
         request.header("Idempotency-Key", "basket-7")
     };
     let checkout = "/api/commerce/checkout";
-    told.sent(post(checkout, wish(0, "EUR"))).await;
-    told.sent(post(checkout, wish(5, "JPY"))).await;
+    seen.sent(post(checkout, wish(0, "EUR"))).await;
+    seen.sent(post(checkout, wish(5, "JPY"))).await;
     let opened = post(checkout, wish(2900, "USD")).send().await.unwrap();
     let opened: serde_json::Value = opened.json().await.unwrap();
     let pact = opened["pact_id"].as_str().unwrap();
@@ -198,17 +198,17 @@ async fn checkouts_and_codes(told: &mut Told) {
         &event(&service, "payment_intent.succeeded", 1, &paid),
     )
     .await;
-    told.sent(post(checkout, wish(2900, "USD"))).await;
+    seen.sent(post(checkout, wish(2900, "USD"))).await;
     for body in [
         json!({"kind": "order", "order_id": ""}),
         json!({"kind": "payment", "order_id": "1", "amount": 0, "currency": "USD"}),
         json!({"kind": "payment", "order_id": "1", "amount": 1, "currency": "JPY"}),
     ] {
-        told.sent(post("/api/commerce/qr", body)).await;
+        seen.sent(post("/api/commerce/qr", body)).await;
     }
-    sandbox.payment().gate.fail(Fault::Status(503));
+    sandbox.payment().fault_injector.fail(Fault::Status(503));
     let other = service.post_to(checkout).bearer_auth(&key);
-    told.sent(other.json(&wish(1, "USD"))).await;
+    seen.sent(other.json(&wish(1, "USD"))).await;
     service.stop().await;
     sandbox.stop().await;
 }
@@ -224,7 +224,7 @@ impl fmt::Debug for Unshowable {
 
 /// What the log says while a parcel comes whose number fits no QR code, and of a value that
 /// cannot be shown.
-async fn log_lines(told: &mut Told) {
+async fn log_lines(seen: &mut Seen) {
     let written = Arc::new(Mutex::new(String::new()));
     let sink = written.clone();
     let write = move |line: &str| sink.lock().unwrap().push_str(line);
@@ -247,23 +247,23 @@ async fn log_lines(told: &mut Told) {
     for line in written.lock().unwrap().lines() {
         for code in [Code::Qr, Code::Redaction] {
             if line.contains(code.id()) {
-                told.elsewhere(code.id());
+                seen.elsewhere(code.id());
             }
         }
     }
 }
 
 #[tokio::test]
-async fn every_code_is_told_with_the_statuses_of_the_table() {
-    let mut told = Told::default();
-    logins(&mut told).await;
-    privacy_requests(&mut told).await;
-    calls_to_providers(&mut told).await;
-    checkouts_and_codes(&mut told).await;
-    log_lines(&mut told).await;
+async fn every_code_is_given_with_the_statuses_of_the_table() {
+    let mut seen = Seen::default();
+    logins(&mut seen).await;
+    privacy_requests(&mut seen).await;
+    calls_to_providers(&mut seen).await;
+    checkouts_and_codes(&mut seen).await;
+    log_lines(&mut seen).await;
     for code in Code::ALL {
-        let statuses = told.0.get(code.id());
-        let statuses = statuses.unwrap_or_else(|| panic!("{code} is told nowhere"));
+        let statuses = seen.0.get(code.id());
+        let statuses = statuses.unwrap_or_else(|| panic!("{code} is used nowhere"));
         assert!(
             statuses.iter().eq(code.meaning().statuses),
             "{code} came with {statuses:?}"

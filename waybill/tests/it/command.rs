@@ -202,7 +202,7 @@ async fn a_key_is_shown_once_and_opens_the_api() {
 }
 
 #[tokio::test]
-async fn no_log_of_any_level_tells_whose_order_it_is() {
+async fn no_log_of_any_level_says_whose_order_it_is() {
     for format in ["human", "json"] {
         let shop = Shop::new();
         let log = shop.folder.path().join("log");

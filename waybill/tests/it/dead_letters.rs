@@ -14,11 +14,11 @@ use uuid::Uuid;
 use crate::support::backend::is_distributed;
 use crate::support::delivery::order;
 use crate::support::operator::{dead_orders, json, parsed, ran, refused, said, waybill};
-use crate::support::order::{body, deliver, post_all, told, with};
+use crate::support::order::{body, deliver, order_delivery, post_all, with};
 use crate::support::requests::{entry, give_up, posted, request};
 use crate::support::{Service, eventually, service};
 
-async fn trail(service: &Service, action: &str) -> Vec<audit::Entry> {
+async fn trail(service: &Service, action: &str) -> Vec<audit::AuditEntry> {
     let entries = audit::newest(service.db(), 1000).await.unwrap();
     let its = entries.into_iter().filter(|entry| entry.action == action);
     its.collect()
@@ -66,7 +66,7 @@ async fn the_summary_says_what_died_of_what_and_filters_find_them() {
         .execute("update jobs set last_error = 'the shelf 12 is away' where external_id = 'w-2'")
         .await;
     let groups = json(&service, &["dead", "summary"]).await;
-    let told: Vec<(i64, &str)> = groups
+    let reported: Vec<(i64, &str)> = groups
         .as_array()
         .unwrap()
         .iter()
@@ -76,7 +76,7 @@ async fn the_summary_says_what_died_of_what_and_filters_find_them() {
         })
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             (2, "orders/create"),
             (1, "orders/create"),
@@ -116,7 +116,11 @@ async fn the_summary_says_what_died_of_what_and_filters_find_them() {
 async fn a_dead_job_is_shown_with_its_body_and_nobody_in_it() {
     let service = service().start().await;
     let unreadable = with(body(2, 1, "pending"), &value!({"line_items": 7}));
-    deliver(&service, &told("orders/create", &unreadable).id("w-2")).await;
+    deliver(
+        &service,
+        &order_delivery("orders/create", &unreadable).id("w-2"),
+    )
+    .await;
     let id = ids(&json(&service, &["dead", "list"]).await).remove(0);
     let text = said(&service, &["dead", "show", &id]).await;
     for part in [
@@ -188,7 +192,7 @@ async fn more_than_one_needs_yes_where_nobody_can_be_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn dead_jobs_are_revived_once_each_however_many_operators_say_so() {
+async fn dead_jobs_are_requeued_once_each_however_many_operators_say_so() {
     let mut service = service().without_workers().start().await;
     dead_orders(&service, 60).await;
     service.start_workers();
@@ -221,7 +225,7 @@ async fn dead_jobs_are_revived_once_each_however_many_operators_say_so() {
         .map(|entry| entry.details["jobs"].as_i64().unwrap())
         .sum();
     assert_eq!(counted, 60, "the audit has each of them once");
-    let named = |entry: &audit::Entry| {
+    let named = |entry: &audit::AuditEntry| {
         ["operator:ann", "operator:ben", "operator:cleo"].contains(&entry.actor.as_str())
     };
     assert!(entries.iter().all(named), "{entries:?}");
@@ -231,7 +235,7 @@ async fn dead_jobs_are_revived_once_each_however_many_operators_say_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_died_again_meanwhile_is_not_revived_by_who_saw_it_die_before() {
+async fn a_job_that_died_again_meanwhile_is_not_requeued_by_who_saw_it_die_before() {
     let service = service().without_workers().start().await;
     dead_orders(&service, 1).await;
     let seen = ended::dead(service.db(), &ended::Filter::default()).await;
@@ -250,7 +254,7 @@ async fn a_job_that_died_again_meanwhile_is_not_revived_by_who_saw_it_die_before
     assert_eq!(replay().await, 0, "it is ready");
     let mut tx = service.db().begin().await.unwrap();
     let later = by.now.plus(Duration::from_mins(1));
-    let again = jobs::bury(&mut tx, seen[0].id, 12, later, "the shelf is away still");
+    let again = jobs::dead_letter(&mut tx, seen[0].id, 12, later, "the shelf is away still");
     assert!(again.await.unwrap());
     tx.commit().await.unwrap();
     assert_eq!(replay().await, 0, "it died anew");
@@ -283,8 +287,8 @@ async fn a_replay_that_is_stopped_goes_on_when_it_is_said_again() {
     let ready = service.jobs(State::Ready).await;
     assert!((4..40).contains(&ready), "{ready}");
     let error = String::from_utf8(output.stderr).unwrap();
-    let told = format!("stopped after {ready} of 40");
-    assert!(error.contains(&told), "{told} in {error}");
+    let reported = format!("stopped after {ready} of 40");
+    assert!(error.contains(&reported), "{reported} in {error}");
     let report = json(
         &service,
         &["dead", "replay", "--all", "--yes", "--rate", "1000"],
@@ -371,19 +375,20 @@ async fn a_privacy_request_that_is_open_cannot_be_discarded_and_is_run_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
-async fn workers_are_told_at_once_and_the_broker_forgets_its_dead_letters() {
+async fn workers_are_notified_at_once_and_the_broker_forgets_its_dead_letters() {
     let service = service().without_workers().start().await;
     dead_orders(&service, 3).await;
     let bus = &service.parts.bus;
     for id in ids(&json(&service, &["dead", "list"]).await) {
         let id: JobId = id.parse().unwrap();
-        let buried = bus.bury(Queue::Orders, "orders/create", id.into());
-        buried.await.unwrap();
+        let dead_lettered = bus.dead_letter(Queue::Orders, "orders/create", id.into());
+        dead_lettered.await.unwrap();
     }
     let before = bus.depth(Queue::Orders).await.unwrap();
     said(&service, &["dead", "replay", "--all", "--yes"]).await;
-    let rung = "select count(*) as n from jobs where state = 'ready' and rung_at is not null";
-    assert_eq!(service.count(rung).await, 3);
+    let notified =
+        "select count(*) as n from jobs where state = 'ready' and notified_at is not null";
+    assert_eq!(service.count(notified).await, 3);
     assert!(bus.depth(Queue::Orders).await.unwrap() > before);
     let letters = crate::support::operator::dead_letters(&service).await;
     assert_eq!(letters, 0, "none of them is dead any more");
@@ -489,8 +494,8 @@ async fn dead_letters_of_another_database_stay_on_the_broker() {
         .parse()
         .unwrap();
     for id in [ours, Uuid::now_v7(), Uuid::now_v7()] {
-        let buried = bus.bury(Queue::Orders, "orders/create", id.into());
-        buried.await.unwrap();
+        let dead_lettered = bus.dead_letter(Queue::Orders, "orders/create", id.into());
+        dead_lettered.await.unwrap();
     }
     said(&service, &["dead", "discard", "--all", "--yes"]).await;
     eventually("ours is gone, and theirs are back", async || {

@@ -1,4 +1,4 @@
-//! Deadlines of privacy requests are told of in time, once, whoever looks; and what has been
+//! Deadlines of privacy requests are reported in time, once, whoever looks; and what has been
 //! kept long enough is forgotten.
 
 use std::time::Duration;
@@ -12,7 +12,7 @@ use workers::Worker;
 
 use crate::support::backend::statement;
 use crate::support::delivery::storefront;
-use crate::support::order::{body, captured, deliver, told};
+use crate::support::order::{body, captured, deliver, order_delivery};
 use crate::support::{Service, service};
 
 const DAY: Duration = Duration::from_hours(24);
@@ -32,7 +32,7 @@ async fn notices(service: &Service) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_deadline_that_comes_near_is_told_once_at_seven_days_two_days_and_none() {
+async fn a_deadline_that_comes_near_is_notified_once_at_seven_days_two_days_and_none() {
     let service = service().manual_clock().without_workers().start().await;
     let other = crate::support::service()
         .clock(service.clock())
@@ -61,7 +61,7 @@ async fn a_deadline_that_comes_near_is_told_once_at_seven_days_two_days_and_none
     let gauge = format!("waybill_privacy_next_deadline_seconds {left}");
     assert!(shown.contains(&gauge), "{shown}");
 
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for (wait, kind, label) in [
         (DAY, "privacy.deadline_near", "warning"),
         (5 * DAY, "privacy.deadline_alarm", "alarm"),
@@ -71,13 +71,13 @@ async fn a_deadline_that_comes_near_is_told_once_at_seven_days_two_days_and_none
             .clock()
             .advance(wait.saturating_sub(Duration::from_millis(1)));
         look().await;
-        assert_eq!(notices(&service).await, told, "{kind} is not due");
+        assert_eq!(notices(&service).await, reported, "{kind} is not due");
         service.clock().advance(Duration::from_millis(1));
-        told.push(kind.to_owned());
+        reported.push(kind.to_owned());
         for _ in 0..3 {
             look().await;
         }
-        assert_eq!(notices(&service).await, told);
+        assert_eq!(notices(&service).await, reported);
         let counter = format!(r#"waybill_privacy_deadline_notices_total{{notice="{label}"}} 1"#);
         assert!(metrics::render().contains(&counter), "{counter}");
     }
@@ -110,7 +110,7 @@ async fn a_deadline_that_comes_near_is_told_once_at_seven_days_two_days_and_none
 }
 
 #[tokio::test]
-async fn a_request_that_is_done_is_not_told_of() {
+async fn a_request_that_is_done_is_not_reported() {
     let service = service().manual_clock().without_workers().start().await;
     let request = json!({"shop_id": 1, "shop_domain": "shop.example"}).to_string();
     let answer = service.answer(&storefront("shop/redact", request)).await;
@@ -132,7 +132,11 @@ async fn a_request_that_is_done_is_not_told_of() {
 #[tokio::test]
 async fn old_notifications_and_events_are_forgotten_unless_something_is_to_follow() {
     let service = service().manual_clock().start().await;
-    deliver(&service, &told("orders/create", &body(1, 1, "pending"))).await;
+    deliver(
+        &service,
+        &order_delivery("orders/create", &body(1, 1, "pending")),
+    )
+    .await;
     let now = service.clock().now();
     deliver(&service, &captured(now, 1, "nothing")).await;
     for state in [

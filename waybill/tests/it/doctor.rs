@@ -71,7 +71,7 @@ fn says(output: &Output, check: &str, level: &str, part: &str) {
 }
 
 /// A provider that gives every request this answer, or none at all.
-fn stand_in(answer: Option<String>) -> String {
+fn fake_provider(answer: Option<String>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -267,7 +267,7 @@ fn every_protection_that_is_off_is_a_warning() {
         ("PRIVACY_SHOP_REDACT_HOLD_SECONDS", "0"),
         ("COMMERCE_PII_REDACTION_ENABLED", "false"),
     ];
-    let mut told = BTreeSet::new();
+    let mut reported = BTreeSet::new();
     let others: [&[(&str, &str)]; 3] = [
         &[("PUBLIC_URL", "https://waybill.example")],
         &[("PUBLIC_URL", "http://waybill.example")],
@@ -287,14 +287,14 @@ fn every_protection_that_is_off_is_a_warning() {
                 let is_off = found.contains(protection.open);
                 assert_eq!(level == "warning", is_off, "{found}");
                 if is_off {
-                    told.insert(protection.name);
+                    reported.insert(protection.name);
                 }
             }
         }
         assert!(!report.to_string().contains("hunter2"));
     }
     let all: BTreeSet<_> = PROTECTIONS.iter().map(|it| it.name).collect();
-    assert_eq!(told, all, "each is told of when it is off");
+    assert_eq!(reported, all, "each is reported when it is off");
 }
 
 #[test]
@@ -318,7 +318,7 @@ fn looking_makes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_of_another_version_is_told_apart() {
+async fn a_database_of_another_version_is_distinguished() {
     let service = service().without_workers().start().await;
     let well = run(doctor(&service, &[])).await;
     says(&well, "schema", "ok", "applied");
@@ -358,11 +358,11 @@ async fn a_database_of_another_version_is_told_apart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_provider_whose_clock_is_wrong_that_is_silent_or_away_is_told_apart() {
+async fn a_provider_whose_clock_is_wrong_that_is_silent_or_away_is_distinguished() {
     let service = service().start().await;
     let date = "Fri, 15 Jan 2027 08:00:00 GMT";
-    let skewed = stand_in(Some(answer("404 Not Found", date)));
-    let silent = stand_in(None);
+    let skewed = fake_provider(Some(answer("404 Not Found", date)));
+    let silent = fake_provider(None);
     let away = format!("http://127.0.0.1:{}", free_port());
     let settings = [
         ("PAYMENT_API_URL", skewed.as_str()),

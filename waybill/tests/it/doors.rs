@@ -477,7 +477,7 @@ mod embedded {
     use super::*;
 
     #[tokio::test]
-    async fn a_forwarding_header_without_trusted_proxies_is_told_of_once() {
+    async fn a_forwarding_header_without_trusted_proxies_is_reported_once() {
         for (name, value) in [
             ("X-Forwarded-For", "203.0.113.7"),
             ("Forwarded", "for=\"[2001:db8::1]:80\""),
@@ -490,14 +490,14 @@ mod embedded {
                 let answer = client.get(&url).header(name, value).send().await.unwrap();
                 assert_eq!(answer.status(), 200);
             }
-            eventually("it is told", async || {
+            eventually("it is reported", async || {
                 !lines(&service.log, "TRUSTED_PROXIES").is_empty()
             })
             .await;
-            let told = lines(&service.log, "TRUSTED_PROXIES");
-            assert_eq!(told.len(), 1, "{told:?}");
-            assert_eq!(told[0]["level"], "WARN");
-            let line = told[0].to_string();
+            let reported = lines(&service.log, "TRUSTED_PROXIES");
+            assert_eq!(reported.len(), 1, "{reported:?}");
+            assert_eq!(reported[0]["level"], "WARN");
+            let line = reported[0].to_string();
             assert!(
                 !line.contains("203.0.113.7") && !line.contains("2001"),
                 "{line}"
@@ -506,7 +506,7 @@ mod embedded {
     }
 
     #[tokio::test]
-    async fn refused_deliveries_are_told_at_once_and_then_counted() {
+    async fn refused_deliveries_are_reported_at_once_and_then_counted() {
         let service = logged().await;
         let client = reqwest::Client::new();
         let url = format!("http://127.0.0.1:{}/api/webhooks/storefront", service.port);
@@ -521,7 +521,7 @@ mod embedded {
         let request = client.post(&url).body("{}");
         let request = request.header("X-Storefront-Hmac-Sha256", signed);
         assert_eq!(request.send().await.unwrap().status(), 422);
-        eventually("both reasons are told", async || {
+        eventually("both reasons are reported", async || {
             lines(&service.log, "a delivery was refused").len() == 2
         })
         .await;

@@ -117,7 +117,7 @@ async fn pay(service: &Service, intent: &str, pact: &str) {
     assert_eq!(service.answer(&delivery).await.0, 200);
 }
 
-/// What is said of payments, sessions and subscriptions: once with all that can be told and
+/// What is said of payments, sessions and subscriptions: once with all that can be reported and
 /// once with no more than must be.
 async fn post_payments(service: &Service) {
     let without = |mut object: Value, fields: &[&str]| {
@@ -135,7 +135,7 @@ async fn post_payments(service: &Service) {
     of_cycle["metadata"]["fulfillment_cycle"] = json!("2");
     let of_order = json!({"metadata": {"pact_id": "p8"}});
     let nothing = ["mode", "payment_status", "amount_total", "currency"];
-    let untold = without(session("cs_2", "", 0, &json!({})), &nothing);
+    let unknown_amount = without(session("cs_2", "", 0, &json!({})), &nothing);
     let mut free = without(session("cs_3", "", 0, &json!({})), &nothing);
     free["payment_status"] = json!("no_payment_required");
     let mut of_pact = invoice("in_1", "sub_1", 500, 30);
@@ -179,7 +179,7 @@ async fn post_payments(service: &Service) {
             "checkout.session.completed",
             session("cs_8", "paid", 3000, &of_order),
         ),
-        ("checkout.session.completed", untold),
+        ("checkout.session.completed", unknown_amount),
         ("checkout.session.completed", free),
         ("invoice.payment_succeeded", of_pact),
         (
@@ -211,7 +211,7 @@ async fn post_overdue(service: &Service, run_at: Timestamp, body: &'static [u8])
         body: asked.to_string().into_bytes().into(),
         state: State::Ready,
         run_at,
-        rung_at: None,
+        notified_at: None,
         deadline_at: Some(now.minus(Duration::from_hours(1))),
         trace: None,
         traceparent: None,
@@ -287,7 +287,10 @@ async fn every_documented_event_occurs_and_is_as_documented() {
     post(&service, "orders/paid", order(2, 1, &paid)).await;
     post(&service, "orders/cancelled", order(2, 2, &cancelled)).await;
     // A fulfilment order that the storefront does not know.
-    sandbox.storefront().gate.fail_next(1, Fault::Status(404));
+    sandbox
+        .storefront()
+        .fault_injector
+        .fail_next(1, Fault::Status(404));
     post(&service, "orders/paid", order(5, 1, &paid)).await;
     let failed = "select count(*) as n from events where kind = 'order.fulfillment_failed'";
     eventually("the storefront refuses", async || {
@@ -378,7 +381,7 @@ async fn every_documented_event_occurs_and_is_as_documented() {
         for (field, documented) in fields {
             let is = occurred[&kind].get(&field).cloned().unwrap_or_default();
             let documented: BTreeSet<&str> = documented.split(" or ").collect();
-            // Orders and privacy requests are told in more ways than this run has.
+            // Orders and privacy requests are reported in more ways than this run has.
             let is_partly = kind.starts_with("order.") || kind.starts_with("privacy.");
             let fits = is == documented || is_partly && is.is_subset(&documented);
             assert!(

@@ -422,8 +422,8 @@ async fn the_log_begins_with_each_protection_that_is_off() {
         "PRIVACY_KEY",
         "TRUSTED_PROXIES",
     ] {
-        let told = of_protections.iter().filter(|line| line.contains(setting));
-        assert_eq!(told.count(), 1, "{setting}: {lines:#?}");
+        let reported = of_protections.iter().filter(|line| line.contains(setting));
+        assert_eq!(reported.count(), 1, "{setting}: {lines:#?}");
     }
     assert!(
         of_protections.iter().any(|line| line.contains("192.0.2.7")),

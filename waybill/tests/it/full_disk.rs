@@ -199,7 +199,7 @@ async fn an_export_that_does_not_fit_on_its_disk_is_written_once_there_is_room()
     .await;
     product.make_room();
     let mut tx = db.begin().await.unwrap();
-    tx.query("update jobs set run_at = created_at, rung_at = null where state = 'ready'")
+    tx.query("update jobs set run_at = created_at, notified_at = null where state = 'ready'")
         .execute()
         .await
         .unwrap();

@@ -110,7 +110,7 @@ async fn asked(port: u16, path: &str) -> (u16, Value) {
 }
 
 #[tokio::test]
-async fn a_worker_answers_health_checks_where_it_is_told_to() {
+async fn a_worker_answers_health_checks_where_it_is_asked_to() {
     let backend = Backend::create().await;
     let port = free_port();
     let settings = worker_settings(&backend, port);
@@ -130,10 +130,10 @@ async fn a_worker_answers_health_checks_where_it_is_told_to() {
 
     let second = run("waybill-orders", &[], &settings);
     assert_eq!(second.status.code(), Some(1));
-    let told = String::from_utf8_lossy(&second.stderr).into_owned();
+    let reported = String::from_utf8_lossy(&second.stderr).into_owned();
     assert!(
-        told.contains("WORKER_LISTEN_ADDR") && told.contains("port of its own"),
-        "{told}"
+        reported.contains("WORKER_LISTEN_ADDR") && reported.contains("port of its own"),
+        "{reported}"
     );
     assert!(worker.terminate().await.success());
 }

@@ -80,7 +80,7 @@ fn the_first_page_of_help_is_by_what_one_wants_to_do() {
     assert!(at("Keep it running:") < at("  doctor") && at("  doctor") < at("Options:"));
     assert!(
         !short.contains("--database-url"),
-        "settings are told by --help"
+        "settings are listed by --help"
     );
     let long = printed(&["--help"]);
     let place = |text: &str| long.find(text).unwrap();

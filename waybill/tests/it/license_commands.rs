@@ -95,7 +95,7 @@ impl Desk {
 }
 
 #[test]
-fn show_tells_which_licence_decides_and_why() {
+fn show_says_which_licence_decides_and_why() {
     let desk = Desk::new();
     let said = desk.does("licenses show nobody");
     assert!(said.contains("never logged in"), "{said}");
@@ -312,7 +312,7 @@ fn a_grant_that_is_repeated_makes_no_second_licence() {
 }
 
 #[tokio::test]
-async fn the_end_of_an_invitation_is_told_and_what_nobody_can_claim_is_listed() {
+async fn the_end_of_an_invitation_is_reported_and_what_nobody_can_claim_is_listed() {
     let desk = Desk::new();
     let said = desk.does("licenses grant --user alice --tier pro");
     assert!(said.contains("the first account that logs in"), "{said}");
@@ -463,7 +463,7 @@ fn members_beyond_the_seats_are_marked() {
 }
 
 #[test]
-fn the_tiers_are_told_with_what_they_have_and_cost() {
+fn the_tiers_are_given_with_what_they_have_and_cost() {
     let desk = Desk::new();
     let tiers = desk.json("licenses tiers");
     assert_eq!(

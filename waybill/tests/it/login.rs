@@ -1,4 +1,4 @@
-//! Device login: what a client is told at each step, how often the provider is asked, and
+//! Device login: what a client is answered at each step, how often the provider is asked, and
 //! that no token is lost.
 
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::support::login::{desk, desk_with, poll, read, with_identity};
 use crate::support::{eventually, pause, service};
 
 #[tokio::test]
-async fn a_device_logs_in_and_is_told_who_it_is() {
+async fn a_device_logs_in_and_learns_who_it_is() {
     let desk = desk().await;
     let begun = desk.begin().await;
     assert_eq!(begun.status, 200);
@@ -200,7 +200,7 @@ async fn a_request_for_headers_alone_polls_nothing() {
 }
 
 #[tokio::test]
-async fn a_poll_before_its_time_is_told_to_wait_and_is_not_passed_on() {
+async fn a_poll_before_its_time_is_asked_to_wait_and_is_not_passed_on() {
     let desk = desk().await;
     let (device_code, _) = desk.code().await;
     assert_eq!(desk.poll(&device_code).await.status, 428);
@@ -392,7 +392,9 @@ async fn a_token_is_not_lost_when_the_client_goes_away_in_the_middle() {
     let (device_code, user_code) = desk.code().await;
     desk.identity().approve(&user_code, "octavia").unwrap();
     let slow = Fault::Slow(Duration::from_millis(300));
-    desk.identity().gate(Route::AccessToken).fail_next(1, slow);
+    desk.identity()
+        .fault_injector(Route::AccessToken)
+        .fail_next(1, slow);
     let form = [("device_code", device_code.as_str())];
     let request = desk.service.post_to("/auth/device/token").form(&form);
     let gone = request.timeout(Duration::from_millis(100)).send().await;
@@ -414,7 +416,9 @@ async fn a_token_is_not_lost_when_nobody_can_say_whose_it_is() {
     let (device_code, user_code) = desk.code().await;
     desk.identity().approve(&user_code, "octavia").unwrap();
     let down = Fault::Status(502);
-    desk.identity().gate(Route::User).fail_next(1, down);
+    desk.identity()
+        .fault_injector(Route::User)
+        .fail_next(1, down);
     let answer = desk.poll(&device_code).await;
     assert_eq!((answer.status, answer.retry_after), (503, Some(5)));
     assert_eq!(answer.body["error"], "temporarily_unavailable");
@@ -429,7 +433,7 @@ async fn an_outage_of_the_provider_leaves_a_login_pending() {
     let desk = desk().await;
     let (device_code, user_code) = desk.code().await;
     desk.identity().approve(&user_code, "octavia").unwrap();
-    let route = desk.identity().gate(Route::AccessToken);
+    let route = desk.identity().fault_injector(Route::AccessToken);
     for fault in [Fault::Status(500), Fault::Html, Fault::RateLimit] {
         route.fail_next(1, fault);
         let answer = desk.poll(&device_code).await;
@@ -438,7 +442,7 @@ async fn an_outage_of_the_provider_leaves_a_login_pending() {
         desk.pass(5);
     }
     assert_eq!(desk.poll(&device_code).await.status, 200);
-    let route = desk.identity().gate(Route::DeviceCode);
+    let route = desk.identity().fault_injector(Route::DeviceCode);
     route.fail_next(1, Fault::Status(503));
     let answer = desk.begin().await;
     assert_eq!((answer.status, answer.retry_after), (503, Some(5)));
@@ -446,10 +450,10 @@ async fn an_outage_of_the_provider_leaves_a_login_pending() {
 }
 
 #[tokio::test]
-async fn who_polls_while_the_provider_is_down_is_not_told_to_slow_down() {
+async fn who_polls_while_the_provider_is_down_is_not_reported_to_slow_down() {
     let desk = desk().await;
     let (device_code, _) = desk.code().await;
-    let route = desk.identity().gate(Route::AccessToken);
+    let route = desk.identity().fault_injector(Route::AccessToken);
     route.fail_next(1, Fault::Status(500));
     assert_eq!(desk.poll(&device_code).await.retry_after, Some(5));
     desk.pass(3);
@@ -509,7 +513,7 @@ async fn a_client_begins_five_logins_in_a_quarter_of_an_hour_on_all_replicas_tog
     let other = other.without_workers().clock(&desk.clock);
     let mut other = other.start_beside(&desk.service).await;
     // One that came to nothing by no fault of the client is not counted.
-    let route = desk.identity().gate(Route::DeviceCode);
+    let route = desk.identity().fault_injector(Route::DeviceCode);
     route.fail_next(1, Fault::Status(500));
     assert_eq!(desk.begin().await.status, 503);
     for round in 0..5 {
@@ -632,7 +636,7 @@ async fn a_database_that_stands_still_does_not_hold_who_logs_in() {
 }
 
 #[tokio::test]
-async fn clients_behind_a_trusted_proxy_are_told_apart() {
+async fn clients_behind_a_trusted_proxy_are_distinguished() {
     let desk = desk_with(|options| {
         options
             .setting("TRUSTED_PROXIES", "127.0.0.1")
@@ -681,7 +685,7 @@ async fn without_a_primary_verified_address_nobody_logs_in() {
 }
 
 #[tokio::test]
-async fn where_login_is_not_set_up_everyone_is_told_so() {
+async fn where_login_is_not_set_up_everyone_gets_that_answer() {
     let service = service().without_workers().start().await;
     for request in [
         service.post_to("/auth/device/code"),

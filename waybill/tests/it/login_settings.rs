@@ -84,9 +84,9 @@ fn only_githubs_own_tokens_are_judged_by_their_checksum_unless_it_is_said() {
             "{url}"
         );
         let other = (!has_checksums).to_string();
-        let told = [("GITHUB_URL", url), ("GITHUB_TOKEN_CHECKSUMS", &other)];
+        let reported = [("GITHUB_URL", url), ("GITHUB_TOKEN_CHECKSUMS", &other)];
         assert_eq!(
-            identity(&told).unwrap().has_checksums,
+            identity(&reported).unwrap().has_checksums,
             !has_checksums,
             "{url}"
         );

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 use workers::mail::{MailFailure, Mailer};
 
-use crate::support::smtp::{Manner, SmtpServer};
+use crate::support::smtp::{Reply, SmtpServer};
 
 const ADA: &str = "ada@example.com";
 
@@ -157,11 +157,11 @@ async fn nothing_that_a_mail_is_made_of_becomes_a_header() {
 async fn only_the_address_can_be_refused_for_good() {
     let server = SmtpServer::start().await;
     for code in [550, 551, 553] {
-        server.at("RCPT", Manner::Code(code));
+        server.at("RCPT", Reply::Code(code));
         let text = format!("the mail server answered {code} to RCPT");
         assert_eq!(failure(&server).await, refused(&text));
     }
-    for (command, code, told) in [
+    for (command, code, reported) in [
         ("", 554, "our greeting"),
         ("EHLO", 421, "our greeting"),
         ("MAIL", 550, "MAIL"),
@@ -173,13 +173,13 @@ async fn only_the_address_can_be_refused_for_good() {
         (".", 451, "the text"),
     ] {
         server.be_kind();
-        server.at(command, Manner::Code(code));
-        let text = format!("the mail server answered {code} to {told}");
+        server.at(command, Reply::Code(code));
+        let text = format!("the mail server answered {code} to {reported}");
         assert_eq!(failure(&server).await, later(&text), "{command}");
     }
     for command in ["", "EHLO", "MAIL", "RCPT", "DATA", "."] {
         server.be_kind();
-        server.at(command, Manner::Drop);
+        server.at(command, Reply::Drop);
         let failure = failure(&server).await;
         assert!(matches!(failure, MailFailure::Later(_)), "{command}");
     }
@@ -189,7 +189,7 @@ async fn only_the_address_can_be_refused_for_good() {
 #[tokio::test]
 async fn a_mail_that_was_taken_is_sent_however_its_server_says_goodbye() {
     let server = SmtpServer::start().await;
-    for manner in [Manner::Drop, Manner::Code(421), Manner::Hang] {
+    for manner in [Reply::Drop, Reply::Code(421), Reply::Hang] {
         server.at("QUIT", manner);
         let sent = mailer(&server).send(id(), ADA, &mail()).await;
         assert_eq!(sent, Ok(()), "{manner:?}");
@@ -200,7 +200,7 @@ async fn a_mail_that_was_taken_is_sent_however_its_server_says_goodbye() {
 #[tokio::test]
 async fn a_server_that_hangs_is_left_after_ten_seconds() {
     let server = SmtpServer::start().await;
-    server.at("RCPT", Manner::Hang);
+    server.at("RCPT", Reply::Hang);
     let started = Instant::now();
     let failure = failure(&server).await;
     assert_eq!(failure, later("the mail server did not answer in time"));
@@ -228,7 +228,7 @@ async fn a_login_is_sent_and_its_refusal_is_for_later() {
     assert_eq!(said[0], "EHLO mail.shop.example");
     // Of "\0waybill\0p@ss".
     assert_eq!(said[1], "AUTH PLAIN AHdheWJpbGwAcEBzcw==");
-    server.at("AUTH", Manner::Code(535));
+    server.at("AUTH", Reply::Code(535));
     let sent = mailer.send(id(), ADA, &mail()).await;
     let text = "the mail server answered 535 to our login; check SMTP_URL";
     assert_eq!(sent, Err(later(text)));

@@ -1,4 +1,4 @@
-//! What customers are told when a payment of theirs fails, and whom it is sent to.
+//! What customers are notified of when a payment of theirs fails, and whom it is sent to.
 
 use flows::letters;
 use std::time::Duration;
@@ -6,9 +6,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use store::notifications::{self, Summary};
 
-use crate::support::order::{body, deliver, no_person_in_events_and_jobs, pact, told, with};
+use crate::support::order::{
+    body, deliver, no_person_in_events_and_jobs, order_delivery, pact, with,
+};
 use crate::support::payment::{declined, event, intent};
-use crate::support::smtp::{Manner, SmtpServer};
+use crate::support::smtp::{Reply, SmtpServer};
 use crate::support::{Options, Service, eventually, service};
 
 const FAILED: &str = "payment_intent.payment_failed";
@@ -27,7 +29,7 @@ async fn states(service: &Service) -> Vec<String> {
     all(service).await.into_iter().map(|it| it.state).collect()
 }
 
-/// A failure whose intent tells this receipt address.
+/// A failure whose intent has this receipt address.
 fn failed(id: &str, attempt: u32, pact_id: Option<&str>, email: Option<&str>) -> Value {
     let mut intent = declined(id, 3000, attempt, "insufficient_funds");
     intent["receipt_email"] = json!(email);
@@ -36,11 +38,11 @@ fn failed(id: &str, attempt: u32, pact_id: Option<&str>, email: Option<&str>) ->
 }
 
 #[tokio::test]
-async fn a_customer_is_told_once_of_each_failure_with_what_they_need_to_know() {
+async fn a_customer_is_notified_once_of_each_failure_with_what_they_need_to_know() {
     let server = SmtpServer::start().await;
     let service = with_mail(service().manual_clock(), &server).start().await;
     let order = with(body(41, 0, "pending"), &pact("p1"));
-    deliver(&service, &told("orders/create", &order)).await;
+    deliver(&service, &order_delivery("orders/create", &order)).await;
     let first = failed("pi_1", 1, Some("p1"), Some("canary@example.com"));
     for nth in [1, 2, 1] {
         deliver(&service, &event(&service, FAILED, nth, &first)).await;
@@ -104,8 +106,8 @@ async fn the_mail_says_at_which_hour_of_which_zone_it_is_tried_again() {
     let id = all(&service).await[0].id;
     let letter = notifications::letter(service.db(), id).await.unwrap();
     let mail = letters::mail(&letter.unwrap(), &service.parts.config);
-    let told = "We will try again on 16 January 2027, 02:05 UTC.";
-    assert!(mail.body.contains(told), "{}", mail.body);
+    let reported = "We will try again on 16 January 2027, 02:05 UTC.";
+    assert!(mail.body.contains(reported), "{}", mail.body);
     service.stop().await;
 }
 
@@ -117,7 +119,7 @@ async fn the_address_is_the_receipts_or_the_orders_or_nobodys() {
         body(41, 0, "pending"),
         &json!({"email": "order@example.com"}),
     );
-    deliver(&service, &told("orders/create", &order)).await;
+    deliver(&service, &order_delivery("orders/create", &order)).await;
     let of_order = failed("pi_1", 1, Some("41"), None);
     deliver(&service, &event(&service, FAILED, 1, &of_order)).await;
     service.clock().advance(Duration::from_secs(1));
@@ -133,7 +135,7 @@ async fn the_address_is_the_receipts_or_the_orders_or_nobodys() {
 async fn a_mail_server_that_is_away_is_asked_again_and_one_that_refuses_is_not() {
     let server = SmtpServer::start().await;
     let service = with_mail(service(), &server).start().await;
-    server.at("RCPT", Manner::Code(451));
+    server.at("RCPT", Reply::Code(451));
     let first = failed("pi_1", 1, None, Some("canary@example.com"));
     let delivery = event(&service, FAILED, 1, &first);
     crate::support::order::post_all(&service, std::slice::from_ref(&delivery)).await;
@@ -142,7 +144,7 @@ async fn a_mail_server_that_is_away_is_asked_again_and_one_that_refuses_is_not()
     assert_eq!(states(&service).await, ["pending"]);
     server.be_kind();
     eventually("it is sent", async || states(&service).await == ["sent"]).await;
-    server.at("RCPT", Manner::Code(550));
+    server.at("RCPT", Reply::Code(550));
     let refused = failed("pi_2", 1, None, Some("canary@example.com"));
     deliver(&service, &event(&service, FAILED, 1, &refused)).await;
     assert_eq!(states(&service).await[0], "refused");
@@ -156,7 +158,7 @@ async fn a_mail_server_that_is_away_is_asked_again_and_one_that_refuses_is_not()
 async fn a_payment_that_was_made_meanwhile_is_not_complained_of() {
     let server = SmtpServer::start().await;
     let service = with_mail(service().manual_clock(), &server).start().await;
-    server.at("MAIL", Manner::Code(421));
+    server.at("MAIL", Reply::Code(421));
     let first = failed("pi_1", 1, None, Some("canary@example.com"));
     let delivery = event(&service, FAILED, 1, &first);
     crate::support::order::post_all(&service, std::slice::from_ref(&delivery)).await;

@@ -9,7 +9,9 @@ use domain::job::{JobId, State};
 use domain::money::Currency;
 use domain::time::Timestamp;
 use sandbox::{Delivery as Webhook, Sandbox, Webhooks, sample};
-use sandbox::{Fault, Gate, Intent, Options as SandboxOptions, PAYMENT_KEY, STOREFRONT_TOKEN};
+use sandbox::{
+    Fault, FaultInjector, Intent, Options as SandboxOptions, PAYMENT_KEY, STOREFRONT_TOKEN,
+};
 use serde_json::{Value, json};
 use store::jobs;
 
@@ -17,7 +19,7 @@ use crate::support::delivery::{Delivery, SHOP};
 use crate::support::operator;
 use crate::support::order::{
     CAPTURED, TOPICS, body, cancelled, captured, deliver, events, kinds,
-    no_person_in_events_and_jobs, pact, post_all, shown, times, told, with,
+    no_person_in_events_and_jobs, order_delivery, pact, post_all, shown, times, with,
 };
 use crate::support::process::{Process, free_port, settings};
 use crate::support::{
@@ -66,7 +68,7 @@ async fn cancel_with_payment(service: &Service, sandbox: &Sandbox, id: i64) {
     capture(sandbox, id, &id.to_string());
     let deliveries = [
         captured(now(service), id, &id.to_string()),
-        told("orders/cancelled", &cancelled(id, 1, "paid")),
+        order_delivery("orders/cancelled", &cancelled(id, 1, "paid")),
     ];
     post_all(service, &deliveries).await;
 }
@@ -92,8 +94,8 @@ async fn at_storefront(service: &Service, id: i64) -> (String, Option<String>) {
 }
 
 /// Every idempotency key was used so often.
-fn each_key(gate: &Gate, keys: usize, times: u32) {
-    let by_key = gate.requests_by_key();
+fn each_key(fault_injector: &FaultInjector, keys: usize, times: u32) {
+    let by_key = fault_injector.requests_by_key();
     assert_eq!(by_key.len(), keys, "{by_key:?}");
     assert!(by_key.values().all(|it| *it == times), "{by_key:?}");
 }
@@ -195,7 +197,7 @@ async fn what_a_topic_alone_says_counts_once_the_storefront_says_the_same() {
     ];
     for (id, topic, order, (said, refunds)) in cases {
         stands(&sandbox, &order);
-        deliver(&service, &told(topic, &silent(id, 1))).await;
+        deliver(&service, &order_delivery(topic, &silent(id, 1))).await;
         assert_eq!(
             state(&service, id).await,
             (said.to_owned(), refunds),
@@ -205,7 +207,7 @@ async fn what_a_topic_alone_says_counts_once_the_storefront_says_the_same() {
         let before = kinds(service.db(), SHOP, id).await;
         deliver(
             &service,
-            &told(topic, &silent(id, 1)).id(&format!("again-{id}")),
+            &order_delivery(topic, &silent(id, 1)).id(&format!("again-{id}")),
         )
         .await;
         assert_eq!(kinds(service.db(), SHOP, id).await, before, "{topic}");
@@ -225,14 +227,14 @@ async fn what_the_storefront_does_not_confirm_moves_neither_money_nor_goods_and_
     let topics = ["orders/cancelled", "orders/paid", "orders/fulfilled"];
     for (id, topic) in (1..).zip(topics) {
         stands(&sandbox, &body(id, 2, "pending"));
-        deliver(&service, &told(topic, &silent(id, 1))).await;
+        deliver(&service, &order_delivery(topic, &silent(id, 1))).await;
         assert_eq!(
             state(&service, id).await,
             ("initiated".to_owned(), 0),
             "{topic}"
         );
     }
-    deliver(&service, &told("orders/cancelled", &silent(4, 1))).await;
+    deliver(&service, &order_delivery("orders/cancelled", &silent(4, 1))).await;
     assert_eq!(state(&service, 4).await, ("initiated".to_owned(), 0));
     let listed = (1..).zip(topics.into_iter().chain(["orders/cancelled"]));
     let listed: Vec<_> = listed
@@ -244,7 +246,7 @@ async fn what_the_storefront_does_not_confirm_moves_neither_money_nor_goods_and_
     // A body that says it needs no question.
     deliver(
         &service,
-        &told("orders/cancelled", &cancelled(1, 3, "pending")),
+        &order_delivery("orders/cancelled", &cancelled(1, 3, "pending")),
     )
     .await;
     assert_eq!(state(&service, 1).await, ("cancelled".to_owned(), 0));
@@ -256,21 +258,25 @@ async fn a_question_waits_for_a_storefront_that_is_behind_or_does_not_answer() {
     let sandbox = sandbox().await;
     let service = with_both(&sandbox).manual_clock().start().await;
     stands(&sandbox, &body(1, 1, "paid"));
-    post_all(&service, &[told("orders/cancelled", &silent(1, 5))]).await;
+    post_all(
+        &service,
+        &[order_delivery("orders/cancelled", &silent(1, 5))],
+    )
+    .await;
     eventually("the first answer is too old", async || {
         let (state, attempts, error) = job(&service, CONFIRM).await;
         state == "ready" && attempts == 1 && error.contains("behind its webhooks")
     })
     .await;
     assert_eq!(state(&service, 1).await.1, 0);
-    sandbox.storefront().gate.fail(Fault::Status(503));
+    sandbox.storefront().fault_injector.fail(Fault::Status(503));
     service.clock().advance(Duration::from_secs(10));
     let asked_again = eventually("the second gets none", async || {
         let (state, attempts, error) = job(&service, CONFIRM).await;
         state == "ready" && attempts >= 2 && error.contains("503")
     });
     without_pauses(service.clock(), asked_again).await;
-    sandbox.storefront().gate.clear_faults();
+    sandbox.storefront().fault_injector.clear_faults();
     stands(&sandbox, &cancelled(1, 5, "paid"));
     eventually("it counts in the end", async || {
         service.clock().advance(Duration::from_mins(1));
@@ -291,13 +297,13 @@ async fn a_paid_order_is_requested_at_the_storefront_once_whichever_topics_say_s
         for id in 1..=5_usize {
             let topic = TOPICS[(id + turn) % 5];
             let order = body(i64::try_from(id).unwrap(), 1, "paid");
-            deliveries.push(told(topic, &order).id(&format!("w-{id}-{turn}")));
+            deliveries.push(order_delivery(topic, &order).id(&format!("w-{id}-{turn}")));
         }
         post_all(&service, &deliveries).await;
         service.settled().await;
     }
     assert_eq!(sandbox.storefront().created(), made(1..=5));
-    each_key(&sandbox.storefront().gate, 5, 1);
+    each_key(&sandbox.storefront().fault_injector, 5, 1);
     for id in 1..=5 {
         let (state, at_provider) = at_storefront(&service, id).await;
         assert_eq!(state, "created");
@@ -377,18 +383,26 @@ async fn an_order_that_is_closed_at_the_storefront_already_needs_no_fulfilment()
     let sandbox = sandbox().await;
     let service = with_both(&sandbox).start().await;
     sandbox.storefront().close(SHOP, 7);
-    deliver(&service, &told("orders/paid", &body(7, 1, "paid"))).await;
+    deliver(
+        &service,
+        &order_delivery("orders/paid", &body(7, 1, "paid")),
+    )
+    .await;
     assert_eq!(
         at_storefront(&service, 7).await,
         ("not_needed".to_owned(), None)
     );
     assert_eq!(sandbox.storefront().created(), BTreeMap::new());
-    assert_eq!(sandbox.storefront().gate.requests(), 1, "it was looked at");
+    assert_eq!(
+        sandbox.storefront().fault_injector.requests(),
+        1,
+        "it was looked at"
+    );
     service.stop().await;
 }
 
 #[tokio::test]
-async fn a_cancelled_order_gives_its_payment_back_once_in_every_order_of_what_is_told() {
+async fn a_cancelled_order_gives_its_payment_back_once_in_every_order_of_what_is_reported() {
     let sandbox = sandbox().await;
     let service = with_payment(service(), &sandbox, PAYMENT_KEY).start().await;
     let orders = [
@@ -400,23 +414,23 @@ async fn a_cancelled_order_gives_its_payment_back_once_in_every_order_of_what_is
         [2, 1, 0],
     ];
     // Odd ones are found by the order's id, even ones by its agreement.
-    let pact_of = |id: i64| match id % 2 {
+    let pact_id_of = |id: i64| match id % 2 {
         0 => format!("pact_{id}"),
         _ => id.to_string(),
     };
     let delivery = |id: i64, which: usize| -> Delivery {
         let note = match id % 2 {
-            0 => pact(&pact_of(id)),
+            0 => pact(&pact_id_of(id)),
             _ => json!({}),
         };
         match which {
-            0 => told("orders/paid", &with(body(id, 1, "paid"), &note)),
-            1 => told("orders/cancelled", &with(cancelled(id, 2, "paid"), &note)),
-            _ => captured(now(&service), id, &pact_of(id)),
+            0 => order_delivery("orders/paid", &with(body(id, 1, "paid"), &note)),
+            1 => order_delivery("orders/cancelled", &with(cancelled(id, 2, "paid"), &note)),
+            _ => captured(now(&service), id, &pact_id_of(id)),
         }
     };
     for id in 1..=12 {
-        capture(&sandbox, id, &pact_of(id));
+        capture(&sandbox, id, &pact_id_of(id));
     }
     for step in 0..6 {
         let mut deliveries = Vec::new();
@@ -429,7 +443,7 @@ async fn a_cancelled_order_gives_its_payment_back_once_in_every_order_of_what_is
         service.settled().await;
     }
     assert_eq!(sandbox.payment().refunds(), given_back(1..=12));
-    each_key(&sandbox.payment().gate, 12, 1);
+    each_key(&sandbox.payment().fault_injector, 12, 1);
     for id in 1..=12 {
         assert_eq!(sandbox.payment().refunded(&format!("pi_{id}")), CAPTURED);
         let refund = refund(&service, id).await;
@@ -477,7 +491,7 @@ async fn an_order_with_several_payments_gives_each_of_them_back() {
     deliver(&service, &captured(now(&service), 1, "7")).await;
     deliver(
         &service,
-        &told("orders/cancelled", &cancelled(7, 1, "paid")),
+        &order_delivery("orders/cancelled", &cancelled(7, 1, "paid")),
     )
     .await;
     deliver(&service, &captured(now(&service), 2, "7")).await;
@@ -506,15 +520,15 @@ async fn what_the_provider_had_given_back_already_is_not_an_error() {
         ("done".to_owned(), 0, String::new())
     );
     assert_eq!(
-        sandbox.payment().gate.requests(),
+        sandbox.payment().fault_injector.requests(),
         2,
         "asked once, and once by hand"
     );
     assert_eq!(sandbox.payment().refunds(), given_back([7]));
     let events = events(service.db(), SHOP, 7).await;
-    let (kind, told) = events.last().unwrap();
+    let (kind, reported) = events.last().unwrap();
     assert_eq!(kind, "order.refund_issued");
-    assert_eq!(told["already_refunded"], true);
+    assert_eq!(reported["already_refunded"], true);
     service.stop().await;
 }
 
@@ -523,13 +537,17 @@ async fn what_the_provider_had_given_back_already_is_not_an_error() {
 async fn goes_wrong(fault: Fault, storefront_requests: u64) -> String {
     let sandbox = sandbox().await;
     let service = with_both(&sandbox).manual_clock().start().await;
-    let storefront = &sandbox.storefront().gate;
+    let storefront = &sandbox.storefront().fault_injector;
     // What is asked first, what is asked then, and in between a try that gets through.
     storefront.fail_next(1, fault);
     storefront.fail_next(1, Fault::Slow(Duration::ZERO));
     storefront.fail_next(1, fault);
-    sandbox.payment().gate.fail_next(2, fault);
-    deliver_without_waiting(&service, &told("orders/paid", &body(1, 1, "paid"))).await;
+    sandbox.payment().fault_injector.fail_next(2, fault);
+    deliver_without_waiting(
+        &service,
+        &order_delivery("orders/paid", &body(1, 1, "paid")),
+    )
+    .await;
     cancel_with_payment(&service, &sandbox, 2).await;
     without_pauses(service.clock(), service.settled()).await;
     assert_eq!(service.jobs(State::Dead).await, 0);
@@ -591,15 +609,19 @@ async fn a_provider_that_takes_its_time_is_waited_for() {
     let service = with_both(&sandbox).start().await;
     // Long enough for the sweep to look for what was lost.
     let slow = Fault::Slow(Duration::from_millis(4500));
-    let storefront = &sandbox.storefront().gate;
+    let storefront = &sandbox.storefront().fault_injector;
     storefront.fail_next(1, Fault::Slow(Duration::ZERO));
     storefront.fail(slow);
-    sandbox.payment().gate.fail(slow);
-    deliver_without_waiting(&service, &told("orders/paid", &body(1, 1, "paid"))).await;
+    sandbox.payment().fault_injector.fail(slow);
+    deliver_without_waiting(
+        &service,
+        &order_delivery("orders/paid", &body(1, 1, "paid")),
+    )
+    .await;
     cancel_with_payment(&service, &sandbox, 2).await;
     service.settled().await;
-    assert_eq!(sandbox.storefront().gate.requests(), 2);
-    assert_eq!(sandbox.payment().gate.requests(), 1);
+    assert_eq!(sandbox.storefront().fault_injector.requests(), 2);
+    assert_eq!(sandbox.payment().fault_injector.requests(), 1);
     assert_eq!(at_storefront(&service, 1).await.0, "created");
     assert_eq!(refund(&service, 2).await["state"], "issued");
     service.stop().await;
@@ -609,13 +631,13 @@ async fn a_provider_that_takes_its_time_is_waited_for() {
 async fn a_call_is_tried_after_1_2_and_4_seconds_and_then_in_the_jobs_own_turn() {
     let sandbox = sandbox().await;
     let service = with_both(&sandbox).manual_clock().start().await;
-    let gate = &sandbox.payment().gate;
-    gate.fail(Fault::Status(500));
+    let fault_injector = &sandbox.payment().fault_injector;
+    fault_injector.fail(Fault::Status(500));
     cancel_with_payment(&service, &sandbox, 7).await;
     let second = Duration::from_secs(1);
     let moment = Duration::from_millis(1);
     for (tries, seconds) in (1..).zip([1, 2, 4]) {
-        eventually("it is tried", async || gate.requests() == tries).await;
+        eventually("it is tried", async || fault_injector.requests() == tries).await;
         // A try that has failed waits, and not a moment less than it should.
         let slept = Cell::new(None);
         eventually("it waits", async || {
@@ -626,20 +648,22 @@ async fn a_call_is_tried_after_1_2_and_4_seconds_and_then_in_the_jobs_own_turn()
         assert_eq!(slept.get(), Some(second * seconds));
         service.clock().advance(second * seconds - moment);
         pause(Duration::from_millis(50)).await;
-        assert_eq!(gate.requests(), tries);
+        assert_eq!(fault_injector.requests(), tries);
         service.clock().advance(moment);
     }
-    // One failure of the job; while the provider is left alone its turn is put off, and that
-    // is none.
+    // One failure of the job; while the provider is left alone its turn is deferred, and that is
+    // none.
     eventually("the job has failed once", async || {
         job(&service, REFUND).await.1 == 1
     })
     .await;
-    assert_eq!(gate.requests(), 4);
+    assert_eq!(fault_injector.requests(), 4);
     service
-        .execute("update jobs set rung_at = null, run_at = created_at where kind = 'refunds/issue'")
+        .execute(
+            "update jobs set notified_at = null, run_at = created_at where kind = 'refunds/issue'",
+        )
         .await;
-    eventually("the job is put off", async || {
+    eventually("the job is deferred", async || {
         job(&service, REFUND).await.2.contains("left alone")
     })
     .await;
@@ -647,31 +671,31 @@ async fn a_call_is_tried_after_1_2_and_4_seconds_and_then_in_the_jobs_own_turn()
     assert_eq!((state.as_str(), attempts), ("ready", 1), "{error}");
     assert!(error.contains("COMMERCE_003"), "{error}");
     assert_eq!(refund(&service, 7).await["state"], "requested");
-    gate.clear_faults();
+    fault_injector.clear_faults();
     service.clock().advance(Duration::from_mins(1));
     service.settled().await;
-    assert_eq!(job(&service, REFUND).await.1, 1, "put off, not failed");
+    assert_eq!(job(&service, REFUND).await.1, 1, "deferred, not failed");
     assert_eq!(refund(&service, 7).await["state"], "issued");
-    each_key(gate, 1, 5);
+    each_key(fault_injector, 1, 5);
     let kinds = kinds(service.db(), SHOP, 7).await;
     assert_eq!(times(&kinds, "order.refund_issued"), 1);
     service.stop().await;
 }
 
 /// The dead job of a kind after one request, with its error.
-async fn refused(service: &Service, gate: &Gate, kind: &str) -> String {
+async fn refused(service: &Service, fault_injector: &FaultInjector, kind: &str) -> String {
     eventually("it is refused", async || {
         job(service, kind).await.0 == "dead"
     })
     .await;
     let (_, attempts, error) = job(service, kind).await;
     assert_eq!(attempts, 1);
-    assert_eq!(gate.requests(), 1, "asking again would not help");
+    assert_eq!(fault_injector.requests(), 1, "asking again would not help");
     for secret in [
         STOREFRONT_TOKEN,
         PAYMENT_KEY,
         "wrong-token",
-        "told to fail",
+        "asked to fail",
         "Invalid API",
     ] {
         assert!(!error.contains(secret), "{error}");
@@ -684,12 +708,16 @@ async fn refused(service: &Service, gate: &Gate, kind: &str) -> String {
 async fn storefront_refuses(token: &str, fault: Option<Fault>) -> String {
     let sandbox = sandbox().await;
     let service = with_storefront(service(), &sandbox, token).start().await;
-    let gate = &sandbox.storefront().gate;
+    let fault_injector = &sandbox.storefront().fault_injector;
     if let Some(fault) = fault {
-        gate.fail(fault);
+        fault_injector.fail(fault);
     }
-    deliver_without_waiting(&service, &told("orders/paid", &body(7, 1, "paid"))).await;
-    let error = refused(&service, gate, FULFILLMENT).await;
+    deliver_without_waiting(
+        &service,
+        &order_delivery("orders/paid", &body(7, 1, "paid")),
+    )
+    .await;
+    let error = refused(&service, fault_injector, FULFILLMENT).await;
     let key = service.api_key().await;
     let order = shown(&service, &key, SHOP, 7).await;
     let fulfillment = &order["fulfillment"];
@@ -704,19 +732,19 @@ async fn storefront_refuses(token: &str, fault: Option<Fault>) -> String {
 async fn payment_refuses(key: &str, fault: Option<Fault>, is_known: bool) -> String {
     let sandbox = sandbox().await;
     let service = with_payment(service(), &sandbox, key).start().await;
-    let gate = &sandbox.payment().gate;
+    let fault_injector = &sandbox.payment().fault_injector;
     if let Some(fault) = fault {
-        gate.fail(fault);
+        fault_injector.fail(fault);
     }
     if is_known {
         capture(&sandbox, 7, "7");
     }
     let deliveries = [
         captured(now(&service), 7, "7"),
-        told("orders/cancelled", &cancelled(7, 1, "paid")),
+        order_delivery("orders/cancelled", &cancelled(7, 1, "paid")),
     ];
     post_all(&service, &deliveries).await;
-    let error = refused(&service, gate, REFUND).await;
+    let error = refused(&service, fault_injector, REFUND).await;
     let refund = refund(&service, 7).await;
     assert_eq!(
         (&refund["state"], &refund["amount"]),
@@ -764,16 +792,23 @@ async fn a_wrong_credential_costs_no_call_its_life() {
         .manual_clock()
         .start()
         .await;
-    sandbox.payment().gate.fail_next(1, Fault::Status(403));
+    sandbox
+        .payment()
+        .fault_injector
+        .fail_next(1, Fault::Status(403));
     cancel_with_payment(&service, &sandbox, 7).await;
-    deliver_without_waiting(&service, &told("orders/paid", &body(8, 1, "paid"))).await;
+    deliver_without_waiting(
+        &service,
+        &order_delivery("orders/paid", &body(8, 1, "paid")),
+    )
+    .await;
     let settings = [
         (FULFILLMENT, "401; check STOREFRONT_API_TOKEN"),
         (REFUND, "403; check PAYMENT_API_KEY"),
     ];
-    for (kind, told) in settings {
+    for (kind, reported) in settings {
         eventually("it says what to mend", async || {
-            job(&service, kind).await.2.contains(told)
+            job(&service, kind).await.2.contains(reported)
         })
         .await;
         let (state, attempts, error) = job(&service, kind).await;
@@ -783,7 +818,9 @@ async fn a_wrong_credential_costs_no_call_its_life() {
     // A moment later the provider is asked again.
     service.clock().advance(Duration::from_secs(6));
     service
-        .execute("update jobs set rung_at = null, run_at = created_at where kind = 'refunds/issue'")
+        .execute(
+            "update jobs set notified_at = null, run_at = created_at where kind = 'refunds/issue'",
+        )
         .await;
     eventually("the refund is issued", async || {
         job(&service, REFUND).await.0 == "done"
@@ -800,7 +837,11 @@ async fn an_order_that_the_storefront_holds_back_is_asked_for_again() {
         .start()
         .await;
     sandbox.storefront().hold(SHOP, 7, true);
-    deliver_without_waiting(&service, &told("orders/paid", &body(7, 1, "paid"))).await;
+    deliver_without_waiting(
+        &service,
+        &order_delivery("orders/paid", &body(7, 1, "paid")),
+    )
+    .await;
     eventually("it waits", async || {
         job(&service, FULFILLMENT)
             .await
@@ -813,7 +854,7 @@ async fn an_order_that_the_storefront_holds_back_is_asked_for_again() {
     assert!(sandbox.storefront().created().is_empty());
     sandbox.storefront().hold(SHOP, 7, false);
     service
-        .execute("update jobs set rung_at = null, run_at = created_at where state = 'ready'")
+        .execute("update jobs set notified_at = null, run_at = created_at where state = 'ready'")
         .await;
     service.settled().await;
     assert_eq!(sandbox.storefront().created()[&(SHOP.to_owned(), 7)], 1);
@@ -824,7 +865,10 @@ async fn an_order_that_the_storefront_holds_back_is_asked_for_again() {
 async fn a_refund_that_failed_is_issued_when_its_job_is_run_again() {
     let sandbox = sandbox().await;
     let service = with_payment(service(), &sandbox, PAYMENT_KEY).start().await;
-    sandbox.payment().gate.fail_next(1, Fault::Status(400));
+    sandbox
+        .payment()
+        .fault_injector
+        .fail_next(1, Fault::Status(400));
     cancel_with_payment(&service, &sandbox, 7).await;
     eventually("it is refused", async || {
         service.jobs(State::Dead).await == 1
@@ -835,23 +879,23 @@ async fn a_refund_that_failed_is_issued_when_its_job_is_run_again() {
         .query("select id from jobs where state = 'dead'");
     let dead: JobId = dead.fetch_one().await.unwrap().get("id").unwrap();
     let mut tx = service.db().begin().await.unwrap();
-    assert!(jobs::revive(&mut tx, dead, now(&service)).await.unwrap());
-    assert!(!jobs::revive(&mut tx, dead, now(&service)).await.unwrap());
+    assert!(jobs::requeue(&mut tx, dead, now(&service)).await.unwrap());
+    assert!(!jobs::requeue(&mut tx, dead, now(&service)).await.unwrap());
     tx.commit().await.unwrap();
     service.settled().await;
     assert_eq!(refund(&service, 7).await["state"], "issued");
     assert_eq!(sandbox.payment().refunds(), given_back([7]));
-    each_key(&sandbox.payment().gate, 2, 1);
+    each_key(&sandbox.payment().fault_injector, 2, 1);
     let kinds = kinds(service.db(), SHOP, 7).await;
     assert!(kinds.ends_with(&["order.refund_failed".into(), "order.refund_issued".into()]));
     service.stop().await;
 }
 
 #[tokio::test]
-async fn while_a_provider_hangs_other_orders_are_worked_on_and_those_that_ask_are_put_off() {
+async fn while_a_provider_hangs_other_orders_are_worked_on_and_those_that_ask_are_deferred() {
     let sandbox = sandbox().await;
     let service = with_both(&sandbox).start().await;
-    sandbox.storefront().gate.fail(Fault::Timeout);
+    sandbox.storefront().fault_injector.fail(Fault::Timeout);
     let waited = async |what: &'static str, counted: &'static str, expected: i64| {
         let posted = now(&service);
         eventually(what, async || service.count(counted).await == expected).await;
@@ -861,18 +905,22 @@ async fn while_a_provider_hangs_other_orders_are_worked_on_and_those_that_ask_ar
     let requested = "select count(*) as n from fulfillments where state = 'requested'";
     // More than may ask at a time, the first in messages of their own.
     for id in 1..=8 {
-        deliver_without_waiting(&service, &told("orders/paid", &body(id, 1, "paid"))).await;
+        deliver_without_waiting(
+            &service,
+            &order_delivery("orders/paid", &body(id, 1, "paid")),
+        )
+        .await;
         waited("a paid order is worked on", requested, id).await;
     }
     let others: Vec<Delivery> = (9..=200)
-        .map(|id| told("orders/paid", &body(id, 1, "paid")))
+        .map(|id| order_delivery("orders/paid", &body(id, 1, "paid")))
         .collect();
     post_all(&service, &others).await;
     waited("the paid orders are worked on", requested, 200).await;
     for id in 1..=30 {
         deliver_without_waiting(
             &service,
-            &told("orders/create", &body(1000 + id, 1, "pending")),
+            &order_delivery("orders/create", &body(1000 + id, 1, "pending")),
         )
         .await;
         let stored = "select count(*) as n from orders where id > 1000";
@@ -883,11 +931,11 @@ async fn while_a_provider_hangs_other_orders_are_worked_on_and_those_that_ask_ar
     assert_eq!(
         service.count(failed).await,
         0,
-        "put off or under way: not failed"
+        "deferred or under way: not failed"
     );
-    let asked = sandbox.storefront().gate.requests();
+    let asked = sandbox.storefront().fault_injector.requests();
     assert!(asked < 200, "{asked} requests: not all at a time");
-    sandbox.storefront().gate.clear_faults();
+    sandbox.storefront().fault_injector.clear_faults();
     service.settled().await;
     assert_eq!(sandbox.storefront().created(), made(1..=200));
     assert_eq!(service.count(failed).await, 0);
@@ -898,20 +946,25 @@ async fn while_a_provider_hangs_other_orders_are_worked_on_and_those_that_ask_ar
 async fn a_worker_that_stops_while_a_provider_hangs_leaves_the_call_to_the_next() {
     let sandbox = sandbox().await;
     let mut service = with_both(&sandbox).start().await;
-    let gate = &sandbox.storefront().gate;
-    gate.fail(Fault::Timeout);
-    deliver_without_waiting(&service, &told("orders/paid", &body(7, 1, "paid"))).await;
-    eventually("it asks", async || gate.requests() > 0).await;
-    let told_at = now(&service);
+    let fault_injector = &sandbox.storefront().fault_injector;
+    fault_injector.fail(Fault::Timeout);
+    deliver_without_waiting(
+        &service,
+        &order_delivery("orders/paid", &body(7, 1, "paid")),
+    )
+    .await;
+    eventually("it asks", async || fault_injector.requests() > 0).await;
+    let stated_at = now(&service);
     service.halt().await;
-    let took = now(&service).since(told_at);
+    let took = now(&service).since(stated_at);
     assert!(
         took < Duration::from_secs(10),
         "{took:?}, of the ten it has"
     );
-    gate.clear_faults();
+    fault_injector.clear_faults();
     let next = with_both(&sandbox).start_beside(&service).await;
-    let left = "select crashes + attempts as n from jobs where kind = 'fulfillments/request'";
+    let left =
+        "select unfinished_attempts + attempts as n from jobs where kind = 'fulfillments/request'";
     assert_eq!(next.count(left).await, 0, "neither failed nor lost");
     let restarted_at = now(&next);
     next.settled().await;
@@ -945,7 +998,7 @@ async fn heavy_a_worker_killed_between_a_providers_effect_and_its_own_commit_doe
     let (storefront, payment) = (sandbox.storefront(), sandbox.payment());
     // Each is killed as soon as its own effect is seen, before the answer that comes late.
     payment
-        .gate
+        .fault_injector
         .fail_next(1, Fault::Slow(Duration::from_secs(4)));
     cancel_with_payment(&service, &sandbox, 2).await;
     eventually("the payment is given back", async || {
@@ -953,11 +1006,17 @@ async fn heavy_a_worker_killed_between_a_providers_effect_and_its_own_commit_doe
     })
     .await;
     payments.kill();
-    storefront.gate.fail_next(1, Fault::Slow(Duration::ZERO));
     storefront
-        .gate
+        .fault_injector
+        .fail_next(1, Fault::Slow(Duration::ZERO));
+    storefront
+        .fault_injector
         .fail_next(1, Fault::Slow(Duration::from_secs(4)));
-    deliver_without_waiting(&service, &told("orders/paid", &body(1, 1, "paid"))).await;
+    deliver_without_waiting(
+        &service,
+        &order_delivery("orders/paid", &body(1, 1, "paid")),
+    )
+    .await;
     eventually("the fulfilment is made", async || {
         storefront.created() == made([1])
     })
@@ -976,7 +1035,7 @@ async fn heavy_a_worker_killed_between_a_providers_effect_and_its_own_commit_doe
     assert_eq!(payment.refunds(), given_back([2]));
     assert_eq!(payment.refunded("pi_2"), CAPTURED);
     // Whoever asks again looks first for what there is.
-    each_key(&payment.gate, 1, 1);
+    each_key(&payment.fault_injector, 1, 1);
     assert_eq!(refund(&service, 2).await["state"], "issued");
     assert_eq!(at_storefront(&service, 1).await.0, "not_needed");
     service.stop().await;
@@ -991,7 +1050,11 @@ async fn nobody_is_asked_for_an_order_that_was_cancelled_meanwhile() {
         .setting("STOREFRONT_API_URL", &url)
         .setting("STOREFRONT_API_TOKEN", STOREFRONT_TOKEN);
     let service = options.manual_clock().start().await;
-    deliver_without_waiting(&service, &told("orders/paid", &body(7, 1, "paid"))).await;
+    deliver_without_waiting(
+        &service,
+        &order_delivery("orders/paid", &body(7, 1, "paid")),
+    )
+    .await;
     let failed = eventually("the call has failed", async || {
         let failed = "select count(*) as n from jobs where attempts > 0";
         service.count(failed).await == 1
@@ -1002,7 +1065,7 @@ async fn nobody_is_asked_for_an_order_that_was_cancelled_meanwhile() {
     // It is back, and the order is cancelled before the next try.
     deliver_without_waiting(
         &service,
-        &told("orders/cancelled", &cancelled(7, 2, "paid")),
+        &order_delivery("orders/cancelled", &cancelled(7, 2, "paid")),
     )
     .await;
     eventually("it is cancelled", async || {
@@ -1020,7 +1083,7 @@ async fn nobody_is_asked_for_an_order_that_was_cancelled_meanwhile() {
     let storefront = storefront.await.unwrap();
     service.clock().advance(Duration::from_mins(1));
     service.settled().await;
-    assert_eq!(storefront.storefront().gate.requests(), 0);
+    assert_eq!(storefront.storefront().fault_injector.requests(), 0);
     assert_eq!(job(&service, FULFILLMENT).await.0, "done");
     assert_eq!(service.jobs(State::Dead).await, 0);
     service.stop().await;

@@ -70,7 +70,7 @@ impl Family {
         ];
         if self == Family::Cancelled {
             for (_, body) in &mut life {
-                *body = with(body.take(), &pact(&pact_of(order)));
+                *body = with(body.take(), &pact(&pact_id_of(order)));
             }
         }
         life
@@ -81,7 +81,7 @@ fn shop(order: usize) -> String {
     format!("shop-{order}.example")
 }
 
-fn pact_of(order: usize) -> String {
+fn pact_id_of(order: usize) -> String {
     format!("pact_{order}")
 }
 
@@ -102,7 +102,7 @@ fn deliveries(orders: impl IntoIterator<Item = usize>, clock: &Clock) -> Vec<Del
         }
         if family == Family::Cancelled {
             let nth = i64::try_from(order).unwrap();
-            let event = captured(clock.now(), nth, &pact_of(order));
+            let event = captured(clock.now(), nth, &pact_id_of(order));
             let event = String::from_utf8(event.body).unwrap();
             bodies.push((format!("payment_intent.succeeded evt_{order}"), event));
         }
@@ -121,7 +121,7 @@ fn deliveries(orders: impl IntoIterator<Item = usize>, clock: &Clock) -> Vec<Del
 }
 
 /// Events by shop and kind.
-async fn told(db: &Db) -> BTreeMap<(String, String), i64> {
+async fn event_counts(db: &Db) -> BTreeMap<(String, String), i64> {
     let rows = db
         .query(
             "select shop, kind, count(*) as times from events
@@ -144,7 +144,7 @@ fn alike(rows: &Rows, order: usize) -> Rows {
         // Of equal seconds the bodies' hashes decide, and the names are in the bodies.
         let tokens = tokens.filter(|token| !token.starts_with("version_tie="));
         let tokens = tokens.map(|token| match token {
-            _ if token == format!("pact_id={}", pact_of(order)) => "pact_id=its",
+            _ if token == format!("pact_id={}", pact_id_of(order)) => "pact_id=its",
             _ if token == format!("payment_id={}", payment_of(order)) => "payment_id=its",
             token => token,
         });
@@ -204,7 +204,7 @@ async fn heavy_a_thousand_orders_survive_a_storm_with_a_worker_killed_every_two_
             id: payment_of(*order),
             amount: CAPTURED,
             currency: Currency::parse("USD").unwrap(),
-            pact_id: Some(pact_of(*order)),
+            pact_id: Some(pact_id_of(*order)),
         });
     }
     let ready = "select count(*) as n from jobs where state = 'ready'";
@@ -221,7 +221,7 @@ async fn heavy_a_thousand_orders_survive_a_storm_with_a_worker_killed_every_two_
         }
     }
     let nth = i64::try_from(ORDERS + 2).unwrap();
-    let event = captured(clock.now(), nth, &pact_of(ORDERS + 2));
+    let event = captured(clock.now(), nth, &pact_id_of(ORDERS + 2));
     let event = String::from_utf8(event.body).unwrap();
     calm.push(Delivery::payment(
         "payment_intent.succeeded",
@@ -241,8 +241,8 @@ async fn heavy_a_thousand_orders_survive_a_storm_with_a_worker_killed_every_two_
 
     // The providers take a moment, so that some are killed while they ask.
     let moment = Fault::Slow(Duration::from_millis(100));
-    sandbox.storefront().gate.fail(moment);
-    sandbox.payment().gate.fail(moment);
+    sandbox.storefront().fault_injector.fail(moment);
+    sandbox.payment().fault_injector.fail(moment);
     let storm = deliveries(0..ORDERS, &clock);
     let worked_on = AtomicBool::new(false);
     let posting = async {
@@ -298,18 +298,19 @@ async fn heavy_a_thousand_orders_survive_a_storm_with_a_worker_killed_every_two_
     }
 
     // Each effect once, here and there.
-    let told = told(&db).await;
+    let event_counts = event_counts(&db).await;
     let created = sandbox.storefront().created();
     for order in &all {
         let shop = shop(*order);
         let family = Family::of(*order);
-        let told = |kind: &str| {
-            told.get(&(shop.clone(), kind.to_owned()))
+        let event_counts = |kind: &str| {
+            event_counts
+                .get(&(shop.clone(), kind.to_owned()))
                 .copied()
                 .unwrap_or(0)
         };
         let is = |is: Family| i64::from(family == is);
-        let requested = told("order.fulfillment_requested");
+        let requested = event_counts("order.fulfillment_requested");
         let at_provider = i64::from(created.get(&(shop.clone(), ORDER)).copied().unwrap_or(0));
         assert!(
             at_provider <= requested && requested <= 1,
@@ -327,7 +328,7 @@ async fn heavy_a_thousand_orders_survive_a_storm_with_a_worker_killed_every_two_
             ("order.refund_issued", is(Family::Cancelled)),
             ("order.refund_failed", 0),
         ] {
-            assert_eq!(told(kind), times, "{kind} of {shop}, {family:?}");
+            assert_eq!(event_counts(kind), times, "{kind} of {shop}, {family:?}");
         }
     }
     let movements = "select count(*) as n from inventory_movements";
@@ -342,7 +343,7 @@ async fn heavy_a_thousand_orders_survive_a_storm_with_a_worker_killed_every_two_
         assert_eq!(sandbox.payment().refunded(&payment_of(*order)), CAPTURED);
     }
     let calls = "select count(*) as n from jobs where kind = 'fulfillments/request'";
-    let requests: i64 = told
+    let requests: i64 = event_counts
         .iter()
         .filter(|((_, kind), _)| kind == "order.fulfillment_requested")
         .map(|(_, times)| times)
@@ -350,7 +351,7 @@ async fn heavy_a_thousand_orders_survive_a_storm_with_a_worker_killed_every_two_
     assert_eq!(count(&db, calls).await, requests);
     let calls = "select count(*) as n from jobs where kind = 'refunds/issue'";
     assert_eq!(count(&db, calls).await, cancelled);
-    let by_key = sandbox.payment().gate.requests_by_key();
+    let by_key = sandbox.payment().fault_injector.requests_by_key();
     assert_eq!(by_key.len(), gives_back.len(), "a key a refund");
     db.close().await;
 }

@@ -15,7 +15,7 @@ use crate::support::delivery::{Delivery, SHOP, storefront};
 use crate::support::operator;
 use crate::support::order::{
     Rows, TOPICS, at, body, cancelled, captured, deliver, events, fulfilment, kinds,
-    no_person_in_events_and_jobs, pact, post_all, rows, shown, times, told, with,
+    no_person_in_events_and_jobs, order_delivery, pact, post_all, rows, shown, times, with,
 };
 use crate::support::{START, Service, eventually, service};
 
@@ -151,7 +151,7 @@ fn variations() -> Vec<Variation> {
     ]
 }
 
-/// Decimal text as hundredths; none where nothing is told.
+/// Decimal text as hundredths; none where nothing is given.
 fn hundredths(amount: &Value) -> i64 {
     let amount = amount.as_str().unwrap_or("0").replace('.', "");
     amount.parse().unwrap()
@@ -245,8 +245,8 @@ fn check_shown(shown: &Value, body: &Value, topic: &str, case: &str) {
     assert_eq!(shown_numbers, numbers(&body["fulfillments"]), "{case}");
     if is_cancelled && is_paid {
         let minor = |amount: &Value| {
-            let told = amount.as_str().filter(|text| !text.is_empty());
-            told.map_or(0, |_| hundredths(amount))
+            let reported = amount.as_str().filter(|text| !text.is_empty());
+            reported.map_or(0, |_| hundredths(amount))
         };
         let paid = (minor(&body["total_price"]) - minor(&body["total_outstanding"])).max(0);
         let back: i64 = list(&shown["storefront_refunds"])
@@ -315,7 +315,7 @@ async fn every_sample_and_its_variations_go_through_each_topic_and_are_shown_as_
     assert_eq!(cases.len(), 11 * 17 * 5);
     let deliveries: Vec<Delivery> = cases
         .iter()
-        .map(|(_, shop, topic, body)| told(topic, body).of_shop(shop))
+        .map(|(_, shop, topic, body)| order_delivery(topic, body).of_shop(shop))
         .collect();
     for some in deliveries.chunks(50) {
         post_all(&service, some).await;
@@ -362,7 +362,7 @@ async fn a_recorded_cancellation_with_its_refund_is_shown_in_full() {
     let service = service().start().await;
     let body = sample_named("refunded_with_refund");
     let id = body["id"].as_i64().unwrap();
-    deliver(&service, &told("orders/cancelled", &body)).await;
+    deliver(&service, &order_delivery("orders/cancelled", &body)).await;
     let base = format!("{}/api/commerce/orders/{id}", service.url);
     assert_eq!(
         snapshot(&service, id).await,
@@ -419,7 +419,7 @@ async fn a_recorded_draft_order_of_nobody_is_shown_in_full() {
     let service = service().start().await;
     let body = sample_named("draft_order");
     let id = body["id"].as_i64().unwrap();
-    deliver(&service, &told("orders/create", &body)).await;
+    deliver(&service, &order_delivery("orders/create", &body)).await;
     let base = format!("{}/api/commerce/orders/{id}", service.url);
     assert_eq!(
         snapshot(&service, id).await,
@@ -477,7 +477,7 @@ async fn a_partly_shipped_order_that_is_cancelled_is_shown_in_full() {
             ],
         }),
     );
-    deliver(&service, &told("orders/cancelled", &body)).await;
+    deliver(&service, &order_delivery("orders/cancelled", &body)).await;
     let base = format!("{}/api/commerce/orders/7", service.url);
     let parcel = |number: &str, path: &str| {
         json!({
@@ -671,7 +671,7 @@ async fn an_order_cancelled_unshipped_puts_the_same_back_into_stock_in_every_ord
 }
 
 #[tokio::test]
-async fn the_life_of_an_order_is_told_in_events_of_ids_and_amounts() {
+async fn the_life_of_an_order_is_described_in_events_of_ids_and_amounts() {
     let service = service().start().await;
     let shipped = json!({
         "fulfillment_status": "fulfilled",
@@ -694,7 +694,7 @@ async fn the_life_of_an_order_is_told_in_events_of_ids_and_amounts() {
         ),
     ];
     for (topic, body) in &life {
-        deliver(&service, &told(topic, body)).await;
+        deliver(&service, &order_delivery(topic, body)).await;
     }
     let about = |mut body: Value| {
         body["shop"] = json!(SHOP);
@@ -752,18 +752,26 @@ async fn the_life_of_an_order_is_told_in_events_of_ids_and_amounts() {
 async fn events_of_an_order_sort_as_they_happened_whatever_the_clocks_say() {
     let mut ahead = service().manual_clock().start().await;
     ahead.clock().advance(Duration::from_hours(1));
-    deliver(&ahead, &told("orders/create", &body(7, 1, "pending"))).await;
-    deliver(&ahead, &told("orders/updated", &body(7, 2, "authorized"))).await;
+    deliver(
+        &ahead,
+        &order_delivery("orders/create", &body(7, 1, "pending")),
+    )
+    .await;
+    deliver(
+        &ahead,
+        &order_delivery("orders/updated", &body(7, 2, "authorized")),
+    )
+    .await;
     let before = kinds(ahead.db(), SHOP, 7).await;
     assert_eq!(before, ["order.created", "order.updated"]);
     ahead.halt().await;
     // A host whose clock is an hour behind, and stands still.
     let behind = service().manual_clock().start_beside(&ahead).await;
     assert_eq!(behind.clock().now(), START);
-    deliver(&behind, &told("orders/paid", &body(7, 3, "paid"))).await;
+    deliver(&behind, &order_delivery("orders/paid", &body(7, 3, "paid"))).await;
     deliver(
         &behind,
-        &told("orders/cancelled", &cancelled(7, 4, "refunded")),
+        &order_delivery("orders/cancelled", &cancelled(7, 4, "refunded")),
     )
     .await;
     assert_eq!(
@@ -791,7 +799,7 @@ async fn an_order_that_is_paid_again_and_again_is_requested_once() {
     for (nth, topic) in TOPICS.iter().cycle().take(40).enumerate() {
         let second = u32::try_from(nth).unwrap();
         let status = if nth % 4 == 3 { "pending" } else { "paid" };
-        deliveries.push(told(topic, &body(7, second, status)).id(&format!("w-{nth}")));
+        deliveries.push(order_delivery(topic, &body(7, second, status)).id(&format!("w-{nth}")));
     }
     for some in deliveries.chunks(8) {
         post_all(&service, some).await;
@@ -834,7 +842,7 @@ async fn every_parcel_of_every_shipment_has_a_code_that_reads() {
     });
     deliver(
         &service,
-        &told("orders/fulfilled", &with(body(7, 1, "paid"), &fields)),
+        &order_delivery("orders/fulfilled", &with(body(7, 1, "paid"), &fields)),
     )
     .await;
     let expected = [
@@ -885,14 +893,14 @@ async fn a_corrected_tracking_number_takes_the_place_of_the_old_one() {
     };
     deliver(
         &service,
-        &told("orders/fulfilled", &version(1, &["WRONG", "KEPT"])),
+        &order_delivery("orders/fulfilled", &version(1, &["WRONG", "KEPT"])),
     )
     .await;
     assert_eq!(numbers().await, ["WRONG", "KEPT", "OTHER"]);
     let printed = parcels(&service).await[1].2.clone();
     deliver(
         &service,
-        &told("orders/updated", &version(3, &["KEPT", "RIGHT"])),
+        &order_delivery("orders/updated", &version(3, &["KEPT", "RIGHT"])),
     )
     .await;
     assert_eq!(numbers().await, ["KEPT", "RIGHT", "OTHER"]);
@@ -904,7 +912,7 @@ async fn a_corrected_tracking_number_takes_the_place_of_the_old_one() {
     // What comes late was true before.
     deliver(
         &service,
-        &told("orders/updated", &version(2, &["WRONG", "LATE"])),
+        &order_delivery("orders/updated", &version(2, &["WRONG", "LATE"])),
     )
     .await;
     assert_eq!(numbers().await, ["KEPT", "RIGHT", "OTHER"]);
@@ -937,7 +945,7 @@ async fn a_number_that_fits_no_code_is_tracked_without_one() {
     });
     deliver(
         &service,
-        &told("orders/fulfilled", &with(body(7, 1, "paid"), &fields)),
+        &order_delivery("orders/fulfilled", &with(body(7, 1, "paid"), &fields)),
     )
     .await;
     assert_eq!(service.jobs(State::Dead).await, 0);
@@ -984,7 +992,7 @@ async fn the_ledger_is_added_to_when_a_later_version_corrects_it_and_never_chang
     let balance = async || shown(&service, &key, SHOP, 7).await["restocked"].clone();
     deliver(
         &service,
-        &told("orders/cancelled", &cancelled(7, 1, "paid")),
+        &order_delivery("orders/cancelled", &cancelled(7, 1, "paid")),
     )
     .await;
     let mut before = ledger(&service).await;
@@ -997,7 +1005,7 @@ async fn the_ledger_is_added_to_when_a_later_version_corrects_it_and_never_chang
     // A mug had been shipped after all.
     let shipped = json!({"fulfillments": [fulfilment(70, &[], &[(1, 1)])]});
     let shipped = with(cancelled(7, 2, "paid"), &shipped);
-    deliver(&service, &told("orders/updated", &shipped)).await;
+    deliver(&service, &order_delivery("orders/updated", &shipped)).await;
     assert_eq!(ledger(&service).await[2..], [(1, -1)]);
     assert_eq!(
         balance().await,
@@ -1009,7 +1017,7 @@ async fn the_ledger_is_added_to_when_a_later_version_corrects_it_and_never_chang
         {"id": 6, "line_item_id": 2, "quantity": 1, "restock_type": "no_restock"},
     ]}]});
     let returned = with(with(shipped, &refunds), &json!({"updated_at": at(3)}));
-    deliver(&service, &told("orders/updated", &returned)).await;
+    deliver(&service, &order_delivery("orders/updated", &returned)).await;
     let movements = ledger(&service).await;
     assert_eq!(movements.len(), 5);
     assert_eq!(movements[2], (1, -1), "what was written stays");
@@ -1035,7 +1043,7 @@ async fn the_ledger_is_added_to_when_a_later_version_corrects_it_and_never_chang
         ("orders/cancelled", &cancelled(7, 1, "paid")),
         ("orders/create", &body(7, 0, "pending")),
     ] {
-        deliver(&service, &told(topic, body)).await;
+        deliver(&service, &order_delivery(topic, body)).await;
     }
     assert_eq!(ledger(&service).await, movements);
     service.stop().await;
@@ -1049,16 +1057,20 @@ async fn a_cancelled_order_without_a_payment_of_ours_records_what_the_storefront
     // Never paid: nothing to give back.
     deliver(
         &service,
-        &told("orders/cancelled", &cancelled(1, 1, "voided")),
+        &order_delivery("orders/cancelled", &cancelled(1, 1, "voided")),
     )
     .await;
     assert_eq!(refunds(1).await, json!([]));
     // Paid; a later version corrects the amount, in the same row.
     let partly = json!({"total_outstanding": "12.00"});
     let partly = with(cancelled(2, 1, "paid"), &partly);
-    deliver(&service, &told("orders/cancelled", &partly)).await;
+    deliver(&service, &order_delivery("orders/cancelled", &partly)).await;
     assert_eq!(refunds(2).await[0]["amount"], "18.00");
-    deliver(&service, &told("orders/updated", &cancelled(2, 2, "paid"))).await;
+    deliver(
+        &service,
+        &order_delivery("orders/updated", &cancelled(2, 2, "paid")),
+    )
+    .await;
     let now = refunds(2).await;
     assert_eq!(now.as_array().unwrap().len(), 1);
     assert_eq!(
@@ -1067,14 +1079,18 @@ async fn a_cancelled_order_without_a_payment_of_ours_records_what_the_storefront
     );
     assert_eq!(now[0]["payment_id"], Value::Null);
     let told_twice = times(&kinds(service.db(), SHOP, 2).await, "order.refund_recorded");
-    assert_eq!(told_twice, 2, "each amount is told once");
+    assert_eq!(told_twice, 2, "each amount is reported once");
     // It is known to have been paid only after it was cancelled.
     deliver(
         &service,
-        &told("orders/cancelled", &cancelled(3, 2, "voided")),
+        &order_delivery("orders/cancelled", &cancelled(3, 2, "voided")),
     )
     .await;
-    deliver(&service, &told("orders/paid", &body(3, 1, "paid"))).await;
+    deliver(
+        &service,
+        &order_delivery("orders/paid", &body(3, 1, "paid")),
+    )
+    .await;
     assert_eq!(refunds(3).await[0]["state"], "recorded");
     service.stop().await;
 }
@@ -1083,11 +1099,15 @@ async fn a_cancelled_order_without_a_payment_of_ours_records_what_the_storefront
 async fn a_captured_body_that_is_sent_again_under_other_topics_changes_nothing() {
     let service = service().start().await;
     let created = body(7, 1, "pending");
-    deliver(&service, &told("orders/create", &created)).await;
+    deliver(&service, &order_delivery("orders/create", &created)).await;
     let before = rows(service.db()).await;
     let told_before = kinds(service.db(), SHOP, 7).await;
     for (nth, topic) in TOPICS.iter().enumerate() {
-        deliver(&service, &told(topic, &created).id(&format!("w-{nth}"))).await;
+        deliver(
+            &service,
+            &order_delivery(topic, &created).id(&format!("w-{nth}")),
+        )
+        .await;
     }
     assert_eq!(rows(service.db()).await, before);
     assert_eq!(kinds(service.db(), SHOP, 7).await, told_before);
@@ -1096,7 +1116,7 @@ async fn a_captured_body_that_is_sent_again_under_other_topics_changes_nothing()
     service.stop().await;
 }
 
-/// A paid order as the specification documents it: no key tells whether it is cancelled.
+/// A paid order as the specification documents it: no key says whether it is cancelled.
 fn documented(id: i64, second: u32) -> Value {
     let address = json!({
         "first_name": "Canary", "last_name": "Canary", "address1": "1 Canary Street",
@@ -1132,16 +1152,16 @@ async fn repeated(service: &Service) -> Value {
 }
 
 #[tokio::test]
-async fn a_captured_order_that_tells_no_cancellation_is_not_cancelled_under_that_topic() {
+async fn a_captured_order_that_has_no_cancellation_is_not_cancelled_under_that_topic() {
     let service = service().start().await;
     let key = service.api_key().await;
     let created = documented(7, 1);
-    deliver(&service, &told("orders/create", &created)).await;
+    deliver(&service, &order_delivery("orders/create", &created)).await;
     let before = rows(service.db()).await;
     let told_before = kinds(service.db(), SHOP, 7).await;
     assert_eq!(repeated(&service).await, json!([]));
 
-    let captured = told("orders/cancelled", &created);
+    let captured = order_delivery("orders/cancelled", &created);
     deliver(&service, &captured.id("captured")).await;
     assert_eq!(rows(service.db()).await, before);
     assert_eq!(kinds(service.db(), SHOP, 7).await, told_before);
@@ -1162,7 +1182,7 @@ async fn a_captured_order_that_tells_no_cancellation_is_not_cancelled_under_that
 
     let cancelled = documented(7, 2);
     for nth in 0..2 {
-        let delivery = told("orders/cancelled", &cancelled);
+        let delivery = order_delivery("orders/cancelled", &cancelled);
         deliver(&service, &delivery.id(&format!("cancelled-{nth}"))).await;
     }
     let order = shown(&service, &key, SHOP, 7).await;
@@ -1194,8 +1214,8 @@ async fn a_captured_body_without_a_status_says_it_under_its_first_topic_alone() 
         ("orders/cancelled", "cancelled"),
     ];
     for (id, (topic, said)) in (1..).zip(topics) {
-        deliver(&service, &told("orders/create", &bare(id, 1))).await;
-        deliver(&service, &told("orders/updated", &bare(id, 1))).await;
+        deliver(&service, &order_delivery("orders/create", &bare(id, 1))).await;
+        deliver(&service, &order_delivery("orders/updated", &bare(id, 1))).await;
         let listed = repeated(&service).await.as_array().unwrap().len();
         assert_eq!(
             i64::try_from(listed).unwrap(),
@@ -1204,19 +1224,19 @@ async fn a_captured_body_without_a_status_says_it_under_its_first_topic_alone() 
         );
         let before = rows(service.db()).await;
         for nth in 1..=2 {
-            deliver(&service, &told(topic, &bare(id, 1))).await;
+            deliver(&service, &order_delivery(topic, &bare(id, 1))).await;
             assert_eq!(repeated(&service).await[0]["repeats"], nth, "{topic}");
         }
         assert_eq!(rows(service.db()).await, before, "{topic}");
         assert_eq!(state(id).await, "initiated", "{topic}");
-        deliver(&service, &told(topic, &bare(id, 2))).await;
+        deliver(&service, &order_delivery(topic, &bare(id, 2))).await;
         assert_eq!(state(id).await, said, "{topic}");
     }
-    // What was said first stays, and what is told later of the same body is not added to it.
-    deliver(&service, &told("orders/paid", &bare(9, 1))).await;
-    deliver(&service, &told("orders/create", &bare(9, 1))).await;
+    // What was said first stays, and what is said later of the same body is not added to it.
+    deliver(&service, &order_delivery("orders/paid", &bare(9, 1))).await;
+    deliver(&service, &order_delivery("orders/create", &bare(9, 1))).await;
     assert_eq!(state(9).await, "requested");
-    deliver(&service, &told("orders/cancelled", &bare(9, 1))).await;
+    deliver(&service, &order_delivery("orders/cancelled", &bare(9, 1))).await;
     assert_eq!(state(9).await, "requested");
     service.stop().await;
 }
@@ -1226,8 +1246,8 @@ async fn a_captured_body_is_known_after_the_person_in_it_was_erased() {
     let service = service().start().await;
     let key = service.api_key().await;
     let created = with(documented(7, 1), &json!({"customer": {"id": 77}}));
-    deliver(&service, &told("orders/create", &created)).await;
-    deliver(&service, &told("orders/cancelled", &created)).await;
+    deliver(&service, &order_delivery("orders/create", &created)).await;
+    deliver(&service, &order_delivery("orders/cancelled", &created)).await;
     let redaction = json!({
         "shop_id": 1, "shop_domain": SHOP, "customer": {"id": 77}, "orders_to_redact": [7],
     });
@@ -1239,7 +1259,7 @@ async fn a_captured_body_is_known_after_the_person_in_it_was_erased() {
     let erased = "select count(*) as n from orders where redacted_at is not null";
     assert_eq!(service.count(erased).await, 1);
 
-    deliver(&service, &told("orders/cancelled", &created)).await;
+    deliver(&service, &order_delivery("orders/cancelled", &created)).await;
     let replay = ["jobs", "replay", "--kind", "orders/cancelled", "--yes"];
     operator::said(&service, &replay).await;
     service.settled().await;
@@ -1249,7 +1269,7 @@ async fn a_captured_body_is_known_after_the_person_in_it_was_erased() {
     assert_eq!(order["refunds"], json!([]));
 
     let cancelled = with(documented(7, 2), &json!({"customer": {"id": 77}}));
-    deliver(&service, &told("orders/cancelled", &cancelled)).await;
+    deliver(&service, &order_delivery("orders/cancelled", &cancelled)).await;
     let order = shown(&service, &key, SHOP, 7).await;
     assert_eq!(order["fulfillment"]["state"], "cancelled");
     service.stop().await;
@@ -1264,8 +1284,8 @@ async fn two_shops_with_one_order_id_share_neither_refund_nor_shipment_nor_stock
         "fulfillments": [fulfilment(70, &["T-1"], &[(1, 2), (2, 1)])],
     });
     let ours = [
-        told("orders/cancelled", &cancelled(7, 1, "paid")).of_shop("a.example"),
-        told("orders/fulfilled", &with(body(7, 1, "paid"), &fields)).of_shop("b.example"),
+        order_delivery("orders/cancelled", &cancelled(7, 1, "paid")).of_shop("a.example"),
+        order_delivery("orders/fulfilled", &with(body(7, 1, "paid"), &fields)).of_shop("b.example"),
     ];
     for delivery in &ours {
         deliver(&service, delivery).await;
@@ -1293,26 +1313,34 @@ async fn a_payment_that_two_orders_claim_refunds_neither() {
     let service = service().manual_clock().start().await;
     let claimed = |id: i64, second: u32| with(cancelled(id, second, "paid"), &pact("pact_1"));
     let open = |id: i64| with(body(id, 0, "paid"), &pact("pact_1"));
-    deliver(&service, &told("orders/create", &open(1))).await;
-    deliver(&service, &told("orders/create", &open(2))).await;
+    deliver(&service, &order_delivery("orders/create", &open(1))).await;
+    deliver(&service, &order_delivery("orders/create", &open(2))).await;
     // By its id, an order of another shop.
     deliver(
         &service,
-        &told("orders/create", &body(3, 0, "paid")).of_shop("a.example"),
+        &order_delivery("orders/create", &body(3, 0, "paid")).of_shop("a.example"),
     )
     .await;
     deliver(
         &service,
-        &told("orders/create", &body(3, 0, "paid")).of_shop("b.example"),
+        &order_delivery("orders/create", &body(3, 0, "paid")).of_shop("b.example"),
     )
     .await;
     deliver(&service, &captured(START, 1, "pact_1")).await;
     deliver(&service, &captured(START, 2, "3")).await;
-    deliver(&service, &told("orders/cancelled", &claimed(1, 1))).await;
-    deliver(&service, &told("orders/cancelled", &claimed(2, 1))).await;
     deliver(
         &service,
-        &told("orders/cancelled", &cancelled(3, 1, "paid")).of_shop("a.example"),
+        &order_delivery("orders/cancelled", &claimed(1, 1)),
+    )
+    .await;
+    deliver(
+        &service,
+        &order_delivery("orders/cancelled", &claimed(2, 1)),
+    )
+    .await;
+    deliver(
+        &service,
+        &order_delivery("orders/cancelled", &cancelled(3, 1, "paid")).of_shop("a.example"),
     )
     .await;
     deliver(&service, &captured(START, 3, "pact_1")).await;
@@ -1332,16 +1360,28 @@ async fn a_payment_is_linked_in_whichever_order_it_and_the_cancellation_come() {
     let cancelled = |id: i64, name: &str| with(cancelled(id, 1, "paid"), &pact(name));
     // The payment first, in the middle, last; and by the order's id.
     deliver(&service, &captured(START, 1, "p1")).await;
-    deliver(&service, &told("orders/create", &open(1, "p1"))).await;
-    deliver(&service, &told("orders/cancelled", &cancelled(1, "p1"))).await;
-    deliver(&service, &told("orders/create", &open(2, "p2"))).await;
+    deliver(&service, &order_delivery("orders/create", &open(1, "p1"))).await;
+    deliver(
+        &service,
+        &order_delivery("orders/cancelled", &cancelled(1, "p1")),
+    )
+    .await;
+    deliver(&service, &order_delivery("orders/create", &open(2, "p2"))).await;
     deliver(&service, &captured(START, 2, "p2")).await;
-    deliver(&service, &told("orders/cancelled", &cancelled(2, "p2"))).await;
-    deliver(&service, &told("orders/cancelled", &cancelled(3, "p3"))).await;
+    deliver(
+        &service,
+        &order_delivery("orders/cancelled", &cancelled(2, "p2")),
+    )
+    .await;
+    deliver(
+        &service,
+        &order_delivery("orders/cancelled", &cancelled(3, "p3")),
+    )
+    .await;
     deliver(&service, &captured(START, 3, "p3")).await;
-    deliver(&service, &told("orders/create", &open(3, "p3"))).await;
+    deliver(&service, &order_delivery("orders/create", &open(3, "p3"))).await;
     let by_id = crate::support::order::cancelled(4, 1, "paid");
-    deliver(&service, &told("orders/cancelled", &by_id)).await;
+    deliver(&service, &order_delivery("orders/cancelled", &by_id)).await;
     deliver(&service, &captured(START, 4, "4")).await;
     let key = service.api_key().await;
     for id in 1..=4 {
@@ -1376,12 +1416,12 @@ async fn a_payment_is_linked_in_whichever_order_it_and_the_cancellation_come() {
 /// not see the other's.
 async fn come_at_the_same_time(service: &Service, id: i64) {
     let name = format!("p{id}");
-    // The order's transaction stops before its end, where it tells of what it has done.
+    // The order's transaction stops before its end, where it reports what it has done.
     let mut held = service.db().begin().await.unwrap();
     let lock = held.query("lock table events in exclusive mode");
     lock.execute().await.unwrap();
     let claiming = with(cancelled(id, 1, "paid"), &pact(&name));
-    post_all(service, &[told("orders/cancelled", &claiming)]).await;
+    post_all(service, &[order_delivery("orders/cancelled", &claiming)]).await;
     let order_waits = "select count(*) as n from pg_stat_activity
                        where wait_event_type = 'Lock' and datname = current_database()
                          and query like '%insert into events%'";
@@ -1406,7 +1446,7 @@ async fn come_at_the_same_time(service: &Service, id: i64) {
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
-async fn a_payment_is_linked_to_an_order_that_is_told_of_at_that_moment() {
+async fn a_payment_is_linked_to_an_order_that_is_reported_at_that_moment() {
     let service = service().manual_clock().start().await;
     come_at_the_same_time(&service, 7).await;
     service.stop().await;
@@ -1416,7 +1456,11 @@ async fn a_payment_is_linked_to_an_order_that_is_told_of_at_that_moment() {
 #[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
 async fn a_payment_is_linked_to_a_known_order_that_learns_of_its_agreement_at_that_moment() {
     let service = service().manual_clock().start().await;
-    deliver(&service, &told("orders/create", &body(7, 0, "paid"))).await;
+    deliver(
+        &service,
+        &order_delivery("orders/create", &body(7, 0, "paid")),
+    )
+    .await;
     come_at_the_same_time(&service, 7).await;
     service.stop().await;
 }
@@ -1443,7 +1487,7 @@ async fn many_versions_of_an_order_that_wait_together_end_in_one_right_state() {
                 "orders/updated"
             };
             let place = (nth * 37 + usize::try_from(id).unwrap() * 11) % 200;
-            let delivery = told(topic, &version).id(&format!("w-{id}-{second}"));
+            let delivery = order_delivery(topic, &version).id(&format!("w-{id}-{second}"));
             deliveries.push((place, delivery));
         }
     }
@@ -1502,7 +1546,7 @@ async fn ledger_sums(service: &Service) -> Vec<(i64, i64, i64)> {
 }
 
 #[tokio::test]
-async fn bodies_that_tell_only_parts_end_in_the_same_rows_in_every_order() {
+async fn bodies_that_have_only_parts_end_in_the_same_rows_in_every_order() {
     let service = service().start().await;
     let mut named = body(7, 1, "pending");
     cut(&mut named, &["phone", "shipping_address", "line_items"]);
@@ -1531,7 +1575,7 @@ async fn versions_of_one_second_end_the_same_in_either_order() {
         with(body(7, 1, "authorized"), &json!({"name": "#other"})),
     );
     let deliveries = |shop: &str, bodies: [&Value; 2]| {
-        bodies.map(|body| told("orders/updated", body).of_shop(shop))
+        bodies.map(|body| order_delivery("orders/updated", body).of_shop(shop))
     };
     for delivery in deliveries("a.example", [&one, &other]) {
         deliver(&service, &delivery).await;
@@ -1545,9 +1589,13 @@ async fn versions_of_one_second_end_the_same_in_either_order() {
 }
 
 #[tokio::test]
-async fn a_time_that_only_the_receipt_tells_is_that_of_the_receipt() {
+async fn a_time_that_only_the_receipt_gives_is_that_of_the_receipt() {
     let service = service().manual_clock().start().await;
-    deliver(&service, &told("orders/cancelled", &json!({"id": 7}))).await;
+    deliver(
+        &service,
+        &order_delivery("orders/cancelled", &json!({"id": 7})),
+    )
+    .await;
     let key = service.api_key().await;
     let order = shown(&service, &key, SHOP, 7).await;
     assert_eq!(order["cancelled_at"], Timestamp(START.0).to_string());

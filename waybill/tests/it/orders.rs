@@ -217,7 +217,7 @@ async fn every_sample_order_of_the_provider_goes_through_without_a_dead_job() {
         "/../common/domain/tests/fixtures/storefront"
     );
     let mut orders = 0;
-    for entry in walk(folder.as_ref()) {
+    for entry in files_below(folder.as_ref()) {
         let name = entry.file_name().unwrap().to_string_lossy().into_owned();
         if name.starts_with("orders_") && !name.contains("edited") {
             let body = std::fs::read(&entry).unwrap();
@@ -243,12 +243,12 @@ async fn every_sample_order_of_the_provider_goes_through_without_a_dead_job() {
     service.stop().await;
 }
 
-fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+fn files_below(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            files.extend(walk(&path));
+            files.extend(files_below(&path));
         } else {
             files.push(path);
         }
@@ -330,9 +330,9 @@ async fn an_order_whose_times_have_another_form_of_iso_8601_is_stored() {
     );
     let none = json!({"id": 6, "updated_at": "soon"});
     deliver(&service, &storefront("orders/create", none.to_string())).await;
-    let told = "select count(*) as n from jobs
+    let reported = "select count(*) as n from jobs
                 where state = 'dead' and last_error like '%updated_at is not an ISO 8601 time%'";
-    assert_eq!(service.count(told).await, 1);
+    assert_eq!(service.count(reported).await, 1);
     service.stop().await;
 }
 

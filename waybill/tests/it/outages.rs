@@ -113,7 +113,7 @@ async fn a_connection_lost_between_deliveries_costs_nobody_an_error() {
 /// Nobody can know whether it was committed; whoever sends it again finds out.
 #[tokio::test]
 #[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
-async fn a_connection_lost_in_a_commit_means_503_and_the_next_try_is_told_that_it_was_kept() {
+async fn a_connection_lost_in_a_commit_means_503_and_the_next_try_learns_that_it_was_kept() {
     let (backend, database) = proxy::to_database().await;
     let service = service()
         .database_url(database.url.clone())

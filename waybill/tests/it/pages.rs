@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::orders::zbar;
 use crate::support::browser::Browser;
 use crate::support::delivery::{Delivery, SHOP, storefront};
-use crate::support::order::{body, told, with};
+use crate::support::order::{body, order_delivery, with};
 use crate::support::payment::{event, intent};
 use crate::support::{self, Service, eventually, proxy, service};
 
@@ -114,7 +114,7 @@ fn is_guarded(answer: &Response) {
 }
 
 #[tokio::test]
-async fn no_page_tells_whose_order_it_is() {
+async fn no_page_says_whose_order_it_is() {
     let service = service().start().await;
     let person = |field: &str| format!("canary-{field}");
     let address = json!({
@@ -159,7 +159,7 @@ async fn no_page_tells_whose_order_it_is() {
         }
     }
     let tracked = shown(&service, "/orders/7/track").await;
-    for told in [
+    for reported in [
         "<html lang=\"en\">",
         "<title>Order #1001</title>",
         "<h1>Order <bdi>#1001</bdi></h1>",
@@ -167,7 +167,7 @@ async fn no_page_tells_whose_order_it_is() {
         "<dt>Payment</dt><dd>Not paid yet</dd>",
         "<a class=\"go\" rel=\"noopener noreferrer nofollow\" href=\"https://www.ups.com/track?tracknum=1Z999AA1\">",
     ] {
-        assert!(tracked.contains(told), "{told} in {tracked}");
+        assert!(tracked.contains(reported), "{reported} in {tracked}");
     }
     assert!(
         !tracked.contains("403") && !tracked.contains(SHOP),
@@ -327,7 +327,7 @@ async fn a_tracking_number_leads_to_its_parcel_and_not_to_its_order() {
     for secret in ["70707", "#1001", SHOP, "/orders/"] {
         assert!(!page.contains(secret), "{secret} in {page}");
     }
-    // The same parcel told by another order, and one that differs.
+    // The same parcel reported by another order, and one that differs.
     parcel(&service, SHOP, 80_808, 1, number, url).await;
     assert_eq!(
         shown(&service, path)
@@ -518,7 +518,7 @@ async fn a_payment_page_of_a_settled_order_says_why_nothing_is_due() {
     deliver(&service, &order(SHOP, 7, "#1001")).await;
     let nothing = "<h2>Nothing to pay</h2>";
     let ask = "<h2>Ask the shop before you pay</h2>";
-    for (change, heading, told) in [
+    for (change, heading, reported) in [
         (
             "update orders set outstanding_minor = 300",
             "<dd class=\"amount\">3.00 USD</dd>",
@@ -583,7 +583,7 @@ async fn a_payment_page_of_a_settled_order_says_why_nothing_is_due() {
         service.execute(change).await;
         let page = shown(&service, "/pay/7").await;
         assert!(
-            page.contains(heading) && page.contains(told),
+            page.contains(heading) && page.contains(reported),
             "{change}: {page}"
         );
     }
@@ -600,7 +600,7 @@ async fn partly_paid(service: &Service, second: u32, status: &str, outstanding: 
         "note_attributes": [{"name": "pact_id", "value": "p1"}],
     });
     let body = with(body(41, second, status), &fields);
-    support::order::deliver(service, &told("orders/updated", &body)).await;
+    support::order::deliver(service, &order_delivery("orders/updated", &body)).await;
 }
 
 async fn pays(service: &Service, id: &str, cents: i64, currency: &str) {

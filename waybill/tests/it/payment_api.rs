@@ -8,8 +8,8 @@ use domain::money::{Currency, Money};
 use platform::clock::Clock;
 use platform::token::Token;
 use providers::Api;
-use providers::Failure;
-use providers::payment::{Confirmed, CreatedSession, Item, Key, NewSession, Payment};
+use providers::CallFailure;
+use providers::payment::{Confirmed, CreatedSession, IdempotencyKey, Item, NewSession, Payment};
 use sandbox::{Fault, Options, PAYMENT_KEY, Price, Sandbox};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -41,8 +41,8 @@ pub fn client_by(clock: &Clock, sandbox: &Sandbox, key: &str) -> Payment {
     Payment::new(&api, clock)
 }
 
-fn key(nth: u128) -> Key {
-    Key {
+fn key(nth: u128) -> IdempotencyKey {
+    IdempotencyKey {
         job: Uuid::from_u128(nth),
         number: 1,
     }
@@ -217,12 +217,12 @@ async fn an_id_cannot_lead_to_another_path() {
             "{text}"
         );
     }
-    let asked = sandbox.payment().gate.requests();
+    let asked = sandbox.payment().fault_injector.requests();
     for id in ["", ".", ".."] {
         let failure = client.confirm(id, VISA, key(1)).await.unwrap_err();
         assert!(failure.is_final(), "{failure}");
     }
-    assert_eq!(sandbox.payment().gate.requests(), asked);
+    assert_eq!(sandbox.payment().fault_injector.requests(), asked);
 }
 
 #[tokio::test]
@@ -230,7 +230,7 @@ async fn a_key_that_the_provider_does_not_take_is_a_wrong_setting() {
     let sandbox = sandbox().await;
     let wrong = client_with(&sandbox, "sk_wrong");
     let failure = wrong.confirm("pi_1", VISA, key(1)).await.unwrap_err();
-    let expected = Failure::Misconfigured {
+    let expected = CallFailure::Misconfigured {
         provider: "payment",
         status: 401,
         setting: "PAYMENT_API_KEY",
@@ -240,24 +240,28 @@ async fn a_key_that_the_provider_does_not_take_is_a_wrong_setting() {
     let wrong = client_with(&sandbox, "sk_wrong");
     let failure = wrong.checkout(&session([(mug(), 1)]), "k").await;
     assert_eq!(failure, Err(expected));
-    assert_eq!(sandbox.payment().gate.requests(), 2, "each was asked once");
+    assert_eq!(
+        sandbox.payment().fault_injector.requests(),
+        2,
+        "each was asked once"
+    );
 }
 
 #[tokio::test]
 async fn however_often_a_confirmation_is_tried_it_is_made_once() {
     let sandbox = sandbox().await;
-    let gate = &sandbox.payment().gate;
+    let fault_injector = &sandbox.payment().fault_injector;
     let id = open_intent(&sandbox).await;
-    gate.fail_next(1, Fault::Status(500));
-    gate.fail_next(1, Fault::Lose);
-    gate.fail_next(1, Fault::Status(409));
+    fault_injector.fail_next(1, Fault::Status(500));
+    fault_injector.fail_next(1, Fault::Lose);
+    fault_injector.fail_next(1, Fault::Status(409));
     let clock = Clock::manual(START);
     let client = client_by(&clock, &sandbox, PAYMENT_KEY);
     let confirmed = without_pauses(&clock, client.confirm(&id, VISA, key(1))).await;
     assert_eq!(confirmed, Ok(Confirmed::Succeeded));
     assert_eq!(clock.now(), START.plus(THREE_PAUSES));
     let name = key(1).to_string();
-    assert_eq!(gate.requests_by_key(), [(name, 4)].into());
+    assert_eq!(fault_injector.requests_by_key(), [(name, 4)].into());
     assert_eq!(
         sandbox.payment().confirms_by_key(),
         once(&key(1).to_string())
@@ -268,10 +272,10 @@ async fn however_often_a_confirmation_is_tried_it_is_made_once() {
 #[tokio::test]
 async fn however_often_a_session_is_asked_for_it_is_opened_once() {
     let sandbox = sandbox().await;
-    let gate = &sandbox.payment().gate;
-    gate.fail_next(1, Fault::Lose);
-    gate.fail_next(1, Fault::RateLimit);
-    gate.fail_next(1, Fault::Html);
+    let fault_injector = &sandbox.payment().fault_injector;
+    fault_injector.fail_next(1, Fault::Lose);
+    fault_injector.fail_next(1, Fault::RateLimit);
+    fault_injector.fail_next(1, Fault::Html);
     let clock = Clock::manual(START);
     let client = client_by(&clock, &sandbox, PAYMENT_KEY);
     let wish = session([(mug(), 1)]);
@@ -280,7 +284,10 @@ async fn however_often_a_session_is_asked_for_it_is_opened_once() {
     assert_eq!(clock.now(), START.plus(THREE_PAUSES));
     let again = client.checkout(&wish, "k-1").await.unwrap();
     assert_eq!(opened, again);
-    assert_eq!(gate.requests_by_key(), [("k-1".to_owned(), 5)].into());
+    assert_eq!(
+        fault_injector.requests_by_key(),
+        [("k-1".to_owned(), 5)].into()
+    );
     assert_eq!(sandbox.payment().sessions_by_key(), once("k-1"));
     let other = client.checkout(&session([(mug(), 2)]), "k-1").await;
     let text = other.unwrap_err().to_string();
@@ -293,10 +300,10 @@ async fn however_often_a_session_is_asked_for_it_is_opened_once() {
 #[tokio::test]
 async fn a_provider_that_says_later_four_times_is_a_timeout_and_left_alone() {
     let sandbox = sandbox().await;
-    let gate = &sandbox.payment().gate;
+    let fault_injector = &sandbox.payment().fault_injector;
     let clock = Clock::manual(START);
     let client = client_by(&clock, &sandbox, PAYMENT_KEY);
-    gate.fail(Fault::Status(503));
+    fault_injector.fail(Fault::Status(503));
     let failure = without_pauses(&clock, client.confirm("pi_1", VISA, key(1)));
     let failure = failure.await.unwrap_err();
     assert_eq!(clock.now(), START.plus(THREE_PAUSES));
@@ -308,20 +315,20 @@ async fn a_provider_that_says_later_four_times_is_a_timeout_and_left_alone() {
     );
     let paused = client.checkout(&session([(mug(), 1)]), "k").await;
     let paused = paused.unwrap_err();
-    assert_eq!(paused, Failure::Paused("payment"));
+    assert_eq!(paused, CallFailure::Paused("payment"));
     assert_eq!(paused.code(), Some("COMMERCE_003"));
-    assert_eq!(gate.requests(), 4);
+    assert_eq!(fault_injector.requests(), 4);
 }
 
 #[tokio::test]
 async fn a_try_without_an_answer_ends_after_five_seconds() {
     let sandbox = sandbox().await;
-    let gate = &sandbox.payment().gate;
+    let fault_injector = &sandbox.payment().fault_injector;
     let id = open_intent(&sandbox).await;
-    gate.fail_next(1, Fault::Timeout);
+    fault_injector.fail_next(1, Fault::Timeout);
     let confirmed = client(&sandbox).confirm(&id, VISA, key(1)).await;
     assert_eq!(confirmed, Ok(Confirmed::Succeeded));
-    assert_eq!(gate.requests_by_key()[&key(1).to_string()], 2);
+    assert_eq!(fault_injector.requests_by_key()[&key(1).to_string()], 2);
 }
 
 #[tokio::test]
@@ -396,7 +403,7 @@ async fn amounts_and_currencies_that_cannot_be_paid_are_not_asked_for() {
         let failure = client.checkout(&session([(mug(), 1)]), key).await;
         assert!(failure.unwrap_err().is_final(), "{key:?}");
     }
-    assert_eq!(sandbox.payment().gate.requests(), 0);
+    assert_eq!(sandbox.payment().fault_injector.requests(), 0);
     for code in ["USD", "EUR", "GBP", "MXN"] {
         let wish = session([(priced(code, 5000), 1)]);
         assert!(client.checkout(&wish, code).await.is_ok(), "{code}");

@@ -9,7 +9,7 @@ use store::orders::checkout_key;
 
 use crate::support::delivery::{Delivery, SHOP};
 use crate::support::order::{
-    body, cancelled, deliver, kinds as order_kinds, pact, shown, times, told, with,
+    body, cancelled, deliver, kinds as order_kinds, order_delivery, pact, shown, times, with,
 };
 use crate::support::payment::{charge, declined, event, intent, session};
 use crate::support::{Service, eventually, service};
@@ -23,7 +23,7 @@ const COMPLETED: &str = "checkout.session.completed";
 /// An order of 30 dollars that waits for its payment.
 async fn open_order(service: &Service, id: i64, agreement: &str) {
     let order = with(body(id, 0, "pending"), &pact(agreement));
-    deliver(service, &told("orders/create", &order)).await;
+    deliver(service, &order_delivery("orders/create", &order)).await;
 }
 
 fn paid(service: &Service, id: &str, cents: i64, agreement: Option<&str>) -> Delivery {
@@ -77,7 +77,7 @@ async fn no_retry_is_made(service: Service, sandbox: Sandbox) {
     service.clock().advance(Duration::from_hours(25));
     service.settled().await;
     assert_eq!(service.scheduled().await, 0);
-    assert_eq!(sandbox.payment().gate.requests(), 0);
+    assert_eq!(sandbox.payment().fault_injector.requests(), 0);
     let stopped = "select count(*) as n from payment_retries where state <> 'stopped'";
     assert_eq!(service.count(stopped).await, 0);
     service.stop().await;
@@ -125,7 +125,7 @@ async fn a_cycle_that_failed_is_tried_again_though_the_others_are_paid() {
     assert_eq!(service.scheduled().await, 3);
     service.clock().advance(Duration::from_mins(61));
     eventually("the provider is asked", async || {
-        sandbox.payment().gate.requests() > 0
+        sandbox.payment().fault_injector.requests() > 0
     })
     .await;
     service.settled().await;
@@ -143,7 +143,7 @@ async fn the_payment_of_a_cancelled_order_is_not_tried_again() {
     )
     .await;
     let gone = with(cancelled(1, 2, "pending"), &pact("p1"));
-    deliver(&service, &told("orders/cancelled", &gone)).await;
+    deliver(&service, &order_delivery("orders/cancelled", &gone)).await;
     no_retry_is_made(service, sandbox).await;
 }
 
@@ -160,13 +160,13 @@ async fn a_card_that_is_found_stolen_later_is_not_tried_again() {
 }
 
 #[tokio::test]
-async fn a_failure_of_long_ago_is_neither_told_nor_tried_again() {
+async fn a_failure_of_long_ago_is_neither_reported_nor_tried_again() {
     let (service, sandbox) = with_provider().await;
     let old = failed(&service, "pi_1", -60 * 86_400, "p1", "insufficient_funds");
     deliver(&service, &old).await;
     assert_eq!(service.scheduled().await, 0);
-    let told = "select count(*) as n from notifications";
-    assert_eq!(service.count(told).await, 0);
+    let reported = "select count(*) as n from notifications";
+    assert_eq!(service.count(reported).await, 0);
     no_retry_is_made(service, sandbox).await;
 }
 
@@ -251,11 +251,11 @@ async fn a_session_hands_its_payment_over_to_the_storefronts_order() {
     }
     // What was called off asks for nothing back.
     let (shop, id) = checkout_key("p1");
-    let stand_in = shown(&service, &key, &shop, id).await;
-    assert_eq!(stand_in["cancel_reason"], "superseded");
-    assert_eq!(stand_in["refunds"], json!([]));
-    let told = order_kinds(service.db(), &shop, id).await;
-    assert_eq!(times(&told, "order.refund_recorded"), 0);
+    let placeholder = shown(&service, &key, &shop, id).await;
+    assert_eq!(placeholder["cancel_reason"], "superseded");
+    assert_eq!(placeholder["refunds"], json!([]));
+    let reported = order_kinds(service.db(), &shop, id).await;
+    assert_eq!(times(&reported, "order.refund_recorded"), 0);
     service.stop().await;
 }
 
@@ -267,7 +267,7 @@ async fn what_the_storefront_has_subtracted_already_does_not_pay_twice() {
     let order = with(body(1, 0, "partially_paid"), &pact("p1"));
     let order = with(order, &json!({"total_outstanding": "10.00"}));
     deliver(&service, &paid(&service, "pi_1", 2000, Some("p1"))).await;
-    deliver(&service, &told("orders/create", &order)).await;
+    deliver(&service, &order_delivery("orders/create", &order)).await;
     let standing = standing(&service, &key, SHOP, 1).await;
     assert_eq!(standing, is("partially_paid", "initiated"));
     service.stop().await;
@@ -363,7 +363,7 @@ async fn a_cancelled_order_and_a_failed_sibling_come_in_any_order() {
         }
         let changed = with(body(nth, 5, "pending"), &pact(&agreement));
         let changed = with(changed, &json!({"name": "#new"}));
-        deliver(&service, &told("orders/updated", &changed)).await;
+        deliver(&service, &order_delivery("orders/updated", &changed)).await;
         let order = shown(&service, &key, SHOP, nth).await;
         assert_eq!(
             order["cancel_reason"], "payment_canceled",
@@ -386,7 +386,7 @@ async fn what_people_give_back_themselves_is_recorded_in_any_order() {
         open_order(&service, id, &agreement).await;
         deliver(&service, &paid(&service, &pi, 3000, Some(&agreement))).await;
         let gone = with(cancelled(id, 1, "paid"), &pact(&agreement));
-        let gone = told("orders/cancelled", &gone);
+        let gone = order_delivery("orders/cancelled", &gone);
         let back = event(&service, REFUNDED, 2, &charge(&pi, 3000, refunded));
         let steps = if id % 2 == 0 {
             [gone, back]
@@ -421,9 +421,9 @@ async fn nothing_that_a_person_could_have_written_is_in_an_event() {
     let mut declined = declined("pi_1", 3000, 1, "Canary's card");
     declined["last_payment_error"]["code"] = json!("canary@example.com says no");
     deliver(&service, &event(&service, FAILED, 1, &declined)).await;
-    let told =
+    let reported =
         "select count(*) as n from events where kind in ('checkout.completed', 'payment.failed')";
-    assert_eq!(service.count(told).await, 2);
+    assert_eq!(service.count(reported).await, 2);
     let found = "select count(*) as n from events where lower(body) like '%canary%'";
     assert_eq!(service.count(found).await, 0);
     service.stop().await;
@@ -432,7 +432,7 @@ async fn nothing_that_a_person_could_have_written_is_in_an_event() {
 #[tokio::test]
 async fn no_delivery_can_be_of_the_shop_that_sessions_make_orders_in() {
     let service = service().manual_clock().start().await;
-    let order = told("orders/create", &body(1, 0, "paid")).of_shop("checkout");
+    let order = order_delivery("orders/create", &body(1, 0, "paid")).of_shop("checkout");
     assert_eq!(service.answer(&order).await.0, 422);
     service.stop().await;
 }
@@ -452,7 +452,11 @@ async fn who_claims_an_agreement_later_or_by_its_name_alone_takes_nothing_from_i
     let second = standing(&service, &key, SHOP, 2).await;
     assert_eq!(second, is("pending", "initiated"));
     // An order's id is no secret; an order whose attribute names it claims nothing beside it.
-    deliver(&service, &told("orders/create", &body(42, 0, "pending"))).await;
+    deliver(
+        &service,
+        &order_delivery("orders/create", &body(42, 0, "pending")),
+    )
+    .await;
     open_order(&service, 43, "42").await;
     deliver(&service, &paid(&service, "pi_42", 3000, Some("42"))).await;
     let own = standing(&service, &key, SHOP, 42).await;
@@ -472,12 +476,12 @@ async fn more_than_the_order_costs_is_not_given_back_without_people() {
         deliver(&service, &paid(&service, &pi, 3000, Some("p1"))).await;
     }
     let gone = with(cancelled(1, 2, "paid"), &pact("p1"));
-    deliver(&service, &told("orders/cancelled", &gone)).await;
+    deliver(&service, &order_delivery("orders/cancelled", &gone)).await;
     let order = shown(&service, &key, SHOP, 1).await;
     let states: Vec<&Value> = order["refunds"].as_array().unwrap().iter().collect();
     assert_eq!(states.len(), 2);
     assert!(states.iter().all(|refund| refund["state"] == "recorded"));
-    assert_eq!(sandbox.payment().gate.requests(), 0);
+    assert_eq!(sandbox.payment().fault_injector.requests(), 0);
     service.stop().await;
     sandbox.stop().await;
 }

@@ -76,8 +76,8 @@ fn order_deliveries(payments: &[StormPayment]) -> Vec<Delivery> {
     deliveries
 }
 
-/// How often each event was told, by object and kind.
-async fn told(db: &Db) -> BTreeMap<(String, String), i64> {
+/// How often each event was sent, by object and kind.
+async fn event_counts(db: &Db) -> BTreeMap<(String, String), i64> {
     let rows = db
         .query("select object_id, kind, count(*) as times from events group by object_id, kind")
         .fetch_all();
@@ -127,7 +127,7 @@ async fn heavy_a_thousand_payments_survive_a_storm_with_a_worker_killed_every_tw
     storm::shuffle(&mut deliveries, 3);
     // The provider takes a moment, so that some workers are killed while they ask.
     let moment = Fault::Slow(Duration::from_millis(100));
-    sandbox.payment().gate.fail(moment);
+    sandbox.payment().fault_injector.fail(moment);
     let worked_on = AtomicBool::new(false);
     // Retries of payments that failed are put down for later until their success is known, and
     // what sessions sold waits for an hour for the storefront's orders, which come sooner.
@@ -145,7 +145,7 @@ async fn heavy_a_thousand_payments_survive_a_storm_with_a_worker_killed_every_tw
     let (report, kills) = tokio::join!(posting, workers.kill_until(&worked_on));
     assert!(kills >= 3, "each worker was killed: {kills} kills");
     assert_eq!((report.refused, report.given_up), (0, 0), "{report:?}");
-    // What the sandbox told of our refunds has come too.
+    // What the sandbox reported of our refunds has come too.
     sandbox.webhooks_done().await;
     within(LONGEST_TAIL, "no job is left", async || {
         count(&db, ready).await == 0
@@ -177,10 +177,10 @@ async fn heavy_a_thousand_payments_survive_a_storm_with_a_worker_killed_every_tw
         .into_iter()
         .map(|it| (it.account, it.minor))
         .collect();
-    let told = told(&db).await;
-    let told = |id: &str, kind: &str| {
+    let event_counts = event_counts(&db).await;
+    let event_counts = |id: &str, kind: &str| {
         let key = (id.to_owned(), kind.to_owned());
-        told.get(&key).copied().unwrap_or(0)
+        event_counts.get(&key).copied().unwrap_or(0)
     };
     let captures = sandbox.payment().captures();
     let refunds = sandbox.payment().refunds();
@@ -209,14 +209,22 @@ async fn heavy_a_thousand_payments_survive_a_storm_with_a_worker_killed_every_tw
             "{id}"
         );
         // Nothing is left to be released of one whose refunds were known first.
-        let released = told(id, "payment.funds_released");
+        let released = event_counts(id, "payment.funds_released");
         if life == Life::Refunded {
             assert!(released <= 1, "{id}");
         } else {
             assert_eq!(released, i64::from(is_paid), "{id}");
         }
-        assert_eq!(told(id, "payment.succeeded"), i64::from(is_paid), "{id}");
-        assert_eq!(told(id, "payment.canceled"), i64::from(!is_paid), "{id}");
+        assert_eq!(
+            event_counts(id, "payment.succeeded"),
+            i64::from(is_paid),
+            "{id}"
+        );
+        assert_eq!(
+            event_counts(id, "payment.canceled"),
+            i64::from(!is_paid),
+            "{id}"
+        );
         let pact = intent.pact_id.as_deref().unwrap();
         let released = accounts.get(&format!("released:{pact}")).copied();
         assert_eq!(released.unwrap_or(0), received - back, "{id}");
@@ -234,7 +242,7 @@ async fn heavy_a_thousand_payments_survive_a_storm_with_a_worker_killed_every_tw
         // The order.
         let (shop, order_id) = (shop(nth), order(nth));
         let found = orders::find(&db, order_id, Some(vec![shop])).await.unwrap();
-        let orders::Found::One(order) = found else {
+        let orders::OrderLookup::One(order) = found else {
             panic!("order {order_id} is there");
         };
         let status = order
@@ -251,23 +259,27 @@ async fn heavy_a_thousand_payments_survive_a_storm_with_a_worker_killed_every_tw
         let is = order.fulfillment.as_ref().map(|it| it.state.as_str());
         assert_eq!(is, Some(fulfillment), "{id} {life:?}");
         let object = order_id.to_string();
-        let paid = told(&object, "order.paid");
+        let paid = event_counts(&object, "order.paid");
         assert_eq!(paid, i64::from(is_paid), "{id} {life:?}");
         let gone = i64::from(cancelled || life == Life::Canceled);
-        assert_eq!(told(&object, "order.cancelled"), gone, "{id} {life:?}");
-        let requested = told(&object, "order.fulfillment_requested");
+        assert_eq!(
+            event_counts(&object, "order.cancelled"),
+            gone,
+            "{id} {life:?}"
+        );
+        let requested = event_counts(&object, "order.fulfillment_requested");
         if fulfillment == "requested" {
             assert_eq!(requested, 1, "{id} {life:?}");
         } else {
             assert!(requested <= 1, "{id} {life:?}");
         }
-        let issued = told(&object, "order.refund_issued");
+        let issued = event_counts(&object, "order.refund_issued");
         assert_eq!(issued, i64::from(cancelled), "{id} {life:?}");
     }
     // What sessions made before the storefront's orders were known is called off.
-    let stand_ins = "select count(*) as n from orders
+    let placeholders = "select count(*) as n from orders
                      where shop = 'checkout' and cancelled_at is null";
-    assert_eq!(count(&db, stand_ins).await, 0);
+    assert_eq!(count(&db, placeholders).await, 0);
     let retries = "select count(*) as n from payment_retries where state <> 'stopped'";
     assert_eq!(count(&db, retries).await, 0);
     db.close().await;

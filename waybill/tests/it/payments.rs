@@ -18,8 +18,8 @@ use store::{orders, subscriptions};
 
 use crate::support::delivery::{Delivery, SHOP};
 use crate::support::order::{
-    body, cancelled, deliver, kinds as order_kinds, no_person_in_events_and_jobs, pact, post_all,
-    shown, times, told, with,
+    body, cancelled, deliver, kinds as order_kinds, no_person_in_events_and_jobs, order_delivery,
+    pact, post_all, shown, times, with,
 };
 use crate::support::payment::{
     balances, charge, declined, end_of, event, event_called, events, intent, invoice, kinds,
@@ -62,14 +62,14 @@ async fn every_recorded_event_of_both_generations_is_worked_on_and_the_books_bal
         // The same again under another id changes nothing.
         let mut again: Value = serde_json::from_slice(&body).unwrap();
         again["id"] = json!(format!("evt_again_{seen}"));
-        let told = service.count("select count(*) as n from events").await;
+        let reported = service.count("select count(*) as n from events").await;
         deliver(
             &service,
             &crate::support::delivery::payment(again.to_string()),
         )
         .await;
         let told_again = service.count("select count(*) as n from events").await;
-        assert_eq!(told_again, told, "{name}");
+        assert_eq!(told_again, reported, "{name}");
         balances(service.db()).await;
     }
     assert_eq!(seen, 43, "fixtures");
@@ -100,9 +100,9 @@ async fn a_captured_payment_is_held_until_an_agreement_is_known_and_released_onc
         kinds(db, "pi_1").await,
         ["payment.succeeded", "payment.funds_released"]
     );
-    let told = events(db, "pi_1").await;
+    let reported = events(db, "pi_1").await;
     assert_eq!(
-        told[1].1,
+        reported[1].1,
         json!({"payment_id": "pi_1", "pact_id": "p1", "fulfillment_cycle": null,
                "amount": "10.00", "currency": "USD"})
     );
@@ -115,14 +115,14 @@ async fn a_refund_is_credited_by_its_difference_and_the_order_says_so() {
     let db = service.db();
     let key = service.api_key().await;
     let order = with(body(1, 0, "pending"), &pact("p1"));
-    deliver(&service, &told("orders/create", &order)).await;
+    deliver(&service, &order_delivery("orders/create", &order)).await;
     let paid = intent("pi_1", "succeeded", 3000, Some("p1"));
     deliver(&service, &event(&service, SUCCEEDED, 1, &paid)).await;
     let order = shown(&service, &key, SHOP, 1).await;
     assert_eq!(order["financial_status"], "paid");
     assert_eq!(order["payment_status"], "paid");
     assert_eq!(order["fulfillment"]["state"], "requested");
-    // In two parts; the second tells the sum, and is told twice.
+    // In two parts; the second has the sum, and is sent twice.
     for (nth, refunded) in [(2, 1200), (3, 3000), (4, 3000)] {
         deliver(
             &service,
@@ -250,14 +250,14 @@ async fn order_payment_session_and_refund_come_in_any_order_and_end_alike() {
         let paid = intent(&pi, "succeeded", 3000, Some(&pact_id));
         let link = json!({"metadata": {"pact_id": pact_id}, "payment_intent": pi});
         let all: [Delivery; 5] = [
-            told("orders/create", &order).of_shop(&shop),
+            order_delivery("orders/create", &order).of_shop(&shop),
             event(&service, FAILED, 1, &declined_of(&pi, &pact_id)),
             event(&service, SUCCEEDED, 2, &paid),
             event(&service, COMPLETED, 2, &session(&cs, "paid", 3000, &link)),
             event(&service, REFUNDED, 3, &charge(&pi, 3000, 500)),
         ];
-        let story: Vec<Delivery> = steps.iter().map(|step| all[*step].clone()).collect();
-        for delivery in story {
+        let history: Vec<Delivery> = steps.iter().map(|step| all[*step].clone()).collect();
+        for delivery in history {
             deliver(&service, &delivery).await;
         }
         let end = outcome(&service, &key, &shop, 1, &pi).await;
@@ -271,9 +271,13 @@ async fn order_payment_session_and_refund_come_in_any_order_and_end_alike() {
             1,
             "{steps:?}"
         );
-        let told = order_kinds(service.db(), &shop, 1).await;
-        assert_eq!(times(&told, "order.paid"), 1, "{steps:?}");
-        assert_eq!(times(&told, "order.fulfillment_requested"), 1, "{steps:?}");
+        let reported = order_kinds(service.db(), &shop, 1).await;
+        assert_eq!(times(&reported, "order.paid"), 1, "{steps:?}");
+        assert_eq!(
+            times(&reported, "order.fulfillment_requested"),
+            1,
+            "{steps:?}"
+        );
     }
     assert_eq!(ends.len(), 120);
     assert_eq!(ends[0][0]["financial_status"], "partially_refunded");
@@ -300,7 +304,11 @@ async fn an_order_is_found_by_its_id_even_when_it_was_being_written_as_its_payme
     let paid = intent("pi_1", "succeeded", 3000, Some("41"));
     deliver(&service, &event(&service, SUCCEEDED, 1, &paid)).await;
     assert_eq!(service.scheduled().await, 1, "a second look is put down");
-    deliver(&service, &told("orders/create", &body(41, 0, "pending"))).await;
+    deliver(
+        &service,
+        &order_delivery("orders/create", &body(41, 0, "pending")),
+    )
+    .await;
     let order = shown(&service, &key, SHOP, 41).await;
     assert_eq!(order["financial_status"], "paid");
     // As when both were written at the same time, and neither saw the other.
@@ -329,7 +337,7 @@ async fn a_payment_that_is_too_small_or_in_another_currency_ships_nothing() {
     ] {
         let name = format!("p{id}");
         let order = with(body(id, 0, "pending"), &pact(&name));
-        deliver(&service, &told("orders/create", &order)).await;
+        deliver(&service, &order_delivery("orders/create", &order)).await;
         let mut paid = intent(&format!("pi_{id}"), "succeeded", cents, Some(&name));
         paid["currency"] = json!(currency);
         deliver(&service, &event(&service, SUCCEEDED, 1, &paid)).await;
@@ -356,7 +364,7 @@ async fn a_canceled_payment_cancels_its_order_until_it_is_paid_otherwise() {
     let service = service().manual_clock().start().await;
     let key = service.api_key().await;
     let order = with(body(1, 0, "pending"), &pact("p1"));
-    deliver(&service, &told("orders/create", &order)).await;
+    deliver(&service, &order_delivery("orders/create", &order)).await;
     let canceled = intent("pi_1", "canceled", 3000, Some("p1"));
     for nth in [1, 2] {
         deliver(&service, &event(&service, CANCELED, nth, &canceled)).await;
@@ -375,16 +383,16 @@ async fn a_canceled_payment_cancels_its_order_until_it_is_paid_otherwise() {
     assert_eq!(order["financial_status"], "paid");
     assert_eq!(order["fulfillment"]["state"], "requested");
     assert_eq!(order["refunds"], json!([]));
-    let told_of = order_kinds(service.db(), SHOP, 1).await;
-    assert_eq!(times(&told_of, "order.cancelled"), 1);
-    assert_eq!(times(&told_of, "order.fulfillment_requested"), 1);
+    let reported_of = order_kinds(service.db(), SHOP, 1).await;
+    assert_eq!(times(&reported_of, "order.cancelled"), 1);
+    assert_eq!(times(&reported_of, "order.fulfillment_requested"), 1);
     // What was paid is paid: neither a canceled sibling nor a late cancel undoes it.
     let late = intent("pi_2", "canceled", 3000, Some("p1"));
     deliver(&service, &event(&service, CANCELED, 4, &late)).await;
     assert_eq!(state(service.db(), "pi_2").await, "succeeded");
-    // An order that the storefront cancelled is not revived by a payment: it is given back.
+    // An order that the storefront cancelled stays cancelled, whatever is paid: it is given back.
     let gone = with(cancelled(2, 1, "pending"), &pact("p2"));
-    deliver(&service, &told("orders/cancelled", &gone)).await;
+    deliver(&service, &order_delivery("orders/cancelled", &gone)).await;
     let paid = intent("pi_3", "succeeded", 3000, Some("p2"));
     deliver(&service, &event(&service, SUCCEEDED, 5, &paid)).await;
     let order = shown(&service, &key, SHOP, 2).await;
@@ -401,13 +409,13 @@ async fn what_was_given_back_before_its_order_is_cancelled_is_not_asked_for_agai
         let name = format!("p{id}");
         let pi = format!("pi_{id}");
         let order = with(body(id, 0, "paid"), &pact(&name));
-        deliver(&service, &told("orders/create", &order)).await;
+        deliver(&service, &order_delivery("orders/create", &order)).await;
         let paid = intent(&pi, "succeeded", 3000, Some(&name));
         deliver(&service, &event(&service, SUCCEEDED, 1, &paid)).await;
         let back = charge(&pi, 3000, refunded);
         deliver(&service, &event(&service, REFUNDED, 2, &back)).await;
         let gone = with(cancelled(id, 1, "paid"), &pact(&name));
-        deliver(&service, &told("orders/cancelled", &gone)).await;
+        deliver(&service, &order_delivery("orders/cancelled", &gone)).await;
     }
     let all_back = shown(&service, &key, SHOP, 1).await;
     assert_eq!(all_back["refunds"][0]["state"], "already_refunded");
@@ -486,7 +494,7 @@ async fn a_checkout_session_makes_an_order_that_its_payment_pays() {
             .await
             .unwrap()
         {
-            orders::Found::One(order) => {
+            orders::OrderLookup::One(order) => {
                 let is = order
                     .financial_status
                     .as_ref()
@@ -523,28 +531,32 @@ async fn the_storefronts_own_order_takes_the_place_of_one_that_a_session_made() 
         "requested"
     );
     // The storefront does not know that order, and is not asked for it.
-    assert_eq!(sandbox.storefront().gate.requests(), 0);
+    assert_eq!(sandbox.storefront().fault_injector.requests(), 0);
     let order = with(body(1, 0, "pending"), &pact("p1"));
-    deliver(&service, &told("orders/create", &order)).await;
+    deliver(&service, &order_delivery("orders/create", &order)).await;
     let real = shown(&service, &key, SHOP, 1).await;
     assert_eq!(real["financial_status"], "paid");
     assert_eq!(real["fulfillment"]["state"], "requested");
-    let stand_in = shown(&service, &key, &shop, id).await;
-    assert_eq!(stand_in["cancel_reason"], "superseded");
-    assert_eq!(stand_in["fulfillment"]["state"], "cancelled");
-    assert_eq!(stand_in["refunds"], json!([]), "its money is the other's");
+    let placeholder = shown(&service, &key, &shop, id).await;
+    assert_eq!(placeholder["cancel_reason"], "superseded");
+    assert_eq!(placeholder["fulfillment"]["state"], "cancelled");
     assert_eq!(
-        stand_in["superseded_by"],
+        placeholder["refunds"],
+        json!([]),
+        "its money is the other's"
+    );
+    assert_eq!(
+        placeholder["superseded_by"],
         json!({"shop": SHOP, "order_id": "1"})
     );
-    let told_of = order_kinds(service.db(), &shop, id).await;
-    assert_eq!(times(&told_of, "order.superseded"), 1);
-    assert_eq!(times(&told_of, "order.cancelled"), 0);
-    assert_eq!(times(&told_of, "order.fulfillment_cancelled"), 0);
+    let reported_of = order_kinds(service.db(), &shop, id).await;
+    assert_eq!(times(&reported_of, "order.superseded"), 1);
+    assert_eq!(times(&reported_of, "order.cancelled"), 0);
+    assert_eq!(times(&reported_of, "order.fulfillment_cancelled"), 0);
     // It was requested under the other's id, and is not shipped twice.
-    let told_of = order_kinds(service.db(), SHOP, 1).await;
-    assert_eq!(times(&told_of, "order.fulfillment_requested"), 0);
-    assert_eq!(sandbox.storefront().gate.requests(), 0);
+    let reported_of = order_kinds(service.db(), SHOP, 1).await;
+    assert_eq!(times(&reported_of, "order.fulfillment_requested"), 0);
+    assert_eq!(sandbox.storefront().fault_injector.requests(), 0);
     // A refund is the real one's from now on.
     let back = charge("pi_1", 3000, 1000);
     deliver(&service, &event(&service, REFUNDED, 2, &back)).await;
@@ -586,14 +598,14 @@ async fn a_period_that_cost_nothing_extends_a_licence_and_a_trial_does_not() {
             deliver(&service, &event(&service, INVOICE_PAID, 1, &invoice)).await;
             let license = licenses::list(service.db()).await.unwrap().remove(0);
             assert_eq!(license.expires_at, Some(at(days)), "{variant} {version}");
-            let told = events(service.db(), "sub_Example01").await;
-            let told: Vec<_> = told
+            let reported = events(service.db(), "sub_Example01").await;
+            let reported: Vec<_> = reported
                 .iter()
                 .map(|(kind, body)| (kind.as_str(), &body["period_end"], &body["grace_until"]))
                 .collect();
             let (end, grace) = (json!(at(30)), json!(at(33)));
             let extended = [("subscription.extended", &end, &grace)];
-            assert_eq!(told, &extended[usize::from(days == 1)..], "{variant}");
+            assert_eq!(reported, &extended[usize::from(days == 1)..], "{variant}");
             service.stop().await;
         }
     }
@@ -687,13 +699,16 @@ async fn a_failed_payment_is_tried_again_after_1_24_and_72_hours() {
     service.clock().advance(Duration::from_mins(2));
     retry_ends(&service, "declined").await;
     assert_eq!(confirms(&sandbox).len(), 1);
-    // The provider tells of it, and our schedule stays as it is.
+    // The provider reports it, and our schedule stays as it is.
     let second = with_card(2, "pm_card_visa");
     deliver(&service, &event(&service, FAILED, 3661, &second)).await;
     assert_eq!(kinds(db, &pi).await, ["payment.failed", "payment.failed"]);
     assert_eq!(service.scheduled().await, 2);
     // The next is answered with an error first; its key stays.
-    sandbox.payment().gate.fail_next(1, Fault::Status(500));
+    sandbox
+        .payment()
+        .fault_injector
+        .fail_next(1, Fault::Status(500));
     service.clock().advance(Duration::from_hours(23));
     without_pauses(service.clock(), retry_ends(&service, "succeeded")).await;
     let keys = confirms(&sandbox);
@@ -737,7 +752,7 @@ async fn retries_stop_at_a_cancel_and_are_not_made_where_networks_forbid_them() 
     deliver(&service, &event(&service, FAILED, 1, &failed)).await;
     assert_eq!(service.scheduled().await, 0);
     assert_eq!(state(service.db(), "pi_3").await, "succeeded");
-    assert_eq!(sandbox.payment().gate.requests(), 0);
+    assert_eq!(sandbox.payment().fault_injector.requests(), 0);
     service.stop().await;
     sandbox.stop().await;
 }

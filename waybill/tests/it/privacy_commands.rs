@@ -6,7 +6,7 @@ use domain::privacy::State as Progress;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use store::jobs;
-use store::privacy_requests::{self, By, Refused};
+use store::privacy_requests::{self, ActionRefused, By};
 use uuid::Uuid;
 
 use crate::support::backend::statement;
@@ -119,7 +119,7 @@ async fn requests_are_listed_by_their_deadlines_with_the_days_that_are_left() {
 }
 
 #[tokio::test]
-async fn an_empty_list_tells_where_the_finished_requests_are() {
+async fn an_empty_list_says_where_the_finished_requests_are() {
     let service = service().without_workers().start().await;
     let id = posted(&service, &request(REDACT, 1)).await;
     complete(&service, id).await;
@@ -270,8 +270,8 @@ async fn of_many_who_cancel_at_once_one_does() {
         let ended = join_all((0..4).map(|_| cancel())).await;
         let done = ended.iter().filter(|ended| ended.is_ok()).count();
         assert_eq!(done, 1, "{ended:?}");
-        let late = |ended: &Result<(), Refused>| {
-            matches!(ended, Err(Refused::NotHeld(Progress::Cancelled)))
+        let late = |ended: &Result<(), ActionRefused>| {
+            matches!(ended, Err(ActionRefused::NotHeld(Progress::Cancelled)))
         };
         assert_eq!(ended.iter().filter(|ended| late(ended)).count(), 3);
     }

@@ -1,4 +1,4 @@
-//! Requests whose export cannot be written for most of their 30 days: they are told of in
+//! Requests whose export cannot be written for most of their 30 days: they are reported in
 //! time, tried as often as the table says, and done before their deadline when it can be; one
 //! for which it never can is given up aloud, and done once it is asked for again.
 
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bus::RING_SIZE;
+use bus::MAX_JOBS_PER_MESSAGE;
 use domain::job::{JobId, Next, Queue, next};
 use domain::privacy::State;
 use domain::redact::Hide;
@@ -15,7 +15,7 @@ use domain::time::Timestamp;
 use platform::logs::{Lines, LogFormat};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use store::privacy_requests::{self, Entry, Filter};
+use store::privacy_requests::{self, Filter, RequestEntry};
 use store::{audit, jobs};
 use tempfile::TempDir;
 use tracing::subscriber::DefaultGuard;
@@ -26,7 +26,7 @@ use workers::Worker;
 
 use crate::support::canary::files;
 use crate::support::delivery::{Delivery, SHOP, storefront};
-use crate::support::order::{body, deliver, post_all, told, with};
+use crate::support::order::{body, deliver, order_delivery, post_all, with};
 use crate::support::{Options, Service, service, within};
 
 const REQUESTS: i64 = 1000;
@@ -102,7 +102,7 @@ fn request(customer: i64) -> Delivery {
     storefront("customers/data_request", body.to_string()).id(&format!("request-{customer}"))
 }
 
-async fn requests(service: &Service) -> Vec<Entry> {
+async fn requests(service: &Service) -> Vec<RequestEntry> {
     let all = Filter::default();
     let requests = privacy_requests::list(service.db(), &all, 10_000);
     requests.await.unwrap()
@@ -111,7 +111,7 @@ async fn requests(service: &Service) -> Vec<Entry> {
 /// Runs every job of the privacy queue that is due, without waiting for the sweep. The clock
 /// moves on by seconds when a process has no room for more calls.
 async fn run_due(service: &Service) {
-    const AT_ONCE: usize = 2 * RING_SIZE;
+    const AT_ONCE: usize = 2 * MAX_JOBS_PER_MESSAGE;
     let no_room = "select count(*) as n from jobs where queue = 'privacy' and state = 'ready'
                    and last_error = 'it waits for other calls to end'";
     loop {
@@ -124,10 +124,10 @@ async fn run_due(service: &Service) {
             continue;
         }
         let now = service.clock().now();
-        for message in due.chunks(RING_SIZE) {
+        for message in due.chunks(MAX_JOBS_PER_MESSAGE) {
             let bus = &service.parts.bus;
-            let ring = bus.ring(Queue::Privacy, "customers/data_request", message);
-            ring.await.unwrap();
+            let notified = bus.notify(Queue::Privacy, "customers/data_request", message);
+            notified.await.unwrap();
         }
         let due: BTreeSet<JobId> = due.into_iter().collect();
         within(Duration::from_mins(1), "what is due is run", async || {
@@ -150,7 +150,7 @@ async fn waiting(service: &Service, now: Timestamp) -> BTreeSet<JobId> {
         .db()
         .query(
             "select id from jobs
-             where queue = 'privacy' and state = 'ready' and (run_at <= $1 or crashes > 0)",
+             where queue = 'privacy' and state = 'ready' and (run_at <= $1 or unfinished_attempts > 0)",
         )
         .bind(now.0)
         .fetch_all()
@@ -165,8 +165,8 @@ async fn tidy(service: &Service) {
     worker.keep_house().await.unwrap();
 }
 
-/// How often each request was told of in an event, by kind.
-async fn told_of(service: &Service, kind: &str) -> BTreeMap<Uuid, i64> {
+/// How often each request was reported in an event, by kind.
+async fn reported_of(service: &Service, kind: &str) -> BTreeMap<Uuid, i64> {
     let rows = service
         .db()
         .query("select object_id, count(*) as times from events where kind = $1 group by object_id")
@@ -174,11 +174,11 @@ async fn told_of(service: &Service, kind: &str) -> BTreeMap<Uuid, i64> {
         .fetch_all()
         .await
         .unwrap();
-    let told = rows.iter().map(|row| {
+    let reported = rows.iter().map(|row| {
         let id: String = row.get("object_id").unwrap();
         (id.parse().unwrap(), row.get("times").unwrap())
     });
-    told.collect()
+    reported.collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -189,7 +189,7 @@ async fn heavy_a_thousand_exports_are_done_in_time_although_their_store_was_down
         let who =
             json!({"customer": {"id": customer, "email": format!("c{customer}@example.com")}});
         let order = with(body(1000 + customer, 1, "pending"), &who);
-        deliver(&service, &told("orders/create", &order)).await;
+        deliver(&service, &order_delivery("orders/create", &order)).await;
     }
     let started_at = service.clock().now();
     let deliveries: Vec<Delivery> = (1..=REQUESTS).map(request).collect();
@@ -252,14 +252,21 @@ async fn heavy_a_thousand_exports_are_done_in_time_although_their_store_was_down
         assert!(entry.receipt.is_some(), "{id}");
     }
     let once: BTreeMap<Uuid, i64> = done.iter().map(|entry| (entry.id, 1)).collect();
-    assert_eq!(told_of(&service, "privacy.deadline_near").await, once);
-    assert_eq!(told_of(&service, "privacy.request_completed").await, once);
+    assert_eq!(reported_of(&service, "privacy.deadline_near").await, once);
+    assert_eq!(
+        reported_of(&service, "privacy.request_completed").await,
+        once
+    );
     for never in [
         "privacy.deadline_alarm",
         "privacy.deadline_passed",
         "privacy.request_failed",
     ] {
-        assert_eq!(told_of(&service, never).await, BTreeMap::new(), "{never}");
+        assert_eq!(
+            reported_of(&service, never).await,
+            BTreeMap::new(),
+            "{never}"
+        );
     }
     let chain = audit::verify(service.db(), &service.parts.keys);
     assert!(chain.await.unwrap().broken.is_none());
@@ -281,7 +288,7 @@ fn listen() -> (Arc<Mutex<String>>, DefaultGuard) {
     (log, tracing::subscriber::set_default(subscriber))
 }
 
-async fn entry(service: &Service) -> Entry {
+async fn entry(service: &Service) -> RequestEntry {
     let mut all = requests(service).await;
     assert_eq!(all.len(), 1);
     all.remove(0)
@@ -342,15 +349,18 @@ async fn a_request_whose_store_never_comes_back_is_given_up_aloud_and_done_when_
     let id = entry(&service).await.id;
     let once = BTreeMap::from([(id, 1)]);
     let never = BTreeMap::new();
-    assert_eq!(told_of(&service, "privacy.deadline_near").await, once);
-    assert_eq!(told_of(&service, "privacy.deadline_alarm").await, once);
-    assert_eq!(told_of(&service, "privacy.deadline_passed").await, never);
-    assert_eq!(told_of(&service, "privacy.request_failed").await, once);
+    assert_eq!(reported_of(&service, "privacy.deadline_near").await, once);
+    assert_eq!(reported_of(&service, "privacy.deadline_alarm").await, once);
+    assert_eq!(
+        reported_of(&service, "privacy.deadline_passed").await,
+        never
+    );
+    assert_eq!(reported_of(&service, "privacy.request_failed").await, once);
     service.clock().advance(HOUR);
     for _ in 0..2 {
         tidy(&service).await;
     }
-    assert_eq!(told_of(&service, "privacy.deadline_passed").await, once);
+    assert_eq!(reported_of(&service, "privacy.deadline_passed").await, once);
     let near = entry(&service).await;
     assert!(near.warned_at.unwrap() >= due_at.minus(7 * DAY));
     assert!(near.alarmed_at.unwrap() >= due_at.minus(2 * DAY));
@@ -371,8 +381,8 @@ async fn a_request_whose_store_never_comes_back_is_given_up_aloud_and_done_when_
         "within 48 hours",
         "is overdue",
     ] {
-        let told = lines.clone().filter(|line| line.contains(what));
-        assert_eq!(told.count(), 1, "{what}");
+        let reported = lines.clone().filter(|line| line.contains(what));
+        assert_eq!(reported.count(), 1, "{what}");
     }
     assert!(!log.contains("example.com"), "{log}");
 
@@ -380,7 +390,7 @@ async fn a_request_whose_store_never_comes_back_is_given_up_aloud_and_done_when_
     store.comes_back();
     let now = service.clock().now();
     let mut tx = service.db().begin().await.unwrap();
-    assert!(jobs::revive(&mut tx, id, now).await.unwrap());
+    assert!(jobs::requeue(&mut tx, id, now).await.unwrap());
     let received = privacy_requests::set_state(&mut tx, id, &[State::Failed], State::Received, now);
     assert!(received.await.unwrap());
     tx.commit().await.unwrap();
@@ -390,8 +400,11 @@ async fn a_request_whose_store_never_comes_back_is_given_up_aloud_and_done_when_
     let export = done.export.unwrap();
     let documents = store.documents();
     assert_eq!(documents.get(&export.sha256), Some(&export.bytes));
-    assert_eq!(told_of(&service, "privacy.request_completed").await, once);
-    assert_eq!(told_of(&service, "privacy.deadline_passed").await, once);
+    assert_eq!(
+        reported_of(&service, "privacy.request_completed").await,
+        once
+    );
+    assert_eq!(reported_of(&service, "privacy.deadline_passed").await, once);
     assert!(Path::new(&store.path()).is_dir());
     service.stop().await;
 }

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::support::backend::{is_distributed, statement};
 use crate::support::delivery::{Delivery, SHOP, storefront};
-use crate::support::order::{at, body, deliver, pact, post_all, told, with};
+use crate::support::order::{at, body, deliver, order_delivery, pact, post_all, with};
 use crate::support::payment::{charge, event, intent, invoice, session};
 use crate::support::requests::decide;
 use crate::support::{Service, eventually, pause, service};
@@ -56,7 +56,7 @@ pub async fn places(service: &Service, text: &str) -> Vec<String> {
     found
 }
 
-async fn request(service: &Service) -> privacy_requests::Entry {
+async fn request(service: &Service) -> privacy_requests::RequestEntry {
     let all = privacy_requests::Filter::default();
     let mut requests = privacy_requests::list(service.db(), &all, 10)
         .await
@@ -68,7 +68,7 @@ async fn request(service: &Service) -> privacy_requests::Entry {
 /// An order, and then its payment, the charge, a session and an invoice.
 async fn buy(service: &Service) {
     let order = with(body(1, 1, "paid"), &pact("p1"));
-    deliver(service, &told("orders/create", &order).id("1")).await;
+    deliver(service, &order_delivery("orders/create", &order).id("1")).await;
     post_all(service, &payments(service)).await;
     service.settled().await;
 }
@@ -172,11 +172,15 @@ async fn bodies_of_jobs_that_are_ready_dead_or_done_lose_the_person_and_still_ru
     let service = service().start().await;
     deliver(
         &service,
-        &told("orders/create", &body(1, 1, "pending")).id("1"),
+        &order_delivery("orders/create", &body(1, 1, "pending")).id("1"),
     )
     .await;
     let unreadable = with(body(2, 1, "pending"), &json!({"line_items": 7}));
-    deliver(&service, &told("orders/create", &unreadable).id("2")).await;
+    deliver(
+        &service,
+        &order_delivery("orders/create", &unreadable).id("2"),
+    )
+    .await;
     assert_eq!(service.jobs(State::Dead).await, 1);
     // Ready, and not due before long.
     service
@@ -193,7 +197,7 @@ async fn bodies_of_jobs_that_are_ready_dead_or_done_lose_the_person_and_still_ru
     let left = "select count(*) as n from jobs where body is not null";
     assert_eq!(service.count(left).await, 2, "what is worked on is left");
     service
-        .execute("update jobs set run_at = created_at, rung_at = null where external_id = '1'")
+        .execute("update jobs set run_at = created_at, notified_at = null where external_id = '1'")
         .await;
     service.settled().await;
     let lines = "select count(*) as n from order_lines where order_id = 1";
@@ -209,10 +213,14 @@ async fn whatever_comes_late_again_or_first_does_not_bring_a_person_back() {
     let anonymous = with(body(5, 1, "paid"), &json!({"customer": null}));
     post_all(&service, &payments(&service)).await;
     buy(&service).await;
-    post_all(&service, &[told("orders/create", &anonymous).id("5")]).await;
+    post_all(
+        &service,
+        &[order_delivery("orders/create", &anonymous).id("5")],
+    )
+    .await;
     all_is_erased(&service).await;
     let again = with(body(1, 9, "paid"), &pact("p1"));
-    deliver(&service, &told("orders/updated", &again).id("9")).await;
+    deliver(&service, &order_delivery("orders/updated", &again).id("9")).await;
     let refunded = charge("pi_1", 3000, 900);
     deliver(&service, &event(&service, "charge.refunded", 9, &refunded)).await;
     let later = invoice("in_2", "sub_1", 900, 60);
@@ -223,7 +231,11 @@ async fn whatever_comes_late_again_or_first_does_not_bring_a_person_back() {
     .await;
     // It fails, and would keep its body.
     let unreadable = with(body(1, 10, "paid"), &json!({"line_items": 7}));
-    deliver(&service, &told("orders/updated", &unreadable).id("10")).await;
+    deliver(
+        &service,
+        &order_delivery("orders/updated", &unreadable).id("10"),
+    )
+    .await;
     assert_eq!(service.jobs(State::Dead).await, 1);
     all_is_erased(&service).await;
     let orders =
@@ -238,10 +250,10 @@ async fn whatever_comes_late_again_or_first_does_not_bring_a_person_back() {
 async fn a_payment_that_only_an_order_still_waiting_leads_to_is_erased_with_it() {
     let mut service = service().without_workers().start().await;
     let order = with(body(1, 1, "paid"), &pact("p1"));
-    post_all(&service, &[told("orders/create", &order).id("1")]).await;
+    post_all(&service, &[order_delivery("orders/create", &order).id("1")]).await;
     service
         .execute(
-            "update jobs set run_at = run_at + 99999999, rung_at = null where external_id = '1'",
+            "update jobs set run_at = run_at + 99999999, notified_at = null where external_id = '1'",
         )
         .await;
     service.start_workers();
@@ -260,7 +272,7 @@ async fn a_payment_that_only_an_order_still_waiting_leads_to_is_erased_with_it()
     })
     .await;
     service
-        .execute("update jobs set run_at = created_at, rung_at = null where external_id = '1'")
+        .execute("update jobs set run_at = created_at, notified_at = null where external_id = '1'")
         .await;
     all_is_erased(&service).await;
     let orders = "select count(*) as n from orders where redacted_at is not null";
@@ -296,12 +308,12 @@ async fn insert_events(service: &Service, count: usize) {
 }
 
 #[tokio::test]
-async fn a_walk_through_many_jobs_goes_on_in_the_next_run_and_misses_none() {
+async fn a_scan_of_many_jobs_goes_on_in_the_next_run_and_misses_none() {
     let service = service().manual_clock().start().await;
     insert_events(&service, 12_000).await;
     let redaction = redact(&json!({"email": "canary@example.com"}), &[]);
     post_all(&service, &[redaction]).await;
-    // Each step of the walk takes minutes.
+    // Each page of the scan takes minutes.
     let hurry = async {
         loop {
             service.clock().advance(Duration::from_mins(1));
@@ -331,7 +343,7 @@ async fn who_comes_back_is_a_new_customer() {
     let service = service().manual_clock().start().await;
     deliver(
         &service,
-        &told("orders/create", &body(1, 1, "paid")).id("1"),
+        &order_delivery("orders/create", &body(1, 1, "paid")).id("1"),
     )
     .await;
     deliver(&service, &redact(&json!({"id": 77}), &[])).await;
@@ -343,7 +355,7 @@ async fn who_comes_back_is_a_new_customer() {
     });
     deliver(
         &service,
-        &told("orders/create", &with(body(2, 1, "paid"), &back)).id("2"),
+        &order_delivery("orders/create", &with(body(2, 1, "paid"), &back)).id("2"),
     )
     .await;
     let found = places(&service, CANARY).await;
@@ -373,8 +385,8 @@ async fn another_customer_and_another_shop_keep_everything() {
     post_all(
         &service,
         &[
-            told("orders/create", &with(body(2, 1, "paid"), &other)).id("2"),
-            told("orders/create", &elsewhere)
+            order_delivery("orders/create", &with(body(2, 1, "paid"), &other)).id("2"),
+            order_delivery("orders/create", &elsewhere)
                 .of_shop("other.example")
                 .id("3"),
             event(&service, "payment_intent.succeeded", 1, &paid),
@@ -429,7 +441,7 @@ async fn a_request_that_comes_again_is_known_as_such_and_harmless() {
 #[tokio::test]
 async fn orders_that_are_being_written_while_their_customer_is_erased_are_erased_too() {
     let service = service().start().await;
-    let order = |id: i64| told("orders/create", &body(id, 1, "paid")).id(&id.to_string());
+    let order = |id: i64| order_delivery("orders/create", &body(id, 1, "paid")).id(&id.to_string());
     let orders: Vec<Delivery> = (1..=200).map(order).collect();
     let (first, second) = orders.split_at(100);
     post_all(&service, first).await;
@@ -473,7 +485,7 @@ async fn who_only_mentions_somebody_erased_keeps_their_own() {
     });
     deliver(
         &service,
-        &told("orders/create", &with(body(1, 1, "paid"), &gift)).id("1"),
+        &order_delivery("orders/create", &with(body(1, 1, "paid"), &gift)).id("1"),
     )
     .await;
     let found = places(&service, "arrot").await;

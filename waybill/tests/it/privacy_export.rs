@@ -6,20 +6,22 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use domain::privacy::{Decided, Key};
+use domain::privacy::{Decided, SubjectKey};
 use providers::exports::ExportStore;
 use providers::exports::Exports;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use store::people::Sought;
-use store::privacy_requests::{self, Entry};
-use store::{audit, jobs, people, person_data, subjects};
+use store::privacy_requests::{self, RequestEntry};
+use store::{audit, jobs, people, person_data, tombstones};
 use tempfile::TempDir;
 use uuid::Uuid;
 
 use crate::support::delivery::{Delivery, SHOP, storefront};
 use crate::support::object_store::{Bucket, Fault};
-use crate::support::order::{body, cancelled, deliver, fulfilment, pact, post_all, told, with};
+use crate::support::order::{
+    body, cancelled, deliver, fulfilment, order_delivery, pact, post_all, with,
+};
 use crate::support::payment::{charge, declined, event, intent, session};
 use crate::support::requests::decide;
 use crate::support::{Options, Service, eventually, service};
@@ -49,12 +51,12 @@ async fn ask(service: &Service, customer: &Value) -> Uuid {
     *after.difference(&before).next().expect("it is entered")
 }
 
-async fn entry(service: &Service, id: Uuid) -> Entry {
+async fn entry(service: &Service, id: Uuid) -> RequestEntry {
     let entry = privacy_requests::find(service.db(), id).await.unwrap();
     entry.expect("the request is in the ledger")
 }
 
-async fn is_done(service: &Service, id: Uuid) -> Entry {
+async fn is_done(service: &Service, id: Uuid) -> RequestEntry {
     eventually("the request is done", async || {
         entry(service, id).await.state == "done"
     })
@@ -167,9 +169,9 @@ async fn history(service: &Service) {
     given_back["customer"] = json!("cus_9");
     given_back["billing_details"] = json!({"email": "somebody@else.example"});
     for delivery in [
-        told("orders/create", &order),
-        told("orders/cancelled", &cancelled(42, 9, "refunded")),
-        told("orders/create", &other(43)),
+        order_delivery("orders/create", &order),
+        order_delivery("orders/cancelled", &cancelled(42, 9, "refunded")),
+        order_delivery("orders/create", &other(43)),
         event(
             service,
             SUCCEEDED,
@@ -312,7 +314,7 @@ async fn an_export_of_the_same_data_at_the_same_time_is_the_same_byte_by_byte() 
         .execute()
         .await
         .unwrap();
-    tx.query("update jobs set state = 'ready', body = $1, rung_at = null, run_at = created_at where id = $2")
+    tx.query("update jobs set state = 'ready', body = $1, notified_at = null, run_at = created_at where id = $2")
         .bind(request(&canary()).body)
         .bind(id)
         .execute()
@@ -389,7 +391,7 @@ async fn a_request_about_nobody_we_know_is_answered_too() {
 }
 
 #[tokio::test]
-async fn deliveries_are_found_however_many_steps_the_walk_takes() {
+async fn deliveries_are_found_however_many_steps_the_scan_takes() {
     let folder = Folder::new();
     let service = folder.keeps(service().manual_clock()).start().await;
     history(&service).await;
@@ -402,25 +404,25 @@ async fn deliveries_are_found_however_many_steps_the_walk_takes() {
     let found = people::find(db, &sought).await.unwrap();
     let data = person_data::read(db, keys, &found, Uuid::nil()).await;
     assert!(!data.unwrap().is_empty());
-    let mut walks = Vec::new();
+    let mut scans = Vec::new();
     for step in [1, 3, 1000] {
-        let mut walk = person_data::Walk::default();
+        let mut scan = person_data::Scan::default();
         let mut steps = 0;
-        while !walk.is_over {
+        while !scan.is_over {
             // As it is kept between two runs.
-            let kept = serde_json::to_string(&walk).unwrap();
-            walk = serde_json::from_str(&kept).unwrap();
-            person_data::walk(db, &found, &mut walk, step)
+            let kept = serde_json::to_string(&scan).unwrap();
+            scan = serde_json::from_str(&kept).unwrap();
+            person_data::scan(db, &found, &mut scan, step)
                 .await
                 .unwrap();
             steps += 1;
         }
         assert_eq!(steps > 1, step < 1000, "{steps} steps of {step}");
-        walks.push(walk.jobs);
+        scans.push(scan.jobs);
     }
-    assert_eq!(walks[0].len(), 6);
-    assert_eq!(walks[0], walks[1]);
-    assert_eq!(walks[0], walks[2]);
+    assert_eq!(scans[0].len(), 6);
+    assert_eq!(scans[0], scans[1]);
+    assert_eq!(scans[0], scans[2]);
     service.stop().await;
 }
 
@@ -439,7 +441,9 @@ async fn an_expired_export_is_removed_and_an_earlier_one_of_a_person_on_demand()
         is_done(&service, id).await;
         assert!(!exports.read(id).await.unwrap().is_empty());
     }
-    let mail = parts.keys.subject(SHOP, Key::Email("canary@example.com"));
+    let mail = parts
+        .keys
+        .subject(SHOP, SubjectKey::Email("canary@example.com"));
     let mail = [mail.unwrap()];
     let of_person = async |customers: &[i64], mails: &[Uuid]| {
         let found =
@@ -518,7 +522,7 @@ async fn a_bucket_that_fails_is_tried_again_and_never_shows_half_an_export() {
     let bucket = Bucket::start().await;
     let service = keeps_in(&bucket, service().manual_clock()).start().await;
     history(&service).await;
-    for (fault, told) in [
+    for (fault, reported) in [
         (Fault::Status(503), "status 503"),
         (Fault::Status(403), "refuses us"),
         (Fault::StatusOfWrites(507), "no room"),
@@ -530,7 +534,7 @@ async fn a_bucket_that_fails_is_tried_again_and_never_shows_half_an_export() {
         bucket.fails(Some(fault));
         let id = ask(&service, &canary()).await;
         let error = failed(&service, id, 1).await;
-        assert!(error.contains(told), "{fault:?}: {error}");
+        assert!(error.contains(reported), "{fault:?}: {error}");
         assert_eq!(names(&bucket, id), [""; 0], "{fault:?}");
         bucket.fails(None);
         pause_is_over(&service);
@@ -579,12 +583,12 @@ async fn is_writing(bucket: &Bucket) {
     .await;
 }
 
-async fn bury(service: &Service) {
-    let key = service.parts.keys.subject(SHOP, Key::Customer(77));
+async fn write_tombstones(service: &Service) {
+    let key = service.parts.keys.subject(SHOP, SubjectKey::Customer(77));
     let keys = BTreeMap::from([(SHOP, BTreeSet::from([key.unwrap()]))]);
     let mut tx = service.db().begin().await.unwrap();
     let now = service.clock().now();
-    subjects::bury(&mut tx, &keys, now).await.unwrap();
+    tombstones::write(&mut tx, &keys, now).await.unwrap();
     tx.commit().await.unwrap();
 }
 
@@ -596,7 +600,7 @@ async fn an_export_that_an_erasure_passes_by_is_made_again() {
     bucket.fails(Some(Fault::Hang));
     let id = ask(&service, &canary()).await;
     is_writing(&bucket).await;
-    bury(&service).await;
+    write_tombstones(&service).await;
     service
         .execute("update customers set first_name = null, last_name = null where id = 77")
         .await;
@@ -614,7 +618,7 @@ async fn an_export_that_an_erasure_passes_by_is_made_again() {
 async fn an_export_waits_for_an_erasure_that_has_begun() {
     let folder = Folder::new();
     let service = folder.keeps(service().manual_clock()).start().await;
-    bury(&service).await;
+    write_tombstones(&service).await;
     let mut tx = service.db().begin().await.unwrap();
     tx.query(
         "insert into privacy_requests

@@ -196,8 +196,9 @@ async fn the_erasure_of_a_shop_is_held_and_a_customers_request_is_not() {
         assert_eq!(entry.next_run_at, Some(if is_held { hour } else { START }));
         assert_eq!(entry.due_at, month);
     }
-    let rung = "select count(*) as n from jobs where kind = 'shop/redact' and rung_at is not null";
-    assert_eq!(service.count(rung).await, 0);
+    let jobs =
+        "select count(*) as n from jobs where kind = 'shop/redact' and notified_at is not null";
+    assert_eq!(service.count(jobs).await, 0);
     service.stop().await;
 }
 

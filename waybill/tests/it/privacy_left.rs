@@ -9,7 +9,7 @@ use domain::privacy::{Decided, link};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use store::notifications;
-use store::privacy_requests::{self, Entry};
+use store::privacy_requests::{self, RequestEntry};
 use uuid::Uuid;
 
 use crate::privacy_erasure::places;
@@ -19,7 +19,7 @@ use crate::support::delivery::{Delivery, SHOP, storefront};
 use crate::support::login::desk;
 use crate::support::object_store::{Bucket, Fault};
 use crate::support::operator::{json as json_of, ran, refused, said, waybill};
-use crate::support::order::{body, deliver, fulfilment, post_all, told, with};
+use crate::support::order::{body, deliver, fulfilment, order_delivery, post_all, with};
 use crate::support::payment::{declined, event};
 use crate::support::process::run;
 use crate::support::requests::{decide, request};
@@ -50,12 +50,12 @@ async fn ask(service: &Service, delivery: &Delivery) -> Uuid {
     id.parse().unwrap()
 }
 
-async fn entry(service: &Service, id: Uuid) -> Entry {
+async fn entry(service: &Service, id: Uuid) -> RequestEntry {
     let entry = privacy_requests::find(service.db(), id).await.unwrap();
     entry.expect("the request is in the ledger")
 }
 
-async fn is_done(service: &Service, id: Uuid) -> Entry {
+async fn is_done(service: &Service, id: Uuid) -> RequestEntry {
     eventually("the request is done", async || {
         entry(service, id).await.state == "done"
     })
@@ -96,7 +96,7 @@ fn keeps_in(folder: &Path, options: Options) -> Options {
 
 /// The order of customer 77.
 fn order(id: i64) -> Delivery {
-    told("orders/create", &body(id, 1, "paid"))
+    order_delivery("orders/create", &body(id, 1, "paid"))
 }
 
 #[tokio::test]
@@ -117,7 +117,7 @@ async fn an_export_that_an_order_alone_asked_for_goes_with_whom_it_is_about() {
             "customer": {"id": 88}, "shipping_address": null});
         deliver(
             &service,
-            &told("orders/create", &with(body(2, 1, "paid"), &stranger)),
+            &order_delivery("orders/create", &with(body(2, 1, "paid"), &stranger)),
         )
         .await;
         let export = ask(&service, &asked).await;
@@ -317,7 +317,7 @@ async fn a_carriers_link_is_made_of_carrier_and_number_and_the_shops_own_is_eras
     ]});
     deliver(
         &service,
-        &told("orders/fulfilled", &with(body(1, 1, "paid"), &fields)),
+        &order_delivery("orders/fulfilled", &with(body(1, 1, "paid"), &fields)),
     )
     .await;
     for path in [
@@ -357,7 +357,7 @@ async fn a_carriers_link_is_made_of_carrier_and_number_and_the_shops_own_is_eras
     // Nor does it come back with what comes late.
     deliver(
         &service,
-        &told("orders/updated", &with(body(1, 2, "paid"), &fields)),
+        &order_delivery("orders/updated", &with(body(1, 2, "paid"), &fields)),
     )
     .await;
     assert_eq!(places(&service, "CanaryZip").await, Vec::<String>::new());
@@ -486,12 +486,12 @@ async fn requests_and_the_audit_must_agree_and_an_outside_head_is_checked() {
     );
     ask(&service, &request("customers/data_request", 9)).await;
     let head = format!("{number}:{hash}");
-    let told = said(&service, &["audit", "verify", "--head", &head]).await;
-    assert!(told.contains(&format!("entry {number}")), "{told}");
+    let reported = said(&service, &["audit", "verify", "--head", &head]).await;
+    assert!(reported.contains(&format!("entry {number}")), "{reported}");
     for wrong in [format!("{number}:{}", "0".repeat(64)), format!("99:{hash}")] {
-        let (code, told) = refused(&service, &["audit", "verify", "--head", &wrong]).await;
-        assert_eq!(code, 1, "{told}");
-        assert!(told.contains("entry"), "{told}");
+        let (code, reported) = refused(&service, &["audit", "verify", "--head", &wrong]).await;
+        assert_eq!(code, 1, "{reported}");
+        assert!(reported.contains("entry"), "{reported}");
     }
     let usage = ran(&service, &["audit", "verify", "--head", "seven"]).await;
     assert_eq!(usage.status.code(), Some(2));
@@ -502,20 +502,20 @@ async fn requests_and_the_audit_must_agree_and_an_outside_head_is_checked() {
     service
         .execute("update privacy_requests set state = 'cancelled', finished_at = 1 where customer_id is not null")
         .await;
-    let (_, told) = refused(&service, &["audit", "verify"]).await;
-    assert!(told.contains("request"), "{told}");
+    let (_, reported) = refused(&service, &["audit", "verify"]).await;
+    assert!(reported.contains("request"), "{reported}");
     service.execute("delete from privacy_requests").await;
-    let (_, told) = refused(&service, &["audit", "verify"]).await;
-    assert!(told.contains("request"), "{told}");
+    let (_, reported) = refused(&service, &["audit", "verify"]).await;
+    assert!(reported.contains("request"), "{reported}");
     service.stop().await;
 }
 
-/// Waits until a worker has put a request off because nobody has confirmed it.
-async fn is_put_off(service: &Service, id: Uuid) {
+/// Waits until a worker has deferred a request because nobody has confirmed it.
+async fn is_deferred(service: &Service, id: Uuid) {
     service.execute("update jobs set last_error = null").await;
-    eventually("it is put off", async || {
-        let told = entry(service, id).await.last_error;
-        told.is_some_and(|told| told.contains("waybill privacy confirm"))
+    eventually("it is deferred", async || {
+        let reported = entry(service, id).await.last_error;
+        reported.is_some_and(|reported| reported.contains("waybill privacy confirm"))
     })
     .await;
 }
@@ -535,14 +535,14 @@ async fn a_repeated_erasure_of_a_shop_waits_for_an_operator_and_its_deadline_run
     let new = json!({"created_at": "2027-01-17T00:00:00Z"});
     deliver(
         &service,
-        &told("orders/create", &with(body(1, 1, "paid"), &new)),
+        &order_delivery("orders/create", &with(body(1, 1, "paid"), &new)),
     )
     .await;
     let orders = "select count(*) as n from orders where shop = 'shop.example'";
     let again = ask(&service, &shop().id("b")).await;
     assert_eq!(entry(&service, again).await.state, "held");
     service.clock().advance(Duration::from_hours(24 * 28));
-    is_put_off(&service, again).await;
+    is_deferred(&service, again).await;
     let waiting = entry(&service, again).await;
     assert_eq!(waiting.state, "held", "{waiting:?}");
     assert_eq!((waiting.held_until, waiting.attempts), (None, 0));
@@ -553,7 +553,7 @@ async fn a_repeated_erasure_of_a_shop_waits_for_an_operator_and_its_deadline_run
     assert!(shown.contains("waybill privacy confirm"), "{shown}");
     // Past its deadline as well.
     service.clock().advance(Duration::from_hours(24 * 5));
-    is_put_off(&service, again).await;
+    is_deferred(&service, again).await;
     assert_eq!(entry(&service, again).await.state, "held");
     assert_eq!(service.count(orders).await, 1);
     let confirm = ["privacy", "confirm", &again.to_string(), "--by", "ann"];
@@ -594,21 +594,24 @@ async fn a_receipt_of_a_request_by_address_serves_for_that_address_alone() {
         ["--email", "canary@EXAMPLE.com"],
         ["--phone", "12025550123"],
     ] {
-        let told = said(
+        let reported = said(
             &service,
             &[&["privacy", "verify-receipt", file], &own[..]].concat(),
         )
         .await;
-        assert!(told.contains("is of a request that named"), "{told}");
+        assert!(
+            reported.contains("is of a request that named"),
+            "{reported}"
+        );
     }
     for foreign in [["--email", "ann@example.com"], ["--phone", "12025550199"]] {
-        let (code, told) = refused(
+        let (code, reported) = refused(
             &service,
             &[&["privacy", "verify-receipt", file], &foreign[..]].concat(),
         )
         .await;
         assert_eq!(code, 1);
-        assert!(told.contains("NOT"), "{told}");
+        assert!(reported.contains("NOT"), "{reported}");
     }
     service.stop().await;
 }
@@ -674,7 +677,7 @@ mod embedded {
         for round in 1..=3 {
             let orders: Vec<Delivery> = (1..=PEOPLE)
                 .map(|id| {
-                    told(
+                    order_delivery(
                         "orders/updated",
                         &with(body(id, round, "paid"), &person(id)),
                     )
@@ -718,9 +721,9 @@ mod embedded {
             "--by",
             "ann",
         ];
-        let told = said(&service, &taken).await;
+        let reported = said(&service, &taken).await;
         let key = std::fs::read_to_string(&file).unwrap();
-        assert!(key.trim().len() > 32 && !told.contains(key.trim()));
+        assert!(key.trim().len() > 32 && !reported.contains(key.trim()));
         let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata().unwrap().permissions());
         assert_eq!(mode & 0o777, 0o600);
         let with_key = async |arguments: &[&str]| {

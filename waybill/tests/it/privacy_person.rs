@@ -7,13 +7,13 @@ use domain::job::State;
 use domain::privacy::Decided;
 use platform::clock::Clock;
 use serde_json::{Value, json};
-use store::privacy_requests::{self, Entry};
+use store::privacy_requests::{self, RequestEntry};
 use store::{audit, erasure};
 
 use crate::privacy_erasure::places;
 use crate::support::backend::statement;
 use crate::support::delivery::{Delivery, SHOP, storefront};
-use crate::support::order::{body, deliver, pact, told, with};
+use crate::support::order::{body, deliver, order_delivery, pact, with};
 use crate::support::payment::{event, intent};
 use crate::support::requests::{decide, entry, posted, waybill};
 use crate::support::{START, Service, service};
@@ -40,16 +40,16 @@ fn order(id: i64, customer: Option<i64>, word: &str, fields: &Value) -> Value {
 
 async fn buys(service: &Service, order: &Value) {
     let id = format!("order-{}", order["id"]);
-    deliver(service, &told("orders/create", order).id(&id)).await;
+    deliver(service, &order_delivery("orders/create", order).id(&id)).await;
 }
 
-async fn asked(service: &Service, request: &Delivery) -> Entry {
+async fn asked(service: &Service, request: &Delivery) -> RequestEntry {
     let id = posted(service, request).await;
     service.settled().await;
     entry(service, id).await
 }
 
-fn customers(entry: &Entry) -> Vec<i64> {
+fn customers(entry: &RequestEntry) -> Vec<i64> {
     let held = entry.held.as_ref().expect("something is held");
     held.customers.keys().copied().collect()
 }
@@ -302,7 +302,7 @@ async fn a_number_in_a_body_is_a_telephone_number_only_where_one_stands() {
     // A dead order of somebody else, with a variant of that number.
     let unreadable = json!({"line_items": [{"id": 1, "variant_id": phone}], "total_price": "x"});
     let dead = order(2, Some(78), "bob", &unreadable);
-    deliver(&service, &told("orders/create", &dead)).await;
+    deliver(&service, &order_delivery("orders/create", &dead)).await;
     assert_eq!(service.jobs(State::Dead).await, 1);
     let request = asked(&service, &redact(&request, &[])).await;
     assert_eq!(request.state, "done");
@@ -360,7 +360,7 @@ async fn a_late_event_about_an_old_payment_brings_nobody_back() {
 }
 
 #[tokio::test]
-async fn payments_of_the_payment_providers_customer_are_found_and_buried() {
+async fn payments_of_the_payment_providers_customer_are_found_and_get_tombstones() {
     let service = service().manual_clock().start().await;
     buys(&service, &order(1, Some(77), "ann", &pact("p1"))).await;
     let pays = |id: &str, pact: Option<&str>, email: &str| {
@@ -442,7 +442,7 @@ async fn an_order_of_a_guest_who_was_erased_holds_nothing_back() {
 async fn orders_that_came_without_a_shop_are_erased_too() {
     let service = service().manual_clock().start().await;
     let header = "X-Storefront-Shop-Domain";
-    let unnamed = |order: &Value| told("orders/create", order).without(header);
+    let unnamed = |order: &Value| order_delivery("orders/create", order).without(header);
     deliver(&service, &unnamed(&order(1, Some(77), "ann", &json!({})))).await;
     deliver(&service, &unnamed(&order(2, None, "annie", &json!({})))).await;
     let nameless = "select count(*) as n from orders where shop = ''";
@@ -491,7 +491,7 @@ async fn an_export_has_the_bodies_that_an_erasure_would_find() {
     let unreadable = json!({"line_items": 7});
     deliver(
         &service,
-        &told("orders/create", &order(1, None, "canary", &unreadable)),
+        &order_delivery("orders/create", &order(1, None, "canary", &unreadable)),
     )
     .await;
     let invoice = json!({
@@ -562,9 +562,17 @@ async fn who_comes_back_with_the_same_id_is_a_new_relation() {
         "before",
         &json!({"updated_at": "2027-01-15T07:20:00Z"}),
     );
-    deliver(&service, &told("orders/updated", &late).id("late")).await;
+    deliver(
+        &service,
+        &order_delivery("orders/updated", &late).id("late"),
+    )
+    .await;
     let unknown = order(3, Some(77), "before", &json!({}));
-    deliver(&service, &told("orders/create", &unknown).id("unknown")).await;
+    deliver(
+        &service,
+        &order_delivery("orders/create", &unknown).id("unknown"),
+    )
+    .await;
     is_gone(&service, "before").await;
     is_whole(&service, "comeback").await;
     // They are erased when they ask again.

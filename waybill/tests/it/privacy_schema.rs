@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use domain::privacy::inventory::{ACCOUNTS, PERSONAL, PLAIN, SEALED};
+use domain::privacy::columns::{ACCOUNTS, PERSONAL, PLAIN, SEALED};
 use store::erasure::ERASED;
 use store::sql::Db;
 
@@ -58,7 +58,7 @@ async fn every_column_of_the_schema_is_known_for_what_it_may_hold() {
     assert_eq!(
         unknown,
         Vec::<&(String, String)>::new(),
-        "new columns: say in common/domain/src/privacy/inventory.rs what they may hold; what is \
+        "new columns: say in common/domain/src/privacy/columns.rs what they may hold; what is \
          personal must be exported and erased too"
     );
     let gone: Vec<_> = known.difference(&schema).collect();

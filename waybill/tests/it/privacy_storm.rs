@@ -57,7 +57,7 @@ const STUCK_FOR: Duration = Duration::from_secs(5);
 /// Jobs that something is to be done about now. Links and retries put down for later are not.
 const READY: &str = "select count(*) as n from jobs
     where state = 'ready' and not (kind in ('payments/link', 'payments/retry', 'payments/end_wait')
-      and attempts = 0 and crashes = 0 and last_error is null)";
+      and attempts = 0 and unfinished_attempts = 0 and last_error is null)";
 
 /// One of the customers, by number. What becomes of them is decided by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -610,7 +610,7 @@ impl Product {
         scan_files(self.folder.path(), &mut found);
         let url = format!("http://127.0.0.1:{}/metrics", self.port);
         let metrics = reqwest::get(url).await.unwrap().bytes().await.unwrap();
-        assert!(metrics.starts_with(b"# "), "metrics are told");
+        assert!(metrics.starts_with(b"# "), "metrics are served");
         scan("metrics", &metrics, &mut found);
         if is_distributed() {
             self.scan_broker(&mut found);

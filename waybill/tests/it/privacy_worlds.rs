@@ -6,11 +6,11 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use store::privacy_requests::Entry;
+use store::privacy_requests::RequestEntry;
 
 use crate::support::backend::{is_distributed, statement};
 use crate::support::delivery::{Delivery, SHOP, storefront};
-use crate::support::order::{body, told, with};
+use crate::support::order::{body, order_delivery, with};
 use crate::support::payment::{event, intent, session};
 use crate::support::requests::{entry, posted};
 use crate::support::{Service, service};
@@ -192,7 +192,7 @@ fn order(seed: u64, nth: u64, dice: &mut Dice) -> Sent {
         body["line_items"] = json!(word);
     }
     Sent {
-        delivery: told("orders/create", &body).id(&format!("order-{nth}")),
+        delivery: order_delivery("orders/create", &body).id(&format!("order-{nth}")),
         word,
         is_before: !dice.one_in(3),
         is_readable,
@@ -238,7 +238,7 @@ fn payment(
         object["description"] = json!(word);
         event(service, "payment_intent.succeeded", 1, &object)
     };
-    // A payment that comes before its order is whose address it has, until the order tells.
+    // A payment that comes before its order is whose address it has, until the order says so.
     let is_before = paid.map_or(!dice.one_in(3), |(_, order)| {
         order.is_before && !dice.one_in(3)
     });
@@ -302,7 +302,7 @@ async fn send(service: &Service, sent: impl Iterator<Item = &Sent>) {
     }
 }
 
-async fn asked(service: &Service, request: &Delivery) -> Entry {
+async fn asked(service: &Service, request: &Delivery) -> RequestEntry {
     let id = posted(service, request).await;
     service.settled().await;
     entry(service, id).await

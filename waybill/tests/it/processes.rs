@@ -189,7 +189,11 @@ async fn heavy_sigterm_under_load_answers_what_is_under_way_and_exits_0() {
         "{accepted} were answered 200, {stored} are stored"
     );
     assert_eq!(
-        count(&db, "select count(*) as n from jobs where crashes > 0").await,
+        count(
+            &db,
+            "select count(*) as n from jobs where unfinished_attempts > 0"
+        )
+        .await,
         0
     );
     let _processes = start_all(&backend, port);
@@ -199,7 +203,7 @@ async fn heavy_sigterm_under_load_answers_what_is_under_way_and_exits_0() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
-async fn heavy_a_job_that_ends_its_worker_each_time_is_buried_and_its_neighbours_succeed() {
+async fn heavy_a_job_that_ends_its_worker_each_time_is_dead_lettered_and_its_neighbours_succeed() {
     let backend = Backend::create().await;
     let port = free_port();
     let settings = settings(&backend, port);
@@ -224,7 +228,7 @@ async fn heavy_a_job_that_ends_its_worker_each_time_is_buried_and_its_neighbours
     .execute()
     .await
     .unwrap();
-    let crashes = "select crashes as n from jobs where external_id = 'w-5'";
+    let unfinished_attempts = "select unfinished_attempts as n from jobs where external_id = 'w-5'";
     for run in 0..=5 {
         let mut worker = Process::start("waybill-orders", &["--concurrency", "1"], &settings);
         if run == 0 {
@@ -235,7 +239,7 @@ async fn heavy_a_job_that_ends_its_worker_each_time_is_buried_and_its_neighbours
             .await;
         } else {
             eventually("the run is counted", async || {
-                count(&db, crashes).await == run
+                count(&db, unfinished_attempts).await == run
             })
             .await;
             pause(Duration::from_millis(200)).await;
@@ -243,10 +247,13 @@ async fn heavy_a_job_that_ends_its_worker_each_time_is_buried_and_its_neighbours
         worker.kill();
     }
     let _worker = Process::start("waybill-orders", &["--concurrency", "1"], &settings);
-    eventually("the job is buried and the others are done", async || {
-        jobs::count(&db, Queue::Orders, State::Dead).await.unwrap() == 1
-            && jobs::count(&db, Queue::Orders, State::Done).await.unwrap() == 8
-    })
+    eventually(
+        "the job is dead-lettered and the others are done",
+        async || {
+            jobs::count(&db, Queue::Orders, State::Dead).await.unwrap() == 1
+                && jobs::count(&db, Queue::Orders, State::Done).await.unwrap() == 8
+        },
+    )
     .await;
     held.rollback().await.unwrap();
     db.close().await;

@@ -71,8 +71,8 @@ async fn a_code_of_each_kind_reads_as_its_link() {
             "two\r\nlines, émile",
         ),
     ] {
-        let (seen, told) = read(&service, &key, &body).await;
-        assert_eq!(told, url, "{body}");
+        let (seen, reported) = read(&service, &key, &body).await;
+        assert_eq!(reported, url, "{body}");
         assert_eq!(String::from_utf8(seen).unwrap(), url, "{body}");
     }
     let body = json!({"kind": "custom", "data": "hello", "format": "SVG"});
@@ -180,7 +180,7 @@ async fn a_code_holds_as_much_as_its_level_allows_and_not_one_byte_more() {
 }
 
 #[tokio::test]
-async fn what_makes_no_code_is_told_in_the_words_and_codes_of_the_spec() {
+async fn what_makes_no_code_is_described_in_the_words_and_codes_of_the_spec() {
     let (service, key) = start().await;
     let pay = |amount: Value, currency: &str| json!({"kind": "payment", "order_id": "7", "amount": amount, "currency": currency});
     let empty = "order_id must be a non-empty string";
@@ -291,9 +291,9 @@ async fn what_makes_no_code_is_told_in_the_words_and_codes_of_the_spec() {
 }
 
 #[tokio::test]
-async fn a_body_that_cannot_be_read_is_told_by_its_place_and_never_by_its_content() {
+async fn a_body_that_cannot_be_read_is_refused_by_its_place_and_never_by_its_content() {
     let (service, key) = start().await;
-    for (body, told) in [
+    for (body, reported) in [
         (
             r#"{"kind": "custom", "canary": "canary"}"#,
             "Line 1, column 27",
@@ -317,7 +317,7 @@ async fn a_body_that_cannot_be_read_is_told_by_its_place_and_never_by_its_conten
         let detail = answer["detail"].as_str().unwrap();
         assert_eq!(status, 422, "{body}");
         assert!(
-            detail.contains(told) && !detail.contains("canary"),
+            detail.contains(reported) && !detail.contains("canary"),
             "{body}: {detail}"
         );
     }

@@ -7,13 +7,13 @@ use serde_json::{Value, json as value};
 use crate::privacy_erasure::places;
 use crate::support::delivery::{SHOP, order, storefront};
 use crate::support::operator::{json, refused, said};
-use crate::support::order::{body, deliver, post_all, rows, told};
+use crate::support::order::{body, deliver, order_delivery, post_all, rows};
 use crate::support::{Service, eventually, service};
 
 async fn replayed(service: &Service, filters: &[&str]) -> Value {
     let replay = ["jobs", "replay", "--yes", "--rate", "1000"];
     let report = json(service, &[&replay, filters].concat()).await;
-    eventually("what was revived is done", async || {
+    eventually("what was requeued is done", async || {
         service.jobs(State::Ready).await == service.scheduled().await
     })
     .await;
@@ -31,8 +31,16 @@ async fn job(service: &Service, kind: &str) -> String {
 async fn finished_deliveries_are_worked_on_again_and_nothing_is_done_twice() {
     let service = service().start().await;
     for id in 1..=3 {
-        deliver(&service, &told("orders/create", &body(id, 1, "pending"))).await;
-        deliver(&service, &told("orders/paid", &body(id, 2, "paid"))).await;
+        deliver(
+            &service,
+            &order_delivery("orders/create", &body(id, 1, "pending")),
+        )
+        .await;
+        deliver(
+            &service,
+            &order_delivery("orders/paid", &body(id, 2, "paid")),
+        )
+        .await;
     }
     let events = "select count(*) as n from events";
     let calls = "select count(*) as n from jobs where source = 'internal'";
@@ -52,7 +60,7 @@ async fn finished_deliveries_are_worked_on_again_and_nothing_is_done_twice() {
 async fn what_was_lost_is_made_anew_of_the_deliveries_that_filters_name() {
     let service = service().start().await;
     for (id, shop) in [(1, SHOP), (2, "other.example")] {
-        let delivery = told("orders/create", &body(id, 1, "pending")).of_shop(shop);
+        let delivery = order_delivery("orders/create", &body(id, 1, "pending")).of_shop(shop);
         deliver(&service, &delivery).await;
     }
     let lost = [
@@ -97,8 +105,12 @@ async fn calls_that_were_made_are_not_made_again() {
         .setting("STOREFRONT_API_TOKEN", STOREFRONT_TOKEN)
         .start()
         .await;
-    deliver(&service, &told("orders/paid", &body(1, 1, "paid"))).await;
-    let asked = sandbox.storefront().gate.requests();
+    deliver(
+        &service,
+        &order_delivery("orders/paid", &body(1, 1, "paid")),
+    )
+    .await;
+    let asked = sandbox.storefront().fault_injector.requests();
     let call = job(&service, "fulfillments/request").await;
     let (code, error) = refused(&service, &["jobs", "replay", &call]).await;
     assert!(code == 1 && error.contains("a second time"), "{error}");
@@ -111,7 +123,7 @@ async fn calls_that_were_made_are_not_made_again() {
     );
     service.settled().await;
     assert_eq!(service.jobs(State::Dead).await, 0);
-    assert_eq!(sandbox.storefront().gate.requests(), asked);
+    assert_eq!(sandbox.storefront().fault_injector.requests(), asked);
     service.stop().await;
 }
 
@@ -138,8 +150,16 @@ async fn what_waybill_only_keeps_and_what_has_no_body_any_more_says_so() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replayed_delivery_of_an_erased_person_does_not_bring_them_back() {
     let service = service().start().await;
-    deliver(&service, &told("orders/create", &body(1, 1, "pending"))).await;
-    deliver(&service, &told("orders/paid", &body(1, 2, "paid"))).await;
+    deliver(
+        &service,
+        &order_delivery("orders/create", &body(1, 1, "pending")),
+    )
+    .await;
+    deliver(
+        &service,
+        &order_delivery("orders/paid", &body(1, 2, "paid")),
+    )
+    .await;
     assert!(!places(&service, "anary").await.is_empty());
     let redact = value!({
         "shop_id": 1, "shop_domain": SHOP, "customer": {"id": 77}, "orders_to_redact": [],

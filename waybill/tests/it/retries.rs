@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::job::{MAX_CRASHES, Queue, State};
+use domain::job::{MAX_UNFINISHED_ATTEMPTS, Queue, State};
 use serde_json::json;
 
 use crate::support::backend::is_distributed;
@@ -122,18 +122,19 @@ async fn a_job_that_fails_does_not_take_its_neighbours_with_it() {
 }
 
 #[tokio::test]
-async fn a_job_whose_runs_ended_their_process_five_times_is_buried_and_its_neighbours_succeed() {
+async fn a_job_whose_runs_ended_their_process_five_times_is_dead_lettered_and_its_neighbours_succeed()
+ {
     let service = service().without_workers().start().await;
     for id in 1..=5 {
         assert_eq!(service.answer(&named(id, &id.to_string())).await.0, 200);
     }
     service
-        .execute("update jobs set crashes = 5 where external_id = 'w-3'")
+        .execute("update jobs set unfinished_attempts = 5 where external_id = 'w-3'")
         .await;
-    assert_eq!(MAX_CRASHES, 5);
+    assert_eq!(MAX_UNFINISHED_ATTEMPTS, 5);
     let mut service = service;
     service.start_workers();
-    eventually("it is buried", async || {
+    eventually("it is dead-lettered", async || {
         service.jobs(State::Dead).await == 1
     })
     .await;
@@ -141,11 +142,13 @@ async fn a_job_whose_runs_ended_their_process_five_times_is_buried_and_its_neigh
         service.jobs(State::Done).await == 4
     })
     .await;
-    let buried = "select count(*) as n from jobs where external_id = 'w-3' and state = 'dead' and last_error like '%process ended%'";
-    assert_eq!(service.count(buried).await, 1);
+    let dead_lettered = "select count(*) as n from jobs where external_id = 'w-3' and state = 'dead' and last_error like '%process ended%'";
+    assert_eq!(service.count(dead_lettered).await, 1);
     assert_eq!(
         service
-            .count("select count(*) as n from jobs where crashes > 0 and state = 'done'")
+            .count(
+                "select count(*) as n from jobs where unfinished_attempts > 0 and state = 'done'"
+            )
             .await,
         0
     );
@@ -153,9 +156,9 @@ async fn a_job_whose_runs_ended_their_process_five_times_is_buried_and_its_neigh
 }
 
 #[tokio::test]
-async fn jobs_that_were_never_rung_are_found_by_the_sweep() {
+async fn jobs_that_were_never_notified_are_found_by_the_sweep() {
     let service = service().start().await;
-    // As after a crash between the commit and the ring: nobody knows but the database.
+    // As after a crash between the commit and the notification: nobody knows but the database.
     let quiet = crate::support::service()
         .without_workers()
         .start_beside(&service)
@@ -167,7 +170,7 @@ async fn jobs_that_were_never_rung_are_found_by_the_sweep() {
         })
         .await;
     }
-    // Embedded, a bus within another process rings nobody here.
+    // Embedded, a bus within another process notifies nobody here.
     assert_eq!(quiet.answer(&named(1, "a")).await.0, 200);
     let swept = tokio::time::timeout(Duration::from_secs(5), service.drained()).await;
     assert!(swept.is_ok(), "within five seconds");
@@ -177,7 +180,7 @@ async fn jobs_that_were_never_rung_are_found_by_the_sweep() {
 }
 
 #[tokio::test]
-async fn a_ring_that_comes_twice_does_the_work_once() {
+async fn a_message_that_comes_twice_does_the_work_once() {
     let service = service().start().await;
     for id in 1..=3 {
         assert_eq!(service.answer(&named(id, &id.to_string())).await.0, 200);
@@ -195,23 +198,23 @@ async fn a_ring_that_comes_twice_does_the_work_once() {
         service
             .parts
             .bus
-            .ring(queue, "orders/create", &ids)
+            .notify(queue, "orders/create", &ids)
             .await
             .unwrap();
         service
             .parts
             .bus
-            .ring_again(queue, "orders/create", &ids)
+            .notify_again(queue, "orders/create", &ids)
             .await
             .unwrap();
     }
-    // The rings before this one have been worked on when it has.
+    // The messages before this one have been worked on when it has.
     assert_eq!(service.answer(&named(4, "4")).await.0, 200);
     service.drained().await;
     assert_eq!(service.count("select count(*) as n from events").await, 4);
     assert_eq!(
         service
-            .count("select cast(sum(attempts) + sum(crashes) as bigint) as n from jobs")
+            .count("select cast(sum(attempts) + sum(unfinished_attempts) as bigint) as n from jobs")
             .await,
         0
     );

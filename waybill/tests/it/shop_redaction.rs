@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use domain::job::{Queue, State};
-use domain::privacy::{Key, State as RequestState};
+use domain::privacy::{State as RequestState, SubjectKey};
 use serde_json::{Value, json};
-use store::privacy_requests::{self, By, Entry};
+use store::privacy_requests::{self, By, RequestEntry};
 use store::sql::{Db, column};
-use store::{audit, jobs, subjects};
+use store::{audit, jobs, tombstones};
 use uuid::Uuid;
 
 use crate::support::backend::{is_distributed, statement};
 use crate::support::delivery::{Delivery, SHOP, storefront};
 use crate::support::order::{
-    at, body, cancelled, captured, deliver, fulfilment, pact, post_all, rows, told, with,
+    at, body, cancelled, captured, deliver, fulfilment, order_delivery, pact, post_all, rows, with,
 };
 use crate::support::payment::{balances, event, intent, session};
 use crate::support::requests::place;
@@ -27,7 +27,7 @@ const OTHER: &str = "other.example";
 const A_WHILE: Duration = Duration::from_secs(90);
 
 /// What stays of a shop: that it was erased, and for whom.
-const EVIDENCE: [&str; 3] = ["audit", "privacy_requests", "subjects"];
+const EVIDENCE: [&str; 3] = ["audit", "privacy_requests", "tombstones"];
 
 /// Erasures begin at once.
 fn at_once() -> Options {
@@ -51,7 +51,7 @@ async fn redact(service: &Service, delivery: &Delivery) -> Uuid {
     row.await.unwrap().get("id").unwrap()
 }
 
-async fn entry(service: &Service, id: Uuid) -> Entry {
+async fn entry(service: &Service, id: Uuid) -> RequestEntry {
     let entry = privacy_requests::find(service.db(), id).await.unwrap();
     entry.expect("the request is in the ledger")
 }
@@ -87,7 +87,9 @@ async fn held(service: &Service, shop: &str) -> BTreeMap<String, i64> {
 async fn fill(service: &Service, shop: &str, base: i64) {
     let named = |id: i64| format!("{shop}-{id}");
     let post = async |topic: &str, body: Value, id: &str| {
-        let delivery = told(topic, &body).of_shop(shop).id(&named_id(shop, id));
+        let delivery = order_delivery(topic, &body)
+            .of_shop(shop)
+            .id(&named_id(shop, id));
         deliver(service, &delivery).await;
     };
     let shipped = json!({
@@ -130,12 +132,12 @@ async fn fill(service: &Service, shop: &str, base: i64) {
     let delivery = unreadable.id(&named_id(shop, "dead"));
     deliver(service, &delivery).await;
     post("orders/updated", body(1, 1, "paid"), "later").await;
-    let nameless = told("orders/updated", &body(2, 1, "pending")).of_shop(shop);
+    let nameless = order_delivery("orders/updated", &body(2, 1, "pending")).of_shop(shop);
     deliver(service, &nameless).await;
 }
 
 /// Makes one of the jobs of a shop wait for its next run.
-async fn put_off(service: &Service, shop: &str) {
+async fn defer(service: &Service, shop: &str) {
     let later = format!(
         "update jobs set state = 'ready', attempts = 3, run_at = created_at + 86400000,
                          finished_at = null where external_id = '{}'",
@@ -184,11 +186,15 @@ async fn exported(service: &Service, shop: &str) -> Uuid {
     id
 }
 
-async fn bury_someone(service: &Service, shop: &str) {
-    let key = service.parts.keys.subject(shop, Key::Customer(7)).unwrap();
+async fn write_someones_tombstone(service: &Service, shop: &str) {
+    let key = service
+        .parts
+        .keys
+        .subject(shop, SubjectKey::Customer(7))
+        .unwrap();
     let mut tx = service.db().begin().await.unwrap();
     let keys = BTreeMap::from([(shop, BTreeSet::from([key]))]);
-    subjects::bury(&mut tx, &keys, service.clock().now())
+    tombstones::write(&mut tx, &keys, service.clock().now())
         .await
         .unwrap();
     tx.commit().await.unwrap();
@@ -199,11 +205,11 @@ async fn nothing_of_an_erased_shop_is_left_and_the_other_shop_is_whole() {
     let service = at_once().start().await;
     for (shop, base) in [(SHOP, 10), (OTHER, 20)] {
         fill(&service, shop, base).await;
-        bury_someone(&service, shop).await;
+        write_someones_tombstone(&service, shop).await;
         exported(&service, shop).await;
     }
-    put_off(&service, SHOP).await;
-    put_off(&service, OTHER).await;
+    defer(&service, SHOP).await;
+    defer(&service, OTHER).await;
     let before = held(&service, SHOP).await;
     let empty: Vec<&String> = before
         .iter()
@@ -222,7 +228,7 @@ async fn nothing_of_an_erased_shop_is_left_and_the_other_shop_is_whole() {
 
     for (table, left) in held(&service, SHOP).await {
         let allowed = match table.as_str() {
-            // The request's own job and the event that tells of its end.
+            // The request's own job and the event that reports its end.
             "jobs" | "events" => 1,
             table if EVIDENCE.contains(&table) => left,
             _ => 0,
@@ -256,19 +262,19 @@ async fn nothing_of_an_erased_shop_is_left_and_the_other_shop_is_whole() {
     let buyers = "select count(*) as n from checkout_sessions where id = 'cs_20'
                     and email is not null and client_reference_id = 'cart of other.example'";
     assert_eq!(service.count(buyers).await, 1);
-    let stand_ins =
+    let placeholders =
         "select count(*) as n from orders where shop = 'checkout' and email is not null";
-    assert_eq!(service.count(stand_ins).await, 1, "the other shop's");
+    assert_eq!(service.count(placeholders).await, 1, "the other shop's");
 
     let tombstones = service
         .db()
-        .query("select key from subjects where shop = $1")
+        .query("select key from tombstones where shop = $1")
         .bind(SHOP)
         .fetch_all()
         .await
         .unwrap();
     let tombstones: Vec<Option<Uuid>> = tombstones.iter().map(|row| row.get("key").ok()).collect();
-    let own = service.parts.keys.subject(SHOP, Key::Shop);
+    let own = service.parts.keys.subject(SHOP, SubjectKey::Shop);
     assert_eq!(tombstones, [own]);
     let removed = service
         .db()
@@ -381,14 +387,14 @@ async fn a_long_erasure_goes_on_in_many_short_runs_and_none_of_them_is_a_failure
     let service = at_once().start().await;
     insert_many(&service, MANY).await;
     let id = redact(&service, &redaction(SHOP)).await;
-    let put_off = "select count(*) as n from jobs where last_error = 'a part is done; it goes on'";
+    let defer = "select count(*) as n from jobs where last_error = 'a part is done; it goes on'";
     // Each look takes a minute of the erasure's time.
     eventually("a run has ended early", async || {
         service.clock().advance(Duration::from_mins(1));
-        service.count(put_off).await == 1 || is_done(&service, id).await
+        service.count(defer).await == 1 || is_done(&service, id).await
     })
     .await;
-    assert_eq!(service.count(put_off).await, 1);
+    assert_eq!(service.count(defer).await, 1);
     assert_eq!(entry(&service, id).await.attempts, 0);
     within(A_WHILE, "the shop is erased", async || {
         is_done(&service, id).await
@@ -404,14 +410,14 @@ async fn a_long_erasure_goes_on_in_many_short_runs_and_none_of_them_is_a_failure
 #[tokio::test]
 async fn an_erasure_waits_for_an_hour_and_one_after_it_keeps_its_own_job() {
     let service = service().manual_clock().start().await;
-    let order = told("orders/create", &body(1, 1, "paid"));
+    let order = order_delivery("orders/create", &body(1, 1, "paid"));
     deliver(&service, &order).await;
     let first = redact(&service, &redaction(SHOP)).await;
     service.clock().advance(Duration::from_mins(30));
     let second = redact(&service, &redaction(SHOP)).await;
     service.clock().advance(Duration::from_mins(29));
     // The sweep has looked at all that is due by now when it has found this one.
-    let beside = told("orders/create", &body(1, 1, "paid")).of_shop(OTHER);
+    let beside = order_delivery("orders/create", &body(1, 1, "paid")).of_shop(OTHER);
     post_all(&service, &[beside]).await;
     service.drained().await;
     for id in [first, second] {
@@ -436,8 +442,8 @@ async fn an_erasure_waits_for_an_hour_and_one_after_it_keeps_its_own_job() {
     privacy_requests::confirm(service.db(), by, second, hold)
         .await
         .unwrap();
-    let told = entry(&service, second).await.held_until;
-    assert_eq!(told, Some(waiting.received_at.plus(hold)));
+    let reported = entry(&service, second).await.held_until;
+    assert_eq!(reported, Some(waiting.received_at.plus(hold)));
     service.clock().advance(Duration::from_mins(30));
     eventually("the second is done", async || {
         is_done(&service, second).await
@@ -449,7 +455,11 @@ async fn an_erasure_waits_for_an_hour_and_one_after_it_keeps_its_own_job() {
 #[tokio::test]
 async fn an_erasure_that_was_cancelled_in_time_erases_nothing() {
     let service = service().manual_clock().start().await;
-    deliver(&service, &told("orders/create", &body(1, 1, "paid"))).await;
+    deliver(
+        &service,
+        &order_delivery("orders/create", &body(1, 1, "paid")),
+    )
+    .await;
     let id = redact(&service, &redaction(SHOP)).await;
     let mut tx = service.db().begin().await.unwrap();
     let (held, cancelled) = (RequestState::Held, RequestState::Cancelled);
@@ -465,7 +475,10 @@ async fn an_erasure_that_was_cancelled_in_time_erases_nothing() {
     .await;
     assert_eq!(entry(&service, id).await.state, "cancelled");
     assert_eq!(service.count("select count(*) as n from orders").await, 1);
-    assert_eq!(service.count("select count(*) as n from subjects").await, 0);
+    assert_eq!(
+        service.count("select count(*) as n from tombstones").await,
+        0
+    );
     service.stop().await;
 }
 
@@ -476,7 +489,7 @@ async fn while_a_shop_is_erased_the_deliveries_of_others_are_worked_on() {
     let others: Vec<Delivery> = (1..=60)
         .map(|id| {
             let body = with(body(id, 1, "paid"), &json!({"updated_at": at(1)}));
-            told("orders/create", &body).of_shop(OTHER)
+            order_delivery("orders/create", &body).of_shop(OTHER)
         })
         .collect();
     let id = redact(&service, &redaction(SHOP)).await;

@@ -1,4 +1,4 @@
-//! Which tier may be used now: what the login tells, the grace of subscriptions, and the table of
+//! Which tier may be used now: what the login says, the grace of subscriptions, and the table of
 //! what each tier has and costs.
 
 use std::time::Duration;
@@ -49,7 +49,7 @@ async fn grant_org(desk: &Desk, login: &str, org: &str) -> OrgId {
     org
 }
 
-/// What a login tells of the tier.
+/// What a login says of the tier.
 async fn logged_in(desk: &Desk, login: &str) -> (Value, Value) {
     let (device_code, user_code) = desk.code().await;
     desk.identity().approve(&user_code, login).unwrap();
@@ -58,16 +58,16 @@ async fn logged_in(desk: &Desk, login: &str) -> (Value, Value) {
     (answer.body["tier"].clone(), answer.body["org_name"].clone())
 }
 
-/// What validation tells of it.
+/// What validation says of it.
 async fn validated(desk: &Desk, token: &str) -> (Value, Value, Value) {
     let answer = desk.validate(token).await;
     assert_eq!(answer.status, 200, "{answer:?}");
-    let told = |name: &str| answer.body[name].clone();
-    (told("tier"), told("status"), told("org_name"))
+    let reported = |name: &str| answer.body[name].clone();
+    (reported("tier"), reported("status"), reported("org_name"))
 }
 
 #[tokio::test]
-async fn a_login_tells_the_tier_that_may_be_used_now() {
+async fn a_login_says_the_tier_that_may_be_used_now() {
     let desk = desk().await;
     let token = desk.log_in("octavia").await;
     grant_org(&desk, "octavia", "Acme").await;

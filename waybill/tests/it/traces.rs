@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::support::backend::{Backend, is_distributed};
 use crate::support::delivery::{Delivery, order};
-use crate::support::order::{body, captured, deliver, post_all, told};
+use crate::support::order::{body, captured, deliver, order_delivery, post_all};
 use crate::support::process::{Process, command, free_port, is_ready, output, settings};
 use crate::support::{eventually, service};
 
@@ -199,7 +199,7 @@ async fn one_id_is_found_in_the_answer_the_job_the_broker_the_log_the_call_and_t
     eventually(
         "the storefront was asked, and the job is done",
         async || {
-            sandbox.storefront().gate.answers().get(&201) == Some(&1)
+            sandbox.storefront().fault_injector.answers().get(&201) == Some(&1)
                 && store::jobs::count(&db, domain::job::Queue::Orders, domain::job::State::Done)
                     .await
                     .unwrap()
@@ -220,7 +220,7 @@ async fn one_id_is_found_in_the_answer_the_job_the_broker_the_log_the_call_and_t
     }
 
     // The call is a span of the trace, made of the job's id.
-    let spans = sandbox.storefront().gate.traceparents();
+    let spans = sandbox.storefront().fault_injector.traceparents();
     let span = TraceContext::parse(GIVEN)
         .unwrap()
         .child(call.id)
@@ -252,11 +252,14 @@ async fn one_id_is_found_in_the_answer_the_job_the_broker_the_log_the_call_and_t
     );
 
     if let Some((orders, events)) = copies {
-        let mut told = BTreeMap::new();
-        eventually("both jobs were rung, and the events are out", async || {
-            let unpublished = db.query("select id from events where published_at is null");
-            unpublished.fetch_all().await.unwrap().is_empty()
-        })
+        let mut reported = BTreeMap::new();
+        eventually(
+            "workers were notified of both jobs, and the events are out",
+            async || {
+                let unpublished = db.query("select id from events where published_at is null");
+                unpublished.fetch_all().await.unwrap().is_empty()
+            },
+        )
         .await;
         for (body, header, text_of_it) in orders.take("traceparents").await {
             assert!(!text_of_it.contains(REQUEST), "{text_of_it}");
@@ -266,12 +269,12 @@ async fn one_id_is_found_in_the_answer_the_job_the_broker_the_log_the_call_and_t
             };
             assert_eq!(all.as_slice().len(), ids.len(), "one for each id");
             for (id, value) in ids.iter().zip(all.as_slice()) {
-                told.insert(id.as_str().unwrap().to_owned(), text(value));
+                reported.insert(id.as_str().unwrap().to_owned(), text(value));
             }
         }
         for job in [first.id, call.id] {
             let span = TraceContext::parse(GIVEN).unwrap().child(job).to_string();
-            assert_eq!(told.get(&job.to_string()), Some(&span));
+            assert_eq!(reported.get(&job.to_string()), Some(&span));
         }
         let published = events.take("traceparent").await;
         assert!(!published.is_empty());
@@ -349,7 +352,7 @@ async fn deliveries_of_one_message_keep_their_traces() {
         let traceparent = format!("00-{:032x}-b7ad6b7169203331-00", 0xabc0 + seed);
         order("orders/paid", seed).header("traceparent", traceparent)
     });
-    // At the same time, so that they are stored and rung together.
+    // At the same time, so that they are stored together, and one message notifies of both.
     post_all(&service, &deliveries.collect::<Vec<_>>()).await;
     let mut given = BTreeMap::new();
     for row in rows(service.db(), "orders/paid").await {
@@ -389,7 +392,7 @@ async fn a_payment_hands_its_trace_to_the_order_that_it_pays() {
         let mut unpaid = body(id, 1, "pending");
         unpaid["total_price"] = "10.00".into();
         unpaid["total_outstanding"] = "10.00".into();
-        deliver(&before, &told("orders/create", &unpaid)).await;
+        deliver(&before, &order_delivery("orders/create", &unpaid)).await;
     }
     before.halt().await;
     let backend = before.backend.clone();

@@ -43,7 +43,7 @@ async fn join_org(desk: &Desk, login: &str, org: &str, tier: Tier) {
 }
 
 #[tokio::test]
-async fn a_missing_or_malformed_header_is_told_apart_from_a_bad_token() {
+async fn a_missing_or_malformed_header_is_distinguished_from_a_bad_token() {
     let desk = desk().await;
     let get = || desk.service.get("/auth/validate");
     let malformed = [
@@ -108,7 +108,9 @@ async fn an_answer_is_remembered_for_ten_seconds_and_asked_for_once() {
     let asked = desk.asked(Route::User);
     desk.pass(10);
     let slow = Fault::Slow(Duration::from_millis(200));
-    desk.identity().gate(Route::User).fail_next(1, slow);
+    desk.identity()
+        .fault_injector(Route::User)
+        .fail_next(1, slow);
     let answers = join_all((0..64).map(|_| desk.validate(&token))).await;
     assert!(answers.iter().all(|answer| answer.status == 200));
     assert_eq!(desk.asked(Route::User), asked + 1);
@@ -214,7 +216,9 @@ async fn bad_tokens_of_an_address_do_not_lock_out_new_good_ones_there() {
         .map(|n| made_up_token(&format!("more {n}")))
         .collect();
     let slow = Fault::Slow(Duration::from_millis(200));
-    desk.identity().gate(Route::CheckToken).fail_next(20, slow);
+    desk.identity()
+        .fault_injector(Route::CheckToken)
+        .fail_next(20, slow);
     let answers = join_all(
         good.iter()
             .chain(&bad)
@@ -226,7 +230,7 @@ async fn bad_tokens_of_an_address_do_not_lock_out_new_good_ones_there() {
 }
 
 #[tokio::test]
-async fn a_token_that_cannot_be_one_is_told_by_its_form_and_nobody_is_asked() {
+async fn a_token_that_cannot_be_one_is_refused_by_its_form_and_nobody_is_asked() {
     let desk = desk().await;
     let good = desk.identity().issue("octavia", &["user"]).unwrap();
     for n in 0..100 {
@@ -339,7 +343,9 @@ async fn without_a_client_secret_fewer_worthless_tokens_are_asked_about() {
 async fn worthless_tokens_at_once_are_no_more_than_one_after_the_other() {
     let desk = desk().await;
     let slow = Fault::Slow(Duration::from_millis(300));
-    desk.identity().gate(Route::CheckToken).fail_next(90, slow);
+    desk.identity()
+        .fault_injector(Route::CheckToken)
+        .fail_next(90, slow);
     let tokens: Vec<String> = (0..90)
         .map(|n| made_up_token(&format!("bad {n}")))
         .collect();
@@ -356,7 +362,9 @@ async fn worthless_tokens_at_once_are_no_more_than_one_after_the_other() {
 async fn good_tokens_that_come_at_once_after_a_restart_are_all_let_in() {
     let desk = desk_with(|options| options.without("GITHUB_CLIENT_SECRET")).await;
     let slow = Fault::Slow(Duration::from_millis(100));
-    desk.identity().gate(Route::User).fail_next(60, slow);
+    desk.identity()
+        .fault_injector(Route::User)
+        .fail_next(60, slow);
     let people = ["octavia", "petra", "manuela"];
     let scopes = [&["user"][..], &["user", "repo"]];
     let tokens: Vec<String> = (0..60)
@@ -468,7 +476,9 @@ async fn limits_and_outages_of_the_provider_never_make_a_good_token_bad() {
         Fault::RateLimit,
     ] {
         desk.pass(10);
-        desk.identity().gate(Route::User).fail_next(1, fault);
+        desk.identity()
+            .fault_injector(Route::User)
+            .fail_next(1, fault);
         let answer = desk.validate(&token).await;
         assert_eq!(answer.status, 503, "{fault}");
         assert!(answer.retry_after.is_some());
@@ -609,7 +619,7 @@ async fn a_suspended_account_is_refused_whatever_is_believed_of_it() {
 }
 
 #[tokio::test]
-async fn an_app_that_may_not_read_addresses_is_told_that_there_is_none() {
+async fn an_app_that_may_not_read_addresses_learns_that_there_is_none() {
     let desk = desk().await;
     let mut refused = answer(
         403,
@@ -633,7 +643,9 @@ async fn while_the_provider_is_down_a_known_token_is_believed_for_a_while_if_so_
     let desk = desk_with(|options| options.setting("AUTH_STALE_SECONDS", "300")).await;
     let token = desk.log_in("octavia").await;
     let unknown = desk.identity().issue("petra", &["user"]).unwrap();
-    desk.identity().gate(Route::User).fail(Fault::Status(503));
+    desk.identity()
+        .fault_injector(Route::User)
+        .fail(Fault::Status(503));
     desk.pass(60);
     assert_eq!(desk.validate(&token).await.body["tier"], "free");
     assert_eq!(desk.validate(&unknown).await.status, 503);

@@ -342,7 +342,7 @@ async fn kinds_of_a_later_version_wait_untouched() {
     let mut service = service().without_workers().start().await;
     is(&service, &order("orders/create", 1), 200, OK).await;
     service
-        .execute("update jobs set kind = 'orders/of_tomorrow', rung_at = null")
+        .execute("update jobs set kind = 'orders/of_tomorrow', notified_at = null")
         .await;
     service.start_workers();
     // A worker has had its chance once it has done something that came later.
@@ -351,8 +351,7 @@ async fn kinds_of_a_later_version_wait_untouched() {
         service.jobs(State::Done).await == 1
     })
     .await;
-    let untouched =
-        "select count(*) as n from jobs where state = 'ready' and attempts = 0 and crashes = 0";
+    let untouched = "select count(*) as n from jobs where state = 'ready' and attempts = 0 and unfinished_attempts = 0";
     assert_eq!(service.count(untouched).await, 1);
     service.stop().await;
 }
@@ -461,7 +460,7 @@ async fn hostile_json_is_accepted_or_refused_but_harms_nobody() {
 }
 
 #[tokio::test]
-async fn a_shop_has_two_deliveries_a_second_and_is_told_when_to_come_back() {
+async fn a_shop_has_two_deliveries_a_second_and_learns_when_to_come_back() {
     let service = service()
         .without("STOREFRONT_RATE_PER_SECOND")
         .manual_clock()

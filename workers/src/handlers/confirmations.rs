@@ -9,11 +9,11 @@ use domain::order::{FinancialStatus, FulfillmentStatus, Order};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use store::order_bodies::{self, BodyKey};
-use store::orders::records::Key;
+use store::orders::records::OrderKey;
 use store::sql::Tx;
 
-use super::effects::{self, Effects};
 use super::fulfillments::failed;
+use super::outbox::{self, Outbox};
 use super::{Answer, Providers, orders};
 
 pub const KIND: &str = "topics/confirm";
@@ -25,7 +25,7 @@ pub struct Question {
     pub order_id: i64,
     pub topic: String,
     /// When the body says that it was, Unix milliseconds; 0 when it does not say.
-    pub told_at: i64,
+    pub stated_at: i64,
     /// The body's, as `order_bodies` keeps it.
     pub hash: String,
 }
@@ -39,12 +39,12 @@ pub enum Verdict {
 }
 
 /// Asks the question in a job of its own.
-pub fn ask(effects: &mut Effects<'_>, key: &Key, question: &Question) {
-    effects.job(Queue::Orders, KIND, key, &json!(question));
+pub fn ask(outbox: &mut Outbox<'_>, key: &OrderKey, question: &Question) {
+    outbox.job(Queue::Orders, KIND, key, &json!(question));
 }
 
 pub async fn call(providers: &Providers, job: &Job) -> Result<Answer> {
-    let question: Question = effects::body(job)?;
+    let question: Question = outbox::body(job)?;
     let Some(provider) = &providers.storefront else {
         anyhow::bail!("STOREFRONT_API_URL and STOREFRONT_API_TOKEN are not set in this process");
     };
@@ -55,7 +55,7 @@ pub async fn call(providers: &Providers, job: &Job) -> Result<Answer> {
             let record = Record::of(order, no_topic, &body, job.created_at.0);
             Verdict::Confirmed(Box::new(record))
         }
-        Some((order, _)) if order.updated_at.unwrap_or(i64::MAX) < question.told_at => {
+        Some((order, _)) if order.updated_at.unwrap_or(i64::MAX) < question.stated_at => {
             anyhow::bail!("the storefront's API is behind its webhooks; it is asked again later")
         }
         Some(_) | None => Verdict::Refuted,
@@ -81,16 +81,16 @@ fn says(order: &Order, topic: &str) -> bool {
 }
 
 pub async fn record(
-    effects: &mut Effects<'_>,
+    outbox: &mut Outbox<'_>,
     tx: &mut Tx,
     job: &Job,
     verdict: &Verdict,
 ) -> Result<()> {
-    let question: Question = effects::body(job)?;
+    let question: Question = outbox::body(job)?;
     let key = (question.shop, question.order_id);
     match verdict {
         Verdict::Confirmed(record) => {
-            orders::confirmed(effects, tx, key, Record::clone(record)).await
+            orders::confirmed(outbox, tx, key, Record::clone(record)).await
         }
         Verdict::Refuted => {
             metrics::counter!("waybill_order_topics_refuted_total", "topic" => question.topic.clone())

@@ -5,14 +5,14 @@
 use anyhow::Result;
 use domain::event::OrderEvent;
 use domain::job::Job;
-use providers::Failure;
+use providers::CallFailure;
 use providers::storefront::Requested;
 use serde::Deserialize;
 use store::fulfillments::{self, ProviderState};
-use store::orders::records::{self, Key};
+use store::orders::records::{self, OrderKey};
 use store::sql::{self, Db, Tx};
 
-use super::effects::{self, Effects};
+use super::outbox::{self, Outbox};
 use super::{Answer, Providers};
 use crate::failure::permanent;
 
@@ -24,8 +24,8 @@ struct Body {
     order_id: i64,
 }
 
-fn key(job: &Job) -> Result<Key> {
-    let body: Body = effects::body(job)?;
+fn key(job: &Job) -> Result<OrderKey> {
+    let body: Body = outbox::body(job)?;
     Ok((body.shop, body.order_id))
 }
 
@@ -43,7 +43,7 @@ pub async fn call(db: &Db, providers: &Providers, job: &Job) -> Result<Answer> {
 }
 
 pub async fn record(
-    effects: &mut Effects<'_>,
+    outbox: &mut Outbox<'_>,
     tx: &mut Tx,
     job: &Job,
     answer: &Requested,
@@ -52,13 +52,13 @@ pub async fn record(
         Requested::Created { id } => (ProviderState::Created, Some(id.as_str())),
         Requested::NothingOpen => (ProviderState::NotNeeded, None),
     };
-    fulfillments::answered(tx, &key(job)?, state, id, effects.now).await?;
+    fulfillments::answered(tx, &key(job)?, state, id, outbox.now).await?;
     Ok(())
 }
 
-/// Records that the storefront will not do it, and tells of it.
-pub async fn gave_up(
-    effects: &mut Effects<'_>,
+/// Records that the storefront will not do it, and reports it.
+pub async fn on_exhausted(
+    outbox: &mut Outbox<'_>,
     tx: &mut Tx,
     job: &Job,
     error: &str,
@@ -68,17 +68,17 @@ pub async fn gave_up(
         return Ok(());
     };
     let failed = ProviderState::Failed;
-    if !fulfillments::answered(tx, &key, failed, None, effects.now).await? {
+    if !fulfillments::answered(tx, &key, failed, None, outbox.now).await? {
         return Ok(());
     }
     let error = error.to_owned();
     let failed = OrderEvent::FulfillmentFailed { error };
-    effects.order_event(&key, &mut entry.events_at, failed);
-    records::save(tx, &[(&key, &entry)], effects.now).await
+    outbox.order_event(&key, &mut entry.events_at, failed);
+    records::save(tx, &[(&key, &entry)], outbox.now).await
 }
 
 /// A refusal is for good; the rest is tried again.
-pub fn failed(failure: Failure) -> anyhow::Error {
+pub fn failed(failure: CallFailure) -> anyhow::Error {
     if failure.is_final() {
         permanent(failure)
     } else {

@@ -3,17 +3,17 @@
 //! - those that write have two halves: `prepare` reads one body and computes, without any
 //!   I/O; `apply` writes the rows of a whole message in the given transaction, all or nothing;
 //! - those that ask a provider: `call` does so outside any transaction, `record` writes the
-//!   answer, `gave_up` what follows when there will be none.
+//!   answer, `on_exhausted` what follows when there will be none.
 
-mod causes;
+mod causation;
 mod confirmations;
-mod effects;
+mod erased;
 mod fulfillments;
 mod notifications;
 mod orders;
+mod outbox;
 mod payments;
 pub mod privacy;
-mod redacted;
 mod refunds;
 mod retries;
 mod sessions;
@@ -30,8 +30,8 @@ use providers::payment::{Payment, Refunded};
 use providers::storefront::{Requested, Storefront};
 use store::sql::{self, Tx};
 
-pub use effects::{Effects, Ring};
-pub use redacted::scrub_failed;
+pub use erased::erase_body_of_failed;
+pub use outbox::{JobNotification, Outbox};
 
 use crate::mail::Mailer;
 
@@ -162,12 +162,12 @@ pub fn prepare(parts: &Parts, job: &Job) -> Result<Task> {
 }
 
 /// The writing half, for jobs that were marked done in `tx`. Returns the jobs that follow
-/// from it, stored in the same transaction: ring them after the commit.
+/// from it, stored in the same transaction: notify workers of them after the commit.
 pub async fn apply<'a>(
     context: Context<'a>,
     tx: &mut Tx,
     prepared: &[&Prepared],
-) -> Result<Effects<'a>> {
+) -> Result<Outbox<'a>> {
     let (mut orders, mut payments) = (Vec::new(), Vec::new());
     for prepared in prepared {
         match &prepared.task {
@@ -175,15 +175,15 @@ pub async fn apply<'a>(
             Task::Payment(task) => payments.push((&prepared.job, &**task)),
         }
     }
-    let mut effects = match prepared {
-        [only] => Effects::of(context, &only.job),
-        _ => Effects::new(context),
+    let mut outbox = match prepared {
+        [only] => Outbox::of(context, &only.job),
+        _ => Outbox::new(context),
     };
     // Boxed: their futures are large, and every caller's would hold them.
-    Box::pin(orders::apply(&mut effects, tx, &orders)).await?;
-    Box::pin(payments::apply(&mut effects, tx, &payments)).await?;
-    effects.write(tx).await?;
-    Ok(effects)
+    Box::pin(orders::apply(&mut outbox, tx, &orders)).await?;
+    Box::pin(payments::apply(&mut outbox, tx, &payments)).await?;
+    outbox.write(tx).await?;
+    Ok(outbox)
 }
 
 /// How many idempotency keys a run asks the payment provider with, when it keeps failures.
@@ -212,39 +212,44 @@ pub async fn record<'a>(
     tx: &mut Tx,
     job: &Job,
     answer: &Answer,
-) -> Result<Effects<'a>> {
-    let mut effects = Effects::of(context, job);
+) -> Result<Outbox<'a>> {
+    let mut outbox = Outbox::of(context, job);
     match answer {
         Answer::Fulfillment(answer) => {
-            fulfillments::record(&mut effects, tx, job, answer).await?;
+            fulfillments::record(&mut outbox, tx, job, answer).await?;
         }
         Answer::Confirmation(verdict) => {
-            confirmations::record(&mut effects, tx, job, verdict).await?;
+            confirmations::record(&mut outbox, tx, job, verdict).await?;
         }
-        Answer::Refund(answer) => refunds::record(&mut effects, tx, job, answer).await?,
-        Answer::Retry(answer) => retries::record(&mut effects, tx, job, answer).await?,
-        Answer::Mail(ended) => notifications::record(tx, job, ended, effects.now).await?,
-        Answer::Privacy(done) => privacy::record(&mut effects, tx, job, done).await?,
+        Answer::Refund(answer) => refunds::record(&mut outbox, tx, job, answer).await?,
+        Answer::Retry(answer) => retries::record(&mut outbox, tx, job, answer).await?,
+        Answer::Mail(ended) => notifications::record(tx, job, ended, outbox.now).await?,
+        Answer::Privacy(done) => privacy::record(&mut outbox, tx, job, done).await?,
         Answer::NotAsked => {}
     }
-    effects.write(tx).await?;
-    effects.audit(tx).await?;
-    Ok(effects)
+    outbox.write(tx).await?;
+    outbox.audit(tx).await?;
+    Ok(outbox)
 }
 
-/// Writes what follows from a call that is given up, in the transaction that buries its job.
-pub async fn gave_up(context: Context<'_>, tx: &mut Tx, job: &Job, error: &str) -> sql::Result<()> {
-    let mut effects = Effects::of(context, job);
+/// Writes what follows from a call that is given up, in the transaction that dead-letters its job.
+pub async fn on_exhausted(
+    context: Context<'_>,
+    tx: &mut Tx,
+    job: &Job,
+    error: &str,
+) -> sql::Result<()> {
+    let mut outbox = Outbox::of(context, job);
     match job.kind.as_str() {
-        fulfillments::KIND => fulfillments::gave_up(&mut effects, tx, job, error).await?,
-        refunds::KIND => refunds::gave_up(&mut effects, tx, job, error).await?,
-        retries::KIND => retries::gave_up(tx, job, effects.now).await?,
-        notifications::KIND => notifications::gave_up(tx, job, error, effects.now).await?,
+        fulfillments::KIND => fulfillments::on_exhausted(&mut outbox, tx, job, error).await?,
+        refunds::KIND => refunds::on_exhausted(&mut outbox, tx, job, error).await?,
+        retries::KIND => retries::on_exhausted(tx, job, outbox.now).await?,
+        notifications::KIND => notifications::on_exhausted(tx, job, error, outbox.now).await?,
         kind if privacy::KINDS.contains(&kind) => {
-            privacy::gave_up(&mut effects, tx, job, error).await?;
+            privacy::on_exhausted(&mut outbox, tx, job, error).await?;
         }
         _ => {}
     }
-    effects.write(tx).await?;
-    effects.audit(tx).await
+    outbox.write(tx).await?;
+    outbox.audit(tx).await
 }

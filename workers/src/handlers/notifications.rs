@@ -18,12 +18,12 @@ use store::sql::{self, Tx};
 use uuid::Uuid;
 
 use super::Answer;
-use super::effects::{self, Effects};
+use super::outbox::{self, Outbox};
 use crate::mail::{MailFailure, Mailer};
 
 pub const KIND: &str = "notifications/send";
 
-/// A mail that is sent so long after its failure tells people what they know, or have settled.
+/// A mail that is sent so long after its failure says what people know, or have settled.
 const TOO_OLD: Duration = Duration::from_hours(72);
 
 #[derive(Deserialize)]
@@ -34,18 +34,18 @@ struct Body {
 /// A notification for each payment that failed again; for one that the provider tries by its own
 /// schedule, the first time alone.
 pub async fn of_failures(
-    effects: &mut Effects<'_>,
+    outbox: &mut Outbox<'_>,
     tx: &mut Tx,
     failed: &[(String, Record)],
 ) -> Result<()> {
-    let has_mail = effects.context.config.smtp.is_some();
+    let has_mail = outbox.context.config.smtp.is_some();
     let mut rows = Vec::new();
     let ids: Vec<String> = failed.iter().map(|(id, _)| id.clone()).collect();
-    let (told, of_checkouts) = if ids.is_empty() {
+    let (reported, of_checkouts) = if ids.is_empty() {
         (HashSet::new(), HashSet::new())
     } else {
-        let told = notifications::told_of(tx, ids.clone()).await?;
-        (told, payment_retries::of_checkouts(tx, ids).await?)
+        let reported = notifications::reported_of(tx, ids.clone()).await?;
+        (reported, payment_retries::of_checkouts(tx, ids).await?)
     };
     for (payment_id, record) in failed {
         let failure = record.failure.as_ref().map(|part| &part.value);
@@ -53,10 +53,10 @@ pub async fn of_failures(
             let is_of_checkout = of_checkouts.contains(payment_id);
             is_left_to_provider(record.pact().is_some(), is_of_checkout, failure)
         });
-        if is_left_to_provider && told.contains(payment_id) {
+        if is_left_to_provider && reported.contains(payment_id) {
             continue;
         }
-        let id = effects.context.clock.id();
+        let id = outbox.context.clock.id();
         rows.push(NewNotification {
             id,
             kind: PAYMENT_FAILED,
@@ -69,10 +69,10 @@ pub async fn of_failures(
         });
         if has_mail {
             let body = json!({ "notification_id": id });
-            effects.job_of(KIND, payment_id, &body, effects.now);
+            outbox.job_of(KIND, payment_id, &body, outbox.now);
         }
     }
-    Ok(notifications::insert(tx, &rows, effects.now).await?)
+    Ok(notifications::insert(tx, &rows, outbox.now).await?)
 }
 
 /// What became of a mail.
@@ -85,10 +85,10 @@ pub enum Ended {
     Refused(String),
 }
 
-/// Sends it, unless it was sent, its reason is gone, it is old, or a later one tells the same. The id of the mail is the
-/// notification's: should a mail be sent twice, readers can tell.
+/// Sends it, unless it was sent, its reason is gone, it is old, or a later one says the same. The
+/// id of the mail is the notification's: should a mail be sent twice, readers can tell.
 pub async fn call(parts: &Parts, mailer: Option<&Mailer>, job: &Job) -> Result<Answer> {
-    let body: Body = effects::body(job)?;
+    let body: Body = outbox::body(job)?;
     let letter = notifications::letter(&parts.db, body.notification_id).await?;
     let is_open = |letter: &Letter| {
         [State::Pending, State::Failed]
@@ -119,7 +119,7 @@ pub async fn call(parts: &Parts, mailer: Option<&Mailer>, job: &Job) -> Result<A
 }
 
 pub async fn record(tx: &mut Tx, job: &Job, ended: &Ended, now: Timestamp) -> Result<()> {
-    let body: Body = effects::body(job)?;
+    let body: Body = outbox::body(job)?;
     let (state, error) = match ended {
         Ended::Sent => (State::Sent, None),
         Ended::NoAddress => (State::NoAddress, None),
@@ -132,8 +132,8 @@ pub async fn record(tx: &mut Tx, job: &Job, ended: &Ended, now: Timestamp) -> Re
 }
 
 /// Records that the mail server was asked in vain.
-pub async fn gave_up(tx: &mut Tx, job: &Job, error: &str, now: Timestamp) -> sql::Result<()> {
-    let Ok(body) = effects::body::<Body>(job) else {
+pub async fn on_exhausted(tx: &mut Tx, job: &Job, error: &str, now: Timestamp) -> sql::Result<()> {
+    let Ok(body) = outbox::body::<Body>(job) else {
         return Ok(());
     };
     notifications::ended(tx, body.notification_id, State::Failed, Some(error), now).await?;

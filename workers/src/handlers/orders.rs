@@ -1,5 +1,5 @@
 //! The five order topics. All carry the whole order and any may come first, so there is one
-//! handler: it joins what the deliveries say with what is known (`domain::order::record`)
+//! handler: it merges what the deliveries say with what is known (`domain::order::record`)
 //! and does what follows from the difference (`domain::order::outcome`), each thing once.
 //!
 //! Rows are taken in this order, and each kind sorted: bodies, customers, orders that are inserted,
@@ -19,7 +19,7 @@ use domain::order::outcome::{
     self, Change, FulfillmentState, Parcel, Request, changes_from, level_of, summary,
 };
 use domain::order::record::{Part, Record, Shipment};
-use domain::order::settlement::{Cycle, Payments, Settled};
+use domain::order::settlement::{Cycle, Payments, Settlement};
 use domain::order::{Customer, Line, Order};
 use domain::time::Timestamp;
 use qr::QrError;
@@ -27,15 +27,15 @@ use serde_json::json;
 use store::customers::{self, Seen};
 use store::fulfillment_cycles;
 use store::fulfillments::{self, Moved};
-use store::orders::records::{self, Entry, Key};
+use store::orders::records::{self, OrderEntry, OrderKey};
 use store::qr_codes::{self, QrCode};
 use store::shipments::{self, NewParcel};
 use store::sql::Tx;
 use store::{erasure, order_lines, orders, payments};
 
-use super::effects::Effects;
+use super::erased::{self, About, Standing};
+use super::outbox::Outbox;
 use super::privacy::{self, Again};
-use super::redacted::{self, About, Standing};
 use super::{confirmations, fulfillments as fulfillment_calls, refunds};
 use crate::failure::permanent;
 use bodies::Cut;
@@ -72,13 +72,13 @@ pub fn prepare(config: &Config, job: &Job) -> Result<Task> {
 }
 
 impl Task {
-    fn question(&self, key: &Key, job: &Job, cut: &Cut) -> confirmations::Question {
+    fn question(&self, key: &OrderKey, job: &Job, cut: &Cut) -> confirmations::Question {
         let (shop, order_id) = key.clone();
         confirmations::Question {
             shop,
             order_id,
             topic: job.kind.clone(),
-            told_at: self.record.version.at,
+            stated_at: self.record.version.at,
             hash: cut.hash().to_owned(),
         }
     }
@@ -90,20 +90,20 @@ fn draw_tracking(config: &Config, order_id: i64) -> Result<Drawn> {
 }
 
 /// An order of this message: what was known, and what is known now.
-struct Story {
-    key: Key,
-    before: Option<Entry>,
+struct OrderUpdate {
+    key: OrderKey,
+    before: Option<OrderEntry>,
     /// Its row reserves times for the events that follow from this message.
-    after: Entry,
+    after: OrderEntry,
     /// The last event so far.
     last_event: LastEvent,
     tracking: Option<Drawn>,
     /// Those of its agreement, when no other order claims it.
     payments: Payments,
     /// What they come to for the further cycles of the agreement.
-    cycles: BTreeMap<Cycle, Settled>,
+    cycles: BTreeMap<Cycle, Settlement>,
     /// The order that a checkout session made of its agreement, whose place it takes.
-    stand_in: Option<Key>,
+    placeholder: Option<OrderKey>,
     /// How far its fulfilment was: as the order whose place it takes, if there is one.
     was: FulfillmentState,
     /// What is requested of it now.
@@ -112,10 +112,15 @@ struct Story {
     is_settled_anew: bool,
 }
 
-impl Story {
-    fn new(key: Key, before: Option<Entry>, after: Entry, last_event: LastEvent) -> Self {
+impl OrderUpdate {
+    fn new(
+        key: OrderKey,
+        before: Option<OrderEntry>,
+        after: OrderEntry,
+        last_event: LastEvent,
+    ) -> Self {
         let was = before.as_ref().map(|it| it.record.fulfillment_state());
-        Story {
+        OrderUpdate {
             key,
             was: was.unwrap_or(FulfillmentState::Initiated),
             before,
@@ -124,7 +129,7 @@ impl Story {
             tracking: None,
             payments: Payments::default(),
             cycles: BTreeMap::new(),
-            stand_in: None,
+            placeholder: None,
             request: None,
             is_settled_anew: false,
         }
@@ -135,24 +140,24 @@ impl Story {
     }
 }
 
-pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task)]) -> Result<()> {
+pub async fn apply(outbox: &mut Outbox<'_>, tx: &mut Tx, tasks: &[(&Job, &Task)]) -> Result<()> {
     if tasks.is_empty() {
         return Ok(());
     }
-    let now = effects.now;
-    let asks_first = effects.context.config.storefront_api.is_some();
-    let mut incoming: BTreeMap<Key, Entry> = BTreeMap::new();
-    let mut drawn: HashMap<Key, Drawn> = HashMap::new();
+    let now = outbox.now;
+    let asks_first = outbox.context.config.storefront_api.is_some();
+    let mut incoming: BTreeMap<OrderKey, OrderEntry> = BTreeMap::new();
+    let mut drawn: HashMap<OrderKey, Drawn> = HashMap::new();
     let mut seen = Vec::new();
     // Those of people whose data was erased, and whether each has a tombstone of its own.
-    let mut redacted: BTreeMap<Key, bool> = BTreeMap::new();
+    let mut erased: BTreeMap<OrderKey, bool> = BTreeMap::new();
     let shops = shops_of(tx, tasks).await?;
     let abouts: Vec<_> = tasks
         .iter()
         .zip(&shops)
         .map(|((_, task), shop)| (Some(shop.as_str()), &task.about))
         .collect();
-    let standings = redacted::look(effects.context, tx, &abouts).await?;
+    let standings = erased::check(outbox.context, tx, &abouts).await?;
     let cut = tasks.iter().zip(&shops).zip(&standings);
     let cut = cut.filter_map(|(((job, task), shop), standing)| {
         let cut = task.cut.as_ref()?;
@@ -160,32 +165,32 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task
     });
     let repeated = bodies::repetitions(tx, cut.collect(), now).await?;
     for (((job, task), shop), standing) in tasks.iter().zip(&shops).zip(standings) {
-        redacted::scrub_body(tx, job, standing).await?;
+        erased::erase_body(tx, job, standing).await?;
         if standing == Standing::Gone {
             continue;
         }
         let key = (shop.clone(), task.order_id);
-        effects
-            .causes
+        outbox
+            .causation
             .note(Some(shop), &task.order_id.to_string(), job);
         let by_topic = task.cut.as_ref().filter(|cut| cut.alone().is_some());
         let unheard = by_topic.filter(|_| asks_first && !repeated.contains(&job.id));
         if let Some(cut) = unheard {
-            confirmations::ask(effects, &key, &task.question(&key, job, cut));
+            confirmations::ask(outbox, &key, &task.question(&key, job, cut));
         }
         let alone = by_topic.and_then(Cut::alone);
         let alone = alone.filter(|_| asks_first || repeated.contains(&job.id));
         let mut record = alone.unwrap_or(&task.record).clone();
-        let is_redacted = matches!(standing, Standing::Redacted { .. });
-        if let Standing::Redacted { order } = standing {
+        let is_erased = matches!(standing, Standing::Erased { .. });
+        if let Standing::Erased { order } = standing {
             record.forget_person();
-            *redacted.entry(key.clone()).or_default() |= order;
+            *erased.entry(key.clone()).or_default() |= order;
         }
         if let Some(tracking) = &task.tracking {
             drawn.insert(key.clone(), tracking.clone());
         }
         if let Some((id, customer)) = &task.customer
-            && !is_redacted
+            && !is_erased
         {
             let version_at = task.record.version.at;
             seen.push(Seen {
@@ -196,19 +201,19 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task
             });
         }
         if let Some(entry) = incoming.get_mut(&key) {
-            entry.record.join(record);
+            entry.record.merge(record);
         } else {
-            let entry = Entry {
+            let entry = OrderEntry {
                 record,
                 events_at: LastEvent::before(now).reserve(),
             };
             incoming.insert(key, entry);
         }
     }
-    erase_again(effects, tx, &redacted).await?;
+    erase_again(outbox, tx, &erased).await?;
     customers::upsert(tx, &seen, now).await?;
-    absorb(effects, tx, incoming, drawn).await?;
-    for (shop, id) in redacted.into_keys() {
+    absorb(outbox, tx, incoming, drawn).await?;
+    for (shop, id) in erased.into_keys() {
         erasure::orders(tx, &shop, vec![id], now).await?;
     }
     Ok(())
@@ -217,13 +222,13 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task
 /// What belongs to an order that the erasure did not find, such as a payment that only it leads
 /// to, is erased by a job of its own. Its customer is not: they may have come back since.
 async fn erase_again(
-    effects: &mut Effects<'_>,
+    outbox: &mut Outbox<'_>,
     tx: &mut Tx,
-    redacted: &BTreeMap<Key, bool>,
+    erased: &BTreeMap<OrderKey, bool>,
 ) -> Result<()> {
     let mut of_shops: BTreeMap<&str, BTreeSet<i64>> = BTreeMap::new();
-    for ((shop, id), is_buried) in redacted {
-        if *is_buried && erasure::is_known(tx, shop, *id).await? {
+    for ((shop, id), has_tombstone) in erased {
+        if *has_tombstone && erasure::is_known(tx, shop, *id).await? {
             continue;
         }
         of_shops.entry(shop).or_default().insert(*id);
@@ -231,7 +236,7 @@ async fn erase_again(
     for (shop, orders) in of_shops {
         let first = orders.first().copied().unwrap_or_default();
         let key = (shop.to_owned(), first);
-        effects.job(
+        outbox.job(
             Queue::Privacy,
             privacy::AGAIN,
             &key,
@@ -241,151 +246,161 @@ async fn erase_again(
     Ok(())
 }
 
-/// Joins orders with what is known of them, and does what follows.
+/// Merges orders with what is known of them, and does what follows.
 async fn absorb(
-    effects: &mut Effects<'_>,
+    outbox: &mut Outbox<'_>,
     tx: &mut Tx,
-    incoming: BTreeMap<Key, Entry>,
-    drawn: HashMap<Key, Drawn>,
+    incoming: BTreeMap<OrderKey, OrderEntry>,
+    drawn: HashMap<OrderKey, Drawn>,
 ) -> Result<()> {
-    let stories = tell(tx, incoming, drawn, effects.now).await?;
-    let known = stories.iter().filter(|story| story.before.is_some());
+    let updates = load_updates(tx, incoming, drawn, outbox.now).await?;
+    let known = updates.iter().filter(|update| update.before.is_some());
     // Before what follows from them, which reads what orders claim.
-    save(tx, known, effects.now).await?;
-    finish(effects, tx, stories).await
+    save(tx, known, outbox.now).await?;
+    finish(outbox, tx, updates).await
 }
 
 /// Makes or completes the orders of checkout sessions, whose agreements the caller has locked.
 pub async fn of_sessions(
-    effects: &mut Effects<'_>,
+    outbox: &mut Outbox<'_>,
     tx: &mut Tx,
-    records: Vec<(Key, Record)>,
+    records: Vec<(OrderKey, Record)>,
 ) -> Result<()> {
     if records.is_empty() {
         return Ok(());
     }
-    let mut incoming: BTreeMap<Key, Entry> = BTreeMap::new();
+    let mut incoming: BTreeMap<OrderKey, OrderEntry> = BTreeMap::new();
     for (key, record) in records {
         if let Some(entry) = incoming.get_mut(&key) {
-            entry.record.join(record);
+            entry.record.merge(record);
         } else {
-            let events_at = LastEvent::before(effects.now).reserve();
-            incoming.insert(key, Entry { record, events_at });
+            let events_at = LastEvent::before(outbox.now).reserve();
+            incoming.insert(key, OrderEntry { record, events_at });
         }
     }
-    absorb(effects, tx, incoming, HashMap::new()).await
+    absorb(outbox, tx, incoming, HashMap::new()).await
 }
 
-/// Joins what the storefront has confirmed with an order, unless it was erased with its shop.
+/// Merges what the storefront has confirmed with an order, unless it was erased with its shop.
 pub async fn confirmed(
-    effects: &mut Effects<'_>,
+    outbox: &mut Outbox<'_>,
     tx: &mut Tx,
-    key: Key,
+    key: OrderKey,
     record: Record,
 ) -> Result<()> {
     if records::load(tx, &[&key]).await?.is_empty() {
         return Ok(());
     }
-    let events_at = LastEvent::before(effects.now).reserve();
-    let incoming = BTreeMap::from([(key, Entry { record, events_at })]);
-    absorb(effects, tx, incoming, HashMap::new()).await
+    let events_at = LastEvent::before(outbox.now).reserve();
+    let incoming = BTreeMap::from([(key, OrderEntry { record, events_at })]);
+    absorb(outbox, tx, incoming, HashMap::new()).await
 }
 
 /// Looks at orders again whose payments have changed.
 pub async fn settle_again(
-    effects: &mut Effects<'_>,
+    outbox: &mut Outbox<'_>,
     tx: &mut Tx,
-    keys: &BTreeSet<Key>,
+    keys: &BTreeSet<OrderKey>,
 ) -> Result<()> {
     if keys.is_empty() {
         return Ok(());
     }
-    let keys: Vec<&Key> = keys.iter().collect();
-    let stories = records::load(tx, &keys).await?.into_iter();
-    let stories = stories.map(|(key, before)| {
+    let keys: Vec<&OrderKey> = keys.iter().collect();
+    let updates = records::load(tx, &keys).await?.into_iter();
+    let updates = updates.map(|(key, before)| {
         let last_event = before.events_at;
-        Story::new(key, Some(before.clone()), before, last_event)
+        OrderUpdate::new(key, Some(before.clone()), before, last_event)
     });
-    finish(effects, tx, stories.collect()).await
+    finish(outbox, tx, updates.collect()).await
 }
 
 /// Ends the wait of orders that sessions made, whose agreements the caller has locked: the
 /// storefront's own did not come, so what is paid is requested.
-pub async fn end_wait(effects: &mut Effects<'_>, tx: &mut Tx, keys: &BTreeSet<Key>) -> Result<()> {
+pub async fn end_wait(
+    outbox: &mut Outbox<'_>,
+    tx: &mut Tx,
+    keys: &BTreeSet<OrderKey>,
+) -> Result<()> {
     if keys.is_empty() {
         return Ok(());
     }
-    let keys: Vec<&Key> = keys.iter().collect();
-    let stories = records::load(tx, &keys).await?.into_iter();
-    let waiting = stories.filter(|(_, entry)| entry.record.waits_until.is_some());
-    let stories = waiting.map(|(key, before)| {
+    let keys: Vec<&OrderKey> = keys.iter().collect();
+    let updates = records::load(tx, &keys).await?.into_iter();
+    let waiting = updates.filter(|(_, entry)| entry.record.waits_until.is_some());
+    let updates = waiting.map(|(key, before)| {
         let last_event = before.events_at;
         let mut after = before.clone();
         after.record.waits_until = None;
-        let mut story = Story::new(key, Some(before), after, last_event);
-        story.is_settled_anew = true;
-        story
+        let mut update = OrderUpdate::new(key, Some(before), after, last_event);
+        update.is_settled_anew = true;
+        update
     });
-    finish(effects, tx, stories.collect()).await
+    finish(outbox, tx, updates.collect()).await
 }
 
 /// Settles orders whose rows are written, and does what follows from all that is new.
-async fn finish(effects: &mut Effects<'_>, tx: &mut Tx, mut stories: Vec<Story>) -> Result<()> {
-    if stories.is_empty() {
+async fn finish(outbox: &mut Outbox<'_>, tx: &mut Tx, mut updates: Vec<OrderUpdate>) -> Result<()> {
+    if updates.is_empty() {
         return Ok(());
     }
-    let now = effects.now;
-    settle::settle(tx, &mut stories).await?;
-    settle::supersede(effects, tx, &mut stories).await?;
-    request(tx, &mut stories).await?;
-    write(effects, tx, &stories).await?;
-    for story in &mut stories {
-        follow(effects, tx, story).await?;
+    let now = outbox.now;
+    settle::settle(tx, &mut updates).await?;
+    settle::supersede(outbox, tx, &mut updates).await?;
+    request(tx, &mut updates).await?;
+    write(outbox, tx, &updates).await?;
+    for update in &mut updates {
+        follow(outbox, tx, update).await?;
     }
-    let beyond = stories.iter_mut().filter_map(|story| {
-        let more = story.last_event > story.after.events_at;
-        story.after.events_at = story.last_event.max(story.after.events_at);
-        (more || story.is_settled_anew).then_some(&*story)
+    let beyond = updates.iter_mut().filter_map(|update| {
+        let more = update.last_event > update.after.events_at;
+        update.after.events_at = update.last_event.max(update.after.events_at);
+        (more || update.is_settled_anew).then_some(&*update)
     });
     save(tx, beyond, now).await?;
-    effects.causes.follow([]);
+    outbox.causation.follow([]);
     Ok(())
 }
 
 /// Decides what is requested of each order now. What was requested so far is read of those
 /// alone that can have been requested before.
-async fn request(tx: &mut Tx, stories: &mut [Story]) -> Result<()> {
-    let may_be_known = |story: &&Story| {
-        let is = story.after.record.fulfillment_state();
+async fn request(tx: &mut Tx, updates: &mut [OrderUpdate]) -> Result<()> {
+    let may_be_known = |update: &&OrderUpdate| {
+        let is = update.after.record.fulfillment_state();
         let is_about_a_request =
-            is == FulfillmentState::Requested || story.was == FulfillmentState::Requested;
-        story.before.is_some() && is_about_a_request
+            is == FulfillmentState::Requested || update.was == FulfillmentState::Requested;
+        update.before.is_some() && is_about_a_request
     };
-    let known: BTreeSet<&Key> = stories
+    let known: BTreeSet<&OrderKey> = updates
         .iter()
         .filter(may_be_known)
-        .map(|story| &story.key)
+        .map(|update| &update.key)
         .collect();
     let levels = fulfillments::requested(tx, &known.into_iter().collect::<Vec<_>>()).await?;
-    for story in stories {
-        let record = &story.after.record;
+    for update in updates {
+        let record = &update.after.record;
         // What was requested of the order whose place it takes was requested of it.
-        let is_taken_over = story.stand_in.is_some() && story.was == FulfillmentState::Requested;
-        story.request = if is_taken_over && record.cancelled.is_none() {
+        let is_taken_over =
+            update.placeholder.is_some() && update.was == FulfillmentState::Requested;
+        update.request = if is_taken_over && record.cancelled.is_none() {
             Some(Request {
                 level: level_of(record),
                 ..Request::default()
             })
         } else {
-            let level = levels.get(&story.key);
-            outcome::request(story.was, story.record_before(), record, level)
+            let level = levels.get(&update.key);
+            outcome::request(update.was, update.record_before(), record, level)
         };
     }
     Ok(())
 }
 
-async fn save(tx: &mut Tx, stories: impl Iterator<Item = &Story>, now: Timestamp) -> Result<()> {
-    let rows: Vec<(&Key, &Entry)> = stories.map(|story| (&story.key, &story.after)).collect();
+async fn save(
+    tx: &mut Tx,
+    updates: impl Iterator<Item = &OrderUpdate>,
+    now: Timestamp,
+) -> Result<()> {
+    let rows: Vec<(&OrderKey, &OrderEntry)> =
+        updates.map(|update| (&update.key, &update.after)).collect();
     Ok(records::save(tx, &rows, now).await?)
 }
 
@@ -406,28 +421,28 @@ async fn shops_of(tx: &mut Tx, tasks: &[(&Job, &Task)]) -> Result<Vec<String>> {
     Ok(shops)
 }
 
-/// Inserts the orders that are new, locks those that are not, and joins. Orders that learn
+/// Inserts the orders that are new, locks those that are not, and merges. Orders that learn
 /// nothing new are left out.
-async fn tell(
+async fn load_updates(
     tx: &mut Tx,
-    incoming: BTreeMap<Key, Entry>,
-    mut drawn: HashMap<Key, Drawn>,
+    incoming: BTreeMap<OrderKey, OrderEntry>,
+    mut drawn: HashMap<OrderKey, Drawn>,
     now: Timestamp,
-) -> Result<Vec<Story>> {
+) -> Result<Vec<OrderUpdate>> {
     let inserted = records::insert_new(tx, &incoming, now).await?;
     // A payment that comes at the same time cannot see an order that is being inserted.
     let pacts: Vec<String> = incoming
         .iter()
         .filter(|(key, entry)| inserted.contains(*key) && is_claimed(&entry.record))
-        .map(|(key, entry)| refunds::pact_of(key, &entry.record))
+        .map(|(key, entry)| refunds::payment_reference(key, &entry.record))
         .collect();
     payments::lock_pacts(tx, pacts).await?;
-    let known: Vec<&Key> = incoming
+    let known: Vec<&OrderKey> = incoming
         .keys()
         .filter(|key| !inserted.contains(*key))
         .collect();
     let mut locked = records::load(tx, &known).await?;
-    let mut stories = Vec::with_capacity(incoming.len());
+    let mut updates = Vec::with_capacity(incoming.len());
     let mut pacts = Vec::new();
     for (key, entry) in incoming {
         let before = locked.remove(&key);
@@ -436,10 +451,12 @@ async fn tell(
             None => entry,
             Some(before) => {
                 let mut after = before.clone();
-                after.record.join(entry.record);
+                after.record.merge(entry.record);
                 last_event = last_event.max(before.events_at);
-                let pact = refunds::pact_of(&key, &after.record);
-                if is_claimed(&after.record) && pact != refunds::pact_of(&key, &before.record) {
+                let pact = refunds::payment_reference(&key, &after.record);
+                if is_claimed(&after.record)
+                    && pact != refunds::payment_reference(&key, &before.record)
+                {
                     pacts.push(pact);
                 }
                 after
@@ -448,19 +465,19 @@ async fn tell(
         let is_news = before.as_ref() != Some(&after);
         if is_news {
             let tracking = drawn.remove(&key);
-            let after = Entry {
+            let after = OrderEntry {
                 events_at: last_event.reserve(),
                 ..after
             };
-            let mut story = Story::new(key, before, after, last_event);
-            story.tracking = tracking;
-            stories.push(story);
+            let mut update = OrderUpdate::new(key, before, after, last_event);
+            update.tracking = tracking;
+            updates.push(update);
         }
     }
     // Nor can it see that an order claims it now. This lock is taken out of turn: one in a
     // circle is undone by the database, and its message is worked on again.
     payments::lock_pacts(tx, pacts).await?;
-    Ok(stories)
+    Ok(updates)
 }
 
 /// True for orders that lock their agreement: the second of order and payment sees the
@@ -471,28 +488,28 @@ fn is_claimed(record: &Record) -> bool {
 }
 
 /// Writes the rows that belong to the orders.
-async fn write(effects: &Effects<'_>, tx: &mut Tx, stories: &[Story]) -> Result<()> {
-    let now = effects.now;
-    let config = effects.context.config;
+async fn write(outbox: &Outbox<'_>, tx: &mut Tx, updates: &[OrderUpdate]) -> Result<()> {
+    let now = outbox.now;
+    let config = outbox.context.config;
     let mut moved = Vec::new();
     let mut codes = Vec::new();
-    let mut replaced: Vec<(&Key, &[Line])> = Vec::new();
-    for story in stories {
-        let (before, after) = (story.before.as_ref(), &story.after.record);
+    let mut replaced: Vec<(&OrderKey, &[Line])> = Vec::new();
+    for update in updates {
+        let (before, after) = (update.before.as_ref(), &update.after.record);
         let state = after.fulfillment_state();
         let is_moved = before.is_none_or(|before| before.record.fulfillment_state() != state);
-        if is_moved || story.request.is_some() {
+        if is_moved || update.request.is_some() {
             moved.push(Moved {
-                key: &story.key,
+                key: &update.key,
                 state,
-                to_provider: asks_storefront(config, story),
-                requested: story.request.as_ref().map(|request| &request.level),
+                to_provider: asks_storefront(config, update),
+                requested: update.request.as_ref().map(|request| &request.level),
             });
         }
         match before {
-            None => codes.push(code(config, story)?),
+            None => codes.push(code(config, update)?),
             Some(before) if before.record.lines.value != after.lines.value => {
-                replaced.push((&story.key, &after.lines.value));
+                replaced.push((&update.key, &after.lines.value));
             }
             Some(_) => {}
         }
@@ -500,21 +517,21 @@ async fn write(effects: &Effects<'_>, tx: &mut Tx, stories: &[Story]) -> Result<
     order_lines::replace(tx, &replaced).await?;
     fulfillments::save(tx, &moved, now).await?;
     qr_codes::insert(tx, &codes, now).await?;
-    write_shipments(config, tx, stories, now).await
+    write_shipments(config, tx, updates, now).await
 }
 
 /// The storefront does not know the orders of checkout sessions. Units whose shipment was
 /// called off there are its staff's.
-fn asks_storefront(config: &Config, story: &Story) -> bool {
+fn asks_storefront(config: &Config, update: &OrderUpdate) -> bool {
     let asks = |request: &Request| request.units.is_some() && !request.is_repeated;
     config.storefront_api.is_some()
-        && story.key.0 != orders::CHECKOUT
-        && story.request.as_ref().is_some_and(asks)
+        && update.key.0 != orders::CHECKOUT
+        && update.request.as_ref().is_some_and(asks)
 }
 
-fn code(config: &Config, story: &Story) -> Result<QrCode> {
-    let (shop, order_id) = &story.key;
-    let (url, modules) = match &story.tracking {
+fn code(config: &Config, update: &OrderUpdate) -> Result<QrCode> {
+    let (shop, order_id) = &update.key;
+    let (url, modules) = match &update.tracking {
         Some(drawn) => drawn.clone(),
         None => draw_tracking(config, *order_id)?,
     };
@@ -530,22 +547,22 @@ fn code(config: &Config, story: &Story) -> Result<QrCode> {
 async fn write_shipments(
     config: &Config,
     tx: &mut Tx,
-    stories: &[Story],
+    updates: &[OrderUpdate],
     now: Timestamp,
 ) -> Result<()> {
     let mut rows = Vec::new();
     let mut parcels = Vec::new();
-    for story in stories {
-        for (id, shipment) in &story.after.record.shipments {
-            let before = story.before.as_ref();
+    for update in updates {
+        for (id, shipment) in &update.after.record.shipments {
+            let before = update.before.as_ref();
             let before = before.and_then(|before| before.record.shipments.get(id));
             if before == Some(shipment) {
                 continue;
             }
-            rows.push((&story.key, *id, shipment));
+            rows.push((&update.key, *id, shipment));
             let gone = gone(before, shipment);
             if !gone.is_empty() {
-                shipments::delete_parcels(tx, &story.key, *id, gone).await?;
+                shipments::delete_parcels(tx, &update.key, *id, gone).await?;
             }
             for (position, tracking) in (0..).zip(&shipment.value.tracking) {
                 let known = before.is_some_and(|before| has(before, &tracking.number));
@@ -554,7 +571,7 @@ async fn write_shipments(
                 let symbol = draw.then(|| config.qr.package(&tracking.number));
                 let symbol = symbol.and_then(|drawn| {
                     let log = |error: &QrError| {
-                        let (shop, order) = &story.key;
+                        let (shop, order) = &update.key;
                         tracing::info!(
                             shop, order, %error, code = %Code::Qr, "a parcel gets no QR code"
                         );
@@ -562,7 +579,7 @@ async fn write_shipments(
                     drawn.inspect_err(log).ok()
                 });
                 parcels.push(NewParcel {
-                    key: &story.key,
+                    key: &update.key,
                     shipment_id: *id,
                     position,
                     tracking,
@@ -596,11 +613,11 @@ fn gone(before: Option<&Part<Shipment>>, after: &Part<Shipment>) -> Vec<String> 
         .collect()
 }
 
-/// Tells of the changes and does what follows from them.
-async fn follow(effects: &mut Effects<'_>, tx: &mut Tx, story: &mut Story) -> Result<()> {
-    let to_storefront = asks_storefront(effects.context.config, story);
-    let cycles = move_cycles(effects, tx, story).await?;
-    let Story {
+/// Adds events of the changes and does what follows from them.
+async fn follow(outbox: &mut Outbox<'_>, tx: &mut Tx, update: &mut OrderUpdate) -> Result<()> {
+    let to_storefront = asks_storefront(outbox.context.config, update);
+    let cycles = move_cycles(outbox, tx, update).await?;
+    let OrderUpdate {
         key,
         before,
         after,
@@ -609,55 +626,55 @@ async fn follow(effects: &mut Effects<'_>, tx: &mut Tx, story: &mut Story) -> Re
         was,
         request,
         ..
-    } = story;
+    } = update;
     let before = before.as_ref().map(|before| &before.record);
     let record = &after.record;
-    let pact = refunds::pact_of(key, record);
+    let pact = refunds::payment_reference(key, record);
     let moved_by = payments.linked.iter().map(|payment| payment.id.as_str());
     let moved_by = moved_by.chain([pact.as_str()]).map(|id| (None, id));
-    effects.causes.follow(moved_by);
+    outbox.causation.follow(moved_by);
     for change in changes_from(*was, before, record) {
         if let Some(event) = event_of(change, record) {
-            effects.order_event(key, events_at, event);
+            outbox.order_event(key, events_at, event);
         }
     }
     let units = request.as_ref().and_then(|request| request.units.as_ref());
     if let Some(units) = units {
         let event = requested(&Cycle::first(), record, Some(units));
-        effects.order_event(key, events_at, event);
+        outbox.order_event(key, events_at, event);
     }
     if to_storefront {
         let (shop, order_id) = &*key;
         let body = json!({ "shop": shop, "order_id": order_id });
-        effects.job(Queue::Orders, fulfillment_calls::KIND, key, &body);
+        outbox.job(Queue::Orders, fulfillment_calls::KIND, key, &body);
     }
     for (cycle, state) in cycles {
         let event = match state {
             FulfillmentState::Requested => requested(&cycle, record, None),
             _ => cancelled(&cycle),
         };
-        effects.order_event(key, events_at, event);
+        outbox.order_event(key, events_at, event);
     }
     if record.cancelled.is_some() && !settle::is_superseded(record) {
-        refunds::restock(effects, tx, key, record, events_at).await?;
-        refunds::decide(effects, tx, key, record, payments, events_at).await?;
+        refunds::restock(outbox, tx, key, record, events_at).await?;
+        refunds::decide(outbox, tx, key, record, payments, events_at).await?;
     }
     Ok(())
 }
 
 /// Writes the further cycles of an order whose state is new, and returns them.
 async fn move_cycles(
-    effects: &Effects<'_>,
+    outbox: &Outbox<'_>,
     tx: &mut Tx,
-    story: &Story,
+    update: &OrderUpdate,
 ) -> Result<Vec<(Cycle, FulfillmentState)>> {
-    if story.cycles.is_empty() {
+    if update.cycles.is_empty() {
         return Ok(Vec::new());
     }
-    let known = fulfillment_cycles::of(tx, &story.key).await?;
+    let known = fulfillment_cycles::of(tx, &update.key).await?;
     let mut moved = Vec::new();
-    for (cycle, settled) in &story.cycles {
-        let state = outcome::cycle_state(&story.after.record, settled);
+    for (cycle, settled) in &update.cycles {
+        let state = outcome::cycle_state(&update.after.record, settled);
         let is_requested = known.get(cycle).copied();
         let is_news = match state {
             FulfillmentState::Requested => is_requested != Some(true),
@@ -671,12 +688,12 @@ async fn move_cycles(
     let rows: Vec<fulfillment_cycles::Moved<'_>> = moved
         .iter()
         .map(|(cycle, state)| fulfillment_cycles::Moved {
-            key: &story.key,
+            key: &update.key,
             cycle: cycle.clone(),
             state: *state,
         })
         .collect();
-    fulfillment_cycles::save(tx, &rows, effects.now).await?;
+    fulfillment_cycles::save(tx, &rows, outbox.now).await?;
     Ok(moved)
 }
 

@@ -1,5 +1,5 @@
 //! The six event types of the payment provider. Each is read into a record, and the payment,
-//! session or subscription is the join of its records (`domain::payment`), so any may come
+//! session or subscription is the merge of its records (`domain::payment`), so any may come
 //! first and again; what follows from the difference is done once.
 //!
 //! Rows are taken in this order, and each kind sorted: payments, sessions, subscriptions,
@@ -24,13 +24,13 @@ use store::invoices::Invoice;
 use store::ledger as books;
 use store::ledger::NewEntry;
 use store::orders as order_rows;
-use store::orders::records::Key;
+use store::orders::records::OrderKey;
 use store::sql::Tx;
 use store::{checkout_sessions, payments};
 
-use super::effects::{self, Effects};
-use super::redacted::{self, About, Standing};
-use super::sessions::{self, Told};
+use super::erased::{self, About, Standing};
+use super::outbox::{self, Outbox};
+use super::sessions::{self, ChangedSession};
 use super::{notifications, orders, retries, subscriptions};
 use crate::failure::permanent;
 
@@ -77,7 +77,7 @@ pub fn is_event(kind: &str) -> bool {
 
 pub fn prepare(job: &Job) -> Result<Task> {
     if job.kind == LINK || job.kind == END_WAIT {
-        let Link { pact_id } = effects::body(job)?;
+        let Link { pact_id } = outbox::body(job)?;
         let what = if job.kind == LINK {
             What::Link(pact_id)
         } else {
@@ -88,12 +88,12 @@ pub fn prepare(job: &Job) -> Result<Task> {
     let event = Event::read(&job.body).map_err(permanent)?;
     Ok(Task {
         about: Some(About::read(job)),
-        what: told_by(&event)
+        what: change_of(&event)
             .ok_or_else(|| permanent(anyhow!("the event is about nothing known")))?,
     })
 }
 
-fn told_by(event: &Event) -> Option<What> {
+fn change_of(event: &Event) -> Option<What> {
     Some(match &event.object {
         Object::Intent(_) | Object::Charge(_) => {
             let (id, record) = Record::of(event)?;
@@ -104,9 +104,9 @@ fn told_by(event: &Event) -> Option<What> {
             What::Session(id.to_owned(), Box::new(record), event.created)
         }
         Object::Invoice(invoice) => {
-            let told = subscription::Record::of(event);
-            let told = told.map(|(id, record)| (id.to_owned(), record));
-            What::Invoice(link_of(invoice), told)
+            let reported = subscription::Record::of(event);
+            let reported = reported.map(|(id, record)| (id.to_owned(), record));
+            What::Invoice(link_of(invoice), reported)
         }
     })
 }
@@ -121,13 +121,13 @@ fn link_of(invoice: &payment::Invoice) -> Invoice {
 }
 
 /// What a job is about: what follows from it, follows by one of these.
-fn note(effects: &mut Effects<'_>, job: &Job, what: &What) {
+fn note(outbox: &mut Outbox<'_>, job: &Job, what: &What) {
     let (id, pact) = match what {
         What::Payment(id, record) => (id, record.pact_id.as_ref()),
         What::Session(id, record, _) => {
             let payment = record.payment_intent.as_ref();
             if let Some(payment) = payment {
-                effects.causes.note(None, &payment.value, job);
+                outbox.causation.note(None, &payment.value, job);
             }
             (id, record.pact_id.as_ref())
         }
@@ -135,33 +135,36 @@ fn note(effects: &mut Effects<'_>, job: &Job, what: &What) {
         What::Invoice(invoice, None) => (&invoice.id, None),
         What::Link(pact) | What::EndWait(pact) => (pact, None),
     };
-    effects.causes.note(None, id, job);
+    outbox.causation.note(None, id, job);
     if let Some(pact) = pact {
-        effects.causes.note(None, &pact.value, job);
+        outbox.causation.note(None, &pact.value, job);
     }
 }
 
-/// What the deliveries tell, without the personal part of those who are erased.
+/// What the deliveries say, without the personal part of those who are erased.
 async fn heeded(
-    effects: &mut Effects<'_>,
+    outbox: &mut Outbox<'_>,
     tx: &mut Tx,
     tasks: &[(&Job, &Task)],
 ) -> Result<Vec<What>> {
     for (job, task) in tasks {
-        note(effects, job, &task.what);
+        note(outbox, job, &task.what);
     }
     let ours = tasks.iter().filter(|(_, task)| task.about.is_none());
     let mut heeded: Vec<What> = ours.map(|(_, task)| task.what.clone()).collect();
-    let told: Vec<_> = tasks
+    let reported: Vec<_> = tasks
         .iter()
         .filter_map(|(job, task)| Some((*job, task.about.as_ref()?, &task.what)))
         .collect();
-    let abouts: Vec<_> = told.iter().map(|(_, about, _)| (None, *about)).collect();
-    let standings = redacted::look(effects.context, tx, &abouts).await?;
-    for ((job, _, what), standing) in told.into_iter().zip(standings) {
-        redacted::scrub_body(tx, job, standing).await?;
+    let abouts: Vec<_> = reported
+        .iter()
+        .map(|(_, about, _)| (None, *about))
+        .collect();
+    let standings = erased::check(outbox.context, tx, &abouts).await?;
+    for ((job, _, what), standing) in reported.into_iter().zip(standings) {
+        erased::erase_body(tx, job, standing).await?;
         let mut what = what.clone();
-        if matches!(standing, Standing::Redacted { .. }) {
+        if matches!(standing, Standing::Erased { .. }) {
             match &mut what {
                 What::Payment(_, record) => record.forget_person(),
                 What::Session(_, record, _) => record.forget_person(),
@@ -173,25 +176,25 @@ async fn heeded(
     Ok(heeded)
 }
 
-pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task)]) -> Result<()> {
+pub async fn apply(outbox: &mut Outbox<'_>, tx: &mut Tx, tasks: &[(&Job, &Task)]) -> Result<()> {
     if tasks.is_empty() {
         return Ok(());
     }
-    let reserved = LastEvent::before(effects.now).reserve();
-    let mut incoming: BTreeMap<String, payments::Entry> = BTreeMap::new();
+    let reserved = LastEvent::before(outbox.now).reserve();
+    let mut incoming: BTreeMap<String, payments::PaymentEntry> = BTreeMap::new();
     let mut sessions: BTreeMap<String, sessions::Incoming> = BTreeMap::new();
-    let mut paid: BTreeMap<String, subscriptions::Entry> = BTreeMap::new();
+    let mut paid: BTreeMap<String, subscriptions::SubscriptionEntry> = BTreeMap::new();
     let mut looked_for = BTreeSet::new();
     let mut waited = BTreeSet::new();
     let mut invoices: BTreeMap<String, Invoice> = BTreeMap::new();
-    for what in heeded(effects, tx, tasks).await? {
+    for what in heeded(outbox, tx, tasks).await? {
         match what {
             What::Payment(id, record) => {
                 if let Some(entry) = incoming.get_mut(&id) {
-                    entry.record.join(*record);
+                    entry.record.merge(*record);
                     continue;
                 }
-                let entry = payments::Entry {
+                let entry = payments::PaymentEntry {
                     record: *record,
                     events_at: reserved,
                     entries: 0,
@@ -201,30 +204,32 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task
             }
             What::Session(id, record, created) => {
                 if let Some((entry, first)) = sessions.get_mut(&id) {
-                    entry.record.join(*record);
+                    entry.record.merge(*record);
                     *first = (*first).min(created);
                     continue;
                 }
-                let entry = checkout_sessions::Entry {
+                let entry = checkout_sessions::SessionEntry {
                     record: *record,
                     order: None,
                     events_at: reserved,
                 };
                 sessions.insert(id, (entry, created));
             }
-            What::Invoice(invoice, told) => {
+            What::Invoice(invoice, reported) => {
                 match invoices.get_mut(&invoice.id) {
-                    Some(known) => join(known, invoice),
+                    Some(known) => merge(known, invoice),
                     None => {
                         invoices.insert(invoice.id.clone(), invoice);
                     }
                 }
-                let Some((id, record)) = told else { continue };
+                let Some((id, record)) = reported else {
+                    continue;
+                };
                 if let Some(entry) = paid.get_mut(&id) {
-                    entry.record.join(record);
+                    entry.record.merge(record);
                     continue;
                 }
-                let entry = subscriptions::Entry {
+                let entry = subscriptions::SubscriptionEntry {
                     record,
                     events_at: reserved,
                 };
@@ -239,25 +244,27 @@ pub async fn apply(effects: &mut Effects<'_>, tx: &mut Tx, tasks: &[(&Job, &Task
         }
     }
     let mut moved = Moved::default();
-    take_payments(effects, tx, incoming, &mut moved).await?;
-    let sessions = sessions::take(effects, tx, sessions).await?;
-    moved.pacts.extend(sessions.iter().map(Told::agreement));
+    take_payments(outbox, tx, incoming, &mut moved).await?;
+    let sessions = sessions::take(outbox, tx, sessions).await?;
+    moved
+        .pacts
+        .extend(sessions.iter().map(ChangedSession::agreement));
     let invoices: Vec<Invoice> = invoices.into_values().collect();
-    invoice_rows::save(tx, &invoices, effects.now).await?;
+    invoice_rows::save(tx, &invoices, outbox.now).await?;
     moved.invoices(invoices);
-    subscriptions::take(effects, tx, paid).await?;
+    subscriptions::take(outbox, tx, paid).await?;
     let fresh = moved.pacts.clone();
     moved.pacts.extend(looked_for);
     moved.pacts.extend(waited.iter().cloned());
-    settle(effects, tx, moved, sessions, &fresh).await?;
-    end_wait(effects, tx, waited).await
+    settle(outbox, tx, moved, sessions, &fresh).await?;
+    end_wait(outbox, tx, waited).await
 }
 
-/// Two events of one invoice: what one leaves out the other tells.
-fn join(known: &mut Invoice, told: Invoice) {
-    known.subscription = known.subscription.take().or(told.subscription);
-    known.payment_id = known.payment_id.take().or(told.payment_id);
-    known.is_first |= told.is_first;
+/// Two events of one invoice: what one leaves out the other has.
+fn merge(known: &mut Invoice, reported: Invoice) {
+    known.subscription = known.subscription.take().or(reported.subscription);
+    known.payment_id = known.payment_id.take().or(reported.payment_id);
+    known.is_first |= reported.is_first;
 }
 
 /// What orders may be settled by.
@@ -281,22 +288,22 @@ impl Moved {
 }
 
 async fn take_payments(
-    effects: &mut Effects<'_>,
+    outbox: &mut Outbox<'_>,
     tx: &mut Tx,
-    mut incoming: BTreeMap<String, payments::Entry>,
+    mut incoming: BTreeMap<String, payments::PaymentEntry>,
     moved: &mut Moved,
 ) -> Result<()> {
     if incoming.is_empty() {
         return Ok(());
     }
-    let now = effects.now;
+    let now = outbox.now;
     for entry in incoming.values_mut() {
         entry.entries = count(&ledger::postings(None, &entry.record));
     }
     let inserted = payments::insert_new(tx, &incoming, now).await?;
     let known = incoming.keys().filter(|id| !inserted.contains(*id));
     let mut known = payments::load(tx, known.cloned().collect()).await?;
-    let mut saved: Vec<(String, payments::Entry)> = Vec::new();
+    let mut saved: Vec<(String, payments::PaymentEntry)> = Vec::new();
     let mut entries = Vec::new();
     let mut failed = Vec::new();
     let mut ended = Vec::new();
@@ -308,7 +315,7 @@ async fn take_payments(
         let mut number = 0;
         if let Some(before) = &before {
             let mut record = before.record.clone();
-            record.join(after.record);
+            record.merge(after.record);
             if record == before.record && !before.is_bare {
                 continue;
             }
@@ -334,7 +341,7 @@ async fn take_payments(
         let released = released(was, &after.record);
         let events = others.iter().filter_map(event).chain(released);
         for event in events.chain(refunds.iter().filter_map(event)) {
-            effects.event(
+            outbox.event(
                 &mut last_event,
                 domain::event::Event::of_payment(&id, event),
             );
@@ -366,18 +373,18 @@ async fn take_payments(
             saved.push((id, after));
         }
     }
-    let rows: Vec<(&str, &payments::Entry)> = saved
+    let rows: Vec<(&str, &payments::PaymentEntry)> = saved
         .iter()
         .map(|(id, entry)| (id.as_str(), entry))
         .collect();
     payments::save(tx, &rows, now).await?;
     books::append(tx, &entries, now).await?;
-    retries::schedule(effects, tx, &failed).await?;
-    notifications::of_failures(effects, tx, &failed).await?;
-    retries::stop(effects, tx, ended).await
+    retries::schedule(outbox, tx, &failed).await?;
+    notifications::of_failures(outbox, tx, &failed).await?;
+    retries::stop(outbox, tx, ended).await
 }
 
-/// A failure that is told later than our last attempt would be is nobody's concern any more.
+/// A failure that is reported later than our last attempt would be is nobody's concern any more.
 fn is_recent(record: &Record, now: Timestamp) -> bool {
     let created = record.failure.as_ref().map(|part| part.version.created);
     created.is_some_and(|at| now.since(Timestamp::from_unix_seconds(at)) <= STALE)
@@ -458,19 +465,19 @@ fn amount(minor: i64, record: &Record) -> String {
 
 /// Makes the orders of sessions, and settles the orders of what has moved.
 async fn settle(
-    effects: &mut Effects<'_>,
+    outbox: &mut Outbox<'_>,
     tx: &mut Tx,
     moved: Moved,
-    mut sessions: Vec<Told>,
+    mut sessions: Vec<ChangedSession>,
     fresh: &BTreeSet<String>,
 ) -> Result<()> {
-    let now = effects.now;
+    let now = outbox.now;
     // A payment's id too: of a session and its payment, which come at the same time, the
     // second sees the first.
-    let intents = sessions.iter().filter_map(Told::payment);
+    let intents = sessions.iter().filter_map(ChangedSession::payment);
     let locks = moved.pacts.iter().chain(&moved.payments).cloned();
     payments::lock_pacts(tx, locks.chain(intents)).await?;
-    let mut keys: BTreeSet<Key> = BTreeSet::new();
+    let mut keys: BTreeSet<OrderKey> = BTreeSet::new();
     let claimed = order_rows::of_pacts(tx, moved.pacts.iter().cloned().collect()).await?;
     for pact in &moved.pacts {
         let orders = claimed.get(pact).map(Vec::as_slice).unwrap_or_default();
@@ -478,32 +485,32 @@ async fn settle(
         let is_found = orders.iter().any(|claim| claim.is_by_id);
         if !is_found && fresh.contains(pact) && may_be_an_order(pact) {
             let body = json!({ "pact_id": pact });
-            effects.job_of(LINK, pact, &body, now.plus(SECOND_LOOK));
+            outbox.job_of(LINK, pact, &body, now.plus(SECOND_LOOK));
         }
     }
-    let waits_until = effects.context.config.checkout_order_wait;
+    let waits_until = outbox.context.config.checkout_order_wait;
     let waits_until = waits_until.map(|wait| now.plus(wait));
     let made = sessions::place(&mut sessions, &claimed, waits_until);
     if let Some(at) = waits_until {
         for session in sessions.iter().filter(|it| it.is_first) {
             let agreement = session.agreement();
-            let waits = |(key, order): &(Key, OrderRecord)| {
+            let waits = |(key, order): &(OrderKey, OrderRecord)| {
                 order.waits_until.is_some() && *key == order_rows::checkout_key(&agreement)
             };
             if made.iter().any(waits) {
                 let body = json!({ "pact_id": agreement });
-                effects.job_of(END_WAIT, &agreement, &body, at);
+                outbox.job_of(END_WAIT, &agreement, &body, at);
             }
         }
     }
     keys.extend(sessions.iter().filter_map(|it| it.entry.order.clone()));
-    let rows: Vec<(&str, &checkout_sessions::Entry)> = sessions
+    let rows: Vec<(&str, &checkout_sessions::SessionEntry)> = sessions
         .iter()
         .map(|session| (session.id.as_str(), &session.entry))
         .collect();
     checkout_sessions::save(tx, &rows, now).await?;
-    let made_keys: HashSet<Key> = made.iter().map(|(key, _)| key.clone()).collect();
-    orders::of_sessions(effects, tx, made).await?;
+    let made_keys: HashSet<OrderKey> = made.iter().map(|(key, _)| key.clone()).collect();
+    orders::of_sessions(outbox, tx, made).await?;
     let ids: Vec<String> = moved.payments.iter().cloned().collect();
     let mut moved = moved;
     moved.invoices(invoice_rows::of_payments(tx, ids.clone()).await?);
@@ -513,13 +520,13 @@ async fn settle(
     let subscriptions = moved.subscriptions.into_iter().collect();
     keys.extend(checkout_sessions::orders_of_subscriptions(tx, subscriptions).await?);
     keys.retain(|key| !made_keys.contains(key));
-    orders::settle_again(effects, tx, &keys).await
+    orders::settle_again(outbox, tx, &keys).await
 }
 
 /// The orders that sessions made of these agreements wait no longer, but where orders of the
-/// storefront claim an agreement and none of them can be told to be the one: people decide.
+/// storefront claim an agreement and none of them is known to be the one: people decide.
 async fn end_wait(
-    effects: &mut Effects<'_>,
+    outbox: &mut Outbox<'_>,
     tx: &mut Tx,
     agreements: BTreeSet<String>,
 ) -> Result<()> {
@@ -533,13 +540,13 @@ async fn end_wait(
             keys.insert(own);
         } else if claims.iter().any(|it| it.key == own && !it.is_cancelled) {
             // They may turn out to be of other agreements, all of them.
-            let wait = effects.context.config.checkout_order_wait;
-            let at = effects.now.plus(wait.unwrap_or(SECOND_LOOK));
+            let wait = outbox.context.config.checkout_order_wait;
+            let at = outbox.now.plus(wait.unwrap_or(SECOND_LOOK));
             let body = json!({ "pact_id": agreement });
-            effects.job_of(END_WAIT, &agreement, &body, at);
+            outbox.job_of(END_WAIT, &agreement, &body, at);
         }
     }
-    orders::end_wait(effects, tx, &keys).await
+    orders::end_wait(outbox, tx, &keys).await
 }
 
 /// An order that names no agreement is found by its id, and does not lock it.

@@ -26,7 +26,7 @@ use store::privacy_requests;
 use store::sql::{self, Tx};
 
 use super::Answer;
-use super::effects::Effects;
+use super::outbox::Outbox;
 use crate::failure::{self, Later, permanent};
 
 /// Erases again what came late about somebody whose data was erased; ids alone in its body.
@@ -45,7 +45,7 @@ pub const KINDS: &[&str] = &[
 /// What a request waits for whose certain part is done.
 const UNDECIDED: &str = "an operator is to decide whom else it means; see `waybill privacy show`";
 
-/// Nothing is done then but to wait on: a decision rings the job at once.
+/// Nothing is done then but to wait on: a decision notifies workers of the job at once.
 const LOOK_AGAIN: Duration = Duration::from_hours(24);
 
 /// What a request came to.
@@ -135,10 +135,10 @@ fn due_at(job: &Job) -> Timestamp {
 }
 
 /// Records what was done, for a job that was marked done in `tx`.
-pub async fn record(effects: &mut Effects<'_>, tx: &mut Tx, job: &Job, done: &Done) -> Result<()> {
+pub async fn record(outbox: &mut Outbox<'_>, tx: &mut Tx, job: &Job, done: &Done) -> Result<()> {
     let Some(topic) = Topic::parse(&job.kind) else {
         let shop = job.shop.as_deref().unwrap_or_default();
-        effects.request(
+        outbox.request(
             shop,
             job.id,
             done.action,
@@ -148,9 +148,9 @@ pub async fn record(effects: &mut Effects<'_>, tx: &mut Tx, job: &Job, done: &Do
         );
         return Ok(());
     };
-    let now = effects.now;
+    let now = outbox.now;
     if !done.held.is_nothing() {
-        return hold(effects, tx, job, done).await;
+        return hold(outbox, tx, job, done).await;
     }
     let from = [State::Received, State::Held, State::Failed];
     if !privacy_requests::set_state(tx, job.id, &from, State::Done, now).await? {
@@ -159,9 +159,9 @@ pub async fn record(effects: &mut Effects<'_>, tx: &mut Tx, job: &Job, done: &Do
     let request = Request::read(topic, &job.body).map_err(permanent)?;
     privacy_requests::note_progress(tx, job.id, &done.counts).await?;
     if let Some(written) = &done.export {
-        export::record(effects, tx, job, written).await?;
+        export::record(outbox, tx, job, written).await?;
     }
-    let receipt = receipt(effects, job, &request, done);
+    let receipt = receipt(outbox, job, &request, done);
     privacy_requests::set_receipt(tx, job.id, &receipt).await?;
     // Its body names the customer, and nobody will need it again.
     jobs::forget_body(tx, job.id).await?;
@@ -171,14 +171,14 @@ pub async fn record(effects: &mut Effects<'_>, tx: &mut Tx, job: &Job, done: &Do
         counts: done.counts.clone(),
         export_sha256: done.export.as_ref().map(|export| export.sha256.clone()),
     };
-    effects.request(&request.shop, job.id, done.action, completed);
+    outbox.request(&request.shop, job.id, done.action, completed);
     Ok(())
 }
 
 /// The certain part is done; for the rest the request, and its job with what it names, wait for
 /// an operator. The deadline goes on.
-async fn hold(effects: &mut Effects<'_>, tx: &mut Tx, job: &Job, done: &Done) -> Result<()> {
-    let now = effects.now;
+async fn hold(outbox: &mut Outbox<'_>, tx: &mut Tx, job: &Job, done: &Done) -> Result<()> {
+    let now = outbox.now;
     let from = [State::Received, State::Failed];
     if !privacy_requests::set_state(tx, job.id, &from, State::Held, now).await? {
         return Ok(());
@@ -191,7 +191,7 @@ async fn hold(effects: &mut Effects<'_>, tx: &mut Tx, job: &Job, done: &Done) ->
     privacy_requests::note_progress(tx, job.id, &done.counts).await?;
     privacy_requests::hold(tx, job.id, &held).await?;
     if let Some(written) = &done.export {
-        export::record(effects, tx, job, written).await?;
+        export::record(outbox, tx, job, written).await?;
     }
     jobs::wait(tx, job.id, now.plus(LOOK_AGAIN), UNDECIDED).await?;
     let shop = job.shop.as_deref().unwrap_or_default();
@@ -201,14 +201,14 @@ async fn hold(effects: &mut Effects<'_>, tx: &mut Tx, job: &Job, done: &Done) ->
         orders: held.orders.len(),
         due_at: due_at(job),
     };
-    effects.request(shop, job.id, "request.held", event);
+    outbox.request(shop, job.id, "request.held", event);
     Ok(())
 }
 
 /// What was done, as a document that anyone can verify who has our public key: `signature` is
 /// over the text of `receipt`, byte by byte.
-fn receipt(effects: &Effects<'_>, job: &Job, request: &Request, done: &Done) -> Value {
-    let keys = effects.context.keys;
+fn receipt(outbox: &Outbox<'_>, job: &Job, request: &Request, done: &Done) -> Value {
+    let keys = outbox.context.keys;
     let receipt = json!({
         "request_id": job.id,
         "topic": request.topic.as_str(),
@@ -218,7 +218,7 @@ fn receipt(effects: &Effects<'_>, job: &Job, request: &Request, done: &Done) -> 
         "asked": keys.asked(job.id, &request.person),
         "received_at": job.created_at,
         "due_at": job.deadline_at,
-        "finished_at": effects.now,
+        "finished_at": outbox.now,
         "action": done.action,
         "counts": done.counts,
         "export_sha256": done.export.as_ref().map(|export| &export.sha256),
@@ -232,15 +232,15 @@ fn receipt(effects: &Effects<'_>, job: &Job, request: &Request, done: &Done) -> 
     })
 }
 
-/// Says that a request will not be tried again by itself, in the transaction that buries it.
-pub async fn gave_up(
-    effects: &mut Effects<'_>,
+/// Says that a request will not be tried again by itself, in the transaction that dead-letters it.
+pub async fn on_exhausted(
+    outbox: &mut Outbox<'_>,
     tx: &mut Tx,
     job: &Job,
     error: &str,
 ) -> sql::Result<()> {
     let from = [State::Received, State::Held];
-    if !privacy_requests::set_state(tx, job.id, &from, State::Failed, effects.now).await? {
+    if !privacy_requests::set_state(tx, job.id, &from, State::Failed, outbox.now).await? {
         return Ok(());
     }
     let shop = job.shop.as_deref().unwrap_or_default();
@@ -250,7 +250,7 @@ pub async fn gave_up(
         error: error.to_owned(),
         due_at: due_at(job),
     };
-    effects.request(shop, job.id, "request.failed", event);
+    outbox.request(shop, job.id, "request.failed", event);
     tracing::error!(
         request = %job.id, topic = job.kind, code = %Code::Privacy, error,
         "a privacy request was given up; see `waybill privacy show`, then `waybill privacy retry`"

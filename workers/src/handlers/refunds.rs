@@ -16,16 +16,16 @@ use domain::order::Line;
 use domain::order::record::Record;
 use domain::order::settlement::{Linked, Payments};
 use platform::clock::Clock;
-use providers::Failure;
-use providers::payment::{Key as ProviderKey, Refunded};
+use providers::CallFailure;
+use providers::payment::{IdempotencyKey as ProviderKey, Refunded};
 use serde::Deserialize;
 use serde_json::json;
 use store::inventory::{self, Movement};
-use store::orders::records::{self, Key};
+use store::orders::records::{self, OrderKey};
 use store::refunds::{self, Answer as Stored, NO_PAYMENT, NewRefund, Refund, State};
 use store::sql::{self, Db, Tx};
 
-use super::effects::{self, Effects};
+use super::outbox::{self, Outbox};
 use super::{Answer, KEYS_A_RUN, Providers};
 
 pub const KIND: &str = "refunds/issue";
@@ -38,7 +38,7 @@ struct Body {
 }
 
 /// The agreement by which an order's payments are found: its own, or its id.
-pub fn pact_of(key: &Key, record: &Record) -> String {
+pub fn payment_reference(key: &OrderKey, record: &Record) -> String {
     let pact = record.pact.value.clone();
     pact.unwrap_or_else(|| key.1.to_string())
 }
@@ -46,9 +46,9 @@ pub fn pact_of(key: &Key, record: &Record) -> String {
 /// Books the units of a cancelled order that go back into stock, as the difference to what
 /// was booked before: later versions of the order correct earlier ones.
 pub async fn restock(
-    effects: &mut Effects<'_>,
+    outbox: &mut Outbox<'_>,
     tx: &mut Tx,
-    key: &Key,
+    key: &OrderKey,
     record: &Record,
     events_at: &mut LastEvent,
 ) -> Result<()> {
@@ -67,7 +67,7 @@ pub async fn restock(
         }
         let line = lines.get(&line_id);
         let movement = Movement {
-            id: effects.context.clock.id(),
+            id: outbox.context.clock.id(),
             line_id,
             variant_id: line.and_then(|line| line.variant_id),
             sku: line.and_then(|line| line.sku.clone()),
@@ -78,7 +78,7 @@ pub async fn restock(
     if movements.is_empty() {
         return Ok(());
     }
-    inventory::append(tx, &movements, inventory::CANCELLED, effects.now).await?;
+    inventory::append(tx, &movements, inventory::CANCELLED, outbox.now).await?;
     let restocked = OrderEvent::InventoryRestocked {
         movements: movements
             .iter()
@@ -86,7 +86,7 @@ pub async fn restock(
             .map(|(_, movement)| restocked(movement))
             .collect(),
     };
-    effects.order_event(key, events_at, restocked);
+    outbox.order_event(key, events_at, restocked);
     Ok(())
 }
 
@@ -103,9 +103,9 @@ fn restocked(movement: &Movement) -> RestockedLine {
 /// when the order was paid, what the storefront took. The caller holds the order's lock. What
 /// comes out depends on the order and its payments alone, not on which came first.
 pub async fn decide(
-    effects: &mut Effects<'_>,
+    outbox: &mut Outbox<'_>,
     tx: &mut Tx,
-    key: &Key,
+    key: &OrderKey,
     record: &Record,
     payments: &Payments,
     events_at: &mut LastEvent,
@@ -114,19 +114,19 @@ pub async fn decide(
     let can_be_of_it = payments.are_of(record);
     let payments = payments.linked.as_slice();
     if !payments.iter().any(Linked::is_paid) {
-        return record_unlinked(effects, tx, key, record, &known, events_at).await;
+        return record_unlinked(outbox, tx, key, record, &known, events_at).await;
     }
     if known.iter().any(|refund| refund.payment_id == NO_PAYMENT) {
         refunds::delete_unlinked(tx, key).await?;
     }
-    settle_recorded(effects, tx, key, payments, &known, events_at).await?;
+    settle_recorded(outbox, tx, key, payments, &known, events_at).await?;
     // What came in is not known yet of a payment that is only known from what went back.
     let is_owed = |payment: &&Linked| {
         (payment.fully_refunded || payment.left() > 0)
             && !known.iter().any(|it| it.payment_id == payment.id)
     };
     let owed: Vec<&Linked> = payments.iter().filter(is_owed).collect();
-    let has_api = effects.context.config.payment_api.is_some();
+    let has_api = outbox.context.config.payment_api.is_some();
     let state = |payment: &Linked| match () {
         () if payment.fully_refunded => State::AlreadyRefunded,
         () if has_api && can_be_of_it => State::Requested,
@@ -141,10 +141,10 @@ pub async fn decide(
             currency: Some(payment.currency.to_string()),
         })
         .collect();
-    refunds::save(tx, key, &rows, effects.now).await?;
+    refunds::save(tx, key, &rows, outbox.now).await?;
     for payment in owed {
         if payment.fully_refunded {
-            effects.order_event(key, events_at, went_back_before(payment));
+            outbox.order_event(key, events_at, went_back_before(payment));
             continue;
         }
         let automatic = state(payment) == State::Requested;
@@ -154,11 +154,11 @@ pub async fn decide(
             currency: Some(payment.currency.to_string()),
             automatic,
         };
-        effects.order_event(key, events_at, requested);
+        outbox.order_event(key, events_at, requested);
         if automatic {
             let (shop, order_id) = key;
             let body = json!({ "shop": shop, "order_id": order_id, "payment_id": payment.id });
-            effects.job(Queue::Payments, KIND, key, &body);
+            outbox.job(Queue::Payments, KIND, key, &body);
         }
     }
     Ok(())
@@ -166,9 +166,9 @@ pub async fn decide(
 
 /// What people were asked to give back: as much as is left, or nothing more.
 async fn settle_recorded(
-    effects: &mut Effects<'_>,
+    outbox: &mut Outbox<'_>,
     tx: &mut Tx,
-    key: &Key,
+    key: &OrderKey,
     payments: &[Linked],
     known: &[Refund],
     events_at: &mut LastEvent,
@@ -184,8 +184,8 @@ async fn settle_recorded(
                 amount_minor: Some(payment.refunded),
                 provider_id: None,
             };
-            refunds::answered(tx, key, &payment.id, &stored, effects.now).await?;
-            effects.order_event(key, events_at, went_back_before(payment));
+            refunds::answered(tx, key, &payment.id, &stored, outbox.now).await?;
+            outbox.order_event(key, events_at, went_back_before(payment));
         } else if recorded.amount_minor != Some(payment.left()) {
             let row = NewRefund {
                 payment_id: &payment.id,
@@ -193,7 +193,7 @@ async fn settle_recorded(
                 amount_minor: Some(payment.left()),
                 currency: Some(payment.currency.to_string()),
             };
-            refunds::save(tx, key, &[row], effects.now).await?;
+            refunds::save(tx, key, &[row], outbox.now).await?;
         }
     }
     Ok(())
@@ -222,9 +222,9 @@ fn owes(payment: &Linked) -> i64 {
 /// Without a payment of ours the storefront gives the money back; the row says how much is
 /// left to be given back, or, when nothing is, how much went back.
 async fn record_unlinked(
-    effects: &mut Effects<'_>,
+    outbox: &mut Outbox<'_>,
     tx: &mut Tx,
-    key: &Key,
+    key: &OrderKey,
     record: &Record,
     known: &[Refund],
     events_at: &mut LastEvent,
@@ -253,8 +253,8 @@ async fn record_unlinked(
         amount_minor,
         currency: currency.clone(),
     };
-    refunds::save(tx, key, &[row], effects.now).await?;
-    // That nothing is owed is told to those alone who were told otherwise.
+    refunds::save(tx, key, &[row], outbox.now).await?;
+    // That nothing is owed is reported only where something else was reported before.
     if is_back && known.is_empty() {
         return Ok(());
     }
@@ -263,7 +263,7 @@ async fn record_unlinked(
         amount: known.map(|(minor, currency)| amount(minor, currency)),
         currency,
     };
-    effects.order_event(key, events_at, recorded);
+    outbox.order_event(key, events_at, recorded);
     Ok(())
 }
 
@@ -274,7 +274,7 @@ fn amount(minor: i64, currency: Currency) -> String {
 /// Asks the payment provider, unless it is answered already. What is not asked for the first
 /// time is looked for first: an answer may have been lost, or people have given the money back.
 pub async fn call(db: &Db, clock: &Clock, providers: &Providers, job: &Job) -> Result<Answer> {
-    let body: Body = effects::body(job)?;
+    let body: Body = outbox::body(job)?;
     let key = (body.shop, body.order_id);
     let Some(provider) = &providers.payment else {
         anyhow::bail!("PAYMENT_API_URL and PAYMENT_API_KEY are not set in this process");
@@ -296,7 +296,7 @@ pub async fn call(db: &Db, clock: &Clock, providers: &Providers, job: &Job) -> R
             }
         }
         let answer = provider.refund(payment_id, key.1, calls).await;
-        if let Err(Failure::Stored { .. }) = answer {
+        if let Err(CallFailure::Stored { .. }) = answer {
             calls.number += 1;
             refunds::try_again(db, &key, payment_id, calls.number, clock.now()).await?;
             if keys < KEYS_A_RUN {
@@ -309,12 +309,12 @@ pub async fn call(db: &Db, clock: &Clock, providers: &Providers, job: &Job) -> R
 }
 
 pub async fn record(
-    effects: &mut Effects<'_>,
+    outbox: &mut Outbox<'_>,
     tx: &mut Tx,
     job: &Job,
     answer: &Refunded,
 ) -> Result<()> {
-    let body: Body = effects::body(job)?;
+    let body: Body = outbox::body(job)?;
     let stored = match answer {
         Refunded::Issued { id, amount } => Stored {
             state: State::Issued,
@@ -327,17 +327,17 @@ pub async fn record(
             provider_id: None,
         },
     };
-    finish(effects, tx, &body, &stored, None).await?;
+    finish(outbox, tx, &body, &stored, None).await?;
     Ok(())
 }
 
-pub async fn gave_up(
-    effects: &mut Effects<'_>,
+pub async fn on_exhausted(
+    outbox: &mut Outbox<'_>,
     tx: &mut Tx,
     job: &Job,
     error: &str,
 ) -> sql::Result<()> {
-    let Ok(body) = effects::body::<Body>(job) else {
+    let Ok(body) = outbox::body::<Body>(job) else {
         return Ok(());
     };
     let stored = Stored {
@@ -345,12 +345,12 @@ pub async fn gave_up(
         amount_minor: None,
         provider_id: None,
     };
-    finish(effects, tx, &body, &stored, Some(error)).await
+    finish(outbox, tx, &body, &stored, Some(error)).await
 }
 
-/// Records the end of a refund and tells of it, once.
+/// Records the end of a refund and reports it, once.
 async fn finish(
-    effects: &mut Effects<'_>,
+    outbox: &mut Outbox<'_>,
     tx: &mut Tx,
     body: &Body,
     stored: &Stored,
@@ -360,7 +360,7 @@ async fn finish(
     let Some(mut entry) = records::load(tx, &[&key]).await?.remove(&key) else {
         return Ok(());
     };
-    if !refunds::answered(tx, &key, &body.payment_id, stored, effects.now).await? {
+    if !refunds::answered(tx, &key, &body.payment_id, stored, outbox.now).await? {
         return Ok(());
     }
     let refund = refunds::of(tx, &key)
@@ -384,6 +384,6 @@ async fn finish(
             already_refunded: stored.state == State::AlreadyRefunded,
         },
     };
-    effects.order_event(&key, &mut entry.events_at, ended);
-    records::save(tx, &[(&key, &entry)], effects.now).await
+    outbox.order_event(&key, &mut entry.events_at, ended);
+    records::save(tx, &[(&key, &entry)], outbox.now).await
 }

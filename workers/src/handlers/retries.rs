@@ -1,6 +1,6 @@
 //! Collecting a payment that failed: 1, 24 and 72 hours after the first failure the payment
 //! provider is asked to try its payment method again. The job's id is the idempotency key. How
-//! an attempt ends, the provider's events tell too.
+//! an attempt ends, the provider's events say too.
 //!
 //! Each attempt looks, at the moment at which it is made, whether its reason still stands: its
 //! job may run late, because workers were away, or once more, because somebody replays it. It is
@@ -17,15 +17,15 @@ use domain::payment::PaymentError;
 use domain::payment::record::{Record, is_left_to_provider};
 use domain::time::Timestamp;
 use platform::clock::Clock;
-use providers::Failure;
-use providers::payment::{Confirmed, Key, Payment};
+use providers::CallFailure;
+use providers::payment::{Confirmed, IdempotencyKey, Payment};
 use serde::Deserialize;
 use serde_json::json;
 use store::payment_retries::{self, Attempt, NewRetry, State, Turn};
 use store::sql::{self, Db, Tx};
 use store::{jobs, orders};
 
-use super::effects::{self, Effects};
+use super::outbox::{self, Outbox};
 use super::{Answer, KEYS_A_RUN, Providers};
 use crate::failure::Later;
 
@@ -64,11 +64,11 @@ struct Body {
 /// Schedules the attempts of payments that failed for the first time, and stops those that
 /// must not be tried again.
 pub async fn schedule(
-    effects: &mut Effects<'_>,
+    outbox: &mut Outbox<'_>,
     tx: &mut Tx,
     failed: &[(String, Record)],
 ) -> Result<()> {
-    if failed.is_empty() || effects.context.config.payment_api.is_none() {
+    if failed.is_empty() || outbox.context.config.payment_api.is_none() {
         return Ok(());
     }
     let ids = failed.iter().map(|(id, _)| id.clone()).collect();
@@ -89,18 +89,18 @@ pub async fn schedule(
             continue;
         }
         for (number, pause) in (1..).zip(PAUSES) {
-            let due_at = effects.now.plus(pause);
+            let due_at = outbox.now.plus(pause);
             let body = json!({ "payment_id": id, "number": number });
             retries.push(NewRetry {
                 payment_id: id.clone(),
                 number,
-                job_id: effects.job_of(KIND, id, &body, due_at),
+                job_id: outbox.job_of(KIND, id, &body, due_at),
                 due_at,
             });
         }
     }
-    payment_retries::insert(tx, &retries, effects.now).await?;
-    stop(effects, tx, forbidden).await
+    payment_retries::insert(tx, &retries, outbox.now).await?;
+    stop(outbox, tx, forbidden).await
 }
 
 fn can_be_retried(record: &Record, is_of_checkout: bool) -> bool {
@@ -115,13 +115,13 @@ fn is_final(failure: &PaymentError) -> bool {
 }
 
 /// Stops the attempts at payments that were paid or canceled.
-pub async fn stop(effects: &mut Effects<'_>, tx: &mut Tx, payments: Vec<String>) -> Result<()> {
+pub async fn stop(outbox: &mut Outbox<'_>, tx: &mut Tx, payments: Vec<String>) -> Result<()> {
     if payments.is_empty() {
         return Ok(());
     }
-    let stopped = payment_retries::stop(tx, payments, effects.now).await?;
+    let stopped = payment_retries::stop(tx, payments, outbox.now).await?;
     if !stopped.is_empty() {
-        jobs::finish(tx, &stopped, effects.now).await?;
+        jobs::finish(tx, &stopped, outbox.now).await?;
     }
     Ok(())
 }
@@ -139,7 +139,7 @@ pub enum Tried {
 /// Asks the payment provider, when the attempt is still to be made at this moment, whoever
 /// started its job.
 pub async fn call(db: &Db, clock: &Clock, providers: &Providers, job: &Job) -> Result<Answer> {
-    let body: Body = effects::body(job)?;
+    let body: Body = outbox::body(job)?;
     let now = clock.now();
     let attempt = payment_retries::wanted(db, &body.payment_id, body.number, now).await?;
     let Some(attempt) = attempt else {
@@ -155,7 +155,7 @@ pub async fn call(db: &Db, clock: &Clock, providers: &Providers, job: &Job) -> R
         anyhow::bail!("PAYMENT_API_URL and PAYMENT_API_KEY are not set in this process");
     };
     if provider.is_left_alone() {
-        return Err(Failure::Paused("payment").into());
+        return Err(CallFailure::Paused("payment").into());
     }
     let turn =
         payment_retries::take_turn(db, &body.payment_id, body.number, AT_LEAST_APART, now).await?;
@@ -172,7 +172,7 @@ pub async fn call(db: &Db, clock: &Clock, providers: &Providers, job: &Job) -> R
         }
         Turn::Gone => return Ok(Answer::NotAsked),
     };
-    let key = Key {
+    let key = IdempotencyKey {
         job: job.id,
         number: key_number,
     };
@@ -180,7 +180,7 @@ pub async fn call(db: &Db, clock: &Clock, providers: &Providers, job: &Job) -> R
     let answer = confirm(db, clock, provider, &body, method, key, is_first).await?;
     Ok(Answer::Retry(match answer {
         Ok(answer) => Tried::Answered(answer),
-        Err(refused @ Failure::Refused { .. }) => Tried::Refused(refused.to_string()),
+        Err(refused @ CallFailure::Refused { .. }) => Tried::Refused(refused.to_string()),
         Err(failure) => return Err(super::fulfillments::failed(failure)),
     }))
 }
@@ -189,7 +189,7 @@ pub async fn call(db: &Db, clock: &Clock, providers: &Providers, job: &Job) -> R
 /// its first cycle, or another payment of the same cycle was made.
 async fn is_settled(db: &Db, attempt: &Attempt) -> Result<bool> {
     let order = match &attempt.pact_id {
-        Some(pact_id) => orders::claimant(db, pact_id).await?,
+        Some(pact_id) => orders::owner(db, pact_id).await?,
         None => None,
     };
     let is_first = attempt.cycle.is_first();
@@ -225,9 +225,9 @@ async fn confirm(
     provider: &Payment,
     body: &Body,
     method: Option<&str>,
-    mut key: Key,
+    mut key: IdempotencyKey,
     is_first: bool,
-) -> Result<Result<Confirmed, Failure>> {
+) -> Result<Result<Confirmed, CallFailure>> {
     let mut keys = 1;
     loop {
         if keys > 1 || !is_first {
@@ -238,7 +238,7 @@ async fn confirm(
             }
         }
         let answer = provider.confirm(&body.payment_id, method, key).await;
-        let Err(Failure::Stored { .. }) = answer else {
+        let Err(CallFailure::Stored { .. }) = answer else {
             return Ok(answer);
         };
         key.number += 1;
@@ -251,13 +251,8 @@ async fn confirm(
     }
 }
 
-pub async fn record(
-    effects: &mut Effects<'_>,
-    tx: &mut Tx,
-    job: &Job,
-    answer: &Tried,
-) -> Result<()> {
-    let body: Body = effects::body(job)?;
+pub async fn record(outbox: &mut Outbox<'_>, tx: &mut Tx, job: &Job, answer: &Tried) -> Result<()> {
+    let body: Body = outbox::body(job)?;
     let (state, code) = match answer {
         Tried::Answered(Confirmed::Succeeded) => (State::Succeeded, None),
         Tried::Answered(Confirmed::Pending) => (State::Pending, None),
@@ -268,17 +263,17 @@ pub async fn record(
         Tried::Refused(why) => (State::Failed, Some(why.as_str())),
         Tried::Stopped(code) => (State::Stopped, *code),
     };
-    let now = effects.now;
+    let now = outbox.now;
     payment_retries::ended(tx, &body.payment_id, body.number, state, code, now).await?;
     if let Tried::Refused(_) = answer {
-        stop(effects, tx, vec![body.payment_id]).await?;
+        stop(outbox, tx, vec![body.payment_id]).await?;
     }
     Ok(())
 }
 
 /// Records that the provider refuses an attempt, or was asked in vain.
-pub async fn gave_up(tx: &mut Tx, job: &Job, now: Timestamp) -> sql::Result<()> {
-    let Ok(body) = effects::body::<Body>(job) else {
+pub async fn on_exhausted(tx: &mut Tx, job: &Job, now: Timestamp) -> sql::Result<()> {
+    let Ok(body) = outbox::body::<Body>(job) else {
         return Ok(());
     };
     let state = State::Failed;

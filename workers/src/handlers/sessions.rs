@@ -14,15 +14,15 @@ use domain::time::Timestamp;
 use store::checkout_sessions;
 use store::orders as order_rows;
 use store::orders::Claim;
-use store::orders::records::Key;
+use store::orders::records::OrderKey;
 use store::sql::Tx;
 
-use super::effects::Effects;
+use super::outbox::Outbox;
 
 /// A session that has changed.
-pub struct Told {
+pub struct ChangedSession {
     pub id: String,
-    pub entry: checkout_sessions::Entry,
+    pub entry: checkout_sessions::SessionEntry,
     /// Nothing was known of it before.
     pub is_first: bool,
     /// Unix seconds.
@@ -30,9 +30,9 @@ pub struct Told {
 }
 
 /// What a message says of a session, and when that was, in Unix seconds.
-pub type Incoming = (checkout_sessions::Entry, i64);
+pub type Incoming = (checkout_sessions::SessionEntry, i64);
 
-impl Told {
+impl ChangedSession {
     /// What it is for: its agreement, or else itself.
     pub fn agreement(&self) -> String {
         let pact = self.entry.record.pact_id.as_ref();
@@ -46,21 +46,21 @@ impl Told {
     }
 }
 
-/// Joins sessions with what is known of them, and tells what has changed.
+/// Merges sessions with what is known of them, and returns what has changed.
 pub async fn take(
-    effects: &mut Effects<'_>,
+    outbox: &mut Outbox<'_>,
     tx: &mut Tx,
     incoming: BTreeMap<String, Incoming>,
-) -> Result<Vec<Told>> {
+) -> Result<Vec<ChangedSession>> {
     if incoming.is_empty() {
         return Ok(Vec::new());
     }
-    let now = effects.now;
+    let now = outbox.now;
     let created: BTreeMap<String, i64> = incoming
         .iter()
         .map(|(id, (_, created))| (id.clone(), *created))
         .collect();
-    let incoming: BTreeMap<String, checkout_sessions::Entry> = incoming
+    let incoming: BTreeMap<String, checkout_sessions::SessionEntry> = incoming
         .into_iter()
         .map(|(id, (entry, _))| (id, entry))
         .collect();
@@ -74,12 +74,12 @@ pub async fn take(
         let mut last_event = LastEvent::before(now);
         if let Some(before) = &before {
             let mut record = before.record.clone();
-            record.join(entry.record);
+            record.merge(entry.record);
             if record == before.record {
                 continue;
             }
             last_event = before.events_at;
-            entry = checkout_sessions::Entry {
+            entry = checkout_sessions::SessionEntry {
                 record,
                 ..before.clone()
             };
@@ -87,10 +87,10 @@ pub async fn take(
         let was = before.as_ref().map(|entry| &entry.record);
         for change in checkout::changes(was, &entry.record) {
             let event = event_of(change, &entry.record);
-            effects.event(&mut last_event, Event::of_checkout(&id, event));
+            outbox.event(&mut last_event, Event::of_checkout(&id, event));
         }
         entry.events_at = last_event.max(entry.events_at);
-        sessions.push(Told {
+        sessions.push(ChangedSession {
             is_first: before.is_none(),
             created: created[&id],
             id,
@@ -143,10 +143,10 @@ fn total_of(record: &checkout::Record) -> Option<Money> {
 /// Finds the order of each session: the storefront's own, else one that is made, which is
 /// returned. Where the storefront's may still come, the one that is made waits until then.
 pub fn place(
-    sessions: &mut [Told],
+    sessions: &mut [ChangedSession],
     claimed: &HashMap<String, Vec<Claim>>,
     waits_until: Option<Timestamp>,
-) -> Vec<(Key, order_record::Record)> {
+) -> Vec<(OrderKey, order_record::Record)> {
     let mut made = Vec::new();
     for session in sessions {
         let agreement = session.agreement();
@@ -178,15 +178,15 @@ pub fn place(
     made
 }
 
-/// What a session tells of the order that it makes.
-fn order_of(session: &Told) -> order_record::Record {
+/// What a session reports the order that it makes.
+fn order_of(session: &ChangedSession) -> order_record::Record {
     let record = &session.entry.record;
     let is_settled = record.is_settled();
     let version = Version {
         at: Timestamp::from_unix_seconds(session.created).0,
         tie: (i64::from(is_settled) << 62) | order_rows::checkout_key(&session.id).1 >> 1,
     };
-    let part = |is_told: bool| if is_told { version } else { Version::NEVER };
+    let part = |is_known: bool| if is_known { version } else { Version::NEVER };
     let currency = record.currency.as_ref().map(|part| part.value);
     let total = record.total.as_ref().map(|part| part.value);
     let status = if is_settled {

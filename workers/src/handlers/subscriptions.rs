@@ -9,36 +9,36 @@ use domain::time::Timestamp;
 use store::sql::Tx;
 use store::{licenses, subscriptions};
 
-pub use store::subscriptions::Entry;
+pub use store::subscriptions::SubscriptionEntry;
 
-use super::effects::Effects;
+use super::outbox::Outbox;
 
-/// Joins subscriptions with what is known of them, and extends their licences.
+/// Merges subscriptions with what is known of them, and extends their licences.
 pub async fn take(
-    effects: &mut Effects<'_>,
+    outbox: &mut Outbox<'_>,
     tx: &mut Tx,
-    incoming: BTreeMap<String, Entry>,
+    incoming: BTreeMap<String, SubscriptionEntry>,
 ) -> Result<()> {
     if incoming.is_empty() {
         return Ok(());
     }
-    let now = effects.now;
+    let now = outbox.now;
     let inserted = subscriptions::insert_new(tx, &incoming, now).await?;
     let known = incoming.keys().filter(|id| !inserted.contains(*id));
     let mut known = subscriptions::load(tx, known.cloned().collect()).await?;
-    let mut saved: Vec<(String, Entry)> = Vec::new();
+    let mut saved: Vec<(String, SubscriptionEntry)> = Vec::new();
     for (id, new) in incoming {
         let before = known.remove(&id);
         let mut entry = new;
         let mut last_event = LastEvent::before(now);
         if let Some(before) = &before {
             let mut record = before.record.clone();
-            record.join(entry.record);
+            record.merge(entry.record);
             if record == before.record {
                 continue;
             }
             last_event = before.events_at;
-            entry = Entry {
+            entry = SubscriptionEntry {
                 record,
                 events_at: before.events_at,
             };
@@ -53,9 +53,9 @@ pub async fn take(
                 customer_id: text(&entry.record.customer),
                 pact_id: text(&entry.record.pact_id),
                 period_end: end,
-                grace_until: end.plus(effects.context.config.license_grace),
+                grace_until: end.plus(outbox.context.config.license_grace),
             };
-            effects.event(&mut last_event, Event::of_subscription(&id, extended));
+            outbox.event(&mut last_event, Event::of_subscription(&id, extended));
             licenses::extend(tx, &id, end, now).await?;
         }
         if before.is_some() {
@@ -63,7 +63,7 @@ pub async fn take(
             saved.push((id, entry));
         }
     }
-    let rows: Vec<(&str, &Entry)> = saved
+    let rows: Vec<(&str, &SubscriptionEntry)> = saved
         .iter()
         .map(|(id, entry)| (id.as_str(), entry))
         .collect();

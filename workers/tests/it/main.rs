@@ -7,7 +7,7 @@ mod orders;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bus::{Bell, Bus};
+use bus::{Bus, JobRef};
 use bytes::Bytes;
 use config::{Config, Mode, Settings};
 use domain::job::{JobId, Queue, Source, State};
@@ -85,7 +85,7 @@ impl House {
             body: Bytes::from(body.clone()),
             state: State::Ready,
             run_at: now,
-            rung_at: Some(now),
+            notified_at: Some(now),
             deadline_at: None,
             trace: None,
             traceparent: None,
@@ -101,12 +101,12 @@ impl House {
 
     /// Announces jobs in one message.
     async fn announce(&self, kind: &str, ids: &[JobId]) {
-        let bell = |job: &JobId| Bell {
+        let job_ref = |job: &JobId| JobRef {
             job: *job,
             traceparent: None,
         };
-        let bells: Vec<Bell> = ids.iter().map(bell).collect();
-        let announced = self.parts.bus.ring(Queue::Orders, kind, &bells).await;
+        let job_refs: Vec<JobRef> = ids.iter().map(job_ref).collect();
+        let announced = self.parts.bus.notify(Queue::Orders, kind, &job_refs).await;
         announced.unwrap();
     }
 

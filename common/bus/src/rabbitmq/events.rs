@@ -2,7 +2,7 @@
 //!
 //! Nobody may have bound a queue; then the broker confirms and drops them, which is fine: they
 //! stay in the database. A queue that refuses (`overflow: reject-publish`) or never confirms (a
-//! lost quorum) is not ours, so it neither ends the connection nor stops the rings.
+//! lost quorum) is not ours, so it neither ends the connection nor stops the messages of jobs.
 
 use anyhow::{Context, Result, anyhow};
 use futures_util::StreamExt;

@@ -15,13 +15,13 @@ use domain::job::Queue;
 pub struct Topology {
     /// Exchanges that are not there.
     pub missing_exchanges: Vec<String>,
-    pub queues: Vec<Found>,
+    pub queues: Vec<QueueState>,
     /// The one that shows dead letters.
-    pub dead: Option<Found>,
+    pub dead: Option<QueueState>,
 }
 
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct QueueState {
     pub name: String,
     /// None: it is not there.
     pub holds: Option<Holds>,
@@ -76,7 +76,11 @@ async fn has_exchange(connection: &Connection, name: &str) -> Result<bool> {
     Ok(is_there)
 }
 
-async fn queue_of(connection: &Connection, name: String, arguments: FieldTable) -> Result<Found> {
+async fn queue_of(
+    connection: &Connection,
+    name: String,
+    arguments: FieldTable,
+) -> Result<QueueState> {
     let channel = connection.create_channel().await.context("a channel")?;
     let passive = QueueDeclareOptions {
         passive: true,
@@ -85,7 +89,7 @@ async fn queue_of(connection: &Connection, name: String, arguments: FieldTable) 
     };
     let asked = channel.queue_declare(name.as_str().into(), passive, FieldTable::default());
     let Ok(queue) = asked.await else {
-        return Ok(Found { name, holds: None });
+        return Ok(QueueState { name, holds: None });
     };
     let (messages, consumers) = (queue.message_count(), queue.consumer_count());
     // It is there, so declaring it makes nothing: the broker only compares.
@@ -103,5 +107,5 @@ async fn queue_of(connection: &Connection, name: String, arguments: FieldTable) 
         consumers,
         is_foreign,
     });
-    Ok(Found { name, holds })
+    Ok(QueueState { name, holds })
 }

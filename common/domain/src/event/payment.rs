@@ -74,7 +74,7 @@ pub enum PaymentEvent {
         /// ISO 4217
         currency: String,
     },
-    /// its agreement is another than was told before
+    /// its agreement is another than was reported before
     #[serde(rename = "payment.agreement_changed")]
     AgreementChanged {
         /// its agreement now

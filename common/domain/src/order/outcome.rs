@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use super::record::{Cancellation, Record, Restock, Shipment};
-use super::settlement::Settled;
+use super::settlement::Settlement;
 use super::{FinancialStatus, FulfillmentStatus, Tracking, settlement};
 use crate::event::OrderSummary;
 use crate::money::Money;
@@ -76,12 +76,12 @@ impl Record {
     }
 
     /// All of it is shipped: the storefront said so last, and it is not so that every shipment
-    /// that it told of came to nothing.
+    /// that it reported came to nothing.
     pub fn is_fulfilled(&self) -> bool {
-        let told = self.fulfillment.value == Some(FulfillmentStatus::Fulfilled);
+        let reported = self.fulfillment.value == Some(FulfillmentStatus::Fulfilled);
         let came_to_nothing =
             !self.shipments.is_empty() && self.shipments.values().all(|part| !part.value.is_live());
-        told && !came_to_nothing
+        reported && !came_to_nothing
     }
 
     /// When and why the order was cancelled: by the storefront, for good; or because its
@@ -184,7 +184,7 @@ impl Record {
         }
         let refunded = |line, restock| refunded.get(&(line, restock)).copied().unwrap_or(0);
         let shipped = self.shipped();
-        let tells_lines = self
+        let lists_lines = self
             .shipments
             .values()
             .any(|part| !part.value.lines.is_empty());
@@ -193,10 +193,10 @@ impl Record {
         let lines = self.lines.value.iter().map(|line| {
             let held = match shipped.get(&line.id) {
                 Some(units) => units.live,
-                // No shipment tells of it: all, if the line says so, or the order is fulfilled.
+                // No shipment mentions it: all, if the line says so, or the order is fulfilled.
                 None if all_came_to_nothing => 0,
                 None if line.fulfillment_status.as_deref() == Some("fulfilled") => line.quantity,
-                None if self.is_fulfilled() && !tells_lines => line.quantity,
+                None if self.is_fulfilled() && !lists_lines => line.quantity,
                 None => 0,
             };
             let shipped = held.min(line.quantity);
@@ -233,7 +233,7 @@ impl Record {
     }
 
     /// What the storefront took for the order and has not given back, in minor units, as far as
-    /// it tells.
+    /// it says.
     pub fn kept_minor(&self) -> Option<i64> {
         let refunds = self.refunds.value.iter();
         let back = refunds.fold(0_i64, |sum, refund| {
@@ -242,10 +242,10 @@ impl Record {
         Some(self.paid_minor()?.saturating_sub(back).max(0))
     }
 
-    /// What was paid for the order, in minor units, as far as the storefront tells.
+    /// What was paid for the order, in minor units, as far as the storefront says.
     pub fn paid_minor(&self) -> Option<i64> {
         let outstanding = match self.outstanding.value {
-            // A part was paid; how much, the storefront does not tell.
+            // A part was paid; how much, the storefront does not say.
             None if !self.was_paid => return None,
             outstanding => outstanding.unwrap_or(0),
         };
@@ -292,8 +292,8 @@ impl Shipped {
     }
 }
 
-/// How far a further cycle of an order's agreement is. Nobody tells when it is shipped.
-pub fn cycle_state(record: &Record, settled: &Settled) -> FulfillmentState {
+/// How far a further cycle of an order's agreement is. Nobody says when it is shipped.
+pub fn cycle_state(record: &Record, settled: &Settlement) -> FulfillmentState {
     if record.cancelled.is_some() || settled.status == Some(FinancialStatus::Refunded) {
         FulfillmentState::Cancelled
     } else if settled.covers && record.waits_until.is_none() {
@@ -307,13 +307,13 @@ pub fn cycle_state(record: &Record, settled: &Settled) -> FulfillmentState {
 /// requested and not shipped yet are what it has more than the shipments.
 pub type Level = BTreeMap<i64, i64>;
 
-/// Stands for all of an order whose lines nobody told.
+/// Stands for all of an order whose lines nobody listed.
 const WHOLE_ORDER: i64 = 0;
 
 /// What is requested of an order now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// Units by line id; `Some` and without lines when nobody told them.
+    /// Units by line id; `Some` and without lines when nobody listed them.
     pub units: Option<BTreeMap<i64, i64>>,
     /// No more than units whose shipment came to nothing.
     pub is_repeated: bool,
@@ -407,7 +407,7 @@ pub enum Change {
 }
 
 /// The changes from one record of an order to a later one, in the order in which they are
-/// told. `Created` comes once in the life of an order; so do `Paid`, `Cancelled`, `Fulfilled`
+/// reported. `Created` comes once in the life of an order; so do `Paid`, `Cancelled`, `Fulfilled`
 /// and `FulfillmentRequested`, unless a payment was canceled or went back in full and another
 /// one followed, or more was to be shipped after all had been.
 pub fn changes(before: Option<&Record>, after: &Record) -> Vec<Change> {
@@ -448,7 +448,7 @@ pub fn changes_from(was: FulfillmentState, before: Option<&Record>, after: &Reco
     changes
 }
 
-/// An order in an event: what an update is told for, without its lines.
+/// An order in an event: what an update is reported for, without its lines.
 pub fn summary(record: &Record) -> OrderSummary {
     let totals = &record.totals.value;
     let total = totals.total.zip(totals.currency);
@@ -463,7 +463,7 @@ pub fn summary(record: &Record) -> OrderSummary {
     }
 }
 
-/// What an update is told for.
+/// What an update is reported for.
 fn visible(record: &Record) -> impl PartialEq + '_ {
     let shipped = |part: &Option<FulfillmentStatus>| part.as_ref().map(|it| it.as_str().to_owned());
     (

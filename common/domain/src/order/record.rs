@@ -1,17 +1,17 @@
 //! What all deliveries of an order come to. A delivery is read into a [`Record`]; the
-//! order is the join of the records of its deliveries.
+//! order is the merge of the records of its deliveries.
 //!
-//! The join is commutative, associative and idempotent: that is the whole answer to
+//! Merging is commutative, associative and idempotent: that is the whole answer to
 //! deliveries that come in any order and any number of times. Each part of the order
-//! (totals, lines, ..) is the newest that was told; a fact such as "it was cancelled" is
-//! never taken back, so a cancelled order is never revived.
+//! (totals, lines, ..) is the newest that was reported; a fact such as "it was cancelled" is
+//! never taken back, so a cancelled order stays cancelled.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::settlement::Settled;
+use super::settlement::Settlement;
 use super::{Address, FinancialStatus, FulfillmentStatus, Line, Order, Refund, Tracking};
 use crate::money::{Currency, Money};
 
@@ -32,7 +32,7 @@ impl Version {
     };
 }
 
-/// A part of an order as the newest version that told it said.
+/// A part of an order as the newest version that had it said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part<T> {
     pub version: Version,
@@ -49,15 +49,15 @@ impl<T: Default> Default for Part<T> {
 }
 
 impl<T: Default> Part<T> {
-    fn told(told: bool, version: Version, value: T) -> Self {
-        if told {
+    fn if_present(is_present: bool, version: Version, value: T) -> Self {
+        if is_present {
             Part { version, value }
         } else {
             Part::default()
         }
     }
 
-    fn join(&mut self, other: Self) {
+    fn merge(&mut self, other: Self) {
         if other.version > self.version {
             *self = other;
         }
@@ -99,7 +99,7 @@ pub struct Cancellation {
 pub struct Returned {
     pub id: i64,
     /// What its successful transactions in the order's currency come to, in minor units;
-    /// None when the body does not tell that currency.
+    /// None when the body does not have that currency.
     pub amount: Option<i64>,
     pub lines: Vec<ReturnedLine>,
 }
@@ -149,7 +149,7 @@ pub struct Record {
     pub version: Version,
     /// As the shop shows it, such as `#1001`.
     pub name: Part<Option<String>>,
-    /// The earliest that was told, Unix milliseconds.
+    /// The earliest that was reported, Unix milliseconds.
     pub ordered_at: Option<i64>,
     pub totals: Part<Totals>,
     /// What is still to be paid, in minor units of the totals' currency.
@@ -174,7 +174,7 @@ pub struct Record {
     /// By the storefront's id.
     pub shipments: BTreeMap<i64, Part<Shipment>>,
     /// What the payments of its agreement come to now.
-    pub settled: Settled,
+    pub settled: Settlement,
     /// Of an order that a checkout session made: the storefront's own may still come and take
     /// its place, so nothing is requested for it until then, Unix milliseconds.
     pub waits_until: Option<i64>,
@@ -193,15 +193,15 @@ impl Record {
     }
 
     /// What one delivery says. `received_at`, Unix milliseconds, stands in for times that
-    /// the body does not tell.
+    /// the body does not have.
     ///
     /// The body decides, because it is signed and its topic is not: a captured
     /// `orders/create` that comes again as `orders/paid` pays for nothing. The topic counts
     /// only for a status whose key was cut from the body. Whether it may count is for the
     /// caller to know, who remembers bodies; the empty topic says nothing.
     pub fn of(order: Order, topic: &str, body: &[u8], received_at: i64) -> Self {
-        let told = order.told;
-        let by_topic = |of: &str| topic == of && told.leaves_to(of);
+        let present = order.present_fields;
+        let by_topic = |of: &str| topic == of && present.leaves_to(of);
         let financial = match order.financial_status {
             None if by_topic("orders/paid") => Some(FinancialStatus::Paid),
             status => status,
@@ -210,12 +210,12 @@ impl Record {
             None if by_topic("orders/fulfilled") => Some(FulfillmentStatus::Fulfilled),
             status => status,
         };
-        let told_at = order.updated_at.or(order.created_at);
+        let stated_at = order.updated_at.or(order.created_at);
         let cancelled_at = order
             .cancelled_at
-            .or_else(|| by_topic("orders/cancelled").then(|| told_at.unwrap_or(received_at)));
+            .or_else(|| by_topic("orders/cancelled").then(|| stated_at.unwrap_or(received_at)));
         let version = Version {
-            at: told_at.unwrap_or(0),
+            at: stated_at.unwrap_or(0),
             tie: tie(
                 cancelled_at.is_some(),
                 financial.as_ref(),
@@ -231,14 +231,14 @@ impl Record {
                 tracking: fulfillment.tracking,
                 lines: fulfillment.lines,
             };
-            (fulfillment.id, Part::told(true, version, shipment))
+            (fulfillment.id, Part::if_present(true, version, shipment))
         });
         Record {
             version,
-            name: Part::told(told.name, version, order.name),
+            name: Part::if_present(present.name, version, order.name),
             ordered_at: order.created_at,
-            totals: Part::told(
-                told.total,
+            totals: Part::if_present(
+                present.total,
                 version,
                 Totals {
                     currency: order.currency,
@@ -247,7 +247,7 @@ impl Record {
                     tax: minor(order.tax),
                 },
             ),
-            outstanding: Part::told(told.outstanding, version, minor(order.outstanding)),
+            outstanding: Part::if_present(present.outstanding, version, minor(order.outstanding)),
             was_paid: matches!(
                 financial,
                 Some(
@@ -258,55 +258,55 @@ impl Record {
             ),
             was_refunded: financial == Some(FinancialStatus::Refunded),
             was_fulfilled: fulfillment == Some(FulfillmentStatus::Fulfilled),
-            financial: Part::told(
-                told.financial_status || financial.is_some(),
+            financial: Part::if_present(
+                present.financial_status || financial.is_some(),
                 version,
                 financial,
             ),
-            fulfillment: Part::told(
-                told.fulfillment_status || fulfillment.is_some(),
+            fulfillment: Part::if_present(
+                present.fulfillment_status || fulfillment.is_some(),
                 version,
                 fulfillment,
             ),
-            lines: Part::told(told.lines, version, order.lines),
-            customer: Part::told(
-                told.customer,
+            lines: Part::if_present(present.lines, version, order.lines),
+            customer: Part::if_present(
+                present.customer,
                 version,
                 order.customer.and_then(|customer| customer.id),
             ),
-            contact: Part::told(
-                told.contact,
+            contact: Part::if_present(
+                present.contact,
                 version,
                 Contact {
                     email: order.email,
                     phone: order.phone,
                 },
             ),
-            addresses: Part::told(
-                told.addresses,
+            addresses: Part::if_present(
+                present.addresses,
                 version,
                 Addresses {
                     shipping: order.shipping_address.as_ref().map(json),
                     billing: order.billing_address.as_ref().map(json),
                 },
             ),
-            refunds: Part::told(
-                told.refunds,
+            refunds: Part::if_present(
+                present.refunds,
                 version,
                 returned(order.refunds, order.currency),
             ),
-            pact: Part::told(told.pact_id, version, order.pact_id),
+            pact: Part::if_present(present.pact_id, version, order.pact_id),
             cancelled: cancelled_at.map(|at| Cancellation {
                 at,
                 reason: order.cancel_reason,
             }),
             shipments: shipments.collect(),
-            settled: Settled::default(),
+            settled: Settlement::default(),
             waits_until: None,
         }
     }
 
-    /// Of an order of which nothing is told.
+    /// Of an order of which nothing is known.
     pub fn unknown(version: Version) -> Self {
         Record {
             version,
@@ -327,36 +327,36 @@ impl Record {
             was_refunded: false,
             was_fulfilled: false,
             shipments: BTreeMap::new(),
-            settled: Settled::default(),
+            settled: Settlement::default(),
             waits_until: None,
         }
     }
 
-    /// Takes in what another delivery said, newer or older. Deliveries tell nothing of our
+    /// Takes in what another delivery said, newer or older. Deliveries say nothing of our
     /// payments: these are settled after it.
-    pub fn join(&mut self, other: Record) {
+    pub fn merge(&mut self, other: Record) {
         self.version = self.version.max(other.version);
-        self.name.join(other.name);
+        self.name.merge(other.name);
         self.ordered_at = match (self.ordered_at, other.ordered_at) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
-        self.totals.join(other.totals);
-        self.financial.join(other.financial);
-        self.fulfillment.join(other.fulfillment);
-        self.lines.join(other.lines);
-        self.outstanding.join(other.outstanding);
-        self.customer.join(other.customer);
-        self.contact.join(other.contact);
-        self.addresses.join(other.addresses);
-        self.refunds.join(other.refunds);
-        self.pact.join(other.pact);
+        self.totals.merge(other.totals);
+        self.financial.merge(other.financial);
+        self.fulfillment.merge(other.fulfillment);
+        self.lines.merge(other.lines);
+        self.outstanding.merge(other.outstanding);
+        self.customer.merge(other.customer);
+        self.contact.merge(other.contact);
+        self.addresses.merge(other.addresses);
+        self.refunds.merge(other.refunds);
+        self.pact.merge(other.pact);
         self.cancelled = earliest(self.cancelled.take(), other.cancelled);
         self.was_paid |= other.was_paid;
         self.was_refunded |= other.was_refunded;
         self.was_fulfilled |= other.was_fulfilled;
         for (id, shipment) in other.shipments {
-            self.shipments.entry(id).or_default().join(shipment);
+            self.shipments.entry(id).or_default().merge(shipment);
         }
     }
 }

@@ -97,7 +97,7 @@ pub struct Payments {
 
 /// What all payments of an order come to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settled {
+pub struct Settlement {
     /// None when none was paid.
     pub status: Option<FinancialStatus>,
     /// They pay for all of it.
@@ -165,7 +165,7 @@ pub fn settle(record: &mut Record, payments: &Payments) {
 }
 
 /// What the payments of the further cycles come to, each by itself.
-pub fn cycles(record: &Record, payments: &Payments) -> BTreeMap<Cycle, Settled> {
+pub fn cycles(record: &Record, payments: &Payments) -> BTreeMap<Cycle, Settlement> {
     let named = payments.linked.iter().map(|it| &it.cycle);
     let further = named.filter(|cycle| !cycle.is_first());
     further
@@ -173,7 +173,7 @@ pub fn cycles(record: &Record, payments: &Payments) -> BTreeMap<Cycle, Settled> 
         .collect()
 }
 
-fn settled(record: &Record, payments: &Payments, cycle: &Cycle) -> Settled {
+fn settled(record: &Record, payments: &Payments, cycle: &Cycle) -> Settlement {
     let linked = payments.of(cycle);
     let paid: Vec<&Linked> = linked.iter().copied().filter(|it| it.is_paid()).collect();
     let by_subscription = payments.is_subscription_paid && cycle.is_first();
@@ -188,7 +188,7 @@ fn settled(record: &Record, payments: &Payments, cycle: &Cycle) -> Settled {
         () if covers => Some(FinancialStatus::Paid),
         () => Some(FinancialStatus::PartiallyPaid),
     };
-    Settled {
+    Settlement {
         status,
         covers,
         canceled_at: linked.iter().filter_map(|it| it.canceled_at).min(),

@@ -23,7 +23,7 @@ pub struct Charge {
     /// A copy of the intent's, made with the charge.
     pub metadata: Metadata,
     pub transfer_group: Option<String>,
-    /// Told before 2025-03-31 alone.
+    /// Only sent before 2025-03-31.
     pub invoice: Option<String>,
 }
 

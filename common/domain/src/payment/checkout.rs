@@ -47,26 +47,26 @@ impl Record {
         let version = event.version();
         let record = Record {
             payment_status: session.payment_status.clone(),
-            mode: version.told(session.mode.as_ref()),
-            total: session.total.map(|total| version.tells(total.minor)),
-            currency: version.told(session.currency.as_ref()),
-            subtotal: version.told(session.subtotal.as_ref()),
-            discount: version.told(session.discount.as_ref()),
-            added: version.told(session.added.as_ref()),
-            payment_intent: version.told(session.payment_intent.as_ref()),
-            subscription: version.told(session.subscription.as_ref()),
-            invoice: version.told(session.invoice.as_ref()),
-            customer: version.told(session.customer.as_ref()),
-            client_reference_id: version.told(session.client_reference_id.as_ref()),
-            pact_id: version.told(session.metadata.pact_id.as_ref()),
-            cycle: version.told(session.metadata.cycle.as_ref()),
-            email: version.told(session.email.as_ref()),
+            mode: version.optional_part(session.mode.as_ref()),
+            total: session.total.map(|total| version.part(total.minor)),
+            currency: version.optional_part(session.currency.as_ref()),
+            subtotal: version.optional_part(session.subtotal.as_ref()),
+            discount: version.optional_part(session.discount.as_ref()),
+            added: version.optional_part(session.added.as_ref()),
+            payment_intent: version.optional_part(session.payment_intent.as_ref()),
+            subscription: version.optional_part(session.subscription.as_ref()),
+            invoice: version.optional_part(session.invoice.as_ref()),
+            customer: version.optional_part(session.customer.as_ref()),
+            client_reference_id: version.optional_part(session.client_reference_id.as_ref()),
+            pact_id: version.optional_part(session.metadata.pact_id.as_ref()),
+            cycle: version.optional_part(session.metadata.cycle.as_ref()),
+            email: version.optional_part(session.email.as_ref()),
         };
         Some((&session.id, record))
     }
 
     /// Takes in what another event said, newer or older.
-    pub fn join(&mut self, other: Record) {
+    pub fn merge(&mut self, other: Record) {
         newest(&mut self.payment_status, other.payment_status);
         newest(&mut self.mode, other.mode);
         newest(&mut self.total, other.total);

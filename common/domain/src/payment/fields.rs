@@ -16,7 +16,7 @@ const LAST_SECOND: i64 = 253_402_300_799;
 /// An object says of itself what it is; saying nothing is as good.
 pub(super) fn named(object: Field, name: &str) -> Result<(), Problem> {
     match object.text() {
-        Ok(told) if told.as_deref().is_none_or(|told| told == name) => Ok(()),
+        Ok(reported) if reported.as_deref().is_none_or(|reported| reported == name) => Ok(()),
         _ => Err(Problem::Foreign),
     }
 }
@@ -120,7 +120,7 @@ pub(super) fn minor(field: Field) -> Result<Option<i64>, Problem> {
     }
 }
 
-/// An amount that the provider tells in its own minor units.
+/// An amount that the provider gives in its own minor units.
 pub(super) fn money(field: Field, currency: Currency) -> Result<Option<Money>, Problem> {
     let minor = minor(field)?;
     let money = minor.map(|minor| Money::of_provider(minor, currency));

@@ -25,7 +25,7 @@ pub struct Intent {
     pub receipt_email: Option<Email>,
     /// The latest attempt, `ch_..`.
     pub charge: Option<String>,
-    /// Told before 2025-03-31 alone.
+    /// Only sent before 2025-03-31.
     pub invoice: Option<String>,
     /// Why the latest attempt failed.
     pub error: Option<PaymentError>,
@@ -75,7 +75,7 @@ impl Intent {
         let received = money(it.amount_received, currency).at("data.object.amount_received")?;
         let status = text(it.status).map(Status::from);
         let captured_in_full = matches!(status, None | Some(Status::Succeeded));
-        let untold = Money {
+        let unknown_amount = Money {
             minor: if captured_in_full { amount.minor } else { 0 },
             currency,
         };
@@ -83,7 +83,7 @@ impl Intent {
         Ok(Intent {
             id,
             amount,
-            received: received.unwrap_or(untold),
+            received: received.unwrap_or(unknown_amount),
             status,
             metadata: metadata(it.metadata),
             transfer_group: reference(it.transfer_group),

@@ -23,7 +23,7 @@ pub struct Invoice {
     /// among the lines that are the subscription's own. None of a trial.
     pub period_end: Option<i64>,
     pub pact_id: Option<String>,
-    /// Told before 2025-03-31 alone, like the intent.
+    /// Only sent before 2025-03-31, like the intent.
     pub charge: Option<String>,
     pub payment_intent: Option<String>,
 }
@@ -146,11 +146,11 @@ impl Line<'_> {
         let parent: LineParent = self.parent.object().unwrap_or_default().unwrap_or_default();
         let details = parent.subscription_item_details;
         let details: ItemDetails = details.object().unwrap_or_default().unwrap_or_default();
-        let says = |field: Field, word: &str| text(field).is_none_or(|told| told == word);
+        let says = |field: Field, word: &str| text(field).is_none_or(|reported| reported == word);
         let is_proration = |field: Field| field.boolean() == Ok(Some(true));
         let is_anothers = |field: Field| {
-            let told = link(field).unwrap_or_default();
-            told.is_some_and(|told| told != subscription)
+            let reported = link(field).unwrap_or_default();
+            reported.is_some_and(|reported| reported != subscription)
         };
         says(self.r#type, "subscription")
             && says(parent.r#type, "subscription_item_details")

@@ -33,7 +33,7 @@ pub enum Account {
 
 /// Why something was posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Entry {
+pub enum LedgerEntry {
     Captured,
     Released,
     Refunded,
@@ -42,7 +42,7 @@ pub enum Entry {
 /// Minor units that an account gains, or loses below zero.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Posting {
-    pub entry: Entry,
+    pub entry: LedgerEntry,
     pub account: Account,
     pub minor: i64,
     pub currency: Currency,
@@ -52,7 +52,11 @@ pub struct Posting {
 /// and currency sum to zero; none is zero.
 pub fn postings(before: Option<&Record>, after: &Record) -> Vec<Posting> {
     let mut postings = Vec::new();
-    for entry in [Entry::Captured, Entry::Released, Entry::Refunded] {
+    for entry in [
+        LedgerEntry::Captured,
+        LedgerEntry::Released,
+        LedgerEntry::Refunded,
+    ] {
         let mut sums: BTreeMap<(Account, Currency), i64> = BTreeMap::new();
         let mut post = |record: &Record, sign: i64| {
             let (from, to, minor) = flow(record, entry);
@@ -80,26 +84,26 @@ pub fn postings(before: Option<&Record>, after: &Record) -> Vec<Posting> {
 }
 
 /// From which account to which one an entry moves how much.
-fn flow(record: &Record, entry: Entry) -> (Account, Account, i64) {
+fn flow(record: &Record, entry: LedgerEntry) -> (Account, Account, i64) {
     let text = |part: &Option<Part<String>>| part.as_ref().map(|part| part.value.clone());
     let pact = text(&record.pact_id).map_or(Account::Held, Account::Released);
     match entry {
-        Entry::Captured => (Account::Provider, Account::Held, record.received),
+        LedgerEntry::Captured => (Account::Provider, Account::Held, record.received),
         // Without an agreement from held to held: nothing.
-        Entry::Released => (Account::Held, pact, record.received),
-        Entry::Refunded => {
+        LedgerEntry::Released => (Account::Held, pact, record.received),
+        LedgerEntry::Refunded => {
             let customer = Account::Credited(text(&record.customer));
             (pact, customer, record.refunded)
         }
     }
 }
 
-impl Entry {
+impl LedgerEntry {
     pub fn as_str(self) -> &'static str {
         match self {
-            Entry::Captured => "captured",
-            Entry::Released => "released",
-            Entry::Refunded => "refunded",
+            LedgerEntry::Captured => "captured",
+            LedgerEntry::Released => "released",
+            LedgerEntry::Refunded => "refunded",
         }
     }
 }

@@ -86,7 +86,7 @@ pub enum Change {
     Succeeded,
     /// The agreement that is paid became known.
     PactLinked,
-    /// The agreement is another than was told before.
+    /// The agreement is another than was reported before.
     PactChanged,
     /// So many minor units more went back.
     Refunded {
@@ -95,7 +95,7 @@ pub enum Change {
 }
 
 /// The changes from one record of a payment to a later one, in the order in which they are
-/// told. `Succeeded`, `Canceled` and `PactLinked` come once in the life of a payment at the
+/// reported. `Succeeded`, `Canceled` and `PactLinked` come once in the life of a payment at the
 /// most, `Failed` and `Canceled` never after money came in, and what was refunded adds up
 /// to the record's `refunded`.
 pub fn changes(before: Option<&Record>, after: &Record) -> Vec<Change> {

@@ -1,10 +1,10 @@
 //! What all events of a payment come to. An event is read into a [`Record`]; the payment is
-//! the join of the records of its events.
+//! the merge of the records of its events.
 //!
-//! The join is commutative, associative and idempotent, because every field is the greatest
-//! that was told: the provider's events come in any order, any number of times, and two may
-//! tell of one change. What happened is never taken back; amounts that the provider counts
-//! up only grow; of the rest the newest counts.
+//! Merging is commutative, associative and idempotent, because every field is the greatest
+//! that was reported: the provider's events come in any order, any number of times, and two may
+//! report one change. What happened is never taken back; amounts that the provider counts up only
+//! grow; of the rest the newest counts.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ pub struct Version {
     pub event: String,
 }
 
-/// A part as the newest event that told it said.
+/// A part as the newest event that had it said.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Part<T> {
     pub version: Version,
@@ -54,7 +54,7 @@ pub struct Record {
     /// The merchant's own word for the sort of payment.
     pub payment_type: Option<Part<String>>,
     pub transfer_group: Option<Part<String>>,
-    /// The invoice that is paid, as far as the provider tells.
+    /// The invoice that is paid, as far as the provider says.
     pub invoice: Option<Part<String>>,
     pub customer: Option<Part<String>>,
     pub receipt_email: Option<Part<Email>>,
@@ -98,20 +98,20 @@ impl Record {
         Record {
             succeeded,
             canceled: canceled.then_some(version.created),
-            failure: version.told(failure.as_ref()),
+            failure: version.optional_part(failure.as_ref()),
             received: if succeeded { intent.received.minor } else { 0 },
             refunded: 0,
             fully_refunded: false,
-            currency: version.tells(intent.amount.currency),
-            amount: Some(version.tells(intent.amount.minor)),
-            status: version.told(status),
-            pact_id: version.told(intent.metadata.pact_id.as_ref()),
-            cycle: version.told(intent.metadata.cycle.as_ref()),
-            payment_type: version.told(intent.metadata.payment_type.as_ref()),
-            transfer_group: version.told(intent.transfer_group.as_ref()),
-            invoice: version.told(intent.invoice.as_ref()),
-            customer: version.told(intent.customer.as_ref()),
-            receipt_email: version.told(intent.receipt_email.as_ref()),
+            currency: version.part(intent.amount.currency),
+            amount: Some(version.part(intent.amount.minor)),
+            status: version.optional_part(status),
+            pact_id: version.optional_part(intent.metadata.pact_id.as_ref()),
+            cycle: version.optional_part(intent.metadata.cycle.as_ref()),
+            payment_type: version.optional_part(intent.metadata.payment_type.as_ref()),
+            transfer_group: version.optional_part(intent.transfer_group.as_ref()),
+            invoice: version.optional_part(intent.invoice.as_ref()),
+            customer: version.optional_part(intent.customer.as_ref()),
+            receipt_email: version.optional_part(intent.receipt_email.as_ref()),
         }
     }
 
@@ -126,21 +126,21 @@ impl Record {
             received: 0,
             refunded,
             fully_refunded: charge.fully_refunded && refunded > 0,
-            currency: version.tells(charge.amount.currency),
-            amount: is_the_payment.then(|| version.tells(charge.amount.minor)),
+            currency: version.part(charge.amount.currency),
+            amount: is_the_payment.then(|| version.part(charge.amount.minor)),
             status: None,
-            pact_id: version.told(charge.metadata.pact_id.as_ref()),
-            cycle: version.told(charge.metadata.cycle.as_ref()),
-            payment_type: version.told(charge.metadata.payment_type.as_ref()),
-            transfer_group: version.told(charge.transfer_group.as_ref()),
-            invoice: version.told(charge.invoice.as_ref()),
-            customer: version.told(charge.customer.as_ref()),
+            pact_id: version.optional_part(charge.metadata.pact_id.as_ref()),
+            cycle: version.optional_part(charge.metadata.cycle.as_ref()),
+            payment_type: version.optional_part(charge.metadata.payment_type.as_ref()),
+            transfer_group: version.optional_part(charge.transfer_group.as_ref()),
+            invoice: version.optional_part(charge.invoice.as_ref()),
+            customer: version.optional_part(charge.customer.as_ref()),
             receipt_email: None,
         }
     }
 
     /// Takes in what another event said, newer or older.
-    pub fn join(&mut self, other: Record) {
+    pub fn merge(&mut self, other: Record) {
         self.succeeded |= other.succeeded;
         self.canceled = match (self.canceled, other.canceled) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -168,7 +168,7 @@ impl Record {
 /// We try what we or a checkout began: it names an agreement, or a session in the mode `payment`
 /// led to it. Since 2025-03-31 the intent of an invoice does not say what it is of, but such a one
 /// names no agreement of ours; it is left to the provider's own schedule. So is one that has
-/// nothing to be tried with: no payment method was told, or an older intent says that it is of an
+/// nothing to be tried with: no payment method was named, or an older intent says that it is of an
 /// invoice (its method is left out when it is read).
 pub fn is_left_to_provider(
     has_agreement: bool,
@@ -188,7 +188,7 @@ impl Event {
 }
 
 impl Version {
-    pub(super) fn tells<T>(&self, value: T) -> Part<T> {
+    pub(super) fn part<T>(&self, value: T) -> Part<T> {
         Part {
             version: self.clone(),
             value,
@@ -196,8 +196,8 @@ impl Version {
     }
 
     /// What an event leaves out stays as an earlier one said.
-    pub(super) fn told<T: Clone>(&self, value: Option<&T>) -> Option<Part<T>> {
-        value.map(|value| self.tells(value.clone()))
+    pub(super) fn optional_part<T: Clone>(&self, value: Option<&T>) -> Option<Part<T>> {
+        value.map(|value| self.part(value.clone()))
     }
 }
 

@@ -29,14 +29,14 @@ impl Record {
         let version = event.version();
         let record = Record {
             period_end: invoice.period_end,
-            customer: version.told(invoice.customer.as_ref()),
-            pact_id: version.told(invoice.pact_id.as_ref()),
+            customer: version.optional_part(invoice.customer.as_ref()),
+            pact_id: version.optional_part(invoice.pact_id.as_ref()),
         };
         Some((id, record))
     }
 
     /// Takes in what another invoice said, newer or older.
-    pub fn join(&mut self, other: Record) {
+    pub fn merge(&mut self, other: Record) {
         newest(&mut self.period_end, other.period_end);
         newest(&mut self.customer, other.customer);
         newest(&mut self.pact_id, other.pact_id);

@@ -19,7 +19,7 @@ pub struct Keys {
 
 /// What a tombstone is recognized by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Key<'a> {
+pub enum SubjectKey<'a> {
     Customer(i64),
     Order(i64),
     /// One that a request names beside its customer: it is theirs unless it is of another.
@@ -50,17 +50,17 @@ impl Keys {
     }
 
     /// The tombstone's key in a shop. None for a telephone number that is none.
-    pub fn subject(&self, shop: &str, key: Key<'_>) -> Option<Uuid> {
+    pub fn subject(&self, shop: &str, key: SubjectKey<'_>) -> Option<Uuid> {
         let (kind, value) = match key {
-            Key::Customer(id) => ("customer", id.to_string()),
-            Key::Order(id) => ("order", id.to_string()),
-            Key::GuestOrder(id) => ("guest_order", id.to_string()),
-            Key::Email(text) => ("email", email(text)),
-            Key::Phone(text) => ("phone", phone(text)?),
-            Key::Pact(id) => ("pact", id.to_owned()),
-            Key::Payment(id) => ("payment", id.to_owned()),
-            Key::Payer(id) => ("payer", id.to_owned()),
-            Key::Shop => ("shop", String::new()),
+            SubjectKey::Customer(id) => ("customer", id.to_string()),
+            SubjectKey::Order(id) => ("order", id.to_string()),
+            SubjectKey::GuestOrder(id) => ("guest_order", id.to_string()),
+            SubjectKey::Email(text) => ("email", email(text)),
+            SubjectKey::Phone(text) => ("phone", phone(text)?),
+            SubjectKey::Pact(id) => ("pact", id.to_owned()),
+            SubjectKey::Payment(id) => ("payment", id.to_owned()),
+            SubjectKey::Payer(id) => ("payer", id.to_owned()),
+            SubjectKey::Shop => ("shop", String::new()),
         };
         Some(self.short("subject", &[shop, kind, &value]))
     }
@@ -163,19 +163,19 @@ mod tests {
     #[test]
     fn a_key_is_of_its_secret_shop_and_kind_alone() {
         let keys = Keys::new(vec![1; 32]);
-        let one = keys.subject("a", Key::Customer(7));
-        assert_eq!(one, keys.subject("a", Key::Customer(7)));
+        let one = keys.subject("a", SubjectKey::Customer(7));
+        assert_eq!(one, keys.subject("a", SubjectKey::Customer(7)));
         for other in [
-            keys.subject("b", Key::Customer(7)),
-            keys.subject("a", Key::Order(7)),
-            keys.subject("a", Key::Customer(8)),
-            Keys::new(vec![2; 32]).subject("a", Key::Customer(7)),
+            keys.subject("b", SubjectKey::Customer(7)),
+            keys.subject("a", SubjectKey::Order(7)),
+            keys.subject("a", SubjectKey::Customer(8)),
+            Keys::new(vec![2; 32]).subject("a", SubjectKey::Customer(7)),
         ] {
             assert_ne!(one, other);
         }
-        let email = |text| keys.subject("a", Key::Email(text));
+        let email = |text| keys.subject("a", SubjectKey::Email(text));
         assert_eq!(email("Ann@Example.com "), email("ann@example.com"));
-        assert_eq!(keys.subject("a", Key::Phone("1-2")), None);
+        assert_eq!(keys.subject("a", SubjectKey::Phone("1-2")), None);
         assert_ne!(
             keys.code("x", &[b"ab", b"c"]),
             keys.code("x", &[b"a", b"bc"])

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use uuid::Uuid;
 
-use super::{Key, Keys, email, phone};
+use super::{Keys, SubjectKey, email, phone};
 use crate::json::{self, Field};
 
 /// Deeper than any provider nests; what is below is not looked at.
@@ -59,12 +59,12 @@ impl Mentions {
 
         let mut mentions = Mentions::default();
         let mut deserializer = serde_json::Deserializer::from_slice(body);
-        let walk = Walk {
+        let visitor = BodyVisitor {
             mentions: &mut mentions,
             place: Place::Anywhere,
             depth: 0,
         };
-        if serde::de::DeserializeSeed::deserialize(walk, &mut deserializer).is_err() {
+        if serde::de::DeserializeSeed::deserialize(visitor, &mut deserializer).is_err() {
             // A lone surrogate, or far too deep: whatever stands in quotes.
             let text = String::from_utf8_lossy(body);
             text.split(['"', ':', ','])
@@ -101,8 +101,8 @@ impl Mentions {
 
     /// The tombstones of a payment provider's objects and agreements, which hold for ever.
     pub fn payment_keys(&self, keys: &Keys, shop: &str) -> Vec<Uuid> {
-        let ids = self.ids.iter().map(|id| Key::Payment(id));
-        let pacts = self.pacts.iter().map(|pact| Key::Pact(pact));
+        let ids = self.ids.iter().map(|id| SubjectKey::Payment(id));
+        let pacts = self.pacts.iter().map(|pact| SubjectKey::Pact(pact));
         let all = ids.chain(pacts);
         all.filter_map(|key| keys.subject(shop, key)).collect()
     }
@@ -155,8 +155,8 @@ pub fn created_at(body: &[u8]) -> Option<i64> {
         },
         _ => None,
     };
-    let told = [seconds(&times), object];
-    instant.or(told.into_iter().flatten().min())
+    let reported = [seconds(&times), object];
+    instant.or(reported.into_iter().flatten().min())
 }
 
 /// Where a value stands, by the name of its field.
@@ -183,13 +183,13 @@ impl Place {
     }
 }
 
-struct Walk<'m> {
+struct BodyVisitor<'m> {
     mentions: &'m mut Mentions,
     place: Place,
     depth: usize,
 }
 
-impl<'de> serde::de::DeserializeSeed<'de> for Walk<'_> {
+impl<'de> serde::de::DeserializeSeed<'de> for BodyVisitor<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -200,7 +200,7 @@ impl<'de> serde::de::DeserializeSeed<'de> for Walk<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Walk<'_> {
+impl<'de> Visitor<'de> for BodyVisitor<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -241,7 +241,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         let depth = self.depth + 1;
         while items
-            .next_element_seed(Walk {
+            .next_element_seed(BodyVisitor {
                 mentions: &mut *self.mentions,
                 place: if self.place == Place::Phone {
                     Place::Phone
@@ -258,7 +258,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let depth = self.depth + 1;
         while let Some(key) = map.next_key::<Cow<'de, str>>()? {
-            map.next_value_seed(Walk {
+            map.next_value_seed(BodyVisitor {
                 mentions: &mut *self.mentions,
                 place: Place::of(&key, self.place),
                 depth,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::{Key, Mentions};
+use super::{Mentions, SubjectKey};
 
 /// Who made an order, as a row or a body says.
 pub struct Maker<'a> {
@@ -33,31 +33,36 @@ impl<'a> From<&'a Mentions> for Maker<'a> {
 }
 
 /// True for an order of a person, of whom these keys are known.
-pub fn owns_order(maker: &Maker<'_>, knows: impl Fn(Key<'_>) -> bool) -> bool {
-    let is_named = |key: fn(i64) -> Key<'static>| maker.order.is_some_and(|id| knows(key(id)));
-    if is_named(Key::Order) {
+pub fn owns_order(maker: &Maker<'_>, knows: impl Fn(SubjectKey<'_>) -> bool) -> bool {
+    let is_named =
+        |key: fn(i64) -> SubjectKey<'static>| maker.order.is_some_and(|id| knows(key(id)));
+    if is_named(SubjectKey::Order) {
         return true;
     }
     match maker.customer {
-        Some(id) => knows(Key::Customer(id)),
+        Some(id) => knows(SubjectKey::Customer(id)),
         None => {
-            is_named(Key::GuestOrder) || maker.emails.iter().any(|email| knows(Key::Email(email)))
+            is_named(SubjectKey::GuestOrder)
+                || maker
+                    .emails
+                    .iter()
+                    .any(|email| knows(SubjectKey::Email(email)))
         }
     }
 }
 
 /// True for a body of the payment provider that names something of a person by an id.
-pub fn owns_payment(mentions: &Mentions, knows: impl Fn(Key<'_>) -> bool) -> bool {
-    let ids = mentions.ids.iter().map(|id| Key::Payment(id));
-    let pacts = mentions.pacts.iter().map(|pact| Key::Pact(pact));
+pub fn owns_payment(mentions: &Mentions, knows: impl Fn(SubjectKey<'_>) -> bool) -> bool {
+    let ids = mentions.ids.iter().map(|id| SubjectKey::Payment(id));
+    let pacts = mentions.pacts.iter().map(|pact| SubjectKey::Pact(pact));
     ids.chain(pacts).any(knows)
 }
 
 /// True for one that names a person as whoever paid: theirs, unless it is of an order that is
 /// somebody else's, or another shop's.
-pub fn may_own_payment(mentions: &Mentions, knows: impl Fn(Key<'_>) -> bool) -> bool {
-    let payers = mentions.payers.iter().map(|id| Key::Payer(id));
-    let emails = mentions.emails.iter().map(|email| Key::Email(email));
+pub fn may_own_payment(mentions: &Mentions, knows: impl Fn(SubjectKey<'_>) -> bool) -> bool {
+    let payers = mentions.payers.iter().map(|id| SubjectKey::Payer(id));
+    let emails = mentions.emails.iter().map(|email| SubjectKey::Email(email));
     payers.chain(emails).any(knows)
 }
 
@@ -135,7 +140,7 @@ impl Decided {
     }
 
     /// With what is said now; it takes the place of what was said before of the same.
-    pub fn join(&mut self, later: &Decided) {
+    pub fn merge(&mut self, later: &Decided) {
         let sets = [
             (
                 &mut self.customers,
@@ -164,7 +169,7 @@ impl Decided {
 mod tests {
     use super::*;
 
-    fn is_theirs(order: i64, customer: Option<i64>, email: &str, known: &[Key<'_>]) -> bool {
+    fn is_theirs(order: i64, customer: Option<i64>, email: &str, known: &[SubjectKey<'_>]) -> bool {
         let emails = BTreeSet::from([email.to_owned()]);
         let maker = Maker {
             order: Some(order),
@@ -177,9 +182,9 @@ mod tests {
     #[test]
     fn an_address_leads_to_guests_and_never_to_another_customer() {
         let known = [
-            Key::Customer(7),
-            Key::Email("ann@x.example"),
-            Key::GuestOrder(5),
+            SubjectKey::Customer(7),
+            SubjectKey::Email("ann@x.example"),
+            SubjectKey::GuestOrder(5),
         ];
         assert!(is_theirs(1, Some(7), "old@x.example", &known));
         assert!(is_theirs(1, None, "ann@x.example", &known));
@@ -187,6 +192,11 @@ mod tests {
         assert!(!is_theirs(1, None, "bob@x.example", &known));
         assert!(is_theirs(5, None, "bob@x.example", &known));
         assert!(!is_theirs(5, Some(8), "ann@x.example", &known));
-        assert!(is_theirs(6, Some(8), "bob@x.example", &[Key::Order(6)]));
+        assert!(is_theirs(
+            6,
+            Some(8),
+            "bob@x.example",
+            &[SubjectKey::Order(6)]
+        ));
     }
 }

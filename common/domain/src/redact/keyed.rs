@@ -81,7 +81,7 @@ impl Hide {
 }
 
 impl Scanner<'_> {
-    /// The value at the `=` or `:` after a key that tells what it is: `key=value`,
+    /// The value at the `=` or `:` after a key that says what it is: `key=value`,
     /// `key = "value"`, `"key": value`, `key: Some("value")`, `object[key]=value`,
     /// `Key (key)=(value)`. JSON may itself be inside a string, with its quotes escaped.
     ///

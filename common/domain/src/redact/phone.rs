@@ -10,7 +10,7 @@ const FEWEST_DIGITS: usize = 7;
 const MOST_GROUPS: usize = 8;
 
 impl Scanner<'_> {
-    /// A telephone number; [`Digits`] tells what counts as one.
+    /// A telephone number; [`Digits`] says what counts as one.
     pub(super) fn phone(&self, at: usize) -> Option<Hit> {
         let within_word = match &self.bytes[self.done..at] {
             [.., word, b'.' | b'-' | b'/' | b','] => word.is_ascii_alphanumeric(),

@@ -1,6 +1,6 @@
 //! One order for each agreement: the storefront's order and its cancellation, a payment, the
 //! checkout session that led to it and a refund, in every sequence and with repetitions, end
-//! as what was told says and not as it came.
+//! as what was reported says and not as it came.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 const TOTAL: i64 = 3000;
 
-/// What is told of an agreement.
+/// What is reported of an agreement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Order,
@@ -125,8 +125,8 @@ impl Case {
     }
 }
 
-/// What the steps of a case tell, read once.
-struct Told {
+/// What the steps of a case say, read once.
+struct Facts {
     order: Record,
     cancelled: Record,
     paid: Payment,
@@ -134,11 +134,11 @@ struct Told {
     session: checkout::Record,
 }
 
-impl Told {
+impl Facts {
     fn of(case: Case) -> Self {
         let payment = |event: &Event| Payment::of(event).expect("a payment").1;
         let session = case.session();
-        Told {
+        Facts {
             order: Case::order(Step::Order),
             cancelled: Case::order(Step::Cancelled),
             paid: payment(&case.paid()),
@@ -163,21 +163,25 @@ struct World {
 }
 
 impl World {
-    fn take(&mut self, told: &Told, step: Step) {
+    fn take(&mut self, reported: &Facts, step: Step) {
         let before = self.order.clone();
         match step {
-            Step::Order => join(&mut self.order, &told.order, Record::join),
-            Step::Cancelled => join(&mut self.order, &told.cancelled, Record::join),
-            Step::Session => join(&mut self.session, &told.session, checkout::Record::join),
-            Step::Paid => self.pay(&told.paid),
-            Step::Refunded => self.pay(&told.refunded),
+            Step::Order => merge(&mut self.order, &reported.order, Record::merge),
+            Step::Cancelled => merge(&mut self.order, &reported.cancelled, Record::merge),
+            Step::Session => merge(
+                &mut self.session,
+                &reported.session,
+                checkout::Record::merge,
+            ),
+            Step::Paid => self.pay(&reported.paid),
+            Step::Refunded => self.pay(&reported.refunded),
         }
         self.settle(before.as_ref());
     }
 
-    fn pay(&mut self, told: &Payment) {
+    fn pay(&mut self, reported: &Payment) {
         let before = self.payment.clone();
-        join(&mut self.payment, told, Payment::join);
+        merge(&mut self.payment, reported, Payment::merge);
         let after = self.payment.as_ref().expect("it is there");
         for posting in ledger::postings(before.as_ref(), after) {
             *self.books.entry(posting.account).or_default() += posting.minor;
@@ -248,10 +252,10 @@ impl World {
     }
 }
 
-fn join<T: Clone>(known: &mut Option<T>, told: &T, join: fn(&mut T, T)) {
+fn merge<T: Clone>(known: &mut Option<T>, reported: &T, merge: fn(&mut T, T)) {
     match known {
-        Some(known) => join(known, told.clone()),
-        None => *known = Some(told.clone()),
+        Some(known) => merge(known, reported.clone()),
+        None => *known = Some(reported.clone()),
     }
 }
 
@@ -266,12 +270,12 @@ fn check(
     for (cycle, requests) in &world.requests {
         assert_eq!(*requests, 1, "cycle {cycle} of {}", what());
     }
-    let told: BTreeSet<Step> = sequence.iter().copied().collect();
-    let is_paid = told.contains(&Step::Paid) || told.contains(&Step::Session);
+    let reported: BTreeSet<Step> = sequence.iter().copied().collect();
+    let is_paid = reported.contains(&Step::Paid) || reported.contains(&Step::Session);
     let explained = case.cents + case.discount >= TOTAL
-        && (case.discount == 0 || told.contains(&Step::Session));
-    let back = told.contains(&Step::Refunded) && case.refunded == case.cents;
-    let stands = told.contains(&Step::Order) && !told.contains(&Step::Cancelled);
+        && (case.discount == 0 || reported.contains(&Step::Session));
+    let back = reported.contains(&Step::Refunded) && case.refunded == case.cents;
+    let stands = reported.contains(&Step::Order) && !reported.contains(&Step::Cancelled);
     let cycle = Cycle::named(case.cycle);
     let state = match &world.order {
         Some(order) if cycle.is_first() => Some(order.fulfillment_state()),
@@ -285,14 +289,14 @@ fn check(
         assert_ne!(state, Some(FulfillmentState::Requested), "{}", what());
     }
     let end = world.end();
-    let first = ends.entry(told).or_insert_with(|| end.clone());
+    let first = ends.entry(reported).or_insert_with(|| end.clone());
     assert_eq!(*first, end, "{}", what());
 }
 
 /// Every sequence that goes on from here; how many.
 fn go_on(
     case: Case,
-    told: &Told,
+    reported: &Facts,
     world: &World,
     sequence: &mut Vec<Step>,
     ends: &mut BTreeMap<BTreeSet<Step>, String>,
@@ -303,21 +307,27 @@ fn go_on(
     let mut sequences = 0;
     for step in STEPS {
         let mut next = world.clone();
-        next.take(told, step);
+        next.take(reported, step);
         sequence.push(step);
         check(case, sequence, &next, ends);
-        sequences += 1 + go_on(case, told, &next, sequence, ends);
+        sequences += 1 + go_on(case, reported, &next, sequence, ends);
         sequence.pop();
     }
     sequences
 }
 
 #[test]
-fn every_sequence_of_up_to_six_steps_ends_as_what_was_told_says() {
+fn every_sequence_of_up_to_six_steps_ends_as_what_was_reported_says() {
     for case in cases() {
         let mut ends = BTreeMap::new();
-        let told = Told::of(case);
-        let sequences = go_on(case, &told, &World::default(), &mut Vec::new(), &mut ends);
+        let reported = Facts::of(case);
+        let sequences = go_on(
+            case,
+            &reported,
+            &World::default(),
+            &mut Vec::new(),
+            &mut ends,
+        );
         assert_eq!(sequences, 5 + 25 + 125 + 625 + 3125 + 15_625);
         assert_eq!(ends.len(), 31, "every set of steps");
     }

@@ -78,11 +78,11 @@ proptest! {
         match resolved.why {
             Why::NoLicense => prop_assert!(all.is_empty() && resolved.org_name.is_none()),
             Why::License(id) => {
-                let is_told = |one: &Candidate| {
+                let is_present = |one: &Candidate| {
                     (one.id, one.tier, &one.org_name, one.status(NOW))
                         == (id, resolved.tier, &resolved.org_name, resolved.status)
                 };
-                prop_assert!(all.iter().any(is_told));
+                prop_assert!(all.iter().any(is_present));
             }
         }
     }
@@ -125,7 +125,7 @@ fn a_small_active_licence_counts_before_a_great_expired_one() {
 }
 
 #[test]
-fn of_inactive_licences_alone_the_highest_is_told_with_its_status() {
+fn of_inactive_licences_alone_the_highest_is_given_with_its_status() {
     let suspended = Candidate {
         suspended: true,
         ..license(2, Tier::Pro, Some("acme"))
@@ -250,9 +250,12 @@ fn the_table_of_tiers_is_that_of_the_specification() {
             "custom",
         ),
     ];
-    for ((told, expected), tier) in table.into_iter().zip(rows).zip(Tier::ALL) {
+    for ((reported, expected), tier) in table.into_iter().zip(rows).zip(Tier::ALL) {
         let (rank, features, users, orgs, price) = expected;
-        assert_eq!(told, (tier, rank, features.to_owned(), users, orgs, price));
+        assert_eq!(
+            reported,
+            (tier, rank, features.to_owned(), users, orgs, price)
+        );
         assert_eq!(tier.terms().tier, tier);
     }
 }

@@ -17,7 +17,7 @@ fn mistakes(template: &str) -> Vec<String> {
     errors.iter().map(ToString::to_string).collect()
 }
 
-fn told<'a>() -> PaymentFailed<'a> {
+fn failed_payment<'a>() -> PaymentFailed<'a> {
     PaymentFailed {
         amount: Money {
             minor: 1250,
@@ -62,7 +62,7 @@ fn a_line_whose_values_are_all_empty_is_left_out_with_its_gap() {
 }
 
 #[test]
-fn every_mistake_of_a_template_is_told_with_its_line() {
+fn every_mistake_of_a_template_is_given_with_its_line() {
     let known = "is not known; there are {{a}}, {{b}}";
     assert_eq!(
         mistakes("Subject: {{c}}\n\nfine {{a}}\n{{A}} {{b\nopen {{a\n"),
@@ -89,9 +89,9 @@ fn every_mistake_of_a_template_is_told_with_its_line() {
 }
 
 #[test]
-fn the_built_in_mail_tells_what_is_known() {
+fn the_built_in_mail_says_what_is_known() {
     let templates = Templates::load(None).unwrap();
-    let bare = templates.payment_failed(&told());
+    let bare = templates.payment_failed(&failed_payment());
     assert_eq!(bare.subject, "Your payment of 12.50 USD did not go through");
     assert_eq!(
         bare.body,
@@ -105,7 +105,7 @@ fn the_built_in_mail_tells_what_is_known() {
         decline_code: Some("expired_card"),
         pay_url: Some("https://shop.example/pay/1001"),
         retry: Some("We will try again tomorrow."),
-        ..told()
+        ..failed_payment()
     });
     assert_eq!(
         full.body,
@@ -120,7 +120,7 @@ fn the_built_in_mail_tells_what_is_known() {
 }
 
 #[test]
-fn a_buyer_is_not_told_what_is_the_banks_alone_to_know() {
+fn a_buyer_is_not_reported_what_is_the_banks_alone_to_know() {
     let declined = "Your bank declined the payment.";
     for code in [
         "lost_card",
@@ -143,7 +143,7 @@ fn a_buyer_is_not_told_what_is_the_banks_alone_to_know() {
 fn a_folder_has_templates_of_ones_own() {
     let folder = tempfile::tempdir().unwrap();
     let load = || Templates::load(Some(folder.path()));
-    let built_in = load().unwrap().payment_failed(&told());
+    let built_in = load().unwrap().payment_failed(&failed_payment());
     assert!(
         built_in.body.starts_with("Hello,"),
         "what is not there is built in"
@@ -151,7 +151,7 @@ fn a_folder_has_templates_of_ones_own() {
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     write("README.md", "ours");
     write("payment_failed.txt", "Subject: Ach\n\n{{amount}} fehlen.\n");
-    let own = load().unwrap().payment_failed(&told());
+    let own = load().unwrap().payment_failed(&failed_payment());
     assert_eq!(
         (own.subject.as_str(), own.body.as_str()),
         ("Ach", "12.50 USD fehlen.\n")

@@ -262,7 +262,7 @@ fn missing_null_and_empty_are_the_same() {
         for nothing in [Value::Null, json!("")] {
             let mut order = read(changed(FULL, &[(&pointer, nothing)]));
             // Only whether the key was there is another.
-            order.told = missing.told;
+            order.present_fields = missing.present_fields;
             assert_eq!(order, missing, "{key}");
         }
     }
@@ -804,7 +804,7 @@ fn surrogates_and_nul_pass_wherever_text_is() {
 }
 
 #[test]
-fn errors_tell_nothing_of_the_input() {
+fn errors_show_nothing_of_the_input() {
     let sample = parsed(CANCELLED);
     let mut refusals = 0;
     for pointer in pointers(&sample) {
@@ -818,9 +818,9 @@ fn errors_tell_nothing_of_the_input() {
             let body = with(sample.clone(), &pointer, canary).to_string();
             if let Err(error) = Order::read(body.as_bytes()) {
                 refusals += 1;
-                let told = format!("{error} {error:?}");
-                assert!(!told.contains("canary"), "{pointer}: {told}");
-                assert!(!told.contains("70707"), "{pointer}: {told}");
+                let reported = format!("{error} {error:?}");
+                assert!(!reported.contains("canary"), "{pointer}: {reported}");
+                assert!(!reported.contains("70707"), "{pointer}: {reported}");
             }
         }
     }
@@ -840,7 +840,7 @@ fn errors_tell_nothing_of_the_input() {
 }
 
 #[test]
-fn a_truncated_body_is_refused_without_telling_of_it() {
+fn a_truncated_body_is_refused_without_quoting_it() {
     let sample = parsed(FULL);
     let secrets: Vec<String> = pointers(&sample)
         .iter()
@@ -855,10 +855,10 @@ fn a_truncated_body_is_refused_without_telling_of_it() {
     assert!(secrets.len() > 100, "{}", secrets.len());
     for length in (0..FULL.trim_ascii_end().len()).step_by(7) {
         let error = refused(&FULL[..length]);
-        let told = format!("{error} {error:?}");
+        let reported = format!("{error} {error:?}");
         assert!(
-            secrets.iter().all(|secret| !told.contains(secret)),
-            "{told}"
+            secrets.iter().all(|secret| !reported.contains(secret)),
+            "{reported}"
         );
     }
 }
@@ -866,15 +866,15 @@ fn a_truncated_body_is_refused_without_telling_of_it() {
 #[test]
 fn debug_output_holds_no_personal_data() {
     let order = read(FULL);
-    let told = format!(
+    let reported = format!(
         "{order:?} {:?} {:?}",
         order.customer, order.shipping_address
     );
-    assert!(told.contains("820982911946154508"));
+    assert!(reported.contains("820982911946154508"));
     for secret in [
         "@", "John", "Smith", "Steve", "Shipp", "555", "40003", "Kentucky", "#9999",
     ] {
-        assert!(!told.contains(secret), "{secret} in {told}");
+        assert!(!reported.contains(secret), "{secret} in {reported}");
     }
 }
 

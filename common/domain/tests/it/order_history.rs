@@ -20,7 +20,7 @@ fn at(second: u32) -> String {
     format!("2027-01-15T12:00:{second:02}Z")
 }
 
-/// A body in which everything is told.
+/// A body that has everything.
 fn body(second: u32, financial: &str, fulfillment: Option<&str>) -> Value {
     json!({
         "id": 7,
@@ -64,7 +64,7 @@ fn cancelled(second: u32) -> Value {
     json!({"cancelled_at": at(second), "cancel_reason": "customer"})
 }
 
-/// The life of an order as its topics tell it.
+/// The life of an order as its topics report it.
 fn life() -> Vec<Record> {
     vec![
         record("orders/create", &body(1, "pending", None)),
@@ -148,25 +148,25 @@ fn pool() -> Vec<Record> {
     pool
 }
 
-/// What a history comes to, and what was told on the way.
-fn told(history: impl IntoIterator<Item = Record>) -> (Record, Vec<Change>) {
+/// What a history comes to, and what was reported on the way.
+fn merged_history(history: impl IntoIterator<Item = Record>) -> (Record, Vec<Change>) {
     let mut order: Option<Record> = None;
-    let mut told = Vec::new();
+    let mut merged_history = Vec::new();
     for delivery in history {
         let before = order.clone();
         match &mut order {
             None => order = Some(delivery),
-            Some(order) => order.join(delivery),
+            Some(order) => order.merge(delivery),
         }
-        told.extend(changes(before.as_ref(), order.as_ref().expect("an order")));
+        merged_history.extend(changes(before.as_ref(), order.as_ref().expect("an order")));
     }
-    (order.expect("a history has a delivery"), told)
+    (order.expect("a history has a delivery"), merged_history)
 }
 
 fn check(pool: &[Record], history: &[usize]) {
-    let (order, changes) = told(history.iter().map(|index| pool[*index].clone()));
+    let (order, changes) = merged_history(history.iter().map(|index| pool[*index].clone()));
     let distinct: BTreeSet<usize> = history.iter().copied().collect();
-    let (expected, _) = told(distinct.iter().rev().map(|index| pool[*index].clone()));
+    let (expected, _) = merged_history(distinct.iter().rev().map(|index| pool[*index].clone()));
     assert!(order == expected, "{history:?} and {distinct:?} differ");
     let position = |change| changes.iter().position(|it| *it == change);
     for change in [
@@ -202,7 +202,7 @@ fn check(pool: &[Record], history: &[usize]) {
     assert_eq!(order.cancelled.is_some(), is_cancelled);
     assert_eq!(position(Change::Cancelled).is_some(), is_cancelled);
     if is_cancelled {
-        assert_eq!(state, FulfillmentState::Cancelled, "never revived");
+        assert_eq!(state, FulfillmentState::Cancelled, "never open again");
         let units: i64 = order.restocked().values().sum();
         let ordered: i64 = order.lines.value.iter().map(|line| line.quantity).sum();
         assert!((0..=ordered).contains(&units), "{units} of {ordered} units");
@@ -258,12 +258,12 @@ fn a_hundred_thousand_random_histories_end_as_their_facts_say() {
 }
 
 #[test]
-fn the_join_is_commutative_associative_and_idempotent() {
+fn merging_is_commutative_associative_and_idempotent() {
     let pool = pool();
     let join = |a: &Record, b: &Record| {
-        let mut joined = a.clone();
-        joined.join(b.clone());
-        joined
+        let mut merged = a.clone();
+        merged.merge(b.clone());
+        merged
     };
     for a in &pool {
         assert!(join(a, a) == *a);
@@ -305,7 +305,7 @@ fn a_status_that_was_cut_from_the_body_is_what_the_topic_says() {
 #[test]
 fn what_is_cut_from_a_newer_body_stays_as_it_was() {
     let mut order = record("orders/create", &body(1, "paid", None));
-    order.join(record(
+    order.merge(record(
         "orders/updated",
         &json!({"id": 7, "updated_at": at(2), "fulfillment_status": "partial"}),
     ));
@@ -329,10 +329,10 @@ fn what_is_cut_from_a_newer_body_stays_as_it_was() {
 fn an_order_refunded_before_it_was_shipped_is_not_shipped_any_more() {
     let paid = record("orders/paid", &body(2, "paid", None));
     let refunded = record("orders/updated", &body(3, "refunded", None));
-    let (order, changes) = told([paid.clone(), refunded.clone()]);
+    let (order, changes) = merged_history([paid.clone(), refunded.clone()]);
     assert_eq!(order.fulfillment_state(), FulfillmentState::Cancelled);
     assert!(changes.contains(&Change::FulfillmentCancelled));
-    let (_, changes) = told([refunded, paid]);
+    let (_, changes) = merged_history([refunded, paid]);
     assert!(!changes.contains(&Change::FulfillmentRequested));
 }
 
@@ -388,7 +388,7 @@ fn asked(history: &[Record]) -> Vec<BTreeMap<i64, i64>> {
         let before = order.clone();
         match &mut order {
             None => order = Some(delivery.clone()),
-            Some(order) => order.join(delivery.clone()),
+            Some(order) => order.merge(delivery.clone()),
         }
         let was = before.as_ref().map(Record::fulfillment_state);
         let was = was.unwrap_or(FulfillmentState::Initiated);
@@ -415,9 +415,9 @@ fn stock_of_a_shipment_that_was_called_off_comes_back_with_the_cancellation() {
         with_fulfilment(4, None, "cancelled"),
         record("orders/cancelled", &end),
     ];
-    let (order, _) = told(history.clone());
+    let (order, _) = merged_history(history.clone());
     assert_eq!(order.restocked(), BTreeMap::from([(1, 2), (2, 1)]));
-    let (order, _) = told(history.into_iter().rev());
+    let (order, _) = merged_history(history.into_iter().rev());
     assert_eq!(order.restocked(), BTreeMap::from([(1, 2), (2, 1)]));
 }
 
@@ -428,7 +428,7 @@ fn an_order_whose_shipment_was_called_off_is_to_be_shipped_again() {
         with_fulfilment(3, Some("fulfilled"), "success"),
         with_fulfilment(4, None, "cancelled"),
     ];
-    let (order, _) = told(history.clone());
+    let (order, _) = merged_history(history.clone());
     assert_eq!(order.fulfillment_state(), FulfillmentState::Requested);
     let all = BTreeMap::from([(1, 2), (2, 1)]);
     assert_eq!(asked(&history), [all.clone(), all]);
@@ -436,7 +436,7 @@ fn an_order_whose_shipment_was_called_off_is_to_be_shipped_again() {
     let stale = with_fulfilment(4, Some("fulfilled"), "cancelled");
     assert_ne!(stale.fulfillment_state(), FulfillmentState::Fulfilled);
     // In whatever order: what is shipped in the end is not asked for again.
-    let (order, _) = told(history.into_iter().rev());
+    let (order, _) = merged_history(history.into_iter().rev());
     assert_eq!(order.fulfillment_state(), FulfillmentState::Requested);
 }
 
@@ -462,7 +462,7 @@ fn items_that_were_added_later_are_requested_when_they_are_paid_and_alone() {
     ];
     let all = BTreeMap::from([(1, 2), (2, 1)]);
     assert_eq!(asked(&shipped_first[..3]), std::slice::from_ref(&all));
-    let (order, _) = told(shipped_first[..3].to_vec());
+    let (order, _) = merged_history(shipped_first[..3].to_vec());
     assert_eq!(order.fulfillment_state(), FulfillmentState::Initiated);
     assert_eq!(
         asked(&shipped_first),

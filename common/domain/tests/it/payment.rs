@@ -101,7 +101,7 @@ fn metadata() -> Metadata {
     }
 }
 
-/// The intent that all fixtures tell of, after nothing happened.
+/// The intent that all fixtures are about, after nothing happened.
 fn plain() -> Intent {
     Intent {
         id: "pi_Example01".to_owned(),

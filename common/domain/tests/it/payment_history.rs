@@ -1,5 +1,5 @@
 //! A payment is the same whatever order its events come in and however often, and what is
-//! told of it is told once.
+//! reported of it is reported once.
 
 mod ledger;
 pub mod pool;
@@ -11,29 +11,29 @@ use domain::payment::outcome::{Change, changes};
 use domain::payment::record::Record;
 use proptest::prelude::*;
 
-use self::pool::{Said, every_history, join, life, pool, recorded};
+use self::pool::{Said, every_history, life, merge, pool, recorded};
 
 fn check(pool: &[(Said, Record)], history: &[usize]) {
     let mut payment: Option<Record> = None;
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for index in history {
         let record = &pool[*index].1;
         let after = payment
             .as_ref()
-            .map_or(record.clone(), |it| join(it, record));
-        told.extend(changes(payment.as_ref(), &after));
+            .map_or(record.clone(), |it| merge(it, record));
+        reported.extend(changes(payment.as_ref(), &after));
         payment = Some(after);
     }
     let payment = payment.expect("a history has an event");
     let distinct: BTreeSet<usize> = history.iter().copied().collect();
     let mut others = distinct.iter().rev().map(|index| &pool[*index].1);
     let first = others.next().expect("an event").clone();
-    let expected = others.fold(first, |all, record| join(&all, record));
+    let expected = others.fold(first, |all, record| merge(&all, record));
     assert_eq!(payment, expected, "{history:?} and {distinct:?} differ");
 
     let said = || distinct.iter().map(|index| &pool[*index].0);
     let of = |kind: Kind| said().filter(move |it| it.kind == kind);
-    let times = |change: Change| told.iter().filter(|it| **it == change).count();
+    let times = |change: Change| reported.iter().filter(|it| **it == change).count();
     let succeeded = of(Kind::IntentSucceeded).count() > 0;
     let canceled = of(Kind::IntentCanceled).count() > 0;
     let failed = of(Kind::IntentFailed).count() > 0;
@@ -60,17 +60,17 @@ fn check(pool: &[(Said, Record)], history: &[usize]) {
         Change::Refunded { by } => Some(*by),
         _ => None,
     };
-    assert!(told.iter().filter_map(by).all(|by| by > 0));
-    let sum: i64 = told.iter().filter_map(by).sum();
+    assert!(reported.iter().filter_map(by).all(|by| by > 0));
+    let sum: i64 = reported.iter().filter_map(by).sum();
     assert_eq!(sum, refunded, "{history:?}");
 
     let paid = |it: &Change| *it == Change::Succeeded || by(it).is_some();
-    let paid_at = told.iter().position(paid).unwrap_or(told.len());
-    let canceled_at = told.iter().position(|it| *it == Change::Canceled);
+    let paid_at = reported.iter().position(paid).unwrap_or(reported.len());
+    let canceled_at = reported.iter().position(|it| *it == Change::Canceled);
     assert!(times(Change::Canceled) <= usize::from(canceled));
     assert!(canceled_at.is_none_or(|at| at < paid_at), "{history:?}");
-    let last = canceled_at.unwrap_or(told.len()).min(paid_at);
-    let failures = told.iter().rposition(|it| *it == Change::Failed);
+    let last = canceled_at.unwrap_or(reported.len()).min(paid_at);
+    let failures = reported.iter().rposition(|it| *it == Change::Failed);
     assert!(failures.is_none_or(|at| at < last), "{history:?}");
     let attempts: BTreeSet<(Option<&str>, &str)> = of(Kind::IntentFailed)
         .map(|it| (it.charge, it.charge.map_or(it.id.as_str(), |_| "")))
@@ -116,30 +116,30 @@ fn a_hundred_thousand_random_histories_end_as_their_facts_say() {
 }
 
 #[test]
-fn the_join_is_commutative_associative_and_idempotent() {
+fn merging_is_commutative_associative_and_idempotent() {
     let pool = recorded(pool());
     for (_, a) in &pool {
-        assert_eq!(join(a, a), *a);
+        assert_eq!(merge(a, a), *a);
         for (_, b) in &pool {
-            let ab = join(a, b);
-            assert_eq!(ab, join(b, a));
-            assert_eq!(join(&ab, b), ab);
+            let ab = merge(a, b);
+            assert_eq!(ab, merge(b, a));
+            assert_eq!(merge(&ab, b), ab);
             for (_, c) in pool.iter().step_by(5) {
-                assert_eq!(join(&ab, c), join(a, &join(b, c)));
+                assert_eq!(merge(&ab, c), merge(a, &merge(b, c)));
             }
         }
     }
 }
 
 #[test]
-fn another_agreement_is_told_apart_from_the_first() {
+fn another_agreement_is_distinguished_from_the_first() {
     let pool = pool();
     let of = |pact: &str| {
         let mut said = pool.iter().filter(|it| it.kind == Kind::IntentSucceeded);
         said.find(|it| it.pact == Some(pact)).expect("one").record()
     };
     let [p, q] = [of("P"), of("Q")];
-    let both = join(&p, &q);
+    let both = merge(&p, &q);
     assert_eq!(changes(None, &p), [Change::Succeeded, Change::PactLinked]);
     let newer = both.pact_id.clone().expect("a pact").value;
     let [older_first, newer_first] = if newer == "P" { [&q, &p] } else { [&p, &q] };

@@ -1,4 +1,4 @@
-//! Orders and their payments: whatever is told in whatever order, an order ends as all that
+//! Orders and their payments: whatever is reported in whatever order, an order ends as all that
 //! is known of it in the end says.
 
 use domain::money::Currency;
@@ -54,7 +54,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..10)
 }
 
-/// What is known of a payment: every amount is the greatest that was told.
+/// What is known of a payment: every amount is the greatest that was reported.
 #[derive(Clone, Copy, Default)]
 struct Known {
     received: i64,
@@ -70,7 +70,7 @@ struct World {
 
 impl World {
     fn take(&mut self, step: &Step) {
-        let told = match step {
+        let reported = match step {
             Step::Order { second, paid } => {
                 delivery(*second, if *paid { "paid" } else { "pending" }, false)
             }
@@ -91,8 +91,8 @@ impl World {
             }
         };
         match &mut self.order {
-            Some(order) => order.join(told),
-            None => self.order = Some(told),
+            Some(order) => order.merge(reported),
+            None => self.order = Some(reported),
         }
     }
 

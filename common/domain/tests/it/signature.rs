@@ -4,7 +4,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use domain::signature::{
-    MAX_V1, Refused, Secrets, payment, sign_payment, sign_storefront, storefront,
+    MAX_V1, Secrets, SignatureError, payment, sign_payment, sign_storefront, storefront,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -70,11 +70,11 @@ fn secrets(secrets: &[&str]) -> Secrets {
     Secrets::new(secrets.iter().map(ToString::to_string))
 }
 
-fn storefront_once(secret: &str, header: &[u8], body: &[u8]) -> Result<usize, Refused> {
+fn storefront_once(secret: &str, header: &[u8], body: &[u8]) -> Result<usize, SignatureError> {
     storefront(&secrets(&[secret]), [header], body)
 }
 
-fn payment_once(header: impl AsRef<[u8]>, body: &[u8]) -> Result<usize, Refused> {
+fn payment_once(header: impl AsRef<[u8]>, body: &[u8]) -> Result<usize, SignatureError> {
     payment(&secrets(&[SECRET]), [header.as_ref()], body, NOW, 300)
 }
 
@@ -89,7 +89,7 @@ fn check_vectors(
     fixture: &str,
     count: usize,
     decisions: &[(&str, &str)],
-    verify: impl Fn(&Value, &[u8]) -> Result<usize, Refused>,
+    verify: impl Fn(&Value, &[u8]) -> Result<usize, SignatureError>,
 ) {
     let fixture: Value = serde_json::from_str(fixture).expect("the fixture is JSON");
     let vectors = fixture["vectors"].as_array().expect("an array");
@@ -176,9 +176,12 @@ fn a_flipped_bit_of_the_body_is_refused() {
     for body in each_flipped_bit(BODY) {
         assert_eq!(
             storefront_once(SECRET, storefront_header.as_bytes(), &body),
-            Err(Refused::Mismatch)
+            Err(SignatureError::Mismatch)
         );
-        assert_eq!(payment_once(&payment_header, &body), Err(Refused::Mismatch));
+        assert_eq!(
+            payment_once(&payment_header, &body),
+            Err(SignatureError::Mismatch)
+        );
     }
 }
 
@@ -188,13 +191,13 @@ fn a_flipped_bit_of_the_digest_is_refused() {
     for digest in each_flipped_bit(&STANDARD.decode(base64).expect("base64")) {
         assert_eq!(
             storefront_once(SECRET, STANDARD.encode(digest).as_bytes(), BODY),
-            Err(Refused::Mismatch)
+            Err(SignatureError::Mismatch)
         );
     }
     let hex = hex::decode(v1_of(SECRET, NOW, BODY)).expect("hex");
     for digest in each_flipped_bit(&hex) {
         let header = format!("t={NOW},v1={}", hex::encode(digest));
-        assert_eq!(payment_once(header, BODY), Err(Refused::Mismatch));
+        assert_eq!(payment_once(header, BODY), Err(SignatureError::Mismatch));
     }
 }
 
@@ -227,20 +230,23 @@ fn truncated_and_lengthened_signatures_are_refused() {
     let payment_header = sign_payment(SECRET, NOW, BODY);
     for length in 0..storefront_header.len() {
         let cut = &storefront_header.as_bytes()[..length];
-        assert_eq!(storefront_once(SECRET, cut, BODY), Err(Refused::Malformed));
+        assert_eq!(
+            storefront_once(SECRET, cut, BODY),
+            Err(SignatureError::Malformed)
+        );
     }
     for length in 0..payment_header.len() {
         let cut = &payment_header.as_bytes()[..length];
-        assert_eq!(payment_once(cut, BODY), Err(Refused::Malformed));
+        assert_eq!(payment_once(cut, BODY), Err(SignatureError::Malformed));
     }
     for more in ["=", "A", "A=", "AAAA", " ", "00"] {
         let longer = format!("{storefront_header}{more}");
         assert_eq!(
             storefront_once(SECRET, longer.as_bytes(), BODY),
-            Err(Refused::Malformed)
+            Err(SignatureError::Malformed)
         );
         let longer = format!("{payment_header}{more}");
-        assert_eq!(payment_once(longer, BODY), Err(Refused::Malformed));
+        assert_eq!(payment_once(longer, BODY), Err(SignatureError::Malformed));
     }
 }
 
@@ -256,21 +262,21 @@ fn the_tolerance_holds_both_ways_and_to_the_second() {
             tolerance,
         )
     };
-    assert_eq!(verify(NOW - 301, 300), Err(Refused::Stale));
+    assert_eq!(verify(NOW - 301, 300), Err(SignatureError::Stale));
     assert_eq!(verify(NOW - 300, 300), Ok(0));
     assert_eq!(verify(NOW, 300), Ok(0));
     assert_eq!(verify(NOW + 300, 300), Ok(0));
-    assert_eq!(verify(NOW + 301, 300), Err(Refused::Early));
+    assert_eq!(verify(NOW + 301, 300), Err(SignatureError::Early));
     assert_eq!(verify(0, 0), Ok(0));
     assert_eq!(verify(i64::MAX, 0), Ok(0));
-    assert_eq!(verify(i64::MAX, 300), Err(Refused::Early));
+    assert_eq!(verify(i64::MAX, 300), Err(SignatureError::Early));
     assert_eq!(verify(i64::MAX, u64::MAX), Ok(0));
 }
 
 #[test]
 fn a_wrong_signature_is_called_wrong_before_it_is_called_stale() {
     let header = sign_payment("another", NOW - 301, BODY);
-    assert_eq!(payment_once(header, BODY), Err(Refused::Mismatch));
+    assert_eq!(payment_once(header, BODY), Err(SignatureError::Mismatch));
 }
 
 #[test]
@@ -282,7 +288,7 @@ fn a_second_timestamp_that_differs_is_refused_whichever_was_signed() {
         format!("t={other},t={NOW},v1={v1}"),
         format!("t={NOW},v1={v1},t={other}"),
     ] {
-        assert_eq!(payment_once(header, BODY), Err(Refused::Conflicting));
+        assert_eq!(payment_once(header, BODY), Err(SignatureError::Conflicting));
     }
     assert_eq!(
         payment_once(format!("t={NOW},v1={v1},t={NOW}"), BODY),
@@ -295,7 +301,7 @@ fn a_v0_alone_is_refused_even_when_it_is_right() {
     let v1 = v1_of(SECRET, NOW, BODY);
     assert_eq!(
         payment_once(format!("t={NOW},v0={v1}"), BODY),
-        Err(Refused::Malformed)
+        Err(SignatureError::Malformed)
     );
 }
 
@@ -313,11 +319,11 @@ fn a_thousand_v1_values_count_for_no_more_than_the_first_few() {
     assert_eq!(payment_once(header_with_right_at(MAX_V1 - 1), BODY), Ok(0));
     assert_eq!(
         payment_once(header_with_right_at(MAX_V1), BODY),
-        Err(Refused::Mismatch)
+        Err(SignatureError::Mismatch)
     );
     assert_eq!(
         payment_once(header_with_right_at(999), BODY),
-        Err(Refused::Mismatch)
+        Err(SignatureError::Mismatch)
     );
 }
 
@@ -336,11 +342,14 @@ fn a_repeated_header_counts_only_when_its_values_agree() {
         let values = values.iter().map(|value| value.as_bytes());
         storefront(&secrets(&[SECRET]), values, BODY)
     };
-    assert_eq!(verify(&[]), Err(Refused::Missing));
+    assert_eq!(verify(&[]), Err(SignatureError::Missing));
     assert_eq!(verify(&[&right, &right]), Ok(0));
-    assert_eq!(verify(&[&right, &wrong]), Err(Refused::Conflicting));
-    assert_eq!(verify(&[&wrong, &right]), Err(Refused::Conflicting));
-    assert_eq!(verify(&[&right, &right, &wrong]), Err(Refused::Conflicting));
+    assert_eq!(verify(&[&right, &wrong]), Err(SignatureError::Conflicting));
+    assert_eq!(verify(&[&wrong, &right]), Err(SignatureError::Conflicting));
+    assert_eq!(
+        verify(&[&right, &right, &wrong]),
+        Err(SignatureError::Conflicting)
+    );
 
     let right = sign_payment(SECRET, NOW, BODY);
     let later = sign_payment(SECRET, NOW + 1, BODY);
@@ -348,9 +357,9 @@ fn a_repeated_header_counts_only_when_its_values_agree() {
         let values = values.iter().map(|value| value.as_bytes());
         payment(&secrets(&[SECRET]), values, BODY, NOW, 300)
     };
-    assert_eq!(verify(&[]), Err(Refused::Missing));
+    assert_eq!(verify(&[]), Err(SignatureError::Missing));
     assert_eq!(verify(&[&right, &right]), Ok(0));
-    assert_eq!(verify(&[&right, &later]), Err(Refused::Conflicting));
+    assert_eq!(verify(&[&right, &later]), Err(SignatureError::Conflicting));
 }
 
 #[test]
@@ -368,7 +377,7 @@ fn any_secret_of_a_rotation_verifies_and_is_named() {
     let header = sign_storefront("older", BODY);
     assert_eq!(
         storefront(&rotation, [header.as_bytes()], BODY),
-        Err(Refused::Mismatch)
+        Err(SignatureError::Mismatch)
     );
 }
 
@@ -403,12 +412,12 @@ fn an_empty_secret_is_not_accepted() {
 #[test]
 fn each_reason_has_a_label_of_its_own() {
     let reasons = [
-        Refused::Missing,
-        Refused::Malformed,
-        Refused::Conflicting,
-        Refused::Mismatch,
-        Refused::Stale,
-        Refused::Early,
+        SignatureError::Missing,
+        SignatureError::Malformed,
+        SignatureError::Conflicting,
+        SignatureError::Mismatch,
+        SignatureError::Stale,
+        SignatureError::Early,
     ];
     let labels: std::collections::BTreeSet<_> =
         reasons.iter().map(|reason| reason.label()).collect();

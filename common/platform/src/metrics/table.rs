@@ -112,7 +112,7 @@ pub const ALL: &[Metric] = &[
     ),
     counter(
         Every,
-        "waybill_rings_total",
+        "waybill_bus_messages_total",
         &["queue", "outcome"],
         "Messages with job ids handed to the bus",
     ),
@@ -307,7 +307,7 @@ pub const ALL: &[Metric] = &[
     ),
     counter(
         Worker,
-        "waybill_rings_received_total",
+        "waybill_bus_messages_received_total",
         &["queue", "redelivered"],
         "Messages with job ids that came from the bus",
     ),
@@ -333,7 +333,7 @@ pub const ALL: &[Metric] = &[
         Worker,
         "waybill_privacy_deadline_notices_total",
         &["notice"],
-        "Privacy requests told of because their deadline is near or over",
+        "Privacy requests reported because their deadline is near or over",
     ),
     gauge(
         Worker,

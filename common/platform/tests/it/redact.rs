@@ -559,7 +559,7 @@ fn a_log_format_is_read_from_its_name() {
     assert!("JSONL".parse::<LogFormat>().is_err());
 }
 
-/// A value that cannot be told: as it is, or at all.
+/// A value that cannot be formatted: as it is, or at all.
 struct Broken {
     panics: bool,
 }

@@ -1,4 +1,4 @@
-//! What the form of a token tells by itself. GitHub's tokens end with a checksum: after `gho_`
+//! What the form of a token says by itself. GitHub's tokens end with a checksum: after `gho_`
 //! and the like come 30 letters and digits of chance and, in 6 more, the CRC-32 of those in base
 //! 62 with leading zeros ("Behind GitHub's new authentication token formats", April 2021). So one
 //! that was cut off or mistyped is known without asking anyone.

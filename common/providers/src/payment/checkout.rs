@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::Payment;
-use crate::Failure;
+use crate::CallFailure;
 use domain::money::{Currency, Money};
 
 /// In which one can pay (COMMERCE_002).
@@ -59,7 +59,7 @@ impl Payment {
         &self,
         session: &NewSession,
         key: &str,
-    ) -> Result<CreatedSession, Failure> {
+    ) -> Result<CreatedSession, CallFailure> {
         session.check()?;
         if !(1..=LONGEST_KEY).contains(&key.len()) || !key.bytes().all(|it| it.is_ascii_graphic()) {
             let what = "an idempotency key is up to 255 visible ASCII characters";
@@ -86,7 +86,7 @@ impl Payment {
 
 impl NewSession {
     /// What the provider need not be asked for.
-    pub fn check(&self) -> Result<(), Failure> {
+    pub fn check(&self) -> Result<(), CallFailure> {
         let mut known: Option<Currency> = None;
         for (item, quantity) in &self.items {
             let each = match item {
@@ -95,7 +95,7 @@ impl NewSession {
             };
             if each <= 0 || *quantity <= 0 {
                 let what = "price and quantity must be positive";
-                return Err(Failure::InvalidAmount(what.to_owned()));
+                return Err(CallFailure::InvalidAmount(what.to_owned()));
             }
             let Item::Priced { price, .. } = item else {
                 continue;
@@ -105,7 +105,7 @@ impl NewSession {
             }
             if *known.get_or_insert(price.currency) != price.currency {
                 let what = "all that is paid at once must have the same one";
-                return Err(Failure::UnsupportedCurrency(what.to_owned()));
+                return Err(CallFailure::UnsupportedCurrency(what.to_owned()));
             }
         }
         Ok(())
@@ -147,6 +147,6 @@ fn is_supported(currency: Currency) -> bool {
     CURRENCIES.contains(&currency.as_str())
 }
 
-fn unsupported() -> Failure {
-    Failure::UnsupportedCurrency(format!("it must be one of {}", CURRENCIES.join(", ")))
+fn unsupported() -> CallFailure {
+    CallFailure::UnsupportedCurrency(format!("it must be one of {}", CURRENCIES.join(", ")))
 }

@@ -2,8 +2,8 @@
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::{IntentObject, Key, Payment, Refusal, short};
-use crate::Failure;
+use super::{IdempotencyKey, IntentObject, Payment, Refusal, short};
+use crate::CallFailure;
 
 /// An id stays one segment of a path.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'-');
@@ -30,8 +30,8 @@ impl Payment {
         &self,
         payment_id: &str,
         payment_method: Option<&str>,
-        key: Key,
-    ) -> Result<Confirmed, Failure> {
+        key: IdempotencyKey,
+    ) -> Result<Confirmed, CallFailure> {
         let path = format!("{}/confirm", self.path_of(payment_id)?);
         let mut form = vec![("off_session", "true")];
         form.extend(payment_method.map(|id| ("payment_method", id)));
@@ -46,7 +46,7 @@ impl Payment {
     }
 
     /// What became of an intent since it was asked for; `None`: it can be tried.
-    pub async fn find_confirmed(&self, payment_id: &str) -> Result<Option<Confirmed>, Failure> {
+    pub async fn find_confirmed(&self, payment_id: &str) -> Result<Option<Confirmed>, CallFailure> {
         let path = self.path_of(payment_id)?;
         let call = || async {
             match self.read::<IntentObject>(&path).await? {
@@ -64,7 +64,7 @@ impl Payment {
         })
     }
 
-    fn path_of(&self, payment_id: &str) -> Result<String, Failure> {
+    fn path_of(&self, payment_id: &str) -> Result<String, CallFailure> {
         // A path cannot have dots alone between two slashes, however they are written.
         if payment_id.bytes().all(|byte| byte == b'.') {
             let what = "a payment without a proper id is not asked for";
@@ -74,7 +74,7 @@ impl Payment {
         Ok(format!("payment_intents/{id}"))
     }
 
-    fn not_confirmed(&self, refusal: &Refusal) -> Result<Confirmed, Failure> {
+    fn not_confirmed(&self, refusal: &Refusal) -> Result<Confirmed, CallFailure> {
         let error = &refusal.error;
         if refusal.kind() == "card_error" {
             return Ok(Confirmed::Declined {

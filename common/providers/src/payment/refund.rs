@@ -3,8 +3,8 @@
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
-use super::{Key, Payment};
-use crate::Failure;
+use super::{IdempotencyKey, Payment};
+use crate::CallFailure;
 use domain::money::{Currency, Money};
 
 /// What a refund came to.
@@ -60,8 +60,8 @@ impl Payment {
         &self,
         payment_id: &str,
         order_id: i64,
-        key: Key,
-    ) -> Result<Refunded, Failure> {
+        key: IdempotencyKey,
+    ) -> Result<Refunded, CallFailure> {
         let call = || self.refund_once(payment_id, order_id, key);
         self.provider.patiently("refund", call).await
     }
@@ -70,8 +70,8 @@ impl Payment {
         &self,
         payment_id: &str,
         order_id: i64,
-        key: Key,
-    ) -> Result<Refunded, Failure> {
+        key: IdempotencyKey,
+    ) -> Result<Refunded, CallFailure> {
         let order_id = order_id.to_string();
         let form = [
             ("payment_intent", payment_id),
@@ -96,7 +96,7 @@ impl Payment {
         &self,
         payment_id: &str,
         order_id: i64,
-    ) -> Result<Option<Refunded>, Failure> {
+    ) -> Result<Option<Refunded>, CallFailure> {
         let order_id = order_id.to_string();
         let payment = utf8_percent_encode(payment_id, NON_ALPHANUMERIC);
         let path = format!("refunds?limit=100&payment_intent={payment}");

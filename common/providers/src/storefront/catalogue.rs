@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::Storefront;
-use crate::Failure;
+use crate::CallFailure;
 use domain::money::{Currency, Money};
 
 /// Questions at a time: the storefront allows few a second.
@@ -69,7 +69,7 @@ impl Storefront {
         &self,
         shop: Option<&str>,
         ids: &BTreeSet<i64>,
-    ) -> Result<BTreeMap<i64, Variant>, Failure> {
+    ) -> Result<BTreeMap<i64, Variant>, CallFailure> {
         let currency = self.get::<OfShop>(OPERATION, shop, "shop.json").await?;
         let currency = currency.and_then(|it| Currency::parse(&it.shop.currency));
         let currency = currency.ok_or_else(|| {
@@ -115,11 +115,11 @@ impl Storefront {
         shop: Option<&str>,
         ids: &BTreeSet<i64>,
         path: impl Fn(&i64) -> String,
-    ) -> Result<BTreeMap<i64, T>, Failure> {
+    ) -> Result<BTreeMap<i64, T>, CallFailure> {
         let questions: Vec<(i64, String)> = ids.iter().map(|id| (*id, path(id))).collect();
         let asked = questions.into_iter().map(async |(id, path)| {
             let answer = self.get::<T>(OPERATION, shop, &path).await?;
-            Ok::<_, Failure>(answer.map(|answer| (id, answer)))
+            Ok::<_, CallFailure>(answer.map(|answer| (id, answer)))
         });
         let answers: Vec<Option<(i64, T)>> = stream::iter(asked)
             .buffer_unordered(AT_ONCE)

@@ -2,7 +2,7 @@
 //! good. A batch is one transaction, with its entry in the audit; of two operators who take
 //! the same job, one has it.
 //!
-//! Only deliveries are run again once they are done: to join what they tell a second time
+//! Only deliveries are run again once they are done: to merge what they say a second time
 //! changes nothing. A call would ask a provider for the same thing a second time.
 
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ impl Refusal {
         match self {
             Refusal::Call => {
                 "it is no delivery but a call that was made: to make it again would ask the \
-                 provider, or tell the customer, a second time"
+                 provider, or notify the customer, a second time"
             }
             Refusal::Request => {
                 "it is a privacy request that was answered: its receipt says so, and its body is \
@@ -92,20 +92,20 @@ pub async fn duties(db: &Db, jobs: &[Ended]) -> Result<Vec<JobId>> {
 
 /// Does the action to a batch, and returns those that it was done to: the others are no longer
 /// as they were seen. `operation` is what the audit calls a batch of more than one.
-/// `will_ring`: the caller rings what is returned, after this.
+/// `will_notify`: the caller notifies workers of what is returned, after this.
 pub async fn carry_out<'a>(
     db: &Db,
     by: By<'_>,
     action: Action,
     operation: Uuid,
     batch: &'a [Ended],
-    will_ring: bool,
+    will_notify: bool,
 ) -> Result<Vec<&'a Ended>> {
     let mut tx = db.begin().await?;
     let mut taken = Vec::with_capacity(batch.len());
     for job in batch {
         let is_taken = match action {
-            Action::Replay => replay(&mut tx, job, by.now, will_ring).await?,
+            Action::Replay => replay(&mut tx, job, by.now, will_notify).await?,
             Action::Discard => super::discard(&mut tx, job, by.now).await?,
         };
         if is_taken {
@@ -121,9 +121,9 @@ pub async fn carry_out<'a>(
     Ok(taken)
 }
 
-async fn replay(tx: &mut Tx, job: &Ended, now: Timestamp, will_ring: bool) -> Result<bool> {
-    let rung_at = will_ring.then_some(now);
-    if !super::revive_as_seen(tx, job, now, rung_at).await? {
+async fn replay(tx: &mut Tx, job: &Ended, now: Timestamp, will_notify: bool) -> Result<bool> {
+    let notified_at = will_notify.then_some(now);
+    if !super::requeue_as_seen(tx, job, now, notified_at).await? {
         return Ok(false);
     }
     if job.queue == Queue::Privacy {

@@ -1,4 +1,4 @@
-//! Orders as records: read under a lock, joined by the caller, written back whole. The
+//! Orders as records: read under a lock, merged by the caller, written back whole. The
 //! key of an order is its shop and the provider's id.
 
 use std::collections::{BTreeMap, HashSet};
@@ -8,17 +8,17 @@ use crate::{json, order_lines, parsed, shipments};
 use domain::event::LastEvent;
 use domain::money::Currency;
 use domain::order::record::{Addresses, Cancellation, Contact, Part, Record, Totals, Version};
-use domain::order::settlement::Settled;
+use domain::order::settlement::Settlement;
 use domain::order::{FinancialStatus, FulfillmentStatus};
 use domain::privacy::{email_key, phone_key};
 use domain::time::Timestamp;
 
 /// Shop and order id.
-pub type Key = (String, i64);
+pub type OrderKey = (String, i64);
 
 /// An order as it is stored.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct OrderEntry {
     pub record: Record,
     /// The time in the id of its last event: the next one's is later.
     pub events_at: LastEvent,
@@ -28,10 +28,10 @@ pub struct Entry {
 /// Others wait for a transaction that is inserting the same one.
 pub async fn insert_new(
     tx: &mut Tx,
-    orders: &BTreeMap<Key, Entry>,
+    orders: &BTreeMap<OrderKey, OrderEntry>,
     now: Timestamp,
-) -> Result<HashSet<Key>> {
-    let rows: Vec<(&Key, &Entry)> = orders.iter().collect();
+) -> Result<HashSet<OrderKey>> {
+    let rows: Vec<(&OrderKey, &OrderEntry)> = orders.iter().collect();
     let inserted = insert(
         tx,
         &rows,
@@ -39,7 +39,7 @@ pub async fn insert_new(
         "on conflict (shop, id) do nothing returning shop, id",
     )
     .await?;
-    let inserted: HashSet<Key> = inserted
+    let inserted: HashSet<OrderKey> = inserted
         .iter()
         .map(|row| Ok((row.get("shop")?, row.get("id")?)))
         .collect::<Result<_>>()?;
@@ -53,7 +53,7 @@ pub async fn insert_new(
 }
 
 /// Overwrites orders that [`load`] has locked; their lines apart.
-pub async fn save(tx: &mut Tx, orders: &[(&Key, &Entry)], now: Timestamp) -> Result<()> {
+pub async fn save(tx: &mut Tx, orders: &[(&OrderKey, &OrderEntry)], now: Timestamp) -> Result<()> {
     insert(
         tx,
         orders,
@@ -74,7 +74,7 @@ pub async fn save(tx: &mut Tx, orders: &[(&Key, &Entry)], now: Timestamp) -> Res
              was_paid = excluded.was_paid, was_refunded = excluded.was_refunded,
              was_fulfilled = excluded.was_fulfilled,
              version_at = excluded.version_at, version_tie = excluded.version_tie,
-             lags = excluded.lags, payment_status = excluded.payment_status,
+             part_versions = excluded.part_versions, payment_status = excluded.payment_status,
              payment_covers = excluded.payment_covers,
              payment_canceled_at = excluded.payment_canceled_at,
              waits_until = excluded.waits_until, events_at = excluded.events_at,
@@ -85,7 +85,7 @@ pub async fn save(tx: &mut Tx, orders: &[(&Key, &Entry)], now: Timestamp) -> Res
 }
 
 /// Records which order has taken the place of one.
-pub async fn set_successor(tx: &mut Tx, key: &Key, successor: &Key) -> Result<()> {
+pub async fn set_successor(tx: &mut Tx, key: &OrderKey, successor: &OrderKey) -> Result<()> {
     tx.query(
         "update orders set successor_shop = $1, successor_id = $2 where shop = $3 and id = $4",
     )
@@ -100,7 +100,7 @@ pub async fn set_successor(tx: &mut Tx, key: &Key, successor: &Key) -> Result<()
 
 async fn insert(
     tx: &mut Tx,
-    orders: &[(&Key, &Entry)],
+    orders: &[(&OrderKey, &OrderEntry)],
     now: Timestamp,
     rest: &str,
 ) -> Result<Vec<Row>> {
@@ -109,7 +109,7 @@ async fn insert(
         .map(|record| record.totals.value.currency.map(|it| it.to_string()))
         .collect();
     let refunds: Vec<Option<String>> = records().map(refunds).collect::<Result<_>>()?;
-    let lags: Vec<Option<String>> = records().map(lags).collect::<Result<_>>()?;
+    let part_versions: Vec<Option<String>> = records().map(part_versions).collect::<Result<_>>()?;
     let emails: Vec<Option<String>> = records()
         .map(|it| it.contact.value.email.as_deref().map(email_key))
         .collect();
@@ -173,7 +173,7 @@ async fn insert(
         column("was_fulfilled", flag(|record| record.was_fulfilled)),
         column("version_at", records().map(|record| record.version.at)),
         column("version_tie", records().map(|record| record.version.tie)),
-        column("lags", lags.iter().map(Option::as_deref)),
+        column("part_versions", part_versions.iter().map(Option::as_deref)),
         column(
             "payment_status",
             records().map(|it| it.settled.status.as_ref().map(FinancialStatus::as_str)),
@@ -196,7 +196,7 @@ async fn insert(
 
 /// The orders with these keys, locked, with their lines and shipments. Keys are sorted:
 /// whoever locks several takes them in this order.
-pub async fn load(tx: &mut Tx, keys: &[&Key]) -> Result<BTreeMap<Key, Entry>> {
+pub async fn load(tx: &mut Tx, keys: &[&OrderKey]) -> Result<BTreeMap<OrderKey, OrderEntry>> {
     let mut entries = BTreeMap::new();
     for keys in keys.chunk_by(|a, b| a.0 == b.0) {
         let shop = keys[0].0.as_str();
@@ -229,23 +229,24 @@ const LOAD: &str = "select id, name, ordered_at, customer_id, email, phone, curr
                            subtotal_minor, tax_minor, outstanding_minor, financial_status,
                            fulfillment_status, shipping_address, billing_address, refunds,
                            pact_id, cancelled_at, cancel_reason, was_paid, was_refunded,
-                           was_fulfilled, version_at, version_tie, lags, payment_status, payment_covers,
+                           was_fulfilled, version_at, version_tie, part_versions, payment_status, payment_covers,
                            payment_canceled_at, waits_until, events_at
                     from orders
                     where shop = $1 and id in ($2..)
                     order by id
                     for update";
 
-fn read(row: &Row) -> Result<Entry> {
+fn read(row: &Row) -> Result<OrderEntry> {
     let version = Version {
         at: row.get("version_at")?,
         tie: row.get("version_tie")?,
     };
-    let lags: BTreeMap<String, Version> = match row.get::<Option<String>>("lags")? {
-        Some(lags) => parsed(&lags)?,
-        None => BTreeMap::new(),
-    };
-    let told = |part: &str| lags.get(part).copied().unwrap_or(version);
+    let part_versions: BTreeMap<String, Version> =
+        match row.get::<Option<String>>("part_versions")? {
+            Some(part_versions) => parsed(&part_versions)?,
+            None => BTreeMap::new(),
+        };
+    let reported = |part: &str| part_versions.get(part).copied().unwrap_or(version);
     let currency: Option<String> = row.get("currency")?;
     let financial: Option<String> = row.get("financial_status")?;
     let fulfillment: Option<String> = row.get("fulfillment_status")?;
@@ -257,12 +258,12 @@ fn read(row: &Row) -> Result<Entry> {
     let record = Record {
         version,
         name: Part {
-            version: told("name"),
+            version: reported("name"),
             value: row.get("name")?,
         },
         ordered_at: row.get("ordered_at")?,
         totals: Part {
-            version: told("totals"),
+            version: reported("totals"),
             value: Totals {
                 currency: currency.and_then(|code| Currency::parse(&code)),
                 total: row.get("total_minor")?,
@@ -271,48 +272,48 @@ fn read(row: &Row) -> Result<Entry> {
             },
         },
         outstanding: Part {
-            version: told("outstanding"),
+            version: reported("outstanding"),
             value: row.get("outstanding_minor")?,
         },
         financial: Part {
-            version: told("financial"),
+            version: reported("financial"),
             value: financial.map(Into::into),
         },
         fulfillment: Part {
-            version: told("fulfillment"),
+            version: reported("fulfillment"),
             value: fulfillment.map(Into::into),
         },
         lines: Part {
-            version: told("lines"),
+            version: reported("lines"),
             value: Vec::new(),
         },
         customer: Part {
-            version: told("customer"),
+            version: reported("customer"),
             value: row.get("customer_id")?,
         },
         contact: Part {
-            version: told("contact"),
+            version: reported("contact"),
             value: Contact {
                 email: row.get("email")?,
                 phone: row.get("phone")?,
             },
         },
         addresses: Part {
-            version: told("addresses"),
+            version: reported("addresses"),
             value: Addresses {
                 shipping: row.get("shipping_address")?,
                 billing: row.get("billing_address")?,
             },
         },
         refunds: Part {
-            version: told("refunds"),
+            version: reported("refunds"),
             value: match refunds {
                 Some(refunds) => parsed(&refunds)?,
                 None => Vec::new(),
             },
         },
         pact: Part {
-            version: told("pact"),
+            version: reported("pact"),
             value: row.get("pact_id")?,
         },
         cancelled: cancelled.map(|at| Cancellation { at, reason }),
@@ -320,14 +321,14 @@ fn read(row: &Row) -> Result<Entry> {
         was_refunded: flag("was_refunded")?,
         was_fulfilled: flag("was_fulfilled")?,
         shipments: BTreeMap::new(),
-        settled: Settled {
+        settled: Settlement {
             status: payment.map(Into::into),
             covers: flag("payment_covers")?,
             canceled_at: row.get("payment_canceled_at")?,
         },
         waits_until: row.get("waits_until")?,
     };
-    Ok(Entry {
+    Ok(OrderEntry {
         record,
         events_at: LastEvent::from_millis(row.get("events_at")?),
     })
@@ -338,8 +339,8 @@ fn refunds(record: &Record) -> Result<Option<String>> {
     (!refunds.is_empty()).then(|| json(refunds)).transpose()
 }
 
-/// The versions of the parts that the newest body did not tell.
-fn lags(record: &Record) -> Result<Option<String>> {
+/// The versions of the parts that the newest body did not have.
+fn part_versions(record: &Record) -> Result<Option<String>> {
     let parts = [
         ("name", record.name.version),
         ("totals", record.totals.version),
@@ -353,9 +354,11 @@ fn lags(record: &Record) -> Result<Option<String>> {
         ("refunds", record.refunds.version),
         ("pact", record.pact.version),
     ];
-    let lags: BTreeMap<&str, Version> = parts
+    let part_versions: BTreeMap<&str, Version> = parts
         .into_iter()
         .filter(|(_, version)| *version != record.version)
         .collect();
-    (!lags.is_empty()).then(|| json(&lags)).transpose()
+    (!part_versions.is_empty())
+        .then(|| json(&part_versions))
+        .transpose()
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::{Entry, Export, export_removed, find, set_confirmed, set_state, state};
+use super::{Export, RequestEntry, export_removed, find, set_confirmed, set_state, state};
 use crate::sql::{self, Db};
 use crate::{audit, export_links, jobs};
 use domain::privacy::{State, Topic};
@@ -20,7 +20,7 @@ pub use crate::audit::By;
 
 /// Why nothing was done.
 #[derive(Debug, thiserror::Error)]
-pub enum Refused {
+pub enum ActionRefused {
     #[error("there is no such privacy request here; `waybill privacy list --all` shows them")]
     Unknown,
     #[error("the request is {}; only one that failed is tried again by hand", .0.as_str())]
@@ -83,15 +83,15 @@ fn not_waiting(state: State) -> &'static str {
 }
 
 /// Makes a request that was given up run again, with all its tries before it.
-pub async fn retry(db: &Db, by: By<'_>, id: Uuid) -> Result<(), Refused> {
-    let entry = find(db, id).await?.ok_or(Refused::Unknown)?;
+pub async fn retry(db: &Db, by: By<'_>, id: Uuid) -> Result<(), ActionRefused> {
+    let entry = find(db, id).await?.ok_or(ActionRefused::Unknown)?;
     let mut tx = db.begin().await?;
     // False: `waybill dead replay` was first, and only the ledger is behind.
-    jobs::revive(&mut tx, id, by.now).await?;
+    jobs::requeue(&mut tx, id, by.now).await?;
     if !set_state(&mut tx, id, &[State::Failed], State::Received, by.now).await? {
-        let state = state(&mut tx, id).await?.ok_or(Refused::Unknown)?;
+        let state = state(&mut tx, id).await?.ok_or(ActionRefused::Unknown)?;
         tx.rollback().await?;
-        return Err(Refused::NotFailed(state));
+        return Err(ActionRefused::NotFailed(state));
     }
     let details = json!({"topic": entry.topic, "attempts": entry.attempts});
     note(&mut tx, by, &entry, "request.retried", details).await?;
@@ -99,19 +99,19 @@ pub async fn retry(db: &Db, by: By<'_>, id: Uuid) -> Result<(), Refused> {
 }
 
 /// Cancels the erasure of a shop that is held.
-pub async fn cancel(db: &Db, by: By<'_>, id: Uuid) -> Result<(), Refused> {
-    let entry = find(db, id).await?.ok_or(Refused::Unknown)?;
+pub async fn cancel(db: &Db, by: By<'_>, id: Uuid) -> Result<(), ActionRefused> {
+    let entry = find(db, id).await?.ok_or(ActionRefused::Unknown)?;
     if entry.topic != Topic::ShopRedact.as_str() {
-        return Err(Refused::Duty);
+        return Err(ActionRefused::Duty);
     }
     let mut tx = db.begin().await?;
     // Also locks the job, so that `finish` does not pass over it.
     jobs::forget_body(&mut tx, id).await?;
     jobs::finish(&mut tx, &[id], by.now).await?;
     if !set_state(&mut tx, id, &[State::Held], State::Cancelled, by.now).await? {
-        let state = state(&mut tx, id).await?.ok_or(Refused::Unknown)?;
+        let state = state(&mut tx, id).await?.ok_or(ActionRefused::Unknown)?;
         tx.rollback().await?;
-        return Err(Refused::NotHeld(state));
+        return Err(ActionRefused::NotHeld(state));
     }
     let details = json!({"topic": entry.topic, "held_until": entry.held_until});
     note(&mut tx, by, &entry, "request.cancelled", details).await?;
@@ -119,15 +119,15 @@ pub async fn cancel(db: &Db, by: By<'_>, id: Uuid) -> Result<(), Refused> {
 }
 
 /// Lets a repeated erasure of a shop run, after what is left of its hold.
-pub async fn confirm(db: &Db, by: By<'_>, id: Uuid, hold: Duration) -> Result<(), Refused> {
-    let entry = find(db, id).await?.ok_or(Refused::Unknown)?;
+pub async fn confirm(db: &Db, by: By<'_>, id: Uuid, hold: Duration) -> Result<(), ActionRefused> {
+    let entry = find(db, id).await?.ok_or(ActionRefused::Unknown)?;
     let run_at = by.now.0.max(entry.received_at.plus(hold).0);
     let mut tx = db.begin().await?;
     jobs::release(&mut tx, id, Timestamp(run_at)).await?;
     if !set_confirmed(&mut tx, id, by.now, Timestamp(run_at)).await? {
-        let state = state(&mut tx, id).await?.ok_or(Refused::Unknown)?;
+        let state = state(&mut tx, id).await?.ok_or(ActionRefused::Unknown)?;
         tx.rollback().await?;
-        return Err(Refused::NotWaiting(state));
+        return Err(ActionRefused::NotWaiting(state));
     }
     let details = json!({"topic": entry.topic, "repeats": entry.repeats});
     note(&mut tx, by, &entry, "request.confirmed", details).await?;
@@ -135,14 +135,14 @@ pub async fn confirm(db: &Db, by: By<'_>, id: Uuid, hold: Duration) -> Result<()
 }
 
 /// Takes an operator's word that an export is gone from a store that cannot be reached any more.
-pub async fn export_gone(db: &Db, by: By<'_>, id: Uuid) -> Result<(), Refused> {
-    let entry = find(db, id).await?.ok_or(Refused::Unknown)?;
+pub async fn export_gone(db: &Db, by: By<'_>, id: Uuid) -> Result<(), ActionRefused> {
+    let entry = find(db, id).await?.ok_or(ActionRefused::Unknown)?;
     let mut tx = db.begin().await?;
     if export_removed(&mut tx, id, by.now).await?.is_none() {
         tx.rollback().await?;
         return Err(match entry.export.and_then(|export| export.removed_at) {
-            Some(at) => Refused::Removed(at),
-            None => Refused::NoExport,
+            Some(at) => ActionRefused::Removed(at),
+            None => ActionRefused::NoExport,
         });
     }
     note(
@@ -157,7 +157,7 @@ pub async fn export_gone(db: &Db, by: By<'_>, id: Uuid) -> Result<(), Refused> {
 }
 
 /// Says that a link to the export was given out, and until which second it is good.
-pub async fn link_export(db: &Db, by: By<'_>, id: Uuid, expires: i64) -> Result<(), Refused> {
+pub async fn link_export(db: &Db, by: By<'_>, id: Uuid, expires: i64) -> Result<(), ActionRefused> {
     let (entry, _) = export_of(db, id, by.now).await?;
     let ends = Timestamp::from_unix_seconds(expires);
     let mut tx = db.begin().await?;
@@ -168,7 +168,12 @@ pub async fn link_export(db: &Db, by: By<'_>, id: Uuid, expires: i64) -> Result<
 }
 
 /// Who fetched an export is in the audit before they have it.
-pub async fn note_fetched(db: &Db, by: By<'_>, entry: &Entry, export: &Export) -> sql::Result<()> {
+pub async fn note_fetched(
+    db: &Db,
+    by: By<'_>,
+    entry: &RequestEntry,
+    export: &Export,
+) -> sql::Result<()> {
     let mut tx = db.begin().await?;
     let details = json!({"export_sha256": export.sha256, "bytes": export.bytes});
     note(&mut tx, by, entry, "export.fetched", details).await?;
@@ -176,18 +181,22 @@ pub async fn note_fetched(db: &Db, by: By<'_>, entry: &Entry, export: &Export) -
 }
 
 /// The export of a request, while it can be had.
-pub async fn export_of(db: &Db, id: Uuid, now: Timestamp) -> Result<(Entry, Export), Refused> {
-    let entry = find(db, id).await?.ok_or(Refused::Unknown)?;
+pub async fn export_of(
+    db: &Db,
+    id: Uuid,
+    now: Timestamp,
+) -> Result<(RequestEntry, Export), ActionRefused> {
+    let entry = find(db, id).await?.ok_or(ActionRefused::Unknown)?;
     let Some(export) = entry.export.clone() else {
         return Err(if entry.state == State::Failed.as_str() {
-            Refused::Failed
+            ActionRefused::Failed
         } else {
-            Refused::NoExport
+            ActionRefused::NoExport
         });
     };
     let end = export.removed_at.unwrap_or(export.expires_at);
     if export.removed_at.is_some() || now >= export.expires_at {
-        return Err(Refused::Expired(end));
+        return Err(ActionRefused::Expired(end));
     }
     Ok((entry, export))
 }
@@ -196,7 +205,7 @@ pub async fn export_of(db: &Db, id: Uuid, now: Timestamp) -> Result<(Entry, Expo
 pub(super) async fn note(
     tx: &mut sql::Tx,
     by: By<'_>,
-    entry: &Entry,
+    entry: &RequestEntry,
     action: &str,
     details: serde_json::Value,
 ) -> sql::Result<()> {

@@ -62,7 +62,7 @@ pub async fn decide(db: &Db, by: By<'_>, id: Uuid, said: &Decided) -> Result<(),
         return Err(Undecided::NotHeld);
     }
     let mut decided = entry.decided.clone().unwrap_or_default();
-    decided.join(said);
+    decided.merge(said);
     tx.query("update privacy_requests set decided = $1, progress = null where id = $2")
         .bind(crate::json(&decided)?)
         .bind(id)

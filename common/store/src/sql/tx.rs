@@ -73,22 +73,28 @@ impl Tx {
         Ok(())
     }
 
-    /// Goes through a gate that many may pass at a time, and stays in it until the end.
-    pub async fn share(&mut self, gate: i64) -> Result<()> {
-        self.gate("select pg_advisory_xact_lock_shared($1)", gate)
+    /// Takes an advisory lock shared with others, until the end of this transaction.
+    pub async fn lock_shared(&mut self, key: i64) -> Result<()> {
+        self.advisory_lock("select pg_advisory_xact_lock_shared($1)", key)
             .await
     }
 
-    /// Closes a gate: waits until all who passed it have ended, and keeps it closed until the
-    /// end of this transaction.
-    pub async fn close(&mut self, gate: i64) -> Result<()> {
-        self.gate("select pg_advisory_xact_lock($1)", gate).await
+    /// Takes an advisory lock exclusively, until the end of this transaction: waits until all who
+    /// share it have ended.
+    pub async fn lock(&mut self, key: i64) -> Result<()> {
+        self.advisory_lock("select pg_advisory_xact_lock($1)", key)
+            .await
     }
 
-    /// On SQLite there is one writer, so nobody else is in the gate.
-    async fn gate(&mut self, lock: &'static str, gate: i64) -> Result<()> {
+    /// On SQLite there is one writer, so nobody else holds the lock.
+    async fn advisory_lock(&mut self, statement: &'static str, key: i64) -> Result<()> {
         match self.connection {
-            Connection::Postgres(_) => self.query(lock).bind(gate).fetch_all().await.map(|_| ()),
+            Connection::Postgres(_) => self
+                .query(statement)
+                .bind(key)
+                .fetch_all()
+                .await
+                .map(|_| ()),
             Connection::Sqlite(_) => Ok(()),
         }
     }

@@ -162,7 +162,7 @@ async fn a_list_is_bound_as_one_value() {
 }
 
 #[tokio::test]
-async fn many_rows_are_inserted_at_once_and_conflicts_are_told() {
+async fn many_rows_are_inserted_at_once_and_conflicts_are_reported() {
     let scratch = scratch(2).await;
     for rows in [1, 2, 63, 64, 65, 1000] {
         let mut tx = scratch.db.begin().await.unwrap();

@@ -1,7 +1,7 @@
 //! The broker: exchanges and queues as they are to be, and whether anyone listens.
 
 use bus::Broker;
-use bus::{Found, Holds};
+use bus::{Holds, QueueState};
 use config::Config;
 use reqwest::Url;
 
@@ -64,7 +64,7 @@ fn exchanges(missing: &[String]) -> Finding {
     )
 }
 
-fn queue(queue: &Found) -> Finding {
+fn queue(queue: &QueueState) -> Finding {
     const CHECK: &str = "queue";
     let name = &queue.name;
     let Some(holds) = queue.holds else {
@@ -72,7 +72,7 @@ fn queue(queue: &Found) -> Finding {
             CHECK,
             format!("{name} is missing"),
             "Start or restart any process of Waybill: each declares what is missing. What was \
-             in it is in the database, and is rung again.",
+             in it is in the database, and workers are notified of it again.",
         );
     };
     let Holds {
@@ -102,7 +102,7 @@ fn queue(queue: &Found) -> Finding {
     Finding::ok(CHECK, found)
 }
 
-fn dead_letters(queue: &Found) -> Finding {
+fn dead_letters(queue: &QueueState) -> Finding {
     const CHECK: &str = "dead letters";
     match queue.holds {
         None => Finding::failed(

@@ -11,7 +11,7 @@ use super::Finding;
 const NOTED: Duration = Duration::from_secs(5);
 const WRONG: Duration = Duration::from_mins(1);
 
-const ADVICE: &str = "Run NTP here and there (`timedatectl` tells); where two others agree with \
+const ADVICE: &str = "Run NTP here and there (`timedatectl` says); where two others agree with \
                       each other, this machine is the one that is wrong.";
 
 /// What another clock said at a moment of ours.

@@ -165,7 +165,7 @@ async fn work(db: &Db, now: Timestamp) -> sql::Result<Vec<Finding>> {
             "waiting jobs",
             format!(
                 "{waiting}, the oldest due for {} in the queue {queue}",
-                age::told(now, since)
+                age::text(now, since)
             ),
             "Is a worker of this queue running, and does its log complain? `waybill jobs list \
              --state ready` shows them.",
@@ -197,12 +197,12 @@ async fn privacy(db: &Db, now: Timestamp) -> sql::Result<Vec<Finding>> {
         Some(due) if due <= now => {
             format!(
                 "{open} open, {failed} failed, one overdue for {}",
-                age::told(now, due)
+                age::text(now, due)
             )
         }
         Some(due) => format!(
             "{open} open, {failed} failed, the nearest deadline in {}",
-            age::told(due, now)
+            age::text(due, now)
         ),
     };
     let is_overdue = nearest.is_some_and(|due| due <= now);

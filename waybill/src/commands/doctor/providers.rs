@@ -6,7 +6,7 @@ use platform::clock::Clock;
 use providers::identity::Identity;
 use providers::payment::Payment;
 use providers::storefront::Storefront;
-use providers::{Probed, Silence};
+use providers::{ProbeError, Probed};
 
 use super::{Finding, clock};
 
@@ -72,14 +72,19 @@ pub async fn identity(config: &Config) -> Vec<Finding> {
 }
 
 impl Asked {
-    fn judge(&self, url: &str, probed: Result<Probed, Silence>, is_proved: bool) -> Vec<Finding> {
+    fn judge(
+        &self,
+        url: &str,
+        probed: Result<Probed, ProbeError>,
+        is_proved: bool,
+    ) -> Vec<Finding> {
         let probed = match probed {
             Ok(probed) => probed,
-            Err(silence) => {
+            Err(probe_error) => {
                 let advice = format!("Is {} right, and may this machine reach it?", self.address);
                 return vec![Finding::failed(
                     self.check,
-                    format!("{url} {silence}"),
+                    format!("{url} {probe_error}"),
                     &advice,
                 )];
             }

@@ -128,8 +128,8 @@ impl Browser {
         self.arrive();
     }
 
-    /// Waits until another page is there and loaded. That the one before was loaded may be told
-    /// of late.
+    /// Waits until another page is there and loaded. That the one before was loaded may be reported
+    /// late.
     fn arrive(&mut self) {
         let is = |event: &Value, method| event["method"] == method;
         loop {

@@ -100,7 +100,7 @@ impl Desk {
     }
 
     pub fn asked(&self, route: Route) -> u64 {
-        self.identity().gate(route).requests()
+        self.identity().fault_injector(route).requests()
     }
 
     pub fn pass(&self, seconds: u64) {

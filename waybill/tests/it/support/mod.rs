@@ -323,7 +323,7 @@ impl Service {
             .db()
             .query(
                 "select count(*) as n from jobs
-                 where state = 'ready' and run_at > $1 and crashes = 0 and attempts = 0
+                 where state = 'ready' and run_at > $1 and unfinished_attempts = 0 and attempts = 0
                    and ((kind in ('payments/link', 'payments/retry', 'payments/end_wait')
                          and last_error is null)
                         or id in (select id from privacy_requests

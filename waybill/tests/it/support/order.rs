@@ -91,7 +91,7 @@ pub fn fulfilment(id: i64, numbers: &[&str], lines: &[(i64, i64)]) -> Value {
 }
 
 /// A delivery of a body.
-pub fn told(topic: &str, body: &Value) -> Delivery {
+pub fn order_delivery(topic: &str, body: &Value) -> Delivery {
     storefront(topic, body.to_string())
 }
 
@@ -250,12 +250,17 @@ pub fn times(kinds: &[String], kind: &str) -> usize {
     kinds.iter().filter(|it| *it == kind).count()
 }
 
-/// Nobody's name, address, mail or phone is in what is told to others or shown to operators.
+/// Nobody's name, address, mail or phone is in what is sent to others or shown to operators.
 pub async fn no_person_in_events_and_jobs(service: &Service) {
-    let told = "select 'event' as place, body as text from events
+    let order_delivery = "select 'event' as place, body as text from events
                 union all
                 select 'error' as place, last_error as text from jobs where last_error is not null";
-    let rows = service.db().query(told).fetch_all().await.unwrap();
+    let rows = service
+        .db()
+        .query(order_delivery)
+        .fetch_all()
+        .await
+        .unwrap();
     for row in rows {
         let (place, text): (String, String) = (row.get("place").unwrap(), row.get("text").unwrap());
         let lower = text.to_lowercase();

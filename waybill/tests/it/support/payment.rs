@@ -47,7 +47,7 @@ pub fn intent(id: &str, status: &str, cents: i64, pact: Option<&str>) -> Value {
 
 /// An intent whose attempt, by its number, was declined.
 pub fn declined(id: &str, cents: i64, attempt: u32, why: &str) -> Value {
-    let mut intent = intent(id, "requires_payment_method", cents, Some(&pact_of(id)));
+    let mut intent = intent(id, "requires_payment_method", cents, Some(&pact_id_of(id)));
     intent["latest_charge"] = json!(format!("ch_{id}_{attempt}"));
     intent["last_payment_error"] = json!({
         "type": "card_error", "code": "card_declined", "decline_code": why,
@@ -58,7 +58,7 @@ pub fn declined(id: &str, cents: i64, attempt: u32, why: &str) -> Value {
 }
 
 /// The agreement of a payment, where nothing else is said.
-pub fn pact_of(id: &str) -> String {
+pub fn pact_id_of(id: &str) -> String {
     format!("pact_{id}")
 }
 

@@ -33,7 +33,7 @@ pub async fn posted(service: &Service, delivery: &Delivery) -> Uuid {
     id.parse().unwrap()
 }
 
-pub async fn entry(service: &Service, id: Uuid) -> privacy_requests::Entry {
+pub async fn entry(service: &Service, id: Uuid) -> privacy_requests::RequestEntry {
     let entry = privacy_requests::find(service.db(), id).await.unwrap();
     entry.unwrap()
 }
@@ -42,14 +42,14 @@ pub async fn entry(service: &Service, id: Uuid) -> privacy_requests::Entry {
 pub async fn give_up(service: &Service, id: Uuid, error: &str) {
     let now = service.clock().now();
     let mut tx = service.db().begin().await.unwrap();
-    assert!(jobs::bury(&mut tx, id, 7, now, error).await.unwrap());
+    assert!(jobs::dead_letter(&mut tx, id, 7, now, error).await.unwrap());
     let from = [State::Received, State::Held];
     let failed = privacy_requests::set_state(&mut tx, id, &from, State::Failed, now);
     assert!(failed.await.unwrap());
     tx.commit().await.unwrap();
 }
 
-/// What an operator says of a request that is held; the workers are told at once.
+/// What an operator says of a request that is held; the workers are notified at once.
 pub async fn decide(service: &Service, id: Uuid, said: &Decided) {
     let by = By {
         keys: &service.parts.keys,

@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// What it does instead of saying yes.
 #[derive(Clone, Copy, Debug)]
-pub enum Manner {
+pub enum Reply {
     /// Answers this code, and a text that quotes what it was told.
     Code(u16),
     /// Says nothing, and leaves the connection open.
@@ -31,7 +31,7 @@ pub struct Received {
 #[derive(Default)]
 struct State {
     /// By command; the greeting is `""`, the end of the text is `.`.
-    manners: HashMap<String, Manner>,
+    replies: HashMap<String, Reply>,
     /// Offered in the answer to EHLO.
     extensions: Vec<String>,
     received: Vec<Received>,
@@ -67,9 +67,9 @@ impl SmtpServer {
     }
 
     /// From now on it does this when it is told `command`.
-    pub fn at(&self, command: &str, manner: Manner) {
+    pub fn at(&self, command: &str, reply: Reply) {
         let mut state = self.state.lock().unwrap();
-        state.manners.insert(command.to_owned(), manner);
+        state.replies.insert(command.to_owned(), reply);
     }
 
     pub fn offer(&self, extension: &str) {
@@ -78,7 +78,7 @@ impl SmtpServer {
     }
 
     pub fn be_kind(&self) {
-        self.state.lock().unwrap().manners.clear();
+        self.state.lock().unwrap().replies.clear();
     }
 
     pub fn received(&self) -> Vec<Received> {
@@ -173,14 +173,14 @@ async fn serve(client: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
     loop {
         let command = line.split([' ', ':']).next().unwrap_or_default();
         let command = command.to_ascii_uppercase();
-        let manner = state.lock().unwrap().manners.get(&command).copied();
-        match manner {
-            Some(Manner::Code(code)) => {
+        let reply = state.lock().unwrap().replies.get(&command).copied();
+        match reply {
+            Some(Reply::Code(code)) => {
                 let answer = format!("{code} no: {line}\r\n");
                 write.write_all(answer.as_bytes()).await?;
             }
-            Some(Manner::Hang) => std::future::pending().await,
-            Some(Manner::Drop) => return Ok(()),
+            Some(Reply::Hang) => std::future::pending().await,
+            Some(Reply::Drop) => return Ok(()),
             None => {
                 let answer = match command.as_str() {
                     "" => "220 test",
@@ -205,7 +205,7 @@ async fn serve(client: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
                         return Ok(());
                     };
                     (mail.from, mail.to) = (from.clone(), to.clone());
-                    let taken = !state.lock().unwrap().manners.contains_key(".");
+                    let taken = !state.lock().unwrap().replies.contains_key(".");
                     if taken {
                         state.lock().unwrap().received.push(mail);
                     }

@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, HashSet};
 use domain::job::{Job, JobId};
 use domain::order::Order;
 use domain::order::record::Record;
-use domain::privacy::scrub;
+use domain::privacy::erased_body;
 use domain::time::Timestamp;
 use sha2::{Digest, Sha256};
 use store::order_bodies::{self, BodyKey};
-use store::orders::records::Key;
+use store::orders::records::OrderKey;
 use store::sql::{self, Tx};
 
 /// A body from which the key of a status was cut.
@@ -25,12 +25,12 @@ pub struct Cut {
 
 impl Cut {
     pub fn read(order: &Order, job: &Job) -> Option<Cut> {
-        if !order.told.leaves_a_status() {
+        if !order.present_fields.leaves_a_status() {
             return None;
         }
-        let kept = scrub(&job.kind, &job.body);
+        let kept = erased_body(&job.kind, &job.body);
         let hash = Sha256::digest(kept.as_deref().unwrap_or(&job.body));
-        let alone = order.told.leaves_to(&job.kind).then(|| {
+        let alone = order.present_fields.leaves_to(&job.kind).then(|| {
             let no_topic = "";
             Record::of(order.clone(), no_topic, &job.body, job.created_at.0)
         });
@@ -55,7 +55,7 @@ impl Cut {
 /// does not count, because their body had another one.
 pub async fn repetitions(
     tx: &mut Tx,
-    mut deliveries: Vec<(Key, &Job, &Cut)>,
+    mut deliveries: Vec<(OrderKey, &Job, &Cut)>,
     now: Timestamp,
 ) -> sql::Result<HashSet<JobId>> {
     if deliveries.is_empty() {

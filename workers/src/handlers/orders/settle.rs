@@ -11,94 +11,94 @@ use anyhow::Result;
 use domain::event::OrderEvent;
 use domain::order::outcome::FulfillmentState;
 use domain::order::record::{Cancellation, Record};
-use domain::order::settlement::{self, Linked, Payments, Settled};
+use domain::order::settlement::{self, Linked, Payments, Settlement};
 use store::checkout_sessions::{self, Bought};
 use store::fulfillment_cycles;
 use store::fulfillments::{self, Moved};
-use store::orders::records::{self, Key};
+use store::orders::records::{self, OrderKey};
 use store::orders::{self, Claim};
 use store::sql::Tx;
 use store::{invoices, payments};
 
-use super::{Effects, Story, refunds};
+use super::{OrderUpdate, Outbox, refunds};
 
 /// Why an order of a checkout session is closed whose place another one has taken.
 const SUPERSEDED: &str = "superseded";
 
 /// Enters into the orders what their payments come to. An agreement that several orders
 /// claim links none of them.
-pub(super) async fn settle(tx: &mut Tx, stories: &mut [Story]) -> Result<()> {
-    let pact = |story: &Story| refunds::pact_of(&story.key, &story.after.record);
-    let pacts: BTreeSet<String> = stories.iter().map(pact).collect();
-    let stand_ins = pacts.iter().map(|pact| orders::checkout_key(pact).1);
-    let stand_ins = orders::standing(tx, orders::CHECKOUT, stand_ins.collect()).await?;
-    let stand_in =
-        |pact: &str| Some(orders::checkout_key(pact)).filter(|it| stand_ins.contains(&it.1));
+pub(super) async fn settle(tx: &mut Tx, updates: &mut [OrderUpdate]) -> Result<()> {
+    let pact = |update: &OrderUpdate| refunds::payment_reference(&update.key, &update.after.record);
+    let pacts: BTreeSet<String> = updates.iter().map(pact).collect();
+    let placeholders = pacts.iter().map(|pact| orders::checkout_key(pact).1);
+    let placeholders = orders::standing(tx, orders::CHECKOUT, placeholders.collect()).await?;
+    let placeholder =
+        |pact: &str| Some(orders::checkout_key(pact)).filter(|it| placeholders.contains(&it.1));
     let of_pacts = payments::of_pacts(tx, pacts.iter().cloned().collect()).await?;
     let doubtful = pacts
         .iter()
-        .filter(|pact| stand_in(pact).is_some() || of_pacts.iter().any(|(of, _)| of == *pact));
+        .filter(|pact| placeholder(pact).is_some() || of_pacts.iter().any(|(of, _)| of == *pact));
     let mut claims = orders::of_pacts(tx, doubtful.cloned().collect()).await?;
-    for story in stories.iter_mut() {
-        let pact = pact(story);
-        let Some(stand_in) = stand_in(&pact).filter(|it| *it != story.key) else {
+    for update in updates.iter_mut() {
+        let pact = pact(update);
+        let Some(placeholder) = placeholder(&pact).filter(|it| *it != update.key) else {
             continue;
         };
-        if is_alone(&claims, &pact, &story.key) {
-            checkout_sessions::move_orders(tx, &stand_in, &story.key).await?;
-            story.stand_in = Some(stand_in);
+        if is_alone(&claims, &pact, &update.key) {
+            checkout_sessions::move_orders(tx, &placeholder, &update.key).await?;
+            update.placeholder = Some(placeholder);
         }
     }
-    let ids = stories.iter().map(|story| story.key.1).collect();
+    let ids = updates.iter().map(|update| update.key.1).collect();
     let bought = checkout_sessions::of_orders(tx, ids).await?;
     let of_invoices = of_invoices(tx, &bought).await?;
-    let more = stories
+    let more = updates
         .iter()
-        .filter(|story| bought.iter().any(|it| it.key == story.key));
+        .filter(|update| bought.iter().any(|it| it.key == update.key));
     let more = more.map(pact).filter(|pact| !claims.contains_key(pact));
     claims.extend(orders::of_pacts(tx, more.collect()).await?);
-    for story in stories {
-        let pact = pact(story);
+    for update in updates {
+        let pact = pact(update);
         let of_pact = of_pacts.iter().filter(|(of, _)| *of == pact);
         let mut linked: Vec<Linked> = of_pact.map(|(_, payment)| payment.clone()).collect();
-        let mut of_story = Payments::default();
-        for session in bought.iter().filter(|it| it.key == story.key) {
+        let mut of_update = Payments::default();
+        for session in bought.iter().filter(|it| it.key == update.key) {
             linked.extend(payment_of(session, &pact));
-            of_story.pages.extend(session.record.page());
-            of_story.is_subscription_paid |= session.is_subscription_paid;
+            of_update.pages.extend(session.record.page());
+            of_update.is_subscription_paid |= session.is_subscription_paid;
         }
-        let of_invoice = of_invoices.iter().filter(|(of, _)| *of == story.key);
+        let of_invoice = of_invoices.iter().filter(|(of, _)| *of == update.key);
         linked.extend(of_invoice.map(|(_, payment)| payment.clone()));
         linked.sort_by(|a, b| a.id.cmp(&b.id).then(b.received.cmp(&a.received)));
         linked.dedup_by(|a, b| a.id == b.id);
-        of_story.linked = linked;
-        let record = &mut story.after.record;
+        of_update.linked = linked;
+        let record = &mut update.after.record;
         // Its payments may have turned out to be of another agreement, and who claims the
         // agreement of an order that is linked already comes too late.
-        let was_linked = record.settled != Settled::default();
-        let is_linked = of_story != Payments::default() && is_alone(&claims, &pact, &story.key);
+        let was_linked = record.settled != Settlement::default();
+        let is_linked = of_update != Payments::default() && is_alone(&claims, &pact, &update.key);
         if !was_linked && !is_linked {
             continue;
         }
         let before = record.clone();
-        settlement::settle(record, &of_story);
-        story.cycles = settlement::cycles(record, &of_story);
-        story.is_settled_anew |= *record != before;
-        story.payments = of_story;
+        settlement::settle(record, &of_update);
+        update.cycles = settlement::cycles(record, &of_update);
+        update.is_settled_anew |= *record != before;
+        update.payments = of_update;
     }
     Ok(())
 }
 
 /// The payments of the invoices that the sessions' subscriptions began with, by session's
 /// order and invoice.
-async fn of_invoices(tx: &mut Tx, bought: &[Bought]) -> Result<Vec<(Key, Linked)>> {
+async fn of_invoices(tx: &mut Tx, bought: &[Bought]) -> Result<Vec<(OrderKey, Linked)>> {
     let subscribed = || {
         let sessions = bought.iter();
         sessions.filter(|it| it.record.invoice.is_some() || it.record.subscription.is_some())
     };
     let subscriptions = subscribed().filter_map(subscription_of).collect();
     let first = invoices::first_of(tx, subscriptions).await?;
-    let mut keys: BTreeMap<String, Vec<&Key>> = BTreeMap::new();
+    let mut keys: BTreeMap<String, Vec<&OrderKey>> = BTreeMap::new();
     for session in subscribed() {
         let named = session.record.invoice.as_ref().map(|it| it.value.clone());
         let began = subscription_of(session).and_then(|it| first.get(&it).cloned());
@@ -131,7 +131,7 @@ fn payment_of(session: &Bought, pact: &str) -> Option<Linked> {
     session.record.payment(known)
 }
 
-fn is_alone(claims: &HashMap<String, Vec<Claim>>, pact: &str, key: &Key) -> bool {
+fn is_alone(claims: &HashMap<String, Vec<Claim>>, pact: &str, key: &OrderKey) -> bool {
     matches!(claims.get(pact).map(Vec::as_slice), Some([only]) if only.key == *key)
 }
 
@@ -139,54 +139,54 @@ fn is_alone(claims: &HashMap<String, Vec<Claim>>, pact: &str, key: &Key) -> bool
 /// These have their payments already; what was requested of the one was requested of the
 /// other.
 pub(super) async fn supersede(
-    effects: &mut Effects<'_>,
+    outbox: &mut Outbox<'_>,
     tx: &mut Tx,
-    stories: &mut Vec<Story>,
+    updates: &mut Vec<OrderUpdate>,
 ) -> Result<()> {
-    let closed: BTreeSet<Key> = stories
+    let closed: BTreeSet<OrderKey> = updates
         .iter()
-        .filter_map(|story| story.stand_in.clone())
+        .filter_map(|update| update.placeholder.clone())
         .collect();
     if closed.is_empty() {
         return Ok(());
     }
     let mut entries = records::load(tx, &closed.iter().collect::<Vec<_>>()).await?;
     // They may be in the message themselves, as orders of sessions.
-    stories.retain(|story| !closed.contains(&story.key));
-    for story in stories.iter_mut() {
-        let Some((key, mut entry)) = story
-            .stand_in
+    updates.retain(|update| !closed.contains(&update.key));
+    for update in updates.iter_mut() {
+        let Some((key, mut entry)) = update
+            .placeholder
             .as_ref()
             .and_then(|key| entries.remove_entry(key))
         else {
             continue;
         };
         if entry.record.fulfillment_state() == FulfillmentState::Requested
-            && story.was == FulfillmentState::Initiated
+            && update.was == FulfillmentState::Initiated
         {
-            story.was = FulfillmentState::Requested;
+            update.was = FulfillmentState::Requested;
         }
-        fulfillment_cycles::move_to(tx, &key, &story.key).await?;
+        fulfillment_cycles::move_to(tx, &key, &update.key).await?;
         entry.record.cancelled = Some(Cancellation {
-            at: effects.now.0,
+            at: outbox.now.0,
             reason: Some(SUPERSEDED.to_owned()),
         });
         entry.record.waits_until = None;
-        let (shop, order_id) = &story.key;
+        let (shop, order_id) = &update.key;
         let superseded = OrderEvent::Superseded {
             by_shop: shop.clone(),
             by_order_id: order_id.to_string(),
         };
-        effects.order_event(&key, &mut entry.events_at, superseded);
+        outbox.order_event(&key, &mut entry.events_at, superseded);
         let moved = Moved {
             key: &key,
             state: FulfillmentState::Cancelled,
             to_provider: false,
             requested: None,
         };
-        fulfillments::save(tx, &[moved], effects.now).await?;
-        records::save(tx, &[(&key, &entry)], effects.now).await?;
-        records::set_successor(tx, &key, &story.key).await?;
+        fulfillments::save(tx, &[moved], outbox.now).await?;
+        records::save(tx, &[(&key, &entry)], outbox.now).await?;
+        records::set_successor(tx, &key, &update.key).await?;
     }
     Ok(())
 }

@@ -3,24 +3,24 @@
 //! Whom an address or a telephone number has in common with others is held ([`Done::held`]).
 //!
 //! 1. Tombstones of what the request names and of all that is found by it: from then on
-//!    writers store nothing personal of them (`store::subjects`). Whatever was being written
+//!    writers store nothing personal of them (`store::tombstones`). Whatever was being written
 //!    is committed by then, so the next search finds it; until one finds nothing new. Orders that
 //!    were found are noted with their tombstones: what comes late takes from their rows the
 //!    address by which they were found, and a run that goes on must know them still.
-//! 2. Bodies of jobs. All that are kept are walked through; a long walk is left off and goes on
+//! 2. Bodies of jobs. All that are kept are scanned; a long scan is interrupted and goes on
 //!    in the next run, as long as it is the same person that is looked for.
 //! 3. Earlier exports are found, and end at once: nobody fetches them any more.
 //! 4. Rows: what steps 2 and 3 search by is in them. So a run that is cut off is simply done
 //!    again.
 //! 5. The exports are removed from their store, last: one that does not answer keeps nobody's rows.
-//!    Which ones is noted with the progress, as nothing else tells by then.
+//!    Which ones is noted with the progress, as nothing else shows it by then.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::Result;
 use domain::job::{Job, JobId, State};
-use domain::privacy::{Held, Key, Keys, Mentions, Request, scrub};
+use domain::privacy::{Held, Keys, Mentions, Request, SubjectKey, erased_body};
 use process::Parts;
 use providers::exports::Exports;
 use serde::{Deserialize, Serialize};
@@ -28,20 +28,20 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use store::erasure::{self, Kept};
 use store::orders::CHECKOUT;
-use store::people::{self, Found, Sought};
+use store::people::{self, PersonRows, Sought};
 use store::privacy_requests;
 use store::sql::Tx;
-use store::subjects::{self, NO_SHOP};
+use store::tombstones::{self, NO_SHOP};
 use uuid::Uuid;
 
-use super::super::effects;
+use super::super::outbox;
 use super::{Done, export};
 use crate::failure::Unfinished;
 
-/// Rows of a transaction, and ids that a walk looks for at a time.
+/// Rows of a transaction, and ids that a scan looks for at a time.
 const CHUNK: usize = 100;
 
-/// How long one run walks before it lets others have its place.
+/// How long one run scans before it lets others have its place.
 const RUN: Duration = Duration::from_secs(15);
 
 /// The body of an [`super::AGAIN`] job: orders of a shop.
@@ -69,17 +69,17 @@ impl Again {
 struct Progress {
     #[serde(flatten)]
     counts: Counts,
-    walk: Walk,
+    scan: Scan,
     /// Of the storefront, that were found so far, by whatever.
     orders: BTreeSet<i64>,
     /// Requests whose exports are to be removed.
     ended_exports: BTreeSet<Uuid>,
 }
 
-/// How far the jobs were walked through.
+/// How far the jobs were scanned.
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Walk {
+struct Scan {
     /// Whom it looks for ([`digest`]): for anybody else it begins anew.
     sought: Uuid,
     /// How often it has come to the end.
@@ -156,7 +156,7 @@ pub async fn customer(
 
 /// Orders of people whose data was erased have come late: erases what belongs to them.
 pub async fn again(parts: &Parts, exports: &Exports, job: &Job) -> Result<Done> {
-    let again: Again = effects::body(job)?;
+    let again: Again = outbox::body(job)?;
     let sought = Sought {
         shop: job.shop.clone().unwrap_or_default(),
         orders: again.orders.clone(),
@@ -179,28 +179,28 @@ async fn erase(
     sought: &Sought,
     mut note: Note,
     mut progress: Progress,
-) -> Result<(Counts, Found)> {
+) -> Result<(Counts, PersonRows)> {
     let mut sought = sought.clone();
     let mut erasure = loop {
         sought.orders.extend(&progress.orders);
         // Before the first tombstone: what comes late takes addresses from rows from then on.
         let mut found = people::find(&parts.db, &sought).await?;
-        let mut buried = BTreeMap::new();
+        let mut written = BTreeMap::new();
         loop {
             let tombstones = tombstones(&parts.keys, &found);
-            if tombstones == buried {
+            if tombstones == written {
                 break;
             }
             progress.orders.extend(found.storefront_orders());
-            bury(parts, &note, &progress, &tombstones).await?;
-            buried = tombstones;
+            write_tombstones(parts, &note, &progress, &tombstones).await?;
+            written = tombstones;
             found = people::find(&parts.db, &sought).await?;
         }
-        let digest = digest(&buried, found.spellings.len());
-        if progress.walk.sought != digest {
-            progress.walk = Walk {
+        let digest = digest(&written, found.spellings.len());
+        if progress.scan.sought != digest {
+            progress.scan = Scan {
                 sought: digest,
-                ..Walk::default()
+                ..Scan::default()
             };
         }
         let mut erasure = Erasure {
@@ -214,7 +214,7 @@ async fn erase(
         if erasure.progress.orders.is_subset(&known) {
             break erasure;
         }
-        // Bodies told of orders that no row did: what else is theirs is looked for too.
+        // Bodies named orders that no row did: what else is theirs is looked for too.
         Erasure { note, progress, .. } = erasure;
     };
     erasure.end_exports().await?;
@@ -264,7 +264,7 @@ fn digest(tombstones: &BTreeMap<String, BTreeSet<Uuid>>, spellings: usize) -> Uu
     Uuid::from_bytes(first)
 }
 
-async fn bury(
+async fn write_tombstones(
     parts: &Parts,
     note: &Note,
     progress: &Progress,
@@ -275,47 +275,47 @@ async fn bury(
         .map(|(shop, keys)| (shop.as_str(), keys.clone()))
         .collect();
     let mut tx = parts.db.begin().await?;
-    subjects::bury(&mut tx, &tombstones, parts.clock.now()).await?;
+    tombstones::write(&mut tx, &tombstones, parts.clock.now()).await?;
     note.write(&mut tx, progress).await?;
     Ok(tx.commit().await?)
 }
 
-fn tombstones(keys: &Keys, found: &Found) -> BTreeMap<String, BTreeSet<Uuid>> {
+fn tombstones(keys: &Keys, found: &PersonRows) -> BTreeMap<String, BTreeSet<Uuid>> {
     let mut tombstones: BTreeMap<String, BTreeSet<Uuid>> = BTreeMap::new();
-    let mut add = |shop: &str, key: Key<'_>| {
+    let mut add = |shop: &str, key: SubjectKey<'_>| {
         let of_shop = tombstones.entry(shop.to_owned()).or_default();
         of_shop.extend(keys.subject(shop, key));
     };
     for shop in found.shops() {
         for id in &found.customers {
-            add(&shop, Key::Customer(*id));
+            add(&shop, SubjectKey::Customer(*id));
         }
         for id in &found.guest_orders {
-            add(&shop, Key::GuestOrder(*id));
+            add(&shop, SubjectKey::GuestOrder(*id));
         }
     }
     for (shop, id) in &found.orders {
-        add(shop, Key::Order(*id));
+        add(shop, SubjectKey::Order(*id));
     }
     for email in &found.emails {
         for shop in [found.shop.as_str(), CHECKOUT, NO_SHOP] {
-            add(shop, Key::Email(email));
+            add(shop, SubjectKey::Email(email));
         }
     }
     for phone in &found.phones {
         for shop in [found.shop.as_str(), NO_SHOP] {
-            add(shop, Key::Phone(phone));
+            add(shop, SubjectKey::Phone(phone));
         }
     }
     for pact in &found.pacts {
-        add(NO_SHOP, Key::Pact(pact));
+        add(NO_SHOP, SubjectKey::Pact(pact));
     }
     for payer in &found.payers {
-        add(NO_SHOP, Key::Payer(payer));
+        add(NO_SHOP, SubjectKey::Payer(payer));
     }
     let objects = found.payments.iter().chain(&found.sessions);
     for id in objects.chain(&found.subscriptions) {
-        add(NO_SHOP, Key::Payment(id));
+        add(NO_SHOP, SubjectKey::Payment(id));
     }
     tombstones
 }
@@ -323,12 +323,12 @@ fn tombstones(keys: &Keys, found: &Found) -> BTreeMap<String, BTreeSet<Uuid>> {
 struct Erasure<'a> {
     parts: &'a Parts,
     note: Note,
-    found: Found,
+    found: PersonRows,
     progress: Progress,
 }
 
 impl Erasure<'_> {
-    /// Walks through all jobs, as often as it takes to look for everything.
+    /// Scans all jobs, as often as it takes to look for everything.
     async fn jobs(&mut self) -> Result<()> {
         let found = &self.found;
         let orders = found.orders.iter().map(|(_, id)| id.to_string());
@@ -343,17 +343,17 @@ impl Erasure<'_> {
         let passes = of_texts.max(ids.len().div_ceil(CHUNK)).max(1);
         let clock = &self.parts.clock;
         let start = clock.elapsed();
-        while self.progress.walk.passes < passes {
-            let Walk { passes, after, .. } = self.progress.walk;
+        while self.progress.scan.passes < passes {
+            let Scan { passes, after, .. } = self.progress.scan;
             let texts = texts.chunks(erasure::TEXTS).nth(passes).unwrap_or_default();
             let ids = ids.chunks(CHUNK).nth(passes).unwrap_or_default();
-            let stretch = erasure::walk(&self.parts.db, after, texts, ids.to_vec()).await?;
-            let walk = &mut self.progress.walk;
-            (walk.passes, walk.after) = match stretch.last {
+            let page = erasure::scan(&self.parts.db, after, texts, ids.to_vec()).await?;
+            let scan = &mut self.progress.scan;
+            (scan.passes, scan.after) = match page.last {
                 Some(last) => (passes, last),
                 None => (passes + 1, Uuid::nil()),
             };
-            self.scrub(stretch.kept).await?;
+            self.erase_bodies(page.kept).await?;
             if clock.elapsed().saturating_sub(start) > RUN {
                 self.commit(self.parts.db.begin().await?).await?;
                 return Err(Unfinished.into());
@@ -363,7 +363,7 @@ impl Erasure<'_> {
     }
 
     /// Replaces the bodies of those jobs that are about the person.
-    async fn scrub(&mut self, kept: Vec<Kept>) -> Result<()> {
+    async fn erase_bodies(&mut self, kept: Vec<Kept>) -> Result<()> {
         let own = self.note.job();
         let (db, found) = (&self.parts.db, &self.found);
         let (mut theirs, mut mentioned) = (Vec::new(), Vec::new());
@@ -374,13 +374,13 @@ impl Erasure<'_> {
                 mentioned.push(kept);
             }
         }
-        self.bury_orders(&theirs).await?;
+        self.write_order_tombstones(&theirs).await?;
         theirs.extend(mentioned);
         let replaced: Vec<(JobId, Option<Vec<u8>>)> = theirs
             .into_iter()
-            .map(|kept| (kept.id, scrub(&kept.kind, &kept.body), kept.body))
-            .filter(|(_, scrubbed, body)| scrubbed.as_deref() != Some(body))
-            .map(|(id, scrubbed, _)| (id, scrubbed))
+            .map(|kept| (kept.id, erased_body(&kept.kind, &kept.body), kept.body))
+            .filter(|(_, erased, body)| erased.as_deref() != Some(body))
+            .map(|(id, erased, _)| (id, erased))
             .collect();
         if replaced.is_empty() {
             return Ok(());
@@ -393,8 +393,8 @@ impl Erasure<'_> {
     }
 
     /// Writes tombstones of orders that are known by an address alone: once it is gone from the
-    /// body, nothing else tells whose they are.
-    async fn bury_orders(&mut self, theirs: &[Kept]) -> Result<()> {
+    /// body, nothing else says whose they are.
+    async fn write_order_tombstones(&mut self, theirs: &[Kept]) -> Result<()> {
         let orders = theirs
             .iter()
             .filter(|kept| kept.kind.starts_with("orders/"));
@@ -407,12 +407,12 @@ impl Erasure<'_> {
         let keys = &self.parts.keys;
         let of_shop = |shop: String| {
             let of_shop = ids.iter();
-            let of_shop = of_shop.filter_map(|id| keys.subject(&shop, Key::Order(*id)));
+            let of_shop = of_shop.filter_map(|id| keys.subject(&shop, SubjectKey::Order(*id)));
             let of_shop = of_shop.collect();
             (shop, of_shop)
         };
         let tombstones = self.found.shops().into_iter().map(of_shop).collect();
-        bury(self.parts, &self.note, &self.progress, &tombstones).await
+        write_tombstones(self.parts, &self.note, &self.progress, &tombstones).await
     }
 
     async fn commit(&self, mut tx: Tx) -> Result<()> {
@@ -428,9 +428,15 @@ impl Erasure<'_> {
         let found = &self.found;
         let customers: Vec<i64> = found.customers.iter().copied().collect();
         let key = |key| keys.subject(&found.shop, key);
-        let emails = found.emails.iter().filter_map(|it| key(Key::Email(it)));
+        let emails = found
+            .emails
+            .iter()
+            .filter_map(|it| key(SubjectKey::Email(it)));
         let emails: Vec<Uuid> = emails.collect();
-        let phones = found.phones.iter().filter_map(|it| key(Key::Phone(it)));
+        let phones = found
+            .phones
+            .iter()
+            .filter_map(|it| key(SubjectKey::Phone(it)));
         let phones: Vec<Uuid> = phones.collect();
         let shop = &found.shop;
         let of_older_versions =

@@ -2,12 +2,12 @@
 //! store.
 //!
 //! 1. The tombstones of the customer are looked at.
-//! 2. What is held is read, and written to the store ([`write`]). All jobs are walked through
-//!    for deliveries; a long walk is left off and goes on in the next run.
-//! 3. In the gate of tombstones the request is recorded ([`record`]). An erasure that began or
-//!    ended meanwhile may not have known of this export, which may hold what it erased: the
-//!    run counts for nothing then, and the next one writes the export anew. One that comes
-//!    later finds the export with its request and removes it.
+//! 2. What is held is read, and written to the store ([`write`]). All jobs are scanned for
+//!    deliveries; a long scan is interrupted and goes on in the next run.
+//! 3. Under the lock of the tombstones the request is recorded ([`record`]). An erasure that began
+//!    or ended meanwhile may not have known of this export, which may hold what it erased: the run
+//!    counts for nothing then, and the next one writes the export anew. One that comes later finds
+//!    the export with its request and removes it.
 
 use flows::letters;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -16,20 +16,20 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use bytes::Bytes;
 use domain::job::Job;
-use domain::privacy::{Key, Keys, Request};
+use domain::privacy::{Keys, Request, SubjectKey};
 use domain::time::Timestamp;
 use process::Parts;
-use providers::exports::{Exports, Failure};
+use providers::exports::{ExportFailure, Exports};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
-use store::people::{self, Found, Sought};
-use store::person_data::{self, Data, Walk};
+use store::people::{self, PersonRows, Sought};
+use store::person_data::{self, Data, Scan};
 use store::sql::Tx;
-use store::subjects::NO_SHOP;
-use store::{audit, export_stores, privacy_requests, subjects};
+use store::tombstones::NO_SHOP;
+use store::{audit, export_stores, privacy_requests, tombstones};
 use uuid::Uuid;
 
-use super::super::effects::Effects;
+use super::super::outbox::Outbox;
 use super::{Done, Written};
 use crate::failure::Unfinished;
 
@@ -37,9 +37,9 @@ use crate::failure::Unfinished;
 const FORMAT: &str = "waybill-export/1";
 const DOCUMENT: &str = "export.json";
 
-/// Jobs that are walked through with one statement, and how long a run walks.
+/// Jobs that are scanned with one statement, and how long a run scans.
 const STEP: i64 = 10_000;
-const LONGEST_WALK: Duration = Duration::from_secs(5);
+const LONGEST_SCAN: Duration = Duration::from_secs(5);
 
 /// Clocks of two hosts differ by less.
 const SKEW: Duration = Duration::from_secs(10);
@@ -68,8 +68,8 @@ pub async fn write(parts: &Parts, exports: &Exports, job: &Job, request: &Reques
     for row in data.get_mut("notifications").into_iter().flatten() {
         letters::as_read(db, config, row).await?;
     }
-    let walk = walk(parts, job, &found).await?;
-    let deliveries = person_data::deliveries(db, &walk, job.id).await?;
+    let scan = scan(parts, job, &found).await?;
+    let deliveries = person_data::deliveries(db, &scan, job.id).await?;
     data.insert(person_data::DELIVERIES, deliveries);
 
     let counts: Map<String, Value> = data
@@ -126,20 +126,20 @@ fn pretty(value: &Value) -> Result<Vec<u8>> {
 }
 
 /// All jobs, from where the run before this one left off.
-async fn walk(parts: &Parts, job: &Job, found: &Found) -> Result<Walk> {
+async fn scan(parts: &Parts, job: &Job, found: &PersonRows) -> Result<Scan> {
     let Parts { db, clock, .. } = parts;
     let left_off = privacy_requests::progress(db, job.id).await?;
     let left_off = left_off.and_then(|progress| serde_json::from_value(progress).ok());
-    let mut walk: Walk = left_off.unwrap_or_default();
+    let mut scan: Scan = left_off.unwrap_or_default();
     let start = clock.elapsed();
     loop {
-        person_data::walk(db, found, &mut walk, STEP).await?;
-        if walk.is_over {
-            return Ok(walk);
+        person_data::scan(db, found, &mut scan, STEP).await?;
+        if scan.is_over {
+            return Ok(scan);
         }
-        if clock.elapsed().saturating_sub(start) > LONGEST_WALK {
+        if clock.elapsed().saturating_sub(start) > LONGEST_SCAN {
             let mut tx = db.begin().await?;
-            privacy_requests::note_progress(&mut tx, job.id, &walk).await?;
+            privacy_requests::note_progress(&mut tx, job.id, &scan).await?;
             tx.commit().await?;
             return Err(Unfinished.into());
         }
@@ -147,11 +147,11 @@ async fn walk(parts: &Parts, job: &Job, found: &Found) -> Result<Walk> {
 }
 
 impl Seen {
-    async fn look(parts: &Parts, found: &Found, now: Timestamp) -> Result<Self> {
+    async fn look(parts: &Parts, found: &PersonRows, now: Timestamp) -> Result<Self> {
         let keys = keys(&parts.keys, found);
         let mut tx = parts.db.begin().await?;
-        let gates = BTreeMap::from([(found.shop.as_str(), keys.clone())]);
-        let tombstones = subjects::look(&mut tx, &gates).await?;
+        let locks = BTreeMap::from([(found.shop.as_str(), keys.clone())]);
+        let tombstones = tombstones::check(&mut tx, &locks).await?;
         tx.commit().await?;
         Ok(Seen {
             shop: found.shop.clone(),
@@ -165,27 +165,27 @@ impl Seen {
 /// Whatever was found of a person, and by what, as an export and its erasure name it alike: of two
 /// that have one of these in common, one holds data of the other. Addresses are the shop's alone,
 /// so that nobody's export goes because of a request to another shop.
-pub(super) fn subjects(keys: &Keys, found: &Found) -> BTreeSet<Uuid> {
-    let customers = found.customers.iter().map(|id| Key::Customer(*id));
-    let emails = found.emails.iter().map(|it| Key::Email(it));
-    let phones = found.phones.iter().map(|it| Key::Phone(it));
+pub(super) fn subjects(keys: &Keys, found: &PersonRows) -> BTreeSet<Uuid> {
+    let customers = found.customers.iter().map(|id| SubjectKey::Customer(*id));
+    let emails = found.emails.iter().map(|it| SubjectKey::Email(it));
+    let phones = found.phones.iter().map(|it| SubjectKey::Phone(it));
     let of_shop = customers.chain(emails).chain(phones);
     let of_shop = of_shop.map(|key| (found.shop.as_str(), key));
     let orders = found.orders.iter();
-    let orders = orders.map(|(shop, id)| (shop.as_str(), Key::Order(*id)));
+    let orders = orders.map(|(shop, id)| (shop.as_str(), SubjectKey::Order(*id)));
     let payments = found.payments.iter().chain(&found.sessions);
     let payments = payments.chain(&found.subscriptions);
-    let payments = payments.map(|id| (NO_SHOP, Key::Payment(id)));
-    let pacts = found.pacts.iter().map(|id| (NO_SHOP, Key::Pact(id)));
+    let payments = payments.map(|id| (NO_SHOP, SubjectKey::Payment(id)));
+    let pacts = found.pacts.iter().map(|id| (NO_SHOP, SubjectKey::Pact(id)));
     let all = of_shop.chain(orders).chain(payments).chain(pacts);
     all.filter_map(|(shop, key)| keys.subject(shop, key))
         .collect()
 }
 
 /// What the tombstones of a person in their shop have in common with them.
-fn keys(keys: &Keys, found: &Found) -> BTreeSet<Uuid> {
+fn keys(keys: &Keys, found: &PersonRows) -> BTreeSet<Uuid> {
     let mut all = subjects(keys, found);
-    all.extend(keys.subject(&found.shop, Key::Shop));
+    all.extend(keys.subject(&found.shop, SubjectKey::Shop));
     all
 }
 
@@ -203,7 +203,7 @@ async fn claim(parts: &Parts, exports: &Exports) -> Result<Uuid> {
             // Another run may have set it up since we looked.
             return match exports.mark().await? {
                 Some(mark) if mark == known => Ok(known),
-                _ => Err(Failure::AnotherStore.into()),
+                _ => Err(ExportFailure::AnotherStore.into()),
             };
         }
     }
@@ -215,12 +215,12 @@ async fn claim(parts: &Parts, exports: &Exports) -> Result<Uuid> {
     }
     // Another process may have been at it too: the next run finds what the two have left.
     if exports.mark().await? != Some(noted) || export_stores::at(db, place).await? != Some(noted) {
-        return Err(Failure::AnotherStore.into());
+        return Err(ExportFailure::AnotherStore.into());
     }
     Ok(noted)
 }
 
-/// Tells in the log of a store that is not the one that exports were written to.
+/// Logs a store that is not the one that exports were written to.
 pub async fn look_at_store(parts: &Parts, exports: &Exports) -> Result<()> {
     let known = export_stores::at(&parts.db, exports.address()).await?;
     if export_stores::elsewhere(&parts.db, None).await? == 0 {
@@ -230,7 +230,7 @@ pub async fn look_at_store(parts: &Parts, exports: &Exports) -> Result<()> {
     let elsewhere = export_stores::elsewhere(&parts.db, mark).await?;
     if elsewhere > 0 {
         let is_changed = known.is_some() && known != mark;
-        let problem = Failure::AnotherStore;
+        let problem = ExportFailure::AnotherStore;
         tracing::warn!(
             exports = elsewhere, is_changed, %problem,
             "exports that are not removed are in another store than PRIVACY_EXPORT_URL names"
@@ -241,15 +241,15 @@ pub async fn look_at_store(parts: &Parts, exports: &Exports) -> Result<()> {
 
 /// Notes the export with its request, unless the customer's data was erased meanwhile.
 pub async fn record(
-    effects: &mut Effects<'_>,
+    outbox: &mut Outbox<'_>,
     tx: &mut Tx,
     job: &Job,
     written: &Written,
 ) -> Result<()> {
     let seen = &written.seen;
-    let gates = BTreeMap::from([(seen.shop.as_str(), seen.keys.clone())]);
-    let tombstones = subjects::look(tx, &gates).await?;
-    let now = effects.now;
+    let locks = BTreeMap::from([(seen.shop.as_str(), seen.keys.clone())]);
+    let tombstones = tombstones::check(tx, &locks).await?;
+    let now = outbox.now;
     let is_erasing = match tombstones.values().max() {
         Some(begun) => {
             let (begun, since) = (begun.plus(SKEW), seen.at.minus(SKEW));
@@ -260,7 +260,7 @@ pub async fn record(
     if is_erasing || tombstones != seen.tombstones {
         bail!("data of this customer was being erased meanwhile; the export is made again");
     }
-    let expires_at = now.plus(effects.context.config.privacy.export_retention);
+    let expires_at = now.plus(outbox.context.config.privacy.export_retention);
     privacy_requests::note_export(tx, job.id, &written.sha256, written.bytes, expires_at).await?;
     Ok(())
 }
@@ -286,7 +286,8 @@ pub async fn remove_expired(parts: &Parts, exports: &Exports) -> Result<usize> {
 }
 
 /// Removes the exports of these requests, one after the other. One that cannot be removed keeps
-/// no other; the last failure is told at the end. A store that does not answer is asked no more.
+/// no other; the last failure is reported at the end. A store that does not answer is asked no
+/// more.
 pub async fn remove_all_of(parts: &Parts, exports: &Exports, ids: &[Uuid]) -> Result<()> {
     let mut failed = Ok(());
     for id in ids {
@@ -301,7 +302,7 @@ pub async fn remove_all_of(parts: &Parts, exports: &Exports, ids: &[Uuid]) -> Re
 
 /// The store does not answer, so it need not be asked for anything else now.
 pub(super) fn is_silent(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(Failure::Silent))
+    matches!(error.downcast_ref(), Some(ExportFailure::Silent))
 }
 
 /// From the store first, so that one which is marked as removed is.

@@ -12,14 +12,14 @@
 //! How far it has come is noted in the transaction of each batch, so a run may end anywhere and
 //! the next one goes on from there. What the shop sends meanwhile is erased with the rest.
 //! Payments stay in the books, without addresses. An agreement that two shops' orders name
-//! counts as this one's: nobody can tell whose its payments are.
+//! counts as this one's: nobody can say whose its payments are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{Error, Result};
 use domain::job::Job;
-use domain::privacy::{Held, Key, Mentions, Request, State, scrub};
+use domain::privacy::{Held, Mentions, Request, State, SubjectKey, erased_body};
 use domain::time::Timestamp;
 use process::Parts;
 use providers::exports::Exports;
@@ -28,7 +28,7 @@ use serde_json::json;
 use store::erasure::{self, Kept};
 use store::shop_erasure::{self, Counts, Order, add};
 use store::sql::Tx;
-use store::{privacy_requests, subjects};
+use store::{privacy_requests, tombstones};
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
@@ -56,8 +56,8 @@ const LONGEST_REST: Duration = Duration::from_secs(1);
 struct Progress {
     phase: Phase,
     /// When the tombstone was written.
-    buried_at: i64,
-    /// The last row that was looked at, where a table is walked.
+    tombstones_at: i64,
+    /// The last row that was looked at, where a table is scanned.
     cursor: Uuid,
     counts: Counts,
 }
@@ -124,7 +124,7 @@ impl Erasure<'_> {
     /// One batch.
     async fn step(&mut self) -> Result<()> {
         match self.progress.phase {
-            Phase::Tombstone => self.bury().await,
+            Phase::Tombstone => self.write_tombstones().await,
             Phase::Orders => self.orders().await,
             Phase::Customers => self.customers().await,
             Phase::Tombstones => self.tombstones().await,
@@ -147,7 +147,7 @@ impl Erasure<'_> {
         self.progress.cursor = Uuid::nil();
     }
 
-    async fn bury(&mut self) -> Result<()> {
+    async fn write_tombstones(&mut self) -> Result<()> {
         let Parts { db, clock, .. } = self.parts;
         let mut tx = db.begin().await?;
         let now = clock.now();
@@ -159,14 +159,14 @@ impl Erasure<'_> {
         }
         privacy_requests::set_state(&mut tx, self.id, &[State::Held], State::Received, now).await?;
         let keys = BTreeMap::from([(self.shop, self.own_key().into_iter().collect())]);
-        subjects::bury(&mut tx, &keys, now).await?;
-        self.progress.buried_at = now.0;
+        tombstones::write(&mut tx, &keys, now).await?;
+        self.progress.tombstones_at = now.0;
         self.go_on_to(Phase::Orders);
         self.commit(tx).await
     }
 
     fn own_key(&self) -> Option<Uuid> {
-        self.parts.keys.subject(self.shop, Key::Shop)
+        self.parts.keys.subject(self.shop, SubjectKey::Shop)
     }
 
     async fn orders(&mut self) -> Result<()> {
@@ -190,30 +190,30 @@ impl Erasure<'_> {
         let mut tx = db.begin().await?;
         let now = clock.now();
         let agreements: Vec<String> = orders.iter().map(Order::agreement).collect();
-        let pacts = agreements.iter().map(|pact| Key::Pact(pact));
-        self.bury_payments(&mut tx, pacts, now).await?;
+        let pacts = agreements.iter().map(|pact| SubjectKey::Pact(pact));
+        self.write_payment_tombstones(&mut tx, pacts, now).await?;
         let payments = shop_erasure::payments(&mut tx, self.shop, orders).await?;
-        let ids = payments.iter().map(|id| Key::Payment(id));
-        self.bury_payments(&mut tx, ids, now).await?;
+        let ids = payments.iter().map(|id| SubjectKey::Payment(id));
+        self.write_payment_tombstones(&mut tx, ids, now).await?;
         let payers = shop_erasure::forget_payers(&mut tx, &payments).await?;
         let buyers = shop_erasure::forget_buyers(&mut tx, self.shop, orders).await?;
-        shop_erasure::forget_stand_ins(&mut tx, orders).await?;
+        shop_erasure::forget_placeholders(&mut tx, orders).await?;
         add(&mut self.progress.counts, "payments", payers);
         add(&mut self.progress.counts, "checkout_sessions", buyers);
         self.commit(tx).await
     }
 
-    async fn bury_payments<'k>(
+    async fn write_payment_tombstones<'k>(
         &self,
         tx: &mut Tx,
-        keys: impl Iterator<Item = Key<'k>>,
+        keys: impl Iterator<Item = SubjectKey<'k>>,
         now: Timestamp,
     ) -> Result<()> {
-        let shop = subjects::NO_SHOP;
+        let shop = tombstones::NO_SHOP;
         let keys: BTreeSet<Uuid> = keys
             .filter_map(|key| self.parts.keys.subject(shop, key))
             .collect();
-        Ok(subjects::bury(tx, &BTreeMap::from([(shop, keys)]), now).await?)
+        Ok(tombstones::write(tx, &BTreeMap::from([(shop, keys)]), now).await?)
     }
 
     async fn customers(&mut self) -> Result<()> {
@@ -234,7 +234,7 @@ impl Erasure<'_> {
             &mut tx,
             self.shop,
             self.own_key(),
-            Timestamp(self.progress.buried_at),
+            Timestamp(self.progress.tombstones_at),
             limit,
         )
         .await?;
@@ -279,16 +279,16 @@ impl Erasure<'_> {
 
     async fn jobs(&mut self) -> Result<()> {
         let (db, after) = (&self.parts.db, self.progress.cursor);
-        let stretch = shop_erasure::walk_jobs(db, self.shop, after, ROWS).await?;
-        let until = stretch.last.unwrap_or(Uuid::max());
+        let page = shop_erasure::scan_jobs(db, self.shop, after, ROWS).await?;
+        let until = page.last.unwrap_or(Uuid::max());
         let events = erasure::payment_events(db, after, until).await?;
         let mut tx = db.begin().await?;
-        self.scrub(&mut tx, events).await?;
-        let mut found = stretch.found;
+        self.erase_bodies(&mut tx, events).await?;
+        let mut found = page.found;
         found.retain(|id| *id != self.id);
         let counts = &mut self.progress.counts;
         shop_erasure::delete_jobs(&mut tx, self.shop, found, counts).await?;
-        match stretch.last {
+        match page.last {
             Some(last) => self.progress.cursor = last,
             None => self.go_on_to(Phase::Events),
         }
@@ -296,17 +296,18 @@ impl Erasure<'_> {
     }
 
     /// Takes the payers out of the bodies of payment events that led to the shop's orders.
-    async fn scrub(&self, tx: &mut Tx, events: Vec<Kept>) -> Result<()> {
+    async fn erase_bodies(&self, tx: &mut Tx, events: Vec<Kept>) -> Result<()> {
         let keys_of = |event: &Kept| {
             let mentions = Mentions::of(&event.body);
-            mentions.payment_keys(&self.parts.keys, subjects::NO_SHOP)
+            mentions.payment_keys(&self.parts.keys, tombstones::NO_SHOP)
         };
         let keys: Vec<Vec<Uuid>> = events.iter().map(keys_of).collect();
         let all = keys.iter().flatten().copied().collect();
-        let buried = subjects::look(tx, &BTreeMap::from([(subjects::NO_SHOP, all)])).await?;
+        let tombstones =
+            tombstones::check(tx, &BTreeMap::from([(tombstones::NO_SHOP, all)])).await?;
         for (event, keys) in events.iter().zip(keys) {
-            if keys.iter().any(|key| buried.contains_key(key)) {
-                let rest = scrub(&event.kind, &event.body);
+            if keys.iter().any(|key| tombstones.contains_key(key)) {
+                let rest = erased_body(&event.kind, &event.body);
                 if rest.as_deref() != Some(&event.body) {
                     erasure::replace_body(tx, event.id, rest).await?;
                 }
@@ -317,11 +318,11 @@ impl Erasure<'_> {
 
     async fn events(&mut self) -> Result<()> {
         let (db, after) = (&self.parts.db, self.progress.cursor);
-        let stretch = shop_erasure::walk_events(db, self.shop, after, ROWS).await?;
+        let page = shop_erasure::scan_events(db, self.shop, after, ROWS).await?;
         let mut tx = db.begin().await?;
-        let deleted = shop_erasure::delete_events(&mut tx, self.id, stretch.found).await?;
+        let deleted = shop_erasure::delete_events(&mut tx, self.id, page.found).await?;
         add(&mut self.progress.counts, "events", deleted);
-        match stretch.last {
+        match page.last {
             Some(last) => self.progress.cursor = last,
             None => self.go_on_to(Phase::Removal),
         }

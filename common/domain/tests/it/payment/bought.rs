@@ -77,12 +77,12 @@ fn completed_sessions() {
 }
 
 #[test]
-fn sessions_tell_what_the_page_made_of_the_price() {
+fn sessions_say_what_the_page_made_of_the_price() {
     let read = |variant: &str| {
         let read = session(&format!("{variant}{NEW}"));
         (read.subtotal, read.discount, read.added, read.total)
     };
-    let told = |subtotal, discount, added, total| {
+    let reported = |subtotal, discount, added, total| {
         (
             Some(subtotal),
             Some(discount),
@@ -90,10 +90,10 @@ fn sessions_tell_what_the_page_made_of_the_price() {
             Some(usd(total)),
         )
     };
-    assert_eq!(read("taxed."), told(10_000, 0, 825, 10_825));
-    assert_eq!(read("discounted."), told(10_000, 1000, 500, 9500));
+    assert_eq!(read("taxed."), reported(10_000, 0, 825, 10_825));
+    assert_eq!(read("discounted."), reported(10_000, 1000, 500, 9500));
     let free = read("subscription_all_discounted.");
-    assert_eq!(free, told(900, 900, 0, 0));
+    assert_eq!(free, reported(900, 900, 0, 0));
 }
 
 #[test]

@@ -41,9 +41,9 @@ pub fn read(body: &Value) -> Result<Event, Unreadable> {
 fn problem(body: &Value, field: &str) -> Problem {
     match read(body) {
         Err(Unreadable::Field {
-            field: told,
+            field: reported,
             problem,
-        }) if told == field => problem,
+        }) if reported == field => problem,
         other => panic!("{field}: {other:?}"),
     }
 }

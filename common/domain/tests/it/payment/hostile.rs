@@ -1,4 +1,4 @@
-//! What a hostile sender puts in: nothing panics, and nothing of it is told.
+//! What a hostile sender puts in: nothing panics, and nothing of it is shown.
 
 use domain::json::Unreadable;
 use domain::payment::Event;
@@ -34,12 +34,12 @@ fn paths(body: &Value) -> Vec<String> {
 }
 
 #[test]
-fn neither_errors_nor_debug_output_tell_of_anyone() {
+fn neither_errors_nor_debug_output_show_anyone() {
     let mut refusals = 0;
     for name in fixtures() {
         let sample = parsed(&name);
-        let told = format!("{:?}", read(&sample));
-        assert!(told.contains("Example01"), "{name}");
+        let reported = format!("{:?}", read(&sample));
+        assert!(reported.contains("Example01"), "{name}");
         for secret in [
             "@",
             "Ada",
@@ -48,7 +48,7 @@ fn neither_errors_nor_debug_output_tell_of_anyone() {
             "funds.",
             "secret_",
         ] {
-            assert!(!told.contains(secret), "{secret} in {told}");
+            assert!(!reported.contains(secret), "{secret} in {reported}");
         }
         for path in paths(&sample) {
             for canary in [
@@ -59,10 +59,10 @@ fn neither_errors_nor_debug_output_tell_of_anyone() {
             ] {
                 if let Err(error) = read(&with(sample.clone(), &path, Some(canary))) {
                     refusals += 1;
-                    let told = format!("{error} {error:?}");
+                    let reported = format!("{error} {error:?}");
                     assert!(
-                        !told.contains("canary") && !told.contains("70707"),
-                        "{told}"
+                        !reported.contains("canary") && !reported.contains("70707"),
+                        "{reported}"
                     );
                 }
             }

@@ -47,18 +47,21 @@ fn a_subscription_is_extended_to_the_latest_end_and_never_shortened() {
     let ends = [100, 300, 200, 300];
     every_history(pool.len(), 5, |history| {
         let mut known: Option<subscription::Record> = None;
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for index in history {
             let mut after = known.clone().unwrap_or_else(|| pool[*index].clone());
-            after.join(pool[*index].clone());
-            told.extend(extended(known.as_ref(), &after));
+            after.merge(pool[*index].clone());
+            reported.extend(extended(known.as_ref(), &after));
             known = Some(after);
         }
         let known = known.expect("an invoice");
         let latest = history.iter().map(|index| ends[*index]).max();
         assert_eq!(known.period_end, latest, "{history:?}");
-        assert_eq!(told.last().copied(), latest, "{history:?}");
-        assert!(told.is_sorted_by(|a, b| a < b), "{history:?}: {told:?}");
+        assert_eq!(reported.last().copied(), latest, "{history:?}");
+        assert!(
+            reported.is_sorted_by(|a, b| a < b),
+            "{history:?}: {reported:?}"
+        );
         let newest = history.iter().max().expect("an invoice");
         let customer = known.customer.map(|part| part.value);
         assert_eq!(customer, Some(format!("cus_{}", newest + 1)));
@@ -115,11 +118,11 @@ fn a_session_is_as_paid_as_it_ever_was() {
     let ranks = [4, 1, 3, 2, 0];
     every_history(pool.len(), 5, |history| {
         let mut known: Option<checkout::Record> = None;
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for index in history {
             let mut after = known.clone().unwrap_or_else(|| pool[*index].clone());
-            after.join(pool[*index].clone());
-            told.extend(checkout::changes(known.as_ref(), &after));
+            after.merge(pool[*index].clone());
+            reported.extend(checkout::changes(known.as_ref(), &after));
             known = Some(after);
         }
         let known = known.expect("a session");
@@ -137,7 +140,11 @@ fn a_session_is_as_paid_as_it_ever_was() {
         let intent = known.payment_intent.as_ref().map(|part| part.value.clone());
         assert_eq!(intent, Some(format!("pi_{}", newest + 1)));
         let settled = [Change::Completed, Change::Settled];
-        assert_eq!(told, settled[..=usize::from(furthest >= 3)], "{history:?}");
+        assert_eq!(
+            reported,
+            settled[..=usize::from(furthest >= 3)],
+            "{history:?}"
+        );
         assert_eq!(known.is_settled(), furthest >= 3);
     });
 }

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::payment::Kind;
-use domain::payment::ledger::{Account, Entry, Posting, postings};
+use domain::payment::ledger::{Account, LedgerEntry, Posting, postings};
 use domain::payment::record::Record;
 use proptest::prelude::*;
 
-use super::pool::{Said, every_history, join, life, pool, recorded};
+use super::pool::{Said, every_history, life, merge, pool, recorded};
 
 type Books = BTreeMap<(String, String), i128>;
 
@@ -29,11 +29,11 @@ fn expected(said: &[&Said]) -> Books {
         let moved = said.iter().filter(|it| it.kind == kind).map(|it| it.moved);
         i128::from(moved.max().unwrap_or(0))
     };
-    let newest = |told: fn(&Said) -> Option<&'static str>| {
-        let told = said
+    let newest = |reported: fn(&Said) -> Option<&'static str>| {
+        let reported = said
             .iter()
-            .filter_map(|it| Some((it.created, &it.id, told(it)?)));
-        told.max().map(|(_, _, told)| told)
+            .filter_map(|it| Some((it.created, &it.id, reported(it)?)));
+        reported.max().map(|(_, _, reported)| reported)
     };
     let received = most(Kind::IntentSucceeded);
     let refunded = most(Kind::ChargeRefunded);
@@ -58,7 +58,7 @@ fn check(pool: &[(Said, Record)], batches: &[&[usize]]) {
         let mut after = payment.clone();
         for index in *batch {
             let record = &pool[*index].1;
-            after = Some(after.map_or(record.clone(), |it| join(&it, record)));
+            after = Some(after.map_or(record.clone(), |it| merge(&it, record)));
         }
         let after = after.expect("a batch has an event");
         let step = postings(payment.as_ref(), &after);
@@ -117,7 +117,7 @@ fn what_is_captured_is_released_to_its_agreement_once() {
     let captured = ["captured provider -1000", "captured held 1000"];
     let released = ["released held -1000", "released released:P 1000"];
     assert_eq!(lines(None, without_pact), captured);
-    let linked = join(without_pact, with_pact);
+    let linked = merge(without_pact, with_pact);
     assert_eq!(lines(Some(without_pact), &linked), released, "known later");
     assert_eq!(lines(None, with_pact), [captured, released].concat());
     assert_eq!(lines(Some(with_pact), &linked), [""; 0], "never again");
@@ -130,14 +130,14 @@ fn a_refund_comes_out_of_where_the_money_is() {
     let from_held = ["refunded held -300", "refunded credited 300"];
     assert_eq!(lines(None, some), from_held, "before the capture is known");
     assert_eq!(
-        lines(Some(without_pact), &join(without_pact, some)),
+        lines(Some(without_pact), &merge(without_pact, some)),
         from_held
     );
-    let refunded = join(with_pact, some);
+    let refunded = merge(with_pact, some);
     let from_pact = ["refunded released:P -300", "refunded credited:C 300"];
     assert_eq!(lines(Some(with_pact), &refunded), from_pact);
     let the_rest = ["refunded released:P -700", "refunded credited:C 700"];
-    assert_eq!(lines(Some(&refunded), &join(&refunded, all)), the_rest);
+    assert_eq!(lines(Some(&refunded), &merge(&refunded, all)), the_rest);
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn a_refund_moves_with_the_agreement_and_the_customer() {
         "refunded credited -300",
         "refunded credited:C 300",
     ];
-    assert_eq!(lines(Some(some), &join(some, with_pact)), moved);
+    assert_eq!(lines(Some(some), &merge(some, with_pact)), moved);
 }
 
 #[test]
@@ -172,9 +172,13 @@ fn accounts_and_entries_have_names() {
         names,
         ["provider", "held", "released:P", "credited", "credited:C"]
     );
-    let entries = [Entry::Captured, Entry::Released, Entry::Refunded];
+    let entries = [
+        LedgerEntry::Captured,
+        LedgerEntry::Released,
+        LedgerEntry::Refunded,
+    ];
     assert_eq!(
-        entries.map(Entry::as_str),
+        entries.map(LedgerEntry::as_str),
         ["captured", "released", "refunded"]
     );
 }

@@ -4,7 +4,7 @@ use domain::payment::record::Record;
 use domain::payment::{Event, Kind};
 use serde_json::json;
 
-/// What one event says, apart from how it is read and joined.
+/// What one event says, apart from how it is read and merged.
 #[derive(Clone, Debug)]
 pub struct Said {
     pub kind: Kind,
@@ -79,7 +79,7 @@ impl Said {
     }
 }
 
-/// The life of a payment, in which three changes are told by two events each.
+/// The life of a payment, in which three changes are reported by two events each.
 pub fn life() -> Vec<Said> {
     let failed = |created, id, charge| Said {
         charge,
@@ -161,10 +161,10 @@ pub fn every_history(count: usize, length: usize, mut check: impl FnMut(&[usize]
     histories
 }
 
-pub fn join(a: &Record, b: &Record) -> Record {
-    let mut joined = a.clone();
-    joined.join(b.clone());
-    joined
+pub fn merge(a: &Record, b: &Record) -> Record {
+    let mut merged = a.clone();
+    merged.merge(b.clone());
+    merged
 }
 
 pub fn recorded(pool: Vec<Said>) -> Vec<(Said, Record)> {

@@ -1,5 +1,5 @@
-//! Which delivery an effect follows from. A message's jobs are applied together, so it is told by
-//! what an effect is about: an order by its id, or by the agreement or payment that moved it.
+//! Which delivery an effect follows from. A message's jobs are applied as a batch, so it is found
+//! by what an effect is about: an order by its id, or by the agreement or payment that moved it.
 //! Where that leaves it open nothing is said, rather than something wrong.
 
 use std::collections::HashMap;
@@ -9,14 +9,14 @@ use domain::trace::TraceContext;
 
 /// The request and the place in its trace that something follows from.
 #[derive(Clone, Debug)]
-pub struct Cause {
+pub struct CausingRequest {
     pub request_id: String,
     pub context: TraceContext,
 }
 
-impl Cause {
+impl CausingRequest {
     pub fn of(job: &Job) -> Self {
-        Cause {
+        CausingRequest {
             request_id: job.request_id().into_owned(),
             context: job.context(),
         }
@@ -24,20 +24,20 @@ impl Cause {
 }
 
 #[derive(Default)]
-pub struct Causes {
+pub struct Causation {
     /// The cause of all, when there is but one job.
-    only: Option<Cause>,
+    only: Option<CausingRequest>,
     /// By shop, if it is of one, and id.
-    objects: HashMap<(String, String), Cause>,
+    objects: HashMap<(String, String), CausingRequest>,
     /// What is being followed now.
-    now: Option<Cause>,
+    now: Option<CausingRequest>,
 }
 
-impl Causes {
+impl Causation {
     pub fn only(job: &Job) -> Self {
-        Causes {
-            only: Some(Cause::of(job)),
-            ..Causes::default()
+        Causation {
+            only: Some(CausingRequest::of(job)),
+            ..Causation::default()
         }
     }
 
@@ -45,7 +45,7 @@ impl Causes {
     pub fn note(&mut self, shop: Option<&str>, id: &str, job: &Job) {
         if self.only.is_none() {
             let object = self.objects.entry(object(shop, id));
-            object.or_insert_with(|| Cause::of(job));
+            object.or_insert_with(|| CausingRequest::of(job));
         }
     }
 
@@ -58,7 +58,7 @@ impl Causes {
     }
 
     /// What an effect on an object follows from.
-    pub fn of(&self, shop: Option<&str>, id: &str) -> Option<&Cause> {
+    pub fn of(&self, shop: Option<&str>, id: &str) -> Option<&CausingRequest> {
         let known = || self.objects.get(&object(shop, id));
         self.only.as_ref().or_else(known).or(self.now.as_ref())
     }

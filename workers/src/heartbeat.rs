@@ -11,21 +11,21 @@ use tokio::time::Instant;
 const LONGEST_STEP: Duration = Duration::from_mins(5);
 
 #[derive(Debug)]
-pub struct Pulse {
+pub struct Heartbeat {
     wanted: u16,
     at_work: AtomicU16,
-    beat_at: Mutex<Instant>,
+    touched_at: Mutex<Instant>,
 }
 
 /// A task that takes messages; dropped, it is gone.
-pub struct AtWork(Arc<Pulse>);
+pub struct AtWork(Arc<Heartbeat>);
 
-impl Pulse {
+impl Heartbeat {
     pub fn new(wanted: u16) -> Self {
-        Pulse {
+        Heartbeat {
             wanted,
             at_work: AtomicU16::new(0),
-            beat_at: Mutex::new(Instant::now()),
+            touched_at: Mutex::new(Instant::now()),
         }
     }
 
@@ -35,14 +35,20 @@ impl Pulse {
     }
 
     /// The sweep has taken a step.
-    pub fn beat(&self) {
-        *self.beat_at.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    pub fn touch(&self) {
+        *self
+            .touched_at
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
     pub fn is_alive(&self) -> bool {
-        let beat_at = *self.beat_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let touched_at = *self
+            .touched_at
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let all = self.at_work.load(Ordering::Relaxed) >= self.wanted;
-        all && beat_at.elapsed() < LONGEST_STEP
+        all && touched_at.elapsed() < LONGEST_STEP
     }
 }
 
@@ -58,18 +64,18 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_worker_lives_while_all_its_tasks_do_and_the_sweep_goes_round() {
-        let pulse = Arc::new(Pulse::new(2));
-        let one = pulse.at_work();
-        assert!(!pulse.is_alive(), "one of two");
-        let other = pulse.at_work();
-        assert!(pulse.is_alive());
+        let heartbeat = Arc::new(Heartbeat::new(2));
+        let one = heartbeat.at_work();
+        assert!(!heartbeat.is_alive(), "one of two");
+        let other = heartbeat.at_work();
+        assert!(heartbeat.is_alive());
         drop(other);
-        assert!(!pulse.is_alive(), "the other has ended");
-        let _other = pulse.at_work();
+        assert!(!heartbeat.is_alive(), "the other has ended");
+        let _other = heartbeat.at_work();
         tokio::time::advance(LONGEST_STEP).await;
-        assert!(!pulse.is_alive(), "the sweep stands still");
-        pulse.beat();
-        assert!(pulse.is_alive());
+        assert!(!heartbeat.is_alive(), "the sweep stands still");
+        heartbeat.touch();
+        assert!(heartbeat.is_alive());
         drop(one);
     }
 }

@@ -11,11 +11,11 @@ use crate::storm::SplitMix64;
 use crate::webhooks::Delivery;
 
 #[derive(Clone, PartialEq, Eq)]
-pub struct Manners {
+pub struct DeliveryFaults {
     /// How often each event is posted, every time under its one id.
     pub duplicates: u32,
     pub shuffle: Option<Shuffle>,
-    /// How long after what happened it is told.
+    /// How long after what happened it is posted.
     pub delay: Duration,
     /// The signature header has a `v1` that is of no secret before the right one.
     pub wrong_signature: bool,
@@ -33,9 +33,9 @@ pub struct Shuffle {
     pub hold: usize,
 }
 
-impl Default for Manners {
+impl Default for DeliveryFaults {
     fn default() -> Self {
-        Manners {
+        DeliveryFaults {
             duplicates: 1,
             shuffle: None,
             delay: Duration::ZERO,
@@ -45,7 +45,7 @@ impl Default for Manners {
     }
 }
 
-impl Manners {
+impl DeliveryFaults {
     /// The value of `Payment-Signature`.
     pub(crate) fn signature(&self, secret: &str, now: Timestamp, body: &[u8]) -> String {
         let seconds = now.unix_seconds();

@@ -42,7 +42,7 @@ impl Provider {
 }
 
 #[derive(Clone)]
-pub struct Gate {
+pub struct FaultInjector {
     provider: Provider,
     book: Arc<Mutex<Book>>,
 }
@@ -60,9 +60,9 @@ struct Book {
 #[derive(Clone)]
 pub struct HangUp;
 
-impl Gate {
+impl FaultInjector {
     pub(crate) fn new(provider: Provider) -> Self {
-        Gate {
+        FaultInjector {
             provider,
             book: Arc::default(),
         }
@@ -134,12 +134,16 @@ impl Gate {
     }
 }
 
-pub async fn pass(State(gate): State<Gate>, request: Request, next: Next) -> Response {
+pub async fn pass(
+    State(fault_injector): State<FaultInjector>,
+    request: Request,
+    next: Next,
+) -> Response {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let play = gate.enter(&request);
-    let provider = gate.provider;
+    let play = fault_injector.enter(&request);
+    let provider = fault_injector.provider;
     if let Some(play) = &play {
-        tracing::debug!(?provider, %method, path, %play, "goes wrong, as it was told to");
+        tracing::debug!(?provider, %method, path, %play, "goes wrong, as it was set to");
     }
     let answer = match play {
         None => next.run(request).await,
@@ -161,7 +165,7 @@ pub async fn pass(State(gate): State<Gate>, request: Request, next: Next) -> Res
             }
         }
     };
-    gate.answered(answer.status());
+    fault_injector.answered(answer.status());
     let status = answer.status().as_u16();
     tracing::debug!(?provider, %method, path, status, "answered");
     answer
@@ -181,7 +185,7 @@ async fn refuse(provider: Provider, fault: Fault) -> Response {
     match fault {
         Fault::Status(status) => {
             let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-            provider.error(status, "The sandbox was told to fail.")
+            provider.error(status, "The sandbox was asked to fail.")
         }
         Fault::RateLimit => {
             let message = "Exceeded the limit of calls.";

@@ -35,7 +35,7 @@ pub const SEALED: &[(&str, &str)] = &[
     ("device_codes", "hash token"),
     ("device_code_requests", "client"),
     ("privacy_requests", "email_key phone_key body_key"),
-    ("subjects", "key"),
+    ("tombstones", "key"),
     ("audit", "hash"),
     ("audit_head", "hash"),
     ("audit_seal", "hash code"),
@@ -47,8 +47,8 @@ pub const SEALED: &[(&str, &str)] = &[
 pub const PLAIN: &[(&str, &str)] = &[
     (
         "jobs",
-        "id queue kind source shop external_id object_id subject state attempts crashes run_at \
-         rung_at deadline_at last_error trace traceparent created_at finished_at discarded_at \
+        "id queue kind source shop external_id object_id subject state attempts unfinished_attempts run_at \
+         notified_at deadline_at last_error trace traceparent created_at finished_at discarded_at \
          api_version",
     ),
     ("webhook_ids", "source id job_id remembered_at expires_at"),
@@ -60,7 +60,7 @@ pub const PLAIN: &[(&str, &str)] = &[
         "orders",
         "shop id name customer_id currency total_minor subtotal_minor tax_minor \
          financial_status fulfillment_status ordered_at cancelled_at version_at revision \
-         created_at updated_at version_tie lags outstanding_minor cancel_reason pact_id refunds \
+         created_at updated_at version_tie part_versions outstanding_minor cancel_reason pact_id refunds \
          was_paid was_refunded was_fulfilled events_at payment_status payment_covers \
          payment_canceled_at redacted_at waits_until successor_shop successor_id",
     ),
@@ -170,7 +170,7 @@ pub const PLAIN: &[(&str, &str)] = &[
     ("export_subjects", "request_id"),
     ("export_stores", "place id created_at"),
     ("export_links", "request_id expires"),
-    ("subjects", "shop redacted_at"),
+    ("tombstones", "shop redacted_at"),
     ("audit", "number at actor action object_id shop details"),
     ("audit_head", "id number"),
     ("audit_seal", "id number"),

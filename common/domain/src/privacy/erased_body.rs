@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::Topic;
 use crate::payment::Kind;
 
-/// What is kept of a value. What is of another form goes: nobody can tell what it is.
+/// What is kept of a value. What is of another form goes: nobody can say what it is.
 enum Keep {
     /// A number, as such or in quotes, true or false.
     Number,
@@ -215,7 +215,7 @@ const REQUEST: &[(&str, Keep)] = &[
 
 /// The body without anything that may be personal, for a kind that is worked on. None: there
 /// is nothing in it to be kept.
-pub fn scrub(kind: &str, body: &[u8]) -> Option<Vec<u8>> {
+pub fn erased_body(kind: &str, body: &[u8]) -> Option<Vec<u8>> {
     let keep = if Topic::parse(kind).is_some() {
         REQUEST
     } else if Kind::parse(kind).is_some() {
@@ -363,8 +363,8 @@ fn fields(raw: &str) -> Result<Fields<'_>, serde_json::Error> {
 mod tests {
     use super::*;
 
-    fn scrubbed(kind: &str, body: &str) -> String {
-        String::from_utf8(scrub(kind, body.as_bytes()).unwrap()).unwrap()
+    fn erased(kind: &str, body: &str) -> String {
+        String::from_utf8(erased_body(kind, body.as_bytes()).unwrap()).unwrap()
     }
 
     #[test]
@@ -374,7 +374,7 @@ mod tests {
             "line_items":[{"id":1,"quantity":2,"properties":[{"name":"for","value":"Ann"}]},7],
             "note_attributes":[{"name":"gift","value":"Ann"},{"name":"pact_id","value":"p1"}]}"#;
         assert_eq!(
-            scrubbed("orders/create", body),
+            erased("orders/create", body),
             r#"{"id":9223372036854775807,"total_price":"10.10","customer":{"id":5},"line_items":[{"id":1,"quantity":2}],"note_attributes":[{"name":"pact_id","value":"p1"}]}"#
         );
     }
@@ -384,7 +384,7 @@ mod tests {
         let body = r#"{"id":"evt_1","data":{"object":{"id":"pi_1","receipt_email":"a@x.example",
             "customer":{"id":"cus_1","name":"Ann"},"latest_charge":"ch_1"}}}"#;
         assert_eq!(
-            scrubbed("payment_intent.succeeded", body),
+            erased("payment_intent.succeeded", body),
             r#"{"id":"evt_1","data":{"object":{"id":"pi_1","customer":{"id":"cus_1"},"latest_charge":"ch_1"}}}"#
         );
     }
@@ -394,16 +394,16 @@ mod tests {
         let body = r#"{"id":1,"cancel_reason":{"text":"Ann"},"line_items":"Ann","customer":"Ann",
             "total_price":"Ann","updated_at":"ask Ann","financial_status":"Ann Lee"}"#;
         assert_eq!(
-            scrubbed("orders/updated", body),
+            erased("orders/updated", body),
             r#"{"id":1,"cancel_reason":null,"line_items":null,"customer":null,"total_price":null,"updated_at":null,"financial_status":null}"#
         );
-        assert_eq!(scrub("customers/update", b"{}"), None);
-        assert_eq!(scrub("orders/create", b"[1]"), None);
+        assert_eq!(erased_body("customers/update", b"{}"), None);
+        assert_eq!(erased_body("orders/create", b"[1]"), None);
     }
 
     #[test]
     fn depth_is_harmless() {
         let deep = format!("{{\"id\":{}1{}}}", "[".repeat(100_000), "]".repeat(100_000));
-        assert_eq!(scrubbed("orders/create", &deep), r#"{"id":null}"#);
+        assert_eq!(erased("orders/create", &deep), r#"{"id":null}"#);
     }
 }

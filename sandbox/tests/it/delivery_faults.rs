@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::signature::{self, Secrets};
-use sandbox::{Manners, Sandbox, Shuffle};
+use sandbox::{DeliveryFaults, Sandbox, Shuffle};
 use serde_json::{Value, json};
 
 use crate::support::receiver::{PAYMENT_SECRET, Receiver};
@@ -30,9 +30,9 @@ fn arrived(receiver: &Receiver) -> Vec<String> {
 async fn shuffled(seed: u64) -> Vec<String> {
     let receiver = Receiver::start(0).await;
     let sandbox = start(Some(receiver.webhooks())).await;
-    sandbox.payment().set_manners(Manners {
+    sandbox.payment().set_delivery_faults(DeliveryFaults {
         shuffle: Some(Shuffle { seed, hold: 6 }),
-        ..Manners::default()
+        ..DeliveryFaults::default()
     });
     succeed(&sandbox, 5);
     assert_eq!(receiver.arrivals().len(), 0, "held back");
@@ -45,9 +45,9 @@ async fn shuffled(seed: u64) -> Vec<String> {
 async fn repeats_come_under_one_id_and_with_one_body() {
     let receiver = Receiver::start(0).await;
     let sandbox = start(Some(receiver.webhooks())).await;
-    sandbox.payment().set_manners(Manners {
+    sandbox.payment().set_delivery_faults(DeliveryFaults {
         duplicates: 3,
-        ..Manners::default()
+        ..DeliveryFaults::default()
     });
     succeed(&sandbox, 1);
     sandbox.webhooks_done().await;
@@ -79,9 +79,9 @@ async fn two_events_that_are_held_back_change_places() {
         let receiver = Receiver::start(0).await;
         let sandbox = start(Some(receiver.webhooks())).await;
         let shuffle = Some(Shuffle { seed, hold: 2 });
-        sandbox.payment().set_manners(Manners {
+        sandbox.payment().set_delivery_faults(DeliveryFaults {
             shuffle,
-            ..Manners::default()
+            ..DeliveryFaults::default()
         });
         succeed(&sandbox, 2);
         sandbox.webhooks_done().await;
@@ -94,9 +94,9 @@ async fn a_delay_is_kept() {
     let receiver = Receiver::start(0).await;
     let sandbox = start(Some(receiver.webhooks())).await;
     let delay = Duration::from_millis(200);
-    sandbox.payment().set_manners(Manners {
+    sandbox.payment().set_delivery_faults(DeliveryFaults {
         delay,
-        ..Manners::default()
+        ..DeliveryFaults::default()
     });
     let clock = platform::clock::Clock::system();
     let started = clock.elapsed();
@@ -110,10 +110,10 @@ async fn a_delay_is_kept() {
 async fn a_wrong_signature_comes_before_the_right_one_and_an_old_secrets_after_it() {
     let receiver = Receiver::start(0).await;
     let sandbox = start(Some(receiver.webhooks())).await;
-    sandbox.payment().set_manners(Manners {
+    sandbox.payment().set_delivery_faults(DeliveryFaults {
         wrong_signature: true,
         old_secret: Some("whsec_old".to_owned()),
-        ..Manners::default()
+        ..DeliveryFaults::default()
     });
     succeed(&sandbox, 1);
     sandbox.webhooks_done().await;
@@ -134,7 +134,7 @@ async fn a_wrong_signature_comes_before_the_right_one_and_an_old_secrets_after_i
 }
 
 #[tokio::test]
-async fn manners_can_be_set_over_http_and_the_rest_becomes_as_usual() {
+async fn delivery_faults_can_be_set_over_http_and_the_rest_becomes_as_usual() {
     let receiver = Receiver::start(0).await;
     let sandbox = start(Some(receiver.webhooks())).await;
     let url = format!("{}/_control/manners", sandbox.url());
@@ -144,7 +144,7 @@ async fn manners_can_be_set_over_http_and_the_rest_becomes_as_usual() {
     };
     let wish =
         json!({"duplicates": 2, "shuffle": {"hold": 9, "seed": 3}, "old_secret": "whsec_old"});
-    let (status, manners) = set(wish).await;
+    let (status, delivery_faults) = set(wish).await;
     let expected = json!({
         "duplicates": 2,
         "shuffle": {"hold": 9, "seed": 3},
@@ -152,7 +152,7 @@ async fn manners_can_be_set_over_http_and_the_rest_becomes_as_usual() {
         "wrong_signature": false,
         "old_secret": true,
     });
-    assert_eq!((status, manners), (200, expected));
+    assert_eq!((status, delivery_faults), (200, expected));
     succeed(&sandbox, 2);
     let release = client().post(format!("{}/_control/release", sandbox.url()));
     assert_eq!(release.send().await.unwrap().status(), 204);
@@ -178,21 +178,21 @@ async fn manners_can_be_set_over_http_and_the_rest_becomes_as_usual() {
         (json!({"generation": "new"}), "`basil`"),
         (json!({"politeness": 1}), "`delay_ms`"),
     ] {
-        let (status, told) = set(wrong).await;
-        let detail = told["detail"].as_str().unwrap();
+        let (status, reported) = set(wrong).await;
+        let detail = reported["detail"].as_str().unwrap();
         assert!(status == 422 && detail.contains(part), "{detail}");
     }
 }
 
 #[tokio::test]
-async fn without_webhooks_there_are_no_manners() {
+async fn without_webhooks_there_are_no_delivery_faults() {
     let sandbox = sandbox().await;
     let url = format!("{}/_control/manners", sandbox.url());
     let set = client().post(url).json(&json!({"duplicates": 2}));
-    let (status, told) = read(set.send().await.unwrap()).await;
+    let (status, reported) = read(set.send().await.unwrap()).await;
     assert!(
         status == 422
-            && told["detail"]
+            && reported["detail"]
                 .as_str()
                 .unwrap()
                 .contains("without webhooks")

@@ -7,13 +7,13 @@ use domain::origins::NotAllowed;
 
 /// A mistake, and in which line item it is, counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wrong {
+pub struct CheckoutError {
     pub item: Option<usize>,
-    pub what: What,
+    pub what: CheckoutProblem,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum What {
+pub enum CheckoutProblem {
     #[error("the body is not JSON")]
     NotJson,
     #[error("the body is not a JSON object")]
@@ -69,24 +69,26 @@ pub enum What {
     UnknownVariant,
 }
 
-impl Wrong {
+impl CheckoutError {
     /// The application code of `domain::code`, if it has one for this.
     pub fn code(self) -> Option<Code> {
         match self.what {
-            What::Amount => Some(Code::Amount),
-            What::Currency | What::VariantCurrency | What::Currencies => Some(Code::Currency),
+            CheckoutProblem::Amount => Some(Code::Amount),
+            CheckoutProblem::Currency
+            | CheckoutProblem::VariantCurrency
+            | CheckoutProblem::Currencies => Some(Code::Currency),
             _ => None,
         }
     }
 }
 
-impl From<What> for Wrong {
-    fn from(what: What) -> Self {
-        Wrong { item: None, what }
+impl From<CheckoutProblem> for CheckoutError {
+    fn from(what: CheckoutProblem) -> Self {
+        CheckoutError { item: None, what }
     }
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for CheckoutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.item {
             Some(item) => write!(f, "line_items[{item}]: {}", self.what),

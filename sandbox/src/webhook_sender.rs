@@ -8,15 +8,15 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::delivery_faults::{DeliveryFaults, Held};
 use crate::lock;
-use crate::manners::{Held, Manners};
 use crate::poster::{Poster, Report};
 use crate::storm::SplitMix64;
 use crate::webhooks::{Delivery, Sender};
 
 /// Clones share what is under way.
 #[derive(Clone)]
-pub struct Outbox {
+pub struct WebhookSender {
     pub poster: Poster,
     under_way: watch::Sender<usize>,
     report: Arc<Mutex<Report>>,
@@ -25,9 +25,9 @@ pub struct Outbox {
     tasks: TaskTracker,
 }
 
-impl Outbox {
+impl WebhookSender {
     pub fn new(poster: Poster, stop: CancellationToken, tasks: TaskTracker) -> Self {
-        Outbox {
+        WebhookSender {
             poster,
             under_way: watch::Sender::new(0),
             report: Arc::default(),
@@ -38,38 +38,38 @@ impl Outbox {
     }
 
     /// Posts it until it is taken, refused or given up, or the sandbox stops. An event of the
-    /// payment provider goes out with its manners.
+    /// payment provider goes out with the delivery faults that are set.
     pub fn send(&self, delivery: Delivery) {
         if delivery.sender == Sender::Storefront {
             return self.post(vec![delivery], Duration::ZERO);
         }
-        let manners = self.poster.manners();
-        let times = usize::try_from(manners.duplicates).unwrap_or(usize::MAX);
+        let delivery_faults = self.poster.delivery_faults();
+        let times = usize::try_from(delivery_faults.duplicates).unwrap_or(usize::MAX);
         let repeated = std::iter::repeat_n(delivery, times);
-        let Some(shuffle) = manners.shuffle else {
-            repeated.for_each(|delivery| self.post(vec![delivery], manners.delay));
+        let Some(shuffle) = delivery_faults.shuffle else {
+            repeated.for_each(|delivery| self.post(vec![delivery], delivery_faults.delay));
             return;
         };
         let mut held = lock(&self.held);
         held.deliveries.extend(repeated);
         if held.deliveries.len() >= shuffle.hold {
-            self.post(held.take(), manners.delay);
+            self.post(held.take(), delivery_faults.delay);
         }
     }
 
-    /// From now on. What is held back by the manners before is posted.
-    pub fn set_manners(&self, manners: Manners) {
+    /// From now on. What the delivery faults before held back is posted.
+    pub fn set_delivery_faults(&self, delivery_faults: DeliveryFaults) {
         self.release();
-        let seed = manners.shuffle.map_or(0, |shuffle| shuffle.seed);
+        let seed = delivery_faults.shuffle.map_or(0, |shuffle| shuffle.seed);
         lock(&self.held).chance = SplitMix64(seed);
-        self.poster.set_manners(manners);
+        self.poster.set_delivery_faults(delivery_faults);
     }
 
     /// Posts what is held back.
     pub fn release(&self) {
         let held = lock(&self.held).take();
         if !held.is_empty() {
-            self.post(held, self.poster.manners().delay);
+            self.post(held, self.poster.delivery_faults().delay);
         }
     }
 
@@ -78,19 +78,21 @@ impl Outbox {
         let count = deliveries.len();
         self.under_way.send_modify(|under_way| *under_way += count);
         lock(&self.report).deliveries += u64::try_from(count).unwrap_or(u64::MAX);
-        let outbox = self.clone();
+        let webhook_sender = self.clone();
         let post = async move {
             let all = async {
                 if !after.is_zero() {
                     tokio::time::sleep(after).await;
                 }
                 for delivery in &deliveries {
-                    let heard = |attempt| lock(&outbox.report).count(attempt);
-                    outbox.poster.post(delivery, heard).await;
-                    outbox.under_way.send_modify(|under_way| *under_way -= 1);
+                    let heard = |attempt| lock(&webhook_sender.report).count(attempt);
+                    webhook_sender.poster.post(delivery, heard).await;
+                    webhook_sender
+                        .under_way
+                        .send_modify(|under_way| *under_way -= 1);
                 }
             };
-            outbox.stop.run_until_cancelled(all).await;
+            webhook_sender.stop.run_until_cancelled(all).await;
         };
         platform::task::spawn("sandbox webhook", self.tasks.track_future(post));
     }
@@ -111,7 +113,7 @@ impl Outbox {
             "sent": report.deliveries,
             "under_way": *self.under_way.borrow(),
             "held": lock(&self.held).deliveries.len(),
-            "manners": self.poster.manners().view(),
+            "manners": self.poster.delivery_faults().view(),
             "accepted": report.accepted,
             "duplicates": report.duplicates,
             "refused": report.refused,

@@ -2,7 +2,7 @@
 //! systems, and further jobs. Both are written in the transaction of the change.
 
 use anyhow::Result;
-use bus::Bell;
+use bus::JobRef;
 use bytes::Bytes;
 use domain::event::{Event, LastEvent, OrderEvent, PrivacyEvent};
 use domain::job::{Job, JobId, Queue, Source, State};
@@ -12,28 +12,28 @@ use serde_json::Value;
 use store::audit;
 use store::events;
 use store::jobs::{self, NewJob};
-use store::orders::records::Key;
+use store::orders::records::OrderKey;
 use store::sql::{self, Tx};
 
 use super::Context;
-use super::causes::Causes;
+use super::causation::Causation;
 use crate::failure::permanent;
 
-/// A job to be rung once it is committed.
+/// A job that workers are to be notified of once it is committed.
 #[derive(Clone, Copy, Debug)]
-pub struct Ring {
+pub struct JobNotification {
     pub queue: Queue,
     pub kind: &'static str,
-    pub bell: Bell,
+    pub job_ref: JobRef,
 }
 
-pub struct Effects<'a> {
+pub struct Outbox<'a> {
     pub context: Context<'a>,
     pub now: Timestamp,
-    pub causes: Causes,
+    pub causation: Causation,
     events: Vec<events::New>,
     jobs: Vec<NewJob>,
-    rings: Vec<Ring>,
+    notifications: Vec<JobNotification>,
     audited: Vec<Audited>,
 }
 
@@ -45,29 +45,29 @@ struct Audited {
     details: Value,
 }
 
-impl<'a> Effects<'a> {
+impl<'a> Outbox<'a> {
     pub fn new(context: Context<'a>) -> Self {
-        Effects {
+        Outbox {
             context,
             now: context.clock.now(),
-            causes: Causes::default(),
+            causation: Causation::default(),
             events: Vec::new(),
             jobs: Vec::new(),
-            rings: Vec::new(),
+            notifications: Vec::new(),
             audited: Vec::new(),
         }
     }
 
     /// All of them follow from one job.
     pub fn of(context: Context<'a>, job: &Job) -> Self {
-        Effects {
-            causes: Causes::only(job),
-            ..Effects::new(context)
+        Outbox {
+            causation: Causation::only(job),
+            ..Outbox::new(context)
         }
     }
 
     /// What happened to an order.
-    pub fn order_event(&mut self, key: &Key, last: &mut LastEvent, what: OrderEvent) {
+    pub fn order_event(&mut self, key: &OrderKey, last: &mut LastEvent, what: OrderEvent) {
         let (shop, order_id) = key;
         self.event(last, Event::of_order(shop, *order_id, what));
     }
@@ -87,7 +87,7 @@ impl<'a> Effects<'a> {
 
     /// What happened to an object whose newest event is `last`.
     pub fn event(&mut self, last: &mut LastEvent, event: Event) {
-        let cause = self.causes.of(event.shop(), event.object_id());
+        let cause = self.causation.of(event.shop(), event.object_id());
         self.events.push(events::New {
             id: self.context.clock.id_at(last.next(self.now)),
             traceparent: cause.map(|cause| cause.context),
@@ -96,7 +96,7 @@ impl<'a> Effects<'a> {
     }
 
     /// Asks for further work on an order.
-    pub fn job(&mut self, queue: Queue, kind: &'static str, key: &Key, body: &Value) {
+    pub fn job(&mut self, queue: Queue, kind: &'static str, key: &OrderKey, body: &Value) {
         let (shop, order_id) = key;
         self.work(
             queue,
@@ -130,15 +130,19 @@ impl<'a> Effects<'a> {
     ) -> JobId {
         let id = self.context.clock.id();
         let is_due = run_at <= self.now;
-        let cause = self.causes.of(shop, object_id);
+        let cause = self.causation.of(shop, object_id);
         let traceparent = cause.map(|cause| cause.context);
         let request_id = cause.map(|cause| cause.request_id.clone());
         if is_due {
-            let bell = Bell {
+            let job_ref = JobRef {
                 job: id,
                 traceparent,
             };
-            self.rings.push(Ring { queue, kind, bell });
+            self.notifications.push(JobNotification {
+                queue,
+                kind,
+                job_ref,
+            });
         }
         self.jobs.push(NewJob {
             id,
@@ -153,7 +157,7 @@ impl<'a> Effects<'a> {
             body: Bytes::from(body.to_string()),
             state: State::Ready,
             run_at,
-            rung_at: is_due.then_some(self.now),
+            notified_at: is_due.then_some(self.now),
             deadline_at: None,
             trace: request_id,
             traceparent,
@@ -185,9 +189,9 @@ impl<'a> Effects<'a> {
         Ok(())
     }
 
-    /// The jobs to be rung after the commit.
-    pub fn rings(&self) -> &[Ring] {
-        &self.rings
+    /// The jobs that workers are to be notified of after the commit.
+    pub fn notifications(&self) -> &[JobNotification] {
+        &self.notifications
     }
 }
 

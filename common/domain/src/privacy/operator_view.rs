@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::scrub;
+use super::erased_body;
 use crate::redact::redact;
 
 /// A name that a person could not be called by is shown; a longer or stranger one is not.
@@ -12,14 +12,14 @@ const LONGEST_NAME: usize = 40;
 
 /// A body with everything replaced that may be personal. `is_ours`: it is of our own making,
 /// ids alone.
-pub fn shown(kind: &str, is_ours: bool, body: &[u8]) -> Value {
+pub fn operator_view(kind: &str, is_ours: bool, body: &[u8]) -> Value {
     let Ok(value) = serde_json::from_slice::<Value>(body) else {
         return json!(format!("[not JSON that can be read: {} bytes]", body.len()));
     };
     if is_ours {
         return redacted(&value);
     }
-    let kept = scrub(kind, body).and_then(|kept| serde_json::from_slice(&kept).ok());
+    let kept = erased_body(kind, body).and_then(|kept| serde_json::from_slice(&kept).ok());
     merged(&value, kept.as_ref())
 }
 
@@ -95,7 +95,7 @@ mod tests {
             "note_attributes": [{"name": "for", "value": "Ann"}],
             "Ann Lee": true, "refunds": "Ann", "shipping_address": {"city": "Annville"},
         });
-        let shown = shown("orders/create", false, body.to_string().as_bytes());
+        let shown = operator_view("orders/create", false, body.to_string().as_bytes());
         assert_eq!(
             shown,
             json!({
@@ -119,11 +119,11 @@ mod tests {
 
     #[test]
     fn what_is_kept_of_no_kind_and_what_is_no_json_shows_nothing() {
-        let unknown = shown("customers/update", false, br#"{"email":"ann@x.example"}"#);
+        let unknown = operator_view("customers/update", false, br#"{"email":"ann@x.example"}"#);
         assert_eq!(unknown, json!("[redacted: an object of 1 fields]"));
-        let broken = shown("orders/create", false, b"{ann");
+        let broken = operator_view("orders/create", false, b"{ann");
         assert_eq!(broken, json!("[not JSON that can be read: 4 bytes]"));
-        let ours = shown(
+        let ours = operator_view(
             "refunds/issue",
             true,
             br#"{"order_id":7,"x":"ann@x.example"}"#,

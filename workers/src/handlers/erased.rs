@@ -13,12 +13,13 @@ use std::time::Duration;
 use domain::job::Job;
 use domain::payment::Kind;
 use domain::privacy::{
-    Key, Keys, Maker, Mentions, created_at, may_own_payment, owns_order, owns_payment, scrub,
+    Keys, Maker, Mentions, SubjectKey, created_at, erased_body, may_own_payment, owns_order,
+    owns_payment,
 };
 use domain::time::Timestamp;
 use store::sql::{self, Tx};
-use store::subjects::NO_SHOP;
-use store::{erasure, orders, subjects};
+use store::tombstones::NO_SHOP;
+use store::{erasure, orders, tombstones};
 use uuid::Uuid;
 
 use super::Context;
@@ -26,7 +27,7 @@ use super::Context;
 /// Clocks of two hosts differ by less.
 const SKEW: Duration = Duration::from_mins(5);
 
-/// Whom a body may be about, and when what it tells of was made.
+/// Whom a body may be about, and when what it is about was made.
 pub struct About {
     mentions: Mentions,
     /// Unix milliseconds, if the body says so.
@@ -59,7 +60,7 @@ pub enum Standing {
     /// Of somebody else, but its body mentions a person who is erased.
     Mentioned,
     /// It is of somebody who is erased.
-    Redacted {
+    Erased {
         /// By the order's own tombstone: what belongs to an order that was there then is erased
         /// with it.
         order: bool,
@@ -90,69 +91,75 @@ impl<'a> Candidates<'a> {
         self.shop.unwrap_or(NO_SHOP)
     }
 
-    fn key(&self, key: Key<'_>) -> Option<Uuid> {
+    fn key(&self, key: SubjectKey<'_>) -> Option<Uuid> {
         self.keys.subject(self.shop(), key)
     }
 
     fn all(&self) -> impl Iterator<Item = Uuid> {
         let mentions = &self.about.mentions;
-        let emails = mentions.emails.iter().map(|it| Key::Email(it));
-        let mut keys: Vec<Key<'_>> = emails.collect();
+        let emails = mentions.emails.iter().map(|it| SubjectKey::Email(it));
+        let mut keys: Vec<SubjectKey<'_>> = emails.collect();
         if self.shop.is_some() {
-            keys.extend(mentions.order.map(Key::Order));
-            keys.extend(mentions.order.map(Key::GuestOrder));
-            keys.extend(mentions.customer.map(Key::Customer));
-            keys.extend(mentions.phones.iter().map(|it| Key::Phone(it)));
-            keys.push(Key::Shop);
+            keys.extend(mentions.order.map(SubjectKey::Order));
+            keys.extend(mentions.order.map(SubjectKey::GuestOrder));
+            keys.extend(mentions.customer.map(SubjectKey::Customer));
+            keys.extend(mentions.phones.iter().map(|it| SubjectKey::Phone(it)));
+            keys.push(SubjectKey::Shop);
         } else {
-            keys.extend(mentions.ids.iter().map(|it| Key::Payment(it)));
-            keys.extend(mentions.pacts.iter().map(|it| Key::Pact(it)));
-            keys.extend(mentions.payers.iter().map(|it| Key::Payer(it)));
+            keys.extend(mentions.ids.iter().map(|it| SubjectKey::Payment(it)));
+            keys.extend(mentions.pacts.iter().map(|it| SubjectKey::Pact(it)));
+            keys.extend(mentions.payers.iter().map(|it| SubjectKey::Payer(it)));
         }
         keys.into_iter().filter_map(|key| self.key(key))
     }
 
     /// By whoever paid alone: whose order it is of, is to be asked.
-    fn is_by_payer(&self, redacted: &Redacted) -> bool {
+    fn is_by_payer(&self, erased: &Erased) -> bool {
         let mentions = &self.about.mentions;
         self.shop.is_none()
-            && !owns_payment(mentions, |key| self.knows(redacted, key))
-            && may_own_payment(mentions, |key| self.knows(redacted, key))
+            && !owns_payment(mentions, |key| self.knows(erased, key))
+            && may_own_payment(mentions, |key| self.knows(erased, key))
     }
 
-    fn knows(&self, redacted: &Redacted, key: Key<'_>) -> bool {
-        let Some(at) = self.key(key).and_then(|key| redacted.get(&key)) else {
+    fn knows(&self, erased: &Erased, key: SubjectKey<'_>) -> bool {
+        let Some(at) = self.key(key).and_then(|key| erased.get(&key)) else {
             return false;
         };
         match key {
-            Key::Customer(_) | Key::Email(_) | Key::Phone(_) => self.about.is_before(*at),
-            Key::Shop => self.about.created_at.unwrap_or(self.about.arrived_at) <= at.0,
-            Key::Order(_) | Key::GuestOrder(_) | Key::Pact(_) | Key::Payment(_) | Key::Payer(_) => {
-                true
+            SubjectKey::Customer(_) | SubjectKey::Email(_) | SubjectKey::Phone(_) => {
+                self.about.is_before(*at)
             }
+            SubjectKey::Shop => self.about.created_at.unwrap_or(self.about.arrived_at) <= at.0,
+            SubjectKey::Order(_)
+            | SubjectKey::GuestOrder(_)
+            | SubjectKey::Pact(_)
+            | SubjectKey::Payment(_)
+            | SubjectKey::Payer(_) => true,
         }
     }
 
-    fn standing(&self, redacted: &Redacted, is_anothers: bool) -> Standing {
-        let knows = |key: Key<'_>| self.knows(redacted, key);
+    fn standing(&self, erased: &Erased, is_anothers: bool) -> Standing {
+        let knows = |key: SubjectKey<'_>| self.knows(erased, key);
         let mentions = &self.about.mentions;
         if self.shop.is_none() {
             let is_payer = !is_anothers && may_own_payment(mentions, knows);
             if owns_payment(mentions, knows) || is_payer {
-                return Standing::Redacted { order: false };
+                return Standing::Erased { order: false };
             }
             return Standing::Usual;
         }
-        if knows(Key::Shop) {
+        if knows(SubjectKey::Shop) {
             return Standing::Gone;
         }
         if owns_order(&Maker::from(mentions), knows) {
-            let order = mentions.order.is_some_and(|id| knows(Key::Order(id)));
-            return Standing::Redacted { order };
+            let order = mentions
+                .order
+                .is_some_and(|id| knows(SubjectKey::Order(id)));
+            return Standing::Erased { order };
         }
         let (emails, phones) = &self.of_others;
-        if emails.iter().any(|it| knows(Key::Email(it)))
-            || phones.iter().any(|it| knows(Key::Phone(it)))
+        if emails.iter().any(|it| knows(SubjectKey::Email(it)))
+            || phones.iter().any(|it| knows(SubjectKey::Phone(it)))
         {
             return Standing::Mentioned;
         }
@@ -160,11 +167,11 @@ impl<'a> Candidates<'a> {
     }
 }
 
-type Redacted = HashMap<Uuid, Timestamp>;
+type Erased = HashMap<Uuid, Timestamp>;
 
-/// Goes through the gates of the deliveries' shops, and says how each stands. `None` is the
+/// Takes the shared locks of the deliveries' shops, and says how each stands. `None` is the
 /// payment provider's. Must come before anything personal is written.
-pub async fn look(
+pub async fn check(
     context: Context<'_>,
     tx: &mut Tx,
     deliveries: &[(Option<&str>, &About)],
@@ -178,29 +185,29 @@ pub async fn look(
             .extend(candidate.all());
         candidates.push(candidate);
     }
-    let redacted = subjects::look(tx, &keys).await?;
+    let erased = tombstones::check(tx, &keys).await?;
     let mut standings = Vec::with_capacity(candidates.len());
     for candidate in &candidates {
         let mentions = &candidate.about.mentions;
-        let is_anothers = candidate.is_by_payer(&redacted)
+        let is_anothers = candidate.is_by_payer(&erased)
             && orders::is_of_somebody(tx, &mentions.pacts, &mentions.ids).await?;
-        standings.push(candidate.standing(&redacted, is_anothers));
+        standings.push(candidate.standing(&erased, is_anothers));
     }
     Ok(standings)
 }
 
 /// Leaves of a delivery's body what may stay of it.
-pub async fn scrub_body(tx: &mut Tx, job: &Job, standing: Standing) -> sql::Result<()> {
+pub async fn erase_body(tx: &mut Tx, job: &Job, standing: Standing) -> sql::Result<()> {
     let body = match standing {
         Standing::Usual => return Ok(()),
-        Standing::Mentioned | Standing::Redacted { .. } => scrub(&job.kind, &job.body),
+        Standing::Mentioned | Standing::Erased { .. } => erased_body(&job.kind, &job.body),
         Standing::Gone => None,
     };
     erasure::replace_body(tx, job.id, body).await.map(|_| ())
 }
 
 /// The same for a delivery whose run failed, and that nothing was written of.
-pub async fn scrub_failed(context: Context<'_>, tx: &mut Tx, job: &Job) -> sql::Result<()> {
+pub async fn erase_body_of_failed(context: Context<'_>, tx: &mut Tx, job: &Job) -> sql::Result<()> {
     let shop = if Kind::parse(&job.kind).is_some() {
         None
     } else if job.kind.starts_with("orders/") {
@@ -209,10 +216,10 @@ pub async fn scrub_failed(context: Context<'_>, tx: &mut Tx, job: &Job) -> sql::
         return Ok(());
     };
     let about = About::read(job);
-    let standings = look(context, tx, &[(shop, &about)]).await?;
+    let standings = check(context, tx, &[(shop, &about)]).await?;
     match standings[0] {
         // It has not been stored yet, and is somebody else's.
         Standing::Mentioned => Ok(()),
-        standing => scrub_body(tx, job, standing).await,
+        standing => erase_body(tx, job, standing).await,
     }
 }
