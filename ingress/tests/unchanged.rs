@@ -19,6 +19,43 @@ struct Change {
 
 const ON_PURPOSE: &[Change] = &[
     Change {
+        why: "Sentences say it in other words.",
+        now: &[
+            (
+                "/components/schemas/Event.order.refund_recorded/properties/data/properties/amount/description",
+                Some(
+                    r#""how much is to go back: what was paid less what the storefront has refunded, as it says; `0.00` when all of it has""#,
+                ),
+            ),
+            (
+                "/components/schemas/PrivacyRequest/properties/warned_at/oneOf/0/description",
+                Some(r#""When it was reported that seven days were left, 48 hours, and none.""#),
+            ),
+            (
+                "/components/schemas/TierTerms/properties/price/description",
+                Some(r#""As people read it.""#),
+            ),
+            (
+                "/info/description",
+                Some(
+                    r#""Waybill takes the webhooks of a storefront and of a payment provider, logs devices in, and reports what became of orders, payments and requests about personal data.\n\nEvery answer carries `X-Request-Id`: the client's own, if it sent one of up to 128 letters, digits and `-_.:/+=`, else a new one. An error's body is `{\"detail\": \"<text>\"}`, of a device login also `error`; pages answer with a page. `X-Error-Code` holds the application code of errors that have one. Other paths are 404, other methods 405. Fields may be added to any answer: pass over what you do not know.""#,
+                ),
+            ),
+            (
+                "/paths/~1tracking~1{tracking_number}/get/description",
+                Some(r#""It says nothing of their orders.""#),
+            ),
+            (
+                "/tags/6/description",
+                Some(r#""What Waybill sends to your own systems, as messages of a broker.""#),
+            ),
+            (
+                "/webhooks/payment.agreement_changed/post/summary",
+                Some(r#""Its agreement is another than was reported before""#),
+            ),
+        ],
+    },
+    Change {
         why: "`order.created`, `order.updated` and `order.paid` have one type of payload, so their fields have the same descriptions and examples.",
         now: &[
             (

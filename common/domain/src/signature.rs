@@ -221,7 +221,7 @@ impl<'a> PaymentHeader<'a> {
             match key_and_value(element).ok_or(SignatureError::Malformed)? {
                 (b"t", text) => match &timestamp {
                     None => {
-                        timestamp = Some(SignedAt::parse(text).ok_or(SignatureError::Malformed)?)
+                        timestamp = Some(SignedAt::parse(text).ok_or(SignatureError::Malformed)?);
                     }
                     Some(first) if SignedAt::parse(text).as_ref() == Some(first) => {}
                     Some(_) => return Err(SignatureError::Conflicting),

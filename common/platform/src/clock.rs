@@ -173,7 +173,7 @@ mod tests {
 
     use super::*;
 
-    const MINUTE: Duration = Duration::from_secs(60);
+    const MINUTE: Duration = Duration::from_mins(1);
 
     #[tokio::test]
     async fn whoever_sleeps_by_a_manual_clock_wakes_when_it_was_moved_so_far() {

@@ -64,13 +64,11 @@ async fn deliveries_that_arrive_together_are_all_stored_in_their_queues() {
     let mut answers = Vec::new();
     for n in 0..40 {
         let order = ingress.delivery("orders/paid", &format!("w-{n}"), r#"{"id": 7}"#);
-        answers.push(tokio::spawn(status(order)));
+        answers.push(status(order));
     }
     let request = ingress.delivery("customers/data_request", "w-p", customer);
-    answers.push(tokio::spawn(status(request)));
-    for answer in answers {
-        assert_eq!(answer.await.unwrap(), 200);
-    }
+    answers.push(status(request));
+    assert_eq!(futures_util::future::join_all(answers).await, [200; 41]);
     let db = &ingress.parts.db;
     for (queue, expected) in [(Queue::Orders, 40), (Queue::Privacy, 1)] {
         let ready = jobs::count(db, queue, State::Ready).await.unwrap();

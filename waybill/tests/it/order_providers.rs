@@ -646,7 +646,9 @@ async fn a_call_is_tried_after_1_2_and_4_seconds_and_then_in_the_jobs_own_turn()
         })
         .await;
         assert_eq!(slept.get(), Some(second * seconds));
-        service.clock().advance(second * seconds - moment);
+        service
+            .clock()
+            .advance((second * seconds).saturating_sub(moment));
         pause(Duration::from_millis(50)).await;
         assert_eq!(fault_injector.requests(), tries);
         service.clock().advance(moment);

@@ -66,8 +66,7 @@ pub enum OrderEvent {
     /// cancelled and paid, but no payment is linked: the storefront gives the money back itself
     #[serde(rename = "order.refund_recorded")]
     RefundRecorded {
-        /// how much is to go back: what was paid less what the storefront has refunded, as it says;
-        /// `0.00` when all of it has
+        /// how much is to go back: what was paid less what the storefront has refunded, as it says; `0.00` when all of it has
         amount: Option<String>,
         /// ISO 4217
         currency: Option<String>,

@@ -24,6 +24,7 @@ fn list(events: &[EventType], first_words: &[&str]) -> String {
     for EventType { name, when, .. } in events {
         let first = name.split('.').next().unwrap();
         if first_words.contains(&first) {
+            let when = when.replace('\n', " ");
             writeln!(table, "| `{name}` | {when} |").unwrap();
         }
     }
@@ -34,6 +35,7 @@ fn fields(event: &EventType) -> String {
     let mut table = String::from("| field | type | meaning |\n|---|---|---|\n");
     for field in &event.fields {
         let EventField { path, meaning, .. } = field;
+        let meaning = meaning.replace('\n', " ");
         writeln!(table, "| `{path}` | {} | {meaning} |", kind(field)).unwrap();
     }
     table

@@ -68,7 +68,7 @@ fn codes() -> String {
         } else {
             statuses.join(", ")
         };
-        let texts = [it.message, it.told, it.resolution].map(ToOwned::to_owned);
+        let texts = [it.message, it.description, it.resolution].map(ToOwned::to_owned);
         let mut row = vec![format!("`{}`", it.id), statuses];
         row.extend(texts);
         row
@@ -185,6 +185,7 @@ fn commands() -> String {
 }
 
 async fn tables() -> Vec<Table> {
+    let commands = commands();
     let service = service().start().await;
     let answer = service.get("/openapi.json").send().await.unwrap();
     let document: Value = answer.json().await.unwrap();
@@ -198,7 +199,7 @@ async fn tables() -> Vec<Table> {
         table("metrics of ingress", metrics(By::Ingress)),
         table("metrics of workers", metrics(By::Worker)),
         table("endpoints", endpoints(&document)),
-        table("commands", commands()),
+        table("commands", commands),
     ]
 }
 
