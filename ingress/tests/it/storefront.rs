@@ -13,8 +13,8 @@ async fn a_signed_delivery_is_a_job_of_its_queue_and_is_announced_on_the_bus() {
     let listener = ingress.parts.bus.listen(Queue::Orders, 1);
     let delivery = ingress.delivery("orders/create", "w-1", r#"{"id": 7}"#);
     assert_eq!(status(delivery).await, 200);
-    let ring = listener.next().await.expect("the bus is open");
-    let stored = jobs::ready(&ingress.parts.db, &ring.jobs, ingress.parts.clock.now())
+    let message = listener.next().await.expect("the bus is open");
+    let stored = jobs::ready(&ingress.parts.db, &message.jobs, ingress.parts.clock.now())
         .await
         .unwrap();
     let [job] = stored.as_slice() else {
@@ -22,7 +22,7 @@ async fn a_signed_delivery_is_a_job_of_its_queue_and_is_announced_on_the_bus() {
     };
     assert_eq!(&job.body[..], br#"{"id": 7}"#);
     assert_eq!(ingress.count(JOBS).await, 1);
-    ring.ack().await;
+    message.ack().await;
     ingress.stop().await;
 }
 

@@ -1,4 +1,4 @@
-//! The commands of `waybill`, as its own help tells them.
+//! The commands of `waybill`, as its own help lists them.
 
 use crate::support::process::{command, output};
 

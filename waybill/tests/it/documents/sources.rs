@@ -14,20 +14,6 @@ const NO_SOURCE: [&str; 5] = [
     "proptest-regressions",
 ];
 
-/// Folders of crates within `common`. A name may begin with one of them before the folder exists.
-const CRATES: [&str; 10] = [
-    "domain",
-    "platform",
-    "store",
-    "bus",
-    "providers",
-    "config",
-    "process",
-    "server",
-    "qr",
-    "flows",
-];
-
 pub struct Source {
     /// From the root: `ingress/src/routes/mod.rs`.
     pub path: String,
@@ -179,10 +165,7 @@ impl Sources {
     /// `handlers::orders`.
     pub fn has_item(&self, path: &str) -> bool {
         let names: Vec<&str> = path.split("::").collect();
-        let is_crate_to_come = CRATES.contains(&names[0])
-            && !root().join("common").join(names[0]).is_dir()
-            && names.len() > 1;
-        self.resolves(&names) || is_crate_to_come && self.resolves(&names[1..])
+        self.resolves(&names)
     }
 
     fn resolves(&self, names: &[&str]) -> bool {
