@@ -598,7 +598,7 @@ fn the_mark_of_a_withheld_value_names_its_code() {
     assert!(WITHHELD.contains(Code::Redaction.id()));
 }
 
-/// Not run by itself: `cargo test --release --package common --test it -- --ignored --nocapture
+/// Not run by itself: `cargo test --release --package platform --test it -- --ignored --nocapture
 /// what_it_takes`.
 #[test]
 #[ignore = "measures, and checks nothing"]
