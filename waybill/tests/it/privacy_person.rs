@@ -398,7 +398,7 @@ async fn forget_row(service: &Service, order: i64) {
 async fn a_run_that_goes_on_knows_the_orders_that_the_one_before_it_found() {
     let clock = Clock::manual(START);
     let mut first = service().clock(&clock).start().await;
-    let typed = json!({"email": "Guest@Example.com"});
+    let typed = json!({"email": "guest@example.com"});
     buys(&first, &order(1, None, "guest", &typed)).await;
     first.halt().await;
     let ingress = service().clock(&clock).without_workers();
