@@ -43,7 +43,7 @@ pub enum Error {
     },
     Envelope,
     RateLimited(Duration),
-    /// A delivery cannot be stored now, so it cannot be told from a duplicate either.
+    /// A delivery cannot be stored now, so nobody knows whether it is a duplicate either.
     NotAccepted,
     /// The database cannot be asked now.
     Unavailable,

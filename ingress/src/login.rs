@@ -5,7 +5,7 @@
 //! 1. [`begin`] gets a code from the provider and stores a row of `device_codes`.
 //! 2. [`poll`] finds the row; a code that we did not give out is unknown, without a question.
 //! 3. Too early, or while another one asks: slow down; in the pause after a trouble of the
-//!    provider's: unavailable, for a client that is told to slow down does so for good. Else
+//!    provider's: unavailable, for a client that gets `slow_down` does so for good. Else
 //!    the turn is taken in the database.
 //! 4. The provider is asked, at least its interval and [`MARGIN`] after the last time, for
 //!    what came a moment early waits that moment. Its `slow_down` makes the interval longer.

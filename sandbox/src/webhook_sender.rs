@@ -113,7 +113,7 @@ impl WebhookSender {
             "sent": report.deliveries,
             "under_way": *self.under_way.borrow(),
             "held": lock(&self.held).deliveries.len(),
-            "manners": self.poster.delivery_faults().view(),
+            "delivery_faults": self.poster.delivery_faults().view(),
             "accepted": report.accepted,
             "duplicates": report.duplicates,
             "refused": report.refused,

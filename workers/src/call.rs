@@ -61,7 +61,7 @@ const STOPPED: &str = "its process was stopped";
 const HELD_BACK: Duration = Duration::from_mins(10);
 const MISCONFIGURED: Duration = Duration::from_secs(30);
 
-/// How long calls under way may go on after the process was told to stop.
+/// How long calls under way may go on after the process was asked to stop.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Pauses before an answer is written again that the database did not take.

@@ -21,7 +21,7 @@ struct Arguments {
     settings: Settings,
 }
 
-/// Runs a worker binary for a queue until it is told to stop.
+/// Runs a worker binary for a queue until it is asked to stop.
 pub fn main(queue: Queue) -> ExitCode {
     let command = Arguments::command()
         .name(format!("waybill-{queue}"))

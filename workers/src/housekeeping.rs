@@ -25,7 +25,7 @@ const ROUNDS: usize = 5;
 const CHUNK: u64 = 500;
 /// Of erasures, by a process that has just started.
 const LOOKED_BACK: Duration = Duration::from_hours(1);
-/// A login that is over is still told apart from one that never was.
+/// A login that is over is still distinguished from one that never was.
 const LOGIN_KEPT: Duration = Duration::from_hours(1);
 
 pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {

@@ -194,7 +194,7 @@ impl Code {
                 resolution: "try again after `Retry-After`; look at the database, which remembers \
                     the ids",
                 statuses: &[503],
-                description: "a delivery cannot be stored, so it cannot be told from a duplicate either",
+                description: "a delivery cannot be stored, so nobody knows whether it is a duplicate either",
             },
             Code::Redaction => Meaning {
                 id: "COMMERCE_010",

@@ -7,7 +7,7 @@ use store::privacy_requests::{self, ActionRefused, Export};
 use store::sql::Db;
 use uuid::Uuid;
 
-/// The export of a request, compared with the hash that the ledger has of it. Who fetched it
+/// The export of a request, compared with the hash in the row of the request. Who fetched it
 /// is in the audit before they have it.
 pub async fn fetch(
     db: &Db,

@@ -374,7 +374,7 @@ pub async fn verify_with(db: &Db, keys: &Keys, kept: Option<&Head>) -> Result<Ch
         before: begin(keys).to_vec(),
         is_older: false,
         seals: 0,
-        ledger: Ledger::read(db).await?,
+        requests: Requests::read(db).await?,
     };
     let broken = 'chain: loop {
         let entries = list(db, None, check.number, AT_ONCE).await?;
@@ -416,7 +416,7 @@ struct Check<'a> {
     /// The chain was begun by a version without a seal.
     is_older: bool,
     seals: usize,
-    ledger: Ledger,
+    requests: Requests,
 }
 
 impl Check<'_> {
@@ -471,7 +471,7 @@ impl Check<'_> {
         }
         self.before = hash.to_vec();
         let is_before = number <= self.last;
-        self.ledger.hear(entry, is_before)
+        self.requests.compare(entry, is_before)
     }
 
     /// What is missing at the end.
@@ -506,7 +506,7 @@ impl Check<'_> {
                 "is the last one, and its seal is not ours, or PRIVACY_KEY is another one",
             ));
         }
-        self.ledger.unheard(self.number)
+        self.requests.unrecorded(self.number)
     }
 }
 
@@ -519,8 +519,8 @@ fn broken(number: i64, problem: &'static str) -> Broken {
 }
 
 /// Privacy requests as their table has them, to be compared with what the audit says of them.
-struct Ledger {
-    requests: HashMap<Uuid, Request>,
+struct Requests {
+    by_id: HashMap<Uuid, Request>,
 }
 
 struct Request {
@@ -530,10 +530,10 @@ struct Request {
     is_ended: bool,
 }
 
-impl Ledger {
+impl Requests {
     async fn read(db: &Db) -> Result<Self> {
         const AT_ONCE: i64 = 5000;
-        let mut requests = HashMap::new();
+        let mut by_id = HashMap::new();
         let mut after = Uuid::nil();
         loop {
             let rows = db
@@ -543,7 +543,7 @@ impl Ledger {
                 .fetch_all()
                 .await?;
             if rows.is_empty() {
-                return Ok(Ledger { requests });
+                return Ok(Requests { by_id });
             }
             for row in &rows {
                 after = row.get("id")?;
@@ -553,13 +553,13 @@ impl Ledger {
                     is_received: false,
                     is_ended: false,
                 };
-                requests.insert(after, request);
+                by_id.insert(after, request);
             }
         }
     }
 
-    /// Takes in an entry. `is_before`: the requests were read after it was written.
-    fn hear(&mut self, entry: &AuditEntry, is_before: bool) -> std::result::Result<(), Broken> {
+    /// Compares an entry with its request. `is_before`: the requests were read after it was written.
+    fn compare(&mut self, entry: &AuditEntry, is_before: bool) -> std::result::Result<(), Broken> {
         let end = match entry.action.as_str() {
             "request.received" => None,
             "export.written" | "customer.erased" | "shop.erased" => Some("done"),
@@ -576,7 +576,7 @@ impl Ledger {
                 problem,
             })
         };
-        let Some(request) = self.requests.get_mut(&id) else {
+        let Some(request) = self.by_id.get_mut(&id) else {
             return if is_before {
                 wrong("is in the audit, and not in the table of requests")
             } else {
@@ -595,8 +595,8 @@ impl Ledger {
     }
 
     /// A request that the audit does not know, or whose end it does not.
-    fn unheard(&self, number: i64) -> Option<Broken> {
-        let mut requests: Vec<_> = self.requests.iter().collect();
+    fn unrecorded(&self, number: i64) -> Option<Broken> {
+        let mut requests: Vec<_> = self.by_id.iter().collect();
         requests.sort_unstable_by_key(|(id, _)| **id);
         let wrong = requests.into_iter().find_map(|(id, request)| {
             let problem = if !request.is_received {

@@ -13,7 +13,7 @@
 //! 4. With our client secret a bad token is no failed login, but a question like others, of
 //!    which our application has 5000 an hour ([`ASKED_AS_APP`] a minute stay below). Without it
 //!    each is a failed login ([`FAILED_LOGINS`]); how many lock us out is not documented.
-//! 5. Once the budget is spent, a token that nobody knows cannot be told from a bad one without
+//! 5. Once the budget is spent, a token that nobody knows cannot be distinguished from a bad one without
 //!    asking, so a new good one is not refused but deferred: 503, or 429 for a client of the third
 //!    decision, with the time until there is room. That is never longer than a minute.
 
@@ -32,7 +32,7 @@ use crate::error::Error;
 /// Bad tokens within [`PERIOD`].
 const ASKED_AS_APP: usize = 60;
 const FAILED_LOGINS: usize = 20;
-/// What a client may show of them without being told from others.
+/// What a client may show of them without being distinguished from others.
 const FEW: usize = 5;
 pub const PERIOD: Duration = Duration::from_mins(1);
 /// How long a token waits for others that are asked about.

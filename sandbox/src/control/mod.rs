@@ -100,7 +100,7 @@ async fn page(State(app): State<App>) -> String {
          \x20 curl {url}/_control/payment_storm --json '{{\"payments\":20,\"repeat\":3,\"seed\":1}}'\n\
          \n\
          How the payment provider's events come; what is not named is as usual:\n\
-         \x20 curl {url}/_control/manners --json '{{\"duplicates\":2,\"delay_ms\":500}}'\n\
+         \x20 curl {url}/_control/delivery_faults --json '{{\"duplicates\":2,\"delay_ms\":500}}'\n\
          \x20 duplicates       how often each is posted under its one id\n\
          \x20 shuffle          {{\"hold\":5,\"seed\":1}}: as soon as 5 wait, in another order;\n\
          \x20                  curl -X POST {url}/_control/release posts what waits\n\

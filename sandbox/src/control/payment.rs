@@ -18,7 +18,7 @@ use crate::{DeliveryFaults, Generation, PaymentStorm, Price, Shuffle};
 pub fn routes() -> Router<App> {
     Router::new()
         .route("/_control/invoice", post(invoice))
-        .route("/_control/manners", post(delivery_faults))
+        .route("/_control/delivery_faults", post(delivery_faults))
         .route("/_control/payment_storm", post(storm))
         .route("/_control/price", post(price))
         .route("/_control/release", post(release))
@@ -138,7 +138,7 @@ async fn delivery_faults(
         wrong_signature: new.wrong_signature,
         old_secret: new.old_secret,
     });
-    Ok(Json(webhook_sender.view()["manners"].take()))
+    Ok(Json(webhook_sender.view()["delivery_faults"].take()))
 }
 
 async fn release(State(app): State<App>) -> StatusCode {

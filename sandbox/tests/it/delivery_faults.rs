@@ -137,7 +137,7 @@ async fn a_wrong_signature_comes_before_the_right_one_and_an_old_secrets_after_i
 async fn delivery_faults_can_be_set_over_http_and_the_rest_becomes_as_usual() {
     let receiver = Receiver::start(0).await;
     let sandbox = start(Some(receiver.webhooks())).await;
-    let url = format!("{}/_control/manners", sandbox.url());
+    let url = format!("{}/_control/delivery_faults", sandbox.url());
     let set = async |body: Value| {
         let asked = client().post(&url).json(&body).send().await;
         read(asked.unwrap()).await
@@ -187,7 +187,7 @@ async fn delivery_faults_can_be_set_over_http_and_the_rest_becomes_as_usual() {
 #[tokio::test]
 async fn without_webhooks_there_are_no_delivery_faults() {
     let sandbox = sandbox().await;
-    let url = format!("{}/_control/manners", sandbox.url());
+    let url = format!("{}/_control/delivery_faults", sandbox.url());
     let set = client().post(url).json(&json!({"duplicates": 2}));
     let (status, reported) = read(set.send().await.unwrap()).await;
     assert!(

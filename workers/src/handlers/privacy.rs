@@ -90,7 +90,7 @@ pub async fn call(parts: &Parts, exports: &Exports, job: &Job) -> Result<Answer>
     Ok(Answer::Privacy(Box::new(done)))
 }
 
-/// It was cancelled, or is done already. One that came before there was a ledger is entered.
+/// It was cancelled, or is done already. One that has no row yet gets one.
 async fn is_over(parts: &Parts, job: &Job, request: &Request) -> Result<bool> {
     if let Some(entry) = privacy_requests::find(&parts.db, job.id).await? {
         if entry.waits() {

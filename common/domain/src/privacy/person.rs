@@ -1,5 +1,5 @@
 //! Whose something is: the one rule by which an export, an erasure, what comes late and the
-//! bodies of jobs are told apart.
+//! bodies of jobs are distinguished.
 //!
 //! Ids decide: the customer's, and those of orders that a request names. An address that somebody
 //! typed leads to what has no customer id and never to another customer; a telephone number leads

@@ -66,7 +66,7 @@ pub fn refusal(job: &Ended, action: Action) -> Option<Refusal> {
         _ => Source::Internal,
     };
     match (action, job.state) {
-        // Asked of the ledger, in the transaction.
+        // Asked of the table of the payment or request, in the transaction.
         (Action::Discard, _) | (Action::Replay, State::Dead | State::Ready) => None,
         (Action::Replay, State::Done) if job.queue == Queue::Privacy => Some(Refusal::Request),
         (Action::Replay, State::Done) if source == Source::Internal => Some(Refusal::Call),
@@ -127,7 +127,7 @@ async fn replay(tx: &mut Tx, job: &Ended, now: Timestamp, will_notify: bool) -> 
         return Ok(false);
     }
     if job.queue == Queue::Privacy {
-        // As `waybill privacy retry` does. One that is not in the ledger is no request.
+        // As `waybill privacy retry` does. One that is not in the table of requests is none.
         let from = [Progress::Failed];
         privacy_requests::set_state(tx, job.id, &from, Progress::Received, now).await?;
     }

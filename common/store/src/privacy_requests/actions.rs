@@ -86,7 +86,7 @@ fn not_waiting(state: State) -> &'static str {
 pub async fn retry(db: &Db, by: By<'_>, id: Uuid) -> Result<(), ActionRefused> {
     let entry = find(db, id).await?.ok_or(ActionRefused::Unknown)?;
     let mut tx = db.begin().await?;
-    // False: `waybill dead replay` was first, and only the ledger is behind.
+    // False: `waybill dead replay` was first, and only the row of the request is behind.
     jobs::requeue(&mut tx, id, by.now).await?;
     if !set_state(&mut tx, id, &[State::Failed], State::Received, by.now).await? {
         let state = state(&mut tx, id).await?.ok_or(ActionRefused::Unknown)?;

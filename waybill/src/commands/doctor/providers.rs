@@ -1,5 +1,5 @@
 //! The providers' APIs: whether they answer, take our credentials, and agree about the time. A
-//! credential that is not taken is told apart from a provider that is not there.
+//! credential that is not taken is distinguished from a provider that is not there.
 
 use config::Config;
 use platform::clock::Clock;
