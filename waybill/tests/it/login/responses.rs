@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::login::{self, Desk, desk, desk_with};
 
-const RESPONSES: &str = include_str!("../fixtures/github/responses.json");
+const RESPONSES: &str = include_str!("../../fixtures/github/responses.json");
 
 #[derive(Deserialize)]
 struct Responses {

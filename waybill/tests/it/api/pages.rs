@@ -6,7 +6,7 @@ use std::time::Duration;
 use reqwest::Response;
 use serde_json::json;
 
-use crate::orders::zbar;
+use crate::orders::deliveries::zbar;
 use crate::support::browser::Browser;
 use crate::support::delivery::{Delivery, SHOP, storefront};
 use crate::support::order::{body, order_delivery, with};

@@ -12,7 +12,7 @@ use store::notifications;
 use store::privacy_requests::{self, RequestEntry};
 use uuid::Uuid;
 
-use crate::privacy_erasure::places;
+use crate::privacy::erasure::places;
 use crate::support::backend::{is_distributed, statement};
 use crate::support::canary::{Found, scan_files, word};
 use crate::support::delivery::{Delivery, SHOP, storefront};

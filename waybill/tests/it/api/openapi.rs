@@ -25,7 +25,7 @@ fn described(document: &Value) -> BTreeSet<(String, String)> {
 
 /// The routes as `routes/mod.rs` has them on its one screen.
 fn routed() -> BTreeSet<(String, String)> {
-    let source = include_str!("../../../ingress/src/routes/mod.rs");
+    let source = include_str!("../../../../ingress/src/routes/mod.rs");
     let mut found = BTreeSet::new();
     for route in source.split(".route(").skip(1) {
         let path = route.split('"').nth(1).unwrap();

@@ -30,7 +30,7 @@ type Types = BTreeMap<String, BTreeSet<&'static str>>;
 const COUNTS: &str = "counts";
 
 fn documented() -> Schema {
-    let text = include_str!("../../../docs/events.md");
+    let text = include_str!("../../../../docs/events.md");
     let mut schema = Schema::new();
     let mut event = None;
     for line in text.lines() {

@@ -1,0 +1,13 @@
+//! HTTP as its callers see it: webhooks, the API, pages, events.
+
+pub mod answers;
+pub mod api_keys;
+pub mod api_test;
+pub mod codes;
+pub mod events;
+pub mod events_schema;
+pub mod hostile_pages;
+pub mod openapi;
+pub mod pages;
+pub mod qr;
+pub mod webhooks;

@@ -1,0 +1,16 @@
+//! Requests of people for their data, and how long data is kept.
+
+pub mod api;
+pub mod commands;
+pub mod deadline;
+pub mod erasure;
+pub mod export;
+pub mod intake;
+pub mod left;
+pub mod mail;
+pub mod person;
+pub mod retention;
+pub mod schema;
+pub mod shop_redaction;
+pub mod storm;
+pub mod worlds;
