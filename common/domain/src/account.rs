@@ -7,6 +7,7 @@ use crate::time::Timestamp;
 pub struct Account {
     pub provider_id: i64,
     pub login: String,
-    /// When the provider made it, if it says so; if not, the account claims nothing.
+    /// When the account was made, if the identity provider says so. An account without this time
+    /// cannot claim anything.
     pub made_at: Option<Timestamp>,
 }

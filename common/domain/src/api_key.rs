@@ -1,5 +1,6 @@
 //! What the holder of an API key may do: which kinds of calls (scopes), and the data of which
-//! shops. A key that was made without a list may do everything, also what a later version adds.
+//! shops. A key that was made without a list may do everything, including what a later version
+//! adds.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +9,7 @@ use serde::{Serialize, Serializer};
 
 use crate::time::Timestamp;
 
-/// A kind of calls.
+/// A kind of calls to the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
     /// See orders and their QR codes.
@@ -68,7 +69,7 @@ impl Serialize for Scope {
     }
 }
 
-/// The shops whose data a key opens: in lower case; None: all.
+/// The shops whose data a key may read, in lower case. None means all shops.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Shops(pub Option<Vec<String>>);
@@ -80,10 +81,10 @@ impl Shops {
     }
 }
 
-/// What a key may do. Its default is everything.
+/// What a key may do. The default is everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Rights {
-    /// None: all.
+    /// None means all scopes.
     pub scopes: Option<Vec<Scope>>,
     pub shops: Shops,
 }
@@ -128,7 +129,7 @@ impl State {
     }
 }
 
-/// A shop's domain as keys are limited to it.
+/// Reads the domain of a shop to which a key is limited, and returns it in lower case.
 pub fn shop(text: &str) -> Result<String, NotAShop> {
     let fits = (1..=255).contains(&text.len())
         && text

@@ -1,13 +1,13 @@
-//! Public pages of carriers, by the carrier's name and the tracking number alone. A link that a shop
-//! gave may ask for a postcode or a name, and is not for everybody; one that is made here says no
-//! more than the number beside it.
+//! Links to the public tracking pages of carriers, made of the carrier's name and the tracking
+//! number alone. A link that a shop gave may contain a postcode or a name and must not be shown
+//! to everybody. A link that is made here says no more than the number beside it.
 
-/// A carrier's public page.
+/// A carrier with its public tracking page.
 struct Carrier {
-    /// How it is called: in lower case, letters and digits alone.
+    /// The names by which the carrier is known, in lower case and with only letters and digits.
     names: &'static [&'static str],
     host: &'static str,
-    /// What comes before the number.
+    /// The address of the page up to the tracking number.
     page: &'static str,
 }
 
@@ -99,14 +99,15 @@ const CARRIERS: &[Carrier] = &[
     },
 ];
 
-/// A link to a carrier's page of a parcel, and the host it leads to.
+/// A link to the carrier's page of a parcel, and the host to which it leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrackingLink {
     pub url: String,
     pub host: &'static str,
 }
 
-/// None: the carrier is not known, or the number is none that a carrier gives.
+/// The link for a carrier's name and a tracking number. None when the carrier is not known, or
+/// when the number cannot be one of a carrier.
 pub fn link(carrier: &str, number: &str) -> Option<TrackingLink> {
     let letters = carrier.chars().filter(char::is_ascii_alphanumeric);
     let name: String = letters.map(|it| it.to_ascii_lowercase()).collect();

@@ -1,11 +1,12 @@
-//! The catalogue of templates: what `GET /templates/list` shows, by tier. A JSON file that
-//! is read on start (docs/login.md); a tier has its own templates and those of lower tiers.
+//! The catalogue of templates that `GET /templates/list` shows, by tier. It is a JSON file that
+//! is read at the start (docs/login.md). A tier has its own templates and those of all lower
+//! tiers.
 
 use serde::{Deserialize, Serialize};
 
 use crate::license::Tier;
 
-/// What is there when no file is named.
+/// The catalogue that is used when no file is named.
 const BUILT_IN: &str = include_str!("../../../templates.json");
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -25,7 +26,8 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// What is wrong with a file is reported with its line.
+    /// Reads a catalogue. The error says what is wrong and, for a mistake in the JSON, in which
+    /// line.
     pub fn read(text: &str) -> Result<Self, String> {
         let catalogue: Catalogue = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let mut ids: Vec<&str> = catalogue
@@ -46,7 +48,7 @@ impl Catalogue {
         Catalogue::read(BUILT_IN).expect("the built-in catalogue can be read")
     }
 
-    /// What a tier has, in the order of the file.
+    /// The templates that a tier has, in the order of the file.
     pub fn of(&self, tier: Tier) -> impl Iterator<Item = &Template> {
         let all = self.templates.iter();
         all.filter(move |template| template.tier.rank() <= tier.rank())

@@ -1,8 +1,8 @@
-//! What is sold in a checkout that was asked for through the API, and the order that it makes
-//! before anybody has paid. Pure.
+//! What is sold in a checkout that was requested through the API, and the placeholder order that
+//! it makes before anybody has paid. Pure.
 //!
-//! The order's parts are older than anything that the providers may say of it: what a session
-//! or a storefront says later takes their place.
+//! The parts of this order are older than anything that a provider reports, so whatever a session
+//! or a storefront reports later replaces them.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,10 +10,10 @@ use crate::money::{Currency, Money};
 use crate::order::record::{Part, Record, Totals, Version};
 use crate::order::{FinancialStatus, Line};
 
-/// Before every version that a provider sends.
+/// Older than every version that a provider sends.
 const FIRST: Version = Version { at: 0, tie: 0 };
 
-/// Something that is bought, and how many of it.
+/// Something that is bought, with its quantity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Item {
     #[serde(flatten)]
@@ -24,11 +24,11 @@ pub struct Item {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Article {
-    /// A price that the payment provider knows.
+    /// An article whose price only the payment provider knows, by the provider's id of the price.
     Known { price: String },
     Priced {
         name: String,
-        /// Minor units, of one.
+        /// The price of one piece in minor units.
         amount: i64,
         currency: Currency,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,7 +39,7 @@ pub enum Article {
 }
 
 impl Article {
-    /// The price of one, where we know it.
+    /// The price of one piece, if we know it.
     fn price(&self) -> Option<Money> {
         match self {
             Article::Known { .. } => None,
@@ -53,8 +53,8 @@ impl Article {
     }
 }
 
-/// What all of it comes to; None when the payment provider alone knows, or there is no such
-/// amount.
+/// The price of all items together. None when only the payment provider knows a price, or when
+/// the sum is out of range.
 pub fn total(items: &[Item]) -> Option<Money> {
     let mut total: Option<Money> = None;
     for item in items {
@@ -68,7 +68,7 @@ pub fn total(items: &[Item]) -> Option<Money> {
     total
 }
 
-/// The order, before anybody has paid.
+/// The record of the order before anybody has paid.
 pub fn order(items: &[Item], pact_id: &str, ordered_at: i64) -> Record {
     fn present<T>(value: T) -> Part<T> {
         Part {

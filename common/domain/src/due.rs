@@ -1,35 +1,36 @@
-//! What is still to be paid for an order: the smaller of what the storefront said last and of what
-//! no payment that we know of has brought, because either may not know of the other's. Pure.
-//! In doubt the answer is to ask the shop, and never a larger amount.
+//! How much of an order is still to be paid. Storefront and payments may not know of each other,
+//! so the answer is the smaller of two amounts: what the storefront last called outstanding, and
+//! the total less what the known payments brought. In doubt the buyer is told to ask the shop,
+//! and is never asked for a larger amount. Pure.
 
 use crate::money::Money;
 use crate::order::FinancialStatus;
 
-/// What decides how much is due.
+/// The facts that decide how much is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// The order itself is cancelled.
+    /// True when the order itself is cancelled.
     pub cancelled: bool,
-    /// It stands, but will not be shipped.
+    /// True when the order is not cancelled but will not be shipped.
     pub withdrawn: bool,
-    /// What the storefront says.
+    /// The status that the storefront reports.
     pub stated: Option<FinancialStatus>,
-    /// The further on of that and of what the payments come to.
+    /// The status that is further on: the storefront's or the one that follows from the payments.
     pub status: Option<FinancialStatus>,
     pub total: Option<Money>,
-    /// What the storefront says is left to pay, if it says so.
+    /// What is left to be paid according to the storefront, if it says so.
     pub outstanding: Option<Money>,
-    /// What the payments that are linked to the order brought and nobody gave back, in minor
-    /// units of its currency. None: there is one in another currency.
+    /// What the payments that are linked to the order brought, less refunds, in minor units of
+    /// the order's currency. None when one of the payments is in another currency.
     pub brought: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AmountDue {
-    /// More than zero.
+    /// An amount above zero.
     Amount(Money),
     Nothing(NothingDue),
-    /// Something may be due; how much, only the shop knows.
+    /// Something may be due, but only the shop knows how much.
     AskShop,
 }
 
@@ -41,9 +42,9 @@ pub enum NothingDue {
     PartiallyRefunded,
     Refunded,
     Voided,
-    /// The money is set aside; collecting it is the shop's part.
+    /// The money is authorised, and it is the shop's part to capture it.
     Authorized,
-    /// The order is open, and what is left of it is zero.
+    /// The order is open, but zero is left to be paid.
     Zero,
 }
 
@@ -75,10 +76,11 @@ impl Account {
         }
     }
 
-    /// What is left of an order that is not settled, if that is known.
+    /// What is left to be paid of an order that is not settled, if that is known.
     fn left(&self) -> Option<Money> {
         let stated = match &self.stated {
-            // The total would ask again for the part that is paid.
+            // The total is no substitute here, because it would ask again for the part that is
+            // paid.
             Some(FinancialStatus::PartiallyPaid) => self.outstanding,
             _ => self.outstanding.or(self.total),
         }?;
@@ -116,7 +118,7 @@ mod tests {
         }
     }
 
-    /// An order of 403 dollars, payments of which the storefront may not know.
+    /// An order of 403 dollars with payments that the storefront may not know.
     fn paid(stated: &str, outstanding: Option<i64>, brought: Option<i64>) -> Account {
         Account {
             status: Some(FinancialStatus::PartiallyPaid),
@@ -179,7 +181,7 @@ mod tests {
     #[test]
     fn what_a_payment_brought_that_cannot_be_subtracted_is_a_question_for_the_shop() {
         let ask = |account: &Account| assert_eq!(account.due(), AmountDue::AskShop, "{account:?}");
-        // The storefront knows of a part, perhaps of this one, perhaps of another.
+        // The storefront knows of a part, which may be this payment or another one.
         ask(&paid("partially_paid", None, Some(100)));
         ask(&paid("pending", Some(40_300), None));
         ask(&Account {

@@ -7,8 +7,8 @@ use uuid::Uuid;
 use crate::time::Timestamp;
 use crate::trace::TraceContext;
 
-/// An event as it goes out, whichever version of Waybill stored it. Its JSON is the message on the broker and a line of
-/// `waybill events tail --json`.
+/// An event in the form in which it is sent, whichever version of Waybill stored it. Its JSON is
+/// the message on the broker and a line of `waybill events tail --json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Envelope {
     pub id: Uuid,
@@ -18,7 +18,7 @@ pub struct Envelope {
     pub object_id: String,
     pub created_at: Timestamp,
     pub data: Box<RawValue>,
-    /// A header of the message; its body is as ever.
+    /// Sent as a header of the message, so the message's body does not have it.
     #[serde(skip)]
     pub traceparent: Option<TraceContext>,
 }

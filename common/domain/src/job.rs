@@ -1,5 +1,6 @@
-//! A job: one accepted delivery, or one piece of internal work, as a row that ends
-//! `done` or `dead`. Here are its states and, in one table, when a failed one runs again.
+//! A job: one accepted delivery, or one piece of internal work, as a row that ends `done` or
+//! `dead`. This file has the states of a job and the one table that decides when a failed job
+//! runs again.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,7 +15,7 @@ use crate::trace::TraceContext;
 
 pub type JobId = Uuid;
 
-/// The worker a job belongs to.
+/// The queue of a job, which decides the worker that runs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Queue {
     Orders,
@@ -39,7 +40,7 @@ impl Queue {
 pub enum Source {
     Storefront,
     Payment,
-    /// Work that other jobs asked for.
+    /// Work that another job asked for.
     Internal,
 }
 
@@ -52,8 +53,8 @@ impl Source {
         }
     }
 
-    /// The worker for a storefront topic or a payment event type, in the provider's
-    /// spelling; `None` for those Waybill only keeps.
+    /// The queue for a storefront topic or a payment event type, in the provider's spelling.
+    /// `None` for a kind that no worker handles and that is only kept.
     pub fn queue(self, kind: &str) -> Option<Queue> {
         match (self, kind) {
             (
@@ -77,7 +78,7 @@ impl Source {
         }
     }
 
-    /// The queue that a kind without a worker is filed under.
+    /// The queue under which a kind without a worker is stored.
     pub fn home(self) -> Queue {
         match self {
             Source::Storefront | Source::Internal => Queue::Orders,
@@ -103,7 +104,7 @@ impl State {
     }
 }
 
-/// A text that is not one of an enum's names.
+/// The error for a text that is not one of an enum's names.
 #[derive(Debug, thiserror::Error)]
 #[error("is not one of {0}")]
 pub struct Unknown(&'static str);
@@ -152,21 +153,22 @@ pub struct Job {
     /// The shop domain of the delivery, when it had one.
     pub shop: Option<String>,
     pub body: Bytes,
-    /// Orderly runs that failed.
+    /// How many runs ended in order and failed.
     pub attempts: i64,
-    /// Runs in a row that ended with the process instead of an answer.
+    /// How many runs in a row were counted and did not end, because their process went away.
     pub unfinished_attempts: i64,
     pub deadline_at: Option<Timestamp>,
-    /// The request id that brought it, when the client named one; of internal work the id of the
-    /// request that it follows from.
+    /// The id of the request that brought the job, if the client named one. For internal work,
+    /// the id of the request that it follows from.
     pub trace: Option<String>,
-    /// What it came with, from a client or the job that made it.
+    /// The trace context that came with the job, from a client or from the job that made it.
     pub traceparent: Option<TraceContext>,
     pub created_at: Timestamp,
 }
 
 impl Job {
-    /// Its place in the trace that it came with, or in one that begins with it.
+    /// The job's own place in the trace that came with it, or in a new trace that begins with the
+    /// job.
     pub fn context(&self) -> TraceContext {
         match self.traceparent {
             Some(parent) => parent.child(self.id),
@@ -174,7 +176,7 @@ impl Job {
         }
     }
 
-    /// The id of the request that all began with.
+    /// The id of the request with which everything began.
     pub fn request_id(&self) -> Cow<'_, str> {
         match &self.trace {
             Some(given) => Cow::Borrowed(given),
@@ -183,21 +185,22 @@ impl Job {
     }
 }
 
-/// A job whose runs ended its process this often in a row is dead (faults, C6).
+/// A job with this many unfinished attempts in a row is dead-lettered (docs/faults.md, C6).
 pub const MAX_UNFINISHED_ATTEMPTS: i64 = 5;
 
-/// What happens to a job after its `attempts`-th failed run.
+/// What happens to a job after a failed run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     RetryAt(Timestamp),
     Dead,
 }
 
-/// When a queue's failed jobs run again. This table is the only place that knows.
+/// How often and at what intervals the failed jobs of a queue run again. [`policy`] is the only
+/// place that decides this.
 struct Policy {
     first: Duration,
     cap: Duration,
-    /// `None`: until the job's deadline.
+    /// The most runs that may fail. `None` means that the job is tried until its deadline.
     attempts: Option<i64>,
 }
 
@@ -216,14 +219,15 @@ fn policy(queue: Queue) -> Policy {
     }
 }
 
-/// The last try of a job with a deadline starts this long before it.
+/// How long before its deadline a job with a deadline is tried for the last time.
 const LAST_TRY: Duration = Duration::from_mins(10);
-/// When so little is left until the deadline, pauses are no longer than an hour.
+/// When less than this is left until the deadline, pauses are at most [`PRESSING_CAP`].
 const PRESSING: Duration = Duration::from_hours(5 * 24);
 const PRESSING_CAP: Duration = Duration::from_hours(1);
 
-/// The pause after the `attempt`-th failure (from 1): doubling from the queue's first to
-/// its cap, spread by a fifth either way with `jitter` in `0.0..1.0`.
+/// The pause after the `attempt`-th failure, counted from 1. It doubles from the queue's first
+/// pause up to its cap, and is changed by up to a fifth in either direction with `jitter`, a
+/// number in `0.0..1.0`.
 pub fn delay(queue: Queue, attempt: i64, jitter: f64) -> Duration {
     let policy = policy(queue);
     let doublings = u32::try_from(attempt.saturating_sub(1).clamp(0, 31)).unwrap_or(31);
@@ -233,7 +237,7 @@ pub fn delay(queue: Queue, attempt: i64, jitter: f64) -> Duration {
         .min(policy.cap)
 }
 
-/// What becomes of a job after its `attempts`-th failure.
+/// What happens to a job after its `attempts`-th failure.
 pub fn next(
     queue: Queue,
     attempts: i64,
@@ -252,7 +256,8 @@ pub fn next(
     if now >= last {
         return Next::Dead;
     }
-    // Once it presses, and not later than an hour after it has begun to.
+    // At the latest an hour from now once the deadline presses; before that, at the latest an
+    // hour after it begins to press.
     let pressing = deadline.minus(PRESSING).max(now).plus(PRESSING_CAP);
     Next::RetryAt(run_at.min(pressing).min(last))
 }

@@ -1,8 +1,11 @@
-//! Reads JSON that others wrote: field by field and by need, never by a schema.
-//! A struct of `Field`s is filled in one pass; what a field means is decided
-//! when it is read, so that a wrong type costs that field and not the body.
-//! Missing, null and the empty string are the same: nothing; where it matters
-//! whether a key was there at all, a field knows.
+//! Reads JSON that others wrote, field by field and only as far as it is needed, without a
+//! schema.
+//!
+//! A struct of `Field`s is filled in one pass. The type of a field is decided only when the field
+//! is read, so a wrong type affects that field and not the whole body. A missing key, null and
+//! the empty string all count as "nothing"; where it matters whether the key was there,
+//! [`Field::is_present`] says so.
+//!
 //! No error carries a value of the input, because values are personal data.
 
 use std::borrow::Cow;
@@ -17,10 +20,10 @@ use serde_json::value::RawValue;
 use crate::money::{self, AmountError};
 use crate::time::Timestamp;
 
-/// Longer than any amount of money; an amount above it is an attack.
+/// Longer than any real amount of money.
 const DECIMAL_MAX_LEN: usize = 64;
 
-/// Why a body cannot be acted on. Trying again will not help.
+/// Why a body cannot be used. Trying again does not help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
     #[error("the body is not UTF-8")]
@@ -63,8 +66,8 @@ pub enum Problem {
     Foreign,
 }
 
-/// Names the field that a problem is in: `body.id.id().at("id")?`. Where the
-/// field does not matter, `.unwrap_or_default()` makes the problem a nothing.
+/// Adds the name of the field to a problem: `body.id.id().at("id")?`. Where a wrong field should
+/// count as nothing, use `.unwrap_or_default()` instead.
 pub trait At<T> {
     fn at(self, field: &'static str) -> Result<T, Unreadable>;
 }
@@ -77,13 +80,13 @@ impl<T> At<T> for Result<T, Problem> {
 
 /// Reads a whole body, which must be one JSON object, into a struct of fields.
 ///
-/// The struct derives `Default` and `Deserialize` and carries
-/// `#[serde(default, bound(deserialize = "'de: 'a"))]`. A key that it names
-/// must not occur twice; keys it does not name are skipped, however deep.
+/// The struct derives `Default` and `Deserialize` and has the attribute `#[serde(default,
+/// bound(deserialize = "'de: 'a"))]`. A key that the struct names must not occur twice. Keys that
+/// it does not name are skipped, however deep they are nested.
 pub fn object<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Unreadable> {
     let text = std::str::from_utf8(body).map_err(|_| Unreadable::NotUtf8)?;
     let Object(object) = serde_json::from_str(text).map_err(|error| {
-        // Not the error's own text: that quotes the input.
+        // The error's own text is not used, because it quotes the input.
         let problem = match error.classify() {
             Category::Io | Category::Syntax => "is not JSON",
             Category::Eof => "ends too early",
@@ -98,11 +101,11 @@ pub fn object<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Unreadable> {
     Ok(object)
 }
 
-/// One value as it stands in the body, not yet read.
-/// Has no Debug, because its value would be in it.
+/// One value of the body that is not read yet. It has no Debug, because that would show the
+/// value.
 #[derive(Clone, Copy, Default)]
 pub struct Field<'a> {
-    /// None is nothing.
+    /// None when the value is nothing: null, the empty string, or a missing key.
     value: Option<&'a str>,
     present: bool,
 }
@@ -112,21 +115,20 @@ impl<'a> Field<'a> {
         self.value.is_none()
     }
 
-    /// The body has the key, be it with null: it says that there is nothing. A key that was
-    /// cut from the body says nothing.
+    /// True when the body has the key, even with null, which says that there is nothing. A
+    /// missing key says nothing at all.
     pub fn is_present(self) -> bool {
         self.present
     }
 
-    /// A string that any database can hold: a lone surrogate, which is legal in
-    /// JSON and in no Unicode string, and NUL, which PostgreSQL refuses in text,
-    /// are U+FFFD.
+    /// A string that every database can hold. U+FFFD replaces a lone surrogate, which is legal in
+    /// JSON but in no Unicode string, and NUL, which PostgreSQL refuses in text.
     pub fn text(self) -> Result<Option<String>, Problem> {
         Ok(self.string()?.map(Cow::into_owned))
     }
 
-    /// An id: above zero, exact to the last of 64 bits. Exports write ids as
-    /// strings, so digits in quotes are as good.
+    /// An id: an integer above zero, exact to 64 bits. Exports write ids as strings, so digits in
+    /// quotes are accepted too.
     pub fn id(self) -> Result<Option<i64>, Problem> {
         match self.integer()? {
             Some(..=0) => Err(Problem::OutOfRange),
@@ -134,7 +136,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// An integer, as a number or as digits in quotes. Neither `5.0` nor `5e0`.
+    /// An integer, as a number or as digits in quotes. `5.0` and `5e0` are errors.
     pub fn integer(self) -> Result<Option<i64>, Problem> {
         let Some(literal) = self.literal()? else {
             return Ok(None);
@@ -156,8 +158,8 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// A decimal amount, digit by digit as it was given, be it a string or a
-    /// number: it never passes through a float.
+    /// A decimal amount with the digits that the body has, whether it is a string or a number. It
+    /// never becomes a float.
     pub fn decimal(self) -> Result<Option<String>, Problem> {
         match self.literal()? {
             None => Ok(None),
@@ -168,7 +170,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// A time in any form of ISO 8601, in UTC where it names no offset, as Unix milliseconds;
+    /// A time in any form of ISO 8601, as Unix milliseconds. Without an offset it is in UTC;
     /// finer fractions are cut off.
     pub fn instant(self) -> Result<Option<i64>, Problem> {
         let Some(text) = self.string()? else {
@@ -178,8 +180,8 @@ impl<'a> Field<'a> {
         Ok(Some(millis))
     }
 
-    /// An object. Any other type is nothing: some senders write an absent
-    /// object as `[]`.
+    /// An object. A value of any other type counts as nothing, because some senders write an
+    /// absent object as `[]`.
     pub fn object<T: Deserialize<'a>>(self) -> Result<Option<T>, Problem> {
         match self.value {
             Some(raw) if raw.starts_with('{') => {
@@ -190,7 +192,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// A list of objects; nothing is an empty list.
+    /// A list of objects. Nothing counts as an empty list.
     pub fn list<T: Deserialize<'a>>(self) -> Result<Vec<T>, Problem> {
         let Some(raw) = self.value else {
             return Ok(Vec::new());
@@ -199,7 +201,7 @@ impl<'a> Field<'a> {
         Ok(list.into_iter().map(|Object(item)| item).collect())
     }
 
-    /// A list of values of any type; nothing is an empty list.
+    /// A list of values of any type. Nothing counts as an empty list.
     pub fn values(self) -> Result<Vec<Self>, Problem> {
         let Some(raw) = self.value else {
             return Ok(Vec::new());
@@ -207,7 +209,7 @@ impl<'a> Field<'a> {
         serde_json::from_str(raw).map_err(|_| Problem::WrongShape)
     }
 
-    /// What is inside a string, or the digits of a number.
+    /// The content of a string, or the digits of a number.
     fn literal(self) -> Result<Option<Cow<'a, str>>, Problem> {
         match self.value {
             Some(raw) if raw.starts_with(|first: char| first == '-' || first.is_ascii_digit()) => {
@@ -235,7 +237,8 @@ impl<'a> Field<'a> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Field<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // A raw value is found by a scan without recursion: depth is harmless.
+        // serde_json finds the end of a raw value without recursion, so deep nesting does no
+        // harm.
         let raw = <&'de RawValue>::deserialize(deserializer)?.get();
         let nothing = matches!(raw, "null" | "\"\"");
         Ok(Self {
@@ -245,9 +248,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Field<'a> {
     }
 }
 
-/// Decodes a JSON string with its quotes. serde_json refuses lone surrogates
-/// when asked for a string and passes them on, as three bytes that are not
-/// UTF-8, when asked for bytes.
+/// Decodes a JSON string with its quotes. serde_json refuses a lone surrogate when it is asked
+/// for a string. When it is asked for bytes, it passes the surrogate on as three bytes that are
+/// not UTF-8.
 fn unescape(raw: &str) -> Result<String, Problem> {
     struct Bytes;
 
@@ -262,7 +265,8 @@ fn unescape(raw: &str) -> Result<String, Problem> {
             let mut text = String::with_capacity(bytes.len());
             for chunk in bytes.utf8_chunks() {
                 text.push_str(chunk.valid());
-                // Of a surrogate's three bytes only the first is no continuation.
+                // Of the three bytes of a surrogate only the first is not a continuation byte, so
+                // one replacement character is written for each surrogate.
                 if chunk.invalid().first().is_some_and(|byte| *byte >= 0xC0) {
                     text.push(char::REPLACEMENT_CHARACTER);
                 }
@@ -279,8 +283,8 @@ fn unescape(raw: &str) -> Result<String, Problem> {
         .map_err(|_| Problem::WrongShape)
 }
 
-/// Reads `T` from an object alone. A derived struct would also take an array
-/// and fill its fields by position.
+/// Reads `T` only from an object. A derived struct alone would also accept an array and fill its
+/// fields by position.
 struct Object<T>(T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {

@@ -1,5 +1,5 @@
-//! What the product's facts mean: orders, payments, licences, privacy requests, jobs. Pure: it reads
-//! no clock, no setting, no database and no network.
+//! The rules of the product: orders, payments, licences, privacy requests and jobs. Everything
+//! here is pure: it uses no clock, setting, database or network.
 
 pub mod account;
 pub mod api_key;

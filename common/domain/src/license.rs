@@ -1,13 +1,14 @@
-//! Licence tiers, which of a person's licences counts, and how many seats and organizations
-//! each covers (docs/login.md). Pure.
+//! Licence tiers, which of a person's licences counts, and how many seats and organizations each
+//! tier covers (docs/login.md). Pure.
 //!
-//! A subscription's period ends before the next one is paid: the provider charges an hour
-//! later, and tries for days when that fails. So a licence that a subscription extends stays
-//! active for a grace (`LICENSE_GRACE_DAYS`) after its end. No other licence has any.
+//! The period of a subscription ends before the next one is paid: the provider charges an hour
+//! later, and keeps trying for days when that fails. So a licence that a subscription extends
+//! stays active for a grace period (`LICENSE_GRACE_DAYS`) after its end. No other licence has a
+//! grace period.
 //!
-//! Invariant: active licences come before inactive ones, then the higher rank; among equals
-//! a personal one, then the order of names and ids, so that the same licences always give
-//! the same answer, in whatever order they are read.
+//! Which licence counts does not depend on the sequence in which they are read: active licences
+//! come before inactive ones, then the higher rank, then a personal licence before an
+//! organization's, and then names and ids decide.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -22,7 +23,7 @@ use crate::time::Timestamp;
 
 pub type LicenseId = Uuid;
 pub type OrgId = Uuid;
-/// Ours; the provider's number of an account is a `provider_id`.
+/// Waybill's own id of a user. The identity provider's number of an account is a `provider_id`.
 pub type UserId = Uuid;
 
 /// What a licence is for, lowest first.
@@ -92,7 +93,7 @@ pub struct Terms {
     pub price: &'static str,
 }
 
-/// Every tier, lowest first: the one table of what they have and cost.
+/// Every tier, the lowest first. This is the only table of what the tiers have and cost.
 pub const TERMS: [Terms; 4] = [
     Terms {
         tier: Tier::Free,
@@ -166,8 +167,8 @@ impl Status {
         }
     }
 
-    /// What may be used with a licence of this tier: one that is not active gives what everyone
-    /// has.
+    /// The tier that a person may use with a licence of `tier`. A licence that is not active
+    /// gives only the free tier, which everyone has.
     pub fn usable(self, tier: Tier) -> Tier {
         match self {
             Status::Active => tier,
@@ -182,34 +183,35 @@ impl fmt::Display for Status {
     }
 }
 
-/// A licence that a person has, by themselves or through an organization, and that was not
-/// revoked.
+/// A licence that a person has, personally or through an organization, and that was not revoked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     pub id: LicenseId,
     pub tier: Tier,
-    /// The organization whose licence it is; none of a personal one.
+    /// The name of the organization that has the licence. None for a personal licence.
     pub org_name: Option<String>,
     pub suspended: bool,
-    /// None: never.
+    /// None for a licence that never ends.
     pub expires_at: Option<Timestamp>,
-    /// How long it stays active after that; zero but of a subscription's.
+    /// How long the licence stays active after its end. Zero for a licence that no subscription
+    /// extends.
     pub grace: Duration,
 }
 
 impl Candidate {
-    /// The end of its grace, if it has one.
+    /// When the grace period ends, if the licence has one.
     pub fn grace_until(&self) -> Option<Timestamp> {
         let grace = Some(self.grace).filter(|grace| !grace.is_zero())?;
         Some(self.expires_at?.plus(grace))
     }
 
-    /// That it is active by grace alone.
+    /// True when the licence is active only because of its grace period.
     pub fn is_in_grace(&self, now: Timestamp) -> bool {
         self.status(now) == Status::Active && self.expires_at.is_some_and(|at| at <= now)
     }
 
-    /// That an operator suspended it says more than that its time has also run out.
+    /// The licence's status. A suspended licence is reported as suspended even when its time has
+    /// run out too.
     pub fn status(&self, now: Timestamp) -> Status {
         let end = self.expires_at.map(|at| at.plus(self.grace));
         if self.suspended {
@@ -227,21 +229,21 @@ impl Candidate {
 pub struct Resolved {
     pub tier: Tier,
     pub status: Status,
-    /// Only when the tier comes from an organization's licence.
+    /// The organization's name, when the tier comes from an organization's licence.
     pub org_name: Option<String>,
     pub why: Why,
 }
 
-/// Where a tier comes from.
+/// Why a person has a tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// There is no licence: everyone has `free`.
+    /// The person has no licence, and everyone has `free`.
     NoLicense,
-    /// This one won.
+    /// This licence decided.
     License(LicenseId),
 }
 
-/// The tier of a person with these licences.
+/// The tier of a person who has these licences.
 pub fn resolve(candidates: &[Candidate], now: Timestamp) -> Resolved {
     let winner = candidates.iter().min_by_key(|candidate| {
         let status = candidate.status(now);
@@ -270,7 +272,7 @@ pub fn resolve(candidates: &[Candidate], now: Timestamp) -> Resolved {
     }
 }
 
-/// Why a grant or a member is too much, and what to do.
+/// Why a licence cannot be granted or a member cannot be added, with what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoRoom {
     #[error(
@@ -296,22 +298,22 @@ pub enum NoRoom {
     },
 }
 
-/// The tier that counts the seats of an organization with these licences: the one that its
-/// members have by them. None: there is no licence.
+/// The tier that decides how many seats an organization with these licences has, which is also
+/// the tier that its members get from them. None when there is no licence.
 pub fn seats_tier(candidates: &[Candidate], now: Timestamp) -> Option<Tier> {
     let resolved = resolve(candidates, now);
     (resolved.why != Why::NoLicense).then_some(resolved.tier)
 }
 
-/// How many seats an organization lacks for its members. What was there stays when a licence
-/// ends, so there may be more members than seats. Without a licence none are counted.
+/// How many seats an organization lacks for its members. There can be more members than seats,
+/// because members stay when a licence ends. Zero without a licence.
 pub fn seats_lacking(tier: Option<Tier>, members: usize) -> u64 {
     let seats = tier.and_then(Tier::max_users);
     seats.map_or(0, |seats| (members as u64).saturating_sub(seats))
 }
 
-/// Whether an organization whose seats this tier counts may have so many members. Without a
-/// licence there are no seats to be counted.
+/// Checks that an organization with this tier may have this many members. Without a licence any
+/// number is allowed.
 pub fn check_seats(org: &str, tier: Option<Tier>, members: usize) -> Result<(), NoRoom> {
     match tier.and_then(|tier| Some((tier, tier.max_users()?))) {
         Some((tier, seats)) if seats_lacking(Some(tier), members) > 0 => Err(NoRoom::Seats {
@@ -324,7 +326,8 @@ pub fn check_seats(org: &str, tier: Option<Tier>, members: usize) -> Result<(), 
     }
 }
 
-/// Whether a customer whose `others` have the tier may have it for one more organization.
+/// Checks that a customer whose organizations in `others` already have the tier may have it for
+/// one more organization.
 pub fn check_orgs(tier: Tier, others: &[String]) -> Result<(), NoRoom> {
     match tier.max_orgs() {
         Some(0) => Err(NoRoom::PersonsOnly(tier)),

@@ -1,19 +1,18 @@
-//! Money: a whole number of minor units and the currency they are of.
-//! Amounts are read exactly or refused; nothing here rounds, and nothing is
-//! ever a float.
+//! Money: a whole number of minor units of a currency. An amount is read exactly or refused.
+//! Nothing here rounds, and nothing is ever a float.
 
 use std::fmt;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// An ISO 4217 code: three upper-case ASCII letters. Which letters are in use
-/// is not checked; the currencies one can pay in are a setting, not a type.
+/// An ISO 4217 code: three upper-case ASCII letters. It is not checked whether such a currency
+/// exists; which currencies can be paid in is decided by a setting.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Currency([u8; 3]);
 
 impl Currency {
-    /// Takes either case: storefronts write `USD`, payment providers `usd`.
+    /// Reads a code in either case, because storefronts write `USD` and payment providers `usd`.
     pub fn parse(code: &str) -> Option<Self> {
         let code: [u8; 3] = code.as_bytes().try_into().ok()?;
         code.iter()
@@ -25,8 +24,8 @@ impl Currency {
         std::str::from_utf8(&self.0).expect("a currency is three ASCII letters")
     }
 
-    /// How many decimals one unit of the currency has (ISO 4217, list one). So does a storefront
-    /// write amounts, and so does [`Money`] count them.
+    /// How many decimals one unit of the currency has (ISO 4217, list one). Storefronts write
+    /// amounts with these decimals, and [`Money`] counts in them.
     pub fn exponent(self) -> u32 {
         match &self.0 {
             b"BIF" | b"CLP" | b"DJF" | b"GNF" | b"ISK" | b"JPY" | b"KMF" | b"KRW" | b"PYG"
@@ -37,18 +36,18 @@ impl Currency {
         }
     }
 
-    /// How many decimals the payment provider counts in, where it does not go by ISO (its
-    /// documentation, Supported currencies, as of 2026):
+    /// How many decimals the payment provider counts in. These are the currencies for which it
+    /// does not follow ISO 4217 (the provider's documentation, Supported currencies, as of 2026):
     ///
-    /// - ISK and UGX have none any more, but its amounts are still hundredths, always whole ones:
-    ///   5 kronur are 500 (Special cases).
-    /// - MGA, which has five parts to the unit and two decimals in ISO, is among the zero-decimal
-    ///   currencies.
+    /// - ISK and UGX no longer have decimals, but the provider still counts in hundredths, which
+    ///   are always whole units: 5 kronur are 500 (Special cases).
+    /// - MGA has two decimals in ISO 4217 and five parts to the unit, but the provider counts in
+    ///   whole units.
     ///
-    /// The rest of its zero-decimal currencies (BIF, CLP, DJF, GNF, JPY, KMF, KRW, PYG, RWF, VND,
-    /// VUV, XAF, XOF, XPF) and of its three-decimal ones (BHD, JOD, KWD, OMR, TND) are as in ISO.
-    /// HUF and TWD are hundredths for payments, as in ISO; that its payouts are whole units does
-    /// not concern us.
+    /// The provider's other zero-decimal currencies (BIF, CLP, DJF, GNF, JPY, KMF, KRW, PYG, RWF,
+    /// VND, VUV, XAF, XOF, XPF) and its three-decimal currencies (BHD, JOD, KWD, OMR, TND) are as
+    /// in ISO 4217. The provider pays out HUF and TWD in whole units, but their payments are in
+    /// hundredths as in ISO 4217, and payouts do not concern us.
     pub fn provider_exponent(self) -> u32 {
         match &self.0 {
             b"ISK" | b"UGX" => 2,
@@ -83,8 +82,8 @@ impl fmt::Debug for Currency {
     }
 }
 
-/// An amount as a decimal in the units of the currency with this code; of a code that is
-/// none, the minor units.
+/// The amount as a decimal in units of the currency with this code, or the bare minor units when
+/// the code is no currency.
 pub fn decimal(minor: i64, code: &str) -> String {
     match Currency::parse(code) {
         Some(currency) => Money { minor, currency }.to_string(),
@@ -92,14 +91,14 @@ pub fn decimal(minor: i64, code: &str) -> String {
     }
 }
 
-/// Displayed as a decimal with the currency's own number of decimals: `403.00`.
+/// Displayed as a decimal with the currency's number of decimals, such as `403.00`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Money {
     pub minor: i64,
     pub currency: Currency,
 }
 
-/// Why a text is not an amount. Never quotes the text.
+/// Why a text is not an amount. It never quotes the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AmountError {
     #[error("is not a decimal amount")]
@@ -111,8 +110,9 @@ pub enum AmountError {
 }
 
 impl Money {
-    /// What the payment provider's minor units are, exactly: its 10000 of Icelandic kronur are
-    /// 100 of ours. An amount that is none of the currency, such as its 10050, is refused.
+    /// Converts from the payment provider's minor units, exactly: the provider's 10000 of
+    /// Icelandic kronur are 100 of ours. An amount that the currency does not have, such as the
+    /// provider's 10050 kronur, is refused.
     pub fn of_provider(minor: i64, currency: Currency) -> Result<Self, AmountError> {
         let (ours, theirs) = (currency.exponent(), currency.provider_exponent());
         let minor = if theirs > ours {
@@ -128,8 +128,8 @@ impl Money {
         Ok(Money { minor, currency })
     }
 
-    /// Reads `403.00`, `-5`, `0.5`. Decimals beyond the currency's own must be
-    /// zeros, so `1000.00` is an amount of yen and `1000.50` is not.
+    /// Reads `403.00`, `-5` or `0.5`. Decimals beyond the currency's own must be zeros: `1000.00`
+    /// is an amount of yen, and `1000.50` is not.
     pub fn parse_decimal(text: &str, currency: Currency) -> Result<Self, AmountError> {
         let (negative, whole, decimals) = decimal_parts(text).ok_or(AmountError::NotADecimal)?;
         let exponent = currency.exponent() as usize;
@@ -141,7 +141,8 @@ impl Money {
         let padding = std::iter::repeat_n(b'0', exponent - kept.len());
         let mut minor = 0_i64;
         for digit in whole.bytes().chain(kept.bytes()).chain(padding) {
-            // Downwards for a debt, because i64::MIN has no positive twin.
+            // A negative amount is counted downwards, because `i64::MIN` has no positive
+            // counterpart.
             let digit = i64::from(digit - b'0');
             minor = minor
                 .checked_mul(10)
@@ -167,13 +168,13 @@ impl fmt::Display for Money {
     }
 }
 
-/// Whether the text is a plain decimal: digits, perhaps a minus before them and
-/// a point with digits after them. No exponent, no plus, no separators.
+/// True for a plain decimal: digits, optionally a minus before them, and optionally a point with
+/// digits after it. Exponents, a plus and separators are not allowed.
 pub fn is_decimal(text: &str) -> bool {
     decimal_parts(text).is_some()
 }
 
-/// Sign, digits before the point, digits after it.
+/// Whether there is a minus, the digits before the point, and the digits after it.
 fn decimal_parts(text: &str) -> Option<(bool, &str, &str)> {
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     let (negative, amount) = match text.strip_prefix('-') {

@@ -1,8 +1,9 @@
-//! Mails to buyers, as text. Pure but for [`Templates::load`], which reads an operator's own.
+//! Mails to buyers, as text. Pure, except for [`Templates::load`], which reads an operator's own
+//! templates.
 //!
-//! A template is a file: a line `Subject: ..`, an empty line, the text. `{{name}}` stands for
-//! a value. Values are data: what is in one is never read as a placeholder, and none of them
-//! can begin another line, in the text or among the headers.
+//! A template is a file with a line `Subject: ..`, an empty line, and the text. `{{name}}` stands
+//! for a value. The text of a value is never searched for placeholders, and no value can begin a
+//! new line, neither in the text nor among the headers.
 
 mod template;
 
@@ -13,9 +14,9 @@ use crate::money::Money;
 
 pub use template::{Mail, Template, TemplateError};
 
-/// A mail that Waybill sends.
+/// A kind of mail that Waybill sends.
 struct Kind {
-    /// Of the template, in an operator's folder.
+    /// The name of the template's file in an operator's folder.
     file: &'static str,
     placeholders: &'static [&'static str],
     built_in: &'static str,
@@ -35,23 +36,23 @@ pub struct Templates {
     payment_failed: Template,
 }
 
-/// What a mail about a failed payment says.
+/// The values for a mail about a failed payment.
 #[derive(Clone, Debug)]
 pub struct PaymentFailed<'a> {
     pub amount: Money,
-    /// The order's name or id, if there is an order.
+    /// The order's name or id, if the payment has an order.
     pub order: Option<&'a str>,
-    /// Why, by the provider.
+    /// The provider's code for the reason of the failure.
     pub decline_code: Option<&'a str>,
-    /// Where the buyer can pay.
+    /// The page on which the buyer can pay.
     pub pay_url: Option<&'a str>,
-    /// A sentence that says when it is tried again, if it is.
+    /// A sentence that says when the payment is tried again, if it is.
     pub retry: Option<&'a str>,
 }
 
 impl Templates {
-    /// The templates of a folder; those that it does not have are the built-in ones. An error
-    /// lists every mistake.
+    /// The templates of a folder. The built-in template is used for each file that the folder
+    /// does not have. An error lists every mistake.
     pub fn load(folder: Option<&Path>) -> Result<Self, Vec<String>> {
         let mut mistakes = folder.map(strangers).unwrap_or_default();
         let payment_failed = PAYMENT_FAILED.load(folder, &mut mistakes);
@@ -98,7 +99,7 @@ impl Kind {
     }
 }
 
-/// A file that no mail is made of has a wrong name.
+/// Mistakes for the text files in the folder that have the name of no template.
 fn strangers(folder: &Path) -> Vec<String> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -120,8 +121,9 @@ fn strangers(folder: &Path) -> Vec<String> {
         .collect()
 }
 
-/// A sentence for the buyer. Whether a card was reported lost or stolen, or a payment looked
-/// like fraud, is not theirs to know (the provider's reference, Decline codes).
+/// A sentence that tells the buyer why the payment failed. It does not say that a card was
+/// reported lost or stolen, or that a payment looked like fraud, because the buyer should
+/// not learn that (the provider's reference, Decline codes).
 pub fn reason(decline_code: Option<&str>) -> &'static str {
     match decline_code.unwrap_or_default() {
         "insufficient_funds" => "There were not enough funds in your account.",

@@ -1,9 +1,10 @@
-//! A storefront order: what the handlers need of it, read from the raw body of
-//! any of the five order topics (they carry the same resource).
-//! What rows are keyed by, counted in, paid in or ordered by must be right, or
-//! the body is unreadable: ids, quantities, money, `updated_at`,
-//! `cancelled_at`. Anything else that is wrong is taken as absent, because an
-//! order without an e-mail is still an order.
+//! A storefront order: the fields that the handlers need, read from the raw body of any of the
+//! five order topics, which all carry the same resource.
+//!
+//! Some fields must be right, or the body counts as unreadable: ids, quantities, money,
+//! `updated_at` and `cancelled_at`. Rows have these as keys, counts, amounts and versions. Any
+//! other field with a wrong value is taken as absent, because an order without an e-mail address
+//! is still an order.
 
 pub mod outcome;
 pub mod record;
@@ -17,19 +18,19 @@ use serde::Deserialize;
 use crate::json::{self, At, Field, Problem, Unreadable};
 use crate::money::{Currency, Money};
 
-/// All times are Unix milliseconds. Ids are unique within each list.
-/// Debug shows ids, amounts and times, and nothing that a sender can word.
+/// All times are Unix milliseconds. Ids are unique within each list. Debug shows ids, amounts and
+/// times, and no text that a sender can choose.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Order {
     pub id: i64,
-    /// As the shop shows it, such as `#1001`.
+    /// The name that the shop shows, such as `#1001`.
     pub name: Option<String>,
     pub order_number: Option<i64>,
     pub email: Option<String>,
     pub phone: Option<String>,
     pub customer: Option<Customer>,
     pub currency: Option<Currency>,
-    /// Amounts are None too when the body has no currency.
+    /// All amounts are None when the body has no currency.
     pub total: Option<Money>,
     pub subtotal: Option<Money>,
     pub tax: Option<Money>,
@@ -45,16 +46,18 @@ pub struct Order {
     pub lines: Vec<Line>,
     pub shipping_address: Option<Address>,
     pub billing_address: Option<Address>,
-    /// May be empty although the order is fulfilled.
+    /// The list may be empty although the order is fulfilled.
     pub fulfillments: Vec<Fulfillment>,
     pub refunds: Vec<Refund>,
-    /// The agreement that payments of this order name: its note attribute `pact_id`.
+    /// The id of the agreement that payments of this order name, from the note attribute
+    /// `pact_id`.
     pub pact_id: Option<String>,
     pub present_fields: PresentFields,
 }
 
-/// Which keys the body has, be it with null. Subscriptions can cut any
-/// (`include_fields`): what is not in the body is as an earlier one said.
+/// Which keys the body has, even if their value is null. A webhook subscription can leave out any
+/// key (`include_fields`). A missing key changes nothing: what an earlier delivery said of it
+/// still holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a key of the body")]
 pub struct PresentFields {
@@ -68,22 +71,22 @@ pub struct PresentFields {
     /// What is still to be paid, and the currency.
     pub outstanding: bool,
     pub customer: bool,
-    /// E-mail or phone.
+    /// True when the body has the e-mail address or the phone number.
     pub contact: bool,
-    /// Any of the two addresses.
+    /// True when the body has the shipping or the billing address.
     pub addresses: bool,
     pub refunds: bool,
     pub pact_id: bool,
 }
 
 impl PresentFields {
-    /// The key of a status was cut, so that some topic can say it.
+    /// True when the key of some status is missing, so that the topic can say what the status is.
     pub fn leaves_a_status(&self) -> bool {
         let topics = ["orders/paid", "orders/fulfilled", "orders/cancelled"];
         topics.into_iter().any(|topic| self.leaves_to(topic))
     }
 
-    /// The topic says what the body does not.
+    /// True when this topic says a status whose key the body does not have.
     pub fn leaves_to(&self, topic: &str) -> bool {
         match topic {
             "orders/paid" => !self.financial_status,
@@ -123,7 +126,7 @@ pub struct Line {
     pub variant_id: Option<i64>,
     pub title: Option<String>,
     pub quantity: i64,
-    /// Decimal text as it was given.
+    /// The decimal text of the body, unchanged.
     pub price: Option<String>,
     pub sku: Option<String>,
     pub fulfillment_status: Option<String>,
@@ -134,9 +137,9 @@ pub struct Fulfillment {
     pub id: i64,
     pub status: Option<String>,
     pub tracking_company: Option<String>,
-    /// One entry a parcel; no number occurs twice.
+    /// One entry for each parcel. No number occurs twice.
     pub tracking: Vec<Tracking>,
-    /// Units of the order's lines that it ships, by line id; may be empty.
+    /// Pairs of an order line's id and the number of its units in this fulfilment. May be empty.
     pub lines: Vec<(i64, i64)>,
     pub updated_at: Option<i64>,
 }
@@ -155,27 +158,28 @@ pub struct Refund {
     pub lines: Vec<RefundLine>,
 }
 
-/// Only a `success`ful transaction of kind `refund` moved money.
+/// Only a transaction of kind `refund` with the status `success` moved money.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transaction {
     pub id: i64,
-    /// The sale or capture that it refunds.
+    /// The sale or capture that this transaction refunds.
     pub parent_id: Option<i64>,
     pub kind: Option<String>,
     pub status: Option<String>,
-    /// In the transaction's own currency, or the order's when it names none.
+    /// In the transaction's own currency, or in the order's currency when the transaction names
+    /// none.
     pub amount: Option<Money>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefundLine {
     pub id: i64,
-    /// The order's line.
+    /// The id of the order line.
     pub line_id: i64,
     pub quantity: i64,
     /// Such as `no_restock`, `cancel` and `return`.
     pub restock_type: Option<String>,
-    /// Decimal text as it was given; the provider writes a JSON number here.
+    /// The decimal text of the body, unchanged. The provider writes a JSON number here.
     pub subtotal: Option<String>,
 }
 
@@ -189,13 +193,13 @@ pub enum FinancialStatus {
     Refunded,
     Voided,
     Expired,
-    /// Whatever the provider comes up with next, kept as it is.
+    /// A status that this version does not know, kept as the provider wrote it.
     Other(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FulfillmentStatus {
-    /// Only in documentation samples up to 2024-01.
+    /// Occurs only in the provider's documentation samples up to 2024-01.
     Pending,
     Partial,
     Fulfilled,
@@ -204,13 +208,13 @@ pub enum FulfillmentStatus {
 }
 
 impl Order {
-    /// Reads the body of a delivery. An error is final: the same bytes will
-    /// never be an order.
+    /// Reads the body of a delivery. An error is final, because the same bytes will never be an
+    /// order.
     pub fn read(body: &[u8]) -> Result<Self, Unreadable> {
         let body: Body = json::object(body)?;
         if !body.order_id.is_nothing() {
-            // Refunds and fulfilments have it; the topic header, which says
-            // that this is an order, is not signed.
+            // Refunds and fulfilments have an `order_id`, and an order has none. The topic
+            // header, which says that this is an order, is not signed.
             return Err(Problem::Foreign).at("order_id");
         }
 
@@ -334,7 +338,7 @@ impl fmt::Debug for Address {
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct Body<'a> {
     id: Field<'a>,
-    /// No order has it.
+    /// Orders do not have this key.
     order_id: Field<'a>,
     name: Field<'a>,
     order_number: Field<'a>,
@@ -377,14 +381,15 @@ fn present_fields(body: &Body) -> PresentFields {
     }
 }
 
-/// Longer ids of agreements, tracking numbers and names of carriers are none: databases
-/// index them, and labels and links hold them.
+/// The longest agreement id, tracking number, SKU or carrier name that is taken; a longer one
+/// counts as absent. Databases index these texts, and labels and links hold them.
 pub(crate) const ID_CHARS: usize = 255;
 const URL_CHARS: usize = 2048;
-/// Tracking numbers of one fulfilment; nobody ships more parcels at once.
+/// The greatest number of tracking numbers that is taken from one fulfilment, far more than
+/// anybody ships at once.
 const PARCELS: usize = 250;
 
-/// Attributes are `[{"name": .., "value": ..}]`, set by the shop's own checkout.
+/// The attributes are `[{"name": .., "value": ..}]` and are set by the shop's own checkout.
 fn pact_id(field: Field) -> Option<String> {
     #[derive(Default, Deserialize)]
     #[serde(default, bound(deserialize = "'de: 'a"))]
@@ -518,7 +523,7 @@ fn fulfillments(field: Field) -> Result<Vec<Fulfillment>, Unreadable> {
     unique(fulfillments, |it| it.id, "fulfillments[].id")
 }
 
-/// Lines that cannot be read are left out: no money hangs on them.
+/// Lines that cannot be read are left out, because no money depends on them.
 fn shipped_units(field: Field) -> Vec<(i64, i64)> {
     #[derive(Default, Deserialize)]
     #[serde(default, bound(deserialize = "'de: 'a"))]
@@ -532,7 +537,7 @@ fn shipped_units(field: Field) -> Vec<(i64, i64)> {
     lines.into_iter().filter_map(units).collect()
 }
 
-/// Numbers and links belong together by position.
+/// A tracking number and its link stand at the same position of their lists.
 fn tracking(numbers: Vec<Field>, urls: &[Field]) -> Vec<Tracking> {
     let mut seen = HashSet::new();
     let numbers = numbers.into_iter().enumerate();
@@ -547,7 +552,8 @@ fn tracking(numbers: Vec<Field>, urls: &[Field]) -> Vec<Tracking> {
         .collect()
 }
 
-/// As one line: it goes into a link and onto a label, and is looked up as it stands there.
+/// A tracking number as one line of text, without control characters: it is part of a link, is
+/// printed on a label, and is looked up exactly as printed.
 fn tracking_number(field: Field) -> Option<String> {
     let number = text(field)?;
     let line: String = number.chars().filter(|c| !c.is_control()).collect();
@@ -578,7 +584,8 @@ fn refunds(field: Field, currency: Option<Currency>) -> Result<Vec<Refund>, Unre
     unique(refunds, |refund| refund.id, "refunds[].id")
 }
 
-/// What cannot be read of them is left out: they are for information.
+/// A transaction that cannot be read is left out, because transactions are only for information.
+/// `orders` is the currency of the order, for transactions that name none.
 fn transactions(field: Field, orders: Option<Currency>) -> Vec<Transaction> {
     #[derive(Default, Deserialize)]
     #[serde(default, bound(deserialize = "'de: 'a"))]
@@ -637,7 +644,7 @@ fn text(field: Field) -> Option<String> {
     field.text().unwrap_or_default()
 }
 
-/// A text of at most so many characters; a longer one is nothing.
+/// A text of at most `chars` characters. A longer text counts as absent.
 fn short(field: Field, chars: usize) -> Option<String> {
     text(field).filter(|text| text.chars().count() <= chars)
 }
@@ -666,7 +673,8 @@ fn money(field: Field, currency: Option<Currency>) -> Result<Option<Money>, Prob
     }
 }
 
-/// Rows are keyed by these ids, and one statement writes all rows of a list.
+/// The items, or an error if two of them have the same id. Rows have these ids in their keys, and
+/// one statement writes all rows of a list.
 fn unique<T>(
     items: impl Iterator<Item = Result<T, Unreadable>>,
     id: fn(&T) -> i64,

@@ -1,29 +1,29 @@
-//! Where buyers may be sent back to: a page is allowed when its origin is listed. An address
-//! that two readers could understand differently is refused before it is compared, and what
-//! goes out is the address as it was understood here.
+//! The pages to which buyers may be sent back: a page is allowed when its origin is listed. An
+//! address that two programs could read differently is refused before it is compared, and the
+//! address that is passed on is the one that was parsed here.
 
 use reqwest::Url;
 
 use std::net::IpAddr;
 
-/// In an address, the place where the payment provider puts the id of its session.
+/// The placeholder in an address that the payment provider replaces with the id of its session.
 const SESSION_ID: &str = "{CHECKOUT_SESSION_ID}";
-/// The same as a path has it.
+/// The placeholder as it is encoded in a path.
 const ENCODED_SESSION_ID: &str = "%7BCHECKOUT_SESSION_ID%7D";
 
-/// The longest address that is taken.
+/// The longest address that is accepted, in bytes.
 pub const LONGEST: usize = 2048;
 
 /// Allowed origins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origins {
-    /// `https://shop.example`, `http://127.0.0.1:8000`
+    /// Such as `https://shop.example` and `http://127.0.0.1:8000`.
     listed: Vec<String>,
-    /// Any port of this machine, for development.
+    /// True when any port of this machine is allowed too, for development.
     loopback: bool,
 }
 
-/// Why an address is not taken. Never quotes the address.
+/// Why an address is not accepted. It never quotes the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotAllowed {
     #[error("must be at most 2048 characters")]
@@ -38,7 +38,7 @@ pub enum NotAllowed {
 }
 
 impl Origins {
-    /// What is allowed when nothing is said: our own origin, and this machine.
+    /// The origins that are allowed without a setting: our own origin and this machine.
     pub fn of_public_url(url: &str) -> Self {
         let own = plain(url).map(|url| url.origin().ascii_serialization());
         Origins {
@@ -47,7 +47,7 @@ impl Origins {
         }
     }
 
-    /// Reads a list; an error is the first entry that is no origin.
+    /// Reads a list of origins. The error is the first entry that is not an origin.
     pub fn read(list: &str) -> Result<Self, String> {
         let entries = list.split(',').map(str::trim);
         let listed = entries.map(|entry| origin(entry).ok_or_else(|| entry.to_owned()));
@@ -57,7 +57,7 @@ impl Origins {
         })
     }
 
-    /// The address as it may be passed on.
+    /// Checks an address and returns it in the form that may be passed on.
     pub fn check(&self, address: &str) -> Result<String, NotAllowed> {
         if address.len() > LONGEST {
             return Err(NotAllowed::TooLong);
@@ -73,8 +73,8 @@ impl Origins {
     }
 }
 
-/// The address as it was understood. The provider finds the place of the session's id only where
-/// it stands as it was given; in a path braces are encoded.
+/// The parsed address, in which the session placeholder is written as it was given. In a path the
+/// parser encodes the braces, and the provider would not find the placeholder any more.
 fn passed_on(url: &Url, given: &str) -> String {
     if given.contains(SESSION_ID) {
         return url.as_str().replace(ENCODED_SESSION_ID, SESSION_ID);
@@ -82,15 +82,16 @@ fn passed_on(url: &Url, given: &str) -> String {
     url.to_string()
 }
 
-/// An origin and nothing more.
+/// The origin, if the text is an origin and nothing more.
 fn origin(text: &str) -> Option<String> {
     let url = plain(text)?;
     let is_bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
     is_bare.then(|| url.origin().ascii_serialization())
 }
 
-/// Browsers repair what is not ASCII, has backslashes or line breaks in it, or lacks slashes,
-/// each in its own way.
+/// Parses an address that every program reads in the same way. Browsers repair an address that
+/// has non-ASCII characters, backslashes or line breaks, or that lacks slashes, each browser in
+/// its own way, so such an address is refused.
 fn plain(text: &str) -> Option<Url> {
     let rest = text
         .strip_prefix("https://")
@@ -107,7 +108,7 @@ fn plain(text: &str) -> Option<Url> {
     (url.has_host() && !has_user).then_some(url)
 }
 
-/// True for a host that is this machine, whatever network it is in.
+/// True for a host that is this machine itself.
 pub fn is_this_machine(host: &str) -> bool {
     let address: Result<IpAddr, _> = host.trim_matches(['[', ']']).parse();
     host.eq_ignore_ascii_case("localhost")

@@ -1,8 +1,9 @@
-//! The payment provider's events: what the handlers need of them, read from the raw body.
-//! What rows are keyed by, paid in or ordered by must be right, or the body is unreadable:
-//! ids, links, amounts, currencies and times. Anything else that is wrong is taken as
-//! absent. Both generations of the provider's API are read, before and since 2025-03-31,
-//! by what a body has and not by the version that it names.
+//! The payment provider's events: the fields that the handlers need, read from the raw body.
+//!
+//! Some fields must be right, or the body counts as unreadable: ids, links to other objects,
+//! amounts, currencies and times. Any other field with a wrong value is taken as absent. Bodies
+//! of both generations of the provider's API are read, from before and from after 2025-03-31. The
+//! fields that a body has decide which generation it is, and not the version that it names.
 
 mod fields;
 
@@ -34,11 +35,11 @@ pub use self::status::{Mode, PaymentStatus, Status};
 /// Debug shows ids, amounts, times and statuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// `evt_..`; two events can report one change.
+    /// The event's id, `evt_..`. Two events with different ids can report the same change.
     pub id: String,
-    /// Unix seconds.
+    /// When the event was made, in Unix seconds.
     pub created: i64,
-    /// Such as `2026-10-28.endive`.
+    /// The version of the provider's API, such as `2026-10-28.endive`.
     pub api_version: Option<String>,
     pub kind: Kind,
     pub object: Object,
@@ -54,7 +55,7 @@ pub enum Kind {
     InvoicePaid,
 }
 
-/// What an event is about, as it was when the event was made.
+/// The object that an event is about, in its state at the time of the event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Object {
     Intent(Intent),
@@ -63,15 +64,17 @@ pub enum Object {
     Invoice(Invoice),
 }
 
-/// Somebody's address, which Debug does not show.
+/// An e-mail address. Debug does not show it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Email(pub String);
 
 impl Event {
-    /// Reads the body of an event. An error is final: the same bytes will never be one.
+    /// Reads the body of an event. An error is final, because the same bytes will never be an
+    /// event.
     pub fn read(body: &[u8]) -> Result<Self, Unreadable> {
         let envelope: Envelope = json::object(body)?;
-        // Thin events, which have no data, say `v2.core.event`.
+        // The provider's thin events have no data. Their `object` is `v2.core.event`, so they are
+        // refused here.
         named(envelope.object, "event").at("object")?;
         let kind = required(envelope.kind.text()).at("type")?;
         let kind = Kind::parse(&kind).ok_or(Problem::Foreign).at("type")?;

@@ -1,9 +1,10 @@
-//! Privacy requests: what their bodies say, who is meant, and the keyed hashes by which a
-//! person is recognized after everything else about them is gone.
+//! Privacy requests: what their bodies say, whom they mean, and the keyed hashes by which a
+//! person is recognized after everything else about them is erased.
 //!
-//! Topic and shop headers are not signed, so a captured body could be sent again under
-//! another topic. Each topic therefore requires its own keys and refuses the others'
-//! (`customers/redact` of a `shop/redact` body and the like), and says its shop itself.
+//! The headers with the topic and the shop are not signed, so somebody could send a captured body
+//! again under another topic. Therefore each topic requires its own keys in the body and refuses
+//! keys of the other topics (for example, a body of `shop/redact` is no `customers/redact`), and
+//! the shop is read from the body.
 
 pub mod columns;
 mod erased_body;
@@ -26,13 +27,14 @@ pub use self::mentions::{Mentions, created_at};
 pub use self::operator_view::operator_view;
 pub use self::person::{Decided, Held, Maker, may_own_payment, owns_order, owns_payment};
 
-/// How long after its delivery a request must be done (docs/privacy.md).
+/// How long after its delivery a request must be finished (docs/privacy.md).
 pub const PERIOD: Duration = Duration::from_hours(30 * 24);
-/// How long before the deadline it is warned of, and alarm is given.
+/// How long before the deadline of a request the operator is warned ([`WARNING`]), and when an
+/// alarm is raised ([`ALARM`]).
 pub const WARNING: Duration = Duration::from_hours(7 * 24);
 pub const ALARM: Duration = Duration::from_hours(48);
 
-/// The longest shop domain.
+/// The longest shop domain, in bytes.
 const SHOP_LEN: usize = 255;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,19 +44,19 @@ pub enum Topic {
     ShopRedact,
 }
 
-/// Where a request stands.
+/// The state of a privacy request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     Received,
-    /// An operator may cancel it still.
+    /// The request waits, and an operator can still cancel it.
     Held,
     Done,
     Cancelled,
-    /// It was given up; `waybill privacy retry` starts it again.
+    /// The request was given up. `waybill privacy retry` starts it again.
     Failed,
 }
 
-/// Whom a request is about, as far as it says. Debug shows the number alone.
+/// The person that a request is about, as far as the request says. Debug shows the id alone.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Person {
     pub id: Option<i64>,
@@ -66,16 +68,17 @@ pub struct Person {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     pub topic: Topic,
-    /// In lower case.
+    /// The shop's domain in lower case.
     pub shop: String,
-    /// Default for a shop.
+    /// Empty for a request about a whole shop.
     pub person: Person,
-    /// Orders that it names.
+    /// The ids of the orders that the request names.
     pub orders: Vec<i64>,
 }
 
 impl Request {
-    /// Reads a body under the topic that it came with. An error is final.
+    /// Reads a body under the topic that it came with. An error is final, because the same bytes
+    /// will never be a request of this topic.
     pub fn read(topic: Topic, body: &[u8]) -> Result<Self, Unreadable> {
         let body: Body = json::object(body)?;
         for (name, field) in body.foreign(topic) {
@@ -106,8 +109,9 @@ impl Request {
         })
     }
 
-    /// It names neither a customer nor an order: intake takes no such request. The body of an
-    /// open one becomes so when its customer is erased meanwhile.
+    /// True when the request names neither a customer nor an order. Intake refuses such a
+    /// request. The stored body of an open request can become such a one when its customer is
+    /// erased in the meantime.
     pub fn is_about_nobody(&self) -> bool {
         let is_of_person = self.topic != Topic::ShopRedact;
         is_of_person && self.person == Person::default() && self.orders.is_empty()
@@ -121,7 +125,7 @@ impl Topic {
         Topic::ALL.into_iter().find(|it| it.as_str() == topic)
     }
 
-    /// In the provider's spelling.
+    /// The topic in the provider's spelling.
     pub fn as_str(self) -> &'static str {
         match self {
             Topic::DataRequest => "customers/data_request",
@@ -172,14 +176,16 @@ impl std::fmt::Debug for Person {
     }
 }
 
-/// An address as it is compared: without surrounding space, in lower case.
+/// An e-mail address in the form in which addresses are compared: without surrounding space, in
+/// lower case.
 pub fn email(text: &str) -> String {
     text.trim().to_lowercase()
 }
 
-/// A telephone number as it is compared: its digits, without the sign of a number abroad (`00`),
-/// a trunk `(0)` and an extension (`x12`, `ext. 12`, `;ext=12`). None when there are too few to
-/// tell two people apart, or all are the same: such a number was made up.
+/// A telephone number in the form in which numbers are compared: its digits, without the
+/// international prefix (`00`), a trunk zero `(0)` and an extension (`x12`, `ext. 12`,
+/// `;ext=12`). None when there are too few digits to tell two people apart, or when all digits
+/// are the same, because such a number was made up.
 pub fn phone(text: &str) -> Option<String> {
     const FEWEST: usize = 6;
     let begin = text.find(|c| digit(c).is_some())?;
@@ -199,7 +205,7 @@ pub fn phone(text: &str) -> Option<String> {
     (digits.len() >= FEWEST && !is_made_up).then(|| digits.to_owned())
 }
 
-/// Of any script in which a telephone number is typed.
+/// The value of a decimal digit of any script in which people type telephone numbers.
 fn digit(c: char) -> Option<char> {
     let zeros = ['0', '\u{660}', '\u{6f0}', '\u{966}', '\u{ff10}'];
     zeros.into_iter().find_map(|zero| {
@@ -208,8 +214,8 @@ fn digit(c: char) -> Option<char> {
     })
 }
 
-/// What stands beside an address in a row, by which it is found; empty when it is none, so that
-/// it is not looked at again.
+/// The text that a row stores beside an address and by which the row is found. Empty when the
+/// text is no address, so that the row is not looked at again.
 pub fn email_key(text: &str) -> String {
     let email = email(text);
     if email.contains('@') {
@@ -219,7 +225,7 @@ pub fn email_key(text: &str) -> String {
     }
 }
 
-/// The same of a telephone number.
+/// The text that a row stores beside a telephone number; see [`email_key`].
 pub fn phone_key(text: &str) -> String {
     phone(text).unwrap_or_default()
 }
@@ -237,7 +243,7 @@ struct Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// What only bodies of other topics have.
+    /// The keys that only bodies of other topics have.
     fn foreign(&self, topic: Topic) -> Vec<(&'static str, Field<'a>)> {
         let mut fields = vec![("id", self.id), ("line_items", self.line_items)];
         if topic != Topic::DataRequest {
@@ -275,7 +281,8 @@ fn person(field: Field) -> Result<Person, Unreadable> {
     })
 }
 
-/// The key must be there: it distinguishes a request from the others. Its list may be empty.
+/// The list of orders. Its key must be in the body, because it distinguishes a request of this
+/// topic from the others. The list may be empty.
 fn orders(field: Field) -> Result<Vec<i64>, Problem> {
     if !field.is_present() {
         return Err(Problem::Missing);

@@ -1,8 +1,8 @@
-//! Webhook signatures, verified over the raw bytes before anything is parsed.
+//! Signatures of webhooks, which are verified over the raw bytes before anything is parsed.
 //!
-//! Pure: no clock, no I/O. The HMAC key schedule is computed once per secret. Every
-//! secret is tried and every comparison runs to its end, so the time of an answer does
-//! not show how much of a signature was right.
+//! Pure: no clock, no I/O. The HMAC key schedule is computed once for each secret. Every secret
+//! is tried and every comparison runs to its end, so the time of an answer does not show how much
+//! of a signature was right.
 
 use std::fmt;
 
@@ -12,16 +12,18 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use subtle::{Choice, ConstantTimeEq as _};
 
-/// The `v1` values of one payment header that are compared; later ones are not looked
-/// at. Senders use two while a secret is rolled.
+/// How many `v1` values of one payment header are compared. Later ones are ignored. Senders use
+/// two while they replace a secret.
 pub const MAX_V1: usize = 16;
 
 /// An HMAC-SHA256.
 pub type Digest = [u8; 32];
 
-/// The signing secrets of one provider, newest first; any of them verifies.
+/// The signing secrets of one provider, the newest first. A signature with any of them is
+/// accepted.
 ///
-/// A secret's text is the key as it stands: no decoding, no trimming, prefix included.
+/// The text of a secret is the key itself: it is not decoded or trimmed, and its prefix is part
+/// of it.
 #[derive(Clone)]
 pub struct Secrets {
     keyed: Vec<Hmac<Sha256>>,
@@ -29,15 +31,16 @@ pub struct Secrets {
 
 impl Secrets {
     /// # Panics
-    /// When there is no secret or one is empty: an empty key verifies what anyone signs.
+    ///
+    /// When there is no secret, or when one is empty, because anyone can sign with an empty key.
     pub fn new(secrets: impl IntoIterator<Item = String>) -> Self {
         let keyed: Vec<_> = secrets.into_iter().map(|secret| keyed(&secret)).collect();
         assert!(!keyed.is_empty(), "at least one signing secret is needed");
         Secrets { keyed }
     }
 
-    /// The index of the first secret under which one of the `given` digests is that of
-    /// `message`, whose parts are signed one after the other.
+    /// The index of the first secret under which one of the `given` digests is the digest of
+    /// `message`. The parts of the message are signed one after the other.
     fn matching(&self, message: &[&[u8]], given: &[Digest]) -> Result<usize, SignatureError> {
         let mut matched = None;
         for (index, keyed) in self.keyed.iter().enumerate() {
@@ -57,21 +60,22 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// Why a signature was refused: for a metric's label, never for the sender, who gets the
-/// same 401 for each.
+/// Why a signature was refused. This is for the label of a metric; the sender gets the same 401
+/// for every reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignatureError {
-    /// No signature header.
+    /// The request has no signature header.
     Missing,
-    /// Not of the scheme's form.
+    /// The header does not have the form that the scheme requires.
     Malformed,
-    /// The header came twice, or named two timestamps, with different values.
+    /// The header came twice with different values, or named two different timestamps.
     Conflicting,
-    /// No signature is that of this body under any secret.
+    /// No signature in the header is a signature of this body under any secret.
     Mismatch,
-    /// Rightly signed, longer ago than the tolerance.
+    /// The signature is right, but it is older than the tolerance allows.
     Stale,
-    /// Rightly signed, further in the future than the tolerance: a clock is wrong.
+    /// The signature is right, but its time is further in the future than the tolerance allows,
+    /// so a clock is wrong.
     Early,
 }
 
@@ -88,8 +92,8 @@ impl SignatureError {
     }
 }
 
-/// `X-Storefront-Hmac-Sha256`: the HMAC of the body in standard base64 with its padding, 44
-/// characters, nothing else. What can be no signature is known before there is a body.
+/// `X-Storefront-Hmac-Sha256`: the HMAC of the body in standard base64 with its padding, exactly
+/// 44 characters. A header that cannot be a signature is refused before the body is read.
 #[derive(Clone, Copy)]
 pub struct StorefrontSignature(Digest);
 
@@ -104,7 +108,8 @@ impl StorefrontSignature {
         secrets.matching(&[body], &[self.0])
     }
 
-    /// Of one that verified, the name of its body: another body has another.
+    /// The digest of a verified signature. It identifies the body, because another body has
+    /// another digest.
     pub fn digest(&self) -> Digest {
         self.0
     }
@@ -127,8 +132,8 @@ impl<'a> PaymentSignature<'a> {
         PaymentHeader::parse(sole(values)?).map(PaymentSignature)
     }
 
-    /// The index of the secret that matched. The age is checked after the signature and both
-    /// ways; a tolerance of 0 turns it off.
+    /// The index of the secret that matched. The age is checked after the signature, in both
+    /// directions. A tolerance of 0 turns this check off.
     pub fn verify(
         &self,
         secrets: &Secrets,
@@ -167,15 +172,15 @@ pub fn sign_storefront(secret: &str, body: &[u8]) -> String {
     STANDARD.encode(digest(keyed(secret), &[body]))
 }
 
-/// The value of `Payment-Signature` for a body sent at `timestamp`, in unix seconds.
+/// The value of `Payment-Signature` for a body that is sent at `timestamp`, in Unix seconds.
 pub fn sign_payment(secret: &str, timestamp: i64, body: &[u8]) -> String {
     let seconds = timestamp.to_string();
     let digest = digest(keyed(secret), &[seconds.as_bytes(), b".", body]);
     format!("t={seconds},v1={}", hex::encode(digest))
 }
 
-/// The one value of a header. Repeated with another value, it could be read differently
-/// by whatever stands in front of us, so it counts for nothing.
+/// The one value of a header. A header that is repeated with another value is refused, because a
+/// proxy in front of us could read it differently.
 fn sole<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Result<&'a [u8], SignatureError> {
     let mut values = values.into_iter();
     let first = values.next().ok_or(SignatureError::Missing)?;
@@ -186,7 +191,8 @@ fn sole<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Result<&'a [u8], Sign
     }
 }
 
-/// The engine refuses other alphabets, missing padding and unused bits that are set.
+/// Decodes a digest. The base64 engine refuses other alphabets, missing padding, and unused bits
+/// that are set.
 fn base64_digest(text: &[u8]) -> Option<Digest> {
     let mut bytes = [0; 33];
     if text.len() != 44 {
@@ -203,9 +209,9 @@ fn hex_digest(text: &[u8]) -> Option<Digest> {
     Some(digest)
 }
 
-/// What counts of a payment header. Its elements are split at commas and are each one
-/// `key=value`; keys are exact, nothing is trimmed, unknown keys (and `v0`, a decoy) are
-/// passed over, as is a `v1` that cannot be a digest.
+/// The parts of a payment header that count. The header is split at commas, and each element is
+/// one `key=value`. Keys must match exactly and nothing is trimmed. Unknown keys are ignored,
+/// which includes `v0`, a decoy, and so is a `v1` that cannot be a digest.
 struct PaymentHeader<'a> {
     timestamp: SignedAt<'a>,
     digests: [Digest; MAX_V1],
@@ -250,7 +256,8 @@ impl<'a> PaymentHeader<'a> {
     }
 }
 
-/// The `t` of a payment header: its digits are what was signed, its number is what ages.
+/// The `t` of a payment header. Its digits are part of the signed message, and its number tells
+/// the age.
 #[derive(PartialEq)]
 struct SignedAt<'a> {
     text: &'a [u8],
@@ -258,8 +265,8 @@ struct SignedAt<'a> {
 }
 
 impl<'a> SignedAt<'a> {
-    /// 1 to 19 digits and no zero in front, so that one number has one text. A plus sign is
-    /// allowed, as all of the provider's libraries allow it; the signature is over the digits.
+    /// Reads 1 to 19 digits without a leading zero, so that one number has one text. A plus sign
+    /// is allowed, because all of the provider's libraries allow it; only the digits are signed.
     fn parse(text: &'a [u8]) -> Option<Self> {
         let text = text.strip_prefix(b"+").unwrap_or(text);
         let fits = (1..=19).contains(&text.len())

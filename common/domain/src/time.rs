@@ -1,4 +1,4 @@
-//! An instant, as it is written, stored and read.
+//! An instant, and how it is written, stored and read.
 
 mod iso8601;
 
@@ -20,7 +20,7 @@ use time::format_description::well_known::{Rfc2822, Rfc3339};
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// Whole seconds since 1970, rounded down.
+    /// The instant at this whole number of seconds since 1970.
     pub fn from_unix_seconds(seconds: i64) -> Self {
         Timestamp(seconds.saturating_mul(1000))
     }
@@ -48,15 +48,16 @@ impl Timestamp {
         Timestamp(self.0.saturating_sub(millis))
     }
 
-    /// What lasts until the instant of this text; until a day: to the end of it, in UTC.
+    /// The instant at which something ends that lasts until this time. If the text is a day, it
+    /// is the end of that day in UTC.
     pub fn end_of(text: &str) -> Result<Self, NotATime> {
         let written = iso8601::read(text).ok_or(NotATime)?;
         let whole = if written.is_day { iso8601::DAY } else { 0 };
         Ok(Timestamp(written.millis + whole))
     }
 
-    /// In a sentence for people, `15 January 2027, 08:00 UTC`. Where the reader is nobody knows,
-    /// so the zone is named.
+    /// The time for a sentence that people read, `15 January 2027, 08:00 UTC`. It names the zone,
+    /// because nobody knows where the reader is.
     pub fn in_words(self) -> String {
         match OffsetDateTime::from_unix_timestamp(self.unix_seconds()) {
             Ok(at) => format!(
@@ -95,8 +96,8 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// An instant in any form of ISO 8601, `2027-01-31T12:00:00Z`, or a day in UTC, `2027-01-31`: its
-/// begin. Without an offset a time is in UTC.
+/// Reads an instant in any form of ISO 8601, such as `2027-01-31T12:00:00Z`, or the begin of a
+/// day in UTC, `2027-01-31`. A time without an offset is in UTC.
 impl FromStr for Timestamp {
     type Err = NotATime;
 

@@ -1,19 +1,19 @@
-//! One id for all that follows from a request, wherever it is done: W3C Trace Context
+//! One id for everything that follows from a request, wherever it is done: W3C Trace Context
 //! (<https://www.w3.org/TR/trace-context/>), read strictly and written as version 00.
 //!
-//! A trace that begins here has the id of the job, or request, that it begins with, so nothing
-//! need be stored for it. `tracestate` is not passed on, which the standard allows: it is free
-//! text of the sender's, and could be about a person. So is a request id that a client chose:
-//! no message has it.
+//! A trace that begins in Waybill has the id of the job or the request with which it begins, so
+//! nothing has to be stored for it. `tracestate` is not passed on, as the standard allows,
+//! because it is free text of the sender and could be about a person. For the same reason no
+//! message has a request id that a client chose.
 
 use std::fmt;
 
 use uuid::Uuid;
 
-/// Bits of the flags that are passed on: sampled, and that the id is random (level 2).
+/// The flags that are passed on: that the trace is sampled, and that its id is random (level 2).
 const FLAGS: u8 = 0b11;
 
-/// A place in a trace: `traceparent`.
+/// A place in a trace, as the header `traceparent` names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceContext {
     trace: u128,
@@ -22,7 +22,7 @@ pub struct TraceContext {
 }
 
 impl TraceContext {
-    /// A trace that begins with a job or request of ours.
+    /// A new trace that begins with a job or a request of ours.
     pub fn begin(id: Uuid) -> Self {
         TraceContext {
             trace: id.as_u128(),
@@ -31,11 +31,11 @@ impl TraceContext {
         }
     }
 
-    /// The header of a request. `None`: it is not one, and a new trace begins.
+    /// Reads the header of a request. `None` when it is not a valid one; then a new trace begins.
     pub fn parse(header: &str) -> Option<Self> {
         let bytes = header.as_bytes();
         let version = hex::<2>(bytes.get(..2)?)?;
-        // A later version may say more after another dash; what comes before it stays.
+        // A later version may add more after another dash, but keeps what comes before it.
         let ends = match version {
             0 => bytes.len() == 55,
             255 => false,
@@ -53,7 +53,7 @@ impl TraceContext {
         (context.trace != 0 && context.span != 0).then_some(context)
     }
 
-    /// The place of a job or request of ours in the same trace.
+    /// The place of a job or a request of ours in the same trace.
     #[must_use]
     pub fn child(self, id: Uuid) -> Self {
         TraceContext {
@@ -67,13 +67,13 @@ impl TraceContext {
     }
 }
 
-/// The random half of an id. No span is zero.
+/// The span of an id: the random half of the id. A span is never zero.
 fn span(id: Uuid) -> u64 {
     let (_, low) = id.as_u64_pair();
     low.max(1)
 }
 
-/// Lower case alone: the standard has no other.
+/// Reads hex digits in lower case, because the standard allows no others.
 fn hex<const DIGITS: usize>(digits: &[u8]) -> Option<u128> {
     let is_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     if digits.len() != DIGITS || !digits.iter().all(is_hex) {
@@ -89,7 +89,8 @@ impl fmt::Display for TraceContext {
     }
 }
 
-/// 32 digits of hex: of a trace that began here, the id of its first job without dashes.
+/// The id of a trace, 32 digits of hex. For a trace that began in Waybill it is the id of its
+/// first job, without dashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TraceId(u128);
 
@@ -109,12 +110,12 @@ impl fmt::Display for TraceId {
     }
 }
 
-/// As it is stored.
+/// The text of a context for the database.
 pub fn column(context: Option<TraceContext>) -> Option<String> {
     context.map(|context| context.to_string())
 }
 
-/// As it was stored.
+/// Reads the text of a context from the database.
 pub fn stored(text: Option<String>) -> Option<TraceContext> {
     TraceContext::parse(&text?)
 }
@@ -195,7 +196,7 @@ mod tests {
         );
     }
 
-    /// Form alone would take some for a phone number or a digest.
+    /// By their form alone some of these would be taken as a telephone number or a digest.
     #[test]
     fn no_trace_id_is_redacted_in_a_log_line() {
         let mut number: u128 = 1;

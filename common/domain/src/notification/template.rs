@@ -1,4 +1,4 @@
-//! A text with placeholders. A template that parsed can be rendered with whatever values.
+//! A text with placeholders. A template that was parsed can be rendered with any values.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ const OPEN: &str = "{{";
 const CLOSE: &str = "}}";
 const SUBJECT: &str = "Subject:";
 
-/// A mail's text; its subject is one line.
+/// A mail as text. Its subject is one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mail {
     pub subject: String,
@@ -19,7 +19,7 @@ pub struct Template {
     body: Vec<Line>,
 }
 
-/// What is wrong with a line of a template, counted from 1.
+/// A mistake in a template, with the number of its line counted from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct TemplateError {
@@ -73,8 +73,9 @@ impl Template {
         }
     }
 
-    /// The mail with these values; one that is not among them is empty. A line of the text
-    /// whose placeholders are all empty is left out, with the empty line that it leaves.
+    /// The mail with these values. A placeholder without a value becomes empty. A line whose
+    /// placeholders are all empty is left out, together with an empty line that would remain of
+    /// it.
     pub fn render(&self, values: &[(&str, &str)]) -> Mail {
         let values: Vec<(&str, String)> = values
             .iter()
@@ -131,7 +132,7 @@ impl Line {
         Ok(Line(pieces))
     }
 
-    /// It has placeholders, and all of them are empty.
+    /// True when the line has placeholders and all of them are empty.
     fn says_nothing(&self, values: &[(&str, String)]) -> bool {
         let mut names = self.0.iter().filter_map(|piece| match piece {
             Piece::Placeholder(name) => Some(name),
@@ -154,7 +155,7 @@ fn value<'a>(values: &'a [(&str, String)], name: &str) -> &'a str {
     value.map_or("", |(_, value)| value)
 }
 
-/// Line breaks and other control characters become spaces.
+/// The value with a space in place of each line break and other control character.
 fn one_line(value: &str) -> String {
     let is_break = |c: char| c.is_control() || ['\u{2028}', '\u{2029}'].contains(&c);
     value.replace(is_break, " ").trim().to_owned()

@@ -1,6 +1,7 @@
-//! What follows from an order's record: the state of its fulfilment, its parcels, what goes
-//! back into stock and what is refunded, and which changes lead from one record to the
-//! next. Functions of the record alone, so they come out the same however it came about.
+//! What follows from the record of an order: the state of its fulfilment, its parcels, the units
+//! that go back into stock, the units that are requested, and the changes that are reported.
+//! Everything here is computed from the record alone, so the sequence in which the deliveries
+//! came makes no difference.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -11,15 +12,15 @@ use super::{FinancialStatus, FulfillmentStatus, Tracking, settlement};
 use crate::event::OrderSummary;
 use crate::money::Money;
 
-/// Why an order is cancelled whose payment was canceled.
+/// The reason that is given for the cancellation of an order whose payment was canceled.
 pub const PAYMENT_CANCELED: &str = "payment_canceled";
 
-/// How far the fulfilment of an order is.
+/// How far the fulfilment of an order has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FulfillmentState {
-    /// The order is known; nothing is to be shipped yet.
+    /// The order is known, but nothing of it is to be shipped yet.
     Initiated,
-    /// It is paid: ship it.
+    /// The order is paid and is to be shipped.
     Requested,
     Fulfilled,
     Cancelled,
@@ -42,7 +43,7 @@ impl fmt::Display for FulfillmentState {
     }
 }
 
-/// A tracking number of an order.
+/// One tracking number of an order, with the shipment that it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parcel<'a> {
     pub shipment_id: i64,
@@ -51,11 +52,17 @@ pub struct Parcel<'a> {
 }
 
 impl Record {
-    /// A cancelled order ships nothing more, whatever else is known. What is shipped is
-    /// shipped. An order refunded in full before that is not shipped any more, nor is one
-    /// whose payment was canceled, until another one pays for it. When all was shipped once
-    /// and more is open since, a shipment that came to nothing or an item added later, it is
-    /// requested as soon as all of it is paid.
+    /// The state of the order's fulfilment. The first of these rules that applies decides:
+    ///
+    /// 1. An order that the storefront cancelled is cancelled, whatever else is known.
+    /// 2. An order that is shipped completely is fulfilled, even if its money is refunded later.
+    /// 3. An order that was refunded in full, or whose payment was canceled, before it was
+    ///    shipped is cancelled. It is requested again when another payment pays for it.
+    /// 4. A paid order is requested, unless a placeholder still waits for the storefront's own
+    ///    order.
+    ///
+    /// After everything was shipped once, more can become open: a shipment is cancelled or fails,
+    /// or an item is added. Such an order is requested again only when all of it is paid.
     pub fn fulfillment_state(&self) -> FulfillmentState {
         if self.cancelled.is_some() {
             FulfillmentState::Cancelled
@@ -70,13 +77,13 @@ impl Record {
         }
     }
 
-    /// All was shipped once, and what was added since is not paid yet.
+    /// True when all items were shipped once, and items that were added since are not paid yet.
     fn owes_for_more(&self) -> bool {
         self.was_fulfilled && !self.is_paid_up()
     }
 
-    /// All of it is shipped: the storefront said so last, and it is not so that every shipment
-    /// that it reported came to nothing.
+    /// True when the storefront last reported the order as fulfilled, unless it also reported
+    /// shipments and every one of them was cancelled or failed.
     pub fn is_fulfilled(&self) -> bool {
         let reported = self.fulfillment.value == Some(FulfillmentStatus::Fulfilled);
         let came_to_nothing =
@@ -84,8 +91,9 @@ impl Record {
         reported && !came_to_nothing
     }
 
-    /// When and why the order was cancelled: by the storefront, for good; or because its
-    /// payment was canceled, as long as nothing is paid or authorized for it otherwise.
+    /// When and why the order was cancelled. A cancellation by the storefront is final. A
+    /// canceled payment cancels the order only as long as no other payment is paid or authorized
+    /// for it.
     pub fn cancellation(&self) -> Option<Cancellation> {
         let counts = settlement::is_cancelled_by_payment(
             self.was_paid,
@@ -101,12 +109,14 @@ impl Record {
         })
     }
 
-    /// As the storefront said once, or a session, or as the payments stand now.
+    /// True when the storefront once reported the order as paid, or when its payments and
+    /// checkout sessions now pay for all of it.
     pub fn is_paid(&self) -> bool {
         self.was_paid || self.settled.covers
     }
 
-    /// Nothing is left to be paid: items that were added later are paid too.
+    /// True when nothing is left to be paid, which includes items that were added after the
+    /// payment.
     pub fn is_paid_up(&self) -> bool {
         let owes = matches!(
             self.financial.value,
@@ -121,17 +131,19 @@ impl Record {
         self.settled.covers || (self.was_paid && !owes)
     }
 
-    /// All that was paid went back, as the storefront says, or as the payments stand now.
+    /// True when the storefront says that the order was refunded in full, or when all of its
+    /// payments were refunded.
     fn is_given_back(&self) -> bool {
         self.was_refunded || self.settled.status == Some(FinancialStatus::Refunded)
     }
 
-    /// As the storefront or the payments say, whichever is further on.
+    /// The status that the storefront reports or the one that follows from the payments,
+    /// whichever is further on.
     pub fn financial_status(&self) -> Option<FinancialStatus> {
         settlement::status(self.financial.value.as_ref(), self.settled.status.as_ref())
     }
 
-    /// The parcels of the shipments that did not come to nothing.
+    /// The parcels of all shipments that were not cancelled and did not fail.
     pub fn parcels(&self) -> Vec<Parcel<'_>> {
         let mut parcels = Vec::new();
         for (id, shipment) in &self.shipments {
@@ -150,8 +162,9 @@ impl Record {
         parcels
     }
 
-    /// Units that go back into stock by line id, when the order is cancelled: those never
-    /// shipped and those that came back, but not what a refund wrote off.
+    /// The number of units that go back into stock when the order is cancelled, by line id. These
+    /// are the units that were never shipped and the units that the customer returned. Units that
+    /// a refund wrote off do not go back. Empty for an order that the storefront did not cancel.
     pub fn restocked(&self) -> BTreeMap<i64, i64> {
         if self.cancelled.is_none() {
             return BTreeMap::new();
@@ -163,7 +176,8 @@ impl Record {
             .collect()
     }
 
-    /// Units that are still to be shipped by line id.
+    /// The number of units that are still to be shipped, by line id. For an order without a list
+    /// of lines, it is one unit of [`WHOLE_ORDER`].
     fn open(&self) -> BTreeMap<i64, i64> {
         if self.lines.value.is_empty() {
             return BTreeMap::from([(WHOLE_ORDER, 1)]);
@@ -175,7 +189,8 @@ impl Record {
             .collect()
     }
 
-    /// What has become of the units of each line.
+    /// How many units of each line were ordered, shipped, returned, lost and called off, by line
+    /// id.
     fn units(&self) -> BTreeMap<i64, Units> {
         let mut refunded: HashMap<(i64, Restock), i64> = HashMap::new();
         for line in self.refunds.value.iter().flat_map(|refund| &refund.lines) {
@@ -193,7 +208,8 @@ impl Record {
         let lines = self.lines.value.iter().map(|line| {
             let held = match shipped.get(&line.id) {
                 Some(units) => units.live,
-                // No shipment mentions it: all, if the line says so, or the order is fulfilled.
+                // No shipment lists this line. All of it is shipped if the line says so itself,
+                // or if the order is fulfilled and its shipments list no lines at all.
                 None if all_came_to_nothing => 0,
                 None if line.fulfillment_status.as_deref() == Some("fulfilled") => line.quantity,
                 None if self.is_fulfilled() && !lists_lines => line.quantity,
@@ -206,7 +222,8 @@ impl Record {
                 ordered: line.quantity,
                 shipped,
                 returned,
-                // Units that are with the customer are written off first.
+                // A write-off counts against the units that the customer has before it counts
+                // against unshipped units.
                 lost: written_off.saturating_sub(shipped - returned).max(0),
                 called_off: refunded(line.id, Restock::Cancel),
             };
@@ -215,7 +232,7 @@ impl Record {
         lines.collect()
     }
 
-    /// Units by line id that shipments hold, and that shipments held which came to nothing.
+    /// The number of units of each line in shipments, by line id.
     fn shipped(&self) -> HashMap<i64, Shipped> {
         let mut units: HashMap<i64, Shipped> = HashMap::new();
         for shipment in self.shipments.values().map(|part| &part.value) {
@@ -232,8 +249,8 @@ impl Record {
         units
     }
 
-    /// What the storefront took for the order and has not given back, in minor units, as far as
-    /// it says.
+    /// What was paid for the order less what the storefront refunded, in minor units. None when
+    /// the storefront does not say how much was paid.
     pub fn kept_minor(&self) -> Option<i64> {
         let refunds = self.refunds.value.iter();
         let back = refunds.fold(0_i64, |sum, refund| {
@@ -242,10 +259,11 @@ impl Record {
         Some(self.paid_minor()?.saturating_sub(back).max(0))
     }
 
-    /// What was paid for the order, in minor units, as far as the storefront says.
+    /// What was paid for the order, in minor units: the total less what is outstanding. None when
+    /// the storefront does not say how much was paid.
     pub fn paid_minor(&self) -> Option<i64> {
         let outstanding = match self.outstanding.value {
-            // A part was paid; how much, the storefront does not say.
+            // A part may have been paid, but the storefront does not say how much.
             None if !self.was_paid => return None,
             outstanding => outstanding.unwrap_or(0),
         };
@@ -253,20 +271,20 @@ impl Record {
         Some(total.saturating_sub(outstanding).max(0))
     }
 
-    /// True when the storefront took money for it, all or a part.
+    /// True when the storefront took money for the order, for all of it or for a part.
     pub fn took_money(&self) -> bool {
         self.was_paid || self.financial.value == Some(FinancialStatus::PartiallyPaid)
     }
 }
 
-/// What has become of the units of a line.
+/// How many units of one line were ordered, and what became of them.
 struct Units {
     ordered: i64,
     shipped: i64,
     returned: i64,
-    /// Written off before they were shipped.
+    /// A refund wrote these units off before they were shipped.
     lost: i64,
-    /// Refunded before they were shipped; they are in stock.
+    /// A refund took these units off the order before they were shipped. They are still in stock.
     called_off: i64,
 }
 
@@ -278,11 +296,11 @@ impl Units {
     }
 }
 
-/// Units of a line in shipments.
+/// How many units of one line are in shipments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Shipped {
     live: i64,
-    /// In shipments that were cancelled or failed.
+    /// Units in shipments that were cancelled or that failed.
     came_to_nothing: i64,
 }
 
@@ -292,7 +310,8 @@ impl Shipped {
     }
 }
 
-/// How far a further cycle of an order's agreement is. Nobody says when it is shipped.
+/// How far the fulfilment of a further cycle of an order's agreement has come. It is never
+/// `Fulfilled`, because no provider reports when a further cycle is shipped.
 pub fn cycle_state(record: &Record, settled: &Settlement) -> FulfillmentState {
     if record.cancelled.is_some() || settled.status == Some(FinancialStatus::Refunded) {
         FulfillmentState::Cancelled
@@ -303,26 +322,31 @@ pub fn cycle_state(record: &Record, settled: &Settlement) -> FulfillmentState {
     }
 }
 
-/// How many units of each line were ever requested or shipped, by line id. Units that were
-/// requested and not shipped yet are what it has more than the shipments.
+/// How many units of each line were ever requested or shipped, by line id. The units that were
+/// requested and not shipped yet are the level less the units in shipments.
 pub type Level = BTreeMap<i64, i64>;
 
-/// Stands for all of an order whose lines nobody listed.
+/// The line id that stands for the whole order when nobody listed its lines.
 const WHOLE_ORDER: i64 = 0;
 
-/// What is requested of an order now.
+/// Which units of an order are to be requested now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// Units by line id; `Some` and without lines when nobody listed them.
+    /// The units to request, by line id. The map is empty when the whole order is requested
+    /// because nobody listed its lines. None when nothing is requested and only `level` changes.
     pub units: Option<BTreeMap<i64, i64>>,
-    /// No more than units whose shipment came to nothing.
+    /// True when every unit to request was in a shipment that was cancelled or failed, so it is
+    /// requested once more.
     pub is_repeated: bool,
     pub level: Level,
 }
 
-/// What is to be requested when an order becomes another: each unit once, and once more when
-/// its shipment came to nothing or the fulfilment was called off in between. `level` is what
-/// was requested of it so far; an order whose request an older version wrote has none.
+/// Which units are to be requested after an order changed from `before` to `after`. None when
+/// nothing changes, neither a request nor the level. Each unit is requested once, and once more
+/// when its shipment was cancelled or failed, or when its fulfilment was called off in between.
+/// `was` is the state of the fulfilment before. `level` is what was requested of the order so
+/// far; None for an order whose request was written by an older version, and then the level
+/// follows from `before`.
 pub fn request(
     was: FulfillmentState,
     before: Option<&Record>,
@@ -379,7 +403,7 @@ pub fn request(
     })
 }
 
-/// The level of an order of which everything open is requested.
+/// The level of an order when all of its open units have been requested.
 pub fn level_of(record: &Record) -> Level {
     let shipped = record.shipped();
     let open = record.open().into_iter();
@@ -395,28 +419,30 @@ fn of(shipped: &HashMap<i64, Shipped>, line: i64) -> Shipped {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     Created,
-    /// A status or an amount is another.
+    /// A status, an amount or a line changed.
     Updated,
     Paid,
     Cancelled,
     FulfillmentRequested,
     Fulfilled,
-    /// What had been requested is not wanted any more.
+    /// The fulfilment had been requested and is now called off.
     FulfillmentCancelled,
     TrackingUpdated,
 }
 
-/// The changes from one record of an order to a later one, in the order in which they are
-/// reported. `Created` comes once in the life of an order; so do `Paid`, `Cancelled`, `Fulfilled`
-/// and `FulfillmentRequested`, unless a payment was canceled or went back in full and another
-/// one followed, or more was to be shipped after all had been.
+/// The changes from one record of an order to a later one, in the sequence in which they are
+/// reported. `Created` comes once in the life of an order. `Paid`, `Cancelled`, `Fulfilled` and
+/// `FulfillmentRequested` also come once, with two exceptions: a payment was canceled or refunded
+/// in full and another payment followed, or more was to be shipped after everything had been
+/// shipped.
 pub fn changes(before: Option<&Record>, after: &Record) -> Vec<Change> {
     let was = before.map_or(FulfillmentState::Initiated, Record::fulfillment_state);
     changes_from(was, before, after)
 }
 
-/// The same, of an order whose fulfilment was in another state than its record says, because
-/// it takes the place of one for which it was requested.
+/// The same as [`changes`], for an order whose fulfilment is in the state `was`, although its
+/// record does not say so. That is the case for an order that takes the place of a placeholder
+/// whose fulfilment was already requested.
 pub fn changes_from(was: FulfillmentState, before: Option<&Record>, after: &Record) -> Vec<Change> {
     let mut changes = Vec::new();
     match before {
@@ -448,7 +474,8 @@ pub fn changes_from(was: FulfillmentState, before: Option<&Record>, after: &Reco
     changes
 }
 
-/// An order in an event: what an update is reported for, without its lines.
+/// The order as an event shows it. It has the statuses and amounts whose change is reported as an
+/// update, but not the lines.
 pub fn summary(record: &Record) -> OrderSummary {
     let totals = &record.totals.value;
     let total = totals.total.zip(totals.currency);
@@ -463,7 +490,7 @@ pub fn summary(record: &Record) -> OrderSummary {
     }
 }
 
-/// What an update is reported for.
+/// The parts of an order whose change is reported as an update.
 fn visible(record: &Record) -> impl PartialEq + '_ {
     let shipped = |part: &Option<FulfillmentStatus>| part.as_ref().map(|it| it.as_str().to_owned());
     (

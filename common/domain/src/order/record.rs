@@ -1,10 +1,10 @@
-//! What all deliveries of an order come to. A delivery is read into a [`Record`]; the
-//! order is the merge of the records of its deliveries.
+//! What all deliveries of an order come to. A delivery is read into a [`Record`], and the order
+//! is the merge of the records of its deliveries.
 //!
-//! Merging is commutative, associative and idempotent: that is the whole answer to
-//! deliveries that come in any order and any number of times. Each part of the order
-//! (totals, lines, ..) is the newest that was reported; a fact such as "it was cancelled" is
-//! never taken back, so a cancelled order stays cancelled.
+//! Merging is commutative, associative and idempotent, so deliveries can come in any sequence and
+//! any number of times. Of each part of the order (totals, lines, ..) the newest reported value
+//! stays. A fact such as "it was cancelled" is never taken back, so a cancelled order stays
+//! cancelled.
 
 use std::collections::BTreeMap;
 
@@ -15,24 +15,25 @@ use super::settlement::Settlement;
 use super::{Address, FinancialStatus, FulfillmentStatus, Line, Order, Refund, Tracking};
 use crate::money::{Currency, Money};
 
-/// The provider's time of a version, and what decides between versions of one second: the
-/// one further on (cancelled, paid, fulfilled), then the body's hash.
+/// Which of two versions of an order is newer: the one with the later time of the provider, which
+/// counts in seconds. Of two versions of one second the one that is further on (cancelled, paid,
+/// fulfilled) is newer, then the one with the greater hash of its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Version {
-    /// Unix milliseconds.
+    /// The provider's time of the version in Unix milliseconds.
     pub at: i64,
     pub tie: i64,
 }
 
 impl Version {
-    /// Before every other.
+    /// Older than every other version.
     pub const NEVER: Version = Version {
         at: i64::MIN,
         tie: i64::MIN,
     };
 }
 
-/// A part of an order as the newest version that had it said.
+/// A part of an order, as the newest version that has this part reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part<T> {
     pub version: Version,
@@ -64,7 +65,7 @@ impl<T: Default> Part<T> {
     }
 }
 
-/// Minor units of `currency`; all None without one.
+/// Amounts in minor units of `currency`. All are None when the currency is not known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     pub currency: Option<Currency>,
@@ -79,14 +80,14 @@ pub struct Contact {
     pub phone: Option<String>,
 }
 
-/// Each as JSON.
+/// The shipping and the billing address, each as JSON.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Addresses {
     pub shipping: Option<String>,
     pub billing: Option<String>,
 }
 
-/// When it was cancelled for the first time, and why.
+/// When the order was cancelled for the first time, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cancellation {
     /// Unix milliseconds.
@@ -98,8 +99,8 @@ pub struct Cancellation {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Returned {
     pub id: i64,
-    /// What its successful transactions in the order's currency come to, in minor units;
-    /// None when the body does not have that currency.
+    /// The sum of its successful transactions in the order's currency, in minor units. None when
+    /// the body does not name the order's currency.
     pub amount: Option<i64>,
     pub lines: Vec<ReturnedLine>,
 }
@@ -115,26 +116,26 @@ pub struct ReturnedLine {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Restock {
-    /// They had not been shipped, and stay in stock.
+    /// The units had not been shipped, and stay in stock.
     Cancel,
-    /// They came back from the customer.
+    /// The units came back from the customer into stock.
     Return,
-    /// They are gone.
+    /// The units are written off.
     No,
 }
 
-/// One of the storefront's fulfilments of the order.
+/// A shipment of the order. The storefront calls it a fulfilment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shipment {
     pub status: Option<String>,
     pub carrier: Option<String>,
     pub tracking: Vec<Tracking>,
-    /// Units by order line.
+    /// Pairs of an order line's id and the number of its units in this shipment.
     pub lines: Vec<(i64, i64)>,
 }
 
 impl Shipment {
-    /// False for one that came to nothing.
+    /// False for a shipment that was cancelled or that failed.
     pub fn is_live(&self) -> bool {
         !matches!(
             self.status.as_deref(),
@@ -145,11 +146,11 @@ impl Shipment {
 
 #[derive(Clone, PartialEq, Eq)]
 pub struct Record {
-    /// The newest.
+    /// The newest version of all merged deliveries.
     pub version: Version,
-    /// As the shop shows it, such as `#1001`.
+    /// The name that the shop shows, such as `#1001`.
     pub name: Part<Option<String>>,
-    /// The earliest that was reported, Unix milliseconds.
+    /// The earliest time of the order that was reported, in Unix milliseconds.
     pub ordered_at: Option<i64>,
     pub totals: Part<Totals>,
     /// What is still to be paid, in minor units of the totals' currency.
@@ -157,31 +158,31 @@ pub struct Record {
     pub financial: Part<Option<FinancialStatus>>,
     pub fulfillment: Part<Option<FulfillmentStatus>>,
     pub lines: Part<Vec<Line>>,
-    /// The customer's id.
+    /// The storefront's id of the customer.
     pub customer: Part<Option<i64>>,
     pub contact: Part<Contact>,
     pub addresses: Part<Addresses>,
     pub refunds: Part<Vec<Returned>>,
-    /// The agreement by which payments are found.
+    /// The id of the agreement, by which the order's payments are found.
     pub pact: Part<Option<String>>,
     pub cancelled: Option<Cancellation>,
-    /// Some version was paid, be it refunded since.
+    /// True when some version was paid, even if it was refunded later.
     pub was_paid: bool,
-    /// Some version was refunded in full.
+    /// True when some version was refunded in full.
     pub was_refunded: bool,
-    /// Some version was fulfilled in full.
+    /// True when some version was fulfilled in full.
     pub was_fulfilled: bool,
-    /// By the storefront's id.
+    /// The shipments by the storefront's id.
     pub shipments: BTreeMap<i64, Part<Shipment>>,
-    /// What the payments of its agreement come to now.
+    /// What the payments of the order's agreement come to now.
     pub settled: Settlement,
-    /// Of an order that a checkout session made: the storefront's own may still come and take
-    /// its place, so nothing is requested for it until then, Unix milliseconds.
+    /// Only for a placeholder: until when it waits for the storefront's own order, in Unix
+    /// milliseconds. Until then nothing is requested for it.
     pub waits_until: Option<i64>,
 }
 
 impl Record {
-    /// Forgets whom it is of, but for the customer's id.
+    /// Removes the person from the record. The customer's id stays.
     pub fn forget_person(&mut self) {
         self.contact.value = Contact::default();
         self.addresses.value = Addresses::default();
@@ -192,13 +193,14 @@ impl Record {
         }
     }
 
-    /// What one delivery says. `received_at`, Unix milliseconds, stands in for times that
-    /// the body does not have.
+    /// The record of one delivery. `received_at`, in Unix milliseconds, takes the place of a time
+    /// that the body does not have.
     ///
-    /// The body decides, because it is signed and its topic is not: a captured
-    /// `orders/create` that comes again as `orders/paid` pays for nothing. The topic counts
-    /// only for a status whose key was cut from the body. Whether it may count is for the
-    /// caller to know, who remembers bodies; the empty topic says nothing.
+    /// The body decides and not the topic, because the body is signed and the topic is not: a
+    /// captured body of `orders/create` that is sent again as `orders/paid` must not mark the
+    /// order as paid. The topic counts only for a status whose key the body does not have. The
+    /// caller remembers earlier bodies and knows whether the topic may count; it passes an empty
+    /// topic when it may not.
     pub fn of(order: Order, topic: &str, body: &[u8], received_at: i64) -> Self {
         let present = order.present_fields;
         let by_topic = |of: &str| topic == of && present.leaves_to(of);
@@ -306,7 +308,7 @@ impl Record {
         }
     }
 
-    /// Of an order of which nothing is known.
+    /// The record of an order of which nothing is known.
     pub fn unknown(version: Version) -> Self {
         Record {
             version,
@@ -332,8 +334,8 @@ impl Record {
         }
     }
 
-    /// Takes in what another delivery said, newer or older. Deliveries say nothing of our
-    /// payments: these are settled after it.
+    /// Merges the record of another delivery, newer or older, into this one. Deliveries say
+    /// nothing of the provider's payments, so the caller settles these afterwards.
     pub fn merge(&mut self, other: Record) {
         self.version = self.version.max(other.version);
         self.name.merge(other.name);
@@ -361,7 +363,7 @@ impl Record {
     }
 }
 
-/// Of one instant, the cancellation that knows its reason.
+/// The earlier of two cancellations. Of two at the same time, the one that has a reason.
 fn earliest(a: Option<Cancellation>, b: Option<Cancellation>) -> Option<Cancellation> {
     let (Some(a), Some(b)) = (&a, &b) else {
         return a.or(b);

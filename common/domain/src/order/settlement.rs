@@ -1,11 +1,12 @@
-//! What the payments of its agreement make of an order. Pure.
+//! Decides what the payments of an agreement mean for its order. Everything here is pure.
 //!
-//! A payment pays for an order in the order's currency and for all that is due, or not at
-//! all: a buyer may have written the agreement's name, so a small payment ships nothing.
+//! A payment counts for an order only in the order's currency, and the order is covered only when
+//! the payments reach its whole total. A buyer may have written the agreement's name into a
+//! payment, so a payment that is too small must not ship anything.
 //!
-//! An agreement can be paid again and again, in cycles. The order itself is the first cycle.
-//! Each further one costs the order's total again, is settled by its own payments alone, and
-//! is a fulfilment of its own.
+//! An agreement can be paid several times, in cycles. The order itself is the first cycle. Each
+//! further cycle costs the order's total again, is settled by its own payments alone, and has a
+//! fulfilment of its own.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,19 +15,20 @@ use super::FinancialStatus;
 use super::record::Record;
 use crate::money::Currency;
 
-/// A cycle of an agreement (`metadata.fulfillment_cycle`), by the name that the merchant gives
-/// it. The first number in the name counts: `2`, `cycle-2` and `2/12` are further cycles. One
-/// of number 1 is the first, and so is one without a number, such as `once`, or without a name.
+/// A cycle of an agreement (`metadata.fulfillment_cycle`), by the name that the merchant gave it.
+/// The first number in the name decides: `2`, `cycle-2` and `2/12` are further cycles. A name
+/// whose number is 1, a name without a number (such as `once`), and a missing name all mean the
+/// first cycle.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Cycle(String);
 
 impl Cycle {
-    /// The order itself.
+    /// The first cycle, which is the order itself.
     pub fn first() -> Self {
         Cycle("1".to_owned())
     }
 
-    /// Names that are numbers are the same with zeros before them and without.
+    /// The cycle with this name. Leading zeros of a name that is a number are ignored.
     pub fn named(name: Option<&str>) -> Self {
         let name = name.map(str::trim).unwrap_or_default();
         let is_digit = |byte: char| byte.is_ascii_digit();
@@ -60,59 +62,61 @@ impl fmt::Display for Cycle {
 /// A payment that is linked to an order. Amounts are minor units.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Linked {
-    /// The provider's id.
+    /// The payment provider's id of the payment.
     pub id: String,
     pub currency: Currency,
-    /// What was captured.
+    /// The amount that was captured.
     pub received: i64,
-    /// What went back of it.
+    /// The amount that was refunded.
     pub refunded: i64,
     pub fully_refunded: bool,
-    /// When it was canceled, Unix milliseconds, unless it was paid all the same.
+    /// When the payment was canceled, in Unix milliseconds. None for a payment that was paid
+    /// nevertheless.
     pub canceled_at: Option<i64>,
     pub cycle: Cycle,
 }
 
-/// What the payment provider's page made of the price when somebody paid there: it can take
-/// off a discount, and add tax and shipping. Minor units.
+/// How the payment provider's checkout page changed the price when the buyer paid there: it can
+/// take off a discount, and add tax and shipping. Amounts are minor units.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     pub cycle: Cycle,
     pub currency: Currency,
     pub discount: i64,
-    /// Tax and shipping.
+    /// Tax and shipping together.
     pub added: i64,
 }
 
-/// All that was paid for an order, and how.
+/// All payments of an order, with what is needed to compare them with its total.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Payments {
     pub linked: Vec<Linked>,
-    /// Of the completed sessions that are paid for.
+    /// The price changes of the completed checkout sessions that are paid for.
     pub pages: Vec<Page>,
-    /// A session began a subscription, and an invoice of it was paid that was no trial's: with
-    /// money, or all of it by a discount.
+    /// True when a checkout session of the order began a subscription and an invoice of that
+    /// subscription was paid, with money or in full by a discount. The invoice of a trial does
+    /// not count.
     pub is_subscription_paid: bool,
 }
 
-/// What all payments of an order come to.
+/// What all payments of an order or of a cycle come to together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settlement {
-    /// None when none was paid.
+    /// None when no payment was paid.
     pub status: Option<FinancialStatus>,
-    /// They pay for all of it.
+    /// True when the payments pay for the whole order.
     pub covers: bool,
-    /// When the first was canceled, Unix milliseconds.
+    /// When the first of the payments was canceled, in Unix milliseconds.
     pub canceled_at: Option<i64>,
 }
 
 impl Linked {
-    /// Money came in, be it only known from what went back.
+    /// True when money came in, even if that is only known because some of it was refunded.
     pub fn is_paid(&self) -> bool {
         self.received > 0 || self.refunded > 0
     }
 
-    /// What is left to give back.
+    /// The amount that can still be refunded, in minor units.
     pub fn left(&self) -> i64 {
         self.received.saturating_sub(self.refunded).max(0)
     }
@@ -124,7 +128,7 @@ impl Payments {
         linked.filter(|it| it.cycle == *cycle).collect()
     }
 
-    /// Minor units that pages took off the price of a cycle.
+    /// The discount that checkout pages took off the price of a cycle, in minor units.
     fn discount(&self, cycle: &Cycle, currency: Currency) -> i64 {
         self.sum(cycle, currency, |page| page.discount)
     }
@@ -135,9 +139,10 @@ impl Payments {
         pages.fold(0, |sum, page| sum.saturating_add(amount(page)))
     }
 
-    /// True when these can be the payments of this order: in its currency, and for each cycle
-    /// no more than it costs, with the tax and shipping that the page added. The rest is left
-    /// to people, because a buyer may have written the agreement's name.
+    /// True when these can be the payments of this order: all are in the order's currency, and
+    /// the payments of each cycle come to no more than the order's total with the tax and
+    /// shipping that the page added. Payments that do not fit are left to people to decide,
+    /// because a buyer may have written the agreement's name into them.
     pub fn are_of(&self, record: &Record) -> bool {
         let totals = &record.totals.value;
         let (Some(currency), Some(total)) = (totals.currency, totals.total) else {
@@ -158,13 +163,13 @@ impl Payments {
     }
 }
 
-/// Enters into an order what the payments of its first cycle come to now: a function of what
-/// is known of them, whatever was entered before.
+/// Writes into the record what the payments of the first cycle come to now. The result depends
+/// only on the payments given here, and replaces what was written before.
 pub fn settle(record: &mut Record, payments: &Payments) {
     record.settled = settled(record, payments, &Cycle::first());
 }
 
-/// What the payments of the further cycles come to, each by itself.
+/// What the payments of the further cycles come to, for each cycle by itself.
 pub fn cycles(record: &Record, payments: &Payments) -> BTreeMap<Cycle, Settlement> {
     let named = payments.linked.iter().map(|it| &it.cycle);
     let further = named.filter(|cycle| !cycle.is_first());
@@ -195,10 +200,11 @@ fn settled(record: &Record, payments: &Payments, cycle: &Cycle) -> Settlement {
     }
 }
 
-/// Whether what came in, with what the page took off, is the order's total. What the
-/// storefront says is outstanding does not count: it may know of these payments, or not. A
-/// payment that went back in full pays for nothing beside others; alone it did, and is given
-/// back.
+/// True when the money that came in, together with the discount of the checkout page, reaches the
+/// order's total. The storefront's outstanding amount is not used, because the storefront may or
+/// may not know of these payments. A fully refunded payment does not count beside others that are
+/// not. When all payments were fully refunded they do count: the order was covered, and its money
+/// was given back.
 fn covers(record: &Record, paid: &[&Linked], payments: &Payments, cycle: &Cycle) -> bool {
     let totals = &record.totals.value;
     let (Some(currency), Some(total)) = (totals.currency, totals.total) else {
@@ -213,8 +219,8 @@ fn covers(record: &Record, paid: &[&Linked], payments: &Payments, cycle: &Cycle)
     covered > 0 && covered >= total
 }
 
-/// The further on of what the storefront says and what the payments say: either may not
-/// know of the other's.
+/// Of the storefront's status and the status that follows from the payments, the one that is
+/// further on, because each side may not know what the other knows.
 pub fn status(
     storefront: Option<&FinancialStatus>,
     payments: Option<&FinancialStatus>,
@@ -226,8 +232,8 @@ pub fn status(
     further.cloned()
 }
 
-/// Whether an order ends with a payment that was canceled: it does not when anything was paid
-/// or is authorized for it otherwise.
+/// True when a canceled payment ends the order, which is the case only when nothing else was paid
+/// or authorized for it.
 pub fn is_cancelled_by_payment(
     was_paid: bool,
     storefront: Option<&FinancialStatus>,

@@ -1,4 +1,4 @@
-//! A charge that was given back, in part or in full.
+//! A charge that was refunded, in part or in full.
 
 use serde::Deserialize;
 
@@ -8,22 +8,22 @@ use crate::money::Money;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Charge {
-    /// `ch_..`
+    /// The charge's id, `ch_..`.
     pub id: String,
-    /// None for a charge made without an intent.
+    /// None for a charge that was made without an intent.
     pub payment_intent: Option<String>,
     pub amount: Money,
-    /// What was taken of it: nothing of an authorisation that was let go.
+    /// The amount that was captured. Zero when an authorisation was released without a capture.
     pub captured: Money,
-    /// All that was refunded so far, be it over many refunds.
+    /// The sum of all refunds of the charge so far.
     pub refunded: Money,
-    /// Nothing is left of it.
+    /// True when the charge was refunded completely.
     pub fully_refunded: bool,
     pub customer: Option<String>,
-    /// A copy of the intent's, made with the charge.
+    /// The provider copied it from the intent when it made the charge.
     pub metadata: Metadata,
     pub transfer_group: Option<String>,
-    /// Only sent before 2025-03-31.
+    /// Bodies have it only before 2025-03-31.
     pub invoice: Option<String>,
 }
 
@@ -62,7 +62,8 @@ impl Charge {
             captured: match (captured, taken) {
                 (Some(false), _) => Money { minor: 0, currency },
                 (_, Some(taken)) if taken.minor > 0 => taken,
-                // Old versions and some stand-ins leave it out or at zero.
+                // Old versions of the API and some stand-ins leave the captured amount out or set
+                // it to zero.
                 _ => amount,
             },
             refunded: required(refunded).at("data.object.amount_refunded")?,
@@ -74,19 +75,22 @@ impl Charge {
         })
     }
 
-    /// The payment that it belongs to: the intent's id, or its own.
+    /// The id of the payment that the charge belongs to: the intent's id, or the charge's own id
+    /// when there is no intent.
     pub fn payment_id(&self) -> &str {
         self.payment_intent.as_deref().unwrap_or(&self.id)
     }
 
-    /// Money that went back, in minor units.
+    /// The amount of money that went back to the customer, in minor units.
     ///
-    /// `amount` stays what was authorised. The provider makes a refund of what is not captured of
-    /// it, and counts that in `amount_refunded`: 1000 of which 700 are captured has 300 refunded,
-    /// before anybody asks for anything back. (WooCommerce's and Solidus' integrations rely on
-    /// it: the first reads a partial capture off `amount_refunded`, the second copies that refund,
-    /// solidus_stripe #268.) Where all of it is refunded, as much went back as was taken; less
-    /// than what was never taken cannot be counted so, and is taken as it stands.
+    /// This is not simply `amount_refunded`. `amount` stays what was authorised, and the provider
+    /// makes a refund of the part that is not captured and counts it in `amount_refunded`. For
+    /// example, a charge of 1000 of which 700 are captured has 300 refunded before anybody asks
+    /// for a refund. Other integrations rely on this too: WooCommerce reads a partial capture
+    /// from `amount_refunded`, and Solidus copies that refund (solidus_stripe #268). When
+    /// everything is refunded, the captured amount went back. When `amount_refunded` is smaller
+    /// than the part that was never captured, it cannot include that part, so it is taken as it
+    /// is.
     pub fn returned(&self) -> i64 {
         let never_taken = self.amount.minor.saturating_sub(self.captured.minor).max(0);
         let refunded = self.refunded.minor;

@@ -1,5 +1,6 @@
-//! What all events of a checkout session come to: whether it is paid for, and what it led
-//! to. The greatest of each field counts, as with payments.
+//! What all events of a checkout session come to: whether it is paid for, and which payment,
+//! subscription or invoice it led to. As with payments, merging keeps the greatest value of each
+//! field.
 
 use super::record::{Part, newest};
 use super::status::{Mode, PaymentStatus};
@@ -9,15 +10,15 @@ use crate::order::settlement::{Cycle, Linked, Page};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The furthest: what was paid for stays so.
+    /// The status that is furthest on. A session that was paid for stays paid for.
     pub payment_status: Option<PaymentStatus>,
     pub mode: Option<Part<Mode>>,
-    /// Minor units of the currency.
+    /// In minor units of the currency.
     pub total: Option<Part<i64>>,
     pub currency: Option<Part<Currency>>,
-    /// Before discounts, tax and shipping, in minor units.
+    /// The price before discounts, tax and shipping, in minor units.
     pub subtotal: Option<Part<i64>>,
-    /// What the page took off, in minor units.
+    /// The discount that the checkout page took off, in minor units.
     pub discount: Option<Part<i64>>,
     /// Tax and shipping that the page added, in minor units.
     pub added: Option<Part<i64>>,
@@ -27,19 +28,20 @@ pub struct Record {
     pub customer: Option<Part<String>>,
     pub client_reference_id: Option<Part<String>>,
     pub pact_id: Option<Part<String>>,
-    /// Which fulfilment of the agreement is paid.
+    /// The name of the cycle of the agreement that is paid.
     pub cycle: Option<Part<String>>,
     pub email: Option<Part<Email>>,
 }
 
 impl Record {
-    /// Forgets whom it is of, but for ids of the provider.
+    /// Removes the person from the record. The provider's ids stay.
     pub fn forget_person(&mut self) {
         self.email = None;
         self.client_reference_id = None;
     }
 
-    /// The session that an event is about, by its id, and what the event says of it.
+    /// The id of the session that an event is about, and the record of this event. None for an
+    /// event that is not about a session.
     pub fn of(event: &Event) -> Option<(&str, Self)> {
         let Object::Session(session) = &event.object else {
             return None;
@@ -65,7 +67,7 @@ impl Record {
         Some((&session.id, record))
     }
 
-    /// Takes in what another event said, newer or older.
+    /// Merges the record of another event, newer or older, into this one.
     pub fn merge(&mut self, other: Record) {
         newest(&mut self.payment_status, other.payment_status);
         newest(&mut self.mode, other.mode);
@@ -84,8 +86,9 @@ impl Record {
         newest(&mut self.email, other.email);
     }
 
-    /// Paid, or free of charge: nothing costs anything, or a discount took all of it off. A
-    /// subscription that starts with a trial is not paid for yet.
+    /// True when the session is paid for, or when it is free: either nothing in it costs
+    /// anything, or a discount takes off the whole price. A subscription that starts with a trial
+    /// is not paid for yet.
     pub fn is_settled(&self) -> bool {
         match self.payment_status {
             Some(PaymentStatus::Paid) => true,
@@ -102,8 +105,10 @@ impl Record {
         self.mode.as_ref().map(|part| &part.value)
     }
 
-    /// The payment that it led to, from what is known of that. Where the payment's own event is
-    /// missing or late, the session's word counts: the provider signed it too.
+    /// The payment that the session led to. `known` is what the payment's own events say of it.
+    /// Where they have not come, or have not reported the money yet, the session's total counts
+    /// as received if the session says that it is paid, because the provider signed the session's
+    /// event too.
     pub fn payment(&self, known: Option<&Linked>) -> Option<Linked> {
         let says_paid = self.payment_status == Some(PaymentStatus::Paid);
         let total = self.total.as_ref().zip(self.currency.as_ref());
@@ -130,7 +135,8 @@ impl Record {
         }
     }
 
-    /// What the provider's page made of the price, once it is paid for.
+    /// How the checkout page changed the price. None until the session is paid for, and when the
+    /// page changed nothing.
     pub fn page(&self) -> Option<Page> {
         let minor = |part: &Option<Part<i64>>| part.as_ref().map_or(0, |part| part.value);
         let page = Page {
@@ -146,7 +152,8 @@ impl Record {
         Cycle::named(self.cycle.as_ref().map(|part| part.value.as_str()))
     }
 
-    /// A trial has nothing that could be taken off.
+    /// True when a discount takes off the whole price. A trial has no price that a discount could
+    /// take off.
     fn is_discounted_in_full(&self) -> bool {
         let value = |part: &Option<Part<i64>>| part.as_ref().map_or(0, |part| part.value);
         let subtotal = value(&self.subtotal);
@@ -161,7 +168,7 @@ pub enum Change {
     Settled,
 }
 
-/// The changes from one record of a session to a later one; each comes once.
+/// The changes from one record of a session to a later one. Each comes once.
 pub fn changes(before: Option<&Record>, after: &Record) -> Vec<Change> {
     let mut changes = Vec::new();
     if before.is_none() {

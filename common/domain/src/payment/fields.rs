@@ -1,4 +1,4 @@
-//! How the provider writes what its objects have in common.
+//! Reads the kinds of fields that all of the payment provider's objects have in common.
 
 use serde::Deserialize;
 
@@ -10,10 +10,10 @@ use crate::order::ID_CHARS;
 /// The longest id that the provider makes.
 const ID_LEN: usize = 255;
 
-/// 9999-12-31T23:59:59Z; a later time was given in other units.
+/// 9999-12-31T23:59:59Z. A later time was given in units other than seconds.
 const LAST_SECOND: i64 = 253_402_300_799;
 
-/// An object says of itself what it is; saying nothing is as good.
+/// Checks that an object's own `object` field has this name. An object without the field passes.
 pub(super) fn named(object: Field, name: &str) -> Result<(), Problem> {
     match object.text() {
         Ok(reported) if reported.as_deref().is_none_or(|reported| reported == name) => Ok(()),
@@ -29,7 +29,8 @@ pub(super) fn text(field: Field) -> Option<String> {
     field.text().unwrap_or_default()
 }
 
-/// One of the provider's own words. Anything else may be about a person.
+/// A code of the provider, which has only lower-case letters, digits and underscores. Any other
+/// text is dropped, because it may be about a person.
 pub(super) fn code(field: Field) -> Option<String> {
     let is_word = |text: &String| {
         let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
@@ -42,7 +43,7 @@ pub(super) fn email(field: Field) -> Option<Email> {
     text(field).map(Email)
 }
 
-/// Visible ASCII characters.
+/// An id, which has visible ASCII characters only.
 pub(super) fn id(field: Field) -> Result<Option<String>, Problem> {
     match field.text()? {
         Some(id) if id.len() > ID_LEN || !id.bytes().all(|byte| byte.is_ascii_graphic()) => {
@@ -52,7 +53,8 @@ pub(super) fn id(field: Field) -> Result<Option<String>, Problem> {
     }
 }
 
-/// Another object's id: as it is, or in the object itself, be that a deleted one.
+/// The id of another object. The field has either the id or the object itself, which may be a
+/// deleted one.
 pub(super) fn link(field: Field) -> Result<Option<String>, Problem> {
     #[derive(Default, Deserialize)]
     #[serde(default, bound(deserialize = "'de: 'a"))]
@@ -66,19 +68,20 @@ pub(super) fn link(field: Field) -> Result<Option<String>, Problem> {
     }
 }
 
-/// The merchant's own name for something. A longer one is not one of ours.
+/// A name that the merchant gave. A longer one than [`ID_CHARS`] counts as absent, because
+/// Waybill makes none that long.
 pub(super) fn reference(field: Field) -> Option<String> {
     text(field).filter(|text| text.chars().count() <= ID_CHARS)
 }
 
-/// What an object's metadata says of the agreement that it belongs to.
+/// What the metadata of an object says about the agreement that it belongs to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metadata {
-    /// Names the agreement.
+    /// The id of the agreement.
     pub pact_id: Option<String>,
     /// The merchant's own word for the sort of payment, `metadata.type`.
     pub payment_type: Option<String>,
-    /// Which of several fulfilments of the agreement is paid, `metadata.fulfillment_cycle`.
+    /// The name of the cycle of the agreement that is paid, `metadata.fulfillment_cycle`.
     pub cycle: Option<String>,
 }
 
@@ -101,7 +104,7 @@ pub(super) fn metadata(metadata: Field) -> Metadata {
     }
 }
 
-/// The agreement that an object's metadata names.
+/// The id of the agreement that an object's metadata names.
 pub(super) fn pact_id(field: Field) -> Option<String> {
     metadata(field).pact_id
 }
@@ -112,7 +115,7 @@ pub(super) fn currency(field: Field) -> Result<Option<Currency>, Problem> {
         .transpose()
 }
 
-/// The provider's minor units, not below zero.
+/// An amount in the provider's minor units. One below zero is an error.
 pub(super) fn minor(field: Field) -> Result<Option<i64>, Problem> {
     match field.integer()? {
         Some(..0) => Err(Problem::OutOfRange),
@@ -120,14 +123,14 @@ pub(super) fn minor(field: Field) -> Result<Option<i64>, Problem> {
     }
 }
 
-/// An amount that the provider gives in its own minor units.
+/// An amount of money, converted from the provider's minor units.
 pub(super) fn money(field: Field, currency: Currency) -> Result<Option<Money>, Problem> {
     let minor = minor(field)?;
     let money = minor.map(|minor| Money::of_provider(minor, currency));
     Ok(money.transpose()?)
 }
 
-/// Unix seconds of our era.
+/// A time in Unix seconds, from 1970 to the year 9999.
 pub(super) fn seconds(field: Field) -> Result<Option<i64>, Problem> {
     match field.integer()? {
         Some(seconds) if !(0..=LAST_SECOND).contains(&seconds) => Err(Problem::OutOfRange),

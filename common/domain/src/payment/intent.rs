@@ -1,4 +1,4 @@
-//! A payment intent: one payment, through all its attempts.
+//! A payment intent: one payment with all its attempts.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,37 +11,39 @@ use crate::money::Money;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
-    /// `pi_..`
+    /// The intent's id, `pi_..`.
     pub id: String,
     pub amount: Money,
-    /// What was captured.
+    /// The amount that was captured.
     pub received: Money,
     pub status: Option<Status>,
-    /// The agreement it pays for.
+    /// Names the agreement that the payment is for.
     pub metadata: Metadata,
-    /// The merchant's own name for the payments that belong together.
+    /// The merchant's own name for payments that belong together.
     pub transfer_group: Option<String>,
     pub customer: Option<String>,
     pub receipt_email: Option<Email>,
-    /// The latest attempt, `ch_..`.
+    /// The charge of the latest attempt, `ch_..`.
     pub charge: Option<String>,
-    /// Only sent before 2025-03-31.
+    /// Bodies have it only before 2025-03-31.
     pub invoice: Option<String>,
     /// Why the latest attempt failed.
     pub error: Option<PaymentError>,
     pub cancellation_reason: Option<String>,
 }
 
-/// The provider's codes, such as `card_declined` and `insufficient_funds`. Its message is
-/// not read, because that can name the customer.
+/// The provider's codes, such as `card_declined` and `insufficient_funds`. The provider's message
+/// is not read, because it can name the customer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PaymentError {
-    /// The attempt, if it came to a charge. The intent's own may be of an earlier one.
+    /// The charge of the attempt that failed, if there was one. The intent's own charge may be of
+    /// an earlier attempt.
     pub charge: Option<String>,
     pub code: Option<String>,
     pub decline_code: Option<String>,
-    /// What was charged, `pm_..`: another attempt needs it, because the intent forgets it.
+    /// The payment method that was charged, `pm_..`. Another attempt needs it, because the intent
+    /// forgets it after a failure.
     pub payment_method: Option<String>,
 }
 
@@ -100,7 +102,7 @@ impl Intent {
     }
 }
 
-/// Versions before 2022-11-15 have the charges themselves, the latest first.
+/// Versions of the API before 2022-11-15 list the charges themselves, the latest first.
 fn first_charge(field: Field) -> Result<Option<String>, Unreadable> {
     #[derive(Default, Deserialize)]
     #[serde(default, bound(deserialize = "'de: 'a"))]

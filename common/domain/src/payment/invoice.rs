@@ -1,4 +1,4 @@
-//! An invoice that was paid, for a subscription or for something else.
+//! A paid invoice, of a subscription or of something else.
 
 use serde::Deserialize;
 
@@ -8,22 +8,23 @@ use crate::money::Money;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invoice {
-    /// `in_..`
+    /// The invoice's id, `in_..`.
     pub id: String,
     /// None for an invoice that somebody wrote by hand.
     pub subscription: Option<String>,
     pub customer: Option<String>,
-    /// What was paid with money: zero for a trial, or when the customer had credit.
+    /// What was paid with money. Zero for a trial, and when the customer's credit paid for
+    /// everything.
     pub paid: Money,
-    /// Minor units; below zero when the customer is owed.
+    /// In minor units. Below zero when the customer gets money back.
     pub total: Option<i64>,
     /// Such as `subscription_cycle` and `manual`.
     pub billing_reason: Option<String>,
-    /// Until when its subscription is had for it, in Unix seconds: the latest end of a period
-    /// among the lines that are the subscription's own. None of a trial.
+    /// Until when the invoice pays for its subscription, in Unix seconds: the latest end of a
+    /// period among the lines that bill the subscription itself. None for a trial.
     pub period_end: Option<i64>,
     pub pact_id: Option<String>,
-    /// Only sent before 2025-03-31, like the intent.
+    /// Bodies have the charge and the intent only before 2025-03-31.
     pub charge: Option<String>,
     pub payment_intent: Option<String>,
 }
@@ -47,7 +48,7 @@ struct Fields<'a> {
     payment_intent: Field<'a>,
 }
 
-/// Since 2025-03-31 it has the subscription too; before, the metadata alone.
+/// Since 2025-03-31 these details name the subscription too; before, they had only the metadata.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct Details<'a> {
@@ -88,7 +89,8 @@ impl Invoice {
         Ok(invoice)
     }
 
-    /// Whether something of worth was paid, with money or with credit.
+    /// True when the invoice was for more than nothing, whether it was paid with money or with
+    /// credit.
     pub fn is_of_worth(&self) -> bool {
         self.paid.minor > 0 || self.total.is_some_and(|total| total > 0)
     }
@@ -110,8 +112,8 @@ fn parent(field: Field) -> Result<Details, Unreadable> {
         .at("data.object.parent.subscription_details")
 }
 
-/// A line of an invoice, in either generation: before 2025-03-31 it says itself what it is of,
-/// since then its parent does.
+/// A line of an invoice. Before 2025-03-31 the line itself says what it bills; since then its
+/// `parent` does.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct Line<'a> {
@@ -139,9 +141,9 @@ struct ItemDetails<'a> {
 }
 
 impl Line<'_> {
-    /// Whether it bills a period of this subscription, and not an item that somebody added, nor
-    /// the difference that a change of plan makes to a period that was billed before. A line
-    /// that does not say what it is of is taken for the subscription's.
+    /// True when the line bills a period of this subscription. False for an item that somebody
+    /// added, and for the price difference when a plan changes within a period that was already
+    /// billed. A line that does not say what it bills is taken as one of the subscription.
     fn is_of(&self, subscription: &str) -> bool {
         let parent: LineParent = self.parent.object().unwrap_or_default().unwrap_or_default();
         let details = parent.subscription_item_details;
@@ -160,9 +162,9 @@ impl Line<'_> {
             && !is_anothers(details.subscription)
     }
 
-    /// Whether something is billed, be it that discounts take all of it. A trial is a line of
-    /// nothing that no discount took anything from; so is a free plan, and nothing but the
-    /// words for people tells the two apart. None: the line does not say.
+    /// True when the line bills something, even if discounts take off all of it. A line of a
+    /// trial has the amount zero without any discount. A line of a free plan looks the same, and
+    /// only the description for people tells the two apart. None when the line has no amount.
     fn is_billed(&self) -> Option<bool> {
         #[derive(Default, Deserialize)]
         #[serde(default, bound(deserialize = "'de: 'a"))]

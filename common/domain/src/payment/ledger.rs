@@ -1,7 +1,7 @@
-//! The double entry of payments. What the books say of a payment is a function of its
-//! record, and a change posts the difference between two records. So the sum of all
-//! postings depends on the facts alone, however and in whatever order they became known,
-//! and every posting has its counterpart.
+//! The double entry of payments. The state of the ledger for a payment is a function of the
+//! payment's record, and a change posts the difference between two records. So the sum of all
+//! postings depends only on the facts, whatever the sequence in which they became known, and
+//! every posting has its counterpart.
 //!
 //! | entry    | from                                    | to                         | amount   |
 //! |----------|-----------------------------------------|----------------------------|----------|
@@ -9,9 +9,9 @@
 //! | released | held                                    | released to the agreement  | received |
 //! | refunded | released to the agreement, without: held | credited to the customer  | refunded |
 //!
-//! A refund that is known before its capture leaves its account below zero until then. When
-//! the agreement, the customer or the currency turns out to be another, the entry is
-//! taken back from one account and made in the other.
+//! When a refund is known before its capture, its account is below zero until the capture is
+//! known. When the agreement, the customer or the currency turns out to be another one, the entry
+//! is taken back from the old account and made in the new one.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,17 +21,17 @@ use crate::money::Currency;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Account {
-    /// What the payment provider owes for what it captured, below zero.
+    /// What the payment provider owes for captured money, as a number below zero.
     Provider,
-    /// Captured, for no agreement yet.
+    /// Captured money that belongs to no agreement yet.
     Held,
-    /// By agreement.
+    /// Money of an agreement, by its id.
     Released(String),
-    /// By the provider's customer, where one is known.
+    /// Money that was refunded, by the provider's customer where one is known.
     Credited(Option<String>),
 }
 
-/// Why something was posted.
+/// What a posting is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LedgerEntry {
     Captured,
@@ -39,7 +39,7 @@ pub enum LedgerEntry {
     Refunded,
 }
 
-/// Minor units that an account gains, or loses below zero.
+/// The amount in minor units that an account gains, or loses when it is below zero.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Posting {
     pub entry: LedgerEntry,
@@ -48,8 +48,8 @@ pub struct Posting {
     pub currency: Currency,
 }
 
-/// What is to be posted when a payment's record becomes another. The postings of each entry
-/// and currency sum to zero; none is zero.
+/// What is to be posted when the record of a payment changes from `before` to `after`. The
+/// postings of each entry and currency sum to zero, and no posting is zero.
 pub fn postings(before: Option<&Record>, after: &Record) -> Vec<Posting> {
     let mut postings = Vec::new();
     for entry in [
@@ -83,13 +83,13 @@ pub fn postings(before: Option<&Record>, after: &Record) -> Vec<Posting> {
     postings
 }
 
-/// From which account to which one an entry moves how much.
+/// From which account to which account an entry moves money, and how much in minor units.
 fn flow(record: &Record, entry: LedgerEntry) -> (Account, Account, i64) {
     let text = |part: &Option<Part<String>>| part.as_ref().map(|part| part.value.clone());
     let pact = text(&record.pact_id).map_or(Account::Held, Account::Released);
     match entry {
         LedgerEntry::Captured => (Account::Provider, Account::Held, record.received),
-        // Without an agreement from held to held: nothing.
+        // Without an agreement both accounts are `Held`, and the two postings cancel each other.
         LedgerEntry::Released => (Account::Held, pact, record.received),
         LedgerEntry::Refunded => {
             let customer = Account::Credited(text(&record.customer));
@@ -108,7 +108,7 @@ impl LedgerEntry {
     }
 }
 
-/// As it stands in the books: `held`, `released:pact_..`, `credited:cus_..`.
+/// The account's name as the ledger stores it: `held`, `released:pact_..`, `credited:cus_..`.
 impl fmt::Display for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

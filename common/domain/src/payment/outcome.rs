@@ -1,21 +1,21 @@
-//! What follows from a payment's record: its state, and which changes lead from one record
-//! to the next. Functions of the record alone, so they come out the same however it came
-//! about.
+//! What follows from the record of a payment: its state, and the changes that are reported.
+//! Everything here is computed from the record alone, so the sequence in which the events came
+//! makes no difference.
 
 use super::record::{Part, Record};
 use super::status::Status;
 use crate::order::settlement::Cycle;
 
-/// How far a payment is.
+/// How far a payment has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     Succeeded,
     PartiallyRefunded,
     Refunded,
     Canceled,
-    /// The latest attempt failed; another may follow.
+    /// The latest attempt failed, and another attempt may follow.
     RequiresPaymentMethod,
-    /// As the provider says.
+    /// The provider's own status.
     Other(Status),
     Unknown,
 }
@@ -35,7 +35,8 @@ impl State {
 }
 
 impl Record {
-    /// What was paid is paid, whatever else is known; what is canceled is not tried again.
+    /// The state of the payment. Money that came in counts before everything else, and a canceled
+    /// payment is not tried again.
     pub fn state(&self) -> State {
         let all = self.received > 0 && self.refunded >= self.received;
         if self.fully_refunded || all {
@@ -54,7 +55,7 @@ impl Record {
         }
     }
 
-    /// Money came in, be it only known from what was given back of it.
+    /// True when money came in, even if that is only known because some of it was refunded.
     pub fn is_paid(&self) -> bool {
         self.succeeded || self.refunded > 0
     }
@@ -63,12 +64,12 @@ impl Record {
         value(self.pact_id.as_ref())
     }
 
-    /// Which fulfilment of the agreement is paid.
+    /// The cycle of the agreement that is paid.
     pub fn cycle(&self) -> Cycle {
         Cycle::named(value(self.cycle.as_ref()))
     }
 
-    /// What is left of what was captured, in minor units.
+    /// What was captured less what was refunded, in minor units.
     pub fn kept(&self) -> i64 {
         if self.fully_refunded {
             return 0;
@@ -80,23 +81,23 @@ impl Record {
 /// What happened to a payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Another attempt failed, and none succeeded yet.
+    /// Another attempt failed, and none has succeeded yet.
     Failed,
     Canceled,
     Succeeded,
     /// The agreement that is paid became known.
     PactLinked,
-    /// The agreement is another than was reported before.
+    /// The agreement is a different one from the one reported before.
     PactChanged,
-    /// So many minor units more went back.
+    /// This many more minor units were refunded.
     Refunded {
         by: i64,
     },
 }
 
-/// The changes from one record of a payment to a later one, in the order in which they are
-/// reported. `Succeeded`, `Canceled` and `PactLinked` come once in the life of a payment at the
-/// most, `Failed` and `Canceled` never after money came in, and what was refunded adds up
+/// The changes from one record of a payment to a later one, in the sequence in which they are
+/// reported. `Succeeded`, `Canceled` and `PactLinked` come at most once in the life of a payment.
+/// `Failed` and `Canceled` never come after money came in. The amounts of all `Refunded` add up
 /// to the record's `refunded`.
 pub fn changes(before: Option<&Record>, after: &Record) -> Vec<Change> {
     let known = |fact: fn(&Record) -> bool| before.is_some_and(fact);
@@ -123,8 +124,8 @@ pub fn changes(before: Option<&Record>, after: &Record) -> Vec<Change> {
     changes
 }
 
-/// Two events of one attempt are one failure. An attempt that came to no charge is known by
-/// its second and its codes.
+/// True when `after` has a failed attempt that `before` does not have. Two events of one attempt
+/// are one failure. An attempt without a charge is recognized by its second and its error codes.
 fn failed_since(before: Option<&Record>, after: &Record) -> bool {
     let was = before.and_then(|before| before.failure.as_ref());
     let (Some(was), Some(is)) = (was, after.failure.as_ref()) else {

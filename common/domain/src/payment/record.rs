@@ -1,10 +1,10 @@
-//! What all events of a payment come to. An event is read into a [`Record`]; the payment is
+//! What all events of a payment come to. An event is read into a [`Record`], and the payment is
 //! the merge of the records of its events.
 //!
-//! Merging is commutative, associative and idempotent, because every field is the greatest
-//! that was reported: the provider's events come in any order, any number of times, and two may
-//! report one change. What happened is never taken back; amounts that the provider counts up only
-//! grow; of the rest the newest counts.
+//! Merging is commutative, associative and idempotent, because it keeps the greatest reported
+//! value of every field. So the provider's events can come in any sequence and any number of
+//! times, and two of them may report one change. A fact that was reported is never taken back,
+//! amounts that the provider counts up only grow, and of all other fields the newest value stays.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,16 +14,17 @@ use super::status::Status;
 use super::{Email, Event, Kind, Object};
 use crate::money::Currency;
 
-/// Which of two events is the newer: by the provider's second, then by id.
+/// Which of two events is newer: the one with the later second of the provider, then the one with
+/// the greater id.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Version {
     /// Unix seconds.
     pub created: i64,
-    /// `evt_..`
+    /// The event's id, `evt_..`.
     pub event: String,
 }
 
-/// A part as the newest event that had it said.
+/// A part of a payment, as the newest event that has this part reports it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Part<T> {
     pub version: Version,
@@ -34,40 +35,42 @@ pub struct Part<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     pub succeeded: bool,
-    /// When it was canceled first, in Unix seconds.
+    /// When the payment was canceled for the first time, in Unix seconds.
     pub canceled: Option<i64>,
     /// The latest attempt that failed.
     pub failure: Option<Part<PaymentError>>,
-    /// What was captured; zero until it succeeded.
+    /// The amount that was captured. Zero until the payment succeeded.
     pub received: i64,
-    /// Money that went back.
+    /// The amount that was refunded.
     pub refunded: i64,
     pub fully_refunded: bool,
     pub currency: Part<Currency>,
     pub amount: Option<Part<i64>>,
-    /// What the provider called it; the facts decide its state.
+    /// The provider's word for the state. [`Record::state`] decides by the facts, and uses this
+    /// word only when there are none.
     pub status: Option<Part<Status>>,
-    /// The agreement that is paid.
+    /// The id of the agreement that is paid.
     pub pact_id: Option<Part<String>>,
-    /// Which fulfilment of the agreement is paid.
+    /// The name of the cycle of the agreement that is paid.
     pub cycle: Option<Part<String>>,
     /// The merchant's own word for the sort of payment.
     pub payment_type: Option<Part<String>>,
     pub transfer_group: Option<Part<String>>,
-    /// The invoice that is paid, as far as the provider says.
+    /// The id of the invoice that is paid, if the provider names it.
     pub invoice: Option<Part<String>>,
     pub customer: Option<Part<String>>,
     pub receipt_email: Option<Part<Email>>,
 }
 
 impl Record {
-    /// Forgets whom it is of, but for ids.
+    /// Removes the person from the record. Ids stay.
     pub fn forget_person(&mut self) {
         self.receipt_email = None;
     }
 
-    /// The payment that an event is about, by its id, and what the event says of it.
-    /// The id is the intent's, or the charge's when that was made without one.
+    /// The id of the payment that an event is about, and the record of this event. The id is the
+    /// intent's, or the charge's own for a charge that was made without an intent. None for an
+    /// event that is about a session or an invoice.
     pub fn of(event: &Event) -> Option<(&str, Self)> {
         let version = event.version();
         match &event.object {
@@ -90,7 +93,8 @@ impl Record {
             && !matches!(status, Some(Status::Succeeded | Status::Canceled));
         let mut failure = failed.then(|| intent.error.clone().unwrap_or_default());
         if let (Some(failure), Some(_)) = (&mut failure, &intent.invoice) {
-            // The provider tries an invoice again itself.
+            // The provider itself tries the payment of an invoice again, so we keep no payment
+            // method to try it with.
             failure.payment_method = None;
         }
         let canceled =
@@ -116,7 +120,7 @@ impl Record {
     }
 
     fn of_charge(charge: &Charge, version: &Version) -> Self {
-        // An intent's charge may be of less than the intent.
+        // The charge of an intent may be of less than the intent's amount.
         let is_the_payment = charge.payment_intent.is_none();
         let refunded = charge.returned();
         Record {
@@ -139,7 +143,7 @@ impl Record {
         }
     }
 
-    /// Takes in what another event said, newer or older.
+    /// Merges the record of another event, newer or older, into this one.
     pub fn merge(&mut self, other: Record) {
         self.succeeded |= other.succeeded;
         self.canceled = match (self.canceled, other.canceled) {
@@ -163,13 +167,14 @@ impl Record {
     }
 }
 
-/// Whether a payment that failed is the provider's to try again, and not ours.
+/// True when it is left to the provider, and not to us, to try a failed payment again.
 ///
-/// We try what we or a checkout began: it names an agreement, or a session in the mode `payment`
-/// led to it. Since 2025-03-31 the intent of an invoice does not say what it is of, but such a one
-/// names no agreement of ours; it is left to the provider's own schedule. So is one that has
-/// nothing to be tried with: no payment method was named, or an older intent says that it is of an
-/// invoice (its method is left out when it is read).
+/// We try again what we or a checkout began: a payment that names an agreement, or that a session
+/// in the mode `payment` led to. All others are left to the provider's own schedule. Among them
+/// are payments of invoices: since 2025-03-31 an intent does not say that it is of an invoice,
+/// but such an intent names no agreement of ours. A payment without a payment method is left to
+/// the provider too, because there is nothing to try it with. That includes older intents that
+/// name their invoice, because reading such an intent leaves its payment method out.
 pub fn is_left_to_provider(
     has_agreement: bool,
     is_of_checkout: bool,
@@ -195,14 +200,15 @@ impl Version {
         }
     }
 
-    /// What an event leaves out stays as an earlier one said.
+    /// A part of the event, or None when the event does not have it, so that the value of an
+    /// earlier event stays.
     pub(super) fn optional_part<T: Clone>(&self, value: Option<&T>) -> Option<Part<T>> {
         value.map(|value| self.part(value.clone()))
     }
 }
 
-/// Of parts the version decides, and the value where two events should have one id; any
-/// part is newer than none.
+/// Keeps the newer of two parts. The version decides, and the value decides if two events should
+/// have the same id. Any part is newer than None.
 pub(super) fn newest<T: Ord>(part: &mut T, other: T) {
     if other > *part {
         *part = other;

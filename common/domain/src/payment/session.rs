@@ -11,26 +11,26 @@ use crate::money::{Currency, Money};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// `cs_..`
+    /// The session's id, `cs_..`.
     pub id: String,
     pub mode: Option<Mode>,
-    /// A completed session need not be paid for.
+    /// A completed session is not always paid for.
     pub payment_status: Option<PaymentStatus>,
     pub payment_intent: Option<String>,
     pub subscription: Option<String>,
     pub invoice: Option<String>,
-    /// None when it sells nothing.
+    /// None for a session that sells nothing.
     pub total: Option<Money>,
     pub currency: Option<Currency>,
-    /// Before discounts, tax and shipping, in minor units.
+    /// The price before discounts, tax and shipping, in minor units.
     pub subtotal: Option<i64>,
-    /// What the page took off, in minor units.
+    /// The discount that the checkout page took off, in minor units.
     pub discount: Option<i64>,
     /// Tax and shipping that the page added, in minor units.
     pub added: Option<i64>,
     pub customer: Option<String>,
     pub client_reference_id: Option<String>,
-    /// Metadata of the session stays with it; the intent has its own.
+    /// The metadata of the session itself. The intent has its own.
     pub metadata: Metadata,
     pub email: Option<Email>,
 }
@@ -62,7 +62,7 @@ struct Details<'a> {
     email: Field<'a>,
 }
 
-/// What the page made of the price.
+/// How the checkout page changed the price.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 struct TotalDetails<'a> {
@@ -87,7 +87,7 @@ impl Session {
         };
         let parts = it.total_details.object::<TotalDetails>();
         let parts = parts.unwrap_or_default().unwrap_or_default();
-        // One that cannot be read explains nothing.
+        // A detail that cannot be read is taken as absent.
         let part = |field: Field| {
             let amount = money(field, currency?).unwrap_or_default();
             amount.map(|amount| amount.minor)

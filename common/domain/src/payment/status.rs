@@ -1,12 +1,12 @@
-//! The provider's statuses. What it comes up with next is kept as it is.
+//! The payment provider's statuses. A status that this version does not know is kept as it is.
 
-/// How far a payment intent is.
+/// How far a payment intent has come.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
     RequiresPaymentMethod,
     RequiresConfirmation,
     RequiresAction,
-    /// Authorised, not captured.
+    /// The amount is authorised but not captured.
     RequiresCapture,
     Processing,
     Succeeded,
@@ -14,13 +14,14 @@ pub enum Status {
     Other(String),
 }
 
-/// Whether what a checkout session sells is paid for; the later wins.
+/// Whether the purchase of a checkout session is paid for. Of two statuses the one listed later
+/// here stays.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PaymentStatus {
     Other(String),
-    /// The money is still to come: a delayed method.
+    /// The money is still to come, because the buyer chose a delayed payment method.
     Unpaid,
-    /// There is nothing to pay, or not yet.
+    /// There is nothing to pay, or nothing yet.
     NoPaymentRequired,
     Paid,
 }
@@ -30,7 +31,7 @@ pub enum PaymentStatus {
 pub enum Mode {
     Payment,
     Subscription,
-    /// A payment method is kept for later.
+    /// The session only stores a payment method for later.
     Setup,
     Other(String),
 }

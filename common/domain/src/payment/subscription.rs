@@ -1,23 +1,24 @@
-//! What all paid invoices of a subscription come to: until when it is paid. Invoices come
-//! in any order, any number of times and several at once; the greatest of each field
-//! counts, so a subscription is never shortened.
+//! What all paid invoices of a subscription come to: until when it is paid. Invoices come in any
+//! sequence, any number of times and several at once. Merging keeps the greatest value of each
+//! field, so an invoice never shortens a subscription.
 
 use super::record::{Part, newest};
 use super::{Event, Object};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Unix seconds.
+    /// Until when the subscription is paid, in Unix seconds.
     pub period_end: Option<i64>,
     pub customer: Option<Part<String>>,
-    /// The agreement that its licence is of.
+    /// The id of the agreement that the subscription's licence belongs to.
     pub pact_id: Option<Part<String>>,
 }
 
 impl Record {
-    /// The subscription that an event pays for, by its id. None of an invoice without one,
-    /// and of one for nothing, as a trial's: with money, credit or discounts a period is had,
-    /// whatever the invoice comes to.
+    /// The id of the subscription that an event pays for, and the record of this event. None for
+    /// an invoice that has no subscription, and for an invoice that pays for nothing, such as
+    /// that of a trial. An invoice that credit or discounts pay in full does count, because the
+    /// customer has the period.
     pub fn of(event: &Event) -> Option<(&str, Self)> {
         let Object::Invoice(invoice) = &event.object else {
             return None;
@@ -35,7 +36,7 @@ impl Record {
         Some((id, record))
     }
 
-    /// Takes in what another invoice said, newer or older.
+    /// Merges the record of another invoice, newer or older, into this one.
     pub fn merge(&mut self, other: Record) {
         newest(&mut self.period_end, other.period_end);
         newest(&mut self.customer, other.customer);
@@ -43,7 +44,7 @@ impl Record {
     }
 }
 
-/// The end that a subscription was extended to, if it was.
+/// The new end of the paid period in Unix seconds, if `after` extends it.
 pub fn extended(before: Option<&Record>, after: &Record) -> Option<i64> {
     let was = before.and_then(|before| before.period_end);
     after.period_end.filter(|_| after.period_end > was)

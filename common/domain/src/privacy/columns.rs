@@ -1,8 +1,9 @@
-//! Every column of the schema and what it may hold: a test compares this list with the tables
-//! of both databases, so a column that nobody has thought about fails it. What is personal
-//! must be exported (`store::person_data`) and erased (`store::erasure`).
+//! A list of every column of the schema, with the class of data that it may hold. A test compares
+//! the list with the tables of both databases and fails for a column that nobody has classified.
+//! Data of the personal columns must be exported (`store::person_data`) and erased
+//! (`store::erasure`).
 
-/// What may identify a customer of a shop, by table.
+/// Columns that may identify a customer of a shop, by table.
 pub const PERSONAL: &[(&str, &str)] = &[
     ("jobs", "body"),
     (
@@ -15,19 +16,19 @@ pub const PERSONAL: &[(&str, &str)] = &[
     ),
     ("payments", "receipt_email email_key"),
     ("checkout_sessions", "email client_reference_id email_key"),
-    // The carrier's own page, which may ask for a postcode or a name.
+    // The link leads to the carrier's own page and may contain a postcode or a name.
     ("parcels", "url"),
 ];
 
-/// What identifies an account of the identity provider, which storefronts know nothing of, and
-/// names that an operator gave. The operator deletes them.
+/// Columns that identify an account of the identity provider, which storefronts know nothing
+/// about, and names that an operator gave. An operator deletes these.
 pub const ACCOUNTS: &[(&str, &str)] = &[
     ("users", "provider_id login login_key former_id"),
     ("orgs", "name name_key"),
     ("api_keys", "name"),
 ];
 
-/// Hashes and ciphertexts of what is not stored itself, and keys.
+/// Hashes and ciphertexts of data that is not stored in clear, and keys.
 pub const SEALED: &[(&str, &str)] = &[
     ("api_keys", "hash"),
     ("checkouts", "idempotency_key request_key"),
@@ -43,7 +44,7 @@ pub const SEALED: &[(&str, &str)] = &[
     ("privacy_keys", "secret fingerprint"),
 ];
 
-/// Ids, amounts, times, states, and texts about things.
+/// Ids, amounts, times, states, and texts that are about things and not about people.
 pub const PLAIN: &[(&str, &str)] = &[
     (
         "jobs",

@@ -1,7 +1,7 @@
-//! Takes what may be personal out of a stored webhook body, and leaves what it is worked on
-//! by: ids, amounts, times and states. What is kept is listed; all else goes, so a field that
-//! a provider adds tomorrow goes too. Numbers and texts that stay are not touched: an id
-//! beyond 2^53 keeps its last digit.
+//! Removes everything that may be personal from a stored webhook body, and keeps what the
+//! handlers need: ids, amounts, times and states. The lists below name what is kept, and
+//! everything else goes, so a field that a provider adds later goes too. Numbers and texts that
+//! stay are copied unchanged, so an id above 2^53 keeps its last digit.
 
 use std::borrow::Cow;
 
@@ -11,27 +11,29 @@ use serde_json::value::RawValue;
 use super::Topic;
 use crate::payment::Kind;
 
-/// What is kept of a value. What is of another form goes: nobody can say what it is.
+/// The form that a value must have to be kept. A value of another form is removed, because nobody
+/// can say what it is.
 enum Keep {
-    /// A number, as such or in quotes, true or false.
+    /// A number, also one in quotes, or true or false.
     Number,
     /// A time or a day.
     Time,
-    /// An id: no spaces, and nothing that could be an address.
+    /// An id. It has no spaces and cannot be an e-mail address.
     Id,
-    /// The same, or a list of them.
+    /// An id or a list of ids.
     Ids,
-    /// One of the provider's own words, such as `partially_paid`.
+    /// A word of the provider, such as `partially_paid`.
     Word,
     /// A text about a thing.
     Text,
-    /// The same, or a list of them.
+    /// A text about a thing, or a list of such texts.
     Texts,
     Object(&'static [(&'static str, Keep)]),
     List(&'static [(&'static str, Keep)]),
-    /// The id of another object, which may stand there itself.
+    /// The id of another object. The object itself may stand in its place, and then its id is
+    /// kept.
     Link,
-    /// Of a list of names and values, the entry that names the agreement.
+    /// A list of names and values. Only the entry that names the agreement is kept.
     Pact,
 }
 
@@ -74,7 +76,8 @@ const ORDER: &[(&str, Keep)] = &[
             ("status", Word),
             ("tracking_company", Text),
             ("tracking_number", Text),
-            // Not the carrier's link, which may ask for a postcode or a name.
+            // The carrier's link is not in this list, because it may contain a postcode or a
+            // name.
             ("tracking_numbers", Texts),
             ("line_items", List(&[("id", Id), ("quantity", Number)])),
             ("updated_at", Time),
@@ -138,7 +141,7 @@ const INVOICE_LINE: Keep = List(&[
 
 const SUBSCRIPTION: Keep = Object(&[("subscription", Link), ("metadata", METADATA)]);
 
-/// What any of the objects has that events are about.
+/// The fields of all kinds of objects that payment events are about.
 const PAYMENT: &[(&str, Keep)] = &[
     ("id", Id),
     ("object", Id),
@@ -213,8 +216,9 @@ const REQUEST: &[(&str, Keep)] = &[
     ("data_request", Object(&[("id", Id)])),
 ];
 
-/// The body without anything that may be personal, for a kind that is worked on. None: there
-/// is nothing in it to be kept.
+/// The body of a job without anything that may be personal. None when the kind of the job has no
+/// list of fields to keep, or when the body is not a JSON object; then nothing of the body may be
+/// kept.
 pub fn erased_body(kind: &str, body: &[u8]) -> Option<Vec<u8>> {
     let keep = if Topic::parse(kind).is_some() {
         REQUEST
@@ -230,7 +234,7 @@ pub fn erased_body(kind: &str, body: &[u8]) -> Option<Vec<u8>> {
     write_object(body, keep, &mut out).then(|| out.into_bytes())
 }
 
-/// Writes what is kept of an object. False: it is none.
+/// Writes the kept fields of an object. Returns false when `raw` is not an object.
 fn write_object(raw: &str, keep: &[(&str, Keep)], out: &mut String) -> bool {
     let Ok(fields) = fields(raw) else {
         return false;
@@ -244,7 +248,7 @@ fn write_object(raw: &str, keep: &[(&str, Keep)], out: &mut String) -> bool {
         if !std::mem::take(&mut first) {
             out.push(',');
         }
-        // The names that are kept have nothing in them to be escaped.
+        // The names that are kept have no characters that JSON escapes.
         out.push('"');
         out.push_str(&name);
         out.push_str("\":");
@@ -254,7 +258,7 @@ fn write_object(raw: &str, keep: &[(&str, Keep)], out: &mut String) -> bool {
     true
 }
 
-/// A value of another shape than is kept becomes null.
+/// Writes a value, or null when it has another form than the one that is kept.
 fn write(raw: &str, keep: &Keep, out: &mut String) {
     let start = out.len();
     let is_kept = match keep {
@@ -281,7 +285,7 @@ fn write(raw: &str, keep: &Keep, out: &mut String) {
 fn write_scalar(raw: &str, keep: &Keep, out: &mut String) -> bool {
     let text = raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"'));
     let is_kept = match (text, keep) {
-        // What is empty, and what is no text, is about nobody.
+        // An empty text, and a number or a boolean, identifies nobody.
         (Some(""), _) => true,
         (None, _) => !raw.starts_with(['{', '[']),
         (Some(text), Number) => text
@@ -304,7 +308,8 @@ fn write_scalar(raw: &str, keep: &Keep, out: &mut String) -> bool {
     is_kept
 }
 
-/// Items of another shape are left out.
+/// Writes the items of a list. An item of another form is left out. Returns false when `raw` is
+/// not a list.
 fn write_list(raw: &str, out: &mut String, item: impl Fn(&str, &mut String) -> bool) -> bool {
     let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(raw) else {
         return false;
@@ -336,7 +341,7 @@ fn write_pact(raw: &str, out: &mut String) -> bool {
 
 type Fields<'a> = Vec<(Cow<'a, str>, &'a RawValue)>;
 
-/// The fields of an object in their order, repeated ones too.
+/// The fields of an object in their order, with repeated names.
 fn fields(raw: &str) -> Result<Fields<'_>, serde_json::Error> {
     struct Pairs;
 

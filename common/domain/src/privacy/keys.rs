@@ -1,5 +1,6 @@
-//! Keyed hashes (HMAC-SHA256) of what identifies a person, of audit entries and of links, and
-//! the signatures of receipts (Ed25519, RFC 8032): all from one secret, each for its purpose.
+//! Keyed hashes (HMAC-SHA256) of what identifies a person, of audit entries and of links, and the
+//! signatures of receipts (Ed25519, RFC 8032). All are made from one secret, each for a purpose
+//! of its own.
 
 use std::fmt;
 
@@ -11,33 +12,35 @@ use uuid::Uuid;
 
 use super::{Person, email, phone};
 
-/// The secret behind tombstones, the audit, links and receipts. Debug does not show it.
+/// The secret from which tombstones, audit hashes, links and receipts are made. Debug does not
+/// show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Keys {
     secret: Vec<u8>,
 }
 
-/// What a tombstone is recognized by.
+/// What a tombstone stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SubjectKey<'a> {
     Customer(i64),
     Order(i64),
-    /// One that a request names beside its customer: it is theirs unless it is of another.
+    /// An order that a request names beside its customer. It counts as the customer's unless the
+    /// order itself names another customer.
     GuestOrder(i64),
-    /// As anyone may write it.
+    /// An e-mail address in any spelling.
     Email(&'a str),
-    /// As anyone may write it.
+    /// A telephone number in any spelling.
     Phone(&'a str),
-    /// An agreement by which orders and payments find each other.
+    /// An agreement, by which orders and payments find each other.
     Pact(&'a str),
     Payment(&'a str),
-    /// The payment provider's own customer.
+    /// A customer of the payment provider.
     Payer(&'a str),
-    /// The shop itself.
+    /// The whole shop.
     Shop,
 }
 
-/// What a request named somebody by, as keyed hashes.
+/// Keyed hashes of the address and the telephone number by which a request named a person.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asked {
     pub email: Option<String>,
@@ -49,7 +52,7 @@ impl Keys {
         Keys { secret }
     }
 
-    /// The tombstone's key in a shop. None for a telephone number that is none.
+    /// The key of a tombstone in a shop. None for a telephone number that cannot be compared.
     pub fn subject(&self, shop: &str, key: SubjectKey<'_>) -> Option<Uuid> {
         let (kind, value) = match key {
             SubjectKey::Customer(id) => ("customer", id.to_string()),
@@ -65,19 +68,21 @@ impl Keys {
         Some(self.short("subject", &[shop, kind, &value]))
     }
 
-    /// What two deliveries of one body have in common.
+    /// A hash of a body, by which two deliveries of the same body are recognized.
     pub fn body(&self, body: &[u8]) -> Uuid {
         short(self.digest("body", &[body]))
     }
 
-    /// The code of parts that nobody else can make, for one purpose.
+    /// A code for these parts that nobody without the secret can make. Codes for two purposes
+    /// differ.
     pub fn code(&self, purpose: &str, parts: &[&[u8]]) -> [u8; 32] {
         self.digest(purpose, parts)
     }
 
-    /// What a receipt says of the address and the telephone number that a request named: who has
-    /// the receipt, one of them and this key sees that they belong together. Without the key
-    /// nobody learns which they were, not even by trying all telephone numbers.
+    /// Codes for the address and the telephone number that a request named, to be kept in its
+    /// receipt. Somebody who has the receipt, the address or number, and this secret can see that
+    /// they belong together. Without the secret nobody can find out the address or the number,
+    /// not even by trying all telephone numbers.
     pub fn asked(&self, request: Uuid, person: &Person) -> Asked {
         let code = |kind: &str, value: String| {
             let parts = [
@@ -95,12 +100,12 @@ impl Keys {
         }
     }
 
-    /// What a client's network is counted by.
+    /// The hash under which requests of a client's network are counted.
     pub fn client(&self, network: &str) -> [u8; 32] {
         self.digest("client", &[network.as_bytes()])
     }
 
-    /// What a secret is recognized by.
+    /// A hash by which a secret is recognized as the same without storing it.
     pub fn fingerprint(&self) -> [u8; 32] {
         self.digest("fingerprint", &[])
     }
@@ -110,7 +115,7 @@ impl Keys {
         self.pair().sign(message).as_ref().to_vec()
     }
 
-    /// The public key that verifies it, 32 bytes.
+    /// The public key that verifies the signatures, 32 bytes.
     pub fn public(&self) -> Vec<u8> {
         self.pair().public_key().as_ref().to_vec()
     }
@@ -125,7 +130,8 @@ impl Keys {
         short(self.digest(purpose, &parts))
     }
 
-    /// Each part with its length before it, so that no two lists of parts are one text.
+    /// The HMAC of the purpose and the parts. Each part follows its length, so that two different
+    /// lists of parts never become the same message.
     fn digest(&self, purpose: &str, parts: &[&[u8]]) -> [u8; 32] {
         let mut mac =
             Hmac::<Sha256>::new_from_slice(&self.secret).expect("HMAC takes keys of any length");
@@ -137,13 +143,13 @@ impl Keys {
     }
 }
 
-/// True when whoever has this public key's secret signed the message.
+/// True when the message was signed with the secret of this public key.
 pub fn verify(public: &[u8], message: &[u8], signature: &[u8]) -> bool {
     let public = UnparsedPublicKey::new(&ED25519, public);
     public.verify(message, signature).is_ok()
 }
 
-/// The first 128 bits.
+/// The first 128 bits of a digest.
 fn short(digest: [u8; 32]) -> Uuid {
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&digest[..16]);

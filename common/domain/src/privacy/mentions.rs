@@ -1,7 +1,7 @@
-//! Whom a webhook body may be about: every address and id in it, wherever it stands, and every
-//! telephone number where one stands: in a field of that name, or written as one (`+..`, `tel:`).
-//! Any other number is an amount or an id. Bodies that no handler could read are looked through
-//! in the same way.
+//! Finds the people that a webhook body may be about: every address and id anywhere in it, and
+//! every telephone number. A number counts as a telephone number only in a field that is named
+//! like one, or when it is written like one (`+..`, `tel:`); any other number is an amount or an
+//! id. Bodies that no handler could read are searched in the same way.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -14,38 +14,39 @@ use uuid::Uuid;
 use super::{Keys, SubjectKey, email, phone};
 use crate::json::{self, Field};
 
-/// Deeper than any provider nests; what is below is not looked at.
+/// Values that are nested deeper than this are not searched. No provider nests as deep.
 const DEEPEST: usize = 32;
 
-/// What ids of the payment provider's objects start with that a person is found by.
+/// Prefixes of the ids of the payment provider's objects by which a person is found.
 const OBJECTS: [&str; 3] = ["pi_", "cs_", "sub_"];
 
-/// What ids of its customers start with.
+/// The prefix of the ids of the payment provider's customers.
 const PAYER: &str = "cus_";
 
-/// Addresses and numbers as they are compared.
+/// Addresses and numbers are in the form in which they are compared.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Mentions {
     pub emails: BTreeSet<String>,
     pub phones: BTreeSet<String>,
-    /// Of the payment provider's objects.
+    /// Ids of the payment provider's objects.
     pub ids: BTreeSet<String>,
-    /// Agreements: each `pact_id` in it.
+    /// Ids of agreements, which are the values of every `pact_id` in the body.
     pub pacts: BTreeSet<String>,
-    /// The payment provider's own customers: each `customer` in it.
+    /// Ids of the payment provider's customers, which are the values of every `customer` in the
+    /// body.
     pub payers: BTreeSet<String>,
-    /// Those of whoever made the order, of a storefront's body: others that it mentions, such as
-    /// the person that a gift goes to, did not.
+    /// In a body of the storefront, the addresses and numbers of the person who made the order.
+    /// The body can mention other people too, such as the one who gets a gift.
     pub own_emails: BTreeSet<String>,
     pub own_phones: BTreeSet<String>,
-    /// `customer.id`, of a storefront's body.
+    /// `customer.id` of a storefront's body.
     pub customer: Option<i64>,
-    /// `id`, of a storefront's body.
+    /// `id` of a storefront's body.
     pub order: Option<i64>,
 }
 
 impl Mentions {
-    /// A body that is not JSON mentions nobody; intake takes none.
+    /// Searches a body. One that is not JSON mentions nobody; intake accepts no such body.
     pub fn of(body: &[u8]) -> Self {
         #[derive(Default, Deserialize)]
         #[serde(default, bound(deserialize = "'de: 'a"))]
@@ -65,7 +66,8 @@ impl Mentions {
             depth: 0,
         };
         if serde::de::DeserializeSeed::deserialize(visitor, &mut deserializer).is_err() {
-            // A lone surrogate, or far too deep: whatever stands in quotes.
+            // The body has a lone surrogate or is nested far too deep. Everything between quotes
+            // is searched instead.
             let text = String::from_utf8_lossy(body);
             text.split(['"', ':', ','])
                 .for_each(|text| mentions.add(text, Place::Anywhere));
@@ -92,14 +94,16 @@ impl Mentions {
         mentions
     }
 
-    /// Addresses and numbers of others than whoever made the order.
+    /// The e-mail addresses and the telephone numbers of people other than the one who made the
+    /// order.
     pub fn of_others(&self) -> (BTreeSet<String>, BTreeSet<String>) {
         let emails = self.emails.difference(&self.own_emails);
         let phones = self.phones.difference(&self.own_phones);
         (emails.cloned().collect(), phones.cloned().collect())
     }
 
-    /// The tombstones of a payment provider's objects and agreements, which hold for ever.
+    /// The keys of the tombstones for the payment provider's objects and agreements in the body.
+    /// These tombstones never expire.
     pub fn payment_keys(&self, keys: &Keys, shop: &str) -> Vec<Uuid> {
         let ids = self.ids.iter().map(|id| SubjectKey::Payment(id));
         let pacts = self.pacts.iter().map(|pact| SubjectKey::Pact(pact));
@@ -131,7 +135,8 @@ impl Mentions {
 }
 
 /// When an order or a payment was made, in Unix milliseconds, if its body says so. An event of
-/// today may be about a payment of last year: the earlier of the event's time and its object's.
+/// today may be about a payment of last year, so the earlier time of the event's and its object's
+/// counts.
 pub fn created_at(body: &[u8]) -> Option<i64> {
     #[derive(Default, Deserialize)]
     #[serde(default, bound(deserialize = "'de: 'a"))]
@@ -159,7 +164,7 @@ pub fn created_at(body: &[u8]) -> Option<i64> {
     instant.or(reported.into_iter().flatten().min())
 }
 
-/// Where a value stands, by the name of its field.
+/// The kind of place where a value stands, by the name of its field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Anywhere,
@@ -169,7 +174,7 @@ enum Place {
 }
 
 impl Place {
-    /// What stands in an object that is in a place.
+    /// The place of a field with this name in an object that stands in the place `outer`.
     fn of(name: &str, outer: Place) -> Self {
         let name = name.to_ascii_lowercase();
         match name.as_str() {

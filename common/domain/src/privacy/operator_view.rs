@@ -1,17 +1,19 @@
-//! The body of a job as an operator may see it: which fields it has, the values that an erasure
-//! would leave, and of all others only what kind of value they are. Whoever mends a delivery
-//! that cannot be read learns its shape, and nobody's name.
+//! The body of a job in the form in which an operator may see it. It shows which fields the body
+//! has and the values that an erasure would keep; of every other value it shows only what kind of
+//! value it is. An operator who repairs an unreadable delivery learns its shape without learning
+//! anybody's name.
 
 use serde_json::{Map, Value, json};
 
 use super::erased_body;
 use crate::redact::redact;
 
-/// A name that a person could not be called by is shown; a longer or stranger one is not.
+/// Field names of at most this many bytes are shown, if they have only lower-case letters, digits
+/// and underscores. Any other name could be that of a person.
 const LONGEST_NAME: usize = 40;
 
-/// A body with everything replaced that may be personal. `is_ours`: it is of our own making,
-/// ids alone.
+/// A body in which everything that may be personal is replaced. `is_ours` is true for a body that
+/// Waybill made itself, which has only ids.
 pub fn operator_view(kind: &str, is_ours: bool, body: &[u8]) -> Value {
     let Ok(value) = serde_json::from_slice::<Value>(body) else {
         return json!(format!("[not JSON that can be read: {} bytes]", body.len()));
@@ -23,7 +25,7 @@ pub fn operator_view(kind: &str, is_ours: bool, body: &[u8]) -> Value {
     merged(&value, kept.as_ref())
 }
 
-/// The value, with what is not kept of it replaced.
+/// The value, in which everything that `kept` does not have is replaced.
 fn merged(value: &Value, kept: Option<&Value>) -> Value {
     match (value, kept) {
         (Value::Object(fields), Some(Value::Object(kept))) => {
@@ -34,7 +36,8 @@ fn merged(value: &Value, kept: Option<&Value>) -> Value {
             Value::Object(fields.collect::<Map<_, _>>())
         }
         (Value::Array(items), Some(Value::Array(kept))) => {
-            // What is of another shape was left out, so those that are kept come in turn.
+            // The erased list leaves out items of another shape, so the items that it keeps are
+            // matched in sequence.
             let mut kept = kept.iter().peekable();
             let items = items.iter().map(|item| {
                 let its = kept.next_if(|kept| kept.is_object() == item.is_object());
@@ -68,7 +71,8 @@ fn described(value: &Value) -> String {
     }
 }
 
-/// Of our own bodies, which are ids, what has the form of something personal all the same.
+/// A body that Waybill made, which has only ids. Texts that look personal nevertheless are
+/// redacted.
 fn redacted(value: &Value) -> Value {
     match value {
         Value::String(text) => Value::String(redact(text).into_owned()),

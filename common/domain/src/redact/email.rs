@@ -3,8 +3,8 @@
 use super::{Hit, Scanner, is_alphabetic, is_letter, is_one_of, run};
 
 impl Scanner<'_> {
-    /// `local@domain`, the `@` also as `%40`. The domain needs a dot and two letters after
-    /// it, which leaves `user@host` and `package@1.2.3` alone.
+    /// Finds `local@domain`, also with `%40` for the `@`. The domain must have a dot with two
+    /// letters after it, so `user@host` and `package@1.2.3` stay.
     pub(super) fn email(&self, at: usize, width: usize) -> Option<Hit> {
         let domain = &self.bytes[at + width..];
         let domain = &domain[..run(domain, |byte| is_letter(byte) || is_one_of(byte, b".-"))];
@@ -14,7 +14,8 @@ impl Scanner<'_> {
             };
             *before != b'.' && *dot == b'.' && top_level.iter().all(|&byte| is_alphabetic(byte))
         });
-        // The domain first: going back at every `@` would take the square of a text's length.
+        // The domain is examined first. To go back at every `@` would take time in the square of
+        // the text's length.
         let start = if has_top_level {
             self.local_part(at)
         } else {
@@ -30,8 +31,8 @@ impl Scanner<'_> {
         Hit::hidden(start, at + width + domain.len() - trailing.count())
     }
 
-    /// Where the part before the `@` begins. Of the signs that RFC 5322 allows, those that
-    /// usually part words (`=`, `/`, `?`, `&`, `|`, braces) are taken to part words.
+    /// Where the part before the `@` begins. RFC 5322 allows some characters there that usually
+    /// separate words (`=`, `/`, `?`, `&`, `|`, braces). They are taken as separators here.
     fn local_part(&self, at: usize) -> usize {
         let before = &self.bytes[self.done..at];
         let length = (0..before.len())

@@ -1,12 +1,12 @@
-//! Values whose key says that they are personal or secret: names and streets have no form by which
-//! they could be found.
+//! Values whose key says that they are personal or secret. Names and streets have no form by
+//! which they could be found.
 
 use std::borrow::Cow;
 
 use super::quoted::{backslashes_before, is_quote_ahead};
 use super::{Hide, Hit, REDACTED, Scanner, is_key, is_one_of, run};
 
-/// Last words of keys, lower case and without separators: `API_KEY`, `api-key` and
+/// The last words of keys, in lower case and without separators. `API_KEY`, `api-key` and
 /// `paymentApiKey` all end with `apikey`.
 const SECRET_KEYS: &[&str] = &[
     "accesskey",
@@ -58,8 +58,8 @@ const PERSONAL_KEYS: &[&str] = &[
     "zipcode",
 ];
 
-/// Personal in a provider's JSON (`"name": "..."`), everyday words of ours elsewhere
-/// (`name=orders`, `address=127.0.0.1:8000`).
+/// Keys that are personal in a provider's JSON (`"name": "..."`) but everyday words in our own
+/// texts (`name=orders`, `address=127.0.0.1:8000`), so they count only in quotes.
 const PERSONAL_QUOTED_KEYS: &[&str] = &["address", "country", "name", "properties"];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -81,11 +81,11 @@ impl Hide {
 }
 
 impl Scanner<'_> {
-    /// The value at the `=` or `:` after a key that says what it is: `key=value`,
-    /// `key = "value"`, `"key": value`, `key: Some("value")`, `object[key]=value`,
-    /// `Key (key)=(value)`. JSON may itself be inside a string, with its quotes escaped.
+    /// Finds the value after the `=` or `:` of a key that is personal or secret: `key=value`,
+    /// `key = "value"`, `"key": value`, `key: Some("value")`, `object[key]=value`, `Key
+    /// (key)=(value)`. JSON may itself be inside a string, with its quotes escaped.
     ///
-    /// `key: value` without quotes is prose and stays, unless it looks like a header.
+    /// `key: value` without quotes counts as prose and stays, unless it looks like a header.
     pub(super) fn keyed_value(&self, at: usize) -> Option<Hit> {
         let key = Key::before(&self.bytes[self.done..at])?;
         let quoted = !key.quote.is_empty();
@@ -122,9 +122,10 @@ impl Scanner<'_> {
 /// The key before a `=` or `:`.
 struct Key<'a> {
     name: &'a [u8],
-    /// `"` or `'` and the backslashes before it; empty when there is none.
+    /// The quote after the key, `"` or `'`, with the backslashes before it. Empty when the key
+    /// has no quotes.
     quote: &'a [u8],
-    /// Blanks stand between the key and the sign.
+    /// True when there are spaces between the key and the `=` or `:`.
     spaced: bool,
 }
 
@@ -161,7 +162,7 @@ impl<'a> Key<'a> {
         &text[text.len() - length..]
     }
 
-    /// A word that sentences have before a colon: `invalid token: expired`.
+    /// True for a word that sentences use before a colon, as in `invalid token: expired`.
     fn is_prose(&self) -> bool {
         ["token", "secret", "cookie", "credentials"]
             .iter()
@@ -169,8 +170,8 @@ impl<'a> Key<'a> {
     }
 }
 
-/// `key` ends with these words as words of its own: `customer_email` and `customerEmail`
-/// end with `email`, `capacity` does not end with `city`.
+/// True when `key` ends with these words as words of their own: `customer_email` and
+/// `customerEmail` end with `email`, but `capacity` does not end with `city`.
 fn ends_with_words(key: &[u8], words: &str) -> bool {
     let mut rest = key;
     for expected in words.bytes().rev() {
@@ -190,13 +191,14 @@ fn ends_with_words(key: &[u8], words: &str) -> bool {
     }
 }
 
-/// A value that says nothing about anyone.
+/// True for a value that says nothing about anyone.
 fn is_literal(value: &[u8]) -> bool {
     let word = &value[..run(value, |byte| byte.is_ascii_alphanumeric())];
     matches!(word, b"null" | b"None" | b"true" | b"false")
 }
 
-/// The length of what `Debug` puts around a string, list or object: `Some(`, `Object `.
+/// The length of what `Debug` writes before a string, list or object, such as `Some(` and `Object
+/// `.
 fn wrapping_length(value: &[u8]) -> usize {
     let mut length = 0;
     loop {
@@ -212,7 +214,8 @@ fn wrapping_length(value: &[u8]) -> usize {
     }
 }
 
-/// The word that `value` begins with, and the next after a scheme like `Basic`.
+/// The length of the first word of `value`. After a scheme like `Basic` the next word belongs to
+/// it too.
 fn word_length(value: &[u8]) -> usize {
     let word = |text: &[u8]| {
         run(text, |byte| {
@@ -229,7 +232,8 @@ fn word_length(value: &[u8]) -> usize {
     }
 }
 
-/// To the next sign that ends a value or the next `key=`: streets and names have blanks.
+/// The length up to the next character that ends a value, or up to the next `key=`. Streets and
+/// names contain spaces.
 fn phrase_length(value: &[u8]) -> usize {
     let mut length = 0;
     while let Some(&byte) = value.get(length) {

@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use super::{Hit, Scanner, is_one_of, run};
 
-/// The most that E.164 allows, and the fewest that are a number of their own.
+/// E.164 allows at most 15 digits. Fewer than 7 digits are not a telephone number of their own.
 const MOST_DIGITS: usize = 15;
 const FEWEST_DIGITS: usize = 7;
 const MOST_GROUPS: usize = 8;
 
 impl Scanner<'_> {
-    /// A telephone number; [`Digits`] says what counts as one.
+    /// Finds a telephone number. [`Digits`] decides what counts as one.
     pub(super) fn phone(&self, at: usize) -> Option<Hit> {
         let within_word = match &self.bytes[self.done..at] {
             [.., word, b'.' | b'-' | b'/' | b','] => word.is_ascii_alphanumeric(),
@@ -25,7 +25,7 @@ impl Scanner<'_> {
     }
 }
 
-/// Groups of digits in a text and what parts them.
+/// The groups of digits in a text, with what separates them.
 struct Digits<'a> {
     text: &'a [u8],
     start: usize,
@@ -34,7 +34,7 @@ struct Digits<'a> {
 }
 
 impl<'a> Digits<'a> {
-    /// Reads from a digit, `+` or `(` for as long as a number may be.
+    /// Reads from a digit, `+` or `(` on, for as far as a telephone number can reach.
     fn read(text: &'a [u8], start: usize) -> Self {
         let mut digits = Digits {
             text,
@@ -58,7 +58,7 @@ impl<'a> Digits<'a> {
         digits
     }
 
-    /// Where the longest telephone number ends that these groups begin with.
+    /// The end of the longest telephone number that begins with these groups.
     fn phone_end(&self) -> Option<usize> {
         let international = self.text[self.start] == b'+';
         (1..=self.count)
@@ -72,8 +72,8 @@ impl<'a> Digits<'a> {
             .and_then(|groups| Some(groups.last()?.end))
     }
 
-    /// The ways in which numbers are written without a country code. A number without any
-    /// separator is none of them, and neither are times, IP addresses and amounts.
+    /// True for the ways in which numbers are written without a country code. A number without
+    /// any separator is none of them, and neither are times, IP addresses and amounts.
     fn is_national(&self, groups: &[Range<usize>]) -> bool {
         let mut lengths = [0; MOST_GROUPS];
         for (length, group) in lengths.iter_mut().zip(groups) {
@@ -88,7 +88,7 @@ impl<'a> Digits<'a> {
             // 020 7946 0958, 01.23.45.67.89, 030/1234567
             [length, ..] if first[0] == b'0' => *length >= 2,
             [3, 2 | 3, 4] | [1, 3, 3, 4] => !self.parted_by(groups, b"/"),
-            // With dots 123.456.789 is an amount.
+            // With dots, 123.456.789 would be an amount.
             [3, 3, 3] => self.parted_by(groups, "\u{a0} -".as_bytes()),
             [3, 4] | [2 | 3, 4, 4] | [2, 5, 4] | [5, 5] => self.parted_by(groups, b"-"),
             _ => false,
@@ -103,7 +103,7 @@ impl<'a> Digits<'a> {
         })
     }
 
-    /// What follows does not go on with the same word; an extension (`x12`) does not count.
+    /// True when the word ends after these groups. An extension (`x12`) may follow.
     fn ends_word(&self, groups: &[Range<usize>]) -> bool {
         let end = groups.last().map_or(self.start, |group| group.end);
         match &self.text[end..] {
@@ -116,7 +116,7 @@ impl<'a> Digits<'a> {
     }
 }
 
-/// The length of what may part two groups of digits, when digits follow it.
+/// The length of what can separate two groups of digits, if digits follow it.
 fn separator(text: &[u8]) -> usize {
     const NO_BREAK_SPACE: &[u8] = "\u{a0}".as_bytes();
     if text.starts_with(NO_BREAK_SPACE) && text.get(2).is_some_and(u8::is_ascii_digit) {

@@ -1,9 +1,11 @@
-//! What stands in quotes or brackets, as JSON, `Debug` and messages of errors write it.
+//! Texts in quotes or brackets, in the forms in which JSON, `Debug` and error messages write
+//! them.
 
 use super::{Hit, Scanner, run};
 
 impl Scanner<'_> {
-    /// What serde quotes when it refuses a value: `invalid type: string "Mary", expected`.
+    /// Finds the value that serde quotes when it refuses it: `invalid type: string "Mary",
+    /// expected`.
     pub(super) fn refused_input(&self, at: usize) -> Option<Hit> {
         let before = &self.bytes[self.done..at];
         if !before.ends_with(b"invalid type") && !before.ends_with(b"invalid value") {
@@ -13,7 +15,7 @@ impl Scanner<'_> {
         self.quoted(self.bytes.len() - value.len())
     }
 
-    /// What PostgreSQL shows of a row that it refuses: `Failing row contains (...)`.
+    /// Finds the row that PostgreSQL shows when it refuses it: `Failing row contains (...)`.
     pub(super) fn refused_row(&self, at: usize) -> Option<Hit> {
         if !self.bytes[self.done..at].ends_with(b"Failing row contains ") {
             return None;
@@ -21,8 +23,8 @@ impl Scanner<'_> {
         Hit::hidden(at, self.bytes.len())
     }
 
-    /// The inside of the string whose opening quote (with its backslashes) is at `start`;
-    /// to the end of the text when it was cut off.
+    /// The inside of the string whose opening quote, with its backslashes, is at `start`. When
+    /// the closing quote was cut off, it reaches to the end of the text.
     pub(super) fn quoted(&self, start: usize) -> Option<Hit> {
         if !is_quote_ahead(&self.bytes[start..]) {
             return None;
@@ -31,9 +33,9 @@ impl Scanner<'_> {
         Hit::hidden(quote_at + 1, self.string_end(quote_at))
     }
 
-    /// Where the string opened at `quote_at` ends, before its closing quote and the
-    /// backslashes of that. A string within n strings has 2^n - 1 backslashes before its
-    /// quotes; other counts belong to quotes that are inside it.
+    /// Where the string that opens at `quote_at` ends, before its closing quote and the
+    /// backslashes of that quote. A string within n strings has 2^n - 1 backslashes before its
+    /// quotes; a quote with another number of backslashes is inside the string.
     fn string_end(&self, quote_at: usize) -> usize {
         let escapes = backslashes_before(&self.bytes[..quote_at]);
         let inside = quote_at + 1;
@@ -45,8 +47,8 @@ impl Scanner<'_> {
             .map_or(self.bytes.len(), |at| at - escapes)
     }
 
-    /// Where the object or array ends that begins at `start`; brackets in its strings do
-    /// not count.
+    /// Where the object or array that begins at `start` ends. Brackets inside its strings do not
+    /// count.
     pub(super) fn bracket_end(&self, start: usize) -> usize {
         let mut depth = 0;
         let mut at = start;

@@ -1,11 +1,11 @@
-//! Secrets that are known by their form: tokens, digests, passwords in URLs.
+//! Secrets that are recognized by their form: tokens, digests, and passwords in URLs.
 
 use std::borrow::Cow;
 
 use super::{Hit, Scanner, is_one_of, is_token, run};
 
-/// How a token begins that must never be logged: ours, the identity provider's, the
-/// payment provider's and the storefront provider's.
+/// Prefixes of tokens that must never be logged: our own, the identity provider's, the payment
+/// provider's and the storefront provider's.
 const TOKEN_PREFIXES: &[&str] = &[
     "wb_",
     "gho_",
@@ -23,14 +23,14 @@ const TOKEN_PREFIXES: &[&str] = &[
     "shpss_",
 ];
 
-/// A longer user and password are not looked for in a URL, which bounds the work.
+/// The longest user and password that is searched for in a URL. The limit bounds the work.
 const LONGEST_USERINFO: usize = 512;
 
-/// From here on a run of token characters may be a digest.
+/// A run of token characters of at least this length may be a digest.
 const LONG: usize = 40;
 
 impl Scanner<'_> {
-    /// `gho_...` and its like, at the first underscore.
+    /// Finds `gho_...` and the like, at the first underscore.
     pub(super) fn prefixed_token(&self, at: usize) -> Option<Hit> {
         let (start, prefix) = TOKEN_PREFIXES.iter().find_map(|prefix| {
             let start = at.checked_sub(prefix.find('_')?)?;
@@ -45,7 +45,8 @@ impl Scanner<'_> {
         Hit::hidden(start, token + length)
     }
 
-    /// The word after `Bearer`, unless it is a short one in small letters: prose.
+    /// Finds the word after `Bearer`. A short word in lower-case letters counts as prose and
+    /// stays.
     pub(super) fn bearer_token(&self, at: usize) -> Option<Hit> {
         let start = at.checked_sub(b"bearer".len())?;
         if start < self.done
@@ -63,8 +64,8 @@ impl Scanner<'_> {
         Hit::hidden(token, token + length)
     }
 
-    /// 40 and more characters of hex or base64: signatures, digests, tokens. A run of
-    /// words, numbers, UUIDs or ULIDs joined by `/`, `-` and `_` is a path or a name.
+    /// Finds 40 or more characters of hex or base64: signatures, digests, tokens. A run of words,
+    /// numbers, UUIDs or ULIDs that are joined by `/`, `-` and `_` is a path or a name and stays.
     pub(super) fn long_token(&mut self, at: usize) -> Option<Hit> {
         if at < self.run_end {
             return None;
@@ -84,8 +85,8 @@ impl Scanner<'_> {
         Hit::hidden(self.past_escape(at), self.run_end + padding)
     }
 
-    /// The password of `scheme://user:password@host`. One with a bare `/`, `?` or `#` in
-    /// it does not make a URL any more, but is a password all the same.
+    /// Finds the password of `scheme://user:password@host`. A password that contains a bare `/`,
+    /// `?` or `#` makes the URL invalid, but it is still a password and is hidden too.
     pub(super) fn password_in_url(&self, at: usize) -> Option<Hit> {
         let rest = self.bytes[at..].strip_prefix(b"://")?;
         let rest = &rest[..rest.len().min(LONGEST_USERINFO)];
@@ -115,8 +116,9 @@ impl Scanner<'_> {
     }
 }
 
-/// In base64 six of ten neighbours are of different kinds (small, capital, digit), in hex
-/// five of ten, in words and names at most three.
+/// True when the characters look random. In base64 about six of ten neighbours are of different
+/// kinds (lower case, upper case, digit), in hex five of ten, and in words and names at most
+/// three.
 fn is_random(run: &[u8], padded: bool) -> bool {
     let has = |part: &[u8], kind: fn(&u8) -> bool| part.iter().any(kind);
     let is_hex = |part: &[u8]| {

@@ -1,5 +1,5 @@
 //! Reads times as people and providers write them: ISO 8601 in its calendar forms, extended or
-//! basic, and RFC 3339. What names no offset is in UTC.
+//! basic, and RFC 3339. A time without an offset is in UTC.
 
 use time::{Date, Month};
 
@@ -11,10 +11,10 @@ pub(super) const DAY: i64 = 24 * HOUR;
 /// The Julian day of 1970-01-01.
 const FIRST_DAY: i32 = 2_440_588;
 
-/// What a text says.
+/// The time that a text names.
 #[derive(Clone, Copy)]
 pub(super) struct Written {
-    /// Milliseconds since 1970; finer fractions are cut off. Of a whole day, its begin.
+    /// Milliseconds since 1970, with finer fractions cut off. For a whole day, its begin.
     pub millis: i64,
     pub is_day: bool,
 }
@@ -35,11 +35,11 @@ pub(super) fn read(text: &str) -> Option<Written> {
     rest.0.is_empty().then_some(Written { millis, is_day })
 }
 
-/// What has not been read yet.
+/// The part of the text that is not read yet.
 struct Rest<'a>(&'a str);
 
 impl Rest<'_> {
-    /// When the day begins.
+    /// Reads a date and returns the begin of that day, in milliseconds since 1970.
     fn date(&mut self) -> Option<i64> {
         let year = self.number(4)?;
         let is_extended = self.skip(['-']);
@@ -54,7 +54,8 @@ impl Rest<'_> {
         Some(i64::from(date.to_julian_day() - FIRST_DAY) * DAY)
     }
 
-    /// Since the day began. A leap second is the last moment of the second before it.
+    /// Reads a time of day and returns the milliseconds since the day began. A leap second counts
+    /// as the last moment of the second before it.
     fn time(&mut self) -> Option<i64> {
         let hour = self.number(2)?;
         let is_extended = self.skip([':']);
@@ -80,7 +81,7 @@ impl Rest<'_> {
         Some(hour * HOUR + minute * MINUTE + second)
     }
 
-    /// Milliseconds; none when there is no fraction.
+    /// Reads a fraction of a second and returns milliseconds. Zero when there is no fraction.
     fn fraction(&mut self) -> Option<i64> {
         if !self.skip(['.', ',']) {
             return Some(0);
@@ -96,7 +97,7 @@ impl Rest<'_> {
             .ok()
     }
 
-    /// East of UTC.
+    /// Reads an offset and returns it in milliseconds. East of UTC is positive.
     fn offset(&mut self) -> Option<i64> {
         let is_apart = self.skip([' ']);
         if (self.0.is_empty() && !is_apart) || self.skip(['Z', 'z']) {
@@ -118,7 +119,7 @@ impl Rest<'_> {
         (hours <= 23 && minutes <= 59).then_some(sign * (hours * HOUR + minutes * MINUTE))
     }
 
-    /// A number of so many digits.
+    /// Reads a number of exactly this many digits.
     fn number(&mut self, digits: usize) -> Option<i64> {
         let (number, rest) = self.0.split_at_checked(digits)?;
         if !number.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -128,7 +129,7 @@ impl Rest<'_> {
         number.parse().ok()
     }
 
-    /// Passes over one of these, if it is next.
+    /// Skips one of these characters if it comes next.
     fn skip<const N: usize>(&mut self, any: [char; N]) -> bool {
         match self.0.strip_prefix(any) {
             Some(rest) => {
