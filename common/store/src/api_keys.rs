@@ -1,4 +1,4 @@
-//! The `api_keys` table. A key is `wb_` and 64 hex digits of chance; only its SHA-256 is kept.
+//! The `api_keys` table. A key is `wb_` and 64 random hex digits. Only its SHA-256 is stored.
 
 use std::time::Duration;
 
@@ -11,19 +11,19 @@ use domain::api_key::{Rights, Scope, Shops, State};
 use domain::time::Timestamp;
 use platform::clock::Clock;
 
-/// The key that a development start makes and the next start replaces.
+/// The name of the key that a development start makes and the next start replaces.
 pub const DEVELOPMENT: &str = "development";
 
-/// When a key was last used is kept to this.
+/// The time of a key's last use is stored with this precision.
 pub const USE_NOTED: Duration = Duration::from_mins(1);
 
-/// A key that was just made. No Debug: it is shown once.
+/// A key that was just made. It has no Debug, because the key is shown only once.
 pub struct Made {
     pub id: Uuid,
     pub key: String,
 }
 
-/// Makes a key and returns it; it is shown once and cannot be read back.
+/// Makes a key and returns it. The key is shown once and cannot be read back.
 pub async fn create(
     tx: &mut Tx,
     clock: &Clock,
@@ -54,7 +54,7 @@ pub async fn create(
     Ok(Made { id, key })
 }
 
-/// Deletes the keys of a name; how many there were.
+/// Deletes the keys with this name, and returns how many there were.
 pub async fn delete(tx: &mut Tx, name: &str) -> Result<u64> {
     tx.query("delete from api_keys where name = $1")
         .bind(name)
@@ -71,8 +71,8 @@ pub struct Known {
     pub last_used_at: Option<Timestamp>,
 }
 
-/// The key with this hash, if it may be used now. Looking up by hash takes the same time for
-/// an unknown key as for a wrong one.
+/// The key with this hash, if it may be used now. The lookup by hash takes the same time for
+/// every wrong key, however much of it is right.
 pub async fn authenticate(db: &Db, hash: [u8; 32], now: Timestamp) -> Result<Option<Known>> {
     let row = db
         .query(
@@ -94,12 +94,12 @@ pub async fn authenticate(db: &Db, hash: [u8; 32], now: Timestamp) -> Result<Opt
     .transpose()
 }
 
-/// By what a key is known.
+/// The hash by which a key is found.
 pub fn hash(key: &str) -> [u8; 32] {
     Sha256::digest(key.as_bytes()).into()
 }
 
-/// Notes that a key was used, unless that was noted lately.
+/// Records that a key was used, unless that was recorded within [`USE_NOTED`].
 pub async fn note_use(db: &Db, id: Uuid, now: Timestamp) -> Result<()> {
     let mut tx = db.begin().await?;
     tx.query(
@@ -114,7 +114,7 @@ pub async fn note_use(db: &Db, id: Uuid, now: Timestamp) -> Result<()> {
     tx.commit().await
 }
 
-/// A key as it is listed: everything but the key.
+/// A key as it is listed: everything but the key itself.
 #[derive(Clone, Debug, Serialize)]
 pub struct ApiKeyEntry {
     pub id: Uuid,
@@ -155,7 +155,7 @@ pub async fn list(db: &Db, now: Timestamp) -> Result<Vec<ApiKeyEntry>> {
         .collect()
 }
 
-/// Ends a key for good. False: it was revoked before, or there is none.
+/// Revokes a key for good. False when it was revoked before, or when there is no such key.
 pub async fn revoke(tx: &mut Tx, id: Uuid, now: Timestamp) -> Result<bool> {
     let revoked = tx
         .query("update api_keys set revoked_at = $1 where id = $2 and revoked_at is null")
@@ -170,7 +170,7 @@ fn time(row: &Row, column: &str) -> Result<Option<Timestamp>> {
     Ok(row.get::<Option<i64>>(column)?.map(Timestamp))
 }
 
-/// A scope that this version does not know opens nothing.
+/// The rights of a key. A scope that this version does not know is ignored.
 fn rights(row: &Row) -> Result<Rights> {
     let words = |text: String| text.split_whitespace().map(ToOwned::to_owned).collect();
     let scopes: Option<String> = row.get("scopes")?;

@@ -1,10 +1,14 @@
-//! The `audit` table: what was done to people's data, and what operators did to jobs, licences,
-//! organizations and API keys; when, by whom, and how much of it; no personal data. Entries are only added. The hash of each is made with our key of the entry
-//! and the hash before it, so that one that is changed, removed or put in between is found
-//! by [`verify`]. The table `audit_seal` has the end of the chain under the same key: whoever cuts
-//! entries off, and sets the head back, cannot make the seal of what is left. Who takes all three
-//! tables away leaves privacy requests that no entry is about; who takes those too, and has kept a
-//! seal of before, is found by a head that somebody has elsewhere.
+//! The `audit` table: who did what to people's data, and what operators did to jobs, licences,
+//! organizations and API keys, with the time and how many rows it concerned. It has no personal
+//! data.
+//!
+//! Entries are only added. The hash of each entry is made with our key from the entry and the
+//! hash before it, so [`verify`] finds an entry that was changed, removed or inserted. The table
+//! `audit_seal` has the end of the chain, sealed with the same key: somebody who removes the last
+//! entries and sets the head back cannot make the seal for what is left. Somebody who removes all
+//! three tables leaves privacy requests without any entry about them. Somebody who also removes
+//! the requests, or who has kept an older seal to put it back, is found only by comparing with a
+//! head that was kept elsewhere.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,24 +24,25 @@ use crate::sql::{Db, Result, Row, Tx};
 use domain::privacy::Keys;
 use domain::time::Timestamp;
 
-/// Who did it.
+/// The actors of entries, which say who did something. [`LINK`] is somebody who has a link to an
+/// export.
 pub const STOREFRONT: &str = "storefront";
 pub const WORKER: &str = "worker";
 pub const OPERATOR: &str = "operator";
-/// Whoever has a link to an export.
 pub const LINK: &str = "link";
 
 /// Who does something, and when.
 #[derive(Clone, Copy)]
 pub struct By<'a> {
     pub keys: &'a Keys,
-    /// As in the audit.
+    /// The actor as the audit names it.
     pub actor: &'a str,
     pub now: Timestamp,
 }
 
 impl By<'_> {
-    /// Adds an entry of what they do, which is of no shop. As [`append`]: last of all.
+    /// Adds an entry that belongs to no shop. Like [`append`], it should be the last statement of
+    /// the transaction.
     pub async fn note(
         self,
         tx: &mut Tx,
@@ -60,9 +65,9 @@ impl By<'_> {
 /// An entry to be added.
 pub struct New<'a> {
     pub actor: &'a str,
-    /// `export.written`, `customer.erased`, ..
+    /// What was done: `export.written`, `customer.erased`, ..
     pub action: &'a str,
-    /// The request, job, licence, .. it was done to.
+    /// The id of the request, job, licence, .. to which it was done.
     pub object_id: &'a str,
     pub shop: Option<&'a str>,
     /// Counts and ids, as a JSON object.
@@ -93,11 +98,12 @@ pub struct AuditEntry {
     text: String,
 }
 
-/// Adds an entry. Who adds one locks the chain until its commit: let it be the last statement.
+/// Adds an entry. This locks the chain until the transaction commits, so it should be the last
+/// statement.
 ///
-/// A chain that somebody cut goes on: intake must not stand still because of it. The next entry's
-/// number comes after all that is known of, so that [`verify`] finds the gap, and an entry of its
-/// own says what was found.
+/// A chain that somebody cut is continued, because intake must not stop for it. The number of the
+/// next entry comes after all numbers that are known, so that [`verify`] finds the gap, and an
+/// entry of its own says what was found.
 pub async fn append(tx: &mut Tx, keys: &Keys, new: New<'_>, now: Timestamp) -> Result<i64> {
     let last = resume(tx, keys, now).await?;
     let last = insert(tx, keys, &last, new, now).await?;
@@ -105,7 +111,7 @@ pub async fn append(tx: &mut Tx, keys: &Keys, new: New<'_>, now: Timestamp) -> R
     Ok(last.number)
 }
 
-/// Seals a chain that was written by a version without a seal, and says so in it.
+/// Seals a chain that was written by a version without seals, and records that in the chain.
 pub async fn seal_older(db: &Db, keys: &Keys, now: Timestamp) -> Result<()> {
     let sealed = db.query(SEAL).fetch_optional().await?;
     if sealed.is_some() || newest(db, 1).await?.is_empty() {
@@ -124,14 +130,15 @@ struct Last {
     hash: Vec<u8>,
 }
 
-/// What is wrong with the end of the chain, in an entry of its own.
+/// The action of an entry that says what is wrong with the end of the chain.
 const BROKEN: &str = "audit.broken";
-/// An older version's chain has its seal from here on.
+/// The action of the entry with which the chain of an older version got its seal.
 const SEALED: &str = "audit.sealed";
 
 const SEAL: &str = "select number, hash, code from audit_seal where id = 1";
 
-/// Locks the chain and returns its end. What is not right there is said in an entry first.
+/// Locks the chain and returns its end. If something is wrong with the end, an entry that says so
+/// is added first.
 async fn resume(tx: &mut Tx, keys: &Keys, now: Timestamp) -> Result<Last> {
     tx.query(
         "insert into audit_head (id, number, hash) values (1, 0, $1) on conflict (id) do nothing",
@@ -210,7 +217,8 @@ async fn insert(
     })
 }
 
-/// Notes the end of the chain: for who comes next, and under our key for [`verify`].
+/// Saves the end of the chain, as the head for the next entry and sealed with our key for
+/// [`verify`].
 async fn save(tx: &mut Tx, keys: &Keys, last: &Last) -> Result<()> {
     tx.query("update audit_head set number = $1, hash = $2 where id = 1")
         .bind(last.number)
@@ -237,7 +245,7 @@ fn end(row: &Row) -> Result<Last> {
     })
 }
 
-/// What comes before the first entry of a chain that has a seal from its beginning.
+/// The hash before the first entry, for a chain that has a seal from its beginning.
 fn begin(keys: &Keys) -> [u8; 32] {
     keys.code("audit begin", &[])
 }
@@ -246,7 +254,7 @@ fn seal(keys: &Keys, last: &Last) -> [u8; 32] {
     keys.code("audit seal", &[&last.number.to_be_bytes(), &last.hash])
 }
 
-/// The end that a seal is of. None: nobody with our key made it.
+/// The end of the chain that a seal stands for. None when the seal was not made with our key.
 fn sealed(keys: &Keys, row: &Row) -> Result<Option<Last>> {
     let last = end(row)?;
     let code: Vec<u8> = row.get("code")?;
@@ -254,7 +262,8 @@ fn sealed(keys: &Keys, row: &Row) -> Result<Option<Last>> {
     Ok(is_ours.then_some(last))
 }
 
-/// Entries after `after`, oldest first; of one object, if it is given.
+/// The entries after the number `after`, the oldest first. Only those of one object if
+/// `object_id` is given.
 pub async fn list(
     db: &Db,
     object_id: Option<&str>,
@@ -294,21 +303,22 @@ pub async fn newest(db: &Db, limit: i64) -> Result<Vec<AuditEntry>> {
     rows.iter().map(read).collect()
 }
 
-/// What a check of the whole chain found.
+/// The result of a check of the whole chain.
 #[derive(Debug, Serialize)]
 pub struct Chain {
     pub entries: i64,
-    /// The last entry's hash, in hex: kept elsewhere, it shows later that none before it changed.
+    /// The last entry's hash, in hex. If it is kept elsewhere, it shows later that no entry up to
+    /// it has changed.
     pub head: String,
-    /// The first thing that is not as it was written.
+    /// The first mistake that was found.
     pub broken: Option<Broken>,
 }
 
 #[derive(Debug, Serialize)]
 pub struct Broken {
-    /// The entry, or how many there are.
+    /// The number of the entry, or the number of entries.
     pub number: i64,
-    /// The privacy request with which the entries do not agree.
+    /// The privacy request that does not agree with the entries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<Uuid>,
     pub problem: &'static str,
@@ -323,7 +333,7 @@ impl fmt::Display for Broken {
     }
 }
 
-/// An entry's number and hash as somebody kept them elsewhere: `42:e146b7..`.
+/// The number and the hash of an entry as somebody kept them elsewhere: `42:e146b7..`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     pub number: i64,
@@ -346,16 +356,18 @@ impl FromStr for Head {
     }
 }
 
-/// Checks every entry against the one before it, the end against the seal, and privacy requests
-/// against the entries about them.
+/// Checks every entry against the one before it, the end against the seal, and the privacy
+/// requests against the entries about them.
 pub async fn verify(db: &Db, keys: &Keys) -> Result<Chain> {
     verify_with(db, keys, None).await
 }
 
-/// The same, and an entry against what somebody kept of it elsewhere.
+/// Does the same as [`verify`], and also compares one entry with the head that somebody kept
+/// elsewhere.
 pub async fn verify_with(db: &Db, keys: &Keys, kept: Option<&Head>) -> Result<Chain> {
     const AT_ONCE: i64 = 1000;
-    // Read first: entries that are added meanwhile come after it, and so do the requests.
+    // The head is read first. Entries that are added during the check come after it, and so do
+    // their requests.
     let head = db
         .query("select number, hash from audit_head where id = 1")
         .fetch_optional()
@@ -387,7 +399,8 @@ pub async fn verify_with(db: &Db, keys: &Keys, kept: Option<&Head>) -> Result<Ch
             }
         }
     };
-    // Of the entry that `entries` names, be it added meanwhile.
+    // The hash of the entry that `entries` counts to, even if that entry was added during the
+    // check.
     let known = check.head.map_or_else(|| vec![0; 32], |head| head.hash);
     let head = match (&broken, check.number) {
         (None, 1..) => check.before,
@@ -401,19 +414,19 @@ pub async fn verify_with(db: &Db, keys: &Keys, kept: Option<&Head>) -> Result<Ch
     })
 }
 
-/// A check under way.
+/// The state of a running check.
 struct Check<'a> {
     keys: &'a Keys,
-    /// There is a seal; `seal` is None when it is not ours.
+    /// True when there is a seal. `seal` is None nevertheless if our key did not make it.
     is_sealed: bool,
     seal: Option<Last>,
     head: Option<Last>,
     kept: Option<&'a Head>,
-    /// Of the head, when the check began.
+    /// The number of the head when the check began.
     last: i64,
     number: i64,
     before: Vec<u8>,
-    /// The chain was begun by a version without a seal.
+    /// True when the chain was begun by a version without seals.
     is_older: bool,
     seals: usize,
     requests: Requests,
@@ -474,7 +487,7 @@ impl Check<'_> {
         self.requests.compare(entry, is_before)
     }
 
-    /// What is missing at the end.
+    /// Checks that nothing is missing at the end.
     fn end(&mut self) -> Option<Broken> {
         let sealed = self.seal.as_ref().map_or(0, |seal| seal.number);
         let kept = self.kept.map_or(0, |kept| kept.number);
@@ -518,13 +531,13 @@ fn broken(number: i64, problem: &'static str) -> Broken {
     }
 }
 
-/// Privacy requests as their table has them, to be compared with what the audit says of them.
+/// The privacy requests of their table, to be compared with what the audit says about them.
 struct Requests {
     by_id: HashMap<Uuid, Request>,
 }
 
 struct Request {
-    /// `done` or `cancelled`; None: it is open.
+    /// `done` or `cancelled`. None for a request that is open.
     ended: Option<String>,
     is_received: bool,
     is_ended: bool,
@@ -558,7 +571,8 @@ impl Requests {
         }
     }
 
-    /// Compares an entry with its request. `is_before`: the requests were read after it was written.
+    /// Compares an entry with its request. `is_before` is true when the requests were read after
+    /// the entry was written.
     fn compare(&mut self, entry: &AuditEntry, is_before: bool) -> std::result::Result<(), Broken> {
         let end = match entry.action.as_str() {
             "request.received" => None,
@@ -594,7 +608,7 @@ impl Requests {
         Ok(())
     }
 
-    /// A request that the audit does not know, or whose end it does not.
+    /// Finds a request that the audit does not know, or whose end it does not know.
     fn unrecorded(&self, number: i64) -> Option<Broken> {
         let mut requests: Vec<_> = self.by_id.iter().collect();
         requests.sort_unstable_by_key(|(id, _)| **id);
@@ -651,7 +665,7 @@ fn read(row: &Row) -> Result<AuditEntry> {
         action: row.get("action")?,
         object_id: row.get("object_id")?,
         shop: row.get("shop")?,
-        // One that was meddled with need not be JSON.
+        // An entry that somebody changed need not be JSON any more.
         details: serde_json::from_str(&text).unwrap_or_default(),
         hash: hex::encode(row.get::<Vec<u8>>("hash")?),
         text,

@@ -1,29 +1,30 @@
-//! How much waits in the queues, for the gauges: indexes alone are read, and of each kind of
-//! jobs no more than [`MOST`] are counted, so a look costs the same however much has piled up.
+//! How much work waits in the queues, for the gauges. Only indexes are read, and at most [`MOST`]
+//! jobs of each kind are counted, so the query costs the same however much has piled up.
 
 use crate::events::time_of;
 use crate::sql::{Db, Result};
 use domain::job::Queue;
 use domain::time::Timestamp;
 
-/// Where counting ends: enough to see that it is too much. Measured with a million ready jobs of
-/// seven kinds on PostgreSQL: 218 ms when all are counted up to 100,000, and 4 s while the table
-/// waits to be vacuumed.
+/// The number at which counting stops; it is large enough to show that too much waits. Measured
+/// with a million ready jobs of seven kinds on PostgreSQL: counting all of them up to 100,000
+/// takes 218 ms, and 4 s while the table waits to be vacuumed.
 pub const MOST: i64 = 10_000;
 
-/// What waits in a queue.
+/// What waits in one queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     pub queue: Queue,
     pub due: i64,
-    /// When the one was due that has waited longest.
+    /// When the job that has waited longest became due.
     pub due_since: Option<Timestamp>,
-    /// Put down for later.
+    /// Jobs that are ready and not due yet.
     pub later: i64,
     pub dead: i64,
 }
 
-/// Every queue. The kinds of what is ready are found by leaps in the index, a step a kind.
+/// What waits in every queue. The kinds of the ready jobs are found by jumps in the index, one
+/// for each kind.
 pub async fn queues(db: &Db, now: Timestamp) -> Result<Vec<Line>> {
     let mut lines = dead(db).await?;
     let rows = db
@@ -99,11 +100,11 @@ async fn dead(db: &Db) -> Result<Vec<Line>> {
     Ok(lines)
 }
 
-/// The events that have not gone out.
+/// The events that are not published yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
     pub waiting: i64,
-    /// The time in the first one's id.
+    /// The time in the id of the first of them.
     pub since: Option<Timestamp>,
 }
 

@@ -1,5 +1,5 @@
-//! The `checkout_sessions` table: what was bought on the payment provider's page, and the
-//! order that it is of.
+//! The `checkout_sessions` table: what was bought on the payment provider's page, and the order
+//! that each session belongs to.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -21,11 +21,11 @@ use domain::time::Timestamp;
 pub struct SessionEntry {
     pub record: Record,
     pub order: Option<OrderKey>,
-    /// The time in the id of its last event: the next one's is later.
+    /// The time in the id of the session's last event. The next event's id gets a later time.
     pub events_at: LastEvent,
 }
 
-/// Inserts those sessions that are not there yet and returns their ids.
+/// Inserts those sessions that do not exist yet, and returns their ids.
 pub async fn insert_new(
     tx: &mut Tx,
     sessions: &BTreeMap<String, SessionEntry>,
@@ -153,7 +153,7 @@ fn part_versions(record: &Record) -> Result<String> {
     json(&Versions::of(parts))
 }
 
-/// The sessions with these ids, locked, in the order of their ids.
+/// The sessions with these ids, locked, sorted by id.
 pub async fn load(tx: &mut Tx, ids: Vec<String>) -> Result<BTreeMap<String, SessionEntry>> {
     if ids.is_empty() {
         return Ok(BTreeMap::new());
@@ -209,7 +209,7 @@ fn read(row: &Row) -> Result<SessionEntry> {
     })
 }
 
-/// Makes the sessions of one order another's.
+/// Moves the sessions of the order `from` to the order `to`.
 pub async fn move_orders(tx: &mut Tx, from: &OrderKey, to: &OrderKey) -> Result<()> {
     tx.query(
         "update checkout_sessions set shop = $1, order_id = $2
@@ -278,18 +278,18 @@ fn keys(rows: &[Row]) -> Result<Vec<OrderKey>> {
         .collect()
 }
 
-/// What a session of an order has to say about its payment.
+/// What a session of an order says about its payment.
 #[derive(Clone, Debug)]
 pub struct Bought {
     pub key: OrderKey,
     pub record: Record,
-    /// Its payment as it is known, and the agreement that this one names.
+    /// What is known of the session's payment, with the agreement that the payment itself names.
     pub payment: Option<(Option<String>, Linked)>,
-    /// An invoice of its subscription was paid that was no trial's.
+    /// True when an invoice of the session's subscription was paid that was not for a trial.
     pub is_subscription_paid: bool,
 }
 
-/// The sessions of orders with these ids, in shops of whatever name.
+/// The sessions of orders with these ids, in all shops.
 pub async fn of_orders(tx: &mut Tx, order_ids: Vec<i64>) -> Result<Vec<Bought>> {
     let rows = tx
         .query(

@@ -1,5 +1,6 @@
-//! The `checkouts` table: what was asked for through the API, and the answer. Whoever asks
-//! again with the same idempotency key finds it, on any replica and after any crash.
+//! The `checkouts` table: checkouts that were requested through the API, and the answers. A
+//! request that is repeated with the same idempotency key finds the first one here, on any
+//! replica and after any crash.
 
 use std::time::Duration;
 
@@ -11,16 +12,16 @@ use crate::{json, parsed};
 use domain::checkout::Item;
 use domain::time::Timestamp;
 
-/// How long the key of a checkout is remembered after its page has ended.
+/// How long the idempotency key of a checkout is remembered after its page has expired.
 pub const KEPT: Duration = Duration::from_hours(24);
 
-/// A checkout that is asked for.
+/// A requested checkout.
 pub struct New<'a> {
     pub id: Uuid,
     pub api_key_id: Uuid,
-    /// Hash of the caller's key, if there is one.
+    /// The hash of the caller's idempotency key, if there is one.
     pub idempotency_key: Option<Uuid>,
-    /// Hash of what was asked for.
+    /// The hash of the requested items.
     pub request_key: Uuid,
     pub pact_id: &'a str,
     pub order_id: i64,
@@ -40,13 +41,13 @@ pub struct Checkout {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// The provider has not answered, or its answer was not written down.
+    /// The provider has not answered, or its answer was not stored.
     Pending,
     Open(Page),
     Refused(Refusal),
 }
 
-/// Where the buyer pays.
+/// The page on which the buyer pays.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     pub session_id: String,
@@ -55,22 +56,22 @@ pub struct Page {
 }
 
 impl Page {
-    /// Nobody can pay on it any more.
+    /// True when nobody can pay on the page any more.
     pub fn is_over(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|at| at <= now)
     }
 }
 
-/// Whether the order of a checkout can be paid for.
+/// Whether the order of a checkout can still be paid for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     Payable,
-    /// Or somebody has finished on its page, and the money is on its way.
+    /// The order is paid, or somebody has finished on its page and the money is on its way.
     Paid,
     Cancelled,
 }
 
-/// Why the provider refused it.
+/// Why a checkout was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     Amount,
@@ -90,7 +91,8 @@ impl Refusal {
     }
 }
 
-/// False: this idempotency key was used before. Waits for whoever is just using it.
+/// Inserts a checkout. False when its idempotency key was used before. If another transaction is
+/// just inserting the same key, this waits for it.
 pub async fn insert(tx: &mut Tx, new: &New<'_>, now: Timestamp) -> Result<bool> {
     let inserted = tx
         .query(
@@ -152,8 +154,8 @@ fn read(row: &Row) -> Result<Checkout> {
     })
 }
 
-/// Writes down where the buyer pays, in place of the page that has ended if there was one. False:
-/// an answer is there already.
+/// Stores the page on which the buyer pays, in place of the expired page `ended` if there was
+/// one. False when an answer is stored already.
 pub async fn open(
     tx: &mut Tx,
     id: Uuid,
@@ -178,7 +180,7 @@ pub async fn open(
     Ok(opened == 1)
 }
 
-/// Writes down that the provider refused it. False: an answer is there already.
+/// Stores that the provider refused the checkout. False when an answer is stored already.
 pub async fn refuse(tx: &mut Tx, id: Uuid, refusal: Refusal, now: Timestamp) -> Result<bool> {
     let refused = tx
         .query(
@@ -193,7 +195,8 @@ pub async fn refuse(tx: &mut Tx, id: Uuid, refusal: Refusal, now: Timestamp) -> 
     Ok(refused == 1)
 }
 
-/// Where the order of a checkout stands; `session_id` is its page's, if it has one.
+/// Whether the order of a checkout can still be paid for. `session_id` is the id of its page's
+/// session, if it has one.
 pub async fn standing(db: &Db, order_id: i64, session_id: Option<&str>) -> Result<Standing> {
     let row = db
         .query(
@@ -217,7 +220,7 @@ pub async fn standing(db: &Db, order_id: i64, session_id: Option<&str>) -> Resul
     Ok(cancelled_at.map_or(Standing::Payable, |_| Standing::Cancelled))
 }
 
-/// Deletes those that were asked for, and whose page ended, before this.
+/// Deletes checkouts that were requested before this time, and whose pages expired before it.
 pub async fn forget(db: &Db, before: Timestamp, limit: i64) -> Result<u64> {
     let mut tx = db.begin().await?;
     let forgotten = tx

@@ -1,4 +1,4 @@
-//! The `customers` table. Each field is as new as the newest order that had it.
+//! The `customers` table. Each field has the value of the newest order that had the field.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -8,7 +8,8 @@ use domain::order::Customer;
 use domain::privacy::{email_key, phone_key};
 use domain::time::Timestamp;
 
-/// A customer as an order of a given time (Unix milliseconds) described it.
+/// A customer as an order describes it, with the time of the order's version in Unix
+/// milliseconds.
 pub struct Seen<'a> {
     pub shop: &'a str,
     pub id: i64,
@@ -16,7 +17,7 @@ pub struct Seen<'a> {
     pub version_at: i64,
 }
 
-/// Takes in what orders said of their customers, older ones too.
+/// Merges what orders say about their customers, including older orders.
 pub async fn upsert(tx: &mut Tx, seen: &[Seen<'_>], now: Timestamp) -> Result<()> {
     let mut customers: BTreeMap<(&str, i64), (i64, [StatedField<'_>; 4])> = BTreeMap::new();
     for one in seen {
@@ -70,7 +71,8 @@ pub async fn upsert(tx: &mut Tx, seen: &[Seen<'_>], now: Timestamp) -> Result<()
     Ok(())
 }
 
-/// A field that an order had at a time; 0 when it did not.
+/// A field of a customer, with the time of the order's version that had it. The time is 0 when no
+/// order had it.
 #[derive(Clone, Copy, Default)]
 struct StatedField<'a> {
     value: Option<&'a str>,
@@ -78,14 +80,14 @@ struct StatedField<'a> {
 }
 
 impl StatedField<'_> {
-    /// What is present comes before what is not, then the newer, then the greater text.
+    /// A field with a value comes before one without, then the newer, then the greater text.
     fn key(&self) -> (bool, i64, Option<&str>) {
         (self.value.is_some(), self.at, self.value)
     }
 }
 
-/// The newer of a field's two values, as [`StatedField::key`] orders them, and when it was stated.
-/// The expressions of an update see the row as it was.
+/// Keeps the newer of a field's two values, in the sequence of [`StatedField::key`], with its
+/// time. The expressions of an update see the row as it was before.
 const NEWER: &str = "
     VALUE = case when excluded.FIELD is null
                    or (customers.FIELD is not null

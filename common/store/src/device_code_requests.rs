@@ -1,8 +1,10 @@
-//! The `device_code_requests` table: when each client asked for device codes, so that all
-//! replicas together count the limit. A client is a keyed hash of its network; its row goes when it is old.
+//! The `device_code_requests` table: when each client asked for device codes, so that the limit
+//! holds for all replicas together. A client is stored as a keyed hash of its network, and its
+//! row is deleted when it is old.
 //!
-//! Their clocks differ, so a time that is still to come here may be another's present: it
-//! counts, unless it is more than one period ahead, which only a clock that was set back sees.
+//! The clocks of replicas differ, so a time that is in the future here may be the present on
+//! another replica. It counts, unless it is more than one period ahead, which happens only after
+//! a clock was set back.
 
 use std::time::Duration;
 
@@ -11,8 +13,8 @@ use domain::time::Timestamp;
 
 use super::{json, parsed};
 
-/// Counts a request of a client, of at most `most` in any `period`. The error is how long it
-/// must wait; then it was not counted.
+/// Counts a request of a client, of which at most `most` are allowed in any `period`. When there
+/// were too many, the request is not counted, and the error is how long the client must wait.
 pub async fn admit(
     db: &Db,
     client: &[u8],
@@ -36,7 +38,8 @@ pub async fn admit(
     Ok(Ok(()))
 }
 
-/// Takes back what [`admit`] counted at `at`: it came to nothing, by no fault of the client.
+/// Takes back the request that [`admit`] counted at `at`, because it failed through no fault of
+/// the client.
 pub async fn take_back(db: &Db, client: &[u8], at: Timestamp) -> Result<()> {
     let mut tx = db.begin().await?;
     let mut times = lock(&mut tx, client, at).await?;
@@ -47,7 +50,7 @@ pub async fn take_back(db: &Db, client: &[u8], at: Timestamp) -> Result<()> {
     tx.commit().await
 }
 
-/// Forgets clients that have not asked since `since`.
+/// Deletes clients that have not asked since `since`.
 pub async fn forget(db: &Db, since: Timestamp) -> Result<u64> {
     let mut tx = db.begin().await?;
     let forgotten = tx

@@ -1,15 +1,16 @@
-//! The `device_codes` table: logins under way. The code itself is not stored: a row is found
-//! by its SHA-256, and what the provider answered is encrypted under a key made of the code,
-//! so that only who has the code can read it.
+//! The `device_codes` table: device logins that are under way. The device code itself is not
+//! stored. A row is found by the SHA-256 of the code, and the provider's answer is encrypted with
+//! a key that is made from the code, so only somebody who has the code can read it.
 //!
-//! `next_poll_at` is also whose turn it is: who moves it on asks the provider, and nobody
-//! else before that time, on whatever replica. A turn that nobody ends lapses by itself.
+//! The column `next_poll_at` also decides whose turn it is: the caller that moves it forward asks
+//! the provider, and nobody else does so before that time, on any replica. A turn that nobody
+//! ends expires by itself.
 //!
-//! After a trouble of the provider's `interval_seconds` is negative: then `next_poll_at` is
-//! when it is asked again, and nobody is too early.
+//! After an error of the provider, `interval_seconds` is negative. Then `next_poll_at` is when
+//! the provider is asked again, and no client's poll counts as too early.
 //!
-//! States: pending; doubted, once the provider said that it does not know the code, which it
-//! also says for a moment of one that was just approved; authorized; denied.
+//! The states are: pending; doubted, after the provider said that it does not know the code
+//! (which it also says, for a moment, of a code that was just approved); authorized; denied.
 
 use std::fmt;
 use std::time::Duration;
@@ -47,21 +48,21 @@ impl State {
     }
 }
 
-/// A login under way.
+/// A device login that is under way.
 #[derive(Clone, Debug)]
 pub struct Login {
     pub state: State,
     pub interval: Duration,
     pub expires_at: Timestamp,
     pub next_poll_at: Timestamp,
-    /// The provider was in trouble, and is left alone until the next poll.
+    /// True when the provider had an error, and is not asked again until the next poll.
     pub is_paused: bool,
-    /// What [`seal`] made, and until when it may be fetched.
+    /// The answer that [`seal`] encrypted, and until when it can be fetched.
     pub token: Option<Vec<u8>>,
     pub token_until: Option<Timestamp>,
 }
 
-/// By what a code is found.
+/// The hash by which a device code is found.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Hash(Vec<u8>);
 
@@ -120,8 +121,8 @@ pub async fn find(db: &Db, hash: &Hash) -> Result<Option<Login>> {
     }))
 }
 
-/// Takes the turn to ask the provider, until `until` at the latest. False: it is another's,
-/// or too early, or the login is over.
+/// Takes the turn to ask the provider, which lasts until `until` at most. False when it is
+/// another caller's turn, when it is too early, or when the login is over.
 pub async fn take_turn(db: &Db, hash: &Hash, now: Timestamp, until: Timestamp) -> Result<bool> {
     let mut tx = db.begin().await?;
     let taken = tx
@@ -145,11 +146,11 @@ pub struct Next {
     pub state: State,
     pub interval: Duration,
     pub poll_at: Timestamp,
-    /// The provider is in trouble until then.
+    /// True when the provider has an error and is left alone until `poll_at`.
     pub is_paused: bool,
 }
 
-/// Ends the turn that was taken until `until`; nothing changes when it has lapsed.
+/// Ends the turn that was taken until `until`. Nothing changes when the turn has expired.
 pub async fn end_turn(db: &Db, hash: &Hash, until: Timestamp, next: Next) -> Result<()> {
     let interval = seconds(next.interval);
     let mut tx = db.begin().await?;
@@ -167,7 +168,7 @@ pub async fn end_turn(db: &Db, hash: &Hash, until: Timestamp, next: Next) -> Res
     tx.commit().await
 }
 
-/// Keeps the provider's answer for whoever shows the code until `until`.
+/// Stores the provider's answer, encrypted, for a caller who has the code, until `until`.
 pub async fn authorize(db: &Db, hash: &Hash, token: &[u8], until: Timestamp) -> Result<()> {
     let mut tx = db.begin().await?;
     tx.query(
@@ -182,8 +183,8 @@ pub async fn authorize(db: &Db, hash: &Hash, token: &[u8], until: Timestamp) -> 
     tx.commit().await
 }
 
-/// The provider's answer was given to whoever shows the code: it is kept until `until`, and no
-/// longer than it was to be.
+/// Records that the provider's answer was handed out. It is kept until `until`, and never longer
+/// than it was to be kept before.
 pub async fn hand_out(db: &Db, hash: &Hash, until: Timestamp) -> Result<()> {
     let mut tx = db.begin().await?;
     tx.query("update device_codes set token_until = $2 where hash = $1 and token_until > $2")
@@ -194,7 +195,7 @@ pub async fn hand_out(db: &Db, hash: &Hash, until: Timestamp) -> Result<()> {
     tx.commit().await
 }
 
-/// The provider says that the code is over.
+/// Records that the code has expired, as the provider says.
 pub async fn expire(db: &Db, hash: &Hash, now: Timestamp) -> Result<()> {
     let mut tx = db.begin().await?;
     tx.query("update device_codes set expires_at = $2 where hash = $1 and expires_at > $2")
@@ -214,7 +215,7 @@ pub async fn delete(db: &Db, hash: &Hash) -> Result<()> {
     tx.commit().await
 }
 
-/// Forgets logins that ended before `over`, and tokens that were to be kept until `now`.
+/// Deletes logins that ended before `over`, and tokens that were to be kept until `now`.
 pub async fn forget(db: &Db, over: Timestamp, now: Timestamp) -> Result<u64> {
     let mut tx = db.begin().await?;
     let forgotten = tx
@@ -227,7 +228,7 @@ pub async fn forget(db: &Db, over: Timestamp, now: Timestamp) -> Result<u64> {
     Ok(forgotten)
 }
 
-/// Forgets the tokens that were to be kept until `now`.
+/// Deletes the tokens that were to be kept until `now`.
 pub async fn forget_tokens(db: &Db, now: Timestamp) -> Result<()> {
     let mut tx = db.begin().await?;
     clear_tokens(&mut tx, now).await?;
@@ -242,7 +243,8 @@ async fn clear_tokens(tx: &mut Tx, now: Timestamp) -> Result<()> {
     Ok(())
 }
 
-/// Encrypts `text` for who has the code: AES-256-GCM with a random nonce in front.
+/// Encrypts `text` for somebody who has the code: AES-256-GCM with a random nonce in front. None
+/// when the encryption fails.
 pub fn seal(device_code: &str, text: &str) -> Option<Vec<u8>> {
     let mut sealed = text.as_bytes().to_vec();
     let nonce = key(device_code)?
@@ -251,7 +253,8 @@ pub fn seal(device_code: &str, text: &str) -> Option<Vec<u8>> {
     Some([nonce.as_ref().as_slice(), &sealed].concat())
 }
 
-/// What was sealed under this code. None: it was another, or the bytes are not what they were.
+/// Decrypts what [`seal`] encrypted under this code. None when it was encrypted under another
+/// code, or when the bytes have changed.
 pub fn unseal(device_code: &str, sealed: &[u8]) -> Option<String> {
     let (nonce, sealed) = sealed.split_at_checked(NONCE_LEN)?;
     let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;

@@ -1,7 +1,7 @@
-//! What an erasure writes: personal columns become null, bodies of jobs are replaced by what
-//! may stay of them. Ids, amounts and states are not touched. Customers and orders are counted
-//! as they are found, because a late delivery may have erased one a moment before; payments,
-//! sessions and jobs only where there was something to erase.
+//! The statements of an erasure: personal columns become null, and the bodies of jobs are
+//! replaced by the part that may stay. Ids, amounts and states are not touched. Customers and
+//! orders are counted as they are found, because a late delivery may have erased one a moment
+//! before. Payments, sessions and jobs are counted only where there was something to erase.
 
 use bytes::Bytes;
 
@@ -9,7 +9,7 @@ use crate::sql::{Db, Error, Result, Row, Tx};
 use domain::job::{JobId, State};
 use domain::time::Timestamp;
 
-/// The columns that [`customers`] and the others below make null, by table.
+/// The columns that [`customers`] and the functions below set to null, by table.
 pub const ERASED: &[(&str, &[&str])] = &[
     (
         "customers",
@@ -38,9 +38,9 @@ pub const ERASED: &[(&str, &[&str])] = &[
         "checkout_sessions",
         &["email", "client_reference_id", "email_key"],
     ),
-    // With their orders.
+    // Erased together with the parcels' orders.
     ("parcels", &["url"]),
-    // Cut or replaced, by `replace_body`.
+    // Deleted or replaced by `replace_body`.
     ("jobs", &["body"]),
 ];
 
@@ -82,7 +82,7 @@ const ORDERS: &str = "update orders
          redacted_at = coalesce(redacted_at, $1)
      where shop = $2 and id in ($3..)";
 
-/// True when there is such an order, for an erasure to find.
+/// True when the shop has this order, so that an erasure can find it.
 pub async fn is_known(tx: &mut Tx, shop: &str, id: i64) -> Result<bool> {
     let row = tx
         .query("select id from orders where shop = $1 and id = $2")
@@ -108,7 +108,7 @@ const CHECKOUT_SESSIONS: &str = "update checkout_sessions
      set email = null, client_reference_id = null, email_key = null
      where (email is not null or client_reference_id is not null) and id in ($1..)";
 
-/// True when an erasure was carried out since then, also of what came late.
+/// True when an erasure was finished since then. This includes erasures of data that came late.
 pub async fn is_since(db: &Db, since: Timestamp) -> Result<bool> {
     let row = db
         .query(
@@ -122,7 +122,8 @@ pub async fn is_since(db: &Db, since: Timestamp) -> Result<bool> {
     Ok(row.is_some())
 }
 
-/// Has a server take dead rows of people out of the pages of its tables, beside other work.
+/// Has the database server remove the dead rows of people from the pages of its tables, while
+/// other work goes on.
 pub async fn vacuum(db: &Db) -> Result<()> {
     db.vacuum(
         "vacuum (skip_locked, truncate off)
@@ -134,34 +135,39 @@ pub async fn vacuum(db: &Db) -> Result<()> {
 /// A job with a body that may be about somebody.
 pub struct Kept {
     pub id: JobId,
-    /// The topic or event type, as the provider spells it.
+    /// The topic or event type, in the provider's spelling.
     pub kind: String,
     pub shop: Option<String>,
     pub body: Bytes,
     pub state: State,
 }
 
-/// Jobs that one step of a [`scan`] goes past, so that a statement is short however much is kept.
+/// How many jobs one step of a [`scan`] looks at, which keeps a statement short however many jobs
+/// are kept.
 const STEP: i64 = 5000;
 
-/// Bodies that it reads at most.
+/// How many bodies one step of a [`scan`] reads at most.
 const BODIES: i64 = 200;
 
-/// Texts that a [`scan`] looks for at a time.
+/// How many texts a [`scan`] looks for at a time.
 pub const TEXTS: usize = 8;
 
-/// A step of a [`scan`].
+/// The result of one step of a [`scan`].
 pub struct ScanPage {
     pub kept: Vec<Kept>,
-    /// The last job that was looked at; None: there are no more.
+    /// The last job that was looked at. None when there are no more.
     pub last: Option<JobId>,
 }
 
-/// The next deliveries after `after` that may be about somebody: all that are not done and all
-/// of the payment provider, whose bodies show it, and of the others those with one of these ids, an
-/// order's or a customer's, or with one of these texts, at most [`TEXTS`], somewhere in them.
-/// Bodies of our own jobs are ids. A job keeps its id, so none is missed that becomes done
-/// meanwhile.
+/// The next deliveries after the job `after` that may be about somebody:
+///
+/// - all deliveries that are not done;
+/// - all deliveries of the payment provider, because only their bodies show whom they are about;
+/// - storefront deliveries whose order or customer has one of these ids;
+/// - all others that have one of these texts (at most [`TEXTS`]) somewhere in their bodies.
+///
+/// Bodies of our own jobs have only ids and are not searched. A job keeps its id, so a job that
+/// becomes done during the scan is not missed.
 pub async fn scan(db: &Db, after: JobId, texts: &[String], ids: Vec<String>) -> Result<ScanPage> {
     let end = db
         .query("select id from jobs where id > $1 order by id limit 1 offset $2")
@@ -190,7 +196,7 @@ const MAY_BE_ABOUT: &str = "select id, kind, shop, body, state from jobs
             or (source = 'storefront' and (object_id in ($12..) or subject in ($12..))))
      order by id limit $11";
 
-/// Jobs by their ids, with their bodies.
+/// The jobs with these ids that still have their bodies.
 pub async fn bodies(db: &Db, ids: Vec<JobId>) -> Result<Vec<Kept>> {
     let rows = db
         .query(
@@ -203,7 +209,7 @@ pub async fn bodies(db: &Db, ids: Vec<JobId>) -> Result<Vec<Kept>> {
     rows.iter().map(read).collect()
 }
 
-/// Payment events of jobs after `after` up to `until`, with their bodies.
+/// The payment events of the jobs after `after` up to `until` that still have their bodies.
 pub async fn payment_events(db: &Db, after: JobId, until: JobId) -> Result<Vec<Kept>> {
     let rows = db
         .query(
@@ -218,7 +224,8 @@ pub async fn payment_events(db: &Db, after: JobId, until: JobId) -> Result<Vec<K
     rows.iter().map(read).collect()
 }
 
-/// Puts what may stay of a body in its place; None: nothing. False: it has none any more.
+/// Replaces the body of a job by the part that may stay, or by nothing if `body` is None. False
+/// when the job has no body any more.
 pub async fn replace_body(tx: &mut Tx, id: JobId, body: Option<Vec<u8>>) -> Result<bool> {
     let changed = tx
         .query("update jobs set body = $1 where id = $2 and body is not null")

@@ -1,8 +1,8 @@
-//! The `events` table: what happened, written in the transaction in which it happened, for
-//! the merchant's own systems. Ids and amounts only, never personal data.
+//! The `events` table: what happened, for the merchant's own systems. Each event is written in
+//! the transaction in which it happened. Events have only ids and amounts, never personal data.
 //!
-//! The ids of one object's events sort in the order in which they happened, and an event is
-//! visible only when all earlier ones of its object are. Between objects neither holds.
+//! The ids of one object's events sort in the sequence in which they happened, and an event is
+//! visible only when all earlier events of its object are. Neither is true between objects.
 
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -13,22 +13,22 @@ use domain::event::{Event, Message};
 use domain::time::Timestamp;
 use domain::trace::{self, TraceContext, TraceId};
 
-/// An event that is to be stored.
+/// An event to be stored.
 #[derive(Clone, Debug)]
 pub struct New {
-    /// Of the time that [`LastEvent`](domain::event::LastEvent) has given it.
+    /// An id with the time that [`LastEvent`](domain::event::LastEvent) gave the event.
     pub id: Uuid,
     pub event: Event,
-    /// What it follows from.
+    /// The trace context of what the event follows from.
     pub traceparent: Option<TraceContext>,
 }
 
 /// Where the events that a process writes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outlet {
-    /// A publisher takes them to the broker.
+    /// A publisher sends them to the broker.
     Broker,
-    /// They are read from the database, and so are out as soon as they are committed.
+    /// They are read from the database, so they count as published when they are committed.
     Database,
 }
 
@@ -71,7 +71,7 @@ fn read(row: &Row) -> Result<Envelope> {
     })
 }
 
-/// The least id that an event of this time can have.
+/// The smallest id that an event of this time can have.
 pub fn first_id(at: Timestamp) -> Uuid {
     let millis = u128::from(at.0.unsigned_abs() & 0xffff_ffff_ffff);
     Uuid::from_u128(if at.0 < 0 { 0 } else { millis << 80 })
@@ -82,7 +82,7 @@ pub fn time_of(id: Uuid) -> Timestamp {
     Timestamp(i64::try_from(id.as_u128() >> 80).unwrap_or(i64::MAX))
 }
 
-/// The first unpublished events by id, from `from` on.
+/// The first unpublished events, sorted by id, from the id `from` on.
 pub async fn unpublished(db: &Db, from: Uuid, limit: i64) -> Result<Vec<Envelope>> {
     let rows = db
         .query(
@@ -109,7 +109,7 @@ pub async fn mark_published(db: &Db, ids: Vec<Uuid>, now: Timestamp) -> Result<(
     tx.commit().await
 }
 
-/// Forgets at most `limit` events that went out before `before`.
+/// Deletes at most `limit` events that were published before `before`.
 pub async fn forget_published(db: &Db, before: Timestamp, limit: i64) -> Result<u64> {
     let mut tx = db.begin().await?;
     let forgotten = tx
@@ -131,7 +131,7 @@ pub async fn forget_published(db: &Db, before: Timestamp, limit: i64) -> Result<
     Ok(forgotten)
 }
 
-/// Which events to read; empty texts mean any.
+/// Which events to read. An empty text means any.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     pub kind_prefix: String,
@@ -139,7 +139,7 @@ pub struct Filter {
     pub object_id: String,
 }
 
-/// The newest events before the id `before` that match, newest first.
+/// The newest events before the id `before` that match, the newest first.
 pub async fn newest(db: &Db, filter: &Filter, before: Uuid, limit: i64) -> Result<Vec<Envelope>> {
     let rows = db
         .query(
@@ -159,8 +159,9 @@ pub async fn newest(db: &Db, filter: &Filter, before: Uuid, limit: i64) -> Resul
     rows.iter().map(read).collect()
 }
 
-/// The events of these traces, oldest first. Ordered by id alone, PostgreSQL would scan the table
-/// by its key instead of looking into the index.
+/// The events of these traces, the oldest first. The query sorts by the trace first, because
+/// PostgreSQL would scan the table by its primary key, instead of using the index, if it were
+/// sorted by id alone.
 pub async fn of_traces(db: &Db, traces: &[TraceId], limit: i64) -> Result<Vec<Envelope>> {
     let rows = db
         .query(
@@ -189,7 +190,7 @@ pub async fn ids_after(db: &Db, after: Uuid, limit: i64) -> Result<Vec<Uuid>> {
     rows.iter().map(|row| row.get("id")).collect()
 }
 
-/// Those of the events that match, in the order of their ids.
+/// Those of the events with these ids that match, sorted by id.
 pub async fn matching(db: &Db, filter: &Filter, ids: Vec<Uuid>) -> Result<Vec<Envelope>> {
     let rows = db
         .query(

@@ -1,12 +1,13 @@
-//! The `export_links` table: links to exports that were given out. One that nobody was given is no
-//! link, whoever signed it.
+//! The `export_links` table: links to exports that were given out. A link that was given to
+//! nobody does not count, even if its signature is right.
 
 use uuid::Uuid;
 
 use crate::sql::{Db, Result, Tx};
 use domain::time::Timestamp;
 
-/// Notes a link by the second at which it ends, and forgets those that have ended.
+/// Stores a link by the second of Unix time at which it expires, and deletes links that have
+/// expired.
 pub async fn insert(tx: &mut Tx, request_id: Uuid, expires: i64, now: Timestamp) -> Result<()> {
     tx.query("delete from export_links where expires < $1")
         .bind(now.unix_seconds())

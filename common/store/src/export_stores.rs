@@ -1,13 +1,14 @@
-//! The `export_stores` table: which store was found under which address. A store has its id in an
-//! object of its own (`exports::Exports::mark`), so that one that was emptied, is not mounted, or is
-//! another host's folder of the same name is known as such, whatever the address says.
+//! The `export_stores` table: which export store was found at which address. Each store has its
+//! id in an object of its own (`exports::Exports::mark`). So a store that was emptied or is not
+//! mounted, and another host's folder of the same name, are recognized, although the address is
+//! the same.
 
 use uuid::Uuid;
 
 use crate::sql::{Db, Result};
 use domain::time::Timestamp;
 
-/// The store that was last written to at this address.
+/// The id of the store to which exports at this address were last written.
 pub async fn at(db: &Db, place: &str) -> Result<Option<Uuid>> {
     let row = db
         .query("select id from export_stores where place = $1")
@@ -17,8 +18,8 @@ pub async fn at(db: &Db, place: &str) -> Result<Option<Uuid>> {
     row.map(|row| row.get("id")).transpose()
 }
 
-/// Says which store is at an address, in place of `known`. Returns the one that is noted then:
-/// another process may have been first.
+/// Records which store is at an address, in place of `known`. Returns the id that is recorded
+/// afterwards, which is another one when another process was first.
 pub async fn note(
     db: &Db,
     place: &str,

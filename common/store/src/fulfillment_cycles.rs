@@ -12,16 +12,16 @@ use domain::order::outcome::FulfillmentState;
 use domain::order::settlement::Cycle;
 use domain::time::Timestamp;
 
-/// A cycle whose state is new.
+/// A cycle whose state has changed.
 #[derive(Clone, Debug)]
 pub struct Moved<'a> {
     pub key: &'a OrderKey,
     pub cycle: Cycle,
-    /// Requested or cancelled.
+    /// `Requested` or `Cancelled`.
     pub state: FulfillmentState,
 }
 
-/// Writes states; each remembers when it was first reached.
+/// Writes states. A row keeps the time when each state was first reached.
 pub async fn save(tx: &mut Tx, moved: &[Moved<'_>], now: Timestamp) -> Result<()> {
     let cancelled = |it: &Moved<'_>| (it.state == FulfillmentState::Cancelled).then_some(now.0);
     let columns = [
@@ -45,8 +45,8 @@ pub async fn save(tx: &mut Tx, moved: &[Moved<'_>], now: Timestamp) -> Result<()
     Ok(())
 }
 
-/// The cycles of an order that were ever requested: true while they are. The order is locked
-/// by the caller.
+/// The cycles of an order that were ever requested, each with whether it is requested now. The
+/// caller has locked the order.
 pub async fn of(tx: &mut Tx, key: &OrderKey) -> Result<BTreeMap<Cycle, bool>> {
     let rows = tx
         .query("select cycle, state from fulfillment_cycles where shop = $1 and order_id = $2")
@@ -65,7 +65,7 @@ pub async fn of(tx: &mut Tx, key: &OrderKey) -> Result<BTreeMap<Cycle, bool>> {
         .collect()
 }
 
-/// Makes the cycles of one order another's, which has none of them yet.
+/// Moves the cycles of one order to another, except those that the other order already has.
 pub async fn move_to(tx: &mut Tx, from: &OrderKey, to: &OrderKey) -> Result<()> {
     tx.query(
         "update fulfillment_cycles set shop = $1, order_id = $2

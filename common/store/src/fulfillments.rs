@@ -1,4 +1,4 @@
-//! The `fulfillments` table: what Waybill has asked for an order, one row an order.
+//! The `fulfillments` table: how far the fulfilment of each order is, one row for each order.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,15 @@ use crate::{json, parsed};
 use domain::order::outcome::{FulfillmentState, Level};
 use domain::time::Timestamp;
 
-/// What became of the request at the storefront.
+/// The outcome of the request at the storefront.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProviderState {
-    /// A job will create it there.
+    /// A job will create the fulfilment there.
     Pending,
     Created,
     /// Nothing was left to be shipped.
     NotNeeded,
-    /// The storefront refuses it for good.
+    /// The storefront refuses the request for good.
     Failed,
 }
 
@@ -31,18 +31,18 @@ impl ProviderState {
     }
 }
 
-/// A fulfilment whose state is new.
+/// A fulfilment whose state has changed.
 #[derive(Clone, Debug)]
 pub struct Moved<'a> {
     pub key: &'a OrderKey,
     pub state: FulfillmentState,
-    /// A job will create it at the storefront.
+    /// True when a job will create it at the storefront.
     pub to_provider: bool,
-    /// What was requested of it so far, where that is new.
+    /// How many units were requested so far, if that has changed.
     pub requested: Option<&'a Level>,
 }
 
-/// Writes states; each remembers when it was first reached.
+/// Writes states. A row keeps the time when each state was first reached.
 pub async fn save(tx: &mut Tx, moved: &[Moved<'_>], now: Timestamp) -> Result<()> {
     let reached = |state| {
         moved
@@ -82,8 +82,8 @@ pub async fn save(tx: &mut Tx, moved: &[Moved<'_>], now: Timestamp) -> Result<()
     Ok(())
 }
 
-/// What was requested of orders so far. They are locked by the caller; one that is left out
-/// was not requested, or by an older version.
+/// How many units of the orders were requested so far. The caller has locked the orders. An order
+/// that is missing in the result was not requested, or was requested by an older version.
 pub async fn requested(tx: &mut Tx, keys: &[&OrderKey]) -> Result<BTreeMap<OrderKey, Level>> {
     let mut levels = BTreeMap::new();
     for keys in keys.chunk_by(|a, b| a.0 == b.0) {
@@ -105,7 +105,7 @@ pub async fn requested(tx: &mut Tx, keys: &[&OrderKey]) -> Result<BTreeMap<Order
     Ok(levels)
 }
 
-/// True while the storefront is to be asked for it.
+/// True while the storefront is still to be asked to fulfil the order.
 pub async fn is_wanted(db: &Db, key: &OrderKey) -> Result<bool> {
     let row = db
         .query(
@@ -121,7 +121,7 @@ pub async fn is_wanted(db: &Db, key: &OrderKey) -> Result<bool> {
     Ok(row.is_some())
 }
 
-/// Records what the storefront answered to the request. False: it was recorded before.
+/// Records what the storefront answered to the request. False when it was recorded before.
 pub async fn answered(
     tx: &mut Tx,
     key: &OrderKey,

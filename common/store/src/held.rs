@@ -1,5 +1,5 @@
-//! What Waybill does not decide about orders and leaves to people, each with its reason. No
-//! personal data.
+//! What Waybill does not decide about orders by itself and leaves to people, each with its
+//! reason. No personal data.
 
 use serde::Serialize;
 
@@ -7,15 +7,15 @@ use crate::sql::{Db, Result, Row};
 use domain::money::decimal;
 use domain::time::Timestamp;
 
-/// Why people are asked.
+/// Why people must decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
     /// Several orders claim one agreement, so its payments are linked to none of them.
     AgreementClaimedTwice,
-    /// What was paid is less than the total, or in another currency: nothing is shipped for it.
+    /// The payments are less than the total or in another currency, so nothing is shipped.
     PaidInPart,
-    /// Money of a cancelled order that Waybill does not give back itself.
+    /// A cancelled order was paid with money that Waybill does not refund itself.
     RefundIsYours,
 }
 
@@ -34,7 +34,7 @@ impl Reason {
         }
     }
 
-    /// What to do about it.
+    /// What people can do about it.
     pub fn mend(self) -> &'static str {
         match self {
             Reason::AgreementClaimedTwice => {
@@ -46,22 +46,23 @@ impl Reason {
     }
 }
 
-/// An order that waits for somebody.
+/// An order that waits for a decision.
 #[derive(Clone, Debug, Serialize)]
 pub struct Held {
     pub shop: String,
     pub order_id: String,
     pub reason: Reason,
-    /// The agreement, or the payment that is to go back; none where the storefront has it.
+    /// The id of the agreement, or of the payment that is to be refunded. None when the
+    /// storefront has the payment.
     pub about: Option<String>,
-    /// The order's total, or what is to go back.
+    /// The order's total, or the amount that is to be refunded.
     pub amount: Option<String>,
     pub currency: Option<String>,
-    /// When anything of it changed here.
+    /// When anything about it last changed in this database.
     pub updated_at: Timestamp,
 }
 
-/// What is held, those first that changed last; `limit` of each reason.
+/// The orders that wait, those that changed last first; at most `limit` for each reason.
 pub async fn list(db: &Db, limit: i64) -> Result<Vec<Held>> {
     let mut held = Vec::new();
     for (reason, sql) in [
@@ -94,7 +95,8 @@ fn read(row: &Row, reason: Reason) -> Result<Held> {
     })
 }
 
-/// Agreements that only buyers' attributes name and nobody has paid for are nobody's concern.
+/// Agreements that only buyers' attributes name and that nobody has paid for are left out,
+/// because nobody has to decide about them.
 const CLAIMED_TWICE: &str = "
     select orders.shop as shop, orders.id as order_id, orders.pact_id as about,
            orders.currency as currency, orders.total_minor as minor,

@@ -1,13 +1,14 @@
-//! The `identity_provider` table: whose numbers `users.provider_id` are. With another provider the
-//! same number is another person, who would inherit licences, so a process does not start with
-//! one until an operator has said what became of the accounts.
+//! The `identity_provider` table: to which provider the numbers in `users.provider_id` belong. At
+//! another provider the same number is another person, who would inherit licences. So a process
+//! does not start with another provider until an operator has said what became of the accounts.
 //!
-//! A provider of this machine is a stand-in, wherever it listens: all of them count as one.
+//! Every provider on this machine is a stand-in, and all of them count as one, whatever their
+//! ports.
 
 use crate::sql::{Db, Error, Result, Tx};
 use platform::clock::Clock;
 
-/// The name of every provider of this machine.
+/// The name of every provider on this machine.
 pub const STAND_IN: &str = "stand-in";
 
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +28,7 @@ pub enum ClaimError {
     Database(#[from] Error),
 }
 
-/// By what a provider is known, of its address.
+/// The name of the provider at this address.
 pub fn name(url: &str) -> String {
     let url = url.trim().trim_end_matches('/').to_ascii_lowercase();
     let host = url.split_once("://").map_or("", |(_, rest)| rest);
@@ -38,8 +39,8 @@ pub fn name(url: &str) -> String {
     url
 }
 
-/// Makes the provider the one whose accounts the users are, if none is known to be; fails when it
-/// is another.
+/// Records the provider as the one that the users' accounts belong to, if none is recorded. Fails
+/// when another one is.
 pub async fn claim(db: &Db, clock: &Clock, url: &str) -> std::result::Result<(), ClaimError> {
     let configured = name(url);
     if recorded(db).await?.is_none() {
@@ -54,7 +55,7 @@ pub async fn claim(db: &Db, clock: &Clock, url: &str) -> std::result::Result<(),
         .await?;
         tx.commit().await?;
     }
-    // Another process may have been first.
+    // Another process may have recorded one first.
     let recorded = recorded(db).await?.ok_or(Error::RowNotFound)?;
     if recorded == configured {
         return Ok(());
@@ -65,7 +66,8 @@ pub async fn claim(db: &Db, clock: &Clock, url: &str) -> std::result::Result<(),
     })
 }
 
-/// Whose accounts the users are; none: nobody has started with a provider yet.
+/// The provider that the users' accounts belong to. None when no process has started with a
+/// provider yet.
 pub async fn recorded(db: &Db) -> Result<Option<String>> {
     let row = db
         .query("select name from identity_provider where id = 1")
@@ -74,7 +76,8 @@ pub async fn recorded(db: &Db) -> Result<Option<String>> {
     row.map(|row| row.get("name")).transpose()
 }
 
-/// The same accounts are at another address now. False: none was recorded.
+/// Records that the same accounts are at another address now. False when no provider was
+/// recorded.
 pub async fn moved(tx: &mut Tx, clock: &Clock, name: &str) -> Result<bool> {
     let moved = tx
         .query("update identity_provider set name = $1, recorded_at = $2 where id = 1")
@@ -85,10 +88,10 @@ pub async fn moved(tx: &mut Tx, clock: &Clock, name: &str) -> Result<bool> {
     Ok(moved == 1)
 }
 
-/// Other accounts take the place of those of `former`: these are put aside, so that nobody is
-/// found by their numbers or logins, and nobody claims an invitation that was meant for one.
-/// Those that were put aside when the new provider was replaced are back. How many were put
-/// aside.
+/// Replaces the accounts of the provider `former` by those of another provider. The former
+/// accounts are put aside: nobody is found by their numbers or logins, and nobody can claim an
+/// invitation that was meant for one of them. Accounts of the new provider that were put aside
+/// earlier are restored. Returns how many were put aside.
 pub async fn replaced(tx: &mut Tx, clock: &Clock, former: &str, name: &str) -> Result<u64> {
     let aside = tx
         .query(

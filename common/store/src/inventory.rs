@@ -1,5 +1,5 @@
-//! The `inventory_movements` table: append-only; what an order's line has given back to the
-//! stock is the sum of its movements.
+//! The `inventory_movements` table, which is append-only. How many units of an order's line went
+//! back into stock is the sum of the line's movements.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use crate::orders::records::OrderKey;
 use crate::sql::{Db, Result, Tx, column};
 use domain::time::Timestamp;
 
-/// Why stock moved.
+/// The reason of a movement for a cancelled order.
 pub const CANCELLED: &str = "order_cancelled";
 
-/// Units of an order's line that go back into stock; below zero, ones that were booked too
-/// many.
+/// Units of an order's line that go back into stock. The quantity is below zero when too many
+/// were booked before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Movement {
     pub id: Uuid,
@@ -45,8 +45,8 @@ pub async fn append(
     Ok(())
 }
 
-/// What has gone back so far, by line, as far as anything has. The order is locked by the
-/// caller.
+/// How many units have gone back into stock so far, by line id, without lines for which that is
+/// zero. The caller has locked the order.
 pub async fn balances(tx: &mut Tx, key: &OrderKey) -> Result<BTreeMap<i64, i64>> {
     let rows = tx.query(BALANCES).bind(key.0.as_str()).bind(key.1);
     let rows = rows.fetch_all().await?;
@@ -55,7 +55,7 @@ pub async fn balances(tx: &mut Tx, key: &OrderKey) -> Result<BTreeMap<i64, i64>>
         .collect()
 }
 
-/// As [`balances`], for a reader.
+/// The same as [`balances`], outside a transaction.
 pub async fn list(db: &Db, shop: &str, order_id: i64) -> Result<Vec<(i64, i64)>> {
     let rows = db.query(BALANCES).bind(shop).bind(order_id);
     let rows = rows.fetch_all().await?;

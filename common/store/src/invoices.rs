@@ -1,5 +1,5 @@
-//! The `invoices` table: which payment and which subscription a paid invoice is of. Since
-//! 2025-03-31 the payment provider names it in the invoice alone, if at all.
+//! The `invoices` table: which payment and which subscription a paid invoice belongs to. Since
+//! 2025-03-31 the payment provider says this only in the invoice, if it says it at all.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use domain::time::Timestamp;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invoice {
-    /// `in_..`
+    /// The invoice's id, `in_..`.
     pub id: String,
     pub subscription: Option<String>,
     pub payment_id: Option<String>,
-    /// The first of its subscription.
+    /// True for the first invoice of its subscription.
     pub is_first: bool,
 }
 
-/// Writes invoices; what one leaves out stays as it was reported before. Ids are distinct and
-/// sorted.
+/// Writes invoices. A field that an invoice leaves out keeps its stored value. The ids must be
+/// distinct and sorted.
 pub async fn save(tx: &mut Tx, invoices: &[Invoice], now: Timestamp) -> Result<()> {
     let columns = [
         column("id", invoices.iter().map(|it| it.id.as_str())),

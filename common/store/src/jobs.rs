@@ -1,5 +1,5 @@
-//! The `jobs` table. Every change of state is a guarded update: a job leaves `ready`
-//! once, whoever else holds its id.
+//! The `jobs` table. Every change of a job's state is a guarded update, so a job leaves `ready`
+//! only once, however many workers have its id.
 
 pub mod ended;
 pub mod operate;
@@ -23,15 +23,15 @@ pub struct NewJob {
     pub shop: Option<String>,
     /// The provider's id of the delivery.
     pub external_id: Option<String>,
-    /// The provider's id of the order, payment, .. the body is about.
+    /// The provider's id of the order, payment, .. that the body is about.
     pub object_id: Option<String>,
-    /// The provider's id of the customer whose data the body holds.
+    /// The provider's id of the customer whose data the body has.
     pub subject: Option<String>,
-    /// The version of its API that the provider says the delivery is of.
+    /// The version of the provider's API that the delivery names.
     pub api_version: Option<String>,
     pub body: Bytes,
     pub state: State,
-    /// When it is due; its creation, when that is at once.
+    /// When the job is due. The time of its creation for a job that is due at once.
     pub run_at: Timestamp,
     pub notified_at: Option<Timestamp>,
     pub deadline_at: Option<Timestamp>,
@@ -82,11 +82,11 @@ pub async fn insert(tx: &mut Tx, jobs: &[&NewJob]) -> Result<()> {
     Ok(())
 }
 
-/// Those of `ids` that are ready and due, with their bodies, in the order of their ids.
+/// The jobs of `ids` that are ready and due, with their bodies, sorted by id.
 ///
-/// A job that has never run is due whatever the clocks of two hosts make of its time.
-/// By-id statements say `not in ('done', 'dead')`: `= 'ready'` would let PostgreSQL scan the
-/// index of all ready jobs instead of looking a few up.
+/// A job that has never run counts as due even if the clocks of two hosts differ. Statements by
+/// id say `not in ('done', 'dead')`, because `= 'ready'` would let PostgreSQL scan the index of
+/// all ready jobs instead of looking up a few ids.
 pub async fn ready(db: &Db, ids: &[JobId], now: Timestamp) -> Result<Vec<Job>> {
     let rows = db
         .query(
@@ -128,9 +128,9 @@ where
     text.parse().map_err(|error| Error::Decode(Box::new(error)))
 }
 
-/// Marks jobs done and returns those that were still ready: the caller does their work in
-/// the same transaction, and nobody else will. One that someone else is running is passed
-/// over; should that run come to nothing, the sweep notifies workers of the job again.
+/// Marks jobs done and returns those that were still ready. The caller does their work in the
+/// same transaction, and nobody else will do it. A job that someone else is running is skipped;
+/// if that run fails, the sweep notifies workers of the job again.
 pub async fn finish(tx: &mut Tx, ids: &[JobId], now: Timestamp) -> Result<Vec<JobId>> {
     let rows = tx
         .query(
@@ -151,7 +151,7 @@ pub async fn finish(tx: &mut Tx, ids: &[JobId], now: Timestamp) -> Result<Vec<Jo
     rows.iter().map(|row| row.get("id")).collect()
 }
 
-/// Records a failed run and when the next one is due. False: it was no longer ready.
+/// Records a failed run and when the next one is due. False when the job was no longer ready.
 pub async fn retry(
     tx: &mut Tx,
     id: JobId,
@@ -174,7 +174,7 @@ pub async fn retry(
     Ok(changed == 1)
 }
 
-/// Gives a job up. False: it was no longer ready.
+/// Dead-letters a job. False when it was no longer ready.
 pub async fn dead_letter(
     tx: &mut Tx,
     id: JobId,
@@ -197,7 +197,8 @@ pub async fn dead_letter(
     Ok(changed == 1)
 }
 
-/// Leaves a job ready that was marked done in this transaction: a part of it waits for somebody.
+/// Makes a job ready again that was marked done in this transaction, because a part of its work
+/// waits for somebody's decision.
 pub async fn wait(tx: &mut Tx, id: JobId, run_at: Timestamp, why: &str) -> Result<()> {
     tx.query(
         "update jobs
@@ -213,7 +214,7 @@ pub async fn wait(tx: &mut Tx, id: JobId, run_at: Timestamp, why: &str) -> Resul
     Ok(())
 }
 
-/// Makes a job that waits due now. False: it does not wait.
+/// Makes a waiting job due now. False when the job is not ready.
 pub async fn wake(tx: &mut Tx, id: JobId, now: Timestamp) -> Result<bool> {
     let changed = tx
         .query(
@@ -227,7 +228,7 @@ pub async fn wake(tx: &mut Tx, id: JobId, now: Timestamp) -> Result<bool> {
     Ok(changed == 1)
 }
 
-/// Makes a dead job ready again, with all its tries before it. False: it is not dead.
+/// Requeues a dead job with its full number of tries. False when the job is not dead.
 pub async fn requeue(tx: &mut Tx, id: JobId, now: Timestamp) -> Result<bool> {
     let changed = tx
         .query(
@@ -243,10 +244,10 @@ pub async fn requeue(tx: &mut Tx, id: JobId, now: Timestamp) -> Result<bool> {
     Ok(changed == 1)
 }
 
-/// Makes a job that has ended ready again, with all its tries before it, unless it has been run
-/// again since: each time it ended, it is requeued once, however many operators say so.
-/// `notified_at` is when the caller will notify workers of it. False: it is no longer as it was
-/// seen.
+/// Requeues a job that has ended, with its full number of tries, unless it has run again since
+/// the caller saw it. So a job is requeued once for each time it ended, however many operators
+/// ask for it. `notified_at` is when the caller will notify workers of the job. False when the
+/// job has changed since it was seen.
 pub async fn requeue_as_seen(
     tx: &mut Tx,
     job: &ended::Ended,
@@ -271,8 +272,8 @@ pub async fn requeue_as_seen(
     Ok(changed == 1)
 }
 
-/// Gives a dead job up for good: it is done, without its body, and is never run again. False:
-/// it is no longer dead, or has died again since it was seen.
+/// Discards a dead job: it becomes done, loses its body, and is never run again. False when it is
+/// no longer dead, or was requeued and died again since it was seen.
 pub async fn discard(tx: &mut Tx, job: &ended::Ended, now: Timestamp) -> Result<bool> {
     let changed = tx
         .query(
@@ -287,8 +288,8 @@ pub async fn discard(tx: &mut Tx, job: &ended::Ended, now: Timestamp) -> Result<
     Ok(changed == 1)
 }
 
-/// Counts a run before it starts, and returns how many in a row have not ended in order.
-/// `None`: it was no longer ready.
+/// Counts a run before it starts, and returns how many runs in a row, with this one, have not
+/// ended in order. `None` when the job was no longer ready.
 pub async fn begin_attempt(tx: &mut Tx, id: JobId) -> Result<Option<i64>> {
     let row = tx
         .query(
@@ -302,9 +303,10 @@ pub async fn begin_attempt(tx: &mut Tx, id: JobId) -> Result<Option<i64>> {
     row.map(|row| row.get("unfinished_attempts")).transpose()
 }
 
-/// Takes jobs that ask a provider until `until`: meanwhile they are due for nobody else, and
-/// after it for everybody, so a run that dies is only late. Each is counted as a run that has
-/// not ended in order; returns how many in a row have not, this one included.
+/// Claims jobs for calls to a provider until `until`. Until then they are due for nobody else,
+/// and afterwards for everybody, so a run that dies only delays its job. Each claim counts as a
+/// run that has not ended in order. Returns the claimed jobs with how many such runs they have
+/// had in a row, including this one.
 pub async fn claim(
     tx: &mut Tx,
     ids: &[JobId],
@@ -333,7 +335,7 @@ pub async fn claim(
         .collect()
 }
 
-/// Defers jobs that nobody has claimed since they were read.
+/// Defers those of the jobs that nobody has claimed since they were read.
 pub async fn defer(
     tx: &mut Tx,
     ids: &[JobId],
@@ -360,7 +362,7 @@ pub async fn defer(
     Ok(())
 }
 
-/// Defers a claimed job without counting a failure. False: it was no longer ready.
+/// Defers a claimed job without counting a failure. False when the job was no longer ready.
 pub async fn defer_claimed(tx: &mut Tx, id: JobId, run_at: Timestamp, error: &str) -> Result<bool> {
     let changed = tx
         .query(
@@ -375,7 +377,7 @@ pub async fn defer_claimed(tx: &mut Tx, id: JobId, run_at: Timestamp, error: &st
     Ok(changed == 1)
 }
 
-/// Has a job that waits run at this time.
+/// Sets the time at which a waiting job runs.
 pub async fn release(tx: &mut Tx, id: JobId, run_at: Timestamp) -> Result<()> {
     tx.query("update jobs set run_at = $1, notified_at = null where state = 'ready' and id = $2")
         .bind(run_at.0)
@@ -385,11 +387,11 @@ pub async fn release(tx: &mut Tx, id: JobId, run_at: Timestamp) -> Result<()> {
     Ok(())
 }
 
-/// A job that the sweep notifies workers of.
+/// A job of which the sweep notifies workers.
 #[derive(Debug)]
 pub struct DueJob {
     pub id: JobId,
-    /// When workers were last notified of it, before this time.
+    /// When workers were notified of the job the last time before this one.
     pub notified_at: Option<Timestamp>,
     pub traceparent: Option<TraceContext>,
 }
@@ -397,17 +399,19 @@ pub struct DueJob {
 /// Which of a queue's ready jobs the sweep looks for.
 #[derive(Clone, Copy, Debug)]
 pub enum Missed {
-    /// Workers were never notified of it, or are to be notified again; and it is due at this time.
+    /// Jobs that are due at this time and of which workers were never notified, or are to be
+    /// notified again.
     NeverNotified { now: Timestamp },
-    /// Workers were notified before this moment, and it was due then; or they were notified after
-    /// `future` by a clock that was wrong.
+    /// Jobs that were due at `before` and of which workers were notified before that time, or
+    /// later than `future` by a clock that was wrong.
     Lost {
         before: Timestamp,
         future: Timestamp,
     },
 }
 
-/// The oldest jobs of a kind that no worker has heard of; they are marked as notified at `now`.
+/// Takes the oldest jobs of a kind that no worker has heard of, and marks them as notified at
+/// `now`.
 pub async fn take_missed(
     tx: &mut Tx,
     queue: Queue,
@@ -466,7 +470,7 @@ pub async fn take_missed(
     Ok(due)
 }
 
-/// True when [`take_missed`] would find something: a read, where that is a write.
+/// True when [`take_missed`] would find something. This only reads, while `take_missed` writes.
 pub async fn any_missed(db: &Db, queue: Queue, kind: &str, missed: Missed) -> Result<bool> {
     let query = match missed {
         Missed::NeverNotified { now } => db
@@ -494,8 +498,8 @@ pub async fn any_missed(db: &Db, queue: Queue, kind: &str, missed: Missed) -> Re
     Ok(query.fetch_optional().await?.is_some())
 }
 
-/// Clears the mark of jobs whose message did not reach the bus: the next sweep notifies workers of
-/// them.
+/// Clears the time of the last notification for jobs whose message did not reach the bus, so that
+/// the next sweep notifies workers of them.
 pub async fn clear_notified(db: &Db, ids: &[JobId]) -> Result<()> {
     let mut tx = db.begin().await?;
     tx.query(
@@ -507,7 +511,8 @@ pub async fn clear_notified(db: &Db, ids: &[JobId]) -> Result<()> {
     tx.commit().await
 }
 
-/// Takes back the marks of a whole queue: its only process stops in order.
+/// Clears the times of the last notification of a whole queue, when its only process stops in
+/// order.
 pub async fn clear_all_notified(db: &Db, queue: Queue) -> Result<()> {
     let mut tx = db.begin().await?;
     tx.query(
@@ -520,7 +525,7 @@ pub async fn clear_all_notified(db: &Db, queue: Queue) -> Result<()> {
     tx.commit().await
 }
 
-/// Those of these jobs that are in this database and not dead.
+/// Those of the jobs that are in this database and not dead.
 pub async fn not_dead(db: &Db, ids: &[JobId]) -> Result<HashSet<JobId>> {
     let mut known = HashSet::new();
     for chunk in ids.chunks(500) {
@@ -536,7 +541,7 @@ pub async fn not_dead(db: &Db, ids: &[JobId]) -> Result<HashSet<JobId>> {
     Ok(known)
 }
 
-/// Cuts the bodies of jobs that finished before `before`, at most `limit` at a time.
+/// Deletes the bodies of at most `limit` jobs that finished before `before`.
 pub async fn cut_bodies(db: &Db, before: Timestamp, limit: i64) -> Result<u64> {
     let mut tx = db.begin().await?;
     let cut = tx
@@ -558,7 +563,7 @@ pub async fn cut_bodies(db: &Db, before: Timestamp, limit: i64) -> Result<u64> {
     Ok(cut)
 }
 
-/// Cuts the body of one job, whatever its state.
+/// Deletes the body of one job, whatever its state.
 pub async fn forget_body(tx: &mut Tx, id: JobId) -> Result<()> {
     tx.query("update jobs set body = null where id = $1")
         .bind(id)
@@ -577,7 +582,7 @@ pub struct Summary {
     pub shop: Option<String>,
     pub external_id: Option<String>,
     pub object_id: Option<String>,
-    /// The version of its API that the provider named.
+    /// The version of the provider's API that the delivery names.
     pub api_version: Option<String>,
     pub state: String,
     pub attempts: i64,
@@ -587,12 +592,12 @@ pub struct Summary {
     pub trace_id: String,
     pub created_at: Timestamp,
     pub finished_at: Option<Timestamp>,
-    /// When an operator gave it up for good.
+    /// When an operator discarded the job.
     pub discarded_at: Option<Timestamp>,
     pub body_bytes: Option<i64>,
 }
 
-/// Public to its siblings, which select the same columns.
+/// Visible to the sibling modules, which select the same columns.
 pub(super) fn read_summary(row: &Row) -> Result<Summary> {
     let id = row.get("id")?;
     let parent = trace::stored(row.get("traceparent")?);
@@ -619,7 +624,7 @@ pub(super) fn read_summary(row: &Row) -> Result<Summary> {
     })
 }
 
-/// Which jobs to list; empty texts mean any.
+/// Which jobs to list. An empty text means any.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     pub queue: String,
@@ -627,7 +632,7 @@ pub struct Filter {
     pub kind: String,
 }
 
-/// The newest jobs that match, newest first.
+/// The newest jobs that match, the newest first.
 pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Summary>> {
     let rows = db
         .query(
@@ -662,7 +667,7 @@ pub async fn show(db: &Db, id: JobId) -> Result<Option<Summary>> {
     row.as_ref().map(read_summary).transpose()
 }
 
-/// The body of a job that still has one.
+/// The body of a job, if it still has one.
 pub async fn body(db: &Db, id: JobId) -> Result<Option<Bytes>> {
     let row = db
         .query("select body from jobs where id = $1")

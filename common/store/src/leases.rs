@@ -1,6 +1,6 @@
-//! The `leases` table: work that one process at a time does for all. A lease ends by itself,
-//! so a holder that dies is replaced; one that is late may for a moment not be the only one,
-//! and what it does must be harmless twice.
+//! The `leases` table: work that one process at a time does for all. A lease expires by itself,
+//! so a holder that dies is replaced. A holder that is late may, for a moment, not be the only
+//! one, so it must do no harm when the work is done twice.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use uuid::Uuid;
 use crate::sql::{Db, Result};
 use domain::time::Timestamp;
 
-/// A lease that ends so much later than ours would was taken by a clock that is wrong.
+/// A lease that ends this much later than ours would was taken by a process whose clock is wrong.
 const AHEAD: Duration = Duration::from_mins(1);
 
-/// Gets or renews a lease until `until`. False: someone else holds it.
+/// Takes or renews a lease until `until`. False when another process holds it.
 pub async fn take(
     db: &Db,
     name: &str,
@@ -41,7 +41,7 @@ pub async fn take(
     Ok(taken.is_some())
 }
 
-/// Lets go of a lease; one that someone else holds stays as it is.
+/// Gives up a lease. One that another process holds stays as it is.
 pub async fn release(db: &Db, name: &str, holder: Uuid) -> Result<()> {
     let mut tx = db.begin().await?;
     tx.query("delete from leases where name = $1 and holder = $2")
@@ -52,7 +52,7 @@ pub async fn release(db: &Db, name: &str, holder: Uuid) -> Result<()> {
     tx.commit().await
 }
 
-/// Whether anyone holds a lease: a process that works renews its own.
+/// True when any process holds a lease. A process that works renews its own.
 pub async fn any_held(db: &Db, now: Timestamp) -> Result<bool> {
     let row = db
         .query("select name from leases where expires_at > $1 limit 1")

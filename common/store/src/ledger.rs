@@ -1,6 +1,6 @@
 //! The `ledger_entries` table: the double entry of payments (`payment::ledger`). Entries are
-//! appended and never changed; the entries of a payment are numbered without a gap, so one
-//! that is posted twice is refused by the database.
+//! added and never changed. The entries of a payment are numbered without a gap, so the database
+//! refuses an entry that is posted twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,20 +39,20 @@ pub async fn append(tx: &mut Tx, entries: &[NewEntry], now: Timestamp) -> Result
     Ok(())
 }
 
-/// An entry as it stands in the books.
+/// An entry of the ledger.
 #[derive(Clone, Debug, Serialize)]
 pub struct Line {
     pub payment_id: String,
     pub number: i64,
     pub entry: String,
     pub account: String,
-    /// A decimal in the currency's own units.
+    /// A decimal in units of the currency.
     pub amount: String,
     pub currency: String,
     pub created_at: Timestamp,
 }
 
-/// The entries of a payment, in their order.
+/// The entries of a payment, sorted by number.
 pub async fn of_payment(db: &Db, payment_id: &str) -> Result<Vec<Line>> {
     let rows = db
         .query(
@@ -95,12 +95,12 @@ fn line(row: &Row) -> Result<Line> {
     })
 }
 
-/// What an account holds.
+/// The balance of an account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Balance {
     pub account: String,
     pub currency: String,
-    /// A decimal in the currency's own units.
+    /// A decimal in units of the currency.
     pub amount: String,
     #[serde(skip)]
     pub minor: i64,
@@ -126,7 +126,8 @@ pub async fn balances(db: &Db, prefix: &str, limit: i64) -> Result<Vec<Balance>>
     rows.iter().map(balance).collect()
 }
 
-/// All agreements together, and all customers.
+/// The balances of the provider and of held money, and one balance each for all agreements and
+/// all customers together.
 async fn classes(db: &Db) -> Result<Vec<Balance>> {
     let rows = db
         .query(
@@ -155,7 +156,7 @@ fn balance(row: &Row) -> Result<Balance> {
     })
 }
 
-/// A sum that is not what the events of its payment come to.
+/// A sum of the ledger that differs from what the events of its payment come to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mismatch {
     pub payment_id: String,
@@ -166,11 +167,11 @@ pub struct Mismatch {
     pub expected: String,
 }
 
-/// What a check of the books found.
+/// The result of a check of the ledger.
 #[derive(Clone, Debug)]
 pub struct Books {
     pub payments: u64,
-    /// Provider, held, released and credited, by currency.
+    /// The balances of provider, held, released and credited, by currency.
     pub balances: Vec<Balance>,
     pub wrong: Vec<Mismatch>,
     /// Currencies whose entries do not sum to zero.
@@ -187,11 +188,11 @@ impl Books {
     }
 }
 
-/// Payments that are checked at a time.
+/// How many payments are checked at a time.
 const PAGE: i64 = 500;
 
-/// Compares the entries of every payment with what its events come to, and sums each
-/// currency up. Workers may go on meanwhile.
+/// Compares the entries of every payment with what its events come to, and checks that each
+/// currency sums to zero. Workers may go on in the meantime.
 pub async fn verify(db: &Db) -> Result<Books> {
     let mut after = String::new();
     let mut payments = 0;
@@ -204,7 +205,8 @@ pub async fn verify(db: &Db) -> Result<Books> {
             payments += 1;
             let expected = expected(&postings(None, &entry.record));
             if booked.remove(id).unwrap_or_default() != expected {
-                // A worker may have come in between: look again while nobody can.
+                // A worker may have changed the payment in between, so it is compared again under
+                // a lock.
                 wrong.extend(recheck(db, id).await?);
             }
         }
@@ -253,10 +255,10 @@ async fn recheck(db: &Db, id: &str) -> Result<Vec<Mismatch>> {
     Ok(wrong.collect())
 }
 
-/// Sums of one payment: by reason, account and currency.
+/// The sums of one payment, by entry, account and currency.
 type Sums = BTreeMap<(String, String, String), i64>;
 
-/// What the books say of each payment after `after`, by id, up to and with `last`.
+/// The sums in the ledger for each payment after the id `after`, up to and including `last`.
 async fn sums(db: &Db, after: &str, last: &str) -> Result<BTreeMap<String, Sums>> {
     let rows = db
         .query(
@@ -273,7 +275,7 @@ async fn sums(db: &Db, after: &str, last: &str) -> Result<BTreeMap<String, Sums>
     group(&rows)
 }
 
-/// The same of one payment; the caller holds its lock.
+/// The sums in the ledger for one payment. The caller has locked the payment.
 async fn sums_of(tx: &mut Tx, payment_id: &str) -> Result<Sums> {
     let rows = tx
         .query(
@@ -301,7 +303,7 @@ fn group(rows: &[Row]) -> Result<BTreeMap<String, Sums>> {
     Ok(payments)
 }
 
-/// The sums that a payment's record asks for.
+/// The sums that follow from the record of a payment.
 fn expected(postings: &[Posting]) -> Sums {
     let mut sums = Sums::new();
     for posting in postings {

@@ -1,5 +1,5 @@
-//! The tables, a file each; functions are verbs used qualified: `jobs::ready(..)`.
-//! SQL stands here alone.
+//! The tables of the database, a file for each. Functions are verbs that are used qualified:
+//! `jobs::ready(..)`. All SQL text is in this crate.
 
 pub mod api_keys;
 pub mod audit;
@@ -54,7 +54,7 @@ use serde::de::DeserializeOwned;
 
 use crate::sql::{Error, Result};
 
-/// What a column of JSON holds.
+/// The text of a JSON column.
 fn json(value: &impl Serialize) -> Result<String> {
     serde_json::to_string(value).map_err(|error| Error::Encode(error.into()))
 }
@@ -63,7 +63,7 @@ fn parsed<T: DeserializeOwned>(json: &str) -> Result<T> {
     serde_json::from_str(json).map_err(|error| Error::Decode(error.into()))
 }
 
-/// For `serde`: what a value is called.
+/// For `serde`: serializes a value as the text that it displays.
 fn as_text<S: serde::Serializer>(
     value: &impl std::fmt::Display,
     serializer: S,

@@ -1,8 +1,8 @@
-//! The `licenses` table. A licence is of a person or of an organization; revoked, it counts
-//! for nothing and is kept to be shown.
+//! The `licenses` table. A licence belongs to a person or to an organization. A revoked licence
+//! does not count, and is kept to be shown.
 //!
-//! Seats are counted under [`lock`], so that two who grant or add at once cannot both take
-//! the last one.
+//! Seats are counted under [`lock`], so that two operators who grant licences or add members at
+//! the same time cannot both take the last seat.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub enum Owner {
 pub struct Grant<'a> {
     pub tier: Tier,
     pub owner: Owner,
-    /// None: never.
+    /// None for a licence that never ends.
     pub expires_at: Option<Timestamp>,
     pub subscription_id: Option<&'a str>,
 }
@@ -34,13 +34,13 @@ pub struct Grant<'a> {
 pub struct License {
     pub id: LicenseId,
     pub tier: Tier,
-    /// The login of a person.
+    /// The login of the person who has the licence.
     pub user: Option<String>,
-    /// The provider's number of that person's account; none before the first login.
+    /// The provider's number of that person's account. None before the first login.
     pub provider_id: Option<i64>,
-    /// Until when somebody can claim it, while its owner is an invitation by login.
+    /// While the owner is an invitation by login: until when somebody can claim it.
     pub claimable_until: Option<Timestamp>,
-    /// The name of an organization.
+    /// The name of the organization that has the licence.
     pub org: Option<String>,
     pub suspended: bool,
     pub expires_at: Option<Timestamp>,
@@ -69,13 +69,14 @@ impl License {
         })
     }
 
-    /// That it was granted to an invitation which nobody can claim any more: it is nobody's.
+    /// True when the licence was granted to an invitation that nobody can claim any more, so it
+    /// belongs to nobody.
     pub fn is_unclaimable(&self, now: Timestamp) -> bool {
         self.claimable_until.is_some_and(|until| until <= now)
     }
 
-    /// As it competes with others, with the grace of those that a subscription extends. None: it
-    /// was revoked.
+    /// The licence as a candidate that competes with others, with the grace period for one that a
+    /// subscription extends. None for a revoked licence.
     pub fn candidate(&self, grace: Duration) -> Option<Candidate> {
         self.revoked_at.is_none().then(|| Candidate {
             id: self.id,
@@ -97,7 +98,7 @@ fn tier(row: &Row) -> Result<Tier> {
         .map_err(|error: domain::license::UnknownTier| Error::Decode(error.into()))
 }
 
-/// Holds back every other grant and addition until the transaction ends.
+/// Makes all other grants and additions wait until the transaction ends.
 pub async fn lock(tx: &mut Tx) -> Result<()> {
     tx.query(
         "insert into license_changes (id, revision) values (1, 1)
@@ -108,8 +109,8 @@ pub async fn lock(tx: &mut Tx) -> Result<()> {
     Ok(())
 }
 
-/// Grants a licence, whatever its owner has already: the best one counts. Who would rather
-/// lengthen one that is there looks among [`of_owner`].
+/// Grants a licence, whatever other licences its owner has; the best one counts. A caller who
+/// would rather extend an existing licence finds it with [`of_owner`].
 pub async fn grant(tx: &mut Tx, clock: &Clock, grant: &Grant<'_>) -> Result<LicenseId> {
     let id = clock.id();
     let (user, org) = match grant.owner {
@@ -133,7 +134,7 @@ pub async fn grant(tx: &mut Tx, clock: &Clock, grant: &Grant<'_>) -> Result<Lice
     Ok(id)
 }
 
-/// False: there is no such licence, or it was revoked before.
+/// Revokes a licence. False when there is none with this id, or when it was revoked before.
 pub async fn revoke(tx: &mut Tx, id: LicenseId, now: Timestamp) -> Result<bool> {
     let revoked = tx
         .query(
@@ -147,7 +148,7 @@ pub async fn revoke(tx: &mut Tx, id: LicenseId, now: Timestamp) -> Result<bool> 
     Ok(revoked == 1)
 }
 
-/// False: there is no such licence that is active and was not revoked.
+/// Suspends a licence. False when there is none with this id that is active and not revoked.
 pub async fn suspend(tx: &mut Tx, id: LicenseId, now: Timestamp) -> Result<bool> {
     let suspended = tx
         .query(
@@ -161,7 +162,8 @@ pub async fn suspend(tx: &mut Tx, id: LicenseId, now: Timestamp) -> Result<bool>
     Ok(suspended == 1)
 }
 
-/// False: there is no such licence that is suspended and was not revoked.
+/// Ends a suspension. False when there is no licence with this id that is suspended and not
+/// revoked.
 pub async fn resume(tx: &mut Tx, id: LicenseId, now: Timestamp) -> Result<bool> {
     let resumed = tx
         .query(
@@ -175,9 +177,9 @@ pub async fn resume(tx: &mut Tx, id: LicenseId, now: Timestamp) -> Result<bool> 
     Ok(resumed == 1)
 }
 
-/// Extends the licences of a subscription that was paid until `until`; how many there were to
-/// extend. None is ever shortened, and one that never ends stays so. A suspended one is
-/// extended too, and stays suspended; a revoked one is left alone.
+/// Extends the licences of a subscription that was paid until `until`, and returns how many were
+/// extended. No licence is ever shortened, and one that never ends stays so. A suspended licence
+/// is extended too and stays suspended. A revoked licence is left alone.
 pub async fn extend(
     tx: &mut Tx,
     subscription_id: &str,
@@ -195,8 +197,8 @@ pub async fn extend(
     .await
 }
 
-/// Lengthens a licence that was granted again; None: for good. [`lock`] keeps others from
-/// shortening it meanwhile, for nobody but them ever does.
+/// Extends a licence that was granted again. None for `until` means that it never ends. The
+/// caller holds [`lock`], so nobody shortens the licence in the meantime.
 pub async fn lengthen(
     tx: &mut Tx,
     id: LicenseId,
@@ -241,7 +243,7 @@ pub async fn find(tx: &mut Tx, id: LicenseId) -> Result<Option<License>> {
     row.as_ref().map(License::read).transpose()
 }
 
-/// Every licence, oldest first.
+/// Every licence, the oldest first.
 pub async fn list(db: &Db) -> Result<Vec<License>> {
     let rows = db
         .query(
@@ -257,7 +259,7 @@ pub async fn list(db: &Db) -> Result<Vec<License>> {
     rows.iter().map(License::read).collect()
 }
 
-/// The licences of a person, their own and those of their organizations, the revoked ones too.
+/// The licences of a person and of the person's organizations, including revoked ones.
 pub async fn of_user(db: &Db, user: UserId) -> Result<Vec<License>> {
     let rows = db
         .query(
@@ -279,7 +281,7 @@ pub async fn of_user(db: &Db, user: UserId) -> Result<Vec<License>> {
     rows.iter().map(License::read).collect()
 }
 
-/// What decides a person's tier.
+/// The licences that decide a person's tier.
 pub async fn candidates(db: &Db, user: UserId, grace: Duration) -> Result<Vec<Candidate>> {
     let licenses = of_user(db, user).await?;
     Ok(licenses
@@ -327,15 +329,16 @@ pub async fn of_org(tx: &mut Tx, org: OrgId) -> Result<Vec<License>> {
     rows.iter().map(License::read).collect()
 }
 
-/// Whom organizations are counted together for: whoever pays for them, or owns them.
+/// The customer for whom organizations are counted together: the one who pays for them (by
+/// subscription) or who owns them.
 #[derive(Clone, Copy)]
 pub struct Customer<'a> {
     pub owner: Option<UserId>,
     pub subscription_id: Option<&'a str>,
 }
 
-/// The licences of this tier that other organizations of the same customer have and that were
-/// not revoked. Expired and suspended ones are among them.
+/// The licences of this tier that other organizations of the same customer have and that were not
+/// revoked. Expired and suspended ones are included.
 pub async fn of_customers_others(
     tx: &mut Tx,
     org: OrgId,

@@ -1,8 +1,8 @@
-//! The schema, built into the binary and applied by services when they start, and by `waybill
-//! migrate`; by one process at a time. Other tools only compare.
+//! The schema. It is built into the binary and applied by services when they start and by
+//! `waybill migrate`, by one process at a time. Other commands only compare it.
 //!
-//! A migration is portable SQL and is never changed once it has landed: its checksum is
-//! kept in the database and compared.
+//! A migration is portable SQL and is never changed after its release: its checksum is stored in
+//! the database and compared.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use sqlx::sqlite::SqlitePool;
 
 use crate::sql::{Db, Error};
 
-/// Where the database keeps which it has.
+/// The table in which the database records its migrations.
 const TABLE: &str = "_sqlx_migrations";
 
 /// The migration that makes the schema of the first release.
@@ -25,8 +25,8 @@ const ALL: &[(i64, &str, &str)] = &[(
     include_str!("../../../migrations/0001_initial.sql"),
 )];
 
-/// What is said of a database that was made before the first release. Its migrations were other
-/// files than `ALL`, so nothing here can bring it up to date.
+/// The message for a database that was made before the first release. Its migrations were other
+/// files than those of `ALL`, so it cannot be brought up to date.
 const UNRELEASED: &str = "the database was made by a version of Waybill from before its first \
     release, and no version can bring it up to date; set DATABASE_URL to a new database (for \
     SQLite a file that does not exist yet), or remove this one if nobody needs what is in it";
@@ -40,7 +40,7 @@ pub enum MigrationError {
     Failed(#[from] MigrateError),
 }
 
-/// Applies what is missing. Safe to call from several processes at once.
+/// Applies the migrations that the database lacks. Several processes may call this at once.
 pub async fn apply(db: &Db) -> Result<(), MigrationError> {
     if compare(db).await?.is_unreleased() {
         return Err(MigrationError::Unreleased);
@@ -52,8 +52,9 @@ pub async fn apply(db: &Db) -> Result<(), MigrationError> {
     Ok(())
 }
 
-/// The library's lock is PostgreSQL's; on SQLite two starts at once may meet. One of them
-/// fails and leaves nothing, and finds the other's work done when it looks again.
+/// The library's lock works on PostgreSQL only. On SQLite two processes that start at once may
+/// collide: one of them fails and leaves nothing behind, and finds the work of the other done
+/// when it looks again.
 async fn apply_sqlite(db: &Db, write: &SqlitePool) -> Result<(), MigrateError> {
     let mut last = Ok(());
     for _ in 0..20 {
@@ -72,14 +73,14 @@ async fn apply_sqlite(db: &Db, write: &SqlitePool) -> Result<(), MigrateError> {
     last
 }
 
-/// A migration of this binary and whether the database has it.
+/// A migration of this binary, and whether the database has it.
 pub struct Applied {
     pub version: i64,
     pub name: &'static str,
     pub applied: bool,
 }
 
-/// Every migration this binary knows, in order.
+/// Every migration that this binary knows, in sequence.
 pub async fn list(db: &Db) -> Result<Vec<Applied>, MigrateError> {
     let applied = match db {
         Db::Postgres(pool) => {
@@ -103,26 +104,27 @@ pub async fn list(db: &Db) -> Result<Vec<Applied>, MigrateError> {
         .collect())
 }
 
-/// How a database stands to this binary.
+/// How the migrations of a database compare with those of this binary.
 #[derive(Debug, Default)]
 pub struct Compared {
     pub applied: usize,
-    /// Ours that it lacks.
+    /// Migrations of this binary that the database lacks.
     pub missing: Vec<i64>,
-    /// Its own that this binary does not know.
+    /// Migrations of the database that this binary does not know.
     pub newer: Vec<i64>,
-    /// Ours that it has otherwise.
+    /// Migrations whose content differs in the database.
     pub changed: Vec<i64>,
 }
 
 impl Compared {
-    /// It was made before the first release: its first migration is another than ours.
+    /// True when the database was made before the first release, so that its first migration
+    /// differs from ours.
     pub fn is_unreleased(&self) -> bool {
         self.changed.contains(&FIRST)
     }
 
-    /// Why this version cannot work with it, and what to do. A newer version's migrations leave
-    /// this one working.
+    /// Why this version cannot work with the database, and what to do about it. None when it can.
+    /// Migrations of a newer version do not prevent it.
     pub fn lacks(&self) -> Option<String> {
         let list = |versions: &[i64]| {
             let versions: Vec<String> = versions.iter().map(ToString::to_string).collect();
@@ -157,7 +159,8 @@ impl Compared {
     }
 }
 
-/// Compares, and writes nothing. A database without our table of them has none.
+/// Compares the migrations without writing anything. A database without a table of migrations
+/// counts as one that has none.
 pub async fn compare(db: &Db) -> Result<Compared, MigrateError> {
     let listed = match db {
         Db::Postgres(pool) => pool.acquire().await?.list_applied_migrations(TABLE).await,
@@ -185,8 +188,8 @@ pub async fn compare(db: &Db) -> Result<Compared, MigrateError> {
     Ok(compared)
 }
 
-/// A database that already has a newer version's migrations is used as it is: during a
-/// rolling restart both versions run, so a migration must leave the older one working.
+/// A database that already has migrations of a newer version is used as it is. During a rolling
+/// restart both versions run, so every migration must leave the older version working.
 fn migrator() -> Migrator {
     let mut migrator = Migrator::with_migrations(
         ALL.iter()

@@ -1,5 +1,5 @@
-//! The `notifications` table: what customers are to be notified of. A row says why and whether it
-//! was sent; the address and the text are read and made when it is sent or shown.
+//! The `notifications` table: of what customers are to be notified. A row says why, and whether
+//! the notification was sent. The address and the text are made when it is sent or shown.
 
 use std::collections::HashSet;
 
@@ -14,24 +14,24 @@ use domain::payment::PaymentError;
 use domain::payment::record::is_left_to_provider;
 use domain::time::Timestamp;
 
-/// A payment of theirs has failed.
+/// A payment of the customer has failed.
 pub const PAYMENT_FAILED: &str = "payment_failed";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// No mail is set up: it is shown, and not sent.
+    /// No mail is configured, so the notification is shown but not sent.
     Kept,
     Pending,
     Sent,
     /// Nobody gave us an address.
     NoAddress,
-    /// By the time it was to be sent, the reason was gone, or a later one says the same.
+    /// Before it was sent, the reason disappeared, or a later notification said the same.
     NotNeeded,
-    /// By the time it was to be sent, the failure was old.
+    /// Before it was sent, the failure had become old.
     TooLate,
-    /// The mail server does not take the address.
+    /// The mail server refuses the address.
     Refused,
-    /// The mail server was tried again and again.
+    /// The mail server could not be reached in all tries.
     Failed,
 }
 
@@ -71,7 +71,7 @@ pub async fn insert(tx: &mut Tx, rows: &[NewNotification], now: Timestamp) -> Re
     Ok(())
 }
 
-/// Records what became of it. False: that was recorded before.
+/// Records how a notification ended. False when that was recorded before.
 pub async fn ended(
     tx: &mut Tx,
     id: Uuid,
@@ -93,28 +93,28 @@ pub async fn ended(
     Ok(changed == 1)
 }
 
-/// A notification with what its text is made of.
+/// A notification with the values that its text is made of.
 pub struct Letter {
     pub state: String,
-    /// When its failure became known.
+    /// When the failure became known.
     pub created_at: Timestamp,
-    /// A later failure of the payment has one of its own.
+    /// True when a later failure of the payment has a notification of its own.
     pub is_superseded: bool,
     pub payment_state: String,
     pub amount: Money,
     pub decline_code: Option<String>,
-    /// Whom it is for: the payment's receipt, else its checkout, else the order of its
-    /// agreement.
+    /// The address to which it is sent: the payment's receipt address, or else that of its
+    /// checkout, or else that of the order of its agreement.
     pub email: Option<String>,
-    /// The order of its agreement.
+    /// The order of the payment's agreement.
     pub order: Option<Claim>,
-    /// When it will be tried again by us, if it will.
+    /// When we try the payment again, if we do.
     pub next_retry_at: Option<Timestamp>,
-    /// It is the provider's to try again, and not ours.
+    /// True when it is left to the provider, and not to us, to try the payment again.
     pub is_left_to_provider: bool,
 }
 
-/// Those of the payments of which customers were notified before, or are to be.
+/// Those of the payments for which there is a notification already.
 pub async fn reported_of(tx: &mut Tx, payments: Vec<String>) -> Result<HashSet<String>> {
     let rows = tx
         .query("select distinct payment_id from notifications where payment_id in ($1..)")
@@ -187,13 +187,13 @@ pub async fn letter(db: &Db, id: Uuid) -> Result<Option<Letter>> {
 }
 
 impl Letter {
-    /// By the time it is to be sent, the payment may have been made.
+    /// True while the payment still fails. It may have been made before the notification is sent.
     pub fn is_needed(&self) -> bool {
         self.payment_state == "requires_payment_method"
     }
 }
 
-/// A notification as an operator sees it: no personal data.
+/// A notification as an operator sees it, without personal data.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
     pub id: Uuid,
@@ -217,7 +217,7 @@ fn summary(row: &Row) -> Result<Summary> {
     })
 }
 
-/// The newest notifications of a payment, or of all when it is empty.
+/// The newest notifications of a payment, or of all payments when `payment_id` is empty.
 pub async fn list(db: &Db, payment_id: &str, limit: i64) -> Result<Vec<Summary>> {
     let rows = db
         .query(
@@ -234,7 +234,7 @@ pub async fn list(db: &Db, payment_id: &str, limit: i64) -> Result<Vec<Summary>>
     rows.iter().map(summary).collect()
 }
 
-/// Forgets at most `limit` notifications that ended before `before`.
+/// Deletes at most `limit` notifications that ended before `before`.
 pub async fn forget(db: &Db, before: Timestamp, limit: i64) -> Result<u64> {
     let mut tx = db.begin().await?;
     let forgotten = tx

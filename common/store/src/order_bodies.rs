@@ -1,6 +1,6 @@
-//! The `order_bodies` table: bodies that leave a status to their topic, each with the topic
-//! under which it was accepted first. The primary key decides which of two deliveries of one
-//! body is the first, on however many replicas they are worked on.
+//! The `order_bodies` table: bodies that leave a status to their topic, each with the topic under
+//! which it was accepted first. The primary key decides which of two deliveries of one body is
+//! the first, however many replicas work on them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,11 +10,11 @@ use crate::orders::records::OrderKey;
 use crate::sql::{Db, Result, Row, Tx, column};
 use domain::time::Timestamp;
 
-/// An order and the hash of a body about it.
+/// The key of an order, and the hash of a body about it.
 pub type BodyKey = (OrderKey, String);
 
-/// Remembers the topics of bodies that are new, and returns for each the topic under which it
-/// was accepted first. The rows are locked until the end of the transaction.
+/// Stores the topics of bodies that are new, and returns for each body the topic under which it
+/// was accepted first. The rows stay locked until the end of the transaction.
 pub async fn remember(
     tx: &mut Tx,
     bodies: &BTreeMap<BodyKey, &str>,
@@ -41,7 +41,7 @@ pub async fn remember(
         .collect()
 }
 
-/// Counts repetitions of bodies that [`remember`] has locked.
+/// Counts the repetitions of bodies that [`remember`] has locked.
 pub async fn repeat(tx: &mut Tx, repeats: &BTreeMap<&BodyKey, i64>) -> Result<()> {
     for (((shop, id), hash), times) in repeats {
         tx.query(
@@ -58,7 +58,7 @@ pub async fn repeat(tx: &mut Tx, repeats: &BTreeMap<&BodyKey, i64>) -> Result<()
     Ok(())
 }
 
-/// Counts that the storefront does not confirm what the topic of a body says.
+/// Counts that the storefront does not confirm the status that the topic of a body says.
 pub async fn refute(tx: &mut Tx, ((shop, id), hash): &BodyKey) -> Result<()> {
     tx.query(
         "update order_bodies set refuted = refuted + 1
@@ -72,22 +72,22 @@ pub async fn refute(tx: &mut Tx, ((shop, id), hash): &BodyKey) -> Result<()> {
     Ok(())
 }
 
-/// A body whose topic did not count: it came again under one that says more than it does, or
-/// the storefront did not confirm it.
+/// A body whose topic did not count, because it came again under a topic that says more than the
+/// first one, or because the storefront did not confirm the topic.
 #[derive(Clone, Debug, Serialize)]
 pub struct Repeated {
     pub shop: String,
     pub order_id: i64,
-    /// Under which it was accepted first.
+    /// The topic under which the body was accepted first.
     pub topic: String,
     pub repeats: i64,
-    /// How often the storefront did not confirm its topic.
+    /// How often the storefront did not confirm the topic.
     pub refuted: i64,
-    /// When it came first.
+    /// When the body came for the first time.
     pub created_at: Timestamp,
 }
 
-/// The newest first.
+/// The repeated or unconfirmed bodies, the newest first.
 pub async fn repeated(db: &Db, limit: i64) -> Result<Vec<Repeated>> {
     let rows = db
         .query(

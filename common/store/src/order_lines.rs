@@ -1,4 +1,4 @@
-//! The `order_lines` table: an order's lines as its newest version has them.
+//! The `order_lines` table: the lines of an order as its newest version has them.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -13,7 +13,7 @@ const COLUMNS: &str = "select order_id, id, variant_id, title, quantity, price, 
                        where shop = $1 and order_id in ($2..)
                        order by order_id, position";
 
-/// Inserts the lines of orders that have none.
+/// Inserts the lines of orders that have no lines yet.
 pub async fn insert(tx: &mut Tx, orders: &[(&OrderKey, &[Line])]) -> Result<()> {
     let mut lines: Vec<(&str, i64, i64, &Line)> = Vec::new();
     for ((shop, order_id), of_order) in orders {
@@ -44,7 +44,7 @@ pub async fn insert(tx: &mut Tx, orders: &[(&OrderKey, &[Line])]) -> Result<()> 
     Ok(())
 }
 
-/// Puts other lines in the place of those that the orders have.
+/// Replaces the lines of orders.
 pub async fn replace(tx: &mut Tx, orders: &[(&OrderKey, &[Line])]) -> Result<()> {
     for of_shop in orders.chunk_by(|((a, _), _), ((b, _), _)| a == b) {
         let ids: Vec<i64> = of_shop.iter().map(|((_, id), _)| *id).collect();
@@ -57,7 +57,7 @@ pub async fn replace(tx: &mut Tx, orders: &[(&OrderKey, &[Line])]) -> Result<()>
     insert(tx, orders).await
 }
 
-/// The lines of orders of a shop, with the orders' ids.
+/// The lines of several orders of a shop, each with the id of its order.
 pub async fn of(tx: &mut Tx, shop: &str, orders: &[i64]) -> Result<Vec<(i64, Line)>> {
     let rows = tx.query(COLUMNS).bind(shop).bind(orders.to_vec());
     let rows = rows.fetch_all().await?;

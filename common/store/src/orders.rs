@@ -1,4 +1,5 @@
-//! The `orders` table as it is read. How it is written: [`records`]; how it is shown: [`view`].
+//! How the `orders` table is read. [`records`] writes it, and [`view`] shows an order to API
+//! clients.
 
 pub mod records;
 pub mod view;
@@ -21,11 +22,12 @@ use domain::order::record::Returned;
 use domain::order::{FinancialStatus, settlement};
 use domain::time::Timestamp;
 
-/// The shop of orders that a checkout session made.
+/// The shop of placeholders, which are the orders that checkout sessions made.
 pub const CHECKOUT: &str = "checkout";
 
-/// The id of the order that a checkout session makes, by its agreement, or by its own id
-/// when it names none: however often and in whatever order its events come, one order.
+/// The key of the order that a checkout session makes. It is made of the agreement, or of the
+/// session's own id when it names no agreement, so all events of a session lead to the same
+/// order, however often and in whatever sequence they come.
 pub fn checkout_key(agreement: &str) -> records::OrderKey {
     let hash = Sha256::digest(agreement);
     let id = u64::from_be_bytes(hash[..8].try_into().expect("eight bytes")) >> 2;
@@ -33,7 +35,7 @@ pub fn checkout_key(agreement: &str) -> records::OrderKey {
     (CHECKOUT.to_owned(), id)
 }
 
-/// The shops that have an order with this id; two at most.
+/// The shops that have an order with this id, at most two of them.
 pub async fn shops(tx: &mut Tx, id: i64) -> Result<Vec<String>> {
     let rows = tx
         .query("select shop from orders where id = $1 order by shop limit 2")
@@ -43,7 +45,7 @@ pub async fn shops(tx: &mut Tx, id: i64) -> Result<Vec<String>> {
     rows.iter().map(|row| row.get("shop")).collect()
 }
 
-/// Those of the ids that a shop has an order with which is not cancelled.
+/// Those of the ids for which the shop has an order that is not cancelled.
 pub async fn standing(tx: &mut Tx, shop: &str, ids: Vec<i64>) -> Result<HashSet<i64>> {
     let rows = tx
         .query("select id from orders where shop = $1 and cancelled_at is null and id in ($2..)")
@@ -63,15 +65,15 @@ pub struct Claim {
     pub total: Option<Money>,
     pub is_cancelled: bool,
     pub is_paid: bool,
-    /// By its id, which buyers cannot write.
+    /// True when the order claims the agreement by its own id, which buyers cannot write.
     pub is_by_id: bool,
 }
 
-/// The orders that claim these agreements, by agreement. An order claims what its attribute names; without
-/// one, its id. Buyers can write that attribute on some storefronts, so a claim by id comes
-/// before one by attribute. An order that a checkout session made gives way to the storefront's
-/// own, of whatever amount: the provider's page may have added tax and shipping or taken off
-/// a discount.
+/// The orders that claim these agreements, by agreement. An order claims the agreement that its
+/// attribute names, or, without the attribute, the one named like its id. On some storefronts
+/// buyers can write the attribute, so a claim by id comes before a claim by attribute. A
+/// placeholder gives way to the storefront's own order, even if the amounts differ, because the
+/// provider's page may have added tax and shipping or taken off a discount.
 pub async fn of_pacts(tx: &mut Tx, pacts: Vec<String>) -> Result<HashMap<String, Vec<Claim>>> {
     if pacts.is_empty() {
         return Ok(HashMap::new());
@@ -92,8 +94,8 @@ pub async fn of_pacts(tx: &mut Tx, pacts: Vec<String>) -> Result<HashMap<String,
     Ok(claims)
 }
 
-/// True when one of the agreements, or that of one of these payments, sessions or subscriptions,
-/// is of an order of somebody whose data was not erased.
+/// True when one of these agreements, or the agreement of one of these payments, sessions or
+/// subscriptions, belongs to an order of somebody whose data was not erased.
 pub async fn is_of_somebody(
     tx: &mut Tx,
     pacts: &BTreeSet<String>,
@@ -127,7 +129,7 @@ pub async fn is_of_somebody(
     Ok(false)
 }
 
-/// The order of an agreement, when only one claims it.
+/// The owner of an agreement: the order that claims it, if only one does.
 pub async fn owner(db: &Db, pact_id: &str) -> Result<Option<Claim>> {
     let ids: Vec<i64> = order_id(pact_id).into_iter().collect();
     let mut rows = db.query(BY_ID).bind(ids).fetch_all().await?;
@@ -143,7 +145,7 @@ const BY_ID: &str = "select pact_id, shop, id, name, email, currency, total_mino
                      from orders where pact_id is null and id in ($1..)
                      order by shop";
 
-/// A few of each: the first that are too many decide as well as all.
+/// At most four orders of each agreement are read, because more claims decide nothing else.
 const BY_NAME: &str = "select pact_id, shop, id, name, email, currency, total_minor, cancelled_at,
                               paid, by_id
                        from (
@@ -160,7 +162,7 @@ fn order_id(pact_id: &str) -> Option<i64> {
     id.filter(|id| id.to_string() == pact_id)
 }
 
-/// Leaves those that count.
+/// Leaves only the claims that count, by the rules that [`of_pacts`] describes.
 fn weigh(claims: &mut Vec<Claim>) {
     if claims.iter().any(|claim| claim.is_by_id) {
         claims.retain(|claim| claim.is_by_id || claim.key.0 == CHECKOUT);
@@ -189,7 +191,7 @@ fn claim(row: &Row) -> Result<Claim> {
     })
 }
 
-/// An order as it stands, without personal data.
+/// An order in its present state, without personal data.
 #[derive(Clone, Debug)]
 pub struct StoredOrder {
     pub shop: String,
@@ -200,24 +202,25 @@ pub struct StoredOrder {
     pub subtotal: Option<Money>,
     pub tax: Option<Money>,
     pub outstanding: Option<Money>,
-    /// As the storefront or the payments say, whichever is further on.
+    /// The status that the storefront reports or the one that follows from the payments,
+    /// whichever is further on.
     pub financial_status: Option<FinancialStatus>,
-    /// What the payments of its agreement come to.
+    /// What the payments of the order's agreement come to.
     pub payment_status: Option<FinancialStatus>,
     pub fulfillment_status: Option<String>,
     pub fulfillment: Option<Fulfillment>,
     pub lines: Vec<StoredLine>,
     pub shipments: Vec<StoredShipment>,
     pub refunds: Vec<Refund>,
-    /// What the storefront refunded itself.
+    /// The refunds that the storefront made itself.
     pub storefront_refunds: Vec<Returned>,
-    /// Units by line id that went back into stock.
+    /// How many units of each line went back into stock, by line id.
     pub restocked: Vec<(i64, i64)>,
     pub tracking_url: Option<String>,
     pub ordered_at: Option<Timestamp>,
     pub cancelled_at: Option<Timestamp>,
     pub cancel_reason: Option<String>,
-    /// The storefront's order that has taken its place.
+    /// The storefront's order that has taken this placeholder's place.
     pub superseded_by: Option<records::OrderKey>,
     pub updated_at: Timestamp,
 }
@@ -244,16 +247,16 @@ pub struct Fulfillment {
     pub updated_at: Timestamp,
 }
 
-/// The answer to a search by id.
+/// The result of a search by id.
 #[derive(Debug)]
 pub enum OrderLookup {
     One(Box<StoredOrder>),
     None,
-    /// Several shops have an order with this id, and none was named.
+    /// Several shops have an order with this id, and no shop was named.
     Several,
 }
 
-/// Looks in these shops; None: in all.
+/// Searches an order in these shops, or in all shops if `shops` is None.
 pub async fn find(db: &Db, id: i64, shops: Option<Vec<String>>) -> Result<OrderLookup> {
     let rows = db
         .query(

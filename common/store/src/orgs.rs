@@ -1,5 +1,5 @@
-//! The `orgs` and `org_members` tables. Membership is ours: the scopes that we ask the
-//! provider for do not list organizations.
+//! The `orgs` and `org_members` tables. Waybill manages the members itself, because the scopes
+//! that it requests from the identity provider do not list organizations.
 
 use serde::Serialize;
 
@@ -29,7 +29,7 @@ impl Org {
     }
 }
 
-/// Makes an organization. None: there is one of this name, whatever the case.
+/// Makes an organization. None when one with this name exists; case does not matter.
 pub async fn create(
     tx: &mut Tx,
     clock: &Clock,
@@ -69,7 +69,7 @@ pub async fn list(db: &Db) -> Result<Vec<Org>> {
     rows.iter().map(Org::read).collect()
 }
 
-/// Whose it is.
+/// The owner of an organization.
 pub async fn owner(tx: &mut Tx, org: &Org) -> Result<Option<User>> {
     let Some(owner) = org.owner_id else {
         return Ok(None);
@@ -82,7 +82,7 @@ pub async fn owner(tx: &mut Tx, org: &Org) -> Result<Option<User>> {
     row.as_ref().map(User::read).transpose()
 }
 
-/// Makes it somebody's, whosever it was.
+/// Makes a user the owner of an organization, in place of its former owner.
 pub async fn set_owner(tx: &mut Tx, org: OrgId, owner: UserId) -> Result<()> {
     tx.query("update orgs set owner_id = $2 where id = $1")
         .bind(org)
@@ -105,8 +105,8 @@ pub async fn members(tx: &mut Tx, org: OrgId) -> Result<Vec<User>> {
     rows.iter().map(User::read).collect()
 }
 
-/// The member that an operator means. That may be an invitation which lost its login while it
-/// was added: it is found by nothing else, and takes a seat.
+/// The member that an operator names. This may also be an invitation that lost its login while it
+/// was being added: nothing else finds it, and it takes a seat.
 pub async fn member(tx: &mut Tx, org: OrgId, named: &Named) -> Result<Option<User>> {
     let members = members(tx, org).await?;
     let found = users::find(tx, named).await?;
@@ -124,7 +124,7 @@ pub async fn member(tx: &mut Tx, org: OrgId, named: &Named) -> Result<Option<Use
     Ok(person.or(lost).cloned())
 }
 
-/// False: the person was a member already.
+/// Adds a member. False when the person is a member already.
 pub async fn add_member(tx: &mut Tx, org: OrgId, user: UserId, now: Timestamp) -> Result<bool> {
     let added = tx
         .query(
@@ -139,7 +139,7 @@ pub async fn add_member(tx: &mut Tx, org: OrgId, user: UserId, now: Timestamp) -
     Ok(added == 1)
 }
 
-/// False: the person was no member.
+/// Removes a member. False when the person was not a member.
 pub async fn remove_member(tx: &mut Tx, org: OrgId, user: UserId) -> Result<bool> {
     let removed = tx
         .query("delete from org_members where org_id = $1 and user_id = $2")

@@ -13,17 +13,17 @@ use domain::order::settlement::Cycle;
 use domain::payment::PaymentError;
 use domain::time::Timestamp;
 
-/// What became of an attempt.
+/// How an attempt ended, or that it is still to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     Scheduled,
     Succeeded,
-    /// The provider has taken it; an event will say how it ends.
+    /// The provider has accepted the attempt, and an event will say how it ends.
     Pending,
     Declined,
-    /// The provider refuses it for good.
+    /// The provider refuses the attempt for good.
     Failed,
-    /// Its reason was gone before it was made; the code says why.
+    /// The reason for the attempt disappeared before it was made. The code says why.
     Stopped,
 }
 
@@ -43,13 +43,13 @@ impl State {
 #[derive(Clone, Debug)]
 pub struct NewRetry {
     pub payment_id: String,
-    /// From 1.
+    /// Counted from 1.
     pub number: i64,
     pub job_id: Uuid,
     pub due_at: Timestamp,
 }
 
-/// Schedules attempts; one that was scheduled before stays as it is.
+/// Schedules attempts. One that was scheduled before stays as it is.
 pub async fn insert(tx: &mut Tx, retries: &[NewRetry], now: Timestamp) -> Result<()> {
     let columns = [
         column(
@@ -71,7 +71,7 @@ pub async fn insert(tx: &mut Tx, retries: &[NewRetry], now: Timestamp) -> Result
     Ok(())
 }
 
-/// Those of the payments that were retried, or are to be.
+/// Those of the payments that were tried again, or are to be.
 pub async fn scheduled_of(tx: &mut Tx, payments: Vec<String>) -> Result<Vec<String>> {
     let rows = tx
         .query("select distinct payment_id from payment_retries where payment_id in ($1..)")
@@ -81,7 +81,7 @@ pub async fn scheduled_of(tx: &mut Tx, payments: Vec<String>) -> Result<Vec<Stri
     rows.iter().map(|row| row.get("payment_id")).collect()
 }
 
-/// Stops what is still scheduled of these payments, and returns the jobs.
+/// Stops the attempts that are still scheduled for these payments, and returns their jobs.
 pub async fn stop(tx: &mut Tx, payments: Vec<String>, now: Timestamp) -> Result<Vec<Uuid>> {
     let rows = tx
         .query(
@@ -96,7 +96,7 @@ pub async fn stop(tx: &mut Tx, payments: Vec<String>, now: Timestamp) -> Result<
     rows.iter().map(|row| row.get("job_id")).collect()
 }
 
-/// Records how an attempt ended.
+/// Records how an attempt ended. False when that was recorded before.
 pub async fn ended(
     tx: &mut Tx,
     payment_id: &str,
@@ -120,30 +120,31 @@ pub async fn ended(
     Ok(changed == 1)
 }
 
-/// What an attempt needs to know of its payment.
+/// What has to be known of the payment for an attempt.
 #[derive(Clone, Debug)]
 pub struct Attempt {
     /// The state of the payment, as far as it was reported.
     pub payment_state: String,
     pub failure: PaymentError,
-    /// When the provider says that it failed last.
+    /// When the payment failed last, according to the provider.
     pub failed_at: Option<Timestamp>,
     pub pact_id: Option<String>,
-    /// Which fulfilment of the agreement it pays.
+    /// The cycle of the agreement that it pays.
     pub cycle: Cycle,
-    /// A checkout session in the mode `payment` led to it.
+    /// True when a checkout session in the mode `payment` led to the payment.
     pub is_of_checkout: bool,
-    /// Another payment of its agreement and cycle was made since shortly before it.
+    /// True when another payment of the same agreement and cycle was made, after it or shortly
+    /// before it.
     pub is_paid_otherwise: bool,
-    /// A later attempt of the schedule is due by now.
+    /// True when a later attempt of the schedule is already due.
     pub is_superseded: bool,
 }
 
-/// Payments of one agreement that are further apart than this are for different things, such
-/// as the months of a subscription.
+/// Payments of one agreement that are further apart than this are for different things, such as
+/// the months of a subscription.
 const APART: Duration = Duration::from_hours(24);
 
-/// The attempt, while it is still to be made.
+/// The attempt, if it is still to be made.
 pub async fn wanted(
     db: &Db,
     payment_id: &str,
@@ -197,7 +198,8 @@ pub async fn wanted(
     }))
 }
 
-/// The cycles of the other payments of an agreement that were made since shortly before one.
+/// The cycles of the other payments of an agreement that were made after `created_at` or shortly
+/// before it.
 async fn paid_of(db: &Db, pact_id: &str, payment_id: &str, created_at: i64) -> Result<Vec<Cycle>> {
     let apart = i64::try_from(APART.as_millis()).unwrap_or(i64::MAX);
     let rows = db
@@ -222,16 +224,18 @@ fn cycle(row: &Row) -> Result<Cycle> {
 /// Whether an attempt may be made now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// It is noted as made. `key_number` is that of its idempotency key.
+    /// The attempt may be made, and is recorded as made. `key_number` is the number of its
+    /// idempotency key.
     Now { key_number: i64, is_first: bool },
-    /// Another one was made so short a time ago that this one waits until then.
+    /// Another attempt was made so recently that this one waits until this time.
     At(Timestamp),
-    /// It was made, or stopped, by somebody else.
+    /// The attempt was made or stopped by another process.
     Gone,
 }
 
-/// Notes that an attempt is about to be made, unless another one of its payment was made within
-/// `pause`. One that had failed gets the next key: the provider keeps its answer to the last.
+/// Records that an attempt is about to be made, unless another attempt of the same payment was
+/// made within `pause`. An attempt that had failed gets the next idempotency key, because the
+/// provider keeps its answer to the last one.
 pub async fn take_turn(
     db: &Db,
     payment_id: &str,
@@ -240,7 +244,7 @@ pub async fn take_turn(
     now: Timestamp,
 ) -> Result<Turn> {
     let mut tx = db.begin().await?;
-    // Of two attempts of one payment the second one sees the first.
+    // With this lock, the second of two attempts of one payment sees the first.
     tx.query("select id from payments where id = $1 for update")
         .bind(payment_id)
         .fetch_optional()
@@ -275,12 +279,12 @@ pub async fn take_turn(
     tx.commit().await?;
     Ok(Turn::Now {
         key_number,
-        // One that failed before this was noted has been made too.
+        // An attempt that failed before this time was recorded has been made too.
         is_first: is_first && !has_failed,
     })
 }
 
-/// Notes that an attempt is made once more, under this key.
+/// Records that an attempt is made once more, under this key.
 pub async fn try_again(
     db: &Db,
     payment_id: &str,

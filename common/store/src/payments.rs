@@ -1,6 +1,6 @@
-//! The `payments` and `pacts` tables: what each payment has come to, and the agreements
-//! (`metadata.pact_id`) by which payments and orders find each other. Payments are read
-//! under a lock, merged by the caller, and written back whole.
+//! The `payments` and `pacts` tables: the record of each payment, and the agreements
+//! (`metadata.pact_id`) by which payments and orders find each other. Payments are read under a
+//! lock, merged by the caller, and written back whole.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -22,16 +22,16 @@ use domain::time::Timestamp;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PaymentEntry {
     pub record: Record,
-    /// The time in the id of its last event: the next one's is later.
+    /// The time in the id of the payment's last event. The next event's id gets a later time.
     pub events_at: LastEvent,
-    /// How many ledger entries it has.
+    /// How many ledger entries the payment has.
     pub entries: i64,
-    /// A version without a ledger stored it: nothing is booked yet.
+    /// True when a version without a ledger stored the payment, so nothing is posted for it yet.
     pub is_bare: bool,
 }
 
-/// Inserts those payments that are not there yet and returns their ids. Others wait for a
-/// transaction that is inserting the same one.
+/// Inserts those payments that do not exist yet, and returns their ids. If another transaction is
+/// inserting the same payment, this waits for it.
 pub async fn insert_new(
     tx: &mut Tx,
     payments: &BTreeMap<String, PaymentEntry>,
@@ -174,7 +174,7 @@ fn part_versions(record: &Record) -> Result<String> {
     json(&Versions::of(parts))
 }
 
-/// The payments with these ids, locked, in the order of their ids.
+/// The payments with these ids, locked, sorted by id.
 pub async fn load(tx: &mut Tx, ids: Vec<String>) -> Result<BTreeMap<String, PaymentEntry>> {
     if ids.is_empty() {
         return Ok(BTreeMap::new());
@@ -203,7 +203,7 @@ fn read(row: &Row) -> Result<PaymentEntry> {
     let status: Option<String> = row.get("status")?;
     let failure: Option<String> = row.get("failure")?;
     let email: Option<String> = row.get("receipt_email")?;
-    // An older version stored nothing but captured payments.
+    // An older version stored only captured payments.
     let succeeded = is_old || row.get::<i64>("succeeded")? != 0;
     let canceled_at: Option<i64> = row.get("canceled_at")?;
     let record = Record {
@@ -235,9 +235,9 @@ fn read(row: &Row) -> Result<PaymentEntry> {
     })
 }
 
-/// Locks agreements until the transaction ends: whoever decides something by an order and
-/// its payments does so, so that of two who each bring one half the second sees both. What
-/// is stored is a hash: buyers may have written the name.
+/// Locks agreements until the transaction ends. Every transaction that decides something from an
+/// order and its payments does this, so that of two transactions which each bring one half, the
+/// second sees both. A hash of the name is stored, because buyers may have written the name.
 pub async fn lock_pacts(tx: &mut Tx, ids: impl IntoIterator<Item = String>) -> Result<()> {
     let hash = |id: String| hex::encode(&Sha256::digest(id)[..16]);
     let ids: BTreeSet<String> = ids.into_iter().map(hash).collect();
@@ -257,14 +257,14 @@ pub async fn lock_pacts(tx: &mut Tx, ids: impl IntoIterator<Item = String>) -> R
     Ok(())
 }
 
-/// The agreements of payments, sessions and subscriptions, by their ids.
+/// The agreements of payments, of checkout sessions and of subscriptions, by their ids.
 pub const PACTS: [&str; 3] = [
     "select pact_id from payments where pact_id is not null and id in ($1..)",
     "select pact_id from checkout_sessions where pact_id is not null and id in ($1..)",
     "select pact_id from subscriptions where pact_id is not null and id in ($1..)",
 ];
 
-/// The payments of these agreements, by agreement.
+/// The payments of these agreements, each with its agreement.
 pub async fn of_pacts(tx: &mut Tx, pacts: Vec<String>) -> Result<Vec<(String, Linked)>> {
     let rows = tx
         .query(
@@ -281,8 +281,8 @@ pub async fn of_pacts(tx: &mut Tx, pacts: Vec<String>) -> Result<Vec<(String, Li
         .collect()
 }
 
-/// The payments of no agreement that pay one of these invoices, by invoice: the payment names
-/// its invoice, or the invoice its payment.
+/// The payments without an agreement that pay one of these invoices, each with its invoice.
+/// Either the payment names its invoice, or the invoice names its payment.
 pub async fn of_invoices(
     tx: &mut Tx,
     invoices: &BTreeMap<String, Option<String>>,
@@ -336,7 +336,7 @@ fn linked(row: &Row) -> Result<Linked> {
     linked_as(row, ["id", "currency", "fulfillment_cycle"])
 }
 
-/// A payment that stands in a row beside its session, which has some of the same names.
+/// A payment that is joined to its session in one row, where some column names would be the same.
 pub(super) fn joined(row: &Row) -> Result<Linked> {
     linked_as(row, ["payment_id", "payment_currency", "payment_cycle"])
 }
@@ -359,13 +359,13 @@ fn linked_as(row: &Row, [id, currency, cycle]: [&'static str; 3]) -> Result<Link
     })
 }
 
-/// A payment as an operator sees it: no personal data.
+/// A payment as an operator sees it, without personal data.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Summary {
     pub id: String,
     pub state: String,
     pub pact_id: Option<String>,
-    /// Which fulfilment of the agreement is paid; none is the first.
+    /// The name of the cycle of the agreement that is paid. None means the first cycle.
     pub fulfillment_cycle: Option<String>,
     #[serde(rename = "type")]
     pub payment_type: Option<String>,
@@ -400,14 +400,14 @@ fn summary(row: &Row) -> Result<Summary> {
     })
 }
 
-/// Which payments to list; empty texts mean any.
+/// Which payments to list. An empty text means any.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     pub state: String,
     pub pact_id: String,
 }
 
-/// The payments that changed last, newest first.
+/// The payments that changed last, the newest first.
 pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Summary>> {
     let rows = db
         .query(
@@ -441,7 +441,7 @@ pub async fn find(db: &Db, id: &str) -> Result<Option<Summary>> {
     row.as_ref().map(summary).transpose()
 }
 
-/// The next payments by id after `after`, as records.
+/// The next payments after the id `after`, sorted by id, as records.
 pub async fn page(db: &Db, after: &str, limit: i64) -> Result<Vec<(String, PaymentEntry)>> {
     let rows = db
         .query(

@@ -1,17 +1,17 @@
-//! `email_key` and `phone_key`: the addresses and telephone numbers of a row as they are compared,
-//! by which people are found. They are made here in Rust when a row is written, because two
-//! databases do not agree on what lower case is. A version before them, which may still run
-//! beside this one, writes rows without: those are completed before anybody is looked for, and
-//! with each round of housekeeping.
+//! The columns `email_key` and `phone_key`: the addresses and telephone numbers of a row in the
+//! form in which they are compared, and by which people are found. They are made in Rust when a
+//! row is written, because the two databases do not agree on lower case. An older version that
+//! may still run beside this one writes rows without them. Such rows are completed before anybody
+//! is searched, and in each round of housekeeping.
 
 use crate::sql::{Db, Result, Row, Tx};
 use domain::privacy::{email_key, phone_key};
 
-/// Rows of one transaction.
+/// How many rows one transaction completes.
 const CHUNK: i64 = 500;
 
-/// A column and the key that is made of it. A row is in the index of the first statement when it
-/// has one of both.
+/// A column and the key that is made of it. The index of the first statement has the rows that
+/// have only one of the two.
 struct Part {
     find: &'static str,
     set: &'static str,
@@ -73,12 +73,13 @@ const PARTS: [Part; 6] = [
     part!("checkout_sessions", "email"),
 ];
 
-/// Completes all that lack a key, and takes the key out of those that have no address any more.
+/// Completes all rows that lack a key, and removes the key from rows that have no address any
+/// more. Returns how many rows were changed.
 pub async fn complete(db: &Db) -> Result<u64> {
     let mut completed = 0;
     for part in &PARTS {
         loop {
-            // Most often there is nothing to be done, and no write to be begun for it.
+            // Usually nothing has to be done, and then no write transaction is begun.
             if db
                 .query(part.unlocked())
                 .bind(1)
@@ -101,7 +102,7 @@ pub async fn complete(db: &Db) -> Result<u64> {
 }
 
 impl Part {
-    /// The same without the lock.
+    /// The statement `find` without its lock.
     fn unlocked(&self) -> &'static str {
         self.find.trim_end_matches("for update").trim_end()
     }

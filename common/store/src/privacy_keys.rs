@@ -1,14 +1,16 @@
-//! The `privacy_keys` table: what the key behind tombstones, audit, receipts and links is
-//! recognized by, and the key itself where a SQLite file has made its own. With another one every
-//! tombstone would be void, so a process does not start with it. A server never makes one: whoever
-//! reads its tables, or a backup of them, must not have what signs.
+//! The `privacy_keys` table: the fingerprint of the key behind tombstones, audit, receipts and
+//! links, and the key itself if a SQLite database made its own. With another key every tombstone
+//! would be void, so a process does not start with one. A PostgreSQL database never stores the
+//! key, because somebody who reads its tables or a backup of them must not get the key that
+//! signs.
 
 use crate::sql::{Db, Error, Result};
 use domain::privacy::Keys;
 use platform::clock::Clock;
 use platform::token::Token;
 
-/// Before the hexadecimal digits of a key that a database made, where it is a setting.
+/// The prefix of a key that a database made, when it is used as a setting. Hexadecimal digits
+/// follow.
 const HEX: &str = "hex:";
 
 #[derive(Debug, thiserror::Error)]
@@ -42,8 +44,8 @@ pub enum NoSecret {
     Database(#[from] Error),
 }
 
-/// The keys of this database; made when it has none yet and is a file. A copy in the database of
-/// the one that is set is forgotten.
+/// The keys of this database. A SQLite database makes a key when it has none and none is set. If
+/// a key is set, its copy in the database is deleted.
 pub async fn load(
     db: &Db,
     setting: Option<&Token>,
@@ -71,14 +73,14 @@ pub async fn load(
     .execute()
     .await?;
     tx.commit().await?;
-    // Another process may have been first.
+    // Another process may have stored a key first.
     match stored(db).await? {
         Some(stored) => checked(db, setting, stored).await,
         None => Err(Error::RowNotFound.into()),
     }
 }
 
-/// The key that the database made, as a setting: `hex:` and its digits.
+/// The key that the database made, in the form of a setting: `hex:` and its digits.
 pub async fn taken_out(db: &Db) -> std::result::Result<(Token, Keys), NoSecret> {
     let stored = stored(db).await?;
     let secret = stored.and_then(|stored| stored.secret);
@@ -106,7 +108,7 @@ async fn stored(db: &Db) -> Result<Option<Stored>> {
     .transpose()
 }
 
-/// What a setting may mean: a text, as it stands, or one that a database made.
+/// The keys that a setting can mean: the text itself, or a key that a database made.
 fn read(setting: &Token) -> Vec<Keys> {
     let text = setting.expose();
     let made = text.strip_prefix(HEX).and_then(|it| hex::decode(it).ok());

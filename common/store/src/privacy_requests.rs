@@ -1,5 +1,6 @@
-//! The `privacy_requests` table: every request that a storefront passed on, with its deadline
-//! and what became of it. Written with the request's job, and never deleted.
+//! The `privacy_requests` table: every privacy request that a storefront passed on, with its
+//! deadline and its outcome. A row is written together with the request's job and is never
+//! deleted.
 
 mod actions;
 mod decisions;
@@ -100,8 +101,8 @@ pub struct New<'a> {
     pub run_at: Timestamp,
 }
 
-/// Enters the requests of jobs that are inserted with them. One whose body cannot be read was
-/// refused before.
+/// Enters the requests of jobs that are inserted in the same transaction. A request whose body
+/// cannot be read was already refused by intake.
 pub async fn open_all(tx: &mut Tx, keys: &Keys, jobs: &[&NewJob]) -> Result<()> {
     for job in jobs {
         let topic = Topic::parse(&job.kind);
@@ -140,7 +141,8 @@ pub async fn open(tx: &mut Tx, keys: &Keys, new: &New<'_>) -> Result<()> {
         metrics::counter!("waybill_privacy_requests_repeated_total", "topic" => request.topic.as_str())
                 .increment(1);
     }
-    // Whoever has captured a body can send it again, and what a shop's erasure deletes is gone.
+    // Anyone who has captured a body can send it again, and what the erasure of a shop deletes
+    // cannot be restored. So a repeated erasure of a shop waits for an operator.
     let waits = request.topic == Topic::ShopRedact && repeats.is_some();
     let is_held = waits || new.run_at > received_at;
     let state = if is_held {
@@ -200,9 +202,9 @@ pub struct Filter {
     pub state: Option<State>,
     pub topic: Option<Topic>,
     pub shop: Option<String>,
-    /// Only those of these shops; None: of all.
+    /// Only requests of these shops. None means all shops.
     pub shops: Option<Vec<String>>,
-    /// Only those that are neither done nor cancelled.
+    /// Only requests that are neither done nor cancelled.
     pub open: bool,
 }
 
@@ -220,7 +222,7 @@ pub async fn find(db: &Db, id: Uuid) -> Result<Option<RequestEntry>> {
     row.as_ref().map(read).transpose()
 }
 
-/// By deadline, the nearest first.
+/// The requests that match, those with the nearest deadline first.
 pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<RequestEntry>> {
     let rows = db
         .query(
@@ -279,7 +281,7 @@ pub async fn history(db: &Db, id: Uuid) -> Result<Option<History>> {
     Ok(Some(History { entry, audit }))
 }
 
-/// The state alone.
+/// The state of a request, whose row is locked.
 pub async fn state(tx: &mut Tx, id: Uuid) -> Result<Option<State>> {
     let row = tx
         .query("select state from privacy_requests where id = $1 for update")
@@ -293,7 +295,7 @@ pub async fn state(tx: &mut Tx, id: Uuid) -> Result<Option<State>> {
     .transpose()
 }
 
-/// How far a request has come, as JSON; it must not be finished.
+/// How far a request has come, as JSON. None when it has no progress yet.
 pub async fn progress(db: &Db, id: Uuid) -> Result<Option<Value>> {
     let row = db
         .query("select progress from privacy_requests where id = $1")
@@ -316,7 +318,8 @@ pub async fn note_progress(tx: &mut Tx, id: Uuid, progress: &impl Serialize) -> 
     Ok(())
 }
 
-/// Moves a request from one of the states to another. False: it was in none of them.
+/// Moves a request from one of the states `from` to the state `to`. False when it was in none of
+/// them.
 pub async fn set_state(
     tx: &mut Tx,
     id: Uuid,
@@ -340,7 +343,8 @@ pub async fn set_state(
     Ok(changed == 1)
 }
 
-/// Says until when a request is held that waited for an operator. False: it did not wait.
+/// Sets until when a request is held that waited for an operator's confirmation. False when it
+/// did not wait.
 async fn set_confirmed(tx: &mut Tx, id: Uuid, now: Timestamp, until: Timestamp) -> Result<bool> {
     let changed = tx
         .query(
@@ -364,9 +368,9 @@ pub async fn set_receipt(tx: &mut Tx, id: Uuid, receipt: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Notes that an export of a request may be in this store from now on, and whom and what it holds
-/// data of (keyed hashes), so that an erasure and the end of its time find it whatever becomes of
-/// the run.
+/// Records, before an export is written, that it may be in this store from now on, and whose data
+/// it has (as keyed hashes). So an erasure finds the export, and it is removed when it expires,
+/// even if the run that writes it fails.
 pub async fn announce_export(
     tx: &mut Tx,
     id: Uuid,
@@ -394,7 +398,7 @@ pub async fn announce_export(
     Ok(())
 }
 
-/// Notes the export that was written for a request.
+/// Records the export that was written for a request.
 pub async fn note_export(
     tx: &mut Tx,
     id: Uuid,
@@ -417,7 +421,7 @@ pub async fn note_export(
     Ok(())
 }
 
-/// Requests after `after` whose exports have expired and are still there.
+/// The requests after `after` whose exports have expired and are not removed yet.
 pub async fn expired_exports(
     db: &Db,
     now: Timestamp,
@@ -440,8 +444,8 @@ pub async fn expired_exports(
     rows.iter().map(|row| row.get("id")).collect()
 }
 
-/// Marks an export as removed. Its shop, or nothing when it was marked before or none was
-/// written.
+/// Marks an export as removed and returns its shop. None when it was already marked, or when no
+/// export was written.
 pub async fn export_removed(tx: &mut Tx, id: Uuid, now: Timestamp) -> Result<Option<String>> {
     let row = tx
         .query(
@@ -460,15 +464,15 @@ pub async fn export_removed(tx: &mut Tx, id: Uuid, now: Timestamp) -> Result<Opt
     row.map(|row| row.get("shop")).transpose()
 }
 
-/// An export that is still there.
+/// An export that is not removed yet.
 pub struct Kept {
-    /// The store that it was written to; None: an older version wrote it.
+    /// The store to which it was written. None when an older version wrote it.
     pub store: Option<Uuid>,
-    /// False: it was announced, and what became of it is not known.
+    /// False when the export was announced, but it is not known whether it was written.
     pub is_written: bool,
 }
 
-/// The export of a request, unless it is removed or there is none.
+/// The export of a request, unless there is none or it is removed.
 pub async fn kept_export(db: &Db, id: Uuid) -> Result<Option<Kept>> {
     let row = db
         .query(
@@ -487,7 +491,7 @@ pub async fn kept_export(db: &Db, id: Uuid) -> Result<Option<Kept>> {
     .transpose()
 }
 
-/// Notes why an export could not be removed.
+/// Records why an export could not be removed.
 pub async fn note_export_problem(tx: &mut Tx, id: Uuid, problem: &str) -> Result<()> {
     tx.query(
         "update privacy_requests set export_problem = $1
@@ -500,8 +504,8 @@ pub async fn note_export_problem(tx: &mut Tx, id: Uuid, problem: &str) -> Result
     Ok(())
 }
 
-/// Ends the time of exports that are still there: nobody fetches them from now on, and what
-/// cannot be removed at once is tried again until it is.
+/// Lets exports that are not removed yet expire now. Nobody can fetch them from then on, and
+/// removing them is tried until it succeeds.
 pub async fn end_exports(tx: &mut Tx, ids: Vec<Uuid>, now: Timestamp) -> Result<()> {
     tx.query(
         "update privacy_requests set export_expires_at = $1
@@ -514,7 +518,8 @@ pub async fn end_exports(tx: &mut Tx, ids: Vec<Uuid>, now: Timestamp) -> Result<
     Ok(())
 }
 
-/// Requests whose exports are still there and hold data of whatever has one of these keys.
+/// The requests whose exports are not removed yet and have data of a subject with one of these
+/// keys.
 pub async fn exports_about(db: &Db, keys: &BTreeSet<Uuid>) -> Result<BTreeSet<Uuid>> {
     const AT_ONCE: usize = 500;
     let keys: Vec<Uuid> = keys.iter().copied().collect();
@@ -538,8 +543,9 @@ pub async fn exports_about(db: &Db, keys: &BTreeSet<Uuid>) -> Result<BTreeSet<Uu
     Ok(ids)
 }
 
-/// Requests of a person, by any of what they were named by, whose exports are still there: what
-/// versions wrote that did not note whom an export is about.
+/// The requests of a person whose exports are not removed yet, found by the customer's id,
+/// address or telephone number. This is for exports of older versions, which did not record whom
+/// an export is about.
 pub async fn exports_of_person(
     db: &Db,
     shop: &str,
@@ -580,7 +586,7 @@ pub async fn exports_of_person(
     Ok(ids.into_iter().collect())
 }
 
-/// Requests of a shop whose exports are still there.
+/// The requests of a shop whose exports are not removed yet.
 pub async fn exports_of_shop(db: &Db, shop: &str) -> Result<Vec<Uuid>> {
     let rows = db
         .query(
@@ -594,8 +600,8 @@ pub async fn exports_of_shop(db: &Db, shop: &str) -> Result<Vec<Uuid>> {
     rows.iter().map(|row| row.get("id")).collect()
 }
 
-/// True when an erasure of this shop that had begun by `begun` is under way, or was done after
-/// `since`, or when something that came late is still to be erased.
+/// True when data of this shop is being erased: an erasure that was received by `begun` is under
+/// way, or one was finished after `since`, or data that came late is still to be erased.
 pub async fn is_erasing(
     tx: &mut Tx,
     shop: &str,
@@ -632,7 +638,7 @@ pub async fn is_erasing(
     Ok(row.is_some())
 }
 
-/// A deadline that comes near, or has passed.
+/// A deadline that is near or has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// Seven days are left.
@@ -642,7 +648,7 @@ pub enum Notice {
     Overdue,
 }
 
-/// A request that a notice is about.
+/// A request whose deadline is to be reported.
 #[derive(Clone, Debug)]
 pub struct DueNotice {
     pub id: Uuid,
@@ -651,7 +657,8 @@ pub struct DueNotice {
     pub due_at: Timestamp,
 }
 
-/// Requests of which this notice is due, marked as reported: each is reported once, whoever looks.
+/// Takes the requests for which this notice is due and marks them as reported, so that each is
+/// reported only once, however many processes look.
 pub async fn take_notices(
     tx: &mut Tx,
     notice: Notice,
@@ -714,8 +721,8 @@ pub async fn take_notices(
         .collect()
 }
 
-/// How many requests are open, and the nearest of their deadlines. What came late about somebody
-/// and is still to be erased counts too, from its coming.
+/// How many requests are open, and the nearest of their deadlines. Data that came late and is
+/// still to be erased counts too, with a deadline of [`PERIOD`] after it came.
 pub async fn open_deadlines(db: &Db) -> Result<(i64, Option<Timestamp>)> {
     let requests = db
         .query(
@@ -746,7 +753,7 @@ fn part<T: DeserializeOwned>(row: &Row, name: &'static str) -> Result<Option<T>>
 }
 
 impl RequestEntry {
-    /// It is held until an operator says that it is meant.
+    /// True when the request is held until an operator confirms that it is meant.
     pub fn waits(&self) -> bool {
         self.state == State::Held.as_str() && self.held_until.is_none() && self.held.is_none()
     }

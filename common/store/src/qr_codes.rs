@@ -1,5 +1,5 @@
-//! The `qr_codes` table: the symbol of an order's tracking link, made once.
-//! A picture is drawn of its modules when somebody asks for it.
+//! The `qr_codes` table: the QR code of an order's tracking link, which is made once. It stores
+//! the modules, and a picture is drawn from them when somebody asks for it.
 
 use crate::sql::{Db, Result, Tx, column};
 use domain::time::Timestamp;
@@ -13,11 +13,11 @@ pub struct QrCode {
     pub order_id: i64,
     pub kind: &'static str,
     pub url: String,
-    /// See `Symbol::packed`.
+    /// The packed modules; see `Symbol::packed`.
     pub modules: Vec<u8>,
 }
 
-/// Stores codes; one that is there already stays, as it may have been printed.
+/// Stores QR codes. One that exists already stays, because it may have been printed.
 pub async fn insert(tx: &mut Tx, codes: &[QrCode], now: Timestamp) -> Result<()> {
     let columns = [
         column("shop", codes.iter().map(|code| code.shop.as_str())),
@@ -36,7 +36,7 @@ pub async fn insert(tx: &mut Tx, codes: &[QrCode], now: Timestamp) -> Result<()>
     Ok(())
 }
 
-/// The link and the modules of an order's code.
+/// The link and the modules of an order's QR code.
 pub async fn find(
     db: &Db,
     shop: &str,

@@ -1,24 +1,25 @@
-//! The `refunds` table: what a cancelled order gives back, one row a payment. The amount
-//! and the provider's id are those of the provider once it has answered.
+//! The `refunds` table: what is refunded for a cancelled order, one row for each payment. The
+//! amount and the id are those that the provider gave, as soon as it has answered.
 
 use crate::orders::records::OrderKey;
 use crate::sql::{Db, Result, Row, Tx, column};
 use domain::money::{Currency, Money};
 use domain::time::Timestamp;
 
-/// No payment is linked: the storefront gives the money back itself.
+/// The payment id of a refund to which no payment is linked. The storefront refunds the money
+/// itself.
 pub const NO_PAYMENT: &str = "";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It is owed; nothing of ours issues it.
+    /// The refund is owed, but Waybill does not issue it.
     Recorded,
-    /// A job will issue it through the payment provider.
+    /// A job will issue the refund through the payment provider.
     Requested,
     Issued,
-    /// The provider had refunded it already (COMMERCE_005).
+    /// The provider had already refunded it (COMMERCE_005).
     AlreadyRefunded,
-    /// The provider refuses it for good.
+    /// The provider refuses the refund for good.
     Failed,
 }
 
@@ -37,7 +38,7 @@ impl State {
 /// A refund as it is stored and shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refund {
-    /// Empty: [`NO_PAYMENT`].
+    /// The payment's id, or [`NO_PAYMENT`].
     pub payment_id: String,
     pub state: String,
     pub amount_minor: Option<i64>,
@@ -48,7 +49,7 @@ pub struct Refund {
 }
 
 impl Refund {
-    /// The amount, when it and its currency are known.
+    /// The amount, if it and its currency are known.
     pub fn amount(&self) -> Option<Money> {
         let currency = Currency::parse(self.currency.as_deref()?)?;
         let minor = self.amount_minor?;
@@ -60,13 +61,13 @@ const COLUMNS: &str = "select payment_id, state, amount_minor, currency, provide
                        from refunds where shop = $1 and order_id = $2
                        order by payment_id";
 
-/// The refunds of an order; the caller holds its lock.
+/// The refunds of an order, which the caller has locked.
 pub async fn of(tx: &mut Tx, key: &OrderKey) -> Result<Vec<Refund>> {
     let rows = tx.query(COLUMNS).bind(key.0.as_str()).bind(key.1);
     rows.fetch_all().await?.iter().map(read).collect()
 }
 
-/// As [`of`], for a reader.
+/// The same as [`of`], outside a transaction.
 pub async fn list(db: &Db, shop: &str, order_id: i64) -> Result<Vec<Refund>> {
     let rows = db.query(COLUMNS).bind(shop).bind(order_id);
     rows.fetch_all().await?.iter().map(read).collect()
@@ -91,8 +92,8 @@ pub struct NewRefund<'a> {
     pub currency: Option<String>,
 }
 
-/// Writes refunds of an order; one that is there takes state and amount, if it is no one's
-/// work.
+/// Writes refunds of an order. An existing row takes the new state and amount only if nothing is
+/// being done for it.
 pub async fn save(
     tx: &mut Tx,
     key: &OrderKey,
@@ -122,7 +123,7 @@ pub async fn save(
     Ok(())
 }
 
-/// Takes back what was recorded before a payment was linked.
+/// Deletes what was recorded before a payment was linked.
 pub async fn delete_unlinked(tx: &mut Tx, key: &OrderKey) -> Result<()> {
     tx.query("delete from refunds where shop = $1 and order_id = $2 and payment_id = $3")
         .bind(key.0.as_str())
@@ -133,16 +134,16 @@ pub async fn delete_unlinked(tx: &mut Tx, key: &OrderKey) -> Result<()> {
     Ok(())
 }
 
-/// A refund that is to be asked for now.
+/// A refund that is to be requested now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Try {
-    /// That of its idempotency key.
+    /// The number of its idempotency key.
     pub key_number: i64,
     pub is_first: bool,
 }
 
-/// Notes that a refund is about to be asked for, while it is to be issued. One that had failed
-/// gets the next key: the provider keeps its answer to the last.
+/// Records that a refund is about to be requested, if it is still to be issued. A refund that had
+/// failed gets the next idempotency key, because the provider keeps its answer to the last one.
 pub async fn begin_try(
     db: &Db,
     key: &OrderKey,
@@ -173,12 +174,12 @@ pub async fn begin_try(
     tx.commit().await?;
     Ok(Some(Try {
         key_number,
-        // A refund that failed before this was noted has been asked for too.
+        // A refund that failed before this time was recorded has been requested too.
         is_first: is_first && !has_failed,
     }))
 }
 
-/// Notes that a refund is asked for once more, under this key.
+/// Records that a refund is requested once more, under this key.
 pub async fn try_again(
     db: &Db,
     key: &OrderKey,
@@ -212,14 +213,14 @@ async fn note_try(
     Ok(())
 }
 
-/// What the provider answered.
+/// The provider's answer.
 pub struct Answer {
     pub state: State,
     pub amount_minor: Option<i64>,
     pub provider_id: Option<String>,
 }
 
-/// Records the provider's answer. False: it was recorded before.
+/// Records the provider's answer. False when it was recorded before.
 pub async fn answered(
     tx: &mut Tx,
     key: &OrderKey,

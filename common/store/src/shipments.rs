@@ -1,5 +1,5 @@
-//! The `shipments` and `parcels` tables: the storefront's fulfilments of an order and their
-//! tracking numbers, each number with the QR code of its public page.
+//! The `shipments` and `parcels` tables: the shipments of an order, which the storefront calls
+//! fulfilments, and their tracking numbers, each with the QR code of its public page.
 
 use crate::orders::records::OrderKey;
 use crate::sql::{Db, Result, Row, Tx, column};
@@ -8,10 +8,10 @@ use domain::order::Tracking;
 use domain::order::record::{Part, Shipment, Version};
 use domain::time::Timestamp;
 
-/// A shipment to be written: its order, its id, what it is now.
+/// A shipment to be written: the key of its order, its id, and its newest version.
 pub type NewShipment<'a> = (&'a OrderKey, i64, &'a Part<Shipment>);
 
-/// Writes shipments, in place of what they were.
+/// Writes shipments, replacing what was stored.
 pub async fn save(tx: &mut Tx, shipments: &[NewShipment<'_>], now: Timestamp) -> Result<()> {
     let each = || shipments.iter().map(|(_, _, part)| *part);
     let lines: Vec<String> = each()
@@ -49,11 +49,11 @@ pub struct NewParcel<'a> {
     pub shipment_id: i64,
     pub position: i64,
     pub tracking: &'a Tracking,
-    /// The link and the modules of its symbol; None when the number does not fit.
+    /// The link and the modules of its QR code. None when the number does not fit into a link.
     pub qr: Option<(String, Vec<u8>)>,
 }
 
-/// Writes parcels. A code that is there already stays, as it may have been printed.
+/// Writes parcels. A QR code that exists already stays, because it may have been printed.
 pub async fn save_parcels(tx: &mut Tx, parcels: &[NewParcel<'_>], now: Timestamp) -> Result<()> {
     let qr = || parcels.iter().map(|parcel| parcel.qr.as_ref());
     let columns = [
@@ -80,7 +80,7 @@ pub async fn save_parcels(tx: &mut Tx, parcels: &[NewParcel<'_>], now: Timestamp
     Ok(())
 }
 
-/// Takes tracking numbers back that a shipment no longer has.
+/// Deletes tracking numbers that a shipment no longer has.
 pub async fn delete_parcels(
     tx: &mut Tx,
     key: &OrderKey,
@@ -100,7 +100,8 @@ pub async fn delete_parcels(
     Ok(())
 }
 
-/// The shipments of orders of a shop, by order and shipment id.
+/// The shipments of orders of a shop, each with the ids of its order and of itself, sorted by
+/// both.
 pub async fn of(
     tx: &mut Tx,
     shop: &str,
@@ -166,9 +167,9 @@ pub struct StoredShipment {
 #[derive(Clone, Debug)]
 pub struct StoredParcel {
     pub tracking_number: String,
-    /// The carrier's own page.
+    /// The link to the carrier's own page.
     pub tracking_url: Option<String>,
-    /// What its QR code leads to.
+    /// The page to which the parcel's QR code leads.
     pub page_url: Option<String>,
 }
 
@@ -213,7 +214,7 @@ pub async fn list(db: &Db, shop: &str, order_id: i64) -> Result<Vec<StoredShipme
     Ok(shipments)
 }
 
-/// The link and the modules of the code of an order's parcel.
+/// The link and the modules of the QR code of an order's parcel.
 pub async fn code(
     db: &Db,
     shop: &str,

@@ -1,10 +1,10 @@
-//! The erasure of a shop: every row that names it, a batch at a time, of all tables that do.
-//! Tables have no index by shop alone where their key does not begin with it; those are scanned
+//! The erasure of a shop: deletes every row that names the shop, from all tables and one batch at
+//! a time. Tables whose key does not begin with the shop have no index by shop; these are scanned
 //! once in the order of their ids.
 //!
-//! Rows are locked in the order of their keys, and each function is meant for a transaction of
-//! its own, so that whoever else writes waits for one batch at most. What stays is the books
-//! (payments and their ledger, without addresses) and the evidence (requests and the audit).
+//! Rows are locked in the order of their keys. Each function is meant for a transaction of its
+//! own, so other writers wait for one batch at most. Two things stay: the payments with their
+//! ledger, without addresses, and the privacy requests with the audit, as evidence.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,13 +15,13 @@ use domain::time::Timestamp;
 
 use super::orders::{CHECKOUT, checkout_key};
 
-/// How many rows of which table were erased.
+/// How many rows were erased, by table.
 pub type Counts = BTreeMap<String, u64>;
 
-/// Values in one statement.
+/// How many values one statement has at most.
 const CHUNK: usize = 1000;
 
-/// What belongs to an order: parts before what they are parts of.
+/// The tables of what belongs to an order. A part comes before the row that it is a part of.
 const PARTS: [(&str, &str); 9] = [
     (
         "qr_codes",
@@ -69,14 +69,14 @@ pub struct Order {
 }
 
 impl Order {
-    /// By what payments and sessions find it.
+    /// The id of the order's agreement, by which its payments and sessions are found.
     pub fn agreement(&self) -> String {
         let named = self.pact_id.clone();
         named.unwrap_or_else(|| self.id.to_string())
     }
 }
 
-/// The first orders of the shop that are left.
+/// The first `limit` orders of the shop that are left.
 pub async fn orders(db: &Db, shop: &str, limit: i64) -> Result<Vec<Order>> {
     let rows = db
         .query("select id, pact_id from orders where shop = $1 order by id limit $2")
@@ -94,7 +94,7 @@ pub async fn orders(db: &Db, shop: &str, limit: i64) -> Result<Vec<Order>> {
         .collect()
 }
 
-/// The payments of these orders: of their agreements, and of their checkout sessions.
+/// The payments of these orders, found by their agreements and by their checkout sessions.
 pub async fn payments(tx: &mut Tx, shop: &str, orders: &[Order]) -> Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
     let ids: Vec<i64> = orders.iter().map(|order| order.id).collect();
@@ -127,7 +127,7 @@ pub async fn payments(tx: &mut Tx, shop: &str, orders: &[Order]) -> Result<BTree
     Ok(found)
 }
 
-/// Takes the addresses out of payments; what was paid stays.
+/// Removes the addresses from payments. The amounts stay.
 pub async fn forget_payers(tx: &mut Tx, payments: &BTreeSet<String>) -> Result<u64> {
     let payments: Vec<String> = payments.iter().cloned().collect();
     let mut forgotten = 0;
@@ -153,7 +153,7 @@ pub async fn forget_payers(tx: &mut Tx, payments: &BTreeSet<String>) -> Result<u
     Ok(forgotten)
 }
 
-/// Takes buyers and the shop out of the checkout sessions of these orders.
+/// Removes the buyers and the shop from the checkout sessions of these orders.
 pub async fn forget_buyers(tx: &mut Tx, shop: &str, orders: &[Order]) -> Result<u64> {
     let by_order = tx
         .query(
@@ -163,7 +163,8 @@ pub async fn forget_buyers(tx: &mut Tx, shop: &str, orders: &[Order]) -> Result<
         .bind(shop)
         .bind(orders.iter().map(|order| order.id).collect::<Vec<_>>());
     let mut rows = by_order.fetch_all().await?;
-    // A session of another shop's order may have the same agreement.
+    // The shop is compared too, because a session of another shop's order may name the same
+    // agreement.
     let by_agreement = tx
         .query(
             "select id from checkout_sessions
@@ -193,8 +194,8 @@ pub async fn forget_buyers(tx: &mut Tx, shop: &str, orders: &[Order]) -> Result<
     Ok(ids.len() as u64)
 }
 
-/// Takes the addresses out of the orders that sessions made of these agreements, before the
-/// shop's own took their place.
+/// Removes the addresses from the placeholders that checkout sessions made for these agreements
+/// before the shop's own orders took their place.
 pub async fn forget_placeholders(tx: &mut Tx, orders: &[Order]) -> Result<()> {
     let ids: BTreeSet<i64> = orders
         .iter()
@@ -228,8 +229,9 @@ pub async fn forget_placeholders(tx: &mut Tx, orders: &[Order]) -> Result<()> {
     Ok(())
 }
 
-/// Deletes those of the orders that are as they were read, with all that belongs to them. One
-/// that has learnt of another agreement meanwhile is left: its payments are to be found first.
+/// Deletes those of the orders that have not changed since they were read, with everything that
+/// belongs to them. An order that names another agreement by now is left, because its payments
+/// must be found first.
 pub async fn delete_orders(
     tx: &mut Tx,
     shop: &str,
@@ -268,7 +270,7 @@ pub async fn delete_orders(
     Ok(())
 }
 
-/// Deletes the first customers that are left; how many.
+/// Deletes the first `limit` customers that are left, and returns how many were deleted.
 pub async fn delete_customers(tx: &mut Tx, shop: &str, limit: i64) -> Result<u64> {
     tx.query(
         "delete from customers
@@ -282,8 +284,8 @@ pub async fn delete_customers(tx: &mut Tx, shop: &str, limit: i64) -> Result<u64
     .await
 }
 
-/// Deletes the shop's tombstones but its own: it covers all who were its customers. Those that
-/// were written after it are of a shop that has come back.
+/// Deletes the shop's tombstones except that of the shop itself, which covers all former
+/// customers. Tombstones that were written later belong to a shop that has come back, and stay.
 pub async fn delete_tombstones(
     tx: &mut Tx,
     shop: &str,
@@ -307,21 +309,21 @@ pub async fn delete_tombstones(
     .await
 }
 
-/// A page of a scan by id: how far it came, and which rows are of the shop.
+/// A page of a scan by id: how far the scan came, and which rows belong to the shop.
 #[derive(Debug)]
 pub struct ScanPage {
-    /// None: nothing comes after it.
+    /// The last row of the page. None when no rows come after it.
     pub last: Option<Uuid>,
     pub found: Vec<Uuid>,
 }
 
-/// The next `limit` jobs after `after`.
+/// The next `limit` jobs after the id `after`.
 pub async fn scan_jobs(db: &Db, shop: &str, after: Uuid, limit: i64) -> Result<ScanPage> {
     let next = db.query("select id, shop from jobs where id > $1 order by id limit $2");
     page(next, shop, after, limit).await
 }
 
-/// The next `limit` events after `after`.
+/// The next `limit` events after the id `after`.
 pub async fn scan_events(db: &Db, shop: &str, after: Uuid, limit: i64) -> Result<ScanPage> {
     let next = db.query("select id, shop from events where id > $1 order by id limit $2");
     page(next, shop, after, limit).await
@@ -342,9 +344,9 @@ async fn page(next: Query<'_, '_>, shop: &str, after: Uuid, limit: i64) -> Resul
     Ok(ScanPage { last, found })
 }
 
-/// Deletes jobs, whatever their state, and what is remembered of their deliveries. A run that
-/// is under way finds its job gone and comes to nothing. Requests that are still open keep
-/// their jobs: they end by themselves, and their deadlines are watched until then.
+/// Deletes jobs in any state, and the ids of their deliveries. A run that is under way finds its
+/// job gone and has no effect. Jobs of requests that are still open stay: those requests end by
+/// themselves, and their deadlines are watched until then.
 pub async fn delete_jobs(
     tx: &mut Tx,
     shop: &str,
@@ -389,7 +391,7 @@ pub async fn delete_jobs(
     Ok(())
 }
 
-/// An id that another job has taken over since is that job's.
+/// Deletes the ids of deliveries. An id that another job has taken over in the meantime stays.
 async fn forget_deliveries(
     tx: &mut Tx,
     source: &str,
@@ -420,7 +422,7 @@ async fn forget_deliveries(
     Ok(())
 }
 
-/// Deletes events, but for those about the request itself.
+/// Deletes events, except those about the request itself.
 pub async fn delete_events(tx: &mut Tx, request: Uuid, ids: Vec<Uuid>) -> Result<u64> {
     tx.query(
         "delete from events

@@ -1,19 +1,19 @@
-//! PostgreSQL and SQLite behind one SQL text: with `store::migrations`, the only file that
-//! knows there are two.
+//! PostgreSQL and SQLite behind one SQL text. With `store::migrations` this is the only module
+//! that knows that there are two databases.
 //!
-//! A statement is written once, with `$n` placeholders and nothing that only one of
-//! the two understands. What differs is handled here: `in ($n..)` lists, `for update
-//! skip locked`, multi-row inserts, and who may write (SQLite has one writer).
+//! A statement is written once, with `$n` placeholders and without anything that only one of the
+//! two understands. The differences are handled here: `in ($n..)` lists, `for update skip
+//! locked`, multi-row inserts, and who may write (SQLite has one writer).
 //!
-//! Invariant: a connection goes back to its pool only after a confirmed `commit` or
-//! `rollback`. A [`Tx`] that is dropped in any other state, be it a cancelled future
-//! in the middle of `begin`, closes its connection, so the pool can never hand out
-//! one that is inside a transaction nobody tracks.
+//! Invariant: a connection goes back to its pool only after a confirmed `commit` or `rollback`. A
+//! [`Tx`] that is dropped in any other state, even by a future that is cancelled in the middle of
+//! `begin`, closes its connection. So the pool never hands out a connection that is inside a
+//! forgotten transaction.
 //!
-//! What is deleted or overwritten in a SQLite file is overwritten with zeros there
-//! (`secure_delete`), and the log, which has pages as they were, is emptied every few seconds.
-//! When SQLite moves rows between pages it leaves copies behind, which no setting clears: so
-//! after an erasure ([`Db::erased`]) a file that is not large is rewritten, too.
+//! What is deleted or changed in a SQLite file is overwritten with zeros there (`secure_delete`),
+//! and the log, which has earlier contents of pages, is emptied every few seconds. When SQLite
+//! moves rows between pages it leaves copies behind, which no setting clears. So after an erasure
+//! ([`Db::erased`]) a file that is not large is also rewritten.
 
 mod insert;
 mod query;
@@ -47,7 +47,7 @@ pub use tx::Tx;
 
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The connections of a process to its database.
+/// How many connections a process has to its database.
 #[derive(Clone, Copy, Debug)]
 pub struct Connections {
     pub used: u32,
@@ -55,49 +55,53 @@ pub struct Connections {
     pub most: u32,
 }
 
-/// How long a statement may wait for a connection, and a connection for its server.
+/// How long a statement may wait for a connection, and a new connection for its server.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Idle connections are closed before the networks in between forget them silently.
+/// Idle connections are closed before a network in between drops them silently.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(2);
-/// How long a transaction waits for other processes to end theirs. None of ours takes a second:
-/// whoever holds SQLite's lock for so long is stopped, or no part of Waybill.
+/// How long a transaction waits for other processes to end theirs. No transaction of ours takes a
+/// second, so a process that holds SQLite's lock for that long is stopped or does not belong to
+/// Waybill.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
-/// Measured: at 25 ms the slowest hundredth of commits waits 6 ms, at 100 ms 12, at a second 40.
+/// The pause between two checkpoints. Measured for the slowest hundredth of commits: they wait 6
+/// ms with a pause of 25 ms, 12 ms with 100 ms, and 40 ms with a second.
 const CHECKPOINT_PAUSE: Duration = Duration::from_millis(25);
-/// Between two times that the log is emptied, be it asked for or not.
+/// The log is emptied at least this often, even if nothing was erased.
 const EMPTYING_PAUSE: Duration = Duration::from_secs(10);
-/// Between two tries when readers were in the way.
+/// The pause before the next try when readers prevented it.
 const EMPTYING_RETRY: Duration = Duration::from_millis(500);
-/// Writers wait for no longer than this for the log to be emptied.
+/// Writers wait at most this long for the log to be emptied.
 const EMPTYING_TIMEOUT: Duration = Duration::from_millis(100);
-/// A larger file takes longer to be rewritten than intake waits for a commit.
+/// The largest file, in bytes, that is rewritten. Rewriting a larger one takes longer than intake
+/// waits for a commit.
 const MOST_REWRITTEN: i64 = 48 * 1024 * 1024;
-/// A file is rewritten when nothing was erased for so long, or after this time all the same.
+/// A file is rewritten when nothing was erased for [`REWRITE_QUIET`], and [`REWRITE_LATEST`]
+/// after an erasure in any case.
 const REWRITE_QUIET: Duration = Duration::from_secs(3);
 const REWRITE_LATEST: Duration = Duration::from_secs(30);
-/// Between two times it rests so many times as long as it took.
+/// After a file was rewritten, it is left alone for this many times as long as that took.
 const REWRITE_REST: u32 = 30;
-/// 128 MiB: a log that has grown so long is folded in by the writer itself.
+/// 128 MiB. When the log has grown to this size, the writer itself folds it into the file.
 const WAL_BACKSTOP_PAGES: &str = "32768";
 
 /// A database: a pool of connections. Clones share the pool.
 #[derive(Clone, Debug)]
 pub enum Db {
     Postgres(PgPool),
-    /// One connection writes, in turn; the others read a snapshot beside it.
+    /// One connection writes at a time, and the others read a snapshot beside it.
     Sqlite {
         write: SqlitePool,
         read: SqlitePool,
-        /// Among the processes that write to this file.
+        /// The turn among the processes that write to this file.
         turn: Turn,
-        /// Something was erased.
+        /// Notified when something was erased.
         erased: Arc<Notify>,
     },
 }
 
 impl Db {
-    /// Opens `postgres://..` or `sqlite://path`; makes the SQLite file and its folder
-    /// when they do not exist. `connections` is the most to a PostgreSQL server.
+    /// Opens `postgres://..` or `sqlite://path`. Makes the SQLite file and its folder if they do
+    /// not exist. `connections` is the greatest number of connections to a PostgreSQL server.
     pub async fn open(url: &str, connections: u32) -> Result<Self> {
         if url.starts_with("postgres://") || url.starts_with("postgresql://") {
             return open_postgres(url, connections);
@@ -105,7 +109,7 @@ impl Db {
         open_sqlite(url, LOCK_TIMEOUT).await
     }
 
-    /// What it is, for a label.
+    /// The name of the database system, for a label.
     pub fn name(&self) -> &'static str {
         match self {
             Db::Postgres(_) => "postgresql",
@@ -113,7 +117,7 @@ impl Db {
         }
     }
 
-    /// How many transactions may write at a time, of the `wanted` ones.
+    /// How many transactions may write at a time, at most `wanted`.
     pub fn writers(&self, wanted: usize) -> usize {
         match self {
             Db::Postgres(_) => wanted,
@@ -121,17 +125,18 @@ impl Db {
         }
     }
 
-    /// A statement on its own. It must not write: SQLite's writer is taken with [`Db::begin`].
+    /// A statement outside a transaction. It must not write, because SQLite's writer is taken
+    /// with [`Db::begin`].
     pub fn query(&self, sql: &'static str) -> Query<'_, '_> {
         Query::new(query::Target::Db(self), sql)
     }
 
-    /// Opens a transaction; on SQLite it is the only one that writes.
+    /// Begins a transaction. On SQLite it is the only one that can write.
     pub async fn begin(&self) -> Result<Tx> {
         Tx::begin(self).await
     }
 
-    /// What its pools hold at this moment.
+    /// How many connections its pools have at this moment.
     pub fn connections(&self) -> Connections {
         match self {
             Db::Postgres(pool) => held(&[pool]),
@@ -139,15 +144,16 @@ impl Db {
         }
     }
 
-    /// Says that something was erased, of which SQLite's files are cleared soon, beside other work.
+    /// Says that something was erased. The files of SQLite are cleared of it soon, beside other
+    /// work.
     pub fn erased(&self) {
         if let Db::Sqlite { erased, .. } = self {
             erased.notify_one();
         }
     }
 
-    /// Has a server take what was deleted and overwritten in these tables out of its pages, for as
-    /// long as it takes. A file has its own ways ([`Db::erased`]).
+    /// Has a PostgreSQL server remove what was deleted or changed in these tables from their
+    /// pages, however long that takes. For a SQLite file, see [`Db::erased`].
     #[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
     pub async fn vacuum(&self, statement: &'static str) -> Result<()> {
         let Db::Postgres(pool) = self else {
@@ -160,12 +166,12 @@ impl Db {
         connection.close().await
     }
 
-    /// Asks the server for a trivial answer.
+    /// Asks the database for a trivial answer.
     pub async fn ping(&self) -> Result<()> {
         self.query("select 1").fetch_optional().await.map(|_| ())
     }
 
-    /// Waits until every connection is closed; SQLite's log is then folded into its file.
+    /// Waits until every connection is closed. SQLite's log is then folded into its file.
     pub async fn close(&self) {
         match self {
             Db::Postgres(pool) => pool.close().await,
@@ -191,7 +197,7 @@ fn held<D: sqlx::Database>(pools: &[&sqlx::Pool<D>]) -> Connections {
     }
 }
 
-/// Waits for a connection, and counts how long.
+/// Waits for a connection, and measures how long that takes.
 async fn acquire<D: sqlx::Database>(pool: &sqlx::Pool<D>) -> Result<PoolConnection<D>> {
     let begun = Instant::now();
     let connection = pool.acquire().await;
@@ -199,7 +205,7 @@ async fn acquire<D: sqlx::Database>(pool: &sqlx::Pool<D>) -> Result<PoolConnecti
     connection
 }
 
-/// Whether a URL names a database, without asking it; what is wrong otherwise.
+/// Checks whether a URL names a database, without connecting to it. The error says what is wrong.
 pub fn check_url(url: &str) -> std::result::Result<(), &'static str> {
     let fits = if url.starts_with("postgres://") || url.starts_with("postgresql://") {
         PgConnectOptions::from_str(url).is_ok()
@@ -215,7 +221,7 @@ pub fn check_url(url: &str) -> std::result::Result<(), &'static str> {
     }
 }
 
-/// Which database a URL names, for people: where it is and what it is called, and no credential.
+/// Which database a URL names, in words for people: its place and its name, and no credentials.
 pub fn place(url: &str) -> String {
     if let Ok(options) = PgConnectOptions::from_str(url)
         && !url.starts_with("sqlite:")
@@ -233,17 +239,18 @@ pub fn place(url: &str) -> String {
     }
 }
 
-/// How a connection to a PostgreSQL server is kept from others on the way.
+/// How a connection to a PostgreSQL server is protected on the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encryption {
-    /// None, or none when who stands between prevents it.
+    /// The connection is not encrypted, or somebody on the network can prevent its encryption.
     None,
-    /// Nobody can listen, but who stands between can pose as the server.
+    /// Nobody can listen, but somebody on the network can pose as the server.
     Unverified,
     Verified,
 }
 
-/// The server's host; `None`: it is a SQLite file, or a socket of this machine.
+/// The server's host and the protection of the connection. `None` for a SQLite file and for a
+/// socket on this machine.
 pub fn on_network(url: &str) -> Option<(String, Encryption)> {
     let is_server = url.starts_with("postgres://") || url.starts_with("postgresql://");
     let options = PgConnectOptions::from_str(url).ok().filter(|_| is_server)?;
@@ -259,7 +266,7 @@ pub fn on_network(url: &str) -> Option<(String, Encryption)> {
     Some((host, encryption))
 }
 
-/// The file of a SQLite database.
+/// The file of a SQLite database. None for a PostgreSQL server.
 pub fn sqlite_file(url: &str) -> Option<PathBuf> {
     let options = SqliteConnectOptions::from_str(url).ok();
     let options = options.filter(|_| url.starts_with("sqlite://"))?;
@@ -267,15 +274,16 @@ pub fn sqlite_file(url: &str) -> Option<PathBuf> {
 }
 
 fn open_postgres(url: &str, connections: u32) -> Result<Db> {
-    // A statement that outlives these has lost its client, or waits for one that has.
+    // A statement that takes longer than this has lost its client, or waits for one that has.
     let options = PgConnectOptions::from_str(url)?.options([
         ("statement_timeout", "60s"),
         ("lock_timeout", "30s"),
         ("idle_in_transaction_session_timeout", "120s"),
-        // Every statement has its index. A plan kept from when a table was small would go on
-        // scanning it from end to end once it has grown.
+        // Every statement has its index. Without this setting, a plan that was made when a table
+        // was small would still scan the table from end to end after it has grown.
         ("enable_seqscan", "off"),
-        // A killed client's locks are not kept while its last statement waits for others.
+        // The locks of a killed client are released even while its last statement waits for
+        // others.
         ("client_connection_check_interval", "2s"),
     ]);
     let pool = PgPoolOptions::new()
@@ -287,7 +295,7 @@ fn open_postgres(url: &str, connections: u32) -> Result<Db> {
     Ok(Db::Postgres(pool))
 }
 
-/// A transaction waits for other processes to end theirs for `lock_timeout`.
+/// A transaction waits for at most `lock_timeout` for other processes to end theirs.
 async fn open_sqlite(url: &str, lock_timeout: Duration) -> Result<Db> {
     let options = SqliteConnectOptions::from_str(url)?
         .create_if_missing(true)
@@ -304,9 +312,9 @@ async fn open_sqlite(url: &str, lock_timeout: Duration) -> Result<Db> {
     {
         private_files::make_folder(folder).map_err(Error::Io)?;
     }
-    // SQLite makes the files beside it as open as this one is.
+    // SQLite gives the files that it makes beside this one the same permissions.
     private_files::make_file(file).map_err(Error::Io)?;
-    // Connections live as long as the process: opening one costs more than keeping it.
+    // Connections live as long as the process, because opening one costs more than keeping it.
     let write = SqlitePoolOptions::new()
         .max_connections(1)
         .acquire_timeout(Duration::from_secs(10))
@@ -334,9 +342,10 @@ async fn open_sqlite(url: &str, lock_timeout: Duration) -> Result<Db> {
     })
 }
 
-/// Folds the log into the database file beside the writer, which would otherwise stand still
-/// for it in the middle of a commit. Now and then, and after an erasure, the log is emptied as
-/// well: what was folded in stays in it until it is written over. Ends with the writer's pool.
+/// Folds the log into the database file while the writer works, which would otherwise have to do
+/// it in the middle of a commit. Regularly, and after an erasure, the log is also emptied,
+/// because contents that were folded in stay in the log until they are overwritten. Ends when the
+/// writer's pool is closed.
 #[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
 async fn checkpoint(options: SqliteConnectOptions, write: SqlitePool, erased: Arc<Notify>) {
     let options = options.busy_timeout(EMPTYING_TIMEOUT);
@@ -347,7 +356,8 @@ async fn checkpoint(options: SqliteConnectOptions, write: SqlitePool, erased: Ar
     let mut rewriting: Option<Rewriting> = None;
     let mut rested = Instant::now();
     while !write.is_closed() {
-        // Not done because a reader is in the way, or failed: the backstop remains.
+        // A checkpoint that fails, or that a reader prevents, is tried again; at the latest the
+        // writer does it ([`WAL_BACKSTOP_PAGES`]).
         let folded = sqlx::raw_sql("pragma wal_checkpoint(passive)").execute(&mut connection);
         let _ = folded.await;
         tokio::select! {
@@ -367,7 +377,7 @@ async fn checkpoint(options: SqliteConnectOptions, write: SqlitePool, erased: Ar
                     emptying = Instant::now();
                     rested = emptying + (emptying - begun) * REWRITE_REST;
                 }
-                // Somebody writes.
+                // Somebody is writing.
                 Err(_) => rested = Instant::now() + EMPTYING_RETRY,
             }
         }
@@ -383,7 +393,7 @@ async fn checkpoint(options: SqliteConnectOptions, write: SqlitePool, erased: Ar
     }
 }
 
-/// When a file is rewritten.
+/// When a file is to be rewritten.
 #[derive(Clone, Copy)]
 struct Rewriting {
     quiet: Instant,
@@ -404,7 +414,7 @@ async fn rewrite(connection: &mut SqliteConnection) -> Result<()> {
     Ok(())
 }
 
-/// False: somebody was in the way.
+/// Empties the log. False when somebody prevented it.
 #[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
 async fn empty_log(connection: &mut SqliteConnection) -> Result<bool> {
     let row = sqlx::raw_sql("pragma wal_checkpoint(truncate)")
@@ -413,8 +423,8 @@ async fn empty_log(connection: &mut SqliteConnection) -> Result<bool> {
     Ok(row.try_get::<i64, _>(0)? == 0)
 }
 
-/// True when the connection is lost or could not be had: the statement may be tried
-/// again on another one, if it was not a `commit`.
+/// True when the connection is lost or could not be had. The statement may be tried again on
+/// another connection, unless it was a `commit`.
 pub fn is_connection_error(error: &Error) -> bool {
     match error {
         Error::Io(_)
@@ -423,7 +433,7 @@ pub fn is_connection_error(error: &Error) -> bool {
         | Error::PoolTimedOut
         | Error::PoolClosed
         | Error::WorkerCrashed => true,
-        // Class 08: connection exception; 57P0x: the server is shutting down or starting.
+        // Class 08 is a connection exception. With 57P0x the server is shutting down or starting.
         Error::Database(error) => error
             .code()
             .is_some_and(|code| code.starts_with("08") || code.starts_with("57P")),
@@ -431,15 +441,15 @@ pub fn is_connection_error(error: &Error) -> bool {
     }
 }
 
-/// True when the statement may succeed later as it is: the connection was lost, the server
-/// is out of room or of memory, or another transaction was in the way.
+/// True when the same statement may succeed later: the connection was lost, the server is out of
+/// disk space or memory, or another transaction was in the way.
 pub fn is_outage(error: &Error) -> bool {
     let Error::Database(database) = error else {
         return is_connection_error(error);
     };
     let code = database.code().unwrap_or_default();
-    // PostgreSQL: insufficient resources, read-only (a failover), serialization, deadlock,
-    // lock timeout. SQLite: BUSY, LOCKED, READONLY, IOERR, FULL, CANTOPEN in the low byte.
+    // PostgreSQL: insufficient resources, read-only (a failover), serialization, deadlock, lock
+    // timeout. SQLite: BUSY, LOCKED, READONLY, IOERR, FULL, CANTOPEN in the low byte.
     let sqlite = code.parse::<u32>().ok().filter(|_| code.len() < 5);
     is_connection_error(error)
         || code.starts_with("53")

@@ -1,4 +1,4 @@
-//! The `subscriptions` table: until when each is paid.
+//! The `subscriptions` table: until when each subscription is paid.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -15,11 +15,12 @@ use domain::time::Timestamp;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubscriptionEntry {
     pub record: Record,
-    /// The time in the id of its last event: the next one's is later.
+    /// The time in the id of the subscription's last event. The next event's id gets a later
+    /// time.
     pub events_at: LastEvent,
 }
 
-/// Inserts those subscriptions that are not there yet and returns their ids.
+/// Inserts those subscriptions that do not exist yet, and returns their ids.
 pub async fn insert_new(
     tx: &mut Tx,
     subscriptions: &BTreeMap<String, SubscriptionEntry>,
@@ -95,7 +96,7 @@ async fn insert(
     tx.insert("subscriptions", &columns, rest).await
 }
 
-/// The subscriptions with these ids, locked, in the order of their ids.
+/// The subscriptions with these ids, locked, sorted by id.
 pub async fn load(tx: &mut Tx, ids: Vec<String>) -> Result<BTreeMap<String, SubscriptionEntry>> {
     if ids.is_empty() {
         return Ok(BTreeMap::new());
@@ -139,7 +140,7 @@ pub struct Summary {
     pub updated_at: Timestamp,
 }
 
-/// The subscriptions that changed last, newest first.
+/// The subscriptions that changed last, the newest first.
 pub async fn list(db: &Db, limit: i64) -> Result<Vec<Summary>> {
     let rows = db
         .query(

@@ -1,11 +1,12 @@
-//! The `tombstones` table: tombstones. What has a redacted key is stored without personal data.
+//! The `tombstones` table. Data about a subject whose key has a tombstone is stored without its
+//! person.
 //!
-//! A writer of personal data and an erasure must not miss each other. Each shop has an advisory
-//! lock: writers take it shared ([`check`]) before they read tombstones; an erasure takes it
-//! exclusively ([`write`]) while it writes them. So whoever wrote before has committed, and its
-//! rows are found and erased; whoever writes after sees the tombstones. It is a lock in the
-//! server's memory, not a row a customer: it costs a writer nothing on disk, and covers orders that
-//! are known by an address alone.
+//! A writer of personal data and an erasure must not miss each other, so each shop has an
+//! advisory lock. Writers take it shared ([`check`]) before they read the tombstones, and an
+//! erasure takes it exclusively ([`write`]) while it writes them. So every earlier writer has
+//! committed, and the erasure finds its rows; every later writer sees the tombstones. The lock is
+//! in the server's memory and not a row for each customer. It costs a writer nothing on disk, and
+//! it also covers orders that are known only by an address.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -15,11 +16,11 @@ use uuid::Uuid;
 use crate::sql::{Result, Tx, column};
 use domain::time::Timestamp;
 
-/// Payments are of no shop.
+/// The shop of tombstones for payments, which belong to no shop.
 pub const NO_SHOP: &str = "";
 
-/// Takes the shared locks of the shops and returns which of the keys are redacted, and since
-/// when. Must come before any row is read or written that a redaction erases.
+/// Takes the shared locks of the shops, and returns which of the keys have tombstones and since
+/// when. It must be called before any row is read or written that an erasure may erase.
 pub async fn check(
     tx: &mut Tx,
     keys: &BTreeMap<&str, BTreeSet<Uuid>>,
@@ -46,8 +47,8 @@ pub async fn check(
     Ok(erased)
 }
 
-/// Takes the locks of the shops exclusively and writes tombstones. Commit soon: writers wait
-/// meanwhile.
+/// Takes the exclusive locks of the shops and writes tombstones. The transaction should commit
+/// soon, because writers wait for it.
 pub async fn write(
     tx: &mut Tx,
     keys: &BTreeMap<&str, BTreeSet<Uuid>>,

@@ -1,5 +1,5 @@
-//! Finding all that belongs together by any id that somebody may have in hand: a request's, a
-//! trace's, a job's, a delivery's.
+//! Finds everything that belongs together by any id that somebody may have: of a request, a
+//! trace, a job or a delivery.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,10 @@ use crate::sql::{Db, Result, Row};
 use domain::job::{JobId, Source};
 use domain::trace::{TraceContext, TraceId, stored};
 
-/// Traces that one id may lead to: clients may use a request id again.
+/// How many jobs one id may lead to at most. Clients may use a request id again.
 const MOST: i64 = 100;
 
-/// The traces that an id is of.
+/// The traces to which an id belongs.
 pub async fn of(db: &Db, id: &str) -> Result<BTreeSet<TraceId>> {
     let mut traces = BTreeSet::new();
     traces.extend(TraceContext::parse(id).map(TraceContext::trace_id));
@@ -36,7 +36,8 @@ pub async fn of(db: &Db, id: &str) -> Result<BTreeSet<TraceId>> {
     Ok(traces)
 }
 
-/// The jobs of deliveries with this id. Once it is forgotten all jobs are looked through.
+/// The jobs of deliveries with this id. When the id is no longer in `webhook_ids`, all jobs are
+/// searched.
 async fn delivered(db: &Db, id: &str) -> Result<Vec<JobId>> {
     let providers = [Source::Storefront, Source::Payment];
     let rows = db
@@ -62,7 +63,7 @@ fn ids(rows: &[Row]) -> Result<Vec<JobId>> {
     rows.iter().map(|row| row.get("id")).collect()
 }
 
-/// The trace of each job: the one that it came with, or its own.
+/// The trace of each job: the one that the job came with, or its own.
 fn read(rows: &[Row]) -> Result<Vec<TraceId>> {
     let trace = |row: &Row| {
         let parent = stored(row.get("traceparent")?);
@@ -71,8 +72,9 @@ fn read(rows: &[Row]) -> Result<Vec<TraceId>> {
     rows.iter().map(trace).collect()
 }
 
-/// The jobs of traces, oldest first. Ordered by id alone, PostgreSQL would scan the table by its
-/// key (1.2 s for 200,000 jobs) instead of looking into the index.
+/// The jobs of traces, the oldest first. The query sorts by the trace first, because PostgreSQL
+/// would scan the table by its primary key (1.2 s for 200,000 jobs), instead of using the index,
+/// if it were sorted by id alone.
 pub async fn jobs(db: &Db, traces: &BTreeSet<TraceId>, limit: i64) -> Result<Vec<Summary>> {
     let carried = db
         .query(

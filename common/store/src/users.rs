@@ -1,31 +1,34 @@
-//! The `users` table: who is who. A person is known by the provider's number of the account
-//! (`provider_id`); a login is only what that account was called when it was last seen.
+//! The `users` table. A person is known by the identity provider's number of the account
+//! (`provider_id`). A login is only the name that the account had when it was last seen.
 //!
-//! An operator may name a person by login before the first login. That makes an invitation,
-//! a row without a number, and the first account that shows up with the login claims it and
-//! all that was granted to it. From then on the number decides: who renames the account keeps
-//! the licences, and who takes the old login gets none of them. An invitation is not claimed
-//! by an account that cannot be the one that was meant:
-//! 1. one that we saw before: had it had the login then, the grant would have been made to it;
-//! 2. one that the provider made after the invitation: the login had been given up;
-//! 3. one whose age the provider does not say;
-//! 4. any, once [`CLAIM_PERIOD`] is over.
+//! An operator may name a person by login before that person's first login. This makes an
+//! invitation, which is a row without a number. The first account that appears with the login
+//! claims the invitation and everything that was granted to it. From then on the number decides:
+//! a person who renames the account keeps the licences, and a person who takes the old login gets
+//! none of them. An account cannot claim an invitation if it cannot be the one that was meant:
+//! 1. An account that we saw before the invitation. If it had had the login then, the grant would
+//!    have been made to the account.
+//! 2. An account that was made after the invitation. The former owner had given up the login by
+//!    then.
+//! 3. An account for which the provider does not say when it was made.
+//! 4. Any account after [`CLAIM_PERIOD`].
 //!
-//! A person whom an operator named by number as well, before the first login, has two rows:
-//! what was given to the invitation then goes to the one with the number, if the account could
-//! have claimed it.
+//! A person whom an operator also named by number, before the first login, has two rows. What was
+//! given to the invitation then goes to the row with the number, if the account could have
+//! claimed the invitation.
 //!
-//! An account that was renamed after we saw it last is not found by its new login: what is
-//! granted to that is an invitation that this account does not claim, by rule 1.
+//! An account that was renamed after we last saw it is not found by its new login. What is
+//! granted to the new login makes an invitation, which this account does not claim, by rule 1.
 //!
-//! Naming the login again renews an invitation that still can be claimed. One that lapsed is
-//! made anew: what was granted to it stays nobody's, its seats are free, and its organizations
-//! go to the new one, for whose they are decides on limits alone. They go with the login as
-//! well to an account that came too late and could otherwise have claimed the invitation.
+//! To name the login again renews an invitation that can still be claimed. An invitation that
+//! lapsed is made anew: the grants to the old one belong to nobody any more and its seats are
+//! free, but its organizations go to the new invitation, because an organization's owner only
+//! decides which limits count. If an account comes too late but could otherwise have claimed the
+//! invitation, the organizations go to that account.
 //!
-//! What remains is an older account, unknown to us, that takes a login which its owner gave
-//! up in between. An operator who gives the number, which the provider shows for every
-//! account, leaves no such gap.
+//! One gap remains: an older account, unknown to us, may take a login that its owner gave up in
+//! between. An operator who names the number, which the provider shows for every account, avoids
+//! this gap.
 
 use std::fmt;
 use std::str::FromStr;
@@ -41,24 +44,24 @@ use platform::clock::Clock;
 
 use super::licenses;
 
-/// How long an invitation by login may be claimed.
+/// How long an invitation by login can be claimed.
 pub const CLAIM_PERIOD: Duration = Duration::from_hours(30 * 24);
 
 /// A person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct User {
     pub id: UserId,
-    /// None: invited by login, and not seen yet.
+    /// None for a person who was invited by login and was not seen yet.
     pub provider_id: Option<i64>,
     pub login: String,
-    /// False: another account has been seen with the login since.
+    /// False when another account has been seen with the login since.
     pub holds_login: bool,
-    /// Of an invitation: who comes later cannot claim it.
+    /// For an invitation: until when it can be claimed.
     pub claimable_until: Option<Timestamp>,
     pub seen_at: Option<Timestamp>,
 }
 
-/// How an operator names a person: `octocat`, or `id:583231`, the provider's number.
+/// How an operator names a person: by login, `octocat`, or by the provider's number, `id:583231`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Named {
     Login(String),
@@ -108,7 +111,7 @@ impl User {
     }
 }
 
-/// `octocat (1)`, and of an invitation `octocat (not seen yet)`.
+/// Written as `octocat (1)`, and for an invitation as `octocat (not seen yet)`.
 impl fmt::Display for User {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.provider_id {
@@ -121,7 +124,7 @@ impl fmt::Display for User {
 const BY_LOGIN: &str = "select * from users where login_key = $1";
 const BY_PROVIDER_ID: &str = "select * from users where provider_id = $1";
 
-/// The person that an operator means, if we know of one.
+/// The person that an operator names, if we know one.
 pub async fn find(tx: &mut Tx, named: &Named) -> Result<Option<User>> {
     let query = match named {
         Named::Login(login) => tx.query(BY_LOGIN).bind(key(login)),
@@ -135,20 +138,20 @@ pub async fn find(tx: &mut Tx, named: &Named) -> Result<Option<User>> {
         .transpose()
 }
 
-/// The person that an operator means; one that we do not know of is invited, an invitation
-/// that can be claimed is renewed, and one that nobody claimed in time is made anew.
+/// The person that an operator names. Someone we do not know is invited, an invitation that can
+/// be claimed is renewed, and an invitation that nobody claimed in time is made anew.
 pub async fn find_or_invite(tx: &mut Tx, clock: &Clock, named: &Named) -> Result<User> {
     let now = clock.now();
     let mut lapsed = None;
     if let Some(user) = find(tx, named).await? {
         renew(tx, user.id, now).await?;
     }
-    // Read again: it was renewed, or claimed just now.
+    // The row is read again, because it was renewed, or claimed just now.
     if let Some(user) = find(tx, named).await? {
         if user.provider_id.is_some() || user.claimable_until.is_some_and(|until| until > now) {
             return Ok(user);
         }
-        // What was granted to the invitation that lapsed is not claimed with the new one.
+        // What was granted to the lapsed invitation cannot be claimed with the new one.
         lapsed = give_up_login(tx, &key(&user.login), now).await?;
     }
     let (login, login_key, provider_id, claimable_until) = match named {
@@ -156,7 +159,7 @@ pub async fn find_or_invite(tx: &mut Tx, clock: &Clock, named: &Named) -> Result
             let until = now.plus(CLAIM_PERIOD).0;
             (login.clone(), Some(key(login)), None, Some(until))
         }
-        // Its login is not known before it is seen.
+        // The login is not known before the account is seen, so the number stands in its place.
         Named::ProviderId(id) => (format!("#{id}"), None, Some(*id), None),
     };
     tx.query(
@@ -178,8 +181,9 @@ pub async fn find_or_invite(tx: &mut Tx, clock: &Clock, named: &Named) -> Result
     Ok(user)
 }
 
-/// Gives an invitation all of [`CLAIM_PERIOD`] again. Not when it was made: an account that is
-/// younger than the invitation still does not claim it. One that lapsed is left alone.
+/// Gives an invitation the full [`CLAIM_PERIOD`] again. The time when it was made does not
+/// change, so an account that is younger than the invitation still cannot claim it. An invitation
+/// that lapsed is left alone.
 async fn renew(tx: &mut Tx, invitation: UserId, now: Timestamp) -> Result<()> {
     tx.query(
         "update users set claimable_until = $2
@@ -193,15 +197,16 @@ async fn renew(tx: &mut Tx, invitation: UserId, now: Timestamp) -> Result<()> {
     Ok(())
 }
 
-/// The person of an account that was seen before, by its number alone. It writes nothing, so
-/// it is for an account as it is remembered: its login may be another's by now.
+/// The person of an account that was seen before, found by the account's number alone. This
+/// writes nothing, so it can be used for an account from a cache, whose login may belong to
+/// somebody else by now.
 pub async fn known(db: &Db, provider_id: i64) -> Result<Option<UserId>> {
     let row = db.query(BY_PROVIDER_ID).bind(provider_id).fetch_optional();
     row.await?.map(|row| row.get("id")).transpose()
 }
 
-/// The person of an account that was just seen: known, with a claim to an invitation, or new.
-/// Nothing is written while nothing has changed.
+/// The person of an account that was just seen: a known person, one who claims an invitation, or
+/// a new one. Nothing is written if nothing has changed.
 pub async fn seen(db: &Db, clock: &Clock, account: &Account) -> Result<UserId> {
     let row = db.query(BY_PROVIDER_ID).bind(account.provider_id);
     if let Some(row) = row.fetch_optional().await? {
@@ -230,7 +235,7 @@ async fn save(tx: &mut Tx, clock: &Clock, account: &Account) -> Result<UserId> {
     }
     let is_new = known.as_ref().is_none_or(|user| user.seen_at.is_none());
     let lapsed = give_up_login(tx, &login_key, now).await?;
-    // Another replica may have seen it just now: its row is taken.
+    // Another replica may have inserted the account just now. Then its row is updated.
     let row = tx
         .query(
             "insert into users (id, provider_id, login, login_key, created_at, seen_at)
@@ -259,7 +264,8 @@ async fn save(tx: &mut Tx, clock: &Clock, account: &Account) -> Result<UserId> {
     Ok(id)
 }
 
-/// Makes the invitation by this login the account's own. False: there is none for it.
+/// Lets the account claim the invitation by its login. False when there is none that it can
+/// claim.
 async fn claim(tx: &mut Tx, account: &Account, now: Timestamp) -> Result<bool> {
     let Some(made_at) = account.made_at else {
         return Ok(false);
@@ -280,13 +286,14 @@ async fn claim(tx: &mut Tx, account: &Account, now: Timestamp) -> Result<bool> {
     Ok(claimed == 1)
 }
 
-/// Gives what was given to the invitation by this login to the person whom an operator named
-/// by number, if the account could have claimed it. The invitation is then no more.
+/// Moves what was given to the invitation by this login to the person whom an operator named by
+/// number, if the account could have claimed the invitation. The invitation is deleted.
 async fn merge(tx: &mut Tx, account: &Account, person: UserId, now: Timestamp) -> Result<()> {
     let Some(made_at) = account.made_at else {
         return Ok(());
     };
-    // Whoever grants to the invitation just now must be done, or find none.
+    // With this lock, a grant to the invitation in another transaction is either finished now, or
+    // finds no invitation afterwards.
     licenses::lock(tx).await?;
     let row = tx
         .query(
@@ -327,8 +334,8 @@ struct Lapsed {
     invited_at: Timestamp,
 }
 
-/// Whoever was known by this login is so no longer. An invitation, which is returned, can then
-/// not be claimed by anyone, so it takes no seat either.
+/// Takes the login away from the row that has it. If that row was an invitation, nobody can claim
+/// it any more and it takes no seat; it is returned.
 async fn give_up_login(tx: &mut Tx, login_key: &str, now: Timestamp) -> Result<Option<Lapsed>> {
     tx.query(
         "delete from org_members where user_id in
@@ -360,7 +367,7 @@ async fn give_up_login(tx: &mut Tx, login_key: &str, now: Timestamp) -> Result<O
     }))
 }
 
-/// Makes someone the owner of all that another owned.
+/// Makes one user the owner of all organizations of another.
 async fn give_orgs(tx: &mut Tx, from: UserId, to: UserId) -> Result<()> {
     tx.query("update orgs set owner_id = $2 where owner_id = $1")
         .bind(from)
@@ -370,7 +377,7 @@ async fn give_orgs(tx: &mut Tx, from: UserId, to: UserId) -> Result<()> {
     Ok(())
 }
 
-/// Logins are compared without regard to case, as the provider does.
+/// The login in lower case, because the provider compares logins without regard to case.
 fn key(login: &str) -> String {
     login.to_lowercase()
 }

@@ -1,4 +1,4 @@
-//! Which event had each part of a payment, session or subscription: a column of JSON
+//! Which event reported each part of a payment, session or subscription. This is a JSON column
 //! beside the parts themselves.
 
 use std::collections::BTreeMap;
@@ -34,7 +34,8 @@ impl Versions {
         self.0.get(name).map(|version| version.created)
     }
 
-    /// The part as it was reported; one of a row without versions is older than any.
+    /// The part with the version of the event that reported it. A part of a row without versions
+    /// is older than any other.
     pub(super) fn part<T>(&self, name: &str, value: T) -> Part<T> {
         let version = self.0.get(name).cloned().unwrap_or(Version {
             created: 0,
@@ -47,7 +48,7 @@ impl Versions {
         value.map(|value| self.part(name, value))
     }
 
-    /// For columns that hold something even if nothing was reported.
+    /// The part in a column that has a value even if none was reported.
     pub(super) fn part_if_known<T>(&self, name: &str, value: T) -> Option<Part<T>> {
         let is_known = self.0.is_empty() || self.0.contains_key(name);
         is_known.then(|| self.part(name, value))

@@ -1,5 +1,5 @@
-//! The `webhook_ids` table: deliveries already accepted. The primary key decides which of
-//! two deliveries with one id is the first, on however many replicas they arrive.
+//! The `webhook_ids` table: the ids of accepted deliveries. The primary key decides which of two
+//! deliveries with one id is the first, however many replicas they arrive at.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::sql::{Db, Result, Tx, column};
 use domain::job::{JobId, Source};
 use domain::time::Timestamp;
 
-/// A delivery's id and the job it becomes.
+/// The id of a delivery, and the job that the delivery becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Claim<'a> {
     pub source: Source,
@@ -16,10 +16,10 @@ pub struct Claim<'a> {
     pub job: JobId,
 }
 
-/// Remembers ids for `ttl` and returns the jobs whose id was new or had expired.
+/// Remembers ids for `ttl`, and returns the jobs whose id was new or had expired.
 ///
-/// `claims` must be sorted and hold each id once: unsorted batches of two replicas
-/// deadlock, and PostgreSQL refuses to touch a row twice in one statement.
+/// `claims` must be sorted and must have each id only once: unsorted batches of two replicas
+/// would deadlock, and PostgreSQL refuses to change a row twice in one statement.
 pub async fn remember(
     tx: &mut Tx,
     claims: &[Claim<'_>],
@@ -60,7 +60,7 @@ pub async fn job(db: &Db, source: Source, id: &str) -> Result<Option<JobId>> {
     row.map(|row| row.get("job_id")).transpose()
 }
 
-/// Forgets at most `limit` ids that expired before `now`.
+/// Deletes at most `limit` ids that expired before `now`.
 pub async fn forget_expired(db: &Db, now: Timestamp, limit: i64) -> Result<u64> {
     let mut tx = db.begin().await?;
     let forgotten = tx

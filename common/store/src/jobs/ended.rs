@@ -1,6 +1,6 @@
-//! Jobs that have ended, as an operator looks for them: dead ones, and finished ones whose
-//! bodies are kept. What matches is read at once, with when each ended, because jobs come and
-//! go while they are worked through.
+//! Jobs that have ended, as an operator searches them: dead jobs, and done jobs that still have
+//! their bodies. All jobs that match are read at once, with the time when each ended, because
+//! other jobs can begin and end while an operator works through the list.
 
 use std::collections::BTreeMap;
 
@@ -22,27 +22,27 @@ pub struct Ended {
     pub shop: Option<String>,
     #[serde(serialize_with = "crate::as_text")]
     pub state: State,
-    /// When it arrived, or was made.
+    /// When the delivery arrived, or when the job was made.
     pub created_at: Timestamp,
     pub finished_at: Timestamp,
 }
 
-/// Which of them; an empty text is any.
+/// Which jobs to search. An empty text means any.
 #[derive(Clone, Debug)]
 pub struct Filter {
     pub queue: Option<Queue>,
-    /// `*` stands for any text; upper and lower case are the same.
+    /// `*` stands for any text. Upper and lower case count as the same.
     pub kind: String,
     pub shop: String,
     /// A part of the last error.
     pub error: String,
-    /// When it ended: not before this.
+    /// Only jobs that ended at this time or later.
     pub from: Timestamp,
-    /// Before this.
+    /// Only jobs that ended before this time.
     pub until: Timestamp,
-    /// When it arrived: not before this.
+    /// Only jobs that arrived at this time or later.
     pub arrived_from: Timestamp,
-    /// Before this.
+    /// Only jobs that arrived before this time.
     pub arrived_until: Timestamp,
 }
 
@@ -79,7 +79,7 @@ impl Filter {
     }
 }
 
-/// A text as `like .. escape '!'` finds it.
+/// The text with its special characters escaped for `like .. escape '!'`.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.to_lowercase().chars() {
@@ -91,7 +91,7 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// Every dead job that matches, in the order of their ids.
+/// Every dead job that matches, sorted by id.
 pub async fn dead(db: &Db, filter: &Filter) -> Result<Vec<Ended>> {
     let rows = db
         .query(
@@ -115,7 +115,7 @@ pub async fn dead(db: &Db, filter: &Filter) -> Result<Vec<Ended>> {
     rows.iter().map(read).collect()
 }
 
-/// The dead jobs that match, those first that died last.
+/// The dead jobs that match, those that died last first.
 pub async fn newest_dead(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Summary>> {
     let rows = db
         .query(
@@ -144,19 +144,19 @@ pub async fn newest_dead(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Sum
     rows.iter().map(read_summary).collect()
 }
 
-/// Dead jobs of one kind that died of the same.
+/// Dead jobs of one kind that died of the same error.
 #[derive(Clone, Debug, Serialize)]
 pub struct Group {
     pub kind: String,
     pub jobs: i64,
-    /// When the first and the last of them died.
+    /// When the first and when the last of the jobs died.
     pub first: Timestamp,
     pub last: Timestamp,
-    /// The last error of one of them; the others' may differ in numbers.
+    /// The last error of one of the jobs. The errors of the others may differ in their numbers.
     pub error: String,
 }
 
-/// How many dead jobs match, by kind and error, the most frequent first.
+/// How many dead jobs match, grouped by kind and error, the largest group first.
 pub async fn groups(db: &Db, filter: &Filter) -> Result<Vec<Group>> {
     let rows = db
         .query(
@@ -197,7 +197,8 @@ pub async fn groups(db: &Db, filter: &Filter) -> Result<Vec<Group>> {
     Ok(groups)
 }
 
-/// Ids, positions and amounts in an error do not make it another one.
+/// The error with `#` for each number, because ids, positions and amounts do not make it a
+/// different error.
 fn without_numbers(error: &str) -> String {
     let mut text = String::with_capacity(error.len());
     for c in error.chars() {
@@ -210,7 +211,7 @@ fn without_numbers(error: &str) -> String {
     text
 }
 
-/// Every finished job that matches and still has its body, in the order of their ids.
+/// Every done job that matches and still has its body, sorted by id.
 pub async fn done(db: &Db, filter: &Filter) -> Result<Vec<Ended>> {
     let rows = db
         .query(
@@ -232,7 +233,7 @@ pub async fn done(db: &Db, filter: &Filter) -> Result<Vec<Ended>> {
     rows.iter().map(read).collect()
 }
 
-/// The oldest job that is ready and due, and how many are: work that waits for a worker.
+/// How many jobs are ready and due, and since when the oldest of them has waited for a worker.
 pub async fn waiting(db: &Db, queue: Queue, now: Timestamp) -> Result<(i64, Option<Timestamp>)> {
     let row = db
         .query(

@@ -1,9 +1,9 @@
-//! What an operator does to jobs that have ended: run them again, or give dead ones up for
-//! good. A batch is one transaction, with its entry in the audit; of two operators who take
-//! the same job, one has it.
+//! What an operator does to jobs that have ended: replay them, or discard dead ones. A batch is
+//! one transaction, which includes its entry in the audit. When two operators take the same job,
+//! only one of them gets it.
 //!
-//! Only deliveries are run again once they are done: to merge what they say a second time
-//! changes nothing. A call would ask a provider for the same thing a second time.
+//! Of the jobs that are done only deliveries are replayed, because merging a delivery a second
+//! time changes nothing. Replaying a call would ask a provider for the same thing a second time.
 
 use std::collections::BTreeMap;
 
@@ -18,23 +18,23 @@ use domain::job::{JobId, Queue, Source, State};
 use domain::privacy::State as Progress;
 use domain::time::Timestamp;
 
-/// What is done to them.
+/// What an operator does to the jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     Replay,
     Discard,
 }
 
-/// Why a job stays as it is.
+/// Why a job is left as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Refusal {
-    /// It is done, and it was a call.
+    /// The job is done, and it was a call.
     Call,
-    /// It is done, and it was a privacy request.
+    /// The job is done, and it was a privacy request.
     Request,
-    /// This version does nothing with its kind.
+    /// This version does nothing with the job's kind.
     Idle,
-    /// It is dead, and what it stands for must be done by law.
+    /// The job is dead, and the privacy request that it stands for must be carried out by law.
     Duty,
 }
 
@@ -58,7 +58,7 @@ impl Refusal {
     }
 }
 
-/// Whether the action may be done to a job; reads nothing.
+/// Why the action must not be done to a job, or None when it may be. Reads no database.
 pub fn refusal(job: &Ended, action: Action) -> Option<Refusal> {
     let source = match job.source.as_str() {
         "storefront" => Source::Storefront,
@@ -66,7 +66,8 @@ pub fn refusal(job: &Ended, action: Action) -> Option<Refusal> {
         _ => Source::Internal,
     };
     match (action, job.state) {
-        // Asked of the table of the payment or request, in the transaction.
+        // Whether a dead job may be discarded is decided by [`duties`], which reads the table of
+        // privacy requests.
         (Action::Discard, _) | (Action::Replay, State::Dead | State::Ready) => None,
         (Action::Replay, State::Done) if job.queue == Queue::Privacy => Some(Refusal::Request),
         (Action::Replay, State::Done) if source == Source::Internal => Some(Refusal::Call),
@@ -77,8 +78,8 @@ pub fn refusal(job: &Ended, action: Action) -> Option<Refusal> {
     }
 }
 
-/// Those dead jobs that stand for a duty: requests that are neither done nor cancelled, and
-/// erasures of what came late.
+/// The dead jobs that stand for a legal duty: privacy requests that are neither done nor
+/// cancelled, and erasures of data that came late.
 pub async fn duties(db: &Db, jobs: &[Ended]) -> Result<Vec<JobId>> {
     let mut duties = Vec::new();
     for job in jobs.iter().filter(|job| job.queue == Queue::Privacy) {
@@ -90,9 +91,10 @@ pub async fn duties(db: &Db, jobs: &[Ended]) -> Result<Vec<JobId>> {
     Ok(duties)
 }
 
-/// Does the action to a batch, and returns those that it was done to: the others are no longer
-/// as they were seen. `operation` is what the audit calls a batch of more than one.
-/// `will_notify`: the caller notifies workers of what is returned, after this.
+/// Does the action to a batch of jobs, and returns those to which it was done. All others have
+/// changed since they were seen. `operation` is the id under which the audit has a batch of more
+/// than one job. `will_notify` says that the caller notifies workers of the returned jobs
+/// afterwards.
 pub async fn carry_out<'a>(
     db: &Db,
     by: By<'_>,
@@ -127,14 +129,15 @@ async fn replay(tx: &mut Tx, job: &Ended, now: Timestamp, will_notify: bool) -> 
         return Ok(false);
     }
     if job.queue == Queue::Privacy {
-        // As `waybill privacy retry` does. One that is not in the table of requests is none.
+        // The request becomes open again, as with `waybill privacy retry`. For a job that is not
+        // in the table of requests this changes nothing.
         let from = [Progress::Failed];
         privacy_requests::set_state(tx, job.id, &from, Progress::Received, now).await?;
     }
     Ok(true)
 }
 
-/// Last of all: the audit is locked from then on.
+/// Adds the entry to the audit. It comes last, because it locks the audit until the commit.
 async fn note(
     tx: &mut Tx,
     by: By<'_>,

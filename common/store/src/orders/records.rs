@@ -1,5 +1,5 @@
-//! Orders as records: read under a lock, merged by the caller, written back whole. The
-//! key of an order is its shop and the provider's id.
+//! Orders as records: they are read under a lock, merged by the caller, and written back whole.
+//! The key of an order is its shop and the provider's id.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -13,19 +13,19 @@ use domain::order::{FinancialStatus, FulfillmentStatus};
 use domain::privacy::{email_key, phone_key};
 use domain::time::Timestamp;
 
-/// Shop and order id.
+/// The shop and the order's id.
 pub type OrderKey = (String, i64);
 
 /// An order as it is stored.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OrderEntry {
     pub record: Record,
-    /// The time in the id of its last event: the next one's is later.
+    /// The time in the id of the order's last event. The next event's id gets a later time.
     pub events_at: LastEvent,
 }
 
-/// Inserts those orders that are not there yet, with their lines, and returns their keys.
-/// Others wait for a transaction that is inserting the same one.
+/// Inserts those orders that do not exist yet, with their lines, and returns their keys. If
+/// another transaction is inserting the same order, this waits for it.
 pub async fn insert_new(
     tx: &mut Tx,
     orders: &BTreeMap<OrderKey, OrderEntry>,
@@ -52,7 +52,7 @@ pub async fn insert_new(
     Ok(inserted)
 }
 
-/// Overwrites orders that [`load`] has locked; their lines apart.
+/// Overwrites orders that [`load`] has locked, but not their lines.
 pub async fn save(tx: &mut Tx, orders: &[(&OrderKey, &OrderEntry)], now: Timestamp) -> Result<()> {
     insert(
         tx,
@@ -84,7 +84,7 @@ pub async fn save(tx: &mut Tx, orders: &[(&OrderKey, &OrderEntry)], now: Timesta
     Ok(())
 }
 
-/// Records which order has taken the place of one.
+/// Records which order has taken the place of another one.
 pub async fn set_successor(tx: &mut Tx, key: &OrderKey, successor: &OrderKey) -> Result<()> {
     tx.query(
         "update orders set successor_shop = $1, successor_id = $2 where shop = $3 and id = $4",
@@ -194,8 +194,8 @@ async fn insert(
     tx.insert("orders", &columns, rest).await
 }
 
-/// The orders with these keys, locked, with their lines and shipments. Keys are sorted:
-/// whoever locks several takes them in this order.
+/// The orders with these keys, locked, with their lines and shipments. The keys must be sorted,
+/// so that all transactions that lock several orders lock them in the same sequence.
 pub async fn load(tx: &mut Tx, keys: &[&OrderKey]) -> Result<BTreeMap<OrderKey, OrderEntry>> {
     let mut entries = BTreeMap::new();
     for keys in keys.chunk_by(|a, b| a.0 == b.0) {
@@ -224,7 +224,7 @@ pub async fn load(tx: &mut Tx, keys: &[&OrderKey]) -> Result<BTreeMap<OrderKey, 
     Ok(entries)
 }
 
-/// Columns are named: a prepared `*` fails once a migration has added one.
+/// The columns are named, because a prepared `*` fails after a migration has added a column.
 const LOAD: &str = "select id, name, ordered_at, customer_id, email, phone, currency, total_minor,
                            subtotal_minor, tax_minor, outstanding_minor, financial_status,
                            fulfillment_status, shipping_address, billing_address, refunds,

@@ -1,5 +1,5 @@
-//! An order as the commerce API shows it (docs/orders.md): its JSON, without personal data.
-//! What is written here about a field stands in the API's document too.
+//! An order as the commerce API shows it (docs/orders.md), as JSON without personal data. The
+//! comments of these fields are also the descriptions in the API's document.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -165,7 +165,7 @@ pub struct Restocked {
     pub quantity: i64,
 }
 
-/// Addresses of an order's QR codes, below the API's own.
+/// The addresses of an order's QR codes in the API.
 struct Links {
     base: String,
     shop: String,

@@ -1,9 +1,10 @@
-//! What an operator, or the holder of an API key, may do to a request: retry it, cancel it,
-//! fetch its export. Command and API come through here, so there is one way for each, and
-//! each leaves an entry in the audit, in the transaction of the change.
+//! What an operator, or the holder of an API key, may do to a request: retry it, cancel it, or
+//! fetch its export. The command line and the API both use these functions, so there is one way
+//! for each action, and each action leaves an entry in the audit in the same transaction.
 //!
-//! A worker may be at the same request. Both lock the job first and the request after it, and
-//! whose update of the request's state matched a row has won; the other changes nothing.
+//! A worker may work on the same request at the same time. Both lock the job first and then the
+//! request. The one whose update of the request's state matches a row succeeds, and the other
+//! changes nothing.
 
 use std::time::Duration;
 
@@ -82,11 +83,12 @@ fn not_waiting(state: State) -> &'static str {
     }
 }
 
-/// Makes a request that was given up run again, with all its tries before it.
+/// Requeues a request that was given up, with its full number of tries.
 pub async fn retry(db: &Db, by: By<'_>, id: Uuid) -> Result<(), ActionRefused> {
     let entry = find(db, id).await?.ok_or(ActionRefused::Unknown)?;
     let mut tx = db.begin().await?;
-    // False: `waybill dead replay` was first, and only the row of the request is behind.
+    // The result does not matter: it is false when `waybill dead replay` has already requeued the
+    // job, and then only the row of the request has to follow.
     jobs::requeue(&mut tx, id, by.now).await?;
     if !set_state(&mut tx, id, &[State::Failed], State::Received, by.now).await? {
         let state = state(&mut tx, id).await?.ok_or(ActionRefused::Unknown)?;
@@ -98,14 +100,14 @@ pub async fn retry(db: &Db, by: By<'_>, id: Uuid) -> Result<(), ActionRefused> {
     Ok(tx.commit().await?)
 }
 
-/// Cancels the erasure of a shop that is held.
+/// Cancels the erasure of a shop while it is held.
 pub async fn cancel(db: &Db, by: By<'_>, id: Uuid) -> Result<(), ActionRefused> {
     let entry = find(db, id).await?.ok_or(ActionRefused::Unknown)?;
     if entry.topic != Topic::ShopRedact.as_str() {
         return Err(ActionRefused::Duty);
     }
     let mut tx = db.begin().await?;
-    // Also locks the job, so that `finish` does not pass over it.
+    // This also locks the job, so that `finish` does not skip it.
     jobs::forget_body(&mut tx, id).await?;
     jobs::finish(&mut tx, &[id], by.now).await?;
     if !set_state(&mut tx, id, &[State::Held], State::Cancelled, by.now).await? {
@@ -118,7 +120,7 @@ pub async fn cancel(db: &Db, by: By<'_>, id: Uuid) -> Result<(), ActionRefused> 
     Ok(tx.commit().await?)
 }
 
-/// Lets a repeated erasure of a shop run, after what is left of its hold.
+/// Confirms a repeated erasure of a shop. It runs when the rest of its hold is over.
 pub async fn confirm(db: &Db, by: By<'_>, id: Uuid, hold: Duration) -> Result<(), ActionRefused> {
     let entry = find(db, id).await?.ok_or(ActionRefused::Unknown)?;
     let run_at = by.now.0.max(entry.received_at.plus(hold).0);
@@ -134,7 +136,8 @@ pub async fn confirm(db: &Db, by: By<'_>, id: Uuid, hold: Duration) -> Result<()
     Ok(tx.commit().await?)
 }
 
-/// Takes an operator's word that an export is gone from a store that cannot be reached any more.
+/// Marks an export as removed because an operator says so, when its store cannot be reached any
+/// more.
 pub async fn export_gone(db: &Db, by: By<'_>, id: Uuid) -> Result<(), ActionRefused> {
     let entry = find(db, id).await?.ok_or(ActionRefused::Unknown)?;
     let mut tx = db.begin().await?;
@@ -156,7 +159,8 @@ pub async fn export_gone(db: &Db, by: By<'_>, id: Uuid) -> Result<(), ActionRefu
     Ok(tx.commit().await?)
 }
 
-/// Says that a link to the export was given out, and until which second it is good.
+/// Records that a link to the export was given out, and until which second of Unix time it can be
+/// used.
 pub async fn link_export(db: &Db, by: By<'_>, id: Uuid, expires: i64) -> Result<(), ActionRefused> {
     let (entry, _) = export_of(db, id, by.now).await?;
     let ends = Timestamp::from_unix_seconds(expires);
@@ -167,7 +171,7 @@ pub async fn link_export(db: &Db, by: By<'_>, id: Uuid, expires: i64) -> Result<
     Ok(tx.commit().await?)
 }
 
-/// Who fetched an export is in the audit before they have it.
+/// Records in the audit who fetches an export, before it is handed out.
 pub async fn note_fetched(
     db: &Db,
     by: By<'_>,
@@ -180,7 +184,7 @@ pub async fn note_fetched(
     tx.commit().await
 }
 
-/// The export of a request, while it can be had.
+/// The export of a request, while it can be fetched.
 pub async fn export_of(
     db: &Db,
     id: Uuid,
@@ -201,7 +205,7 @@ pub async fn export_of(
     Ok((entry, export))
 }
 
-/// Last of all: the audit is locked from then on.
+/// Adds an entry to the audit. It comes last, because it locks the audit until the commit.
 pub(super) async fn note(
     tx: &mut sql::Tx,
     by: By<'_>,

@@ -1,4 +1,4 @@
-//! Many rows with one statement.
+//! Inserts many rows with one statement.
 
 use std::fmt::Write as _;
 
@@ -8,11 +8,11 @@ use uuid::Uuid;
 
 use super::{Result, Row};
 
-/// The most placeholders in one SQLite statement (its compiled-in limit is 32,766).
+/// The most placeholders that one SQLite statement gets. SQLite's compiled-in limit is 32,766.
 const SQLITE_PLACEHOLDERS: usize = 30_000;
 
-/// `unnest` of one array a column: one statement text and one plan whatever the number
-/// of rows.
+/// Inserts with `unnest` of one array for each column, so that the statement's text and plan are
+/// the same for any number of rows.
 #[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
 pub(super) async fn insert_postgres(
     connection: &mut PoolConnection<Postgres>,
@@ -44,8 +44,8 @@ pub(super) async fn insert_postgres(
     Ok(rows.into_iter().map(Row::Postgres).collect())
 }
 
-/// Multi-row `values`, in chunks whose sizes are powers of two, so that a few statement
-/// texts are parsed once and kept.
+/// Inserts with multi-row `values`, in chunks whose sizes are powers of two, so that only a few
+/// statement texts are parsed and kept.
 #[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
 pub(super) async fn insert_sqlite(
     connection: &mut PoolConnection<Sqlite>,
@@ -128,7 +128,7 @@ impl Values<'_> {
     }
 }
 
-/// What can stand in a column of a multi-row insert.
+/// A type of value that a column of a multi-row insert can have.
 pub trait Cell<'a>: Sized {
     fn collect(values: impl Iterator<Item = Self>) -> Values<'a>;
 }

@@ -1,4 +1,4 @@
-//! Statements, the values bound to them and the rows they return.
+//! Statements, the values bound to them, and the rows that they return.
 
 use std::borrow::Cow;
 
@@ -73,10 +73,10 @@ pub(super) enum Target<'t> {
 
 /// A statement with its bound values, ready to run.
 ///
-/// One list may be bound, as the last value, to a placeholder written `in ($n..)`.
-/// `for update`, `skip locked` or not, may end the text; SQLite, with its one writer, needs none.
-/// `contains(body, $2..$9)` is true when the bytes of the column `body` have those of any of the
-/// eight values in them.
+/// One list may be bound, as the last value, to a placeholder that is written `in ($n..)`. The
+/// text may end with `for update`, with or without `skip locked`; SQLite has only one writer and
+/// needs neither. `contains(body, $2..$9)` is true when the column `body` contains the bytes of
+/// any of the eight values.
 #[must_use = "a query does nothing until it is fetched or executed"]
 pub struct Query<'t, 'v> {
     target: Target<'t>,
@@ -98,7 +98,7 @@ impl<'t, 'v> Query<'t, 'v> {
         self
     }
 
-    /// Runs it; the number of rows it changed.
+    /// Runs the statement, and returns how many rows it changed.
     pub async fn execute(self) -> Result<u64> {
         match self.run(true).await? {
             Answer::Changed(rows) => Ok(rows),
@@ -113,7 +113,7 @@ impl<'t, 'v> Query<'t, 'v> {
         }
     }
 
-    /// The first row, if any.
+    /// The first row, if there is one.
     pub async fn fetch_optional(self) -> Result<Option<Row>> {
         Ok(self.fetch_all().await?.into_iter().next())
     }
@@ -130,7 +130,8 @@ impl<'t, 'v> Query<'t, 'v> {
         } = self;
         match target {
             Target::Db(Db::Postgres(pool)) => {
-                // Dropped half way, it is closed: the pool would wait for it without end.
+                // If the future is dropped half way, the connection is closed. The pool would
+                // otherwise wait for it forever.
                 let mut connection = Undetermined(Some(acquire(pool).await?));
                 let answer =
                     in_time(postgres(open(&mut connection.0)?, sql, values, execute)).await;
@@ -263,7 +264,7 @@ pub enum Row {
 }
 
 impl Row {
-    /// The value of a column by its name.
+    /// The value of a column, by its name.
     pub fn get<T: Field>(&self, name: &str) -> Result<T> {
         use sqlx::Row as _;
         match self {
@@ -273,7 +274,7 @@ impl Row {
     }
 }
 
-/// What can be read from a column: text, `i64`, bytes, UUIDs, and `Option`s of them.
+/// The types that can be read from a column: text, `i64`, bytes, UUIDs, and `Option`s of them.
 pub trait Field:
     for<'r> sqlx::Decode<'r, Postgres>
     + sqlx::Type<Postgres>

@@ -1,4 +1,4 @@
-//! What a server says about itself, for whoever looks for a mistake.
+//! What a database server says about itself, for somebody who looks for a mistake.
 
 use std::time::Duration;
 
@@ -9,17 +9,18 @@ use domain::time::Timestamp;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
-    /// `PostgreSQL 17.2`, `SQLite 3.50.1`.
+    /// Such as `PostgreSQL 17.2` and `SQLite 3.50.1`.
     pub version: String,
-    /// Its clock; `None`: it is in this process, and has ours.
+    /// The time of the server's clock. `None` for SQLite, which runs in this process and has no
+    /// clock of its own.
     pub clock: Option<Timestamp>,
-    /// From question to answer.
+    /// How long it took from the question to the answer.
     pub round_trip: Duration,
 }
 
 impl Db {
     pub async fn server(&self) -> Result<Server> {
-        // A connection is opened by the first question, and the second one is timed.
+        // The first question may have to open a connection, so only the second one is timed.
         self.ping().await?;
         let asked = Instant::now();
         let row = match self {

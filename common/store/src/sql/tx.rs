@@ -1,4 +1,5 @@
-//! Transactions, and what must not happen to their connections.
+//! Transactions, and how their connections are kept from going back to the pool in the middle of
+//! one.
 
 use std::io;
 use std::time::Duration;
@@ -10,16 +11,17 @@ use super::insert::{insert_postgres, insert_sqlite};
 use super::query::Target;
 use super::{Column, Db, Error, Query, Result, Row, acquire};
 
-/// A server that has not answered a statement by then never will: its own limit is a minute.
+/// A server that has not answered a statement by then never will, because its own limit is a
+/// minute.
 const STATEMENT_DEADLINE: Duration = Duration::from_secs(65);
 
-/// A transaction. Dropping it without [`Tx::commit`] or [`Tx::rollback`] closes the
-/// connection, which rolls it back.
+/// A transaction. Dropping it without [`Tx::commit`] or [`Tx::rollback`] closes the connection,
+/// which rolls the transaction back.
 #[derive(Debug)]
 pub struct Tx {
     pub(super) connection: Connection,
-    /// PostgreSQL answers `commit` in a failed transaction with success and rolls back:
-    /// so a failure is remembered here and the commit refused.
+    /// PostgreSQL answers `commit` in a failed transaction with success and rolls it back. So a
+    /// failure is remembered here, and the commit is refused.
     pub(super) failed: bool,
 }
 
@@ -54,8 +56,8 @@ impl Tx {
         Query::new(Target::Tx(self), sql)
     }
 
-    /// Makes all that was written durable. An error leaves the outcome unknown only when
-    /// [`is_connection_error`] says so.
+    /// Makes everything that was written durable. After an error it is unknown whether it was
+    /// committed only if [`is_connection_error`] says so.
     pub async fn commit(mut self) -> Result<()> {
         if self.failed {
             return Err(Error::Protocol(
@@ -73,20 +75,20 @@ impl Tx {
         Ok(())
     }
 
-    /// Takes an advisory lock shared with others, until the end of this transaction.
+    /// Takes an advisory lock, shared with others, until the end of this transaction.
     pub async fn lock_shared(&mut self, key: i64) -> Result<()> {
         self.advisory_lock("select pg_advisory_xact_lock_shared($1)", key)
             .await
     }
 
-    /// Takes an advisory lock exclusively, until the end of this transaction: waits until all who
-    /// share it have ended.
+    /// Takes an advisory lock exclusively until the end of this transaction. Waits until all
+    /// transactions that share it have ended.
     pub async fn lock(&mut self, key: i64) -> Result<()> {
         self.advisory_lock("select pg_advisory_xact_lock($1)", key)
             .await
     }
 
-    /// On SQLite there is one writer, so nobody else holds the lock.
+    /// On SQLite there is only one writer, so nobody else can hold the lock.
     async fn advisory_lock(&mut self, statement: &'static str, key: i64) -> Result<()> {
         match self.connection {
             Connection::Postgres(_) => self
@@ -108,16 +110,16 @@ impl Tx {
         self.command("release savepoint job").await
     }
 
-    /// Undoes all since [`Tx::savepoint`], a failed statement included.
+    /// Undoes everything since [`Tx::savepoint`], including a failed statement.
     pub async fn undo_to_savepoint(&mut self) -> Result<()> {
         self.failed = false;
         self.command("rollback to savepoint job").await?;
         self.command("release savepoint job").await
     }
 
-    /// Inserts one row per element of the columns, in as few statements as possible, and
-    /// returns the rows of a `returning` clause. `rest` is what follows the values:
-    /// `on conflict ..`, `returning ..`. Columns must be of one length.
+    /// Inserts one row for each element of the columns, in as few statements as possible, and
+    /// returns the rows of a `returning` clause. `rest` is the text that follows the values: `on
+    /// conflict ..`, `returning ..`. All columns must have the same length.
     pub async fn insert(
         &mut self,
         table: &str,
@@ -161,7 +163,7 @@ impl Tx {
         result
     }
 
-    /// Lets the connection go back to its pool: it is known to be outside a transaction.
+    /// Lets the connection go back to its pool, because it is known to be outside a transaction.
     fn give_back(&mut self) {
         match &mut self.connection {
             Connection::Postgres(connection) => drop(connection.take()),
@@ -183,7 +185,7 @@ impl Drop for Tx {
     }
 }
 
-/// SQLite says "database is locked", which tells nobody what to do.
+/// Replaces SQLite's "database is locked", which tells nobody what to do.
 fn locked_out(error: Error) -> Error {
     const BUSY: u32 = 5;
     let is_busy = matches!(&error, Error::Database(database)
@@ -199,7 +201,8 @@ fn locked_out(error: Error) -> Error {
     ))
 }
 
-/// A connection in the middle of a statement; dropped so, it does not go back to its pool.
+/// A connection in the middle of a statement. If it is dropped in this state, it does not go back
+/// to its pool.
 pub(super) struct Undetermined(pub(super) Option<PoolConnection<Postgres>>);
 
 impl Drop for Undetermined {
