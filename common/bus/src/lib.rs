@@ -1,8 +1,8 @@
-//! The bus: it notifies workers of jobs that are ready. It never carries data, and nothing is
-//! lost when it is: jobs stay in the database and the sweep notifies workers of them again. A
-//! message is up to [`MAX_JOBS_PER_MESSAGE`] job ids of one queue and one kind, as a JSON array of
-//! UUIDs. RabbitMQ between processes; a channel within one. Events go out the same way, to whoever
-//! has bound a queue to their exchange.
+//! The bus, which notifies workers of jobs that are ready. It carries no data, and a lost message
+//! loses nothing: the jobs stay in the database, and the sweep notifies workers of them again. A
+//! message is up to [`MAX_JOBS_PER_MESSAGE`] job ids of one queue and one kind, as a JSON array
+//! of UUIDs. Between processes the bus is RabbitMQ; within one process it is a channel. Events
+//! are sent the same way, to everyone who has bound a queue to their exchange.
 
 mod local;
 mod rabbitmq;
@@ -22,7 +22,7 @@ use domain::envelope::Envelope;
 use domain::job::{JobId, Queue};
 use domain::trace::TraceContext;
 
-/// The broker, and what names there begin with.
+/// The address of the broker, and the prefix of the names of our exchanges and queues there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broker {
     pub url: String,
@@ -34,13 +34,13 @@ const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 /// The most job ids in one message.
 pub const MAX_JOBS_PER_MESSAGE: usize = 32;
 
-/// Whether a URL names a broker, without asking it.
+/// Whether a URL names a broker, without connecting to it.
 pub fn is_url(url: &str) -> bool {
     url.parse::<lapin::uri::AMQPUri>().is_ok()
 }
 
-/// A job that workers are to be notified of. The message carries the trace that it came with, and
-/// nothing else of it.
+/// A job of which workers are to be notified. The message has the job's id and the trace that the
+/// job came with, and nothing else.
 #[derive(Clone, Copy, Debug)]
 pub struct JobRef {
     pub job: JobId,
@@ -64,13 +64,13 @@ pub enum Bus {
 }
 
 impl Bus {
-    /// RabbitMQ at `url` with exchanges and queues named after `prefix`. Connecting goes on
-    /// in the background, now and after every loss.
+    /// RabbitMQ at `url`, with exchanges and queues whose names begin with `prefix`. It connects
+    /// in the background, and connects again whenever the connection is lost.
     pub fn rabbitmq(url: &str, prefix: &str) -> Result<Self> {
         Ok(Bus::RabbitMq(RabbitMq::start(url, prefix)?))
     }
 
-    /// Within this process.
+    /// The bus within this process.
     pub fn local() -> Self {
         Bus::Local(Local::default())
     }
@@ -79,7 +79,8 @@ impl Bus {
         matches!(self, Bus::Local(_))
     }
 
-    /// True when a message would probably get through. When not, a job is left for the sweep.
+    /// True when a message would probably get through. When it would not, the job is left for the
+    /// sweep.
     pub fn is_ready(&self, queue: Queue) -> bool {
         match self {
             Bus::RabbitMq(bus) => bus.is_ready(),
@@ -95,8 +96,8 @@ impl Bus {
         }
     }
 
-    /// Notifies the queue's workers that jobs of `kind` are ready. `Ok` means that the broker
-    /// has stored the message in a queue. At most [`MAX_JOBS_PER_MESSAGE`] jobs.
+    /// Notifies the queue's workers that jobs of `kind` are ready. `Ok` means that the broker has
+    /// stored the message in a queue. `jobs` has at most [`MAX_JOBS_PER_MESSAGE`] entries.
     pub async fn notify<J>(&self, queue: Queue, kind: &str, jobs: &[J]) -> Result<()>
     where
         J: Copy + Into<JobRef>,
@@ -108,7 +109,7 @@ impl Bus {
         count(queue, sent)
     }
 
-    /// As [`Bus::message`], for jobs that an earlier process may have died running.
+    /// The same as [`Bus::notify`], for jobs that an earlier process may have died running.
     pub async fn notify_again<J>(&self, queue: Queue, kind: &str, jobs: &[J]) -> Result<()>
     where
         J: Copy + Into<JobRef>,
@@ -120,7 +121,7 @@ impl Bus {
         count(queue, sent)
     }
 
-    /// Shows a job that was given up in the broker's dead-letter queue.
+    /// Shows a dead job in the broker's dead-letter queue.
     pub async fn dead_letter(&self, queue: Queue, kind: &str, job: JobRef) -> Result<()> {
         match self {
             Bus::RabbitMq(bus) => bus.dead_letter(queue, kind, job).await,
@@ -128,8 +129,8 @@ impl Bus {
         }
     }
 
-    /// What [`Bus::dead_letter`] has shown, to take away what is true no more; `None`: nothing is
-    /// shown.
+    /// The jobs that [`Bus::dead_letter`] has shown, so that the caller can remove those that are
+    /// no longer dead. `None` when the bus shows none.
     pub async fn dead_letters(&self) -> Result<Option<DeadLetters>> {
         match self {
             Bus::RabbitMq(bus) => bus.dead_letters().await.map(Some),
@@ -137,12 +138,12 @@ impl Bus {
         }
     }
 
-    /// Sends events to whoever has bound a queue to their exchange, all at once: whatever must
-    /// arrive in order is sent one after the other.
+    /// Sends events to everyone who has bound a queue to their exchange. They are sent all at
+    /// once, so events that must arrive in sequence need a call each.
     pub async fn publish_events(&self, events: &[&Envelope]) -> Published {
         match self {
             Bus::RabbitMq(bus) => bus.publish_events(events).await,
-            // Read from the database, they are out.
+            // These events are read from the database, so they are already published.
             Bus::Local(_) => Published {
                 confirmed: events.iter().map(|event| event.id).collect(),
                 failure: None,
@@ -150,7 +151,7 @@ impl Bus {
         }
     }
 
-    /// Messages for `queue`, at most `prefetch` of them unanswered.
+    /// Messages of `queue`. At most `prefetch` of them are unanswered at a time.
     pub fn listen(&self, queue: Queue, prefetch: u16) -> Listener {
         match self {
             Bus::RabbitMq(bus) => Listener::RabbitMq(bus.listen(queue, prefetch)),
@@ -166,7 +167,7 @@ impl Bus {
         }
     }
 
-    /// Lets go of the broker. Messages that are under way are sent first.
+    /// Disconnects from the broker. Messages that are under way are sent first.
     pub async fn close(&self) {
         match self {
             Bus::RabbitMq(bus) => bus.close().await,
@@ -175,16 +176,16 @@ impl Bus {
     }
 }
 
-/// What became of events that were published.
+/// The result of publishing events.
 #[derive(Debug, Default)]
 pub struct Published {
-    /// The broker has these in every queue they belong to.
+    /// The events that the broker has stored in every queue they belong to.
     pub confirmed: Vec<Uuid>,
-    /// Why the others are not confirmed. Some of them may have arrived.
+    /// Why the others are not confirmed. Some of them may have arrived nevertheless.
     pub failure: Option<anyhow::Error>,
 }
 
-/// A stream of messages. Clones share the stream: each message goes to one of them.
+/// A stream of messages. Clones share the stream, and each message goes to one of them.
 #[derive(Clone)]
 pub enum Listener {
     RabbitMq(rabbitmq::Listener),
@@ -192,7 +193,8 @@ pub enum Listener {
 }
 
 impl Listener {
-    /// The next message; waits through outages of the broker. `None` once closed.
+    /// The next message. Waits while the broker cannot be reached. `None` after the listener was
+    /// closed.
     pub async fn next(&self) -> Option<Message> {
         match self {
             Listener::RabbitMq(listener) => listener.next().await,
@@ -200,7 +202,8 @@ impl Listener {
         }
     }
 
-    /// Takes no further messages; [`Listener::next`] ends after those already taken.
+    /// Takes no further messages. [`Listener::next`] still returns those already taken, and then
+    /// `None`.
     pub fn close(&self) {
         match self {
             Listener::RabbitMq(listener) => listener.close(),
@@ -209,11 +212,12 @@ impl Listener {
     }
 }
 
-/// A message: these jobs may be ready. It must be answered with [`Message::ack`]; dropped
-/// without, the broker delivers it again.
+/// A message, which says that these jobs may be ready. It must be answered with [`Message::ack`];
+/// if it is dropped without that, the broker delivers it again.
 pub struct Message {
     pub jobs: Vec<JobId>,
-    /// It was delivered before and not answered: whoever ran it may have died of it.
+    /// True when the message was delivered before and not answered. The process that ran its jobs
+    /// may have died because of them.
     pub redelivered: bool,
     answer: Answer,
 }
@@ -221,7 +225,7 @@ pub struct Message {
 enum Answer {
     RabbitMq {
         delivery: Box<lapin::message::Delivery>,
-        /// Open until the answer is given.
+        /// Kept open until the message is answered.
         _channel: lapin::Channel,
         _connection: Arc<lapin::Connection>,
     },
@@ -229,13 +233,14 @@ enum Answer {
 }
 
 impl Message {
-    /// Acknowledges the message: all is committed. A lost answer is harmless.
+    /// Acknowledges the message, after everything is committed. If the answer is lost, nothing is
+    /// lost: the message comes again.
     pub async fn ack(self) {
         let Answer::RabbitMq { delivery, .. } = &self.answer else {
             return;
         };
         let ack = delivery.acker.ack(BasicAckOptions::default());
-        // A connection that ends meanwhile may leave it unanswered for ever.
+        // The answer may wait forever if the connection ends at the same time.
         if !matches!(timeout(ANSWER_DEADLINE, ack).await, Ok(Ok(_))) {
             tracing::debug!("an ack was lost; the message will come again");
         }

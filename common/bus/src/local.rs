@@ -1,4 +1,4 @@
-//! The bus within one process: a bounded channel per queue.
+//! The bus within one process: a bounded channel for each queue.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use tokio::sync::{Mutex, mpsc};
 use super::{Answer, JobRef, Message};
 use domain::job::{JobId, Queue};
 
-/// Messages that wait in a channel; further jobs wait in the database until there is room.
+/// How many messages may wait in a channel. Further jobs wait in the database until there is
+/// room.
 const CAPACITY: usize = 256;
 
 #[derive(Clone)]

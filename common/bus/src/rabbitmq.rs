@@ -1,12 +1,14 @@
-//! RabbitMQ: topology, confirmed publishing, consuming, and getting back by itself.
+//! RabbitMQ: its exchanges and queues, confirmed publishing, consuming, and reconnecting.
 //!
-//! Publishing and consuming have connections of their own: a broker in a memory or disk
-//! alarm stops reading from connections that publish, acks on them included.
+//! Publishing and consuming have connections of their own, because a broker in a memory or disk
+//! alarm stops reading from connections that publish, and so would not read their
+//! acknowledgements either.
 //!
-//! Anything that goes wrong on a connection (a channel closed by the broker, a message
-//! returned as unroutable, a consumer cancelled because its queue was deleted) ends that
-//! connection. A new one is made with backoff and declares the topology again. That one
-//! path heals a restarted broker as well as a deleted queue.
+//! Anything that goes wrong on a connection ends that connection: the broker closed a channel, a
+//! message was returned because no queue was bound for it, or a consumer was cancelled because
+//! its queue was deleted. A new connection is then opened, with growing pauses, and declares all
+//! exchanges and queues again. This one way repairs a restarted broker as well as a deleted
+//! queue.
 
 mod dead_letters;
 mod events;
@@ -41,25 +43,25 @@ use domain::job::Queue;
 use platform::backoff::Backoff;
 use platform::task;
 
-/// A broker in alarm accepts a publish and never confirms it.
+/// How long to wait for a confirm. A broker in alarm accepts a publish and never confirms it.
 const CONFIRM_DEADLINE: Duration = Duration::from_secs(5);
-/// For looking at all dead letters, each of them an answer of the broker.
+/// How long it may take to read all dead letters, each of which is one answer of the broker.
 const READING_DEADLINE: Duration = Duration::from_secs(20);
-/// How long a broker that does not confirm is left alone.
+/// How long nothing is sent to a broker that does not confirm.
 const STALL_PAUSE: Duration = Duration::from_secs(5);
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
-/// Connecting, declaring and opening a channel.
+/// How long it may take to connect, to declare everything and to open a channel.
 const SETUP_DEADLINE: Duration = Duration::from_secs(12);
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// A message that came back this often goes to the dead-letter exchange; its jobs stay in the
-/// database, and workers are notified of them again. A backstop: poisonous jobs are dead-lettered
-/// long before.
+/// How often a message may be delivered before it goes to the dead-letter exchange. Its jobs stay
+/// in the database, and workers are notified of them again. This is only a safety net, because a
+/// job that ends its worker's process is dead-lettered long before.
 const DELIVERY_LIMIT: i32 = 20;
-/// Messages shown in the dead-letter queue; the jobs themselves are in the database.
+/// How many messages the dead-letter queue keeps. The jobs themselves are in the database.
 const DEAD_LETTERS: i32 = 10_000;
 
-/// Exchanges, by their last word.
+/// The exchanges, by the last word of their names.
 const EXCHANGES: [&str; 5] = ["orders", "payments", "privacy", "events", "dead"];
 
 #[derive(Clone)]
@@ -71,8 +73,8 @@ struct Shared {
     url: String,
     prefix: String,
     link: watch::Sender<Option<Link>>,
-    /// Until when nothing is published, because confirms are late: an alarm. Then it is
-    /// tried again.
+    /// While confirms are late, which means that the broker is in alarm, nothing is published
+    /// until this time. Then publishing is tried again.
     stalled_until: StdMutex<Option<Instant>>,
     closed: CancellationToken,
 }
@@ -82,10 +84,10 @@ struct Shared {
 struct Link {
     connection: Arc<Connection>,
     channel: Channel,
-    /// Apart from the messages of jobs: confirms of events may be late because of a queue that is
-    /// not ours.
+    /// A channel apart from that for jobs, because a queue that is not ours may delay the
+    /// confirms of events.
     events: Channel,
-    /// It is to be replaced.
+    /// Notified when the connection must be replaced.
     broken: Arc<Notify>,
 }
 
@@ -162,7 +164,7 @@ impl RabbitMq {
         };
         let name = self.shared.name(queue.as_str());
         let asked = async {
-            // A channel of its own: if the queue is gone the broker closes it.
+            // A channel of its own, because the broker closes it if the queue does not exist.
             let channel = link.connection.create_channel().await?;
             let options = QueueDeclareOptions {
                 passive: true,
@@ -185,7 +187,8 @@ impl RabbitMq {
     }
 
     pub fn listen(&self, queue: Queue, prefetch: u16) -> Listener {
-        // Messages beyond the prefetch never come, so the channel is never full.
+        // The broker never sends more than `prefetch` unanswered messages, so the channel is
+        // never full.
         let (sender, receiver) = mpsc::channel(usize::from(prefetch).max(1));
         let closed = CancellationToken::new();
         let consuming =
@@ -242,7 +245,8 @@ impl Shared {
     }
 }
 
-/// A dead peer is noticed within two heartbeats; the client's own default is a minute.
+/// The URL with a heartbeat of 10 seconds, unless it sets one. A dead peer is noticed within two
+/// heartbeats; the client's default is a minute.
 fn with_heartbeat(url: &str) -> String {
     if url.contains("heartbeat=") {
         return url.to_owned();
@@ -251,7 +255,8 @@ fn with_heartbeat(url: &str) -> String {
     format!("{url}{separator}heartbeat=10")
 }
 
-/// Routing keys are words between dots, so that `orders.*` can be bound.
+/// The routing key of a kind. Routing keys are words between dots, so that `orders.*` can be
+/// bound.
 fn routing_key(kind: &str) -> String {
     kind.replace('/', ".")
 }
@@ -286,8 +291,9 @@ async fn publish(channel: &Channel, exchange: &str, kind: &str, jobs: &[JobRef])
     }
 }
 
-/// The header `traceparents`: one for each job id of the body, in their order, or void for a job
-/// whose trace begins with itself. A message of such jobs alone has no header.
+/// The header `traceparents`: one entry for each job id of the body, in the same sequence. The
+/// entry is void for a job whose trace begins with the job itself. A message that has only such
+/// jobs has no header.
 fn traceparents(jobs: &[JobRef]) -> Option<FieldTable> {
     if jobs.iter().all(|job_ref| job_ref.traceparent.is_none()) {
         return None;
@@ -319,8 +325,8 @@ async fn connect(shared: &Shared, name: &str) -> Result<Connection> {
     Ok(connection)
 }
 
-/// Declares every exchange and queue on a channel that is thrown away: a channel error
-/// would end it, and a refused declaration must not end one that carries messages.
+/// Declares every exchange and queue on a channel of its own, which is closed afterwards. A
+/// refused declaration closes its channel, and must not close one that carries messages.
 async fn declare(connection: &Connection, shared: &Shared) -> Result<()> {
     let channel = connection.create_channel().await?;
     for exchange in EXCHANGES {
@@ -335,7 +341,7 @@ async fn declare(connection: &Connection, shared: &Shared) -> Result<()> {
     Ok(())
 }
 
-/// Of a worker's queue.
+/// The arguments of a worker's queue.
 fn queue_arguments(dead_exchange: String) -> FieldTable {
     let mut arguments = quorum();
     let dead = AMQPValue::LongString(dead_exchange.into());
@@ -345,7 +351,7 @@ fn queue_arguments(dead_exchange: String) -> FieldTable {
     arguments
 }
 
-/// Of the queue that shows dead letters.
+/// The arguments of the queue that shows dead letters.
 fn dead_arguments() -> FieldTable {
     let mut arguments = quorum();
     let limit = AMQPValue::LongInt(DEAD_LETTERS);
@@ -372,7 +378,7 @@ fn quorum() -> FieldTable {
     arguments
 }
 
-/// Declares a queue and binds it to the exchange of the same name for every routing key.
+/// Declares a queue, and binds it to the exchange of the same name for every routing key.
 async fn declare_queue(channel: &Channel, name: &str, arguments: FieldTable) -> Result<()> {
     let durable = QueueDeclareOptions {
         durable: true,
@@ -419,7 +425,7 @@ async fn open_confirming(connection: &Connection) -> Result<Channel> {
     Ok(channel)
 }
 
-/// Keeps one publishing connection up until the bus is closed.
+/// Keeps a publishing connection open until the bus is closed.
 async fn keep_publishing(shared: Arc<Shared>) {
     let closed = shared.closed.clone();
     let mut reconnecting = Reconnecting::new("publisher");
@@ -456,12 +462,12 @@ async fn keep_publishing(shared: Arc<Shared>) {
     }
 }
 
-/// Whether messages get through, as far as this process knows.
+/// Records whether messages get through, as far as this process knows.
 fn record_up(up: bool) {
     metrics::gauge!("waybill_broker_up").set(if up { 1.0 } else { 0.0 });
 }
 
-/// Ends when the connection or one of its channels does.
+/// Returns when the connection or one of its channels is closed.
 async fn lost(link: &Link) {
     let mut ticks = tokio::time::interval(Duration::from_millis(250));
     while link.connection.status().connected()
@@ -472,8 +478,8 @@ async fn lost(link: &Link) {
     }
 }
 
-/// Waits between attempts and logs only changes: one line when the broker goes, one when
-/// it is back.
+/// Waits between attempts to connect. It logs only changes: one line when the broker is lost, and
+/// one when it is back.
 struct Reconnecting {
     who: &'static str,
     backoff: Backoff,
@@ -540,7 +546,7 @@ impl Listener {
     }
 }
 
-/// Keeps one consuming connection up until the listener is closed or dropped.
+/// Keeps a consuming connection open until the listener is closed or dropped.
 async fn keep_consuming(
     shared: Arc<Shared>,
     queue: Queue,
@@ -570,7 +576,8 @@ async fn keep_consuming(
     }
 }
 
-/// Hands out messages until the connection ends (an error) or the listener is closed.
+/// Passes messages on until the connection ends, which is an error, or until the listener is
+/// closed.
 async fn consume(
     shared: &Shared,
     queue: Queue,
@@ -593,7 +600,7 @@ async fn consume(
                 let cancel = BasicCancelOptions::default();
                 let cancelled = channel.basic_cancel(consumer.tag(), cancel);
                 let _ = timeout(Duration::from_secs(1), cancelled).await;
-                // Messages already handed out hold the connection until they are answered.
+                // Messages that were passed on keep the connection open until they are answered.
                 return Ok(());
             }
         };
@@ -651,7 +658,7 @@ async fn hand_out(
                     _connection: connection.clone(),
                 },
             };
-            // A receiver that is gone has left; the broker delivers the message again.
+            // If the receiver is gone, the broker delivers the message again.
             let _ = messages.send(message).await;
         }
         Err(error) => {

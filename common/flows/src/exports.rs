@@ -1,4 +1,4 @@
-//! Giving an export to whoever answers the person: an operator, or the holder of an API key.
+//! Hands an export to the one who answers the person: an operator, or the holder of an API key.
 
 use providers::exports::Exports;
 use sha2::{Digest as _, Sha256};
@@ -7,8 +7,8 @@ use store::privacy_requests::{self, ActionRefused, Export};
 use store::sql::Db;
 use uuid::Uuid;
 
-/// The export of a request, compared with the hash in the row of the request. Who fetched it
-/// is in the audit before they have it.
+/// The export of a request, after comparing it with the hash in the row of the request. The audit
+/// records who fetches it before it is handed out.
 pub async fn fetch(
     db: &Db,
     by: By<'_>,

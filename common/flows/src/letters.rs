@@ -1,4 +1,4 @@
-//! What a notification says to the person that it is for.
+//! The text of a notification for the person who gets it.
 
 use config::Config;
 use domain::notification::{Mail, PaymentFailed};
@@ -7,11 +7,11 @@ use serde_json::{Map, Value, json};
 use store::notifications::{self, Letter};
 use store::sql::{Db, Result};
 
-/// The provider tries such a payment again by a schedule of its own, which it does not say.
+/// The provider tries such a payment again by a schedule of its own, which it does not tell us.
 const TRIED_BY_PROVIDER: &str = "It may be tried again automatically in the next days; \
                                  we do not write to you again about each try.";
 
-/// As the customer reads it.
+/// The mail as the customer reads it.
 pub fn mail(letter: &Letter, config: &Config) -> Mail {
     let order = letter.order.as_ref();
     let name = order.map(|it| it.name.clone().unwrap_or_else(|| it.key.1.to_string()));
@@ -39,7 +39,7 @@ pub fn mail(letter: &Letter, config: &Config) -> Mail {
     })
 }
 
-/// Adds to a notification whom it is for and what it says.
+/// Adds the address, the subject and the text of a notification to its JSON.
 pub async fn as_read(db: &Db, config: &Config, row: &mut Map<String, Value>) -> Result<()> {
     let id = row.get("id").and_then(Value::as_str);
     let Some(id) = id.and_then(|id| id.parse().ok()) else {

@@ -1,4 +1,4 @@
-//! What workers, ingress and commands do alike with the database and what is around it.
+//! What workers, ingress and commands all do with the database and the services around it.
 
 pub mod exports;
 pub mod letters;

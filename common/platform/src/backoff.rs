@@ -1,14 +1,15 @@
-//! Pauses between tries of one thing that fails: each is twice the one before, up to a longest.
+//! Pauses between tries of something that fails. Each pause is twice as long as the one before,
+//! up to a longest pause.
 //!
-//! For a loop of this process alone, which tries until it succeeds or is stopped. How long a
-//! failed job waits is decided in `job.rs`, and how often a call to a provider is tried at once
-//! in `provider/`.
+//! This is for a loop of one process that tries until it succeeds or is stopped. How long a
+//! failed job waits is decided in `domain::job`, and how often a call to a provider is tried at
+//! once is decided where the call is made.
 
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 
-/// The pauses of one loop. It says how long to wait; the loop waits.
+/// The pauses of one loop. It only tells the loop how long to wait.
 #[derive(Debug)]
 pub struct Backoff {
     settings: ExponentialBuilder,
@@ -34,7 +35,7 @@ impl Backoff {
         self.pauses.next().unwrap_or(self.longest)
     }
 
-    /// It has succeeded: the next pause is the first again.
+    /// To be called after a success. The next pause is the first one again.
     pub fn reset(&mut self) {
         self.pauses = self.settings.build();
     }

@@ -1,8 +1,8 @@
 //! The only place that reads the clock or makes random ids.
 //!
-//! Everything that depends on time takes a [`Clock`], so that a test can set it
-//! and move it; nothing else in the workspace may call `SystemTime::now`. Pauses that
-//! are part of the program's behaviour are [`Clock::sleep`].
+//! Everything that depends on time takes a [`Clock`], so that a test can set and move it. Nothing
+//! else in the workspace may call `SystemTime::now`. Pauses that are part of the program's
+//! behaviour use [`Clock::sleep`].
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -19,11 +19,11 @@ pub struct Clock {
     manual: Option<Arc<Manual>>,
 }
 
-/// A clock that stands until it is moved.
+/// A clock that stands still until it is moved.
 #[derive(Debug, Default)]
 struct Manual {
     millis: AtomicI64,
-    /// When those that sleep by this clock wake, the next one first.
+    /// When those who sleep by this clock wake, the earliest first.
     wakes: Mutex<BTreeMap<(Timestamp, u64), oneshot::Sender<()>>>,
     sleeps: AtomicU64,
 }
@@ -37,13 +37,13 @@ impl Manual {
         self.wakes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes whoever sleeps to this instant or an earlier one.
+    /// Wakes everyone who sleeps until this instant or an earlier one.
     fn wake(&self) {
         let mut wakes = self.wakes();
         while let Some(first) = wakes.first_entry()
             && first.key().0 <= self.now()
         {
-            // Whoever has given up sleeping does not listen.
+            // A receiver that was dropped has given up sleeping.
             let _ = first.remove().send(());
         }
     }
@@ -81,8 +81,8 @@ impl Clock {
         }
     }
 
-    /// Time passed since some fixed moment. Unlike [`Clock::now`] it never jumps when the
-    /// system's time is set, so limits are counted with it.
+    /// The time since some fixed moment. Unlike [`Clock::now`] it never jumps when the system's
+    /// time is set, so limits are counted with it.
     pub fn elapsed(&self) -> Duration {
         match &self.manual {
             Some(_) => self.now().since(Timestamp(0)),
@@ -90,7 +90,7 @@ impl Clock {
         }
     }
 
-    /// Moves a manual clock on; the system's clock stays as it is.
+    /// Moves a manual clock forward. The system's clock does not change.
     pub fn advance(&self, by: Duration) {
         if let Some(manual) = &self.manual {
             let by = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
@@ -99,10 +99,12 @@ impl Clock {
         }
     }
 
-    /// Waits for a time by this clock. On a manual clock that is until it has been moved so far.
+    /// Waits for a time by this clock. With a manual clock, that is until the clock was moved
+    /// that far.
     ///
-    /// It is for pauses that are part of what the program does, such as the one before a call is
-    /// tried again. A deadline of a socket or of a database is real time, whatever the clock says.
+    /// It is for pauses that are part of the program's behaviour, such as the one before a call
+    /// is tried again. The deadline of a socket or a database is real time, whatever the clock
+    /// says.
     pub async fn sleep(&self, duration: Duration) {
         match &self.manual {
             Some(manual) => manual.sleep(manual.now().plus(duration)).await,
@@ -110,7 +112,7 @@ impl Clock {
         }
     }
 
-    /// How long the next one that sleeps by a manual clock sleeps on; `None` when nobody does, and
+    /// How long until the next sleeper of a manual clock wakes. `None` when nobody sleeps, and
     /// for the system's clock.
     pub fn until_next_wake(&self) -> Option<Duration> {
         let manual = self.manual.as_ref()?;
@@ -120,12 +122,12 @@ impl Clock {
         Some(at.since(manual.now()))
     }
 
-    /// A new UUID version 7 (RFC 9562): ids made later sort after earlier ones.
+    /// A new UUID version 7 (RFC 9562). Ids that are made later sort after earlier ones.
     pub fn id(&self) -> Uuid {
         self.id_at(self.now())
     }
 
-    /// A new UUID version 7 of a given time, for ids that must sort after an earlier one.
+    /// A new UUID version 7 with the given time, for ids that must sort after an earlier one.
     pub fn id_at(&self, at: Timestamp) -> Uuid {
         let seconds = u64::try_from(at.unix_seconds()).unwrap_or(0);
         let nanos = u32::try_from(at.0.rem_euclid(1000)).unwrap_or(0) * 1_000_000;

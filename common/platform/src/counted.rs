@@ -1,5 +1,5 @@
-//! Log lines about what strangers can cause as often as they like: the first of a kind at once,
-//! then one line an interval with the number of those that came since.
+//! Log lines about things that strangers can cause as often as they like. The first of a kind is
+//! logged at once, and after that one line for each interval says how many more came.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use crate::task;
 
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// How many of each kind have come since the last line about it. Clones share them.
+/// How many of each kind have come since the last line about it. Clones share the counts.
 #[derive(Debug)]
 pub struct Counted<K>(Arc<Mutex<BTreeMap<K, u64>>>);
 
@@ -22,7 +22,8 @@ impl<K> Default for Counted<K> {
 }
 
 impl<K: Copy + Ord + Send + 'static> Counted<K> {
-    /// Counts one. True when nothing was heard of its kind for an interval: then it is logged now.
+    /// Counts one. True when none of its kind came during the last interval, and then the caller
+    /// logs it.
     pub fn is_first(&self, kind: K) -> bool {
         let mut counts = lock(&self.0);
         match counts.get_mut(&kind) {
@@ -34,7 +35,7 @@ impl<K: Copy + Ord + Send + 'static> Counted<K> {
         }
     }
 
-    /// Logs at each interval those that were only counted, and at the end.
+    /// Starts logging those that were only counted, at each interval and once more at the end.
     pub fn report(&self, shutdown: &CancellationToken, line: impl Fn(K, u64) + Send + 'static) {
         let counts = Arc::downgrade(&self.0);
         let shutdown = shutdown.clone();
@@ -62,7 +63,8 @@ fn lock<K>(counts: &Mutex<BTreeMap<K, u64>>) -> MutexGuard<'_, BTreeMap<K, u64>>
     counts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What came since the last time. A kind of which nothing came is forgotten: its next is a first.
+/// Takes what came since the last time. A kind of which nothing came is forgotten, so its next
+/// one counts as a first.
 fn due<K: Copy + Ord>(counts: &mut BTreeMap<K, u64>) -> Vec<(K, u64)> {
     counts.retain(|_, count| *count > 0);
     let counted = counts.iter_mut();

@@ -1,4 +1,5 @@
-//! What every process needs of the machine it runs on: clock, tasks, logs, metrics, terminal.
+//! What every process needs from the machine on which it runs: clock, tasks, logs, metrics,
+//! terminal.
 
 pub mod backoff;
 pub mod clock;

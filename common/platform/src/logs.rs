@@ -1,8 +1,8 @@
-//! Log lines on stderr: for people, or one JSON object a line.
+//! Log lines on stderr, either for people or as one JSON object for each line.
 //!
-//! Every value is redacted when it is recorded, before it is kept with a span or put into
-//! a line. So a line holds no personal data and no secret, and its only line break is the
-//! one at its end, whatever a request or an error said.
+//! Every value is redacted when it is recorded, before it is stored with a span or written into a
+//! line. So a line has no personal data and no secret, and the only line break is the one at its
+//! end, whatever a request or an error contains.
 
 use std::fmt;
 use std::str::FromStr;
@@ -28,7 +28,8 @@ pub enum LogFormat {
 }
 
 impl LogFormat {
-    /// What whoever reads stderr can use: a person at a terminal, else a program.
+    /// The format that suits the reader of stderr: for people on a terminal, else JSON for a
+    /// program.
     pub fn for_terminal() -> Self {
         if terminal::err_is_one() {
             LogFormat::Human
@@ -54,9 +55,9 @@ impl FromStr for LogFormat {
 #[error("a log format is human or json")]
 pub struct UnknownFormat;
 
-/// Logs to stderr from here on; the first call of a process counts. `filter` is a level or
-/// `target=level` pairs, checked with the settings: one that cannot be read counts as
-/// `info`. Without `redact` personal data is shown, secrets still are not.
+/// Starts logging to stderr. Only the first call in a process has an effect. `filter` is a level
+/// or pairs `target=level`; it was checked with the settings, and one that cannot be read counts
+/// as `info`. Without `redact`, personal data is shown, but secrets are not.
 pub fn init(format: LogFormat, filter: &str, redact: bool) {
     let targets: Targets = filter
         .parse()
@@ -69,7 +70,7 @@ pub fn init(format: LogFormat, filter: &str, redact: bool) {
     let lines = Lines::new(format, hide, terminal::log).coloured(terminal::err_is_one());
     let subscriber = tracing_subscriber::registry().with(targets).with(lines);
     let _ = tracing::subscriber::set_global_default(subscriber);
-    // The default hook would print past the redaction.
+    // The default hook would print the panic without redacting it.
     std::panic::set_hook(Box::new(|panic| {
         if redact::is_under_way() {
             return;
@@ -80,7 +81,7 @@ pub fn init(format: LogFormat, filter: &str, redact: bool) {
     }));
 }
 
-/// Makes a line of each event and writes it in one piece, with the line break.
+/// Makes a line of each event, and writes the line with its line break in one piece.
 pub struct Lines<W> {
     format: LogFormat,
     hide: Hide,
@@ -98,7 +99,7 @@ impl<W: Fn(&str)> Lines<W> {
         }
     }
 
-    /// The level in colour, in lines for people.
+    /// Shows the level in colour in lines for people.
     #[must_use]
     pub fn coloured(self, coloured: bool) -> Self {
         Lines { coloured, ..self }
@@ -119,7 +120,8 @@ where
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
-        // Recorded before the span is locked: a value's `Debug` may itself log.
+        // The values are recorded before the span is locked, because a value's `Debug` may itself
+        // log.
         let mut recorded = Fields::new(self.hide);
         values.record(&mut recorded);
         if let Some(span) = context.span(id)
@@ -157,7 +159,7 @@ where
     }
 }
 
-/// What an event or a span was recorded with, redacted.
+/// The values with which an event or a span was recorded, redacted.
 struct Fields {
     hide: Hide,
     message: String,
@@ -207,7 +209,7 @@ impl Fields {
         }
     }
 
-    /// A span's field may be recorded again: its last value counts.
+    /// Stores a value. A field of a span may be recorded again, and then its last value counts.
     fn put(&mut self, name: &'static str, value: Value) {
         let name = name.trim_start_matches("r#");
         let value = if self.hide.key(name) && !value.is_boolean() {
@@ -221,7 +223,8 @@ impl Fields {
         }
     }
 
-    /// `2026-11-20T10:15:00.123456Z  INFO webhook{shop=..}: bus: message key=value`
+    /// A line such as `2026-11-20T10:15:00.123456Z  INFO webhook{shop=..}: bus: message
+    /// key=value`.
     fn human_line(&self, metadata: &Metadata<'_>, spans: &[String], coloured: bool) -> String {
         let level = match (*metadata.level(), coloured) {
             (Level::ERROR, true) => "\x1b[31mERROR\x1b[0m",
@@ -243,7 +246,7 @@ impl Fields {
         format!("{name}{{{}}}: ", values.join(" "))
     }
 
-    /// `key=value`, in quotes when it could be taken for more than one.
+    /// Each value as `key=value`, with quotes if it could be read as more than one.
     fn human_values(&self) -> impl Iterator<Item = String> {
         self.values.iter().map(|(name, value)| match value {
             Value::String(text) if text.is_empty() || text.contains([' ', '\t', '=', '"']) => {
@@ -276,7 +279,7 @@ impl Fields {
         json_object([own].into_iter().chain(self.json_values(&["span"])))
     }
 
-    /// `"key":value`; a key that the line itself uses gets a `_` at its end.
+    /// Each value as `"key":value`. A key that the line itself uses gets a `_` at its end.
     fn json_values(&self, taken: &[&str]) -> impl Iterator<Item = String> {
         self.values.iter().map(move |(name, value)| {
             if taken.contains(name) {
@@ -292,13 +295,13 @@ fn json_pair(name: &str, value: &Value) -> String {
     format!("{}:{value}", Value::from(name))
 }
 
-/// Not a [`serde_json::Map`]: the time and the level shall stand in front.
+/// Not a [`serde_json::Map`], because the time and the level must come first.
 fn json_object(pairs: impl Iterator<Item = String>) -> String {
     let pairs: Vec<_> = pairs.collect();
     format!("{{{}}}", pairs.join(","))
 }
 
-/// RFC 3339 in UTC. A line has the real time, also where a test sets the clock.
+/// The present time as RFC 3339 in UTC. It is the real time, even where a test sets the clock.
 fn now() -> String {
     let mut text = String::new();
     let written = SystemTime.format_time(&mut Writer::new(&mut text));

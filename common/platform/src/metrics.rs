@@ -1,8 +1,9 @@
-//! Counters, gauges and timings, rendered for Prometheus at `/metrics`. What there is stands in
-//! one table (`table`), which docs/metrics.md shows; a test compares it with what is scraped.
+//! Counters, gauges and timings, rendered for Prometheus at `/metrics`. All metrics are listed in
+//! one table (`table`), which docs/metrics.md shows. A test compares the table with what is
+//! scraped.
 //!
-//! Labels are bounded: sources, queues, kinds with a handler, reasons, templates of routes.
-//! Never ids, shops or anything else a sender chooses.
+//! The values of labels are bounded: sources, queues, kinds with a handler, reasons, templates of
+//! routes. A label is never an id, a shop or anything else that a sender chooses.
 
 mod process;
 mod table;
@@ -26,7 +27,7 @@ const SECONDS: &[f64] = &[
 ];
 const SIZES: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
 
-/// Installs the recorder, once a process.
+/// Installs the recorder, once for each process.
 pub fn install() -> anyhow::Result<()> {
     let recorder = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Suffix("_seconds".into()), SECONDS)?
@@ -52,8 +53,8 @@ fn describe() {
     }
 }
 
-/// Shows what this process counts before it has happened, where no label must be known: the
-/// first time can then be seen as an increase.
+/// Shows the counters of this process that have no labels with the value 0, so that the first
+/// increment can be seen as an increase.
 pub fn begin(by: By) {
     for metric in ALL {
         let is_ours = [by, By::Every].contains(&metric.by) && metric.labels.is_empty();
@@ -63,14 +64,15 @@ pub fn begin(by: By) {
     }
 }
 
-/// Says which version this is and what it runs on.
+/// Records the version, the database and the bus of this process.
 pub fn record_build(database: &'static str, bus: &'static str) {
     let version = env!("CARGO_PKG_VERSION");
     gauge!("waybill_build_info", "version" => version, "database" => database, "bus" => bus)
         .set(1.0);
 }
 
-/// Folds histograms together: without it what nobody scrapes would grow without end.
+/// Merges the samples of histograms. Otherwise they would grow forever in a process that nobody
+/// scrapes.
 async fn upkeep() {
     while let Some(handle) = HANDLE.get() {
         handle.run_upkeep();

@@ -1,4 +1,4 @@
-//! Files and folders for the user of the service alone, whatever the umask.
+//! Files and folders that only the user of the service can read, whatever the umask is.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io;
@@ -8,7 +8,7 @@ use std::path::Path;
 pub const FILE: u32 = 0o600;
 pub const FOLDER: u32 = 0o700;
 
-/// Makes a folder and those above it that are missing.
+/// Makes a folder, and the folders above it that are missing.
 pub fn make_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new()
         .recursive(true)
@@ -16,7 +16,7 @@ pub fn make_folder(folder: &Path) -> io::Result<()> {
         .create(folder)
 }
 
-/// Makes an empty file, when there is none.
+/// Makes an empty file if there is none.
 pub fn make_file(file: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
     match options.write(true).create_new(true).mode(FILE).open(file) {

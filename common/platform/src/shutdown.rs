@@ -1,5 +1,5 @@
-//! Ending in order: the first SIGTERM or Ctrl-C lets work under way finish, the second
-//! ends the process at once, and so does a deadline.
+//! Stopping in order: the first SIGTERM or Ctrl-C lets the work that is under way finish. The
+//! second one ends the process at once, and so does a deadline.
 
 use std::process;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::task;
 
-/// From the first signal to the end of the process.
+/// The time from the first signal to the end of the process.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// A token that is cancelled by the first signal.

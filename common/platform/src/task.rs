@@ -1,6 +1,6 @@
-//! The one way to start a background task: it has a name, and if it panics that is logged
-//! under its name instead of being lost with its join handle. What the panic said is logged
-//! by the hook of [`crate::logs`].
+//! The one way to start a background task. A task has a name. If it panics, that is logged under
+//! its name instead of being lost with its join handle. The message of the panic is logged by the
+//! hook of [`crate::logs`].
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -23,8 +23,7 @@ where
     })
 }
 
-/// Runs `future` to its end, even when the caller goes away in the middle of it. None: it
-/// panicked.
+/// Runs `future` to its end, even if the caller is dropped before that. None when it panicked.
 pub async fn finish<F>(name: &'static str, future: F) -> Option<F::Output>
 where
     F: Future<Output: Send + 'static> + Send + 'static,
@@ -32,7 +31,7 @@ where
     let (done, result) = tokio::sync::oneshot::channel();
     let future = trace::within(trace::current(), future);
     spawn(name, async move {
-        // Nobody may be there any more.
+        // The caller may be gone.
         let _ = done.send(future.await);
     });
     result.await.ok()

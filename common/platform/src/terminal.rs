@@ -1,9 +1,10 @@
 //! The one place that writes to a terminal.
 //!
-//! What somebody else wrote, such as the name of an order, is text here and never a command:
-//! control characters, and the marks that turn the direction of writing, are shown escaped, so
-//! that it moves no cursor, changes no title and hides nothing. Nothing else writes to standard
-//! output or standard error (`clippy.toml`), but for clap, which repeats what its caller typed.
+//! A text that somebody else wrote, such as the name of an order, must never command the
+//! terminal. So control characters, and the marks that change the direction of writing, are shown
+//! escaped, and such a text cannot move the cursor, change the title or hide anything. Nothing
+//! else writes to standard output or standard error (`clippy.toml`), except clap, which repeats
+//! what its caller typed.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -28,28 +29,30 @@ pub fn out(text: &str) -> io::Result<()> {
     out_as_it_is(lines(text).as_bytes())
 }
 
-/// Says lines to whoever runs the command, on standard error. Nobody hears of it when that fails.
+/// Prints lines on standard error for the one who runs the command. A failure to do so is
+/// ignored.
 pub fn err(text: &str) {
     err_as_it_is(&lines(text));
 }
 
-/// Writes a line of how far it is over the one before; an empty one takes it away.
+/// Writes a line of progress over the one before. An empty line removes it.
 pub fn over(line: &str) {
     err_as_it_is(&format!("\r\x1b[K{}", cell(line)));
 }
 
-/// JSON: control characters within its texts as JSON escapes them, so that machines get what was
-/// sent.
+/// The value as JSON. Control characters in its texts are escaped as JSON escapes them, so that a
+/// program reads the text unchanged.
 pub fn json(value: &impl Serialize) -> serde_json::Result<String> {
     Ok(json_text(&serde_json::to_string(value)?).into_owned())
 }
 
-/// As [`json`], in several lines.
+/// The same as [`json`], in several lines.
 pub fn pretty_json(value: &impl Serialize) -> serde_json::Result<String> {
     Ok(json_text(&serde_json::to_string_pretty(value)?).into_owned())
 }
 
-/// A document, byte by byte, for whoever compares its checksum; on a terminal as [`json`] is.
+/// Prints a document. It is unchanged, byte by byte, for a reader who compares its checksum; on a
+/// terminal it is escaped as by [`json`].
 pub fn document(document: &str) -> io::Result<()> {
     if out_is_one() {
         return out_as_it_is(json_text(document).as_bytes());
@@ -57,12 +60,12 @@ pub fn document(document: &str) -> io::Result<()> {
     out_as_it_is(document.as_bytes())
 }
 
-/// What this program drew itself, with colours: no text of others may be in it.
+/// Prints a drawing of this program, with colours. It must not contain a text of others.
 pub fn drawing(drawing: &str) -> io::Result<()> {
     out_as_it_is(drawing.as_bytes())
 }
 
-/// A line of the log, whose values were escaped when they were recorded.
+/// Prints a line of the log, whose values were escaped when they were recorded.
 pub(crate) fn log(line: &str) {
     err_as_it_is(line);
 }
@@ -74,7 +77,7 @@ fn out_as_it_is(bytes: &[u8]) -> io::Result<()> {
     out.flush()
 }
 
-/// When writing fails there is nowhere left to say so.
+/// A failure to write is ignored, because there is nowhere to report it.
 #[expect(clippy::disallowed_methods, reason = "this is the terminal's one home")]
 fn err_as_it_is(text: &str) {
     let mut err = io::stderr().lock();
@@ -82,18 +85,19 @@ fn err_as_it_is(text: &str) {
     let _ = err.flush();
 }
 
-/// A text within a line: it has no line break of its own.
+/// A text within a line, with its own line breaks escaped.
 pub fn cell(text: &str) -> Cow<'_, str> {
     escaped(text, commands, |c, into| into.extend(c.escape_default()))
 }
 
-/// Lines: their breaks and tabs are meant.
+/// The text with its line breaks and tabs kept, because these are intended.
 fn lines(text: &str) -> Cow<'_, str> {
     let meant = |c: char| commands(c) && !matches!(c, '\n' | '\t');
     escaped(text, meant, |c, into| into.extend(c.escape_default()))
 }
 
-/// Only within texts has JSON anything but line breaks that could command.
+/// JSON with its line breaks kept. Anything else that could command a terminal stands only in the
+/// texts within it.
 fn json_text(text: &str) -> Cow<'_, str> {
     let within = |c: char| commands(c) && c != '\n';
     escaped(text, within, |c, into| {
@@ -101,7 +105,7 @@ fn json_text(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// What a terminal does instead of showing it; all of them are below U+10000.
+/// True for characters that a terminal obeys instead of showing. All of them are below U+10000.
 fn commands(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

@@ -1,4 +1,4 @@
-//! Which trace what is done now is a part of: calls to providers carry it.
+//! The trace that the present work is a part of. Calls to providers carry it.
 
 use domain::trace::TraceContext;
 
@@ -6,7 +6,8 @@ tokio::task_local! {
     static CURRENT: TraceContext;
 }
 
-/// Does something as a part of a trace: calls to providers that it makes carry it.
+/// Runs a future as a part of a trace, so that the calls to providers that it makes carry the
+/// trace.
 pub async fn within<F: Future>(context: Option<TraceContext>, future: F) -> F::Output {
     match context {
         Some(context) => CURRENT.scope(context, future).await,
@@ -14,7 +15,7 @@ pub async fn within<F: Future>(context: Option<TraceContext>, future: F) -> F::O
     }
 }
 
-/// What [`within`] said, if anything has.
+/// The trace that [`within`] set, if there is one.
 pub fn current() -> Option<TraceContext> {
     CURRENT.try_with(|context| *context).ok()
 }

@@ -1,5 +1,5 @@
-//! What each long-running binary does before its own work: settings, logs, metrics,
-//! database, migrations, bus.
+//! What each long-running binary does before its own work: settings, logs, metrics, database,
+//! migrations, bus.
 
 mod watch;
 
@@ -18,7 +18,7 @@ use store::{api_keys, audit, identity_provider, migrations, privacy_keys};
 use config::{private_files, protections};
 use platform::{logs, metrics, terminal};
 
-/// Wrong settings or arguments; nothing was started.
+/// The exit code for wrong settings or arguments, when nothing was started.
 pub const EXIT_USAGE: u8 = 2;
 
 /// A mistake in how a command was called.
@@ -26,19 +26,20 @@ pub const EXIT_USAGE: u8 = 2;
 #[error("{0}")]
 pub struct Misuse(pub String);
 
-/// The parts every process is made of.
+/// The parts of which every process is made.
 #[derive(Clone)]
 pub struct Parts {
     pub config: Arc<Config>,
     pub db: Db,
     pub bus: Bus,
     pub clock: Clock,
-    /// Of tombstones, audit and receipts.
+    /// The keys of tombstones, audit and receipts.
     pub keys: Arc<Keys>,
 }
 
 impl Parts {
-    /// Checks the settings, starts logging, closes files to others, opens and migrates the database, starts the bus.
+    /// Checks the settings, starts logging, makes files private, opens and migrates the database,
+    /// and starts the bus.
     pub async fn start(settings: &Settings, mode: Mode, connections: u32) -> Result<Self> {
         let config = Config::load(settings, mode)?;
         logs::init(config.log_format, &config.log_filter, config.redact_logs);
@@ -76,7 +77,8 @@ impl Parts {
         Ok(parts)
     }
 
-    /// Says what separate processes lack without a broker: they find work by the sweep alone.
+    /// Logs a warning when separate processes run without a broker, because then they find work
+    /// only by the sweep.
     pub fn warn_without_broker(&self) {
         if self.bus.is_local() {
             tracing::warn!(
@@ -86,7 +88,7 @@ impl Parts {
         }
     }
 
-    /// Closes bus and database after all work has ended.
+    /// Closes the bus and the database, after all work has ended.
     pub async fn close(&self) {
         self.bus.close().await;
         self.db.close().await;
@@ -104,8 +106,9 @@ pub async fn open_database(url: &str, connections: u32) -> Result<Db> {
     Ok(db)
 }
 
-/// Opens a database that has this version's schema already. It applies nothing: an operator who
-/// looks at something must not migrate the database under services of an older version.
+/// Opens a database that already has this version's schema. It applies no migrations, because an
+/// operator who only reads something must not migrate the database while services of an older
+/// version run.
 pub async fn open_migrated(url: &str, connections: u32) -> Result<Db> {
     let db = Db::open(url, connections)
         .await
@@ -122,7 +125,8 @@ pub async fn open_migrated(url: &str, connections: u32) -> Result<Db> {
     }
 }
 
-/// The key of a development start is for that start alone, which makes another one.
+/// Deletes the API key that a development start made. It was for that start alone, and the next
+/// one makes another.
 async fn delete_development_key(db: &Db) -> Result<()> {
     let mut tx = db.begin().await?;
     api_keys::delete(&mut tx, api_keys::DEVELOPMENT).await?;
@@ -136,18 +140,19 @@ pub fn run(main: impl Future<Output = Result<()>>) -> ExitCode {
         Err(error) => return exit(Err(error).context("cannot start the async runtime")),
     };
     let code = exit(runtime.block_on(main));
-    // A look-up of a name that hangs must not keep the process.
+    // A name look-up that hangs must not keep the process alive.
     runtime.shutdown_background();
     code
 }
 
-/// The exit code for what `main` ended with: 2 for wrong settings or arguments, 1 for any other failure.
-/// The error is printed for the person who started the program.
+/// The exit code for the result of `main`: 2 for wrong settings or arguments, and 1 for any other
+/// failure. The error is printed for the person who started the program.
 pub fn exit(result: Result<()>) -> ExitCode {
     let Err(error) = result else {
         return ExitCode::SUCCESS;
     };
-    // Line by line: a line break within a value is escaped, those between mistakes are ours.
+    // Printed line by line: a line break within a value is escaped, but those between mistakes
+    // are ours.
     for line in format!("error: {error:#}").lines() {
         terminal::err(&format!("{}\n", domain::redact::redact(line)));
     }

@@ -1,8 +1,9 @@
-//! Gauges of what all processes share: the queues and the events, and this process' way to them.
-//! Looked at now and then, never by a scrape: how often somebody scrapes is not ours to choose.
+//! Gauges of what all processes share: the queues, the events, and this process' connection to
+//! the database. They are updated at intervals and not by a scrape, because we do not decide how
+//! often somebody scrapes.
 //!
-//! Every process looks, so they can be seen while all workers are away. The numbers are the same
-//! everywhere: `max by (queue)`, not `sum`.
+//! Every process updates them, so they can be seen even when no worker runs. The numbers are the
+//! same in every process, so a query uses `max by (queue)` and not `sum`.
 
 use std::time::Duration;
 
@@ -17,10 +18,11 @@ use store::backlog;
 use store::sql::{self, Db, Error};
 
 const PAUSE: Duration = Duration::from_secs(10);
-/// However long a look takes, a connection is busy with it a twentieth of the time at most.
+/// The pause after an update is at least this many times as long as the update took, so a
+/// connection is busy with updates for a twentieth of the time at most.
 const SHARE: u32 = 20;
 
-/// Begins to watch; it ends with the database's pool.
+/// Starts updating the gauges. It ends when the database's pool is closed.
 pub(crate) fn watch(parts: &Parts) {
     let (db, clock) = (parts.db.clone(), parts.clock.clone());
     task::spawn("gauges", async move {

@@ -1,22 +1,25 @@
-//! A provider that does not answer is left alone: after a call whose tries all timed out,
-//! others are refused at once, and one every few seconds finds out whether it is back.
-//! Without it every worker would wait for the same silent server.
+//! The circuit breaker: a provider that does not answer is left alone. After a call whose tries
+//! all timed out, other calls are refused at once, and every few seconds one call finds out
+//! whether the provider answers again. Without a breaker every worker would wait for the same
+//! silent server.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use platform::clock::Clock;
 
-/// How long a provider is left alone, and how long the one that asks has for its answer.
+/// [`PAUSE`] is how long a provider is left alone. [`PROBE`] is how long the one call that is
+/// then admitted has for its answer.
 pub const PAUSE: Duration = Duration::from_secs(5);
 const PROBE: Duration = Duration::from_secs(30);
 
-/// Clones share it.
+/// The breaker of one provider. Clones share its state.
 #[derive(Clone, Debug)]
 pub struct Breaker {
     provider: &'static str,
     clock: Clock,
-    /// None: it answers. Else a value of [`Clock::elapsed`], which no change of the system's time moves.
+    /// None while the breaker is closed. Otherwise a value of [`Clock::elapsed`], which does not
+    /// jump when the system's time is set.
     open_until: Arc<Mutex<Option<Duration>>>,
 }
 
@@ -31,7 +34,7 @@ impl Breaker {
         breaker
     }
 
-    /// True when a call may be made. Of those that ask after the pause, one may.
+    /// True when a call may be made. After the pause only one caller gets true.
     pub fn admits(&self) -> bool {
         let mut until = self.lock();
         match *until {
@@ -44,19 +47,19 @@ impl Breaker {
         }
     }
 
-    /// True while [`Breaker::admits`] would refuse.
+    /// True while [`Breaker::admits`] would refuse a call.
     pub fn is_open(&self) -> bool {
         self.lock()
             .is_some_and(|until| self.clock.elapsed() < until)
     }
 
-    /// The provider does not answer.
+    /// Opens the breaker, because the provider does not answer.
     pub fn open(&self) {
         *self.lock() = Some(self.clock.elapsed() + PAUSE);
         self.show(true);
     }
 
-    /// The provider answered.
+    /// Closes the breaker, because the provider answered.
     pub fn close(&self) {
         if self.lock().take().is_some() {
             self.show(false);

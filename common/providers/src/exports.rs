@@ -1,13 +1,15 @@
-//! Where exports of people's data are kept: a folder, or a bucket that speaks S3.
+//! The store of exports of people's data: a folder, or a bucket that speaks S3.
 //!
-//! An export is `<request id>/export.json` and `<request id>/manifest.json`. Each is written
-//! aside, renamed, read back and compared, the manifest last: under its final name is either a
-//! whole document or nothing, and one with a manifest was read back. Names are always the same,
-//! so a try finds and removes whatever the one before it left. Every step has a deadline: the
-//! store's own retries are off, because the request's job has its own.
+//! An export is `<request id>/export.json` and `<request id>/manifest.json`. Each of the two is
+//! written under another name, renamed, read back and compared, the manifest last. So a final
+//! name has either a whole document or nothing, and an export with a manifest was read back. The
+//! names are always the same, so each try finds and removes what the one before it left. Every
+//! step has a deadline. The store client's own retries are switched off, because the request's
+//! job is retried.
 //!
-//! A store has a mark, an object with its id. An export that is not found is removed only where the
-//! mark says that this is the store it was written to ([`Exports::remove_from`]).
+//! A store has a mark, which is an object with the store's id. An export that is not found counts
+//! as removed only if the mark says that this is the store to which it was written
+//! ([`Exports::remove_from`]).
 
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
@@ -28,10 +30,10 @@ use uuid::Uuid;
 use domain::code::Code;
 use platform::token::Token;
 
-/// Where exports are kept.
+/// Where exports are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExportStore {
-    /// A folder, made when the first export is written.
+    /// A folder. It is made when the first export is written.
     Folder(PathBuf),
     S3(S3),
 }
@@ -39,9 +41,9 @@ pub enum ExportStore {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct S3 {
     pub bucket: String,
-    /// Names of objects start with it; without slashes at its ends, may be empty.
+    /// The prefix of the names of objects, without slashes at its ends. May be empty.
     pub prefix: String,
-    /// `None`: the provider's own for the region.
+    /// `None` means the provider's own endpoint for the region.
     pub endpoint: Option<String>,
     pub region: String,
     pub access_key_id: String,
@@ -52,24 +54,24 @@ const DOCUMENT: &str = "export.json";
 const MANIFEST: &str = "manifest.json";
 /// The object with the store's id.
 const MARK: &str = "waybill-store";
-/// What is being written ends with it.
+/// The end of the name under which an object is written before it is renamed.
 const PART: &str = ".part";
 
-/// One request to the store.
+/// The time for one request to the store.
 const STEP: Duration = Duration::from_secs(8);
 const CONNECT: Duration = Duration::from_secs(3);
-/// All of a write. With what is read before it and removed after it, it is done or has failed
-/// within the time that a call has.
+/// The time for the whole write of an export. Together with what is read before it and removed
+/// after it, this fits into the time of a call.
 const WRITE: Duration = Duration::from_secs(14);
 const CLEAN_UP: Duration = Duration::from_secs(3);
-/// Reading the mark, or writing it.
+/// The time for reading or writing the mark.
 const MARKING: Duration = Duration::from_secs(3);
 
-/// Clones share the store.
+/// A store of exports. Clones share its connections.
 #[derive(Clone)]
 pub struct Exports {
     place: Place,
-    /// Where it is, without a credential.
+    /// Where the store is, without a credential.
     address: String,
 }
 
@@ -79,7 +81,7 @@ enum Place {
     Bucket(Arc<AmazonS3>, Path),
 }
 
-/// What went wrong. Texts say what to do; they hold no name of a file, key or person.
+/// What went wrong. The texts say what to do, and have no name of a file, a key or a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExportFailure {
     #[error(
@@ -151,12 +153,12 @@ impl Exports {
         }
     }
 
-    /// Where it is, without a credential.
+    /// Where the store is, without a credential.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// The id of the store, from the object that says it. None: there is no store, or it has none.
+    /// The id of the store, from its mark. None when there is no store or it has no mark.
     pub async fn mark(&self) -> Result<Option<Uuid>> {
         let read = timeout(MARKING, async {
             let store = self.store().await?;
@@ -173,7 +175,7 @@ impl Exports {
         }
     }
 
-    /// Writes the mark.
+    /// Writes the mark of the store.
     pub async fn set_mark(&self, id: Uuid) -> Result<()> {
         let written = timeout(MARKING, async {
             if let Place::Folder(folder) = &self.place {
@@ -190,9 +192,10 @@ impl Exports {
         written.await.unwrap_or(Err(ExportFailure::Silent))
     }
 
-    /// Removes an export from the store that it was written to; where that one is not, nothing is
-    /// removed. `store` is None for one that an older version wrote, or that nobody wrote:
-    /// then it must be there if `is_written`.
+    /// Removes an export from the store to which it was written. If this is another store,
+    /// nothing is removed and an error is returned. `store` is None for an export that an older
+    /// version wrote or that was never written; if such an export `is_written`, it must be found
+    /// here.
     pub async fn remove_from(&self, store: Option<Uuid>, is_written: bool, id: Uuid) -> Result<()> {
         if store.is_some() {
             if self.mark().await? != store {
@@ -210,8 +213,8 @@ impl Exports {
         self.remove(id).await
     }
 
-    /// Makes room for an export. A store that is down is found out here, before all is read
-    /// that would be written.
+    /// Prepares the store for an export. A store that cannot be reached is noticed here, before
+    /// all the data is read that would be written to it.
     pub async fn prepare(&self, id: Uuid) -> Result<()> {
         let prepared = timeout(STEP, async {
             self.remove(id).await?;
@@ -223,13 +226,13 @@ impl Exports {
         prepared.await.unwrap_or(Err(ExportFailure::Silent))
     }
 
-    /// Writes an export in place of what was there. Failed, nothing of it is left, as far as
-    /// the store can be reached.
+    /// Writes an export in place of what was there. If that fails, nothing of it is left, as far
+    /// as the store can be reached.
     pub async fn write(&self, id: Uuid, document: Bytes, manifest: Bytes) -> Result<()> {
         let written = timeout(WRITE, self.try_write(id, document, manifest)).await;
         let written = written.unwrap_or(Err(ExportFailure::Silent));
         if written.is_err() {
-            // What stays is removed by the next try.
+            // What could not be removed is removed by the next try.
             let _ = timeout(CLEAN_UP, self.remove(id)).await;
         }
         written
@@ -253,8 +256,8 @@ impl Exports {
         Ok(())
     }
 
-    /// Writes, reads and removes something that is nobody's. A folder that was never needed is
-    /// not made for it: false.
+    /// Writes, reads and removes an object that belongs to nobody. Returns false, without making
+    /// the folder, when the store is a folder that does not exist yet.
     pub async fn probe(&self, id: Uuid) -> Result<bool> {
         if let Place::Folder(folder) = &self.place {
             let folder = folder.clone();
@@ -279,7 +282,8 @@ impl Exports {
         Ok(bytes.to_vec())
     }
 
-    /// Removes an export and whatever a failed try left of it; nothing may be there.
+    /// Removes an export and everything that a failed try left of it. It is no error if nothing
+    /// is there.
     pub async fn remove(&self, id: Uuid) -> Result<()> {
         let Place::Folder(folder) = &self.place else {
             let store = self.store().await?;
@@ -335,14 +339,15 @@ fn address(store: &ExportStore) -> String {
         }
         ExportStore::S3(s3) => {
             let endpoint = s3.endpoint.as_deref().unwrap_or(&s3.region);
-            // A credential in front of the host is none of the address.
+            // A credential in front of the host is not part of the address.
             let endpoint = endpoint.rsplit_once('@').map_or(endpoint, |(_, host)| host);
             format!("s3://{}/{} at {endpoint}", s3.bucket, s3.prefix)
         }
     }
 }
 
-/// Without deadlines of its own but for connecting: [`step`] has them. Path style, which every store that speaks S3 understands.
+/// The client of a bucket. It has no deadlines of its own except for connecting, because [`step`]
+/// has them. It uses path style, which every store that speaks S3 understands.
 fn bucket(s3: &S3) -> AmazonS3 {
     let options = ClientOptions::new()
         .with_connect_timeout(CONNECT)
@@ -371,7 +376,7 @@ async fn get(store: &dyn ObjectStore, path: &Path) -> Result<Bytes> {
     step(async { store.get(path).await?.bytes().await }).await
 }
 
-/// One request to the store, in time.
+/// One request to the store, with a deadline.
 async fn step<T>(request: impl Future<Output = object_store::Result<T>>) -> Result<T> {
     match timeout(STEP, request).await {
         Ok(answer) => answer.map_err(|error| failure(&error)),
@@ -379,7 +384,8 @@ async fn step<T>(request: impl Future<Output = object_store::Result<T>>) -> Resu
     }
 }
 
-/// Off the async threads, in time: a network's disk may hang.
+/// Runs file operations outside the async threads and with a deadline, because a network disk may
+/// hang.
 async fn on_disk<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T> {
@@ -390,7 +396,7 @@ async fn on_disk<T: Send + 'static>(
     }
 }
 
-/// A folder that nobody else can look into.
+/// Makes a folder that nobody else can read.
 async fn make(folder: PathBuf) -> Result<()> {
     on_disk(move || {
         std::fs::DirBuilder::new()
@@ -406,12 +412,14 @@ async fn keep_to_ourselves(file: PathBuf) -> Result<()> {
     on_disk(move || std::fs::set_permissions::<&path::Path>(&file, mode)).await
 }
 
-/// Texts of stores are not passed on: one that refuses a signature quotes what was signed.
+/// The failure that an error of the store means. Texts of stores are not passed on, because a
+/// store that refuses a signature quotes what was signed.
 fn failure(error: &object_store::Error) -> ExportFailure {
     use object_store::Error;
 
     match error {
-        // Of an object that is not there, and of a bucket that is not.
+        // The store reports this for an object that does not exist and for a bucket that does not
+        // exist.
         Error::NotFound { .. } if error.to_string().contains("NoSuchBucket") => {
             ExportFailure::NoPlace
         }
@@ -461,7 +469,7 @@ fn of_disk(error: &io::Error) -> ExportFailure {
     }
 }
 
-/// The status that a text of the client names; its type is not to be had.
+/// The status in an error text of the client, which does not expose the status in any other way.
 fn status(text: &str) -> Option<u16> {
     let (_, rest) = text.split_once("status code: ")?;
     rest.get(..3)?.parse().ok()

@@ -1,16 +1,18 @@
-//! The identity provider: device codes, tokens, and who a token belongs to. Shapes:
+//! The identity provider: device codes, tokens, and who a token belongs to. The shapes are from
 //! GitHub's docs "Authorizing OAuth apps" (device flow) and its REST API.
 //!
-//! Invariant: only what the provider says about a token means that it is worth nothing: a 401
-//! to a question asked with it, or, to our application's question about it, a 404 of an API
-//! whose address is proved. Whatever else is not an answer (403, 422, 429, 5xx, silence, a page
-//! of HTML) is [`IdentityError`], and a token stays what it was. Of 403s, limits are known by their
-//! headers, and the two that come without by their words; others are about the person or the
-//! application, and are none of everyone's. Errors of the login come with HTTP 200, so the body
-//! decides, whatever the status.
+//! Invariant: a token counts as worthless only if the provider says so. That is a 401 to a
+//! question that was asked with the token, or a 404 to our application's question about the
+//! token, from an API whose address was proved to be right. Every other response without an
+//! answer (403, 422, 429, 5xx, no response, a page of HTML) is an [`IdentityError`], and nothing
+//! changes for the token. A 403 that means a rate limit is recognized by its headers, or by its
+//! words for the two kinds that come without such headers. Any other 403 is about the person or
+//! the application and does not affect others. Errors of a login come with HTTP 200, so the body
+//! decides, whatever the status is.
 //!
-//! Each question is asked once: behind it a person waits. While the provider limits or refuses
-//! the whole application a question of that kind is not asked at all ([`LeftAlone`]).
+//! Each question is asked only once, because a person waits for the answer. While the provider
+//! limits or refuses the whole application, questions of that kind are not asked at all
+//! ([`LeftAlone`]).
 
 pub mod form;
 
@@ -32,65 +34,68 @@ use domain::time::Timestamp;
 use platform::clock::Clock;
 use platform::token::Token;
 
-/// The identity provider and our application there.
+/// The settings for the identity provider and for our application there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdentityProvider {
-    /// Without a slash at its end, as the next.
+    /// Without a slash at its end, as is `api_url`.
     pub url: String,
     pub api_url: String,
     pub api_version: String,
     pub client_id: String,
-    /// `None`: tokens of other applications are taken too.
+    /// `None` means that tokens of other applications are accepted too.
     pub client_secret: Option<Token>,
-    /// Its tokens end with a checksum, so of one that is wrong nobody need be asked.
+    /// True when the provider's tokens end with a checksum, so that a mistyped token is
+    /// recognized without asking the provider.
     pub has_checksums: bool,
 }
 
 pub const GRANT_TYPE: &str = "urn:ietf:params:oauth:grant-type:device_code";
 const SCOPE: &str = "read:user user:email";
 
-/// RFC 8628, section 3.2: what holds when the provider does not say.
+/// The interval and the lifetime, in seconds, if the provider names none (RFC 8628, section 3.2).
 const DEFAULT_INTERVAL: u64 = 5;
 const DEFAULT_LIFE: u64 = 900;
-/// Longer ones are a mistake of the provider's.
+/// The longest interval and lifetime, in seconds, that are accepted. Longer ones are a mistake of
+/// the provider.
 const LONGEST_INTERVAL: u64 = 300;
 const LONGEST_LIFE: u64 = 86_400;
-/// What the provider asks for that limits us without saying for how long.
+/// How long to wait when the provider limits us without saying for how long.
 const LIMITED: Duration = Duration::from_mins(1);
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
-/// However long it wants to be left alone, logins under way are asked about again.
+/// However long the provider wants to be left alone, it is asked about logins that are under way
+/// after this time.
 pub const LONGEST_PAUSE: Duration = Duration::from_mins(1);
-/// After any other trouble.
+/// The pause after any other failure.
 const SOON: Duration = Duration::from_secs(5);
-/// So many failures in a row, and the provider is left alone for a moment.
+/// After this many failures in a row the provider is left alone for a moment.
 const STRIKES: u32 = 5;
 const LARGEST_ANSWER: usize = 256 * 1024;
 const LONGEST_TOKEN: usize = 2048;
 const LONGEST_DEVICE_CODE: usize = 512;
 
-/// A login that was begun.
+/// A login that has begun.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceCode {
     pub device_code: Token,
     pub user_code: String,
     pub verification_uri: String,
-    /// With the user code in it; some providers have it.
+    /// The address with the user code in it, if the provider gives one.
     pub verification_uri_complete: Option<String>,
-    /// Seconds, as the next.
+    /// In seconds, as is `interval`.
     pub expires_in: u64,
     pub interval: u64,
 }
 
-/// What a poll came to.
+/// The result of a poll.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Polled {
     Pending,
-    /// Too early; the interval, in seconds, is now this.
+    /// The poll was too early. The interval, in seconds, is now this one.
     SlowDown(Option<u64>),
     Expired,
     Denied,
-    /// The provider does not know the code. It also says so for a moment of one that was just
-    /// approved (cli/cli#9302).
+    /// The provider does not know the code. For a moment it also says so about a code that was
+    /// just approved (cli/cli#9302).
     Unknown,
     Granted(Granted),
 }
@@ -98,28 +103,29 @@ pub enum Polled {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Granted {
     pub token: Token,
-    /// Separated by spaces (RFC 6749, section 3.3). It may be less than was asked for.
+    /// The granted scopes, separated by spaces (RFC 6749, section 3.3). They may be fewer than
+    /// were requested.
     pub scope: String,
 }
 
-/// Whose a token is.
+/// Who a token belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Who {
-    /// Unknown, revoked, or of another application.
+    /// The token is unknown, was revoked, or belongs to another application.
     Nobody,
-    /// The account has no primary, verified e-mail, or does not let us see it, or the
-    /// application may not.
+    /// The account has no primary, verified e-mail address, or we may not see it because the
+    /// person or the application's settings do not allow it.
     WithoutEmail,
-    /// The provider has suspended the account. The token may be good again later.
+    /// The provider has suspended the account. The token may become good again.
     Suspended,
     Person(Person),
 }
 
-/// Debug does not show the e-mail.
+/// Debug does not show the e-mail address.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Person {
     pub account: Account,
-    /// Primary and verified.
+    /// The primary and verified address.
     pub email: String,
 }
 
@@ -131,27 +137,29 @@ impl std::fmt::Debug for Person {
     }
 }
 
-/// The provider gave no answer to the question.
+/// Why the provider gave no answer to the question.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdentityError {
     #[error("the identity provider {what}")]
     Unavailable { what: String, wait: Duration },
-    /// Too many questions.
+    /// The application asked too many questions.
     #[error("the identity provider limits us: it {what}")]
     Limited { what: String, wait: Duration },
-    /// It does not take our application or settings. Nothing is wrong with the person.
+    /// The provider does not accept our application or our settings. This says nothing about the
+    /// person.
     #[error("the identity provider refuses us: {what}; check {setting}")]
     Misconfigured { what: String, setting: &'static str },
-    /// It answered this one question amiss, which says nothing of the token, of us or of others.
+    /// The provider gave no usable answer to this one question. This says nothing about the
+    /// token, about us or about others.
     #[error("the identity provider {what}, which says nothing about the token")]
     Unclear { what: String, wait: Duration },
-    /// It was not asked, because of a trouble before this one.
+    /// The provider was not asked, because of an earlier failure.
     #[error("the identity provider is left alone for a while")]
     LeftAlone { wait: Duration },
 }
 
 impl IdentityError {
-    /// A short name for the metric's label.
+    /// A short name for the label of the metric.
     fn outcome(&self) -> &'static str {
         match self {
             IdentityError::Unavailable { .. } => "timeout",
@@ -162,7 +170,7 @@ impl IdentityError {
         }
     }
 
-    /// When to ask again.
+    /// How long to wait before asking again.
     pub fn wait(&self) -> Duration {
         match self {
             IdentityError::Unavailable { wait, .. }
@@ -173,7 +181,8 @@ impl IdentityError {
         }
     }
 
-    /// Whether the provider answered, and does not want to be asked before [`IdentityError::wait`].
+    /// True when the provider answered, and does not want to be asked again before
+    /// [`IdentityError::wait`] is over.
     pub fn is_refusal(&self) -> bool {
         matches!(
             self,
@@ -181,19 +190,20 @@ impl IdentityError {
         )
     }
 
-    /// Whether at least the token that was asked about is left alone until [`IdentityError::wait`].
+    /// True when at least this token must not be asked about again before [`IdentityError::wait`]
+    /// is over.
     pub fn is_lasting(&self) -> bool {
         self.is_refusal() || matches!(self, IdentityError::Unclear { .. })
     }
 }
 
-/// Until when a kind of question is not asked, in milliseconds of `Clock::elapsed`. One kind
-/// may be refused while another is answered.
+/// Until when a kind of question is not asked, in milliseconds of `Clock::elapsed`. One kind may
+/// be refused while another is answered.
 #[derive(Clone, Default)]
 struct LeftAlone(Arc<AtomicU64>);
 
 impl LeftAlone {
-    /// For how long yet. None: it may be asked.
+    /// How long the question must still not be asked. None when it may be asked.
     fn wait(&self, clock: &Clock) -> Option<Duration> {
         let until = Duration::from_millis(self.0.load(Ordering::Relaxed));
         let wait = until.saturating_sub(clock.elapsed());
@@ -216,8 +226,8 @@ impl LeftAlone {
     }
 }
 
-/// Whether this can be a token at all (RFC 6750, section 2.1): nobody is asked about what
-/// cannot.
+/// Whether a text can be a token at all (RFC 6750, section 2.1). The provider is not asked about
+/// others.
 pub fn is_token(text: &str) -> bool {
     let body = text.trim_end_matches('=');
     text.len() <= LONGEST_TOKEN
@@ -227,13 +237,13 @@ pub fn is_token(text: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || b"-._~+/".contains(&byte))
 }
 
-/// Whether this can be a device code: no other is given out or asked about.
+/// Whether a text can be a device code. Others are neither given out nor asked about.
 pub fn is_device_code(text: &str) -> bool {
     (1..=LONGEST_DEVICE_CODE).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// Asks, and counts how long it took.
+/// Asks a question, and measures how long the answer took.
 async fn counted<T>(
     operation: &'static str,
     question: impl Future<Output = Result<T, IdentityError>>,
@@ -245,7 +255,8 @@ async fn counted<T>(
     answer
 }
 
-/// Clones share connections and what is known of the provider's health.
+/// The client of the identity provider. Clones share the connections and the knowledge about the
+/// provider's health.
 #[derive(Clone)]
 pub struct Identity {
     settings: IdentityProvider,
@@ -253,13 +264,14 @@ pub struct Identity {
     clock: Clock,
     breaker: Breaker,
     strikes: Arc<AtomicU32>,
-    /// By what is asked: a device code, what became of a login, whose application a token is of.
+    /// One for each kind of question: for a device code, about a login, and whose application a
+    /// token belongs to.
     begins: LeftAlone,
     polls: LeftAlone,
     checks: LeftAlone,
-    /// The API has answered as itself, so its address is right.
+    /// True after the API has answered as itself, so its address is right.
     is_proved: Arc<AtomicBool>,
-    /// The provider gave out a token that would have been called misspelt.
+    /// True after the provider gave out a token whose checksum looks wrong.
     has_other_forms: Arc<AtomicBool>,
 }
 
@@ -279,25 +291,25 @@ impl Identity {
         }
     }
 
-    /// Whether the form of a token alone says that the provider never gave it out. Once it was
-    /// seen to give out others, nothing is judged by its form any more.
+    /// True when the form of a token alone shows that the provider never gave it out. After the
+    /// provider gave out a token of another form, no token is judged by its form any more.
     pub fn rules_out(&self, token: &str) -> bool {
         self.settings.has_checksums
             && !self.has_other_forms.load(Ordering::Relaxed)
             && form::is_misspelt(token)
     }
 
-    /// Whether [`Identity::is_ours`] asks at all.
+    /// True when [`Identity::is_ours`] asks the provider at all.
     pub fn can_recognise_ours(&self) -> bool {
         self.settings.client_secret.is_some()
     }
 
-    /// For how long [`Identity::device_code`] would not ask.
+    /// For how long [`Identity::device_code`] would not ask the provider.
     pub fn begins_left_alone(&self) -> Option<Duration> {
         self.left_alone(&self.begins)
     }
 
-    /// For how long [`Identity::poll`] would not ask.
+    /// For how long [`Identity::poll`] would not ask the provider.
     pub fn polls_left_alone(&self) -> Option<Duration> {
         self.left_alone(&self.polls)
     }
@@ -307,7 +319,7 @@ impl Identity {
         kind.wait(&self.clock).or(broken)
     }
 
-    /// Asks, unless this kind of question is left alone.
+    /// Asks a question, unless this kind of question is left alone.
     async fn unless_left_alone<T>(
         &self,
         operation: &'static str,
@@ -321,8 +333,8 @@ impl Identity {
         }
     }
 
-    /// Asks, as our application, about a token that cannot be. Without a client secret there is
-    /// nothing to prove: then any answer at all is one.
+    /// Asks, as our application, about a token that cannot exist. Without a client secret there
+    /// is no credential to check, so any answer is a good one.
     pub async fn probe(&self) -> Result<Probed, ProbeError> {
         let Some(secret) = &self.settings.client_secret else {
             return probe::ask(self.api(Client::get, "/user")).await;
@@ -372,7 +384,7 @@ impl Identity {
         })
     }
 
-    /// Asks once what became of a login.
+    /// Asks once whether a login was approved.
     pub async fn poll(&self, device_code: &str) -> Result<Polled, IdentityError> {
         let question = self.ask_about_login(device_code);
         self.unless_left_alone("poll", &self.polls, LONGEST_PAUSE, question)
@@ -395,7 +407,7 @@ impl Identity {
             }
             (Some("expired_token" | "token_expired"), _) => Ok(Polled::Expired),
             (Some("access_denied"), _) => Ok(Polled::Denied),
-            // What an RFC 8628 server says of a code that it does not know (RFC 6749, 5.2).
+            // An RFC 8628 server says this about a code that it does not know (RFC 6749, 5.2).
             (Some("incorrect_device_code" | "invalid_grant"), _) => Ok(Polled::Unknown),
             (Some(error), _) => Err(answer.refused(error)),
             (None, Some(token)) if is_token(token) => {
@@ -418,9 +430,9 @@ impl Identity {
         }
     }
 
-    /// Whether a token was issued to our application; anyone's are, without a client secret.
-    /// The provider counts this question against the application, not against the person, so
-    /// the answer, which never changes, should be kept.
+    /// Whether a token was issued to our application. Without a client secret every token counts
+    /// as ours. The provider counts this question against the application and not against the
+    /// person, so the caller should keep the answer, which never changes.
     pub async fn is_ours(&self, token: &str) -> Result<bool, IdentityError> {
         let Some(secret) = &self.settings.client_secret else {
             return Ok(true);
@@ -436,68 +448,69 @@ impl Identity {
             .api(Client::post, &path)
             .basic_auth(&self.settings.client_id, Some(secret.expose()))
             .json(&json!({ "access_token": token }));
-        let heard = self.hear(request).await?;
-        match heard.status {
-            StatusCode::OK if heard.object().is_some() => {
+        let reply = self.send_and_read(request).await?;
+        match reply.status {
+            StatusCode::OK if reply.object().is_some() => {
                 self.is_proved.store(true, Ordering::Relaxed);
                 Ok(true)
             }
-            StatusCode::OK => Err(not_its_own(heard.status)),
-            StatusCode::NOT_FOUND if heard.object().is_some() => {
+            StatusCode::OK => Err(not_its_own(reply.status)),
+            StatusCode::NOT_FOUND if reply.object().is_some() => {
                 self.prove_address(token).await?;
                 Ok(false)
             }
-            // "Validation failed, or the endpoint has been spammed": only the first may be about
-            // the token, and says so.
-            StatusCode::UNPROCESSABLE_ENTITY if heard.is_about("access_token") => Ok(false),
+            // The documentation says: "Validation failed, or the endpoint has been spammed". Only
+            // the first can be about the token, and then the answer names the field.
+            StatusCode::UNPROCESSABLE_ENTITY if reply.is_about("access_token") => Ok(false),
             StatusCode::UNAUTHORIZED => Err(IdentityError::Misconfigured {
                 what: "it answered 401 to our own credentials".into(),
                 setting: "GITHUB_CLIENT_ID and GITHUB_CLIENT_SECRET",
             }),
-            _ => Err(self.no_answer(&heard)),
+            _ => Err(self.no_answer(&reply)),
         }
     }
 
-    /// Fails unless the address of the API is right, for at a wrong one every token is a 404. The
-    /// API answers a question that is asked with a token, if only that it does not know it. That
-    /// costs a failed login at most, once a process.
+    /// Fails unless the address of the API is right, because at a wrong address every token is a
+    /// 404. The real API answers any question that is asked with a token, even if only to say
+    /// that it does not know the token. This costs one failed login at most, once for each
+    /// process.
     async fn prove_address(&self, token: &str) -> Result<(), IdentityError> {
         if self.is_proved.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let heard = self.ask(token, "/user").await?;
-        let is_itself = matches!(heard.status, StatusCode::OK | StatusCode::UNAUTHORIZED);
-        if !is_itself || heard.object().is_none() {
-            return Err(self.no_answer(&heard));
+        let reply = self.ask(token, "/user").await?;
+        let is_itself = matches!(reply.status, StatusCode::OK | StatusCode::UNAUTHORIZED);
+        if !is_itself || reply.object().is_none() {
+            return Err(self.no_answer(&reply));
         }
         self.is_proved.store(true, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Whose a token is, by the provider's word of this moment.
+    /// Who a token belongs to, as the provider says at this moment.
     pub async fn who(&self, token: &str) -> Result<Who, IdentityError> {
         counted("who", self.ask_who(token)).await
     }
 
     async fn ask_who(&self, token: &str) -> Result<Who, IdentityError> {
-        let heard = self.ask(token, "/user").await?;
-        match heard.status {
+        let reply = self.ask(token, "/user").await?;
+        match reply.status {
             StatusCode::OK => {}
-            StatusCode::UNAUTHORIZED if heard.object().is_some() => return Ok(Who::Nobody),
-            StatusCode::FORBIDDEN if heard.is_suspension() => return Ok(Who::Suspended),
-            _ => return Err(self.no_answer(&heard)),
+            StatusCode::UNAUTHORIZED if reply.object().is_some() => return Ok(Who::Nobody),
+            StatusCode::FORBIDDEN if reply.is_suspension() => return Ok(Who::Suspended),
+            _ => return Err(self.no_answer(&reply)),
         }
-        let user: User = heard.read()?;
-        let heard = self.ask(token, "/user/emails?per_page=100").await?;
-        match heard.status {
+        let user: User = reply.read()?;
+        let reply = self.ask(token, "/user/emails?per_page=100").await?;
+        match reply.status {
             StatusCode::OK => {}
-            StatusCode::UNAUTHORIZED if heard.object().is_some() => return Ok(Who::Nobody),
-            StatusCode::FORBIDDEN if heard.is_suspension() => return Ok(Who::Suspended),
+            StatusCode::UNAUTHORIZED if reply.object().is_some() => return Ok(Who::Nobody),
+            StatusCode::FORBIDDEN if reply.is_suspension() => return Ok(Who::Suspended),
             StatusCode::NOT_FOUND => return Ok(Who::WithoutEmail),
-            StatusCode::FORBIDDEN if !heard.is_limit() => return Ok(Who::WithoutEmail),
-            _ => return Err(self.no_answer(&heard)),
+            StatusCode::FORBIDDEN if !reply.is_limit() => return Ok(Who::WithoutEmail),
+            _ => return Err(self.no_answer(&reply)),
         }
-        let emails: Vec<Email> = heard.read()?;
+        let emails: Vec<Email> = reply.read()?;
         let mut emails = emails.into_iter();
         let Some(email) = emails.find(|email| email.primary && email.verified) else {
             return Ok(Who::WithoutEmail);
@@ -512,8 +525,8 @@ impl Identity {
         }))
     }
 
-    async fn ask(&self, token: &str, path: &str) -> Result<Heard, IdentityError> {
-        self.hear(self.api(Client::get, path).bearer_auth(token))
+    async fn ask(&self, token: &str, path: &str) -> Result<Reply, IdentityError> {
+        self.send_and_read(self.api(Client::get, path).bearer_auth(token))
             .await
     }
 
@@ -530,29 +543,29 @@ impl Identity {
     async fn login(&self, path: &str, form: &[(&str, &str)]) -> Result<Answer, IdentityError> {
         let url = format!("{}{path}", self.settings.url);
         let request = self.client.post(url).form(form);
-        let heard = self
-            .hear(request.header(header::ACCEPT, "application/json"))
+        let reply = self
+            .send_and_read(request.header(header::ACCEPT, "application/json"))
             .await?;
-        if heard.is_limit() {
-            return Err(self.no_answer(&heard));
+        if reply.is_limit() {
+            return Err(self.no_answer(&reply));
         }
-        let is_form = heard
+        let is_form = reply
             .headers
             .get(header::CONTENT_TYPE)
             .is_some_and(|kind| kind.as_bytes().starts_with(b"application/x-www-form"));
         let fields = if is_form {
-            form_urlencoded::parse(&heard.body).into_owned().collect()
+            form_urlencoded::parse(&reply.body).into_owned().collect()
         } else {
-            heard.fields()
+            reply.fields()
         };
         Ok(Answer {
-            status: heard.status,
+            status: reply.status,
             fields,
         })
     }
 
-    /// Sends one request and reads its answer.
-    async fn hear(&self, request: RequestBuilder) -> Result<Heard, IdentityError> {
+    /// Sends one request, and reads its response.
+    async fn send_and_read(&self, request: RequestBuilder) -> Result<Reply, IdentityError> {
         let mut response = self.send(request).await?;
         let (status, headers) = (response.status(), response.headers().clone());
         let mut body = Vec::new();
@@ -563,14 +576,15 @@ impl Identity {
                 return Err(unavailable("answered without end"));
             }
         }
-        Ok(Heard {
+        Ok(Reply {
             status,
             headers,
             body,
         })
     }
 
-    /// Sends one request. A failure of the server is trouble; any other status is the caller's.
+    /// Sends one request. A server error is a failure of the provider; any other status is left
+    /// to the caller.
     async fn send(&self, request: RequestBuilder) -> Result<Response, IdentityError> {
         if !self.breaker.admits() {
             return Err(IdentityError::LeftAlone { wait: SOON });
@@ -593,12 +607,12 @@ impl Identity {
         Err(unavailable(&what))
     }
 
-    /// What to make of a status that answers nothing.
-    fn no_answer(&self, heard: &Heard) -> IdentityError {
-        let status = heard.status;
+    /// The error for a status that does not answer the question.
+    fn no_answer(&self, reply: &Reply) -> IdentityError {
+        let status = reply.status;
         let what = format!("answered {}", status.as_u16());
-        if heard.is_limit() {
-            let wait = self.announced_wait(heard).unwrap_or(LIMITED);
+        if reply.is_limit() {
+            let wait = self.announced_wait(reply).unwrap_or(LIMITED);
             return IdentityError::Limited {
                 what,
                 wait: wait.clamp(Duration::from_secs(1), LONGEST_WAIT),
@@ -625,32 +639,33 @@ impl Identity {
         }
     }
 
-    /// `Retry-After` in seconds, or the time at which a used-up limit begins anew.
-    fn announced_wait(&self, heard: &Heard) -> Option<Duration> {
-        if let Some(seconds) = heard.number("retry-after") {
+    /// How long the provider asks us to wait: `Retry-After` in seconds, or until the time at
+    /// which a used-up limit begins anew.
+    fn announced_wait(&self, reply: &Reply) -> Option<Duration> {
+        if let Some(seconds) = reply.number("retry-after") {
             return Some(Duration::from_secs(seconds));
         }
-        if !heard.has_used_up_calls() {
+        if !reply.has_used_up_calls() {
             return None;
         }
-        let reset = i64::try_from(heard.number("x-ratelimit-reset")?).ok()?;
+        let reset = i64::try_from(reply.number("x-ratelimit-reset")?).ok()?;
         Some(Timestamp(reset.saturating_mul(1000)).since(self.clock.now()))
     }
 }
 
-/// An answer, read.
-struct Heard {
+/// A response that was read completely.
+struct Reply {
     status: StatusCode,
     headers: HeaderMap,
     body: Vec<u8>,
 }
 
-impl Heard {
+impl Reply {
     fn read<T: serde::de::DeserializeOwned>(&self) -> Result<T, IdentityError> {
         serde_json::from_slice(&self.body).map_err(|_| not_its_own(self.status))
     }
 
-    /// The JSON object that it is; none: whoever answered, it is not the API.
+    /// The JSON object in the body. None means that not the API has answered.
     fn object(&self) -> Option<Map<String, Value>> {
         serde_json::from_slice(&self.body).ok()
     }
@@ -674,10 +689,10 @@ impl Heard {
         self.number("x-ratelimit-remaining") == Some(0)
     }
 
-    /// A limit: 429, or a 403 that says so in its headers. That of failed logins has no such
-    /// header, and a secondary one may lack it: they are known by their words (GitHub, "Rate
-    /// limits for the REST API" and "Failed login limit"). A 403 that is no JSON is a proxy's or
-    /// a firewall's, and about us.
+    /// Whether the response means a rate limit: a 429, or a 403 that says so in its headers. The
+    /// 403 after failed logins has no such header, and that of a secondary limit may lack it;
+    /// both are recognized by their words (GitHub, "Rate limits for the REST API" and "Failed
+    /// login limit"). A 403 without JSON comes from a proxy or a firewall, and is about us.
     fn is_limit(&self) -> bool {
         match self.status {
             StatusCode::TOO_MANY_REQUESTS => true,
@@ -685,26 +700,26 @@ impl Heard {
                 self.headers.contains_key(header::RETRY_AFTER)
                     || self.has_used_up_calls()
                     || self.object().is_none()
-                    || self.says(&["rate limit", "login attempts", "abuse detection"])
+                    || self.mentions(&["rate limit", "login attempts", "abuse detection"])
             }
             _ => false,
         }
     }
 
-    /// GitHub's words are "Sorry. Your account was suspended."
+    /// Whether the account is suspended. GitHub's words are "Sorry. Your account was suspended."
     fn is_suspension(&self) -> bool {
-        !self.is_limit() && self.says(&["suspended"])
+        !self.is_limit() && self.mentions(&["suspended"])
     }
 
     /// Whether the message of the API's error has one of these words.
-    fn says(&self, words: &[&str]) -> bool {
+    fn mentions(&self, words: &[&str]) -> bool {
         let object = self.object().unwrap_or_default();
         let message = object.get("message").and_then(Value::as_str);
         let message = message.unwrap_or_default().to_ascii_lowercase();
         words.iter().any(|words| message.contains(words))
     }
 
-    /// Whether the API's error names this field of the question.
+    /// Whether the API's error names this field of the request.
     fn is_about(&self, field: &str) -> bool {
         let object = self.object().unwrap_or_default();
         let errors = object.get("errors").and_then(Value::as_array);
@@ -713,14 +728,14 @@ impl Heard {
     }
 }
 
-/// An answer of the login, whatever form and status it came with.
+/// A response to a request of the login, in whatever form and with whatever status it came.
 struct Answer {
     status: StatusCode,
     fields: BTreeMap<String, String>,
 }
 
 impl Answer {
-    /// An error that is about our application, or none that we know.
+    /// The error for a code that is about our application, or that we do not know.
     fn refused(&self, error: &str) -> IdentityError {
         let setting = match error {
             "device_flow_disabled" | "unauthorized_client" => {
@@ -767,13 +782,14 @@ struct Email {
     verified: bool,
 }
 
-/// GitHub separates scopes by commas, the RFC by spaces.
+/// The scopes separated by spaces, as RFC 6749 has them. GitHub separates them by commas.
 fn scope(reported: &str) -> String {
     let parts = reported.split([',', ' ']).filter(|part| !part.is_empty());
     parts.collect::<Vec<_>>().join(" ")
 }
 
-/// Never less than the default of RFC 8628, and never so long that a login cannot end.
+/// The interval, which is never less than the default of RFC 8628, and never so long that a login
+/// cannot end.
 fn interval(seconds: u64) -> u64 {
     seconds.clamp(DEFAULT_INTERVAL, LONGEST_INTERVAL)
 }

@@ -1,8 +1,8 @@
 //! Clients of the providers' own APIs. A call is made outside any transaction, with an
-//! idempotency key that stays the same however often it is tried.
+//! idempotency key that stays the same however often the call is tried.
 //!
-//! Texts of errors name statuses and codes alone: what a provider writes in a body may be
-//! about a person.
+//! The texts of errors name only statuses and codes, because what a provider writes in a body may
+//! be about a person.
 
 mod breaker;
 pub mod exports;
@@ -25,40 +25,41 @@ use platform::clock::Clock;
 use platform::token::Token;
 use platform::trace;
 
-/// A provider's API.
+/// The address of a provider's API, and our credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Api {
-    /// Without a slash at its end.
+    /// The address, without a slash at its end.
     pub url: String,
     pub token: Token,
 }
 
 const CONNECT_DEADLINE: Duration = Duration::from_secs(2);
-/// A try that has no answer by then, in all its requests, has timed out (COMMERCE_003).
+/// The time for one try with all its requests. A try without an answer by then has timed out
+/// (COMMERCE_003).
 const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
-/// Pauses between the tries of one run (COMMERCE_003).
+/// The pauses between the tries of one run (COMMERCE_003).
 const PAUSES: [Duration; 3] = [
     Duration::from_secs(1),
     Duration::from_secs(2),
     Duration::from_secs(4),
 ];
 
-/// Why a call came to nothing.
+/// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallFailure {
-    /// No answer, or one that says "later". The call may have had its effect.
+    /// There was no answer, or one that says "later". The call may have had its effect.
     #[error("{code}: the {provider} provider {what}", code = Code::ProviderTimeout)]
     Timeout {
         provider: &'static str,
         what: String,
     },
-    /// The provider has not answered others just now and is left alone for a moment.
+    /// The provider did not answer other calls just now, and is left alone for a moment.
     #[error(
         "{code}: the {0} provider does not answer; it is left alone for a moment",
         code = Code::ProviderTimeout
     )]
     Paused(&'static str),
-    /// The provider does not take our credential. Nothing is wrong with the call.
+    /// The provider does not accept our credential. Nothing is wrong with the call.
     #[error("the {provider} provider answered {status}; check {setting}")]
     Misconfigured {
         provider: &'static str,
@@ -66,34 +67,35 @@ pub enum CallFailure {
         setting: &'static str,
     },
     /// The provider has kept its first answer to this idempotency key, and gives it again however
-    /// often it is asked. Another key asks anew, once it is known that nothing came of the first.
+    /// often it is asked. With another key the call is made anew, which is safe once it is known
+    /// that the first call had no effect.
     #[error("the {provider} provider gives its first answer again: it {what}")]
     Stored {
         provider: &'static str,
         what: String,
     },
-    /// The provider is not ready for it, and may be so for days.
+    /// The provider is not ready for the call, and may not be for days.
     #[error("the {provider} provider {what}")]
     Waiting {
         provider: &'static str,
         what: &'static str,
     },
-    /// Asking again will not help.
+    /// Asking again does not help.
     #[error("the {provider} provider refused: {what}")]
     Refused {
         provider: &'static str,
         what: String,
     },
-    /// Nor here.
+    /// Asking again does not help.
     #[error("{code}: invalid payment amount: {0}", code = Code::Amount)]
     InvalidAmount(String),
-    /// Nor here.
+    /// Asking again does not help.
     #[error("{code}: currency not supported: {0}", code = Code::Currency)]
     UnsupportedCurrency(String),
 }
 
 impl CallFailure {
-    /// The application code of `domain::code`, if it has one for this.
+    /// The application code of `domain::code`, if there is one for this failure.
     pub fn code(&self) -> Option<&'static str> {
         match self {
             CallFailure::InvalidAmount(_) => Some(Code::Amount.id()),
@@ -107,7 +109,7 @@ impl CallFailure {
         }
     }
 
-    /// A short name for the metric's label.
+    /// A short name for the label of the metric.
     fn outcome(&self) -> &'static str {
         match self {
             CallFailure::Timeout { .. } => "timeout",
@@ -121,7 +123,7 @@ impl CallFailure {
         }
     }
 
-    /// True when asking again will not help.
+    /// True when asking again does not help.
     pub fn is_final(&self) -> bool {
         matches!(
             self,
@@ -132,11 +134,11 @@ impl CallFailure {
     }
 }
 
-/// A provider's API: where it is, and whether it answers.
+/// The client of one provider's API, with its breaker.
 #[derive(Clone)]
 struct Provider {
     name: &'static str,
-    /// The setting that holds the credential.
+    /// The setting that has the credential.
     setting: &'static str,
     client: Client,
     url: String,
@@ -158,8 +160,8 @@ impl Provider {
         }
     }
 
-    /// Tries a call up to four times, as long as it times out. While the provider is known not
-    /// to answer, one caller at a time finds out whether it does again.
+    /// Tries a call up to four times, as long as it times out. While the breaker is open, one
+    /// caller at a time finds out whether the provider answers again.
     async fn patiently<T, C: Future<Output = Result<T, CallFailure>>>(
         &self,
         operation: &'static str,
@@ -177,7 +179,7 @@ impl Provider {
             count(self.name, operation, outcome, begun.elapsed());
             match result {
                 Err(CallFailure::Timeout { .. }) => {}
-                // So it will be with every other call.
+                // Every other call would be refused too, because they all use this credential.
                 Err(CallFailure::Misconfigured { .. }) => {
                     self.breaker.open();
                     return result;
@@ -195,7 +197,8 @@ impl Provider {
         }
     }
 
-    /// Sends one request. Statuses that say "later" are timeouts; any other is the caller's.
+    /// Sends one request. Statuses that say "later" count as timeouts; any other status is left
+    /// to the caller.
     async fn send(&self, request: RequestBuilder) -> Result<Response, CallFailure> {
         let response = traced(request).send().await.map_err(|error| {
             self.timeout(if error.is_connect() {
@@ -240,7 +243,8 @@ impl Provider {
         self.breaker.is_open()
     }
 
-    /// The JSON of an answer; one that breaks off or is none says nothing about the effect.
+    /// The JSON of an answer. An answer that breaks off or is not JSON does not say whether the
+    /// call had its effect, so it counts as a timeout.
     async fn json<T: serde::de::DeserializeOwned>(
         &self,
         response: Response,
@@ -286,15 +290,15 @@ impl Provider {
     }
 }
 
-/// The payment provider keeps the first answer to an idempotency key for a day at least, failures
-/// too, and says with this header that an answer is such a one (its API reference, Idempotent
-/// requests).
+/// Whether this is a stored answer. The payment provider keeps the first answer to an idempotency
+/// key for at least a day, even a failure, and marks its repetitions with this header (its API
+/// reference, Idempotent requests).
 fn is_stored(response: &Response) -> bool {
     let replayed = response.headers().get("Idempotent-Replayed");
     replayed.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true"))
 }
 
-/// The request with the trace that it is a part of, if any.
+/// The request with the trace that it is a part of, if there is one.
 fn traced(request: RequestBuilder) -> RequestBuilder {
     match trace::current() {
         Some(context) => request.header("traceparent", context.to_string()),
@@ -302,7 +306,7 @@ fn traced(request: RequestBuilder) -> RequestBuilder {
     }
 }
 
-/// Counts a try of a call.
+/// Records one try of a call.
 fn count(provider: &'static str, operation: &'static str, outcome: &'static str, took: Duration) {
     metrics::histogram!(
         "waybill_provider_call_seconds",
@@ -311,7 +315,7 @@ fn count(provider: &'static str, operation: &'static str, outcome: &'static str,
     .record(took);
 }
 
-/// Connections to a provider.
+/// The HTTP client for a provider.
 fn client(url: &str) -> Client {
     let mut client = Client::builder()
         .connect_timeout(CONNECT_DEADLINE)
@@ -319,7 +323,7 @@ fn client(url: &str) -> Client {
         .redirect(reqwest::redirect::Policy::none())
         .user_agent(concat!("waybill/", env!("CARGO_PKG_VERSION")));
     if is_loopback(url) {
-        // A proxy of the environment would look for it on its own host.
+        // A proxy from the environment would search for this address on its own host.
         client = client.no_proxy();
     }
     client
@@ -327,7 +331,7 @@ fn client(url: &str) -> Client {
         .expect("a client without a proxy or certificate of its own can be built")
 }
 
-/// True for an address of this machine, which no proxy knows.
+/// True for an address on this machine, which no proxy can reach.
 pub fn is_loopback(url: &str) -> bool {
     let Ok(url) = reqwest::Url::parse(url) else {
         return false;

@@ -1,12 +1,14 @@
-//! The payment provider's API. Requests are form-encoded, answers JSON; an error is
+//! The payment provider's API. Requests are form-encoded and answers are JSON. An error is
 //! `{"error": {"type": .., "code": ..}}` (the provider's API reference, Errors).
 //!
-//! A key is seen with one form only, so a 400 `idempotency_error` is a refusal as any other;
-//! a 409 says that the same request is still at work, and comes again later.
+//! A key is only ever used with one form, so a 400 `idempotency_error` counts as any other
+//! refusal. A 409 says that the same request is still being processed, and it is tried again
+//! later.
 //!
-//! The provider keeps its first answer to a key for a day at least, failures too. So a call has
-//! numbered keys ([`IdempotencyKey`]): after a failure that is kept, or that was definite, the
-//! caller looks what there is at the provider, and asks under the next one.
+//! The provider keeps its first answer to a key for at least a day, even if it is a failure. So a
+//! call has numbered keys ([`IdempotencyKey`]): after a failure that the provider has kept, or
+//! that is definite, the caller looks at what exists at the provider, and then asks with the next
+//! key.
 
 mod checkout;
 mod confirm;
@@ -33,11 +35,12 @@ pub struct Payment {
     provider: Provider,
 }
 
-/// The idempotency key of a call: the id of its job, and from the second one on with its number.
+/// The idempotency key of a call: the id of its job, and from the second key on also the key's
+/// number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdempotencyKey {
     pub job: Uuid,
-    /// From 1.
+    /// Counted from 1.
     pub number: i64,
 }
 
@@ -63,7 +66,7 @@ struct ErrorObject {
     decline_code: Option<String>,
     /// The name of the parameter that is wrong.
     param: Option<String>,
-    /// The intent that it is about, as it is.
+    /// The present state of the intent that the error is about.
     payment_intent: Option<IntentObject>,
 }
 
@@ -76,7 +79,7 @@ struct IntentObject {
 struct Refusal {
     status: StatusCode,
     error: ErrorObject,
-    /// It was the answer to an earlier request with this key.
+    /// True when this is the stored answer to an earlier request with the same key.
     is_stored: bool,
 }
 
@@ -92,15 +95,15 @@ impl Payment {
         self.provider.is_left_alone()
     }
 
-    /// Asks for a payment that cannot be.
+    /// Asks for a payment that cannot exist.
     pub async fn probe(&self) -> Result<Probed, ProbeError> {
         let provider = &self.provider;
         let url = format!("{}/v1/payment_intents/pi_waybill_doctor", provider.url);
         probe::ask(provider.client.get(url).bearer_auth(&provider.token)).await
     }
 
-    /// Posts a form to a path below `/v1/`, once. What comes of it is the object of a 200 or
-    /// an error in the provider's own form.
+    /// Posts a form to a path below `/v1/`, once. The result is the object of a 200, or an error
+    /// in the provider's own form.
     async fn ask<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -158,7 +161,7 @@ impl Refusal {
         self.error.code.as_deref().unwrap_or_default()
     }
 
-    /// What it is to a caller that has no use for it.
+    /// The failure that this refusal means for a caller that does not handle it.
     fn failure(&self, provider: &Provider) -> CallFailure {
         let answered = self.answered();
         let reported = || format!("the {} provider {answered}", provider.name);
@@ -172,7 +175,7 @@ impl Refusal {
         }
     }
 
-    /// As [`Refusal::failure`], for a caller that has another key to ask with.
+    /// The same as [`Refusal::failure`], for a caller that can ask again with another key.
     fn renewable(&self, provider: &Provider) -> CallFailure {
         if self.is_stored {
             return provider.stored(self.answered());
@@ -180,14 +183,16 @@ impl Refusal {
         self.failure(provider)
     }
 
-    /// The provider has no code for a currency that it does not know.
+    /// Whether the refusal is about the currency. The provider has no code for a currency that it
+    /// does not know.
     fn is_of_currency(&self) -> bool {
         let param = self.error.param.as_deref().unwrap_or_default();
         self.kind() == "invalid_request_error"
             && (param == "currency" || param.ends_with("[currency]"))
     }
 
-    /// The status and a short code: the only words of the provider that may be passed on.
+    /// The status and a short code, which are the only words of the provider that may be passed
+    /// on.
     fn answered(&self) -> String {
         let status = self.status.as_u16();
         let code = short(self.error.code.as_deref()).or(short(self.error.kind.as_deref()));
@@ -198,7 +203,7 @@ impl Refusal {
     }
 }
 
-/// A code of the provider, if it looks like one: a text about a person does not.
+/// A code of the provider, if it looks like a code. A text about a person does not.
 fn short(code: Option<&str>) -> Option<&str> {
     code.filter(|code| {
         (1..=64).contains(&code.len())

@@ -1,27 +1,27 @@
-//! Asking a provider whether it is there and takes our credential, once, and what its clock
-//! says. Nothing is changed by it: what is asked for does not exist.
+//! Asks a provider once whether it can be reached and accepts our credential, and what its clock
+//! says. The question is about something that does not exist, so it changes nothing.
 
 use reqwest::{RequestBuilder, StatusCode, header};
 
 use domain::time::Timestamp;
 
-/// An answer to a question of ours.
+/// An answer to such a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probed {
     pub status: u16,
-    /// What the provider's clock says, in whole seconds.
+    /// The time of the provider's clock, in whole seconds.
     pub date: Option<Timestamp>,
 }
 
 impl Probed {
-    /// The credential is not taken.
+    /// True when the provider does not accept the credential.
     pub fn is_refused(self) -> bool {
         [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN]
             .iter()
             .any(|status| status.as_u16() == self.status)
     }
 
-    /// An answer as it is to be, to a question about what does not exist.
+    /// True for an answer that is expected to a question about something that does not exist.
     pub fn is_good(self) -> bool {
         [
             StatusCode::OK,
@@ -33,7 +33,7 @@ impl Probed {
     }
 }
 
-/// Why there was none.
+/// Why there was no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProbeError {
     #[error("cannot be reached")]

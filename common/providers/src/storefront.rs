@@ -1,5 +1,5 @@
-//! The storefront's admin API, as far as orders, fulfilment and checkouts need it. Shapes: the
-//! provider's REST reference, resources FulfillmentOrder and Fulfillment.
+//! The storefront's admin API, as far as orders, fulfilment and checkouts need it. The shapes are
+//! from the provider's REST reference, resources FulfillmentOrder and Fulfillment.
 
 mod catalogue;
 
@@ -22,12 +22,12 @@ pub struct Storefront {
     provider: Provider,
 }
 
-/// What a request for fulfilment came to.
+/// The result of a request for fulfilment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Requested {
-    /// The storefront's id of the fulfilment, the first when there are several.
+    /// The storefront's id of the fulfilment, or of the first one when there are several.
     Created { id: String },
-    /// Nothing of the order is open: it was fulfilled or cancelled there already.
+    /// Nothing of the order is open, because it was fulfilled or cancelled there already.
     NothingOpen,
 }
 
@@ -47,7 +47,7 @@ struct FulfillmentOrder {
     status: String,
 }
 
-/// What is asked of an order: no more than says how it stands.
+/// The fields of an order that are requested. They say only how the order stands.
 const STATUSES: [&str; 7] = [
     "id",
     "created_at",
@@ -63,7 +63,7 @@ const UNREADABLE: &str = "its answer about an order cannot be read";
 /// What is left to be fulfilled of an order.
 struct Listed {
     open: Vec<i64>,
-    /// Some of it may be fulfilled later, but not now.
+    /// True when a part of it may be fulfilled later, but not now.
     held: bool,
 }
 
@@ -84,8 +84,8 @@ impl Storefront {
         }
     }
 
-    /// Creates fulfilments of all that is open of an order. The idempotency key of each is
-    /// `key` and the id of its fulfilment order.
+    /// Creates fulfilments of everything that is open of an order. The idempotency key of each
+    /// fulfilment is `key` with the id of its fulfilment order.
     pub async fn request_fulfillment(
         &self,
         shop: &str,
@@ -96,8 +96,8 @@ impl Storefront {
         self.provider.patiently("fulfillment", call).await
     }
 
-    /// How an order stands there now: its statuses and times, and nothing of its customer, with
-    /// the JSON that says so. None: there is no such order.
+    /// How an order stands at the storefront now, with the JSON that says so. It has only
+    /// statuses and times, and nothing about the customer. None when there is no such order.
     pub async fn order(
         &self,
         shop: &str,
@@ -118,7 +118,7 @@ impl Storefront {
         Ok(Some((order, body)))
     }
 
-    /// None: there is no such thing.
+    /// Reads an object. None when it does not exist.
     async fn get<T: DeserializeOwned>(
         &self,
         operation: &'static str,
@@ -142,13 +142,14 @@ impl Storefront {
         self.provider.is_left_alone()
     }
 
-    /// Asks, as every call does, for what is to be fulfilled of an order that cannot be.
+    /// Asks, in the same way as every call, for what is open of an order that cannot exist.
     pub async fn probe(&self, shop: &str) -> Result<Probed, ProbeError> {
         let url = self.url("orders/1/fulfillment_orders.json");
         probe::ask(self.headers(self.provider.client.get(url), Some(shop))).await
     }
 
-    /// One fulfilment for each fulfilment order: they may be at different locations.
+    /// Creates one fulfilment for each fulfilment order, because these may be at different
+    /// locations.
     async fn create_what_is_open(
         &self,
         shop: &str,
@@ -193,7 +194,7 @@ impl Storefront {
         })
     }
 
-    /// None: it was closed meanwhile.
+    /// Creates a fulfilment. None when its fulfilment order was closed in the meantime.
     async fn create(
         &self,
         shop: &str,
@@ -235,8 +236,8 @@ impl Storefront {
         format!("{}/{path}", self.provider.url)
     }
 
-    /// The shop is named in a header: the address and its token are one, whatever shop a
-    /// delivery claims to be from.
+    /// Adds the headers of every request. A header names the shop, because there is only one
+    /// address with one token, whatever shop a delivery claims to come from.
     fn headers(
         &self,
         request: reqwest::RequestBuilder,

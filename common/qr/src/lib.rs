@@ -1,13 +1,12 @@
-//! The QR code service: links to an order, a payment or a parcel, or any text,
-//! as a picture. It reads and writes nothing, so every process can use it.
+//! The QR code service: makes a picture of a link to an order, a payment or a parcel, or of any
+//! text. It reads and writes nothing, so every process can use it.
 //!
-//! Whatever an id contains, the link keeps its shape; an id that would break
-//! it is refused. The symbol of an order link at level H takes 90 µs with the
-//! `qrcode` crate and our own mask. (`fast_qr` needs as long for the symbol
-//! and cannot mix segments.)
+//! The link keeps its shape whatever an id contains, and an id that would break the link is
+//! refused. The symbol of an order link at level H takes 90 µs with the `qrcode` crate and our
+//! own choice of the mask. (`fast_qr` takes as long for the symbol, and cannot mix segments.)
 //!
-//! A symbol that is kept is stored as its modules ([`Symbol::packed`]), and a
-//! picture is drawn of them when somebody asks for it ([`QrConfig::stored`]).
+//! A symbol is stored as its modules ([`Symbol::packed`]), and a picture is drawn from them when
+//! somebody asks for it ([`QrConfig::stored`]).
 
 mod mask;
 mod packed;
@@ -55,8 +54,8 @@ pub enum Format {
     Svg,
 }
 
-/// How codes are made: where their links lead and how large they are drawn.
-/// It exists only with values that work.
+/// How codes are made: where their links lead, and how large they are drawn. A value of this type
+/// always has settings that work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QrConfig {
     base_url: String,
@@ -80,17 +79,17 @@ pub enum QrConfigError {
     Picture(u32),
 }
 
-/// Why there is no QR code. Each of these is HTTP 422, and its text is meant
+/// Why a QR code cannot be made. Each of these is answered with HTTP 422, and its text is meant
 /// for the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum QrError {
-    /// Nothing is left of the named field once line breaks are stripped.
+    /// Nothing is left of the named field without its line breaks.
     #[error("{0} must be a non-empty string")]
     Empty(&'static str),
     #[error("{0} is too long: at most {ID_CHARS} characters")]
     TooLong(&'static str),
-    /// The WHATWG URL standard resolves these, and their `%2E` spelling too:
-    /// a browser would open another page.
+    /// The WHATWG URL standard resolves these segments, also when they are spelled `%2E`, so a
+    /// browser would open another page.
     #[error("{0} must not be `.` or `..`: they have no place in a link")]
     DotSegment(&'static str),
     #[error("amount must be positive")]
@@ -111,8 +110,8 @@ pub enum QrError {
     UnknownLevel,
     #[error("format must be PNG or SVG")]
     UnknownFormat,
-    /// Lengths are bytes of UTF-8. Digits alone, or digits, capitals and
-    /// ` $%*+-./:`, have a larger capacity than other text.
+    /// Lengths are in bytes of UTF-8. Texts that consist only of digits, or only of digits,
+    /// capitals and ` $%*+-./:`, have a larger capacity than other texts.
     #[error(
         "too long for a QR code: {length} bytes, at most {capacity} such bytes fit at level {level}"
     )]
@@ -147,8 +146,8 @@ impl QrConfig {
     pub const BOX_SIZE: u32 = 10;
     pub const BORDER: u32 = 4;
 
-    /// `box_size` is pixels a box, `border` boxes around the symbol (readers
-    /// expect 4). Lists every mistake.
+    /// `box_size` is the width of a box in pixels, and `border` the number of boxes around the
+    /// symbol (readers expect 4). The error lists every mistake.
     pub fn new(
         base_url: &str,
         box_size: u32,
@@ -182,7 +181,7 @@ impl QrConfig {
         })
     }
 
-    /// The same with another error correction, for one code.
+    /// The same configuration with another error correction level, for one code.
     #[must_use]
     pub fn at_level(&self, level: Level) -> Self {
         Self {
@@ -191,7 +190,7 @@ impl QrConfig {
         }
     }
 
-    /// The same with boxes or a border of another size.
+    /// The same configuration with another size of the boxes or of the border.
     pub fn sized(
         &self,
         box_size: Option<u32>,
@@ -202,14 +201,15 @@ impl QrConfig {
         Self::new(&self.base_url, box_size, border, self.level)
     }
 
-    /// `/orders/<order_id>/track`
+    /// The code of an order: a link to `/orders/<order_id>/track`.
     pub fn order(&self, order_id: &str) -> Result<Symbol, QrError> {
         let order_id = segment("order_id", order_id)?;
         self.symbol(format!("{}/orders/{order_id}/track", self.base_url))
     }
 
-    /// `/pay/<order_id>?amount=<two decimals>&currency=<currency>`. The amount
-    /// counts hundredths of the currency's unit, see [`parse_amount`].
+    /// The code of a payment: a link to `/pay/<order_id>?amount=<two
+    /// decimals>&currency=<currency>`. The amount is in hundredths of the currency's unit, see
+    /// [`parse_amount`].
     pub fn payment(
         &self,
         order_id: &str,
@@ -231,13 +231,13 @@ impl QrConfig {
         ))
     }
 
-    /// `/tracking/<tracking_number>`
+    /// The code of a parcel: a link to `/tracking/<tracking_number>`.
     pub fn package(&self, tracking_number: &str) -> Result<Symbol, QrError> {
         let tracking_number = segment("tracking_number", tracking_number)?;
         self.symbol(format!("{}/tracking/{tracking_number}", self.base_url))
     }
 
-    /// The text itself, unchanged, line breaks included.
+    /// The code of any text, which stays unchanged with its line breaks.
     pub fn custom(&self, data: &str) -> Result<Symbol, QrError> {
         if data.is_empty() {
             return Err(QrError::Empty("data"));
@@ -245,8 +245,8 @@ impl QrConfig {
         self.symbol(data.to_owned())
     }
 
-    /// A symbol that was stored with its link, drawn in the size of this
-    /// configuration. None for bytes that [`Symbol::packed`] never writes.
+    /// A symbol that was stored with its link, to be drawn in the size of this configuration.
+    /// None for bytes that [`Symbol::packed`] never writes.
     pub fn stored(&self, url: String, packed: &[u8]) -> Option<Symbol> {
         Symbol::stored(url, packed, self.box_size, self.border)
     }
@@ -256,7 +256,7 @@ impl QrConfig {
     }
 }
 
-/// Reads a decimal text as hundredths, without rounding: `20`, `19.9` and `19.900` are amounts,
+/// Reads a decimal text as hundredths, without rounding. `20`, `19.9` and `19.900` are amounts;
 /// `19.905` and `2e1` are refused.
 pub fn parse_amount(text: &str) -> Result<i64, QrError> {
     let (sign, number) = match text.strip_prefix('-') {
@@ -278,11 +278,11 @@ pub fn parse_amount(text: &str) -> Result<i64, QrError> {
     Ok(sign * hundredths)
 }
 
-/// Reads a JSON number as hundredths, digit by digit: `1e2` is 100.00. Numbers come out of
-/// floats, so one with more decimals is rounded, half away from zero: `0.30000000000000004` is
-/// 0.30, `19.999` is 20.00.
+/// Reads a JSON number as hundredths, digit by digit: `1e2` is 100.00. JSON numbers often come
+/// from floats, so a number with more decimals is rounded, half away from zero:
+/// `0.30000000000000004` is 0.30, and `19.999` is 20.00.
 pub fn round_amount(number: &str) -> Result<i64, QrError> {
-    /// More digits than there are in any amount of hundredths.
+    /// No amount of hundredths has this many digits.
     const TOO_MANY: i64 = 20;
 
     let (sign, number) = match number.strip_prefix('-') {
@@ -299,7 +299,8 @@ pub fn round_amount(number: &str) -> Result<i64, QrError> {
     if significant.is_empty() {
         return Ok(0);
     }
-    // How many of the significant digits are left of the point, once it stands after hundredths.
+    // How many of the significant digits are left of the point when the number is written in
+    // hundredths.
     let length = |text: &str| i64::try_from(text.len()).unwrap_or(i64::MAX);
     let zeros = length(&digits) - length(significant);
     let left = (length(units) - zeros).saturating_add(exponent(power));
@@ -318,7 +319,8 @@ pub fn round_amount(number: &str) -> Result<i64, QrError> {
     Ok(sign * hundredths.ok_or(QrError::AmountTooLarge)?)
 }
 
-/// The exponent of a JSON number; what is beyond all amounts is as far as any.
+/// The exponent of a JSON number. An exponent beyond all amounts is cut to one that is still
+/// beyond them.
 fn exponent(power: &str) -> i64 {
     const FAR: i64 = i64::MAX / 2;
     let far = if power.starts_with('-') { -FAR } else { FAR };
@@ -327,8 +329,8 @@ fn exponent(power: &str) -> i64 {
         .map_or(far, |power: i64| power.clamp(-FAR, FAR))
 }
 
-/// An id as one segment of a path: without line breaks, and with everything
-/// but RFC 3986's unreserved characters percent-encoded.
+/// An id as one segment of a path: without line breaks, and with all characters percent-encoded
+/// except the unreserved ones of RFC 3986.
 fn segment(field: &'static str, id: &str) -> Result<String, QrError> {
     const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
         .remove(b'-')
@@ -344,7 +346,8 @@ fn segment(field: &'static str, id: &str) -> Result<String, QrError> {
     }
 }
 
-/// ASCII, because readers guess the encoding of anything else.
+/// Whether a text can be the base of all links. It must be ASCII, because readers of QR codes
+/// guess the encoding of anything else.
 fn is_base(url: &str) -> bool {
     let Some((scheme, rest)) = url.split_once("://") else {
         return false;

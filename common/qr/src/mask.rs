@@ -1,17 +1,17 @@
-//! The mask of a symbol: of the eight patterns the one that leaves the fewest
-//! shapes that confuse a reader.
+//! Chooses the mask of a symbol: of the eight patterns, the one that leaves the fewest shapes
+//! that confuse a reader.
 //!
-//! With the `qrcode` crate's own choice an order link takes 740 µs instead of
-//! 90, and its 16-bit sums overflow for a large symbol whose text was made to
-//! cancel a mask: anybody could have that made.
+//! With the `qrcode` crate's own choice an order link takes 740 µs instead of 90. Besides, its
+//! 16-bit sums overflow for a large symbol whose text was made to cancel a mask, and anybody
+//! could request such a symbol.
 
 use qrcode::Color;
 use qrcode::canvas::{Canvas, MaskPattern};
 
-/// One line of modules, 1 = dark; module `i` is bit `i % 64` of word `i / 64`.
+/// One line of modules, where 1 is dark. Module `i` is bit `i % 64` of word `i / 64`.
 pub(super) type Line = [u64; 3];
 
-/// The rows under the mask with the lowest penalty.
+/// The rows of the symbol under the mask with the lowest penalty.
 pub(super) fn best(canvas: &Canvas) -> Vec<Line> {
     const MASKS: [MaskPattern; 8] = [
         MaskPattern::Checkerboard,
@@ -49,7 +49,8 @@ fn lines(modules: &[Color]) -> (Vec<Line>, Vec<Line>) {
     (rows, columns)
 }
 
-/// ISO/IEC 18004 section 7.8.3.1: the lower, the easier to read.
+/// The penalty of ISO/IEC 18004, section 7.8.3.1. A symbol with a lower penalty is easier to
+/// read.
 fn penalty(rows: &[Line], columns: &[Line]) -> u32 {
     let width = rows.len();
     let mut penalty = 0;
@@ -63,11 +64,11 @@ fn penalty(rows: &[Line], columns: &[Line]) -> u32 {
     }
     let dark: u32 = rows.iter().map(|&row| ones(row)).sum();
     let all = u32::try_from(width * width).unwrap_or(u32::MAX);
-    // 10 for each whole 5 % away from one half.
+    // 10 for each whole 5 % by which the share of dark modules differs from one half.
     penalty + 10 * ((20 * dark).abs_diff(10 * all) / all)
 }
 
-/// 3 for five modules of one colour in a row and 1 for each more.
+/// 3 for five modules of one colour in a row, and 1 for each further one.
 fn run_penalty(line: &Line, width: usize) -> u32 {
     let pairs = alike(line, width);
     let triples = and(pairs, ahead(pairs, 1));
@@ -76,8 +77,8 @@ fn run_penalty(line: &Line, width: usize) -> u32 {
     ones(fives) + 2 * ones(runs)
 }
 
-/// 40 for dark-light-dark-dark-dark-light-dark with four light ones before,
-/// and 40 with four after. The surroundings are light.
+/// 40 for dark-light-dark-dark-dark-light-dark with four light modules before it, and 40 with
+/// four after it. The modules around the symbol count as light.
 fn finder_penalty(line: &Line) -> u32 {
     let dark = behind(*line, 4);
     let light = dark.map(|word| !word);
@@ -90,7 +91,7 @@ fn finder_penalty(line: &Line) -> u32 {
     40 * (ones(and(finder, behind(four, 4))) + ones(and(finder, ahead(four, 7))))
 }
 
-/// Bit `i`: modules `i` and `i + 1` of the line have one colour.
+/// Bit `i` is set when the modules `i` and `i + 1` of the line have the same colour.
 fn alike(line: &Line, width: usize) -> Line {
     let next = ahead(*line, 1);
     std::array::from_fn(|i| {
@@ -104,7 +105,7 @@ fn alike(line: &Line, width: usize) -> Line {
     })
 }
 
-/// Bit `i` becomes what bit `i + by` was.
+/// The line in which bit `i` is bit `i + by` of the given line.
 fn ahead(line: Line, by: u32) -> Line {
     [
         line[0] >> by | line[1] << (64 - by),
@@ -113,7 +114,7 @@ fn ahead(line: Line, by: u32) -> Line {
     ]
 }
 
-/// Bit `i` becomes what bit `i - by` was.
+/// The line in which bit `i` is bit `i - by` of the given line.
 fn behind(line: Line, by: u32) -> Line {
     [
         line[0] << by,

@@ -1,26 +1,25 @@
 //! A symbol in few bytes, as it is stored: its version, its level and its modules.
 //!
-//! The first byte holds the version in its lower six bits and the level in
-//! its upper two. The modules follow, row by row, eight a byte, the highest
-//! bit first, 1 = dark; bits left over at the end are 0. The three corners
-//! with the finder patterns, 8 by 8 modules, are the same in every symbol and
-//! are left out. Up to version 6, which holds the link to any order of the
-//! storefront, that is at most 188 bytes.
+//! The first byte has the version in its lower six bits and the level in its upper two. The
+//! modules follow, row by row, eight in a byte, with the highest bit first, where 1 is dark. Bits
+//! that are left over at the end are 0. The three corners with the finder patterns, 8 by 8
+//! modules each, are the same in every symbol and are left out. Up to version 6, which is large
+//! enough for the link to any order of the storefront, this takes at most 188 bytes.
 
 use super::mask::Line;
 use super::{Level, Symbol};
 
-/// Modules a side of a corner: a finder pattern and the light line beside it.
+/// The width of a corner in modules: a finder pattern and the light line beside it.
 const CORNER: usize = 8;
 
-/// The finder pattern of the upper left corner, a byte a row, module 0 the
-/// lowest bit. The other two corners are its mirror images.
+/// The finder pattern of the upper left corner, with one number for each row, in which module 0
+/// is the lowest bit. The other two corners are its mirror images.
 const FINDER: [u64; CORNER] = [0x7f, 0x41, 0x5d, 0x5d, 0x5d, 0x41, 0x7f, 0x00];
 
 const LEVELS: [Level; 4] = [Level::L, Level::M, Level::Q, Level::H];
 
 impl Symbol {
-    /// The symbol without its link and without the size it is drawn in.
+    /// The symbol in bytes, without its link and without the size in which it is drawn.
     pub fn packed(&self) -> Vec<u8> {
         let level = LEVELS.iter().position(|level| *level == self.level);
         let level = level.and_then(|index| u8::try_from(index).ok());
@@ -36,8 +35,8 @@ impl Symbol {
     }
 }
 
-/// The version, the level and the rows that `packed` wrote. None for bytes
-/// that it never writes.
+/// The version, the level and the rows that [`Symbol::packed`] wrote. None for bytes that it
+/// never writes.
 pub(super) fn unpack(bytes: &[u8]) -> Option<(u8, Level, Vec<Line>)> {
     let (first, modules) = bytes.split_first()?;
     let version = first & 0x3f;
@@ -57,7 +56,7 @@ pub(super) fn unpack(bytes: &[u8]) -> Option<(u8, Level, Vec<Line>)> {
     Some((version, level, rows))
 }
 
-/// Column and row of every module outside the corners.
+/// The column and row of every module outside the corners.
 fn places(width: usize) -> impl Iterator<Item = (usize, usize)> {
     let far = width - CORNER;
     let in_corner =
@@ -67,7 +66,7 @@ fn places(width: usize) -> impl Iterator<Item = (usize, usize)> {
         .filter(move |&(x, y)| !in_corner(x, y))
 }
 
-/// Light rows that have the three finder patterns.
+/// Light rows with the three finder patterns.
 fn with_corners(width: usize) -> Vec<Line> {
     let mut rows = vec![Line::default(); width];
     let right = width - 7;
@@ -75,7 +74,7 @@ fn with_corners(width: usize) -> Vec<Line> {
         rows[y][0] |= bits;
         rows[width - 1 - y][0] |= bits;
         rows[y][right / 64] |= bits << (right % 64);
-        // The pattern may lie across two words.
+        // The pattern may cross from one word into the next.
         if right % 64 > 57 {
             rows[y][right / 64 + 1] |= bits >> (64 - right % 64);
         }

@@ -1,8 +1,8 @@
-//! Symbols drawn: black on white, with the border, and nothing but the code.
+//! Draws symbols, black on white, with the border and nothing else.
 //!
-//! The `png` crate compresses as fast as it can: an order link in boxes of 10
-//! pixels takes 57 µs and 3.5 kB. Its balanced compression takes 730 µs and
-//! 1.2 kB, and for the largest pictures 206 ms instead of 31.
+//! The `png` crate is set to compress as fast as it can: an order link in boxes of 10 pixels
+//! takes 57 µs and 3.5 kB. Its balanced compression takes 730 µs and 1.2 kB, and for the largest
+//! pictures 206 ms instead of 31.
 
 use std::io::Write;
 use std::iter::repeat_n;
@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::mask::Line;
 use super::{Format, Symbol};
 
-/// How much compressed data a chunk of a PNG holds at most, in bytes.
+/// The most compressed data in one chunk of a PNG, in bytes.
 const CHUNK: usize = 32 * 1024;
 
 /// A picture as it goes over the wire.
@@ -42,26 +42,27 @@ impl Symbol {
         }
     }
 
-    /// Pixels a side: `(4 * version + 17 + 2 * border) * box_size`.
+    /// The width and height in pixels: `(4 * version + 17 + 2 * border) * box_size`.
     pub fn side(&self) -> usize {
         (self.width() + 2 * self.border) * self.box_size
     }
 
-    /// Greyscale of one bit a pixel, chunks IHDR, IDAT and IEND alone.
+    /// The picture as a PNG: greyscale with one bit for each pixel, and only the chunks IHDR,
+    /// IDAT and IEND.
     pub fn png(&self) -> Vec<u8> {
         let mut file = Vec::new();
         self.write_png(&mut file).expect("a Vec takes every byte");
         file
     }
 
-    /// Line by line, because the pixels of the largest pictures take 50 MB.
+    /// Writes the picture line by line, because the pixels of the largest pictures take 50 MB.
     fn write_png(&self, file: &mut Vec<u8>) -> Result<(), EncodingError> {
         let side = u32::try_from(self.side()).expect("a picture is at most MAX_SIDE wide");
         let mut encoder = Encoder::new(file, side, side);
         encoder.set_color(ColorType::Grayscale);
         encoder.set_depth(BitDepth::One);
         encoder.set_compression(Compression::Fast);
-        // Most lines are those above them: what this filter leaves of them is zeros.
+        // Most lines are the same as the line above, and this filter turns them into zeros.
         encoder.set_filter(Filter::Up);
         let mut writer = encoder.write_header()?;
         let mut pixels = writer.stream_writer_with_size(CHUNK)?;
@@ -72,7 +73,7 @@ impl Symbol {
         writer.finish()
     }
 
-    /// The lines of pixels: every row of modules makes `box_size` of them.
+    /// The lines of pixels. Every row of modules makes `box_size` lines.
     fn lines(&self) -> impl Iterator<Item = Vec<u8>> {
         let blank = vec![0xff; self.side().div_ceil(8)];
         let border = repeat_n(blank.clone(), self.border * self.box_size);
@@ -87,7 +88,7 @@ impl Symbol {
         border.clone().chain(rows).chain(border)
     }
 
-    /// One path on a white background, measured in modules.
+    /// The picture as an SVG: one path on a white background, measured in modules.
     pub fn svg(&self) -> String {
         use std::fmt::Write;
 
@@ -108,9 +109,9 @@ impl Symbol {
         )
     }
 
-    /// Two rows of modules a line of text. Light modules are the printed ones,
-    /// so that the code is dark on light in a terminal with a dark background;
-    /// in a light one it is inverted, which most phones read too.
+    /// The symbol as text, with two rows of modules in each line. The light modules are printed,
+    /// so the code is dark on light in a terminal with a dark background. In a terminal with a
+    /// light background it is inverted, and most phones read that too.
     pub fn terminal(&self) -> String {
         let boxes = self.width() + 2 * self.border;
         let is_light = |x: usize, y: usize| {
@@ -134,19 +135,19 @@ impl Symbol {
     }
 }
 
-/// Start and length of each run of dark modules.
+/// The start and the length of each run of dark modules.
 fn dark_runs(row: &Line) -> impl Iterator<Item = (usize, usize)> {
     let is_dark = |x: &usize| row[x / 64] >> (x % 64) & 1 == 1;
     let mut modules = 0..64 * row.len();
     std::iter::from_fn(move || {
         let start = modules.find(is_dark)?;
-        // A row is narrower than a Line: something light follows.
+        // A row is narrower than a `Line`, so something light follows every run.
         let end = modules.find(|x| !is_dark(x))?;
         Some((start, end - start))
     })
 }
 
-/// Clears the bits `from..to`; bit 0 is the highest of the first byte.
+/// Clears the bits `from..to`. Bit 0 is the highest bit of the first byte.
 fn blacken(line: &mut [u8], from: usize, to: usize) {
     let (first, last) = (from / 8, to / 8);
     let keep_before = !(0xff >> (from % 8));

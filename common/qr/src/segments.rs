@@ -1,9 +1,9 @@
-//! A text cut into segments of digits, of capitals and of bytes, so that it
-//! takes the fewest bits.
+//! Cuts a text into segments of digits, of capitals and of bytes, so that it takes the fewest
+//! bits.
 //!
-//! The `qrcode` crate's own cut is greedy: some texts get longer than as plain
-//! bytes, and fail where they would fit. It also takes pairs of UTF-8 bytes
-//! for Shift JIS, which a reader then shows as other characters.
+//! The `qrcode` crate's own way of cutting is greedy: it makes some texts longer than plain bytes
+//! would be, and fails for texts that would fit. It also takes pairs of UTF-8 bytes for Shift
+//! JIS, which a reader then shows as other characters.
 
 use qrcode::Version;
 use qrcode::optimize::Segment;
@@ -11,10 +11,11 @@ use qrcode::types::Mode;
 
 use super::Level;
 
-/// The most bytes any symbol holds: digits in version 40 at level L.
+/// The most bytes that any symbol can have: digits in version 40 at level L.
 pub(super) const LONGEST: usize = 7089;
 
-/// ISO/IEC 18004 table 7, version 40: how much text of the kind of `data` fits.
+/// How many bytes fit of a text of the same kind as `data`, from ISO/IEC 18004, table 7, version
+/// 40.
 pub(super) fn capacity(data: &[u8], level: Level) -> usize {
     let by_mode = match level {
         Level::L => [LONGEST, 4296, 2953],
@@ -29,10 +30,10 @@ pub(super) fn capacity(data: &[u8], level: Level) -> usize {
     by_mode[(0..3).find(fitting).unwrap_or(2)]
 }
 
-/// The densest mode first. No Kanji: texts are UTF-8.
+/// The modes, the densest first. Kanji is not used, because the texts are UTF-8.
 const MODES: [Mode; 3] = [Mode::Numeric, Mode::Alphanumeric, Mode::Byte];
 
-/// What a byte costs in a mode that can hold it, in sixths of a bit.
+/// What a byte costs in a mode, in sixths of a bit. None when the mode cannot have this byte.
 fn sixths(mode: Mode, byte: u8) -> Option<usize> {
     match mode {
         Mode::Numeric => byte.is_ascii_digit().then_some(20),
@@ -46,16 +47,16 @@ fn sixths(mode: Mode, byte: u8) -> Option<usize> {
     }
 }
 
-/// The shortest way to write `data` at a version: a shortest path over
-/// (bytes written, mode of the open segment).
+/// The shortest way to write `data` at a version, found as a shortest path over pairs of (bytes
+/// written, mode of the open segment).
 pub(super) fn shortest(data: &[u8], version: Version) -> Vec<Segment> {
     const NEVER: usize = usize::MAX / 2;
     let headers =
         MODES.map(|mode| 6 * (version.mode_bits_count() + mode.length_bits_count(version)));
-    // ready[m]: the cost of the bytes so far with a segment of mode m open.
+    // ready[m] is the cost of the bytes so far with a segment of mode m open.
     let mut ready = headers;
     let mut written = headers;
-    // before[i][m]: the mode of byte i when byte i + 1 is in mode m.
+    // before[i][m] is the mode of byte i when byte i + 1 is in mode m.
     let mut before = Vec::with_capacity(data.len());
     for &byte in data {
         written = std::array::from_fn(|mode| {

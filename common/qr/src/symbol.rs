@@ -1,7 +1,7 @@
-//! A text as the modules of the smallest symbol that holds it.
+//! Makes the smallest symbol that has room for a text.
 //!
-//! The `qrcode` crate writes the bits, corrects and places them; cutting the
-//! text into segments and choosing the mask are ours.
+//! The `qrcode` crate writes the bits, adds the error correction and places the modules. Cutting
+//! the text into segments and choosing the mask are done here.
 
 use qrcode::bits::Bits;
 use qrcode::canvas::Canvas;
@@ -11,13 +11,13 @@ use super::mask::{self, Line};
 use super::segments::{self, capacity};
 use super::{Level, QrError, packed};
 
-/// Modules a side of version 40, the largest.
+/// The width of version 40, the largest, in modules.
 pub(super) const MAX_WIDTH: u32 = 177;
 
-/// A made QR code, ready to be drawn.
+/// A QR code that is ready to be drawn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Symbol {
-    /// What a reader of the code gets.
+    /// The text that a reader of the code gets.
     pub url: String,
     /// 1 to 40.
     pub version: u8,
@@ -62,7 +62,7 @@ impl Symbol {
         })
     }
 
-    /// Modules a side, without the border: 21 to 177.
+    /// The width in modules, without the border: 21 to 177.
     pub fn width(&self) -> usize {
         self.rows.len()
     }
@@ -73,13 +73,13 @@ impl Symbol {
     }
 }
 
-/// The version and rows of the smallest symbol, None when there is none.
+/// The version and the rows of the smallest symbol. None when the text fits into no symbol.
 fn encode(data: &[u8], level: Level) -> Option<(u8, Vec<Line>)> {
     if data.len() > segments::LONGEST {
         return None;
     }
     let ec_level = EcLevel::from(level);
-    // The length of a segment is written in as many bits throughout a group.
+    // Within a group of versions, the length of a segment takes the same number of bits.
     for group in [1..=9, 10..=26, 27..=40] {
         let last = Version::Normal(*group.end());
         let segments = segments::shortest(data, last);

@@ -1,6 +1,6 @@
-//! How many connections there may be: in all, and of one client network, so that nobody has them
-//! all. A trusted proxy stands for many clients: it is not held to one's share, and some places are
-//! kept for it.
+//! Limits the number of connections, in all and for each client network, so that one network
+//! cannot take all of them. A trusted proxy stands for many clients, so it is not limited to the
+//! share of one network, and some places are kept free for trusted proxies.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -9,23 +9,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ipnet::IpNet;
 use platform::counted::Counted;
 
-/// Of all connections, what one network may have, and what is kept for trusted proxies.
+/// One network may have this fraction of all connections (an eighth), and the same fraction is
+/// kept for trusted proxies.
 const SHARE: usize = 8;
 
-/// The reason to cut a connection whose client does not read.
+/// The reason for ending a connection whose client does not read.
 pub const UNREAD: &str = "unread";
 
-/// Files that a process needs beside its connections: of its database, of the broker.
+/// How many files a process needs beside its connections, for its database and the broker.
 const OTHER_FILES: usize = 128;
 
-/// Whom a port serves, and how many.
+/// How many connections a port serves, and for whom.
 #[derive(Clone, Debug)]
 pub struct Limits {
     pub connections: usize,
     pub trusted_proxies: Vec<IpNet>,
 }
 
-/// What one client has: an IPv6 client chooses among the addresses of its /64 as it likes.
+/// The network of a client. For IPv6 it is the /64, because a client can choose any address in
+/// it.
 pub fn network(client: IpAddr) -> IpAddr {
     match client.to_canonical() {
         IpAddr::V6(address) => {
@@ -39,9 +41,9 @@ pub fn network(client: IpAddr) -> IpAddr {
 /// Why a connection is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Full {
-    /// Its network has its share.
+    /// The client's network has its share already.
     Network,
-    /// There are as many as there may be.
+    /// The greatest number of connections is reached.
     All,
 }
 
@@ -56,7 +58,7 @@ impl Full {
 
 pub struct Connections {
     most: usize,
-    /// All that are no trusted proxies' together.
+    /// The most connections of all clients together that are not trusted proxies.
     most_of_strangers: usize,
     most_of_network: usize,
     trusted: Vec<IpNet>,
@@ -71,10 +73,10 @@ struct Open {
     networks: HashMap<IpAddr, usize>,
 }
 
-/// A connection's place, given back when it ends.
+/// The place of a connection, which becomes free when this value is dropped.
 pub struct Place {
     connections: Arc<Connections>,
-    /// `None`: a trusted proxy's.
+    /// `None` for a connection of a trusted proxy.
     network: Option<IpAddr>,
 }
 
@@ -88,7 +90,7 @@ impl Connections {
             share
         };
         for reason in [Full::Network.label(), Full::All.label(), UNREAD] {
-            // The first time can then be seen as an increase.
+            // The counter starts at 0, so that the first time can be seen as an increase.
             metrics::counter!("waybill_connections_cut_total", "reason" => reason).increment(0);
         }
         Connections {
@@ -101,7 +103,7 @@ impl Connections {
         }
     }
 
-    /// A place for a connection of this peer.
+    /// A place for a connection of this peer, or why there is none.
     pub fn admit(self: &Arc<Self>, peer: IpAddr) -> Result<Place, Full> {
         let peer = peer.to_canonical();
         let is_trusted = self.trusted.iter().any(|network| network.contains(&peer));
@@ -163,13 +165,14 @@ impl Drop for Place {
     }
 }
 
-/// A connection was refused, or ended for what its peer did or did not.
+/// Counts a connection that was refused, or that was ended because of its client.
 pub fn count_cut(reason: &'static str) {
     metrics::counter!("waybill_connections_cut_total", "reason" => reason).increment(1);
 }
 
-/// As many as were asked for, or as the process may open files for. The limit that counts is the
-/// soft one, which is often a thousand; it is raised as far as the system lets a process do so.
+/// The requested number of connections, or as many as the process may open files for. The soft
+/// limit of open files is often only a thousand, so it is first raised as far as the system
+/// allows.
 fn affordable(connections: usize) -> usize {
     let files = raise_file_limit().unwrap_or(usize::MAX);
     let affordable = files.saturating_sub(OTHER_FILES).max(1);
@@ -184,7 +187,8 @@ fn affordable(connections: usize) -> usize {
     connections.min(affordable)
 }
 
-/// Raises this process's limit of open files as far as it may; what it is then.
+/// Raises this process's limit of open files as far as possible, and returns the limit
+/// afterwards.
 pub fn raise_file_limit() -> Option<usize> {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);

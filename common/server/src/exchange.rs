@@ -1,6 +1,6 @@
-//! One request and its answer at a time, on one connection: what HTTP/1.1 asks of a request before
-//! anyone looks at it, and whether its body was read to the end, without which no further request
-//! can follow.
+//! One request and its answer at a time on one connection: the checks that HTTP/1.1 requires
+//! before a request is handled, and whether the request's body was read to its end. If it was
+//! not, no further request can follow on the connection.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use hyper::body::{Frame, Incoming, SizeHint};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-/// What the parts of a connection know of it together.
+/// What the parts of a connection share about its present request.
 pub struct Exchange {
-    /// Bytes of the request's body may still be under way.
+    /// True while bytes of the request's body may still come.
     unread: AtomicBool,
     stopping: CancellationToken,
 }
@@ -39,7 +39,7 @@ impl Exchange {
         self.stopping.is_cancelled()
     }
 
-    /// The body of the next request, watched.
+    /// The body of the next request, which records when all of it was read.
     pub fn begin(self: &Arc<Self>, body: Incoming) -> Body {
         let is_empty = hyper::body::Body::is_end_stream(&body);
         self.unread.store(!is_empty, Ordering::Relaxed);
@@ -52,7 +52,7 @@ impl Exchange {
         })
     }
 
-    /// Says in the answer when it is the connection's last.
+    /// Adds `Connection: close` to the answer if it is the last one of the connection.
     pub fn finish(&self, response: &mut Response) {
         if self.is_unread() {
             let close = HeaderValue::from_static("close");
@@ -61,7 +61,7 @@ impl Exchange {
     }
 }
 
-/// A request's body that says when all of it was read.
+/// The body of a request, which records when all of it was read.
 struct Watched {
     body: Incoming,
     exchange: Arc<Exchange>,
@@ -92,8 +92,9 @@ impl hyper::body::Body for Watched {
     }
 }
 
-/// The answer to a request that whoever stands before us could read as one for another host
-/// (RFC 9112, section 3.2): none in HTTP/1.1, several, or one that is no host.
+/// The answer to a request that a proxy in front of us could take for another host (RFC 9112,
+/// section 3.2): one without a `Host` header in HTTP/1.1, with several, or with one that is no
+/// host. None for a request that passes.
 pub fn refuse_host(version: Version, headers: &HeaderMap) -> Option<Response> {
     let mut hosts = headers.get_all(HOST).iter();
     let is_sound = match (hosts.next(), hosts.next()) {
@@ -114,7 +115,8 @@ struct Refusal {
     detail: &'static str,
 }
 
-/// A name or an address, and a port (RFC 3986, section 3.2.2). It may be empty.
+/// Whether this is a name or an address, with or without a port (RFC 3986, section 3.2.2). It may
+/// be empty.
 fn is_host(host: &[u8]) -> bool {
     host.iter()
         .all(|byte| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=:[]".contains(byte))

@@ -1,6 +1,6 @@
-//! Accepting connections and ending them: how many, slow headers, idle sockets, peers that do not
-//! read, and shutdown. And what every process that listens answers for load balancers and
-//! monitoring (`probes`).
+//! Accepts and ends connections: their number, slow headers, idle sockets, clients that do not
+//! read, and shutdown. It also has the answers for load balancers and monitoring that every
+//! listening process gives (`probes`).
 
 mod connections;
 mod exchange;
@@ -29,22 +29,22 @@ use crate::socket::Socket;
 
 pub use crate::connections::{Limits, network, raise_file_limit};
 
-/// A connection that has not sent the headers of its next request by then is closed.
+/// A connection that has not sent the headers of its next request within this time is closed.
 const HEADER_DEADLINE: Duration = Duration::from_secs(10);
 
-/// The other end of a request's connection, in its extensions.
+/// The address of the client, in the extensions of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub SocketAddr);
 
-/// Bytes of a request's headers, and of what is read or written at a time: what one connection may
-/// take of the memory, twice.
+/// The most bytes of a request's headers, and of one read or write. One connection may take twice
+/// this much memory.
 const LARGEST_HEAD: usize = 64 * 1024;
 
-/// Connections that wait to be accepted. With the usual hundred a burst of strangers fills the queue,
-/// and everyone else's wait for the kernel to try again, a second or more.
+/// How many connections may wait to be accepted. With the usual hundred, a burst of strangers
+/// fills the queue, and all other clients wait for a second or more until the kernel tries again.
 const BACKLOG: u32 = 4096;
 
-/// Listens for [`serve`].
+/// Opens a listening socket for [`serve`].
 pub fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = if address.is_ipv4() {
         TcpSocket::new_v4()?
@@ -56,7 +56,7 @@ pub fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Serves until `shutdown`, then waits up to `drain` for the requests under way.
+/// Serves until `shutdown`, and then waits up to `drain` for the requests that are under way.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -100,7 +100,8 @@ pub async fn serve(
                 platform::task::spawn("connection", tasks.track_future(connection));
             }
             Err(error) => {
-                // Out of file descriptors, most likely: others must end first.
+                // Most likely the process has no file descriptors left, so other connections must
+                // end first.
                 tracing::warn!(%error, "could not accept a connection");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
@@ -132,8 +133,8 @@ async fn serve_connection(
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_DEADLINE)
-        // A sender that ends its side after the request, or in the middle of it, still gets
-        // its answer.
+        // A client that closes its sending side after the request, or in the middle of it, still
+        // gets its answer.
         .half_close(true)
         .max_buf_size(LARGEST_HEAD)
         .serve_connection(TokioIo::new(socket), service);

@@ -1,4 +1,4 @@
-//! `/livez`, `/readyz` and `/metrics`: what is the same in every process that listens.
+//! `/livez`, `/readyz` and `/metrics`, which are the same in every listening process.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,11 +17,11 @@ const PING_DEADLINE: Duration = Duration::from_secs(1);
 /// The version of Prometheus' text format that [`metrics`] answers in.
 const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What a process depends on, at this moment.
+/// Whether the database and the bus of a process can be reached at this moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Dependencies {
     pub database: bool,
-    /// True also without a broker: the bus is then in the process.
+    /// Also true without a broker, because the bus is then within the process.
     pub bus: bool,
 }
 
@@ -56,12 +56,12 @@ pub struct Readiness {
     more: BTreeMap<&'static str, &'static str>,
 }
 
-/// The process runs.
+/// The answer of `/livez`: the process runs.
 pub fn live() -> Response {
     Json(Alive { status: "ok" }).into_response()
 }
 
-/// The answer of `/readyz`, with what was found and what more there is to say.
+/// The answer of `/readyz`: what was found, and what else this process has to say.
 pub fn ready(
     code: StatusCode,
     status: &'static str,
@@ -81,7 +81,7 @@ pub fn ready(
     (code, Json(body)).into_response()
 }
 
-/// Prometheus' text format.
+/// The metrics in Prometheus' text format.
 pub fn metrics() -> Response {
     (
         [(header::CONTENT_TYPE, TEXT_FORMAT)],

@@ -1,7 +1,8 @@
-//! A TCP stream on a port that strangers reach. It gives up on a peer that does not read, and it
-//! ends so that what was written last arrives: closed with bytes unread, a connection is reset,
-//! and a reset takes from the peer what it has not read yet. So the end is sent first (FIN), and
-//! what still comes is read and dropped, within bounds of time and bytes and without memory.
+//! A TCP stream on a port that strangers can reach. It gives up on a peer that does not read, and
+//! it closes in such a way that the last bytes written arrive. A connection that is closed while
+//! bytes are unread is reset, and a reset takes from the peer what the peer has not read yet. So
+//! the end of our side is sent first (FIN), and what still comes is read and dropped, with limits
+//! on time and bytes and without keeping it in memory.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -17,49 +18,49 @@ use tokio::time::{Instant, Sleep, sleep};
 use crate::connections::{self, count_cut};
 use crate::exchange::Exchange;
 
-/// Whoever has taken no byte of its answers for so long is cut off.
-const UNREAD: Duration = Duration::from_secs(15);
+/// A peer that has taken no byte of its answers for this long is cut off.
+const UNREAD_LIMIT: Duration = Duration::from_secs(15);
 
 /// How long the rest of a body is waited for: between two bytes, and in all.
-const QUIET: Duration = Duration::from_secs(5);
-const FAREWELL: Duration = Duration::from_secs(15);
+const QUIET_LIMIT: Duration = Duration::from_secs(5);
+const CLOSING_LIMIT: Duration = Duration::from_secs(15);
 
-/// How long a peer that has sent all may take to end its own side.
-const LAST_WORD: Duration = Duration::from_secs(1);
+/// How long a peer that has sent everything may take to close its own side.
+const PEER_END_LIMIT: Duration = Duration::from_secs(1);
 
-/// Twice the largest body that can be set.
+/// The most bytes that are dropped: twice the largest body that can be configured.
 const DROPPED: usize = 64 * 1024 * 1024;
 
-/// Reads of it in one go, of 16 KiB each.
+/// How many reads of 16 KiB are done in one go.
 const AT_ONCE: usize = 4;
 
 pub struct Socket {
     stream: TcpStream,
     exchange: Arc<Exchange>,
-    /// Runs while the peer takes nothing.
+    /// Runs while the peer takes no bytes.
     unread: Option<Pin<Box<Sleep>>>,
-    farewell: Option<Farewell>,
+    closing: Option<Closing>,
 }
 
-/// The end is sent; what still comes is dropped.
-struct Farewell {
+/// The state of closing: the end of our side is sent, and what still comes is dropped.
+struct Closing {
     quiet: Duration,
     timer: Pin<Box<Sleep>>,
     over: Instant,
     left: usize,
 }
 
-impl Farewell {
+impl Closing {
     fn new(quiet: Duration) -> Self {
-        Farewell {
+        Closing {
             quiet,
             timer: Box::pin(sleep(quiet)),
-            over: Instant::now() + FAREWELL,
+            over: Instant::now() + CLOSING_LIMIT,
             left: DROPPED,
         }
     }
 
-    fn heard(&mut self, bytes: usize) {
+    fn received(&mut self, bytes: usize) {
         self.left = self.left.saturating_sub(bytes);
         let until = self.over.min(Instant::now() + self.quiet);
         self.timer.as_mut().reset(until);
@@ -72,11 +73,11 @@ impl Socket {
             stream,
             exchange,
             unread: None,
-            farewell: None,
+            closing: None,
         }
     }
 
-    /// Lets a write wait for as long as the peer may.
+    /// Lets a write wait for as long as the peer may take.
     fn watch(
         &mut self,
         context: &mut Context<'_>,
@@ -86,35 +87,37 @@ impl Socket {
             self.unread = None;
             return written;
         }
-        let timer = self.unread.get_or_insert_with(|| Box::pin(sleep(UNREAD)));
+        let timer = self
+            .unread
+            .get_or_insert_with(|| Box::pin(sleep(UNREAD_LIMIT)));
         ready!(timer.as_mut().poll(context));
         count_cut(connections::UNREAD);
-        // What the kernel still has for it is dropped too.
+        // What the kernel still has for the peer is dropped too.
         let _ = self.stream.set_zero_linger();
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
-    /// Reads what still comes, until the peer ends its side too.
+    /// Reads and drops what still comes, until the peer closes its side too.
     fn drop_rest(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let Some(farewell) = &mut self.farewell else {
+        let Some(closing) = &mut self.closing else {
             return Poll::Ready(());
         };
         for _ in 0..AT_ONCE {
-            if farewell.left == 0 {
+            if closing.left == 0 {
                 return Poll::Ready(());
             }
             let mut space = [MaybeUninit::uninit(); 16 * 1024];
             let mut buffer = ReadBuf::uninit(&mut space);
             match Pin::new(&mut self.stream).poll_read(context, &mut buffer) {
                 Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
-                    farewell.heard(buffer.filled().len());
+                    closing.received(buffer.filled().len());
                 }
                 Poll::Ready(_) => return Poll::Ready(()),
-                Poll::Pending => return farewell.timer.as_mut().poll(context),
+                Poll::Pending => return closing.timer.as_mut().poll(context),
             }
         }
-        // Others first: what is dropped here is in no hurry.
-        if farewell.timer.as_mut().poll(context).is_ready() {
+        // Other tasks run first, because dropping is not urgent.
+        if closing.timer.as_mut().poll(context).is_ready() {
             return Poll::Ready(());
         }
         context.waker().wake_by_ref();
@@ -161,18 +164,19 @@ impl AsyncWrite for Socket {
         Pin::new(&mut self.get_mut().stream).poll_flush(context)
     }
 
-    /// Ready once the peer has what was written, as far as that can be waited for.
+    /// Ready when the peer has what was written, as far as that can be waited for.
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        if this.farewell.is_none() {
+        if this.closing.is_none() {
             ready!(Pin::new(&mut this.stream).poll_shutdown(context))?;
             let quiet = match (this.exchange.is_unread(), this.exchange.is_stopping()) {
-                (true, _) => QUIET,
-                (false, false) => LAST_WORD,
-                // Idle, most likely: its client is not waited for at the end of the process.
+                (true, _) => QUIET_LIMIT,
+                (false, false) => PEER_END_LIMIT,
+                // The connection is most likely idle, and its client is not waited for when the
+                // process stops.
                 (false, true) => return Poll::Ready(Ok(())),
             };
-            this.farewell = Some(Farewell::new(quiet));
+            this.closing = Some(Closing::new(quiet));
         }
         this.drop_rest(context).map(Ok)
     }

@@ -1,5 +1,6 @@
-//! What the public pages read of `orders`, `fulfillments`, `shipments`, `parcels` and, summed up,
-//! `payments`. No column that could hold personal data is selected here, so none can reach a page.
+//! What the public pages read from `orders`, `fulfillments`, `shipments`, `parcels` and, as sums,
+//! from `payments`. No column that may have personal data is selected here, so none can reach a
+//! page.
 
 use crate::sql::{Db, Result, Row};
 use domain::due::Account;
@@ -8,7 +9,7 @@ use domain::order::FinancialStatus;
 use domain::order::settlement::{self, Cycle};
 use domain::time::Timestamp;
 
-/// The most shops, parcels or differing parcels with one number that a page lists.
+/// The most shops that a page lists for one order id, and the most parcels that it lists.
 const MOST: i64 = 50;
 
 /// An order as everyone may see it who knows its id.
@@ -16,7 +17,7 @@ const MOST: i64 = 50;
 pub struct PublicOrder {
     pub shop: String,
     pub id: i64,
-    /// As the shop shows it, such as `#1001`.
+    /// The name that the shop shows, such as `#1001`.
     pub name: Option<String>,
     pub progress: Progress,
     pub account: Account,
@@ -29,7 +30,7 @@ pub enum Progress {
     Preparing,
     Shipped,
     Cancelled,
-    /// Its fulfilment is cancelled, and the order is not.
+    /// The fulfilment is cancelled, but the order is not.
     NotShipping,
 }
 
@@ -45,17 +46,17 @@ impl Progress {
     }
 }
 
-/// The answer to a search by id.
+/// The result of a search by id.
 #[derive(Debug)]
 pub enum PublicOrderLookup {
     One(Box<PublicOrder>),
     None,
-    /// These shops have an order with this id, and none was named.
+    /// These shops have an order with this id, and no shop was named.
     Several(Vec<String>),
 }
 
-/// An order that a session made is found as the storefront's own, once that has taken its place:
-/// the buyer may have the link of either.
+/// Finds an order by its id. A placeholder is found as the storefront's own order after that has
+/// taken its place, because the buyer may have the link of either.
 pub async fn find(db: &Db, id: i64, shop: Option<&str>) -> Result<PublicOrderLookup> {
     let rows = db
         .query(
@@ -98,9 +99,10 @@ pub async fn find(db: &Db, id: i64, shop: Option<&str>) -> Result<PublicOrderLoo
     }
 }
 
-/// What the payments of an order brought and nobody gave back, those that it was settled with:
-/// of its agreement, which without a name of its own is called like its id, and of its checkout
-/// sessions. None: one is in another currency, or the order's is not known.
+/// How much the payments with which the order was settled brought, less refunds, in minor units:
+/// the payments of its agreement and of its checkout sessions. An order without an agreement of
+/// its own has the one that is named like its id. None when a payment is in another currency, or
+/// when the order's currency is not known.
 async fn brought(db: &Db, order: &PublicOrder, pact: Option<String>) -> Result<Option<i64>> {
     let Some(total) = order.account.total else {
         return Ok(None);
@@ -130,7 +132,7 @@ async fn brought(db: &Db, order: &PublicOrder, pact: Option<String>) -> Result<O
     let mut sum = Some(0_i64);
     for row in &rows {
         let cycle: Option<String> = row.get("fulfillment_cycle")?;
-        // Those of further cycles pay for fulfilments of their own.
+        // Payments of further cycles pay for fulfilments of their own.
         if !Cycle::named(cycle.as_deref()).is_first() {
             continue;
         }
@@ -183,12 +185,12 @@ fn order(row: &Row) -> Result<PublicOrder> {
     })
 }
 
-/// A parcel that is under way or about to be.
+/// A parcel that is under way or will be soon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parcel {
     pub number: String,
     pub carrier: Option<String>,
-    /// The storefront says that the carrier has it.
+    /// True when the storefront says that the carrier has the parcel.
     pub shipped: bool,
     pub updated_at: Timestamp,
 }
@@ -216,8 +218,8 @@ pub async fn parcels(db: &Db, shop: &str, order_id: i64) -> Result<Vec<Parcel>> 
     rows.iter().map(parcel).collect()
 }
 
-/// The parcels with this number, of whatever order, the newest first. Those that a reader
-/// could not tell apart are one.
+/// The parcels with this number, of all orders, the newest first. Parcels that a reader could not
+/// tell apart are listed once.
 pub async fn parcels_with_number(db: &Db, number: &str) -> Result<Vec<Parcel>> {
     let rows = db
         .query(

@@ -1,9 +1,9 @@
-//! Looking at the dead letters, and taking away those that are true no more.
+//! Reads the dead letters, and removes those of jobs that are no longer dead.
 //!
-//! They are read and held back, and what is not taken away goes back into the queue: the notes of
-//! another installation that shares the broker, and what somebody else has sent. (A quorum queue
-//! of RabbitMQ 4 gives a message up that has been returned 20 times; the job that it names is in
-//! its database all the same.)
+//! Messages are read and held back. Those that are not removed go back into the queue: they may
+//! belong to another installation that shares the broker, or somebody else may have sent them. (A
+//! quorum queue of RabbitMQ 4 drops a message that was returned 20 times. The job that it names
+//! stays in its database.)
 
 use anyhow::{Context, Result};
 use lapin::message::Delivery;
@@ -13,7 +13,7 @@ use lapin::{Channel, Connection};
 use crate::decode;
 use domain::job::JobId;
 
-/// What the queue of dead letters shows, while nobody else sees it.
+/// The content of the dead-letter queue. Nobody else sees it while this value exists.
 pub struct DeadLetters {
     channel: Channel,
     notes: Vec<(Delivery, Vec<JobId>)>,
@@ -25,19 +25,19 @@ impl DeadLetters {
         let mut notes = Vec::new();
         let options = BasicGetOptions::default();
         while let Some(message) = channel.basic_get(queue.into(), options).await? {
-            // One that is no list of ids names no job, and stays.
+            // A message that is not a list of ids names no job, and stays.
             let ids = decode(&message.delivery.data).unwrap_or_default();
             notes.push((message.delivery, ids));
         }
         Ok(DeadLetters { channel, notes })
     }
 
-    /// The jobs that they name.
+    /// The jobs that the messages name.
     pub fn jobs(&self) -> impl Iterator<Item = JobId> {
         self.notes.iter().flat_map(|(_, ids)| ids.iter().copied())
     }
 
-    /// Takes those away whose jobs are all `over`; the others go back.
+    /// Removes the messages whose jobs all satisfy `over`. The others go back into the queue.
     pub async fn forget(self, over: impl Fn(JobId) -> bool) -> Result<()> {
         for (note, ids) in self.notes {
             if !ids.is_empty() && ids.into_iter().all(&over) {

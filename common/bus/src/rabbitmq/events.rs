@@ -1,8 +1,9 @@
-//! Events on RabbitMQ: published with confirms, and followed by a queue of one's own.
+//! Events on RabbitMQ: published with confirms, and read from a queue of the reader's own.
 //!
-//! Nobody may have bound a queue; then the broker confirms and drops them, which is fine: they
-//! stay in the database. A queue that refuses (`overflow: reject-publish`) or never confirms (a
-//! lost quorum) is not ours, so it neither ends the connection nor stops the messages of jobs.
+//! If nobody has bound a queue, the broker confirms the events and drops them. Nothing is lost,
+//! because they stay in the database. A queue that refuses events (`overflow: reject-publish`) or
+//! never confirms them (a lost quorum) is not ours, so it neither ends the connection nor stops
+//! the messages of jobs.
 
 use anyhow::{Context, Result, anyhow};
 use futures_util::StreamExt;
@@ -21,11 +22,12 @@ use super::{
 use crate::Published;
 use domain::envelope::Envelope;
 
-/// Events that a slow reader of a [`Tap`] has in hand; further ones wait in its queue.
+/// How many events a slow reader of a [`Tap`] may have unanswered. Further events wait in its
+/// queue.
 const TAP_PREFETCH: u16 = 500;
 
 impl RabbitMq {
-    /// Sends all at once and waits for their confirms, within one deadline.
+    /// Sends all events at once, and waits for their confirms within one deadline.
     pub async fn publish_events(&self, events: &[&Envelope]) -> Published {
         let mut published = Published::default();
         let Some(link) = self.shared.link.borrow().clone() else {
@@ -86,8 +88,8 @@ async fn send(channel: &Channel, exchange: &str, event: &Envelope) -> Result<Con
     confirm.await.context("waiting for the confirm of an event")
 }
 
-/// Events as they are published, from the moment it is opened: a queue of its own, which ends
-/// with its connection.
+/// The events that are published from now on. They come from a queue of its own, which is deleted
+/// when the connection ends.
 pub struct Tap {
     consumer: Consumer,
     _channel: Channel,
@@ -95,7 +97,8 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Events whose kind fits `pattern`: words between dots, `*` for one, `#` for any number.
+    /// Reads the events whose kind matches `pattern`: words between dots, where `*` stands for
+    /// one word and `#` for any number of words.
     pub async fn open(url: &str, prefix: &str, pattern: &str) -> Result<Self> {
         let url = with_heartbeat(url);
         let exchange = format!("{prefix}.events");

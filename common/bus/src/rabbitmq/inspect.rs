@@ -1,5 +1,6 @@
-//! Looking at a broker without mending it: every process declares what it needs when it
-//! connects, so whoever wants to know what is wrong must not connect that way.
+//! Inspects a broker without changing it. Every process declares the exchanges and queues that it
+//! needs when it connects, so a command that wants to find out what is wrong must not connect
+//! that way.
 
 use anyhow::{Context, Result};
 use lapin::options::{ExchangeDeclareOptions, QueueDeclareOptions};
@@ -10,20 +11,20 @@ use super::{EXCHANGES, dead_arguments, open, queue_arguments, with_heartbeat};
 use crate::Broker;
 use domain::job::Queue;
 
-/// What was found.
+/// What was found at the broker.
 #[derive(Clone, Debug, Default)]
 pub struct Topology {
-    /// Exchanges that are not there.
+    /// Our exchanges that do not exist.
     pub missing_exchanges: Vec<String>,
     pub queues: Vec<QueueState>,
-    /// The one that shows dead letters.
+    /// The queue that shows dead letters.
     pub dead: Option<QueueState>,
 }
 
 #[derive(Clone, Debug)]
 pub struct QueueState {
     pub name: String,
-    /// None: it is not there.
+    /// What the queue has. None when the queue does not exist.
     pub holds: Option<Holds>,
 }
 
@@ -31,11 +32,11 @@ pub struct QueueState {
 pub struct Holds {
     pub messages: u32,
     pub consumers: u32,
-    /// It was made with other arguments than ours.
+    /// True when the queue was made with other arguments than ours.
     pub is_foreign: bool,
 }
 
-/// Connects, and looks at each exchange and queue of ours. What is missing stays so.
+/// Connects, and inspects each of our exchanges and queues. Nothing that is missing is made.
 pub async fn inspect(broker: &Broker) -> Result<Topology> {
     let connection = open(&with_heartbeat(&broker.url), "doctor").await?;
     let looked = look(&connection, broker).await;
@@ -61,7 +62,8 @@ async fn look(connection: &Connection, broker: &Broker) -> Result<Topology> {
 }
 
 async fn has_exchange(connection: &Connection, name: &str) -> Result<bool> {
-    // A channel each: the broker closes one on which something was asked for that is not there.
+    // Each question has a channel of its own, because the broker closes a channel on which
+    // somebody asks for something that does not exist.
     let channel = connection.create_channel().await.context("a channel")?;
     let options = ExchangeDeclareOptions {
         passive: true,
@@ -92,7 +94,7 @@ async fn queue_of(
         return Ok(QueueState { name, holds: None });
     };
     let (messages, consumers) = (queue.message_count(), queue.consumer_count());
-    // It is there, so declaring it makes nothing: the broker only compares.
+    // The queue exists, so declaring it makes nothing. The broker only compares the arguments.
     let ours = QueueDeclareOptions {
         durable: true,
         ..QueueDeclareOptions::default()

@@ -1,12 +1,13 @@
-//! What Linux knows of this process, read from `/proc` at each scrape; elsewhere nothing is shown.
-//! Written as text: the recorder's counters are whole numbers, and a second of CPU is long.
+//! What Linux knows about this process, read from `/proc` at each scrape. On other systems
+//! nothing is shown. The values are written as text, because the recorder's counters are whole
+//! numbers and a second of CPU time is a long step.
 
 use std::fmt::Write as _;
 use std::fs;
 
 use super::table::{ALL, Kind};
 
-/// Ticks of `/proc/*/stat` a second, on every architecture that Linux runs on.
+/// How many ticks of `/proc/*/stat` are a second, on every architecture of Linux.
 const TICKS: f64 = 100.0;
 
 pub fn is_ours(name: &str) -> bool {
@@ -24,7 +25,7 @@ pub fn render(text: &mut String) {
             "gauge"
         };
         let (name, help) = (metric.name, metric.help);
-        // A string takes any text.
+        // Writing to a string cannot fail.
         let _ = write!(
             text,
             "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n\n"
@@ -40,7 +41,7 @@ fn value(name: &str) -> Option<f64> {
         "process_threads" => field("/proc/self/status", "Threads:"),
         "process_open_fds" => {
             let open = fs::read_dir("/proc/self/fd").ok()?.count();
-            // One of them reads this folder.
+            // One of the descriptors reads this folder.
             Some(f64::from(u32::try_from(open).ok()?.saturating_sub(1)))
         }
         "process_max_fds" => field("/proc/self/limits", "Max open files"),
@@ -49,7 +50,8 @@ fn value(name: &str) -> Option<f64> {
     }
 }
 
-/// The `n`-th field of `/proc/self/stat` (proc(5)); the second, a name, may hold blanks.
+/// The `n`-th field of `/proc/self/stat` (proc(5)). The second field is a name and may have
+/// spaces.
 fn stat(n: usize) -> Option<f64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
     let (_, rest) = stat.rsplit_once(") ")?;

@@ -2,7 +2,7 @@
 
 use By::{Every, Ingress, Worker};
 
-/// The processes that show a metric. `waybill` and `waybill serve` are both kinds in one.
+/// The processes that show a metric. `waybill` and `waybill serve` are ingress and worker in one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     Every,

@@ -1,21 +1,21 @@
-//! What the form of a token says by itself. GitHub's tokens end with a checksum: after `gho_`
-//! and the like come 30 letters and digits of chance and, in 6 more, the CRC-32 of those in base
-//! 62 with leading zeros ("Behind GitHub's new authentication token formats", April 2021). So one
-//! that was cut off or mistyped is known without asking anyone.
+//! What the form of a token says by itself. GitHub's tokens end with a checksum: after `gho_` and
+//! similar prefixes come 30 random letters and digits, and then 6 more with the CRC-32 of those
+//! 30, in base 62 with leading zeros ("Behind GitHub's new authentication token formats", April
+//! 2021). So a token that was cut off or mistyped is recognized without asking anyone.
 //!
-//! Only what is documented is judged. The older forms (40 hexadecimal digits) have no checksum,
-//! that of `github_pat_` is not documented, and longer ones may come with another. All of these
-//! are asked about, for a good token must never be refused.
+//! Only documented forms are judged. The older form (40 hexadecimal digits) has no checksum, the
+//! form of `github_pat_` is not documented, and longer tokens may have another checksum. The
+//! provider is asked about all of these, because a good token must never be refused.
 
-/// Of tokens with a checksum: of an OAuth app, a person, a GitHub App for a person, and for
-/// itself, and what refreshes a token.
+/// The prefixes of tokens that have a checksum: tokens of an OAuth app, of a person, of a GitHub
+/// App for a person, of a GitHub App itself, and refresh tokens.
 const PREFIXES: [&str; 5] = ["gho_", "ghp_", "ghu_", "ghs_", "ghr_"];
 const RANDOM: usize = 30;
 const CHECKSUM: usize = 6;
 const BASE_62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// Whether it begins like a token with a checksum and is none: it is too short, or the checksum is
-/// that of another.
+/// True for a text that begins like a token with a checksum but is not one, because it is too
+/// short or its checksum is wrong.
 pub fn is_misspelt(token: &str) -> bool {
     let body = PREFIXES
         .iter()
@@ -29,7 +29,7 @@ pub fn is_misspelt(token: &str) -> bool {
     }
 }
 
-/// What stands at the end of a token with these letters and digits of chance.
+/// The checksum at the end of a token with these random letters and digits.
 pub fn checksum(random: &str) -> String {
     let mut rest = crc_32(random.as_bytes());
     let mut digits = [b'0'; CHECKSUM];
@@ -40,7 +40,7 @@ pub fn checksum(random: &str) -> String {
     digits.into_iter().map(char::from).collect()
 }
 
-/// As in Ethernet and PNG, bit by bit.
+/// The CRC-32 of Ethernet and PNG, computed bit by bit.
 fn crc_32(bytes: &[u8]) -> u32 {
     let mut crc = u32::MAX;
     for byte in bytes {
@@ -60,7 +60,8 @@ fn crc_32(bytes: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
-    /// One that was published after it had been revoked; one of zlib's CRC-32, with two zeros.
+    /// A token that was published after it had been revoked, and one for which zlib's CRC-32
+    /// gives two leading zeros.
     const GOOD: [&str; 2] = [
         "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",
         "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",

@@ -1,4 +1,4 @@
-//! Opening a checkout session: the provider's page on which a buyer pays.
+//! Opens a checkout session, which is the provider's page on which a buyer pays.
 
 use serde::Deserialize;
 
@@ -6,22 +6,22 @@ use super::Payment;
 use crate::CallFailure;
 use domain::money::{Currency, Money};
 
-/// In which one can pay (COMMERCE_002).
+/// The currencies in which a buyer can pay (COMMERCE_002).
 pub const CURRENCIES: [&str; 4] = ["USD", "EUR", "GBP", "MXN"];
 
-/// Characters of an idempotency key.
+/// The longest idempotency key, in characters.
 const LONGEST_KEY: usize = 255;
 
-/// What is to be paid, once, and where the buyer goes then.
+/// What the buyer is to pay for, once, and where the buyer goes afterwards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewSession {
-    /// Each with how many are bought of it.
+    /// The items, each with its quantity.
     pub items: Vec<(Item, i64)>,
     pub success_url: String,
     pub cancel_url: String,
-    /// The merchant's own name for it.
+    /// The merchant's own name for the session.
     pub client_reference_id: Option<String>,
-    /// The agreement: events of the session and of its payment name it.
+    /// The agreement. The events of the session and of its payment name it.
     pub pact_id: String,
     pub customer_email: Option<String>,
 }
@@ -30,19 +30,19 @@ pub struct NewSession {
 pub enum Item {
     /// A price that the provider knows, `price_..`.
     Known(String),
-    /// The price of one.
+    /// An item with the price of one piece.
     Priced { name: String, price: Money },
 }
 
-/// A page to pay on.
+/// A session that was opened, with its page.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct CreatedSession {
-    /// `cs_..`
+    /// The session's id, `cs_..`.
     pub id: String,
     pub url: String,
-    /// Since 2022-08-01 it is made when the buyer pays.
+    /// None since version 2022-08-01 of the API, in which the intent is made when the buyer pays.
     pub payment_intent: Option<String>,
-    /// Unix seconds.
+    /// In Unix seconds.
     pub expires_at: Option<i64>,
 }
 
@@ -54,7 +54,7 @@ struct SessionObject {
 }
 
 impl Payment {
-    /// Opens a session; as often as it is asked with one `key`, it is the same one.
+    /// Opens a session. Requests with the same `key` always get the same session.
     pub async fn checkout(
         &self,
         session: &NewSession,
@@ -76,7 +76,8 @@ impl Payment {
             answer.map_err(|refusal| refusal.failure(&self.provider))
         };
         let opened = self.provider.patiently("checkout", call).await?;
-        // Of a price that it knows the provider alone can say this. Nobody gets to see the page.
+        // Only the provider knows the currency of a price that it keeps, so it is checked here.
+        // Nobody gets to see the page of a refused session.
         match opened.currency.as_deref().map(Currency::parse) {
             Some(currency) if !currency.is_some_and(is_supported) => Err(unsupported()),
             _ => Ok(opened.created),
@@ -85,7 +86,7 @@ impl Payment {
 }
 
 impl NewSession {
-    /// What the provider need not be asked for.
+    /// Checks everything for which the provider need not be asked.
     pub fn check(&self) -> Result<(), CallFailure> {
         let mut known: Option<Currency> = None;
         for (item, quantity) in &self.items {

@@ -1,31 +1,32 @@
-//! Confirming a payment intent: its payment is tried again, without the buyer.
+//! Confirms a payment intent, which tries its payment again without the buyer.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::{IdempotencyKey, IntentObject, Payment, Refusal, short};
 use crate::CallFailure;
 
-/// An id stays one segment of a path.
+/// Encodes an id so that it stays one segment of a path.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'-');
 
-/// What a confirmation came to.
+/// The result of a confirmation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Confirmed {
     Succeeded,
-    /// It is known later, or waits for someone: `processing`, `requires_action` and the like.
+    /// The result comes later, or somebody must act: `processing`, `requires_action` and the
+    /// like.
     Pending,
-    /// Why, in the provider's short codes; the second one is the bank's.
+    /// The reasons in the provider's short codes. The second one is the bank's.
     Declined {
         code: Option<String>,
         decline_code: Option<String>,
     },
-    /// It had been paid or canceled before (COMMERCE_005).
+    /// The intent had been paid or canceled before (COMMERCE_005).
     Already,
 }
 
 impl Payment {
-    /// Tries the payment of an intent with this payment method, or the one that it has; a
-    /// declined one it has no longer. `key` is the idempotency key.
+    /// Tries the payment of an intent with this payment method, or with the one that the intent
+    /// has. An intent whose payment was declined has none any more. `key` is the idempotency key.
     pub async fn confirm(
         &self,
         payment_id: &str,
@@ -45,13 +46,15 @@ impl Payment {
         self.provider.patiently("confirm", call).await
     }
 
-    /// What became of an intent since it was asked for; `None`: it can be tried.
+    /// What has happened to an intent since a confirmation was requested. `None` when it can be
+    /// tried.
     pub async fn find_confirmed(&self, payment_id: &str) -> Result<Option<Confirmed>, CallFailure> {
         let path = self.path_of(payment_id)?;
         let call = || async {
             match self.read::<IntentObject>(&path).await? {
                 Ok(intent) => Ok(Some(intent)),
-                // It is asked for all the same, and refused in words that say why.
+                // The intent is confirmed nevertheless, and the provider's refusal then says why
+                // it cannot be.
                 Err(refusal) if refusal.code() == "resource_missing" => Ok(None),
                 Err(refusal) => Err(refusal.failure(&self.provider)),
             }
@@ -65,7 +68,7 @@ impl Payment {
     }
 
     fn path_of(&self, payment_id: &str) -> Result<String, CallFailure> {
-        // A path cannot have dots alone between two slashes, however they are written.
+        // A segment of a path cannot consist of dots alone, however they are encoded.
         if payment_id.bytes().all(|byte| byte == b'.') {
             let what = "a payment without a proper id is not asked for";
             return Err(self.provider.refused(what.to_owned()));
@@ -97,7 +100,7 @@ impl Payment {
     }
 }
 
-/// What an intent's status says of its payment.
+/// What the status of an intent says about its payment.
 fn known(status: &str) -> Confirmed {
     match status {
         "succeeded" => Confirmed::Succeeded,

@@ -1,4 +1,4 @@
-//! Refunds: asking for one, and looking for those that were made.
+//! Refunds: requesting one, and finding those that were made.
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
@@ -7,16 +7,16 @@ use super::{IdempotencyKey, Payment};
 use crate::CallFailure;
 use domain::money::{Currency, Money};
 
-/// What a refund came to.
+/// The result of a request for a refund.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refunded {
     Issued {
-        /// The provider's id, `re_..`.
+        /// The provider's id of the refund, `re_..`.
         id: String,
-        /// None: its currency has no such amount.
+        /// None when the currency does not have such an amount.
         amount: Option<Money>,
     },
-    /// Nothing was left to give back (COMMERCE_005).
+    /// Nothing was left to be refunded (COMMERCE_005).
     Already,
 }
 
@@ -55,7 +55,7 @@ impl RefundObject {
 }
 
 impl Payment {
-    /// Gives back all that is left of a payment intent.
+    /// Refunds everything that is left of a payment intent.
     pub async fn refund(
         &self,
         payment_id: &str,
@@ -103,7 +103,8 @@ impl Payment {
         let call = || async {
             match self.read::<List>(&path).await? {
                 Ok(list) => Ok(list.data),
-                // It is asked for all the same, and refused in words that say why.
+                // The refund is requested nevertheless, and the provider's refusal then says why
+                // it cannot be made.
                 Err(refusal) if refusal.code() == "resource_missing" => Ok(Vec::new()),
                 Err(refusal) => Err(refusal.failure(&self.provider)),
             }

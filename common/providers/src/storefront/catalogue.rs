@@ -1,4 +1,4 @@
-//! What the storefront sells and for how much, as it says now. Shapes: the provider's REST
+//! What the storefront sells now, and at which prices. The shapes are from the provider's REST
 //! reference, resources Shop, Product Variant and Product.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,19 +11,19 @@ use super::Storefront;
 use crate::CallFailure;
 use domain::money::{Currency, Money};
 
-/// Questions at a time: the storefront allows few a second.
+/// How many questions are asked at a time. The storefront allows only a few each second.
 const AT_ONCE: usize = 4;
 
-/// In the metrics of calls.
+/// The name of the operation in the metrics of calls.
 const OPERATION: &str = "catalogue";
 
-/// What the provider calls the only variant of a product.
+/// The provider's name for the only variant of a product.
 const ONLY: &str = "Default Title";
 
 /// A variant that is on sale.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variant {
-    /// The product's title, and the variant's where there are several.
+    /// The title of the product, with that of the variant if there are several.
     pub name: String,
     pub price: Money,
     pub sku: Option<String>,
@@ -64,7 +64,8 @@ struct Product {
 }
 
 impl Storefront {
-    /// Those of the variants that are on sale, by id. Without a shop the address decides.
+    /// Those of the variants that are on sale, by id. Without a shop, the address of the API
+    /// decides.
     pub async fn variants(
         &self,
         shop: Option<&str>,
