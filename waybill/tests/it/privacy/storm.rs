@@ -34,11 +34,12 @@ fn at(second: u32) -> String {
     order::at(second).replacen("2027", "2025", 1)
 }
 
-/// Customers; `STORM_PEOPLE=1000` makes a storm of three minutes and more.
+/// Customers; a hundred have every fate that there is. `STORM_PEOPLE=1000` makes a storm of three
+/// minutes and more.
 fn people() -> usize {
     let given = environment("STORM_PEOPLE");
     let given = given.map(|text| text.parse().expect("STORM_PEOPLE is a number"));
-    let people: usize = given.unwrap_or(300);
+    let people: usize = given.unwrap_or(100);
     assert!(
         people > 0 && people.is_multiple_of(100),
         "hundreds, so that every fate is among them"

@@ -164,12 +164,27 @@ impl Browser {
         self.evaluate(expression).as_i64().expect("a number")
     }
 
+    /// A page that is left while it is asked gives no answer; the page after it is asked then.
     fn evaluate(&mut self, expression: &str) -> Value {
         let arguments = json!({"expression": expression, "returnByValue": true});
-        self.call("Runtime.evaluate", &arguments)["result"]["value"].take()
+        loop {
+            match self.answer("Runtime.evaluate", &arguments) {
+                Ok(mut answer) => return answer["result"]["value"].take(),
+                Err(error) => assert_eq!(
+                    error["message"], "Inspected target navigated or closed",
+                    "{expression}"
+                ),
+            }
+        }
     }
 
     fn call(&mut self, method: &str, arguments: &Value) -> Value {
+        let answer = self.answer(method, arguments);
+        answer.unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    /// What Chromium answers to a call, or the error that it reports.
+    fn answer(&mut self, method: &str, arguments: &Value) -> Result<Value, Value> {
         self.calls += 1;
         let id = self.calls;
         let mut call = json!({"id": id, "method": method, "params": arguments});
@@ -181,8 +196,12 @@ impl Browser {
         loop {
             let mut message = self.read();
             if message["id"] == id {
-                assert!(message["error"].is_null(), "{method}: {message}");
-                return message["result"].take();
+                let error = message["error"].take();
+                return if error.is_null() {
+                    Ok(message["result"].take())
+                } else {
+                    Err(error)
+                };
             }
             self.events.push(message);
         }
