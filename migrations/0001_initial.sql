@@ -4,13 +4,14 @@
 
 -- Deliveries and jobs
 
--- A delivery or a piece of internal work. Finished jobs keep their body for replay.
+-- One row for each job, which is a delivery or a piece of internal work. Done jobs keep their
+-- body for some time, so that they can be replayed.
 create table jobs (
     id uuid primary key,
     queue text not null,
     kind text not null,
     source text not null,
-    -- The version of its API that the provider named with the delivery.
+    -- The version of the provider's API that the delivery names.
     api_version text,
     shop text,
     external_id text,
@@ -25,26 +26,30 @@ create table jobs (
     deadline_at bigint,
     last_error text,
     trace text,
-    -- The `traceparent` that it came with, or that of the job that led to it. Null for a delivery that came without
-    -- one: its trace has the id of the job, so that intake writes nothing more.
+    -- The `traceparent` of the request that brought the job, or of the job that led to it. Null
+    -- for a delivery that came without one: its trace has the id of the job, so intake has to
+    -- write nothing more.
     traceparent text,
     created_at bigint not null,
     finished_at bigint,
-    -- When an operator gave a dead job up for good: its body is gone, its state is done, and it is never run again.
+    -- When an operator discarded a dead job. Then its body is deleted, its state is done, and it
+    -- is never run again.
     discarded_at bigint
 );
 
--- The sweep looks for the few that workers were never notified of, and for the oldest that they were.
+-- The sweep looks for the jobs of which workers were never notified, and for the oldest of those
+-- of which they were.
 create index jobs_ready on jobs (queue, kind, run_at) where state = 'ready';
 create index jobs_not_notified on jobs (queue, kind, run_at) where state = 'ready' and notified_at is null;
 create index jobs_dead on jobs (queue, finished_at) where state = 'dead';
--- Housekeeping cuts the bodies that have been kept long enough.
+-- Housekeeping deletes bodies that have been kept long enough.
 create index jobs_kept on jobs (finished_at) where state = 'done' and body is not null;
--- For `waybill jobs list --trace` and `waybill events list --trace`, by the id of the trace.
+-- For `waybill jobs list --trace` and `waybill events list --trace`, which search by the id of
+-- the trace.
 create index jobs_traceparent on jobs (substr(traceparent, 4, 32)) where traceparent is not null;
 create index jobs_trace on jobs (trace) where trace is not null;
 
--- Webhook ids already accepted. An expired id is taken over by the next delivery with it.
+-- The ids of accepted deliveries. An expired id is taken over by the next delivery that has it.
 create table webhook_ids (
     source text not null,
     id text not null,
@@ -56,7 +61,7 @@ create table webhook_ids (
 
 create index webhook_ids_expiry on webhook_ids (expires_at);
 
--- Work that one process does for all: whose turn it is, and until when.
+-- Work that one process does for all: which process does it, and until when.
 create table leases (
     name text primary key,
     holder uuid not null,
@@ -65,20 +70,21 @@ create table leases (
 
 -- Orders and what is shipped
 
--- The customers of a shop. Each of their fields is as new as the newest order that has it.
+-- The customers of a shop. Each field has the value of the newest order that had the field.
 create table customers (
     shop text not null,
     id bigint not null,
     email text,
-    -- The address as it is compared; null: it is filled in before anybody is looked for. Empty: it is no address.
+    -- The address in the form in which addresses are compared. Null when it is still to be filled
+    -- in, which happens before anybody is searched. Empty when `email` is no address.
     email_key text,
     phone text,
-    -- The number as it is compared, likewise.
+    -- The number in the form in which numbers are compared; null and empty as for email_key.
     phone_key text,
     first_name text,
     last_name text,
     version_at bigint not null,
-    -- From which version each of the fields is.
+    -- The version from which each of the fields is.
     email_at bigint not null default 0,
     phone_at bigint not null default 0,
     first_name_at bigint not null default 0,
@@ -89,23 +95,24 @@ create table customers (
     primary key (shop, id)
 );
 
--- By what a person is found.
+-- A person is found by these.
 create index customers_email on customers (shop, email_key) where email_key is not null;
 create index customers_phone on customers (shop, phone_key) where phone_key is not null;
 -- Rows whose key is still to be filled in.
 create index customers_no_email_key on customers (shop, id) where (email is null) <> (email_key is null);
 create index customers_no_phone_key on customers (shop, id) where (phone is null) <> (phone_key is null);
 
--- The orders of a shop: what all deliveries of each come to.
+-- The orders of a shop. Each row is what all deliveries of the order come to.
 create table orders (
     shop text not null,
     id bigint not null,
     name text,
-    -- The agreement by which orders and payments find each other; null: the order's id stands for it.
+    -- The agreement by which the order and its payments find each other. Null when the order's id
+    -- stands for it.
     pact_id text,
     customer_id bigint,
     email text,
-    -- As in customers, and the next one.
+    -- As in customers, and so is phone_key.
     email_key text,
     phone text,
     phone_key text,
@@ -116,21 +123,22 @@ create table orders (
     outstanding_minor bigint,
     financial_status text,
     fulfillment_status text,
-    -- What the storefront has refunded: ids, amounts and lines, as JSON.
+    -- The refunds that the storefront made: ids, amounts and lines, as JSON.
     refunds text,
-    -- Facts that any version had; they are never taken back.
+    -- True when any version of the order had this fact. They are never taken back.
     was_paid bigint not null default 0,
     was_refunded bigint not null default 0,
     was_fulfilled bigint not null default 0,
-    -- What the payments of its agreement make of it.
+    -- The status that follows from the payments of the order's agreement.
     payment_status text,
-    -- They pay for all of it.
+    -- True when these payments pay for the whole order.
     payment_covers bigint not null default 0,
     -- When the first payment of its agreement was canceled.
     payment_canceled_at bigint,
-    -- Of an order that a session made: nothing is requested for it until then, as the storefront's own may come.
+    -- Only for a placeholder. Nothing is requested for it until then, because the storefront's
+    -- own order may still come.
     waits_until bigint,
-    -- The storefront's order that has taken its place.
+    -- The storefront's order that has taken the place of this placeholder.
     successor_shop text,
     successor_id bigint,
     shipping_address text,
@@ -138,25 +146,28 @@ create table orders (
     ordered_at bigint,
     cancelled_at bigint,
     cancel_reason text,
-    -- A version is (version_at, version_tie): the provider's second, and what decides within it.
+    -- A version is (version_at, version_tie): the provider's second, and the number that decides
+    -- within that second.
     version_at bigint not null,
     version_tie bigint not null default 0,
-    -- Versions of the parts that the newest body did not have, by name, as JSON; null: it had all.
+    -- The versions of the parts that the newest body did not have, by name, as JSON. Null when it
+    -- had all parts.
     part_versions text,
-    -- How many versions have been stored here, this one included.
+    -- How many versions have been stored in this row, including this one.
     revision bigint not null default 1,
-    -- The time in the id of the order's last event: the next one's is later, whatever the clocks say.
+    -- The time in the id of the order's last event. The next event's id gets a later time,
+    -- whatever the clocks say.
     events_at bigint not null default 0,
     created_at bigint not null,
     updated_at bigint not null,
-    -- When its person was erased.
+    -- When the order's person was erased.
     redacted_at bigint,
     primary key (shop, id)
 );
 
 create index orders_id on orders (id);
 create index orders_pact on orders (pact_id) where pact_id is not null;
--- By what a person's orders are found.
+-- A person's orders are found by these.
 create index orders_customer on orders (shop, customer_id) where customer_id is not null;
 create index orders_email on orders (shop, email_key) where email_key is not null;
 create index orders_phone on orders (shop, phone_key) where phone_key is not null;
@@ -180,16 +191,19 @@ create table order_lines (
     foreign key (shop, order_id) references orders (shop, id)
 );
 
--- Bodies that leave a status to their topic, which nobody signs: under which topic each was accepted first.
+-- Bodies that leave a status to their topic, which is not signed. Each row says under which topic
+-- the body was accepted first.
 create table order_bodies (
     shop text not null,
     order_id bigint not null,
-    -- SHA-256 of what may stay of the body after an erasure, hexadecimal.
+    -- SHA-256, in hexadecimal, of the part of the body that may stay after an erasure.
     hash text not null,
     topic text not null,
-    -- Deliveries of the same body under other topics that say more than it does; they change nothing.
+    -- How often the same body was delivered under another topic that says more than the body.
+    -- Those deliveries changed nothing.
     repeats bigint not null,
-    -- How often the storefront's API did not confirm what the topic of this body said and the body did not.
+    -- How often the storefront's API did not confirm a status that only the topic of this body
+    -- said.
     refuted bigint not null default 0,
     created_at bigint not null,
     primary key (shop, order_id, hash)
@@ -197,18 +211,21 @@ create table order_bodies (
 
 create index order_bodies_listed on order_bodies (created_at) where repeats > 0 or refuted > 0;
 
--- How far the fulfilment of an order is: initiated, requested, fulfilled or cancelled.
+-- How far the fulfilment of an order is. The state is initiated, requested, fulfilled or
+-- cancelled.
 create table fulfillments (
     shop text not null,
     order_id bigint not null,
     state text not null,
-    -- What became of the request at the storefront: pending, created, not_needed; null: none was made.
+    -- The outcome of the request at the storefront: pending, created, not_needed or failed. Null
+    -- when none was made.
     provider_state text,
     -- The storefront's id of the fulfilment that our request created.
     provider_id text,
     initiated_at bigint not null,
     requested_at bigint,
-    -- Units by line id that were ever requested or shipped, as JSON; null: none.
+    -- How many units of each line were ever requested or shipped, by line id, as JSON. Null when
+    -- none were.
     requested_units text,
     fulfilled_at bigint,
     cancelled_at bigint,
@@ -217,7 +234,7 @@ create table fulfillments (
     foreign key (shop, order_id) references orders (shop, id)
 );
 
--- The fulfilments of an agreement after the first, which is the order itself.
+-- The fulfilments of an agreement's further cycles. The first cycle is the order itself.
 create table fulfillment_cycles (
     shop text not null,
     order_id bigint not null,
@@ -231,7 +248,8 @@ create table fulfillment_cycles (
     foreign key (shop, order_id) references orders (shop, id)
 );
 
--- The storefront's own fulfilments of an order; each is as new as its own version.
+-- The shipments of an order, which the storefront calls fulfilments. Each has a version of its
+-- own.
 create table shipments (
     shop text not null,
     order_id bigint not null,
@@ -240,7 +258,7 @@ create table shipments (
     version_tie bigint not null,
     status text,
     carrier text,
-    -- Units by order line, as JSON.
+    -- How many units of each order line the shipment has, as JSON.
     lines text not null,
     updated_at bigint not null,
     primary key (shop, order_id, id),
@@ -254,9 +272,9 @@ create table parcels (
     shipment_id bigint not null,
     position bigint not null,
     number text not null,
-    -- The carrier's own page.
+    -- The link to the carrier's own page.
     url text,
-    -- Null when the number does not fit a QR code.
+    -- Null when the number does not fit into a QR code.
     qr_url text,
     qr_modules bytea,
     created_at bigint not null,
@@ -266,7 +284,8 @@ create table parcels (
 
 create index parcels_number on parcels (number);
 
--- The QR code of an order's public page. A picture is drawn of its modules when somebody asks for it.
+-- The QR code of an order's public page. A picture is drawn from its modules when somebody asks
+-- for it.
 create table qr_codes (
     shop text not null,
     order_id bigint not null,
@@ -278,7 +297,8 @@ create table qr_codes (
     foreign key (shop, order_id) references orders (shop, id)
 );
 
--- What has gone back into stock, append-only: the sum over an order's line is how many units have.
+-- Units that went back into stock, append-only. The sum over an order's line is how many units
+-- have gone back.
 create table inventory_movements (
     id uuid primary key,
     shop text not null,
@@ -293,20 +313,24 @@ create table inventory_movements (
 
 create index inventory_movements_order on inventory_movements (shop, order_id);
 
--- One row for each payment that a cancelled order gives back; payment_id '' when none is linked.
+-- One row for each payment that is refunded for a cancelled order. payment_id is '' when no
+-- payment is linked.
 create table refunds (
     shop text not null,
     order_id bigint not null,
     payment_id text not null,
-    -- recorded: the storefront's own affair; requested: to be issued; issued; already_refunded; failed
+    -- recorded: the storefront or an operator refunds it; requested: a job will issue it; issued;
+    -- already_refunded; failed
     state text not null,
     amount_minor bigint,
     currency text,
     -- The payment provider's id of the refund.
     provider_id text,
-    -- When the provider was asked last, written before it is asked; null: never.
+    -- When the provider was last asked. It is written before the provider is asked. Null when it
+    -- never was.
     tried_at bigint,
-    -- Which idempotency key the call has: the job's id, and from 2 on with this number behind it.
+    -- The number of the call's idempotency key. The key is the job's id, followed by this number
+    -- from 2 on.
     key_number bigint,
     created_at bigint not null,
     updated_at bigint not null,
@@ -316,41 +340,44 @@ create table refunds (
 
 -- Payments
 
--- The payments of the payment provider: what all events of each come to. What happened is never taken back.
+-- The payments of the payment provider. Each row is what all events of the payment come to. What
+-- happened is never taken back.
 create table payments (
-    -- The provider's id of the payment intent.
+    -- The provider's id: that of the payment intent, or of a charge that was made without one.
     id text primary key,
     pact_id text,
-    -- The invoice that it pays, as far as the provider says.
+    -- The invoice that the payment pays, if the provider names it.
     invoice text,
-    -- What the payment provider's metadata says: which fulfilment of the agreement is paid, the merchant's own word for
-    -- the sort of payment, and for the payments that belong together.
+    -- From the payment provider's metadata: the name of the agreement's cycle that is paid, the
+    -- merchant's own word for the sort of payment, and the merchant's name for payments that
+    -- belong together.
     fulfillment_cycle text,
     payment_type text,
     transfer_group text,
-    -- The provider's customer.
+    -- The provider's id of the customer.
     customer_id text,
     receipt_email text,
     -- As in customers.
     email_key text,
     currency text not null,
     amount_minor bigint not null,
-    -- What was captured.
+    -- The amount that was captured.
     received_minor bigint not null,
     refunded_minor bigint not null default 0,
     fully_refunded bigint not null default 0,
     state text not null,
     succeeded bigint not null default 0,
-    -- What the provider called it; `state` is what follows from the facts.
+    -- The provider's own status. `state` follows from the facts.
     status text,
     canceled_at bigint,
-    -- The latest attempt that failed: the provider's codes and ids, as JSON.
+    -- Why the latest failed attempt failed: the provider's codes and ids, as JSON.
     failure text,
-    -- Which event each of the parts is from, by name, as JSON.
+    -- Which event reported each of the parts, by name, as JSON.
     versions text,
-    -- The time in the id of the payment's last event: the next one's is later, whatever the clocks say.
+    -- The time in the id of the payment's last event. The next event's id gets a later time,
+    -- whatever the clocks say.
     events_at bigint not null default 0,
-    -- How many ledger entries it has.
+    -- How many ledger entries the payment has.
     entries bigint not null default 0,
     created_at bigint not null,
     updated_at bigint not null
@@ -358,20 +385,21 @@ create table payments (
 
 create index payments_pact on payments (pact_id) where pact_id is not null;
 create index payments_invoice on payments (invoice) where invoice is not null;
--- By what a person's payments are found.
+-- A person's payments are found by this.
 create index payments_email on payments (email_key) where email_key is not null;
 -- Rows whose key is still to be filled in.
 create index payments_no_email_key on payments (id) where (receipt_email is null) <> (email_key is null);
--- The payment provider's own customers lead to their payments.
+-- A customer of the payment provider leads to the customer's payments.
 create index payments_customer on payments (customer_id) where customer_id is not null;
 
--- Agreements. A row is locked by whoever decides on an order by its payments or the reverse: the second sees the first.
+-- Agreements. A transaction locks the row when it decides about an order by its payments, or the
+-- reverse, so that the second of two such transactions sees what the first wrote.
 create table pacts (
     id text primary key,
     revision bigint not null
 );
 
--- The ledger: append-only, double entry. The entries of one payment, reason and currency sum to zero.
+-- The ledger: double entry, append-only. The rows of one payment, entry and currency sum to zero.
 create table ledger_entries (
     payment_id text not null,
     number bigint not null,
@@ -379,7 +407,7 @@ create table ledger_entries (
     entry text not null,
     -- provider, held, released:<agreement>, credited:<customer>, credited
     account text not null,
-    -- What the account gains, or loses below zero.
+    -- The amount that the account gains, or loses when it is below zero.
     amount_minor bigint not null,
     currency text not null,
     created_at bigint not null,
@@ -389,14 +417,16 @@ create table ledger_entries (
 
 create index ledger_entries_account on ledger_entries (account, currency);
 
--- The checkout sessions of the payment provider: what all events of each come to.
+-- The checkout sessions of the payment provider. Each row is what all events of the session come
+-- to.
 create table checkout_sessions (
-    -- The provider's id.
+    -- The provider's id of the session.
     id text primary key,
     mode text,
     payment_status text,
     total_minor bigint,
-    -- What the page made of the price: before it, what it took off, and what tax and shipping it added.
+    -- How the checkout page changed the price: the price before, the discount that it took off,
+    -- and the tax and shipping that it added.
     subtotal_minor bigint,
     discount_minor bigint,
     added_minor bigint,
@@ -413,7 +443,7 @@ create table checkout_sessions (
     email_key text,
     -- As in payments.
     versions text not null,
-    -- The order that it is of; null: it sells nothing.
+    -- The order that the session belongs to. Null when the session sells nothing.
     shop text,
     order_id bigint,
     events_at bigint not null,
@@ -426,19 +456,19 @@ create index checkout_sessions_order on checkout_sessions (order_id) where order
 create index checkout_sessions_pact on checkout_sessions (pact_id) where pact_id is not null;
 create index checkout_sessions_subscription on checkout_sessions (subscription) where subscription is not null;
 create index checkout_sessions_invoice on checkout_sessions (invoice) where invoice is not null;
--- By what a person's checkout sessions are found.
+-- A person's checkout sessions are found by this.
 create index checkout_sessions_email on checkout_sessions (email_key) where email_key is not null;
 -- Rows whose key is still to be filled in.
 create index checkout_sessions_no_email_key on checkout_sessions (id) where (email is null) <> (email_key is null);
 create index checkout_sessions_customer on checkout_sessions (customer_id) where customer_id is not null;
 
--- Which payment and which subscription a paid invoice is of.
+-- Which payment and which subscription a paid invoice belongs to.
 create table invoices (
-    -- The provider's id.
+    -- The provider's id of the invoice.
     id text primary key,
     subscription text,
     payment_id text,
-    -- The first of its subscription.
+    -- 1 for the first invoice of its subscription.
     is_first bigint not null,
     created_at bigint not null
 );
@@ -446,11 +476,12 @@ create table invoices (
 create index invoices_payment on invoices (payment_id) where payment_id is not null;
 create index invoices_subscription on invoices (subscription) where subscription is not null;
 
--- The subscriptions of the payment provider: what all events of each come to.
+-- The subscriptions of the payment provider. Each row is what all events of the subscription come
+-- to.
 create table subscriptions (
-    -- The provider's id.
+    -- The provider's id of the subscription.
     id text primary key,
-    -- Paid until then; never shortened.
+    -- Until when the subscription is paid. It is never shortened.
     period_end_at bigint,
     customer_id text,
     pact_id text,
@@ -463,31 +494,32 @@ create table subscriptions (
 
 create index subscriptions_customer on subscriptions (customer_id) where customer_id is not null;
 
--- Attempts of ours to collect a payment that failed.
+-- Our own attempts to collect a payment that failed.
 create table payment_retries (
     payment_id text not null,
-    -- From 1.
+    -- Counted from 1.
     number bigint not null,
     job_id uuid not null,
     -- scheduled, succeeded, pending, declined, failed, stopped
     state text not null,
     due_at bigint not null,
-    -- As in refunds, and the next one.
+    -- As in refunds, and so is key_number.
     tried_at bigint,
     key_number bigint,
-    -- The provider's code, or ours.
+    -- The provider's code, or our own.
     code text,
     updated_at bigint not null,
     primary key (payment_id, number),
     foreign key (payment_id) references payments (id)
 );
 
--- Mails to customers. Whom and what exactly is read when one is sent, and stands nowhere.
+-- Mails to customers. The address and the text are not stored; they are made when a mail is sent.
 create table notifications (
     id uuid primary key,
     kind text not null,
     payment_id text not null,
-    -- kept: no mail is set up; pending; sent; no_address; not_needed; refused; failed
+    -- kept: no mail is configured; pending; sent; no_address; not_needed; too_late; refused;
+    -- failed
     state text not null,
     error text,
     created_at bigint not null,
@@ -496,46 +528,47 @@ create table notifications (
 );
 
 create index notifications_payment on notifications (payment_id);
--- Retention cuts what was sent long ago.
+-- Housekeeping deletes what was sent long ago.
 create index notifications_updated on notifications (updated_at);
 
 -- The commerce API
 
--- The keys of the commerce API. The key itself is not stored, only its hash.
+-- The keys of the commerce API. Only the hash of a key is stored, not the key itself.
 create table api_keys (
     id uuid primary key,
     name text not null,
     hash bytea not null unique,
-    -- Names separated by spaces; null: all.
+    -- The names of the scopes, separated by spaces. Null means all scopes.
     scopes text,
-    -- Shop domains separated by spaces; null: all.
+    -- The domains of the shops, separated by spaces. Null means all shops.
     shops text,
     created_at bigint not null,
-    -- To the minute.
+    -- Precise to the minute.
     last_used_at bigint,
     expires_at bigint,
     revoked_at bigint
 );
 
--- A call of POST /api/commerce/checkout and its answer, kept for as long as it may be repeated.
+-- A call of POST /api/commerce/checkout and its answer. It is kept for as long as the call may be
+-- repeated.
 create table checkouts (
-    -- Also the payment provider's idempotency key.
+    -- This is also the payment provider's idempotency key.
     id uuid primary key,
     api_key_id uuid not null,
-    -- Keyed hash of the Idempotency-Key; null: none was sent.
+    -- Keyed hash of the Idempotency-Key. Null when none was sent.
     idempotency_key uuid,
-    -- Keyed hash of what was asked for.
+    -- Keyed hash of the requested items.
     request_key uuid not null,
     -- The agreement, by which the order and its payments find each other.
     pact_id text not null,
     order_id bigint not null,
-    -- What is bought, at the prices of the moment, as JSON.
+    -- The items that are bought, at their prices at that moment, as JSON.
     items text not null,
     -- pending, open, refused
     state text not null,
-    -- Why it is refused: amount, currency, provider.
+    -- Why the checkout is refused: amount, currency, provider.
     refusal text,
-    -- The provider's session and its page.
+    -- The provider's session, and its page.
     session_id text,
     url text,
     expires_at bigint,
@@ -549,21 +582,21 @@ create index checkouts_created on checkouts (created_at);
 
 -- Events
 
--- Events for the merchant's own systems. Ids and amounts, no personal data.
+-- Events for the merchant's own systems. They have ids and amounts, and no personal data.
 create table events (
     id uuid primary key,
     kind text not null,
     shop text,
     object_id text not null,
     body text not null,
-    -- The trace of the job that led to it.
+    -- The trace of the job that led to the event.
     traceparent text,
     created_at bigint not null,
     published_at bigint
 );
 
 create index events_unpublished on events (id) where published_at is null;
--- What happened to one order.
+-- For the events of one order.
 create index events_object on events (object_id, id);
 create index events_published on events (published_at) where published_at is not null;
 create index events_traceparent on events (substr(traceparent, 4, 32))
@@ -571,28 +604,31 @@ create index events_traceparent on events (substr(traceparent, 4, 32))
 
 -- Users, organizations, licences, device logins
 
--- A person: an account of the identity provider, or, while provider_id is null, an invitation by login.
+-- A person: an account of the identity provider, or, while provider_id is null, an invitation by
+-- login.
 create table users (
     id uuid primary key,
     -- The provider's own number of the account. It stays when the login changes.
     provider_id bigint unique,
-    -- An account of a provider that was replaced by another: which, and its number there. Its provider_id is null then.
+    -- For an account of a provider that was replaced by another one: the former provider, and the
+    -- account's number there. Then provider_id is null.
     former_provider text,
     former_id bigint,
-    -- As last seen, or as the operator gave it.
+    -- The login when the account was last seen, or as the operator gave it.
     login text not null,
-    -- The login in lower case; null once another account has been seen with it.
+    -- The login in lower case. Null after another account was seen with it.
     login_key text unique,
-    -- An invitation may be claimed until then.
+    -- Until when an invitation can be claimed.
     claimable_until bigint,
     created_at bigint not null,
     seen_at bigint
 );
 
--- One row: the identity provider whose numbers users.provider_id are. The first process that starts with one sets it.
+-- One row: the identity provider to which the numbers in users.provider_id belong. The first
+-- process that starts with a provider writes it.
 create table identity_provider (
     id bigint primary key,
-    -- Its address in lower case, or `stand-in` for any of this machine.
+    -- The provider's address in lower case, or `stand-in` for any provider on this machine.
     name text not null,
     recorded_at bigint not null
 );
@@ -603,14 +639,14 @@ create table orgs (
     name text not null,
     -- The name in lower case.
     name_key text not null unique,
-    -- Whose organizations count together against a tier's limit.
+    -- The owner, whose organizations count together against a tier's limit.
     owner_id uuid references users (id),
     created_at bigint not null
 );
 
 create index orgs_owner on orgs (owner_id) where owner_id is not null;
 
--- Who belongs to which organization.
+-- Which users are members of which organizations.
 create table org_members (
     org_id uuid not null references orgs (id),
     user_id uuid not null references users (id),
@@ -620,7 +656,8 @@ create table org_members (
 
 create index org_members_user on org_members (user_id);
 
--- Licences. One is of a person or of an organization, never of both. A revoked one is kept to be shown.
+-- Licences. A licence belongs to a person or to an organization, never to both. A revoked licence
+-- is kept to be shown.
 create table licenses (
     id uuid primary key,
     tier text not null,
@@ -628,7 +665,7 @@ create table licenses (
     org_id uuid references orgs (id),
     -- active, suspended
     status text not null,
-    -- Null: never.
+    -- Null for a licence that never ends.
     expires_at bigint,
     -- The payment provider's subscription whose paid invoices extend it.
     subscription_id text,
@@ -642,24 +679,26 @@ create index licenses_user on licenses (user_id) where user_id is not null;
 create index licenses_org on licenses (org_id) where org_id is not null;
 create index licenses_subscription on licenses (subscription_id) where subscription_id is not null;
 
--- One row, locked by whoever grants a licence or adds a member: seats are counted by one at a time.
+-- One row. It is locked by each transaction that grants a licence or adds a member, so that only
+-- one at a time counts seats.
 create table license_changes (
     id bigint primary key,
     revision bigint not null
 );
 
--- Device logins under way. The code itself is nowhere: it is the key to the token.
+-- Device logins that are under way. The device code itself is not stored, because it is the key
+-- to the token.
 create table device_codes (
     -- SHA-256 of the device code.
     hash bytea primary key,
-    -- pending; doubted: the provider said once that it does not know it; authorized; denied
+    -- pending; doubted: the provider said once that it does not know the code; authorized; denied
     state text not null,
     interval_seconds bigint not null,
     expires_at bigint not null,
-    -- An earlier poll is not passed on.
+    -- The provider is not asked before this time.
     next_poll_at bigint not null,
-    -- What the provider answered, encrypted under a key made of the device code. It is given
-    -- out for a minute, until token_until, and cleared within another.
+    -- The provider's answer, encrypted with a key that is made from the device code. It is handed
+    -- out for a minute, until token_until, and deleted within another minute.
     token bytea,
     token_until bigint,
     created_at bigint not null
@@ -668,11 +707,11 @@ create table device_codes (
 create index device_codes_expiry on device_codes (expires_at);
 create index device_codes_token on device_codes (token_until) where token_until is not null;
 
--- When a client last asked for device codes.
+-- When each client last asked for device codes.
 create table device_code_requests (
-    -- SHA-256 of the client's network.
+    -- Keyed hash of the client's network.
     client bytea primary key,
-    -- The times within the limit's period, in order, as JSON.
+    -- The times within the limit's period, sorted, as JSON.
     times text not null,
     newest_at bigint not null
 );
@@ -681,16 +720,19 @@ create index device_code_requests_newest on device_code_requests (newest_at);
 
 -- Privacy and the audit
 
--- A request that the storefront passed on. It holds ids, keyed hashes and counts, and is kept as evidence.
+-- A request that the storefront passed on. It has ids, keyed hashes and counts, and is kept as
+-- evidence.
 create table privacy_requests (
-    -- The job's id.
+    -- The id of the request's job.
     id uuid primary key,
     -- customers/data_request, customers/redact, shop/redact
     topic text not null,
     shop text not null,
-    -- The provider's number of the customer; null: it names none, or it is about a whole shop.
+    -- The storefront's id of the customer. Null when the request names none, or when it is about
+    -- a whole shop.
     customer_id bigint,
-    -- Keyed hashes of what it names the customer by.
+    -- Keyed hashes of the address and the telephone number by which the request names the
+    -- customer.
     email_key uuid,
     phone_key uuid,
     -- Keyed hash of the body.
@@ -699,31 +741,33 @@ create table privacy_requests (
     repeats uuid,
     -- received, held, done, cancelled, failed
     state text not null,
-    -- Whom else the request may mean, and what operators said of it: ids and counts, as JSON.
+    -- Whom else the request may mean, and what operators decided about that: ids and counts, as
+    -- JSON.
     held text,
     decided text,
     received_at bigint not null,
     due_at bigint not null,
-    -- The erasure of a shop starts then, unless it is cancelled before.
+    -- When the erasure of a shop starts, unless it is cancelled before.
     held_until bigint,
-    -- An operator said that a repeated erasure of a shop is meant; null and held_until null too: it waits for that.
+    -- When an operator confirmed a repeated erasure of a shop. While this and held_until are
+    -- null, a held erasure waits for that.
     confirmed_at bigint,
     finished_at bigint,
-    -- When it was logged that seven days, two days, and no time were left.
+    -- When it was reported that seven days, two days and no time were left.
     warned_at bigint,
     alarmed_at bigint,
     overdue_at bigint,
-    -- How far it has come and what was counted so far, as JSON.
+    -- How far the request has come and what was counted so far, as JSON.
     progress text,
     export_sha256 text,
-    -- The store that the export was written to.
+    -- The store to which the export was written.
     export_store uuid,
     export_bytes bigint,
     export_expires_at bigint,
     export_removed_at bigint,
     -- Why the export could not be removed.
     export_problem text,
-    -- What was done, signed, as JSON.
+    -- What was done, with a signature, as JSON.
     receipt text
 );
 
@@ -733,8 +777,8 @@ create index privacy_requests_body on privacy_requests (body_key);
 create index privacy_requests_export on privacy_requests (export_expires_at)
 where export_expires_at is not null and export_removed_at is null;
 
--- Tombstones: whoever or whatever has such a key (a keyed hash of a customer's id, address, .. in a shop) is
--- stored without personal data. Shop '' is for payments, which are of no shop.
+-- Tombstones. Data about a subject with such a key (a keyed hash of a customer's id, address, ..
+-- in a shop) is stored without its person. Shop '' is for payments, which belong to no shop.
 create table tombstones (
     shop text not null,
     key uuid not null,
@@ -742,7 +786,7 @@ create table tombstones (
     primary key (shop, key)
 );
 
--- Whom and what an export holds data of, as keyed hashes: by these an erasure finds it.
+-- Whose data an export has, as keyed hashes, by which an erasure finds the export.
 create table export_subjects (
     request_id uuid not null,
     key uuid not null,
@@ -751,8 +795,8 @@ create table export_subjects (
 
 create index export_subjects_key on export_subjects (key);
 
--- The stores that exports were written to: each has its id in an object of its own, so that an empty or another
--- store under the same address is known as such.
+-- The stores to which exports were written. Each store has its id in an object of its own, so
+-- that an empty store, or another one at the same address, is recognized.
 create table export_stores (
     -- The address, without a credential.
     place text primary key,
@@ -760,15 +804,16 @@ create table export_stores (
     created_at bigint not null
 );
 
--- Links to exports that were given out and have not ended long ago.
+-- Links to exports that were given out and that have not expired long ago.
 create table export_links (
     request_id uuid not null,
-    -- Seconds since 1970, as the link has it.
+    -- Seconds since 1970, as in the link.
     expires bigint not null,
     primary key (request_id, expires)
 );
 
--- The key of hashes and signatures when PRIVACY_KEY is not set, and what either is recognized by.
+-- The fingerprint of the key for hashes and signatures, and the key itself if a SQLite database
+-- made its own because PRIVACY_KEY is not set.
 create table privacy_keys (
     id bigint primary key,
     secret bytea,
@@ -776,14 +821,15 @@ create table privacy_keys (
     created_at bigint not null
 );
 
--- The audit. Append-only; each entry's hash, under our key, covers the one before it.
+-- The audit, append-only. The hash of each entry is made with our key and covers the entry before
+-- it.
 create table audit (
     number bigint primary key,
     at bigint not null,
-    -- storefront, worker, operator, key:<name of an API key>
+    -- storefront, worker, operator, link, key:<name of an API key>
     actor text not null,
     action text not null,
-    -- The request, job, .. it was done to.
+    -- The id of the request, job, .. to which it was done.
     object_id text not null,
     shop text,
     -- Counts and ids, as JSON; no personal data.
@@ -793,14 +839,15 @@ create table audit (
 
 create index audit_object on audit (object_id, number);
 
--- One row, locked by whoever adds an entry: the last one's number and hash.
+-- One row: the number and the hash of the last entry. It is locked by each transaction that adds an entry.
 create table audit_head (
     id bigint primary key,
     number bigint not null,
     hash bytea not null
 );
 
--- Up to where the audit went when an entry was last added, under our key: a chain that does not get there was cut.
+-- One row: the number and the hash of the last entry, with a code that is made with our key. A chain that ends before
+-- this entry was cut.
 create table audit_seal (
     id bigint primary key,
     number bigint not null,

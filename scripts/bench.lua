@@ -1,7 +1,7 @@
--- wrk's script for scripts/bench: signed deliveries with ids of their own, every answer
--- counted. Arguments: file with the request up to the id, file with the rest, status that
--- is expected, "fresh" or "same" ids, what tells the ids of this run from others', and the mean
--- pause in ms before a connection's next request: 0, or a steady rate well below the highest.
+-- wrk's script for scripts/bench. It sends signed deliveries, each with an id of its own, and counts every answer.
+-- The arguments are: the file with the request up to the id; the file with the rest of the request; the status that
+-- is expected; "fresh" or "same" ids; a text that distinguishes the ids of this run from those of others; and the
+-- mean pause in ms before a connection's next request, which is 0, or makes a steady rate well below the highest.
 local threads = {}
 local number = 0
 
@@ -35,7 +35,7 @@ function request()
    return head .. run .. "-" .. number .. "-" .. count .. tail
 end
 
--- Spread, so that connections do not move in step.
+-- The pauses vary, so that the connections do not send in step.
 function delay()
    if pause == 0 then return 0 end
    return math.random(math.floor(pause / 2), math.floor(pause * 1.5))

@@ -1,7 +1,7 @@
-"""Posts N signed orders/create deliveries, each an order of its own, to a running ingress.
+"""Posts N signed orders/create deliveries to a running ingress, each with an order of its own.
 
-Usage: bench_fill.py URL N, with STOREFRONT_WEBHOOK_SECRET set. Every answer must be 200, or
-what BENCH_EXPECT says.
+Usage: bench_fill.py URL N, with STOREFRONT_WEBHOOK_SECRET set. Every answer must have the status 200, or the one that
+BENCH_EXPECT names.
 """
 
 import base64

@@ -1,5 +1,6 @@
--- Fills a database with two million rows, of which a tenth are of one shop: 200,000 orders, each with three
--- lines, a fulfilment, a QR code, a customer, a finished job, its remembered id and an event.
+-- Fills a database with two million rows: 200,000 orders, each with three lines, a fulfilment, a QR code, a customer,
+-- a done job, the id of its delivery and an event. A tenth of them belongs to one shop.
+--
 -- Usage: psql -v gone=SHOP -f bench_shop.sql
 \set ON_ERROR_STOP on
 set synchronous_commit = off;

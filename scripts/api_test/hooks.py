@@ -1,6 +1,6 @@
-"""What Schemathesis does to each request before it is sent, and what it keeps of each answer.
+"""What Schemathesis changes in each request before it is sent, and what it records about each answer.
 
-Credentials are put on last, when the bytes are there that are sent: a signature is of them.
+Credentials are added last, because a signature is made over the bytes that are sent.
 """
 
 import base64
@@ -45,15 +45,16 @@ def sign(secret, payload):
 
 
 class Credential(requests.auth.AuthBase):
-    """The credential that an operation needs, or in one of ten requests a wrong one."""
+    """Adds the credential that an operation needs, or in one of ten requests a wrong one."""
 
     def __init__(self, scheme):
         self.scheme = scheme
 
     def __call__(self, request):
-        # Limits by address are not what is tested here.
+        # Every request comes from another address, because limits by address are not tested here.
         request.headers["X-Forwarded-For"] = address()
-        # The signature of a link is one of its parameters: as generated, or of a link that was made.
+        # The signature of a link is one of its parameters. It is the generated one, or that of a link that was really
+        # made.
         if self.scheme in (None, "exportLink"):
             return request
         right = not chance(10)
@@ -95,7 +96,7 @@ def is_right(case):
 @schemathesis.hook
 def before_call(context, case, kwargs):
     kwargs["auth"] = Credential(scheme_of(case))
-    # Half of what is asked for is there, so that more than 404 is seen.
+    # Half of the right requests ask for something that exists, so that not every answer is a 404.
     if not is_right(case) or chance(2):
         return
     path = case.path_parameters
@@ -167,7 +168,7 @@ def an_answer_has_an_id(context, response, case):
 
 @schemathesis.hook
 def before_load_schema(context, raw_schema):
-    """An answer has no field that is not described. Clients must not rely on that, so it is no part of the description."""
+    """Forbids fields that are not described in answers. Clients must not rely on this, so the description does not say it."""
     components = raw_schema["components"]["schemas"]
     strict = set()
     merged = set()

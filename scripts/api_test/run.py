@@ -1,4 +1,4 @@
-"""Starts a Waybill, fills it, and holds what it answers against its own description (scripts/api-test --help)."""
+"""Starts a Waybill, fills it, and compares its answers with its own description (scripts/api-test --help)."""
 
 import argparse
 import base64
@@ -22,7 +22,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 HERE = pathlib.Path(__file__).resolve().parent
 THERE = pathlib.Path("target/api-test")
-# Its own: with the public ones of development no proxy may be trusted.
+# The test has secrets of its own. With the public ones of development, Waybill would not trust any proxy.
 STOREFRONT_SECRET = "storefront-secret-of-the-api-test"
 PAYMENT_SECRET = "payment-secret-of-the-api-test"
 SHOP = "shop.example"
@@ -38,7 +38,7 @@ def fail(text):
 
 
 def free_ports():
-    """Two that follow one another: the sandbox takes the second."""
+    """The first of two free ports that follow one another. The sandbox takes the second."""
     for port in range(20000 + os.getpid() % 20000, 60000, 2):
         try:
             for taken in (port, port + 1):
@@ -99,7 +99,7 @@ class Waybill:
         eventually("the service is ready", self.is_ready)
 
     def settings_of_providers(self):
-        """Those that the sandbox prints, up to the empty line behind them."""
+        """The settings that the sandbox prints, up to the empty line after them."""
         settings = {}
         for line in self.providers.stdout:
             name, is_setting, value = line.strip().partition("=")
@@ -152,7 +152,7 @@ class Waybill:
 
 
 def seed(waybill):
-    """Orders in all states, privacy requests, an export with a link, logins, an API key."""
+    """Makes orders in all states, privacy requests, an export with a link, logins and an API key."""
     key = json.loads(waybill.command("keys", "create", "api-test"))["key"]
     narrow = json.loads(waybill.command("keys", "create", "narrow", "--scope", "qr:write", "--shop", "one.example"))["key"]
     api = requests.Session()
@@ -177,7 +177,7 @@ def seed(waybill):
         order = api.get(f"{waybill.url}/api/commerce/orders/{event['object_id']}", params={"shop": shop}, timeout=10).json()
         parcels = [parcel["tracking_number"] for shipment in order["shipments"] for parcel in shipment["parcels"]]
         orders.append({"id": order["id"], "shop": shop, "parcels": parcels})
-    # The order that two shops have, as often as the others together.
+    # The order that two shops have is listed as often as all others together.
     several = [order for order in orders if order["id"] == 7]
     orders += several * (len(orders) // 2)
     customer = {"id": 7, "email": "ada@example.com"}
@@ -215,7 +215,7 @@ def seed(waybill):
 
 
 def check_description(document):
-    """That it is OpenAPI 3.1, and its examples are what it says."""
+    """Checks that the description is OpenAPI 3.1, and that its examples match their schemas."""
     errors = [error.message for error in OpenAPIV31SpecValidator(document).iter_errors()]
     if errors:
         fail("the description is not OpenAPI 3.1: " + "; ".join(errors[:5]))
@@ -264,7 +264,8 @@ def check_description(document):
 
 
 def run(waybill, arguments, seeded, report):
-    # About a thousand are made of each operation's schema alone; then so many of each that has parameters or a body.
+    # About a thousand requests come from the schemas alone. The rest is shared among the operations that have
+    # parameters or a body.
     each = max(2, (arguments.requests - 1000) // 23)
     answers = report / "answers.json"
     (report / "seeded.json").write_text(json.dumps(seeded))
@@ -296,8 +297,8 @@ def run(waybill, arguments, seeded, report):
     statuses = collections.Counter()
     for _, status, count in counted:
         statuses[status] += count
-    told = ", ".join(f"{status}: {count}" for status, count in sorted(statuses.items()))
-    say(f"{sum(statuses.values())} requests in {seconds:.0f} seconds ({told})")
+    summary = ", ".join(f"{status}: {count}" for status, count in sorted(statuses.items()))
+    say(f"{sum(statuses.values())} requests in {seconds:.0f} seconds ({summary})")
     return done.returncode, counted
 
 

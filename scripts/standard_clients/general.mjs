@@ -1,4 +1,4 @@
-// Logs in with openid-client, which knows RFC 8628 and nothing of Waybill.
+// Logs in with openid-client, which knows RFC 8628 and nothing about Waybill.
 import * as client from "openid-client";
 import assert from "node:assert/strict";
 
@@ -9,7 +9,7 @@ const server = {
   token_endpoint: `${url}/auth/device/token`,
 };
 const config = new client.Configuration(server, "any-client", undefined, client.None());
-// It would otherwise take nothing but https.
+// Without this the library accepts only https.
 client.allowInsecureRequests(config);
 
 const begun = await client.initiateDeviceAuthorization(config, {});

@@ -5,7 +5,7 @@ import sys
 import threading
 import time
 
-# It would otherwise take nothing but https.
+# Without this the library accepts only https.
 os.environ["OAUTHLIB_INSECURE_TRANSPORT"] = "1"
 
 import requests

@@ -1,5 +1,5 @@
-// Logs in with the client that GitHub's own library uses. It knows GitHub's two paths; where ours are is told to it
-// through the `fetch` that it takes as an option.
+// Logs in with the client that GitHub's own library uses. The client knows GitHub's two paths. The `fetch` that it
+// takes as an option redirects these to ours.
 import { createOAuthDeviceAuth } from "@octokit/auth-oauth-device";
 import { request } from "@octokit/request";
 import assert from "node:assert/strict";
