@@ -85,7 +85,7 @@ mod tests {
         assert!(!counted.is_first("a"));
         assert!(counted.is_first("b"));
         assert_eq!(due(&mut lock(&counted.0)), [("a", 2)]);
-        assert!(counted.is_first("b"), "nothing was heard of it");
+        assert!(counted.is_first("b"), "none of it came before");
         assert!(!counted.is_first("a"), "it goes on");
         assert_eq!(due(&mut lock(&counted.0)), [("a", 1)]);
         assert_eq!(due(&mut lock(&counted.0)), []);

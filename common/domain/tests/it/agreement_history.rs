@@ -1,6 +1,6 @@
-//! One order for each agreement: the storefront's order and its cancellation, a payment, the
-//! checkout session that led to it and a refund, in every sequence and with repetitions, end
-//! as what was reported says and not as it came.
+//! There is one order for each agreement. The storefront's order and its cancellation, a payment,
+//! the checkout session that led to it and a refund, in every sequence and with repetitions, lead
+//! to a result that depends only on what was reported and not on the sequence.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 const TOTAL: i64 = 3000;
 
-/// What is reported of an agreement.
+/// One report about an agreement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Order,
@@ -32,7 +32,7 @@ const STEPS: [Step; 5] = [
     Step::Refunded,
 ];
 
-/// What is paid, in cents, and why it is not the order's total.
+/// How many cents are paid, and why that is not the order's total.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     cents: i64,
@@ -125,7 +125,7 @@ impl Case {
     }
 }
 
-/// What the steps of a case say, read once.
+/// The records that the steps of a case report, read once.
 struct Facts {
     order: Record,
     cancelled: Record,
@@ -148,7 +148,7 @@ impl Facts {
     }
 }
 
-/// What is known, as the handlers keep it.
+/// What is known about the agreement, in the form in which the handlers keep it.
 #[derive(Clone, Default)]
 struct World {
     order: Option<Record>,
@@ -156,9 +156,9 @@ struct World {
     session: Option<checkout::Record>,
     level: Option<Level>,
     requested: BTreeMap<Cycle, FulfillmentState>,
-    /// Requests by cycle.
+    /// How many requests there were, by cycle.
     requests: BTreeMap<Cycle, usize>,
-    /// By account, minor units.
+    /// Balances by account, in minor units.
     books: BTreeMap<ledger::Account, i64>,
 }
 
@@ -214,7 +214,7 @@ impl World {
         }
     }
 
-    /// As the handlers do after each step.
+    /// Settles the order, as the handlers do after each step.
     fn settle(&mut self, before: Option<&Record>) {
         let payments = self.payments();
         let Some(order) = &mut self.order else { return };
@@ -236,7 +236,7 @@ impl World {
         }
     }
 
-    /// What must not depend on the sequence.
+    /// The part of the result that must not depend on the sequence.
     fn end(&self) -> String {
         let order = self.order.as_ref().map(|order| {
             let status = order.financial_status().map(|it| it.as_str().to_owned());
@@ -293,7 +293,7 @@ fn check(
     assert_eq!(*first, end, "{}", what());
 }
 
-/// Every sequence that goes on from here; how many.
+/// Continues with every possible next step, and returns how many sequences there were.
 fn go_on(
     case: Case,
     reported: &Facts,

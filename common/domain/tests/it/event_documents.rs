@@ -1,5 +1,5 @@
-//! The tables of docs/events.md are made of the types of the events. `UPDATE_DOCS=1` writes them
-//! anew instead of comparing them; the text around them is written by people.
+//! The tables of docs/events.md are generated from the types of the events. With `UPDATE_DOCS=1`
+//! this test writes them instead of comparing them. The text around them is written by people.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use domain::event::{EventField, EventType, catalogue};
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/events.md");
 
-/// The chapters, and the first words of the types of the events in their lists.
+/// The chapters, with the first words of the event types that each of them lists.
 const CHAPTERS: [(&str, &[&str]); 3] = [
     ("## Events of orders", &["order"]),
     (
@@ -41,7 +41,7 @@ fn fields(event: &EventType) -> String {
     table
 }
 
-/// `string or null`
+/// The JSON type of a field, such as `string or null`.
 fn kind(field: &EventField) -> String {
     let kinds = match &field.schema["type"] {
         serde_json::Value::Array(kinds) => kinds.clone(),
@@ -51,7 +51,7 @@ fn kind(field: &EventField) -> String {
     kinds.join(" or ")
 }
 
-/// The document with the table after each heading that has one in its place.
+/// The document in which each generated table is replaced by a new one.
 fn written(document: &str, table_of: impl Fn(&str) -> Option<String>) -> String {
     let mut text = String::new();
     let mut table = None;

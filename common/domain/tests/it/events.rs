@@ -1,4 +1,4 @@
-//! Events as they are stored and sent, and the order of one object's events.
+//! Events as they are stored and sent, and the sequence of one object's events.
 
 use domain::event::{
     CheckoutEvent, Event, LastEvent, OrderEvent, OrderSummary, PaymentEvent, PrivacyEvent,
@@ -8,7 +8,7 @@ use domain::time::Timestamp;
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 
-/// The type of an event and its data, byte for byte.
+/// The type of an event and its data, byte by byte.
 fn sent(event: &Event) -> (String, String) {
     let message = event.message();
     (message.kind, message.data.to_string())

@@ -1,4 +1,4 @@
-//! Which of several licences decides, whatever order they are read in.
+//! Which of several licences decides, in whatever sequence they are read.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Amounts are exact or refused.
+//! Amounts are read exactly or refused.
 
 use domain::money::{AmountError, Currency, Money, is_decimal};
 use proptest::prelude::*;
@@ -35,8 +35,8 @@ fn a_currency_has_its_own_number_of_decimals() {
     assert_eq!(currency("CLF").exponent(), 4);
 }
 
-/// The payment provider's documentation, Supported currencies: zero-decimal ones, three-decimal
-/// ones, and special cases.
+/// From the payment provider's documentation, Supported currencies: the zero-decimal currencies,
+/// the three-decimal currencies, and the special cases.
 #[test]
 fn the_providers_minor_units_are_its_own() {
     let of_provider = |minor, code| Money::of_provider(minor, currency(code)).map(|it| it.minor);

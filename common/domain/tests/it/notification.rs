@@ -1,4 +1,4 @@
-//! Mails: what a template may say, and what becomes of its values.
+//! Mails: what a template may contain, and how its values are filled in.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Orders are read by need: whatever a real storefront leaves out, and whatever
-//! a hostile sender puts in.
+//! Only the needed fields of orders are read. Reading copes with everything that a real
+//! storefront leaves out and that a hostile sender puts in.
 
 use domain::json::{Problem, Unreadable};
 use domain::order::{FinancialStatus, FulfillmentStatus, Order};
@@ -50,7 +50,7 @@ fn without(sample: &[u8], keys: &[&str]) -> Vec<u8> {
     body.to_string().into_bytes()
 }
 
-/// The way to every value in the body.
+/// The path to every value in the body.
 fn pointers(body: &Value) -> Vec<String> {
     let mut pointers = Vec::new();
     let mut open = vec![(String::new(), body)];
@@ -261,7 +261,7 @@ fn missing_null_and_empty_are_the_same() {
         let pointer = format!("/{key}");
         for nothing in [Value::Null, json!("")] {
             let mut order = read(changed(FULL, &[(&pointer, nothing)]));
-            // Only whether the key was there is another.
+            // The two differ only in whether the key was there.
             order.present_fields = missing.present_fields;
             assert_eq!(order, missing, "{key}");
         }
@@ -471,7 +471,7 @@ fn an_amount_may_be_a_string_or_a_number() {
         );
     }
     let body = |amount| format!(r#"{{"id": 1, "currency": "usd", "total_price": {amount}}}"#);
-    // A double has no such number: it would end in .52.
+    // A double cannot represent this number; it would end in .52.
     assert_eq!(
         total(&read(body("92233720368547.51"))),
         "92233720368547.51 USD"
@@ -849,7 +849,7 @@ fn a_truncated_body_is_refused_without_quoting_it() {
             Value::Number(number) => Some(number.to_string()),
             _ => None,
         })
-        // Shorter ones may be a line number or a word of ours.
+        // Shorter texts may occur by chance, as a line number or as a word of our own.
         .filter(|secret| secret.len() >= 4)
         .collect();
     assert!(secrets.len() > 100, "{}", secrets.len());

@@ -1,4 +1,4 @@
-//! An order is the same whatever order its deliveries come in and however often.
+//! An order comes out the same in whatever sequence and however often its deliveries come.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ fn at(second: u32) -> String {
     format!("2027-01-15T12:00:{second:02}Z")
 }
 
-/// A body that has everything.
+/// A body that has every field.
 fn body(second: u32, financial: &str, fulfillment: Option<&str>) -> Value {
     json!({
         "id": 7,
@@ -64,7 +64,7 @@ fn cancelled(second: u32) -> Value {
     json!({"cancelled_at": at(second), "cancel_reason": "customer"})
 }
 
-/// The life of an order as its topics report it.
+/// The life of an order, with one record for each delivery of its topics.
 fn life() -> Vec<Record> {
     vec![
         record("orders/create", &body(1, "pending", None)),
@@ -84,7 +84,8 @@ fn life() -> Vec<Record> {
     ]
 }
 
-/// What providers send besides: equal seconds, cut bodies, other statuses, corrections.
+/// What providers also send: equal seconds, bodies without some keys, other statuses,
+/// corrections.
 fn pool() -> Vec<Record> {
     let mut pool = life();
     let statuses = [
@@ -148,7 +149,7 @@ fn pool() -> Vec<Record> {
     pool
 }
 
-/// What a history comes to, and what was reported on the way.
+/// The order that a history leads to, and the changes that were reported on the way.
 fn merged_history(history: impl IntoIterator<Item = Record>) -> (Record, Vec<Change>) {
     let mut order: Option<Record> = None;
     let mut merged_history = Vec::new();
@@ -178,7 +179,7 @@ fn check(pool: &[Record], history: &[usize]) {
         let times = changes.iter().filter(|it| **it == change).count();
         assert!(times <= 1, "{change:?} {times} times in {history:?}");
     }
-    // No shipment here comes to nothing, so each unit is asked for once.
+    // No shipment of these histories is cancelled or fails, so each unit is requested once.
     let asked = asked(
         &history
             .iter()
@@ -336,7 +337,7 @@ fn an_order_refunded_before_it_was_shipped_is_not_shipped_any_more() {
     assert!(!changes.contains(&Change::FulfillmentRequested));
 }
 
-/// Units that go back into stock of a line of 3: (shipped, refund lines) -> units.
+/// How many units of a line of 3 go back into stock: (shipped, refund lines) -> units.
 #[test]
 fn stock_comes_back_unless_it_was_shipped_or_written_off() {
     let restocked = |shipped: i64, refunds: &[(&str, i64)]| {
@@ -379,7 +380,7 @@ fn with_fulfilment(second: u32, status: Option<&str>, shipment: &str) -> Record 
     record("orders/updated", &body)
 }
 
-/// What a history asks to be shipped, as units by line, one entry a request.
+/// The units by line that a history requests to be shipped, with one entry for each request.
 fn asked(history: &[Record]) -> Vec<BTreeMap<i64, i64>> {
     let mut order: Option<Record> = None;
     let mut level: Option<Level> = None;
@@ -432,10 +433,10 @@ fn an_order_whose_shipment_was_called_off_is_to_be_shipped_again() {
     assert_eq!(order.fulfillment_state(), FulfillmentState::Requested);
     let all = BTreeMap::from([(1, 2), (2, 1)]);
     assert_eq!(asked(&history), [all.clone(), all]);
-    // The storefront may leave its own word as it was.
+    // The storefront's own status may stay as it was.
     let stale = with_fulfilment(4, Some("fulfilled"), "cancelled");
     assert_ne!(stale.fulfillment_state(), FulfillmentState::Fulfilled);
-    // In whatever order: what is shipped in the end is not asked for again.
+    // The sequence makes no difference: what is shipped in the end is not requested again.
     let (order, _) = merged_history(history.into_iter().rev());
     assert_eq!(order.fulfillment_state(), FulfillmentState::Requested);
 }

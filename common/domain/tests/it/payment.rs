@@ -1,4 +1,4 @@
-//! What every payment fixture says, in both generations of the provider's API.
+//! What every payment fixture contains, in both generations of the provider's API.
 
 mod bought;
 mod fields;
@@ -92,7 +92,7 @@ fn every_fixture_is_an_event_and_every_type_is_there_in_both_generations() {
     );
 }
 
-/// What the metadata of the fixtures says.
+/// The values of the metadata in the fixtures.
 fn metadata() -> Metadata {
     Metadata {
         pact_id: some("pact_Example01"),
@@ -101,7 +101,7 @@ fn metadata() -> Metadata {
     }
 }
 
-/// The intent that all fixtures are about, after nothing happened.
+/// The intent that all fixtures are about, before anything happened to it.
 fn plain() -> Intent {
     Intent {
         id: "pi_Example01".to_owned(),
@@ -206,7 +206,7 @@ fn a_payment_names_its_cycle_and_is_counted_in_the_providers_minor_units() {
     assert_eq!(second.metadata.cycle, some("2"));
     assert_eq!(second.metadata.payment_type, some("subscription_box"));
     assert_eq!(second.transfer_group, some("group_Example44"));
-    // Its amount is 10000 at the provider.
+    // At the provider this amount is 10000.
     assert_eq!(read("isk.").received, money(100, "ISK"));
 }
 
@@ -249,8 +249,9 @@ fn what_was_never_captured_is_not_given_back() {
     assert_eq!(in_part.returned(), 1000, "995 were never taken");
 }
 
-/// A charge of which 700 of 1000 are captured has 300 refunded at once; whether or not what is
-/// let go is counted, all is all.
+/// A charge of which 700 of 1000 are captured has 300 refunded at once. When everything is
+/// refunded, the result is the same whether or not the provider counts the part that was never
+/// captured.
 #[test]
 fn what_went_back_of_a_partial_capture_is_what_was_taken_at_most() {
     let returned = |captured, refunded, fully_refunded| {

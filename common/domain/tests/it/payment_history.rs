@@ -1,5 +1,5 @@
-//! A payment is the same whatever order its events come in and however often, and what is
-//! reported of it is reported once.
+//! A payment comes out the same in whatever sequence and however often its events come, and each
+//! change of it is reported once.
 
 mod ledger;
 pub mod pool;
@@ -11,9 +11,9 @@ use domain::payment::outcome::{Change, changes};
 use domain::payment::record::Record;
 use proptest::prelude::*;
 
-use self::pool::{Said, every_history, life, merge, pool, recorded};
+use self::pool::{EventFacts, every_history, life, merge, pool, recorded};
 
-fn check(pool: &[(Said, Record)], history: &[usize]) {
+fn check(pool: &[(EventFacts, Record)], history: &[usize]) {
     let mut payment: Option<Record> = None;
     let mut reported = Vec::new();
     for index in history {
@@ -31,8 +31,8 @@ fn check(pool: &[(Said, Record)], history: &[usize]) {
     let expected = others.fold(first, |all, record| merge(&all, record));
     assert_eq!(payment, expected, "{history:?} and {distinct:?} differ");
 
-    let said = || distinct.iter().map(|index| &pool[*index].0);
-    let of = |kind: Kind| said().filter(move |it| it.kind == kind);
+    let facts = || distinct.iter().map(|index| &pool[*index].0);
+    let of = |kind: Kind| facts().filter(move |it| it.kind == kind);
     let times = |change: Change| reported.iter().filter(|it| **it == change).count();
     let succeeded = of(Kind::IntentSucceeded).count() > 0;
     let canceled = of(Kind::IntentCanceled).count() > 0;
@@ -50,7 +50,7 @@ fn check(pool: &[(Said, Record)], history: &[usize]) {
         usize::from(succeeded),
         "{history:?}"
     );
-    let pacts = said().filter(|it| it.pact.is_some()).count();
+    let pacts = facts().filter(|it| it.pact.is_some()).count();
     assert_eq!(
         times(Change::PactLinked),
         usize::from(pacts > 0),
@@ -135,8 +135,11 @@ fn merging_is_commutative_associative_and_idempotent() {
 fn another_agreement_is_distinguished_from_the_first() {
     let pool = pool();
     let of = |pact: &str| {
-        let mut said = pool.iter().filter(|it| it.kind == Kind::IntentSucceeded);
-        said.find(|it| it.pact == Some(pact)).expect("one").record()
+        let mut facts = pool.iter().filter(|it| it.kind == Kind::IntentSucceeded);
+        facts
+            .find(|it| it.pact == Some(pact))
+            .expect("one")
+            .record()
     };
     let [p, q] = [of("P"), of("Q")];
     let both = merge(&p, &q);

@@ -1,4 +1,4 @@
-//! What is left of a body when a person is erased is worked on as the whole was.
+//! Handlers read the same from an erased body as from the whole body, except for the person.
 
 use domain::order::Order;
 use domain::payment::{Event, Object};

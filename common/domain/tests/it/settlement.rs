@@ -1,5 +1,5 @@
-//! Orders and their payments: whatever is reported in whatever order, an order ends as all that
-//! is known of it in the end says.
+//! Orders and their payments: whatever is reported in whatever sequence, the state of an order
+//! depends only on all that is known in the end.
 
 use domain::money::Currency;
 use domain::order::Order;
@@ -27,7 +27,7 @@ fn delivery(second: u32, financial: &str, cancelled: bool) -> Record {
     Record::of(order, "orders/updated", body.as_bytes(), 0)
 }
 
-/// One thing that becomes known: of the order, or of one of its payments.
+/// One fact that becomes known about the order or one of its payments.
 #[derive(Clone, Debug)]
 enum Step {
     Order {
@@ -36,7 +36,7 @@ enum Step {
     },
     Cancelled,
     Captured(usize, i64),
-    /// So many cents went back in all.
+    /// How many cents of a payment were refunded in all.
     Refunded(usize, i64),
     Canceled(usize),
 }
@@ -54,7 +54,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..10)
 }
 
-/// What is known of a payment: every amount is the greatest that was reported.
+/// What is known about a payment. Every amount is the greatest that was reported.
 #[derive(Clone, Copy, Default)]
 struct Known {
     received: i64,
@@ -96,7 +96,7 @@ impl World {
         }
     }
 
-    /// As the handlers do after each step.
+    /// Settles the order, as the handlers do after each step.
     fn settle(&mut self) {
         let Some(order) = &mut self.order else { return };
         let linked = self.payments.iter().zip(0..).filter_map(|(known, nth)| {

@@ -1,5 +1,5 @@
-//! Webhook signatures against vectors that the providers' own libraries were run over,
-//! every single flipped bit, repeated headers, clocks that differ, and rotation.
+//! Webhook signatures, tested with vectors that were checked with the providers' own libraries,
+//! with every single flipped bit, repeated headers, clocks that differ, and rotated secrets.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,7 +13,7 @@ const NOW: i64 = 1_700_000_000;
 const SECRET: &str = "whsec_test_secret";
 const BODY: &[u8] = br#"{"id":"evt_1"}"#;
 
-/// Where a vector's recommendation is open, or is not followed, and why.
+/// Our decisions for vectors whose recommendation is open or is not followed, with the reason.
 const PAYMENT_DECISIONS: &[(&str, &str)] = &[
     (
         "uppercase_hex",
@@ -83,8 +83,8 @@ fn v1_of(secret: &str, timestamp: i64, body: &[u8]) -> String {
     header.split_once("v1=").expect("a v1").1.to_owned()
 }
 
-/// Runs each vector of a fixture; names those that end otherwise than expected, and
-/// those that leave the recommendation without a decision on record.
+/// Runs each vector of a fixture. Names those that end otherwise than expected, and those that
+/// differ from the recommendation without a decision above.
 fn check_vectors(
     fixture: &str,
     count: usize,

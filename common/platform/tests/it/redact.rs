@@ -1,5 +1,5 @@
-//! What must never be read in a log line, what must stay readable, and that no value can
-//! make one line look like two.
+//! What must never be readable in a log line, what must stay readable, and that no value can make
+//! one line look like two.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -21,7 +21,7 @@ fn check(text: &str, expected: &str) {
     assert_eq!(redact(expected), expected, "a second time");
 }
 
-/// Unchanged, and without a copy.
+/// Checks that a text is returned unchanged and without a copy.
 fn check_survives(text: &str) {
     let clean = redact(text);
     assert_eq!(clean, text);
@@ -368,7 +368,7 @@ proptest! {
     }
 }
 
-/// Text in which the signs that mean something are common.
+/// Random text in which characters with a meaning are common.
 fn any_text() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<String>(),
@@ -377,7 +377,7 @@ fn any_text() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Writes as a program does, through a subscriber, and reads the lines.
+/// Logs as a program does, through a subscriber, and returns the lines.
 fn logged(format: LogFormat, hide: Hide, log: impl FnOnce()) -> Vec<String> {
     written(format, hide, false, log)
         .lines()
@@ -470,7 +470,7 @@ impl fmt::Debug for Shown {
 
 impl std::error::Error for Shown {}
 
-/// A value in each way in which `tracing` takes one.
+/// Logs a value in each way in which `tracing` accepts one.
 fn log_everywhere(value: &'static str) {
     let shown = Shown(value);
     let span =
@@ -559,7 +559,7 @@ fn a_log_format_is_read_from_its_name() {
     assert!("JSONL".parse::<LogFormat>().is_err());
 }
 
-/// A value that cannot be formatted: as it is, or at all.
+/// A value that cannot be formatted: formatting it fails or panics.
 struct Broken {
     panics: bool,
 }
@@ -598,8 +598,8 @@ fn the_mark_of_a_withheld_value_names_its_code() {
     assert!(WITHHELD.contains(Code::Redaction.id()));
 }
 
-/// Not run by itself: `cargo test --release --package platform --test it -- --ignored --nocapture
-/// what_it_takes`.
+/// Runs only on request: `cargo test --release --package platform --test it -- --ignored
+/// --nocapture what_it_takes`.
 #[test]
 #[ignore = "measures, and checks nothing"]
 #[expect(

@@ -1,5 +1,5 @@
-//! The QR service: its links and refusals, its pictures byte for byte, and
-//! whether a real reader (zbar) reads them.
+//! The QR service: its links and refusals, its pictures byte by byte, and whether a real reader
+//! (zbar) can read them.
 
 use std::process::Command;
 
@@ -311,7 +311,7 @@ fn digits_between_other_text_never_make_a_code_larger() {
     // Switching to digits and back costs more here than it saves.
     let text = "letters_00000000_".repeat(80);
     assert_eq!(shop(Level::H).custom(&text[..1273]).unwrap().version, 40);
-    // Here it saves three versions.
+    // Here the switch saves three versions.
     let id = "1234567890".repeat(4);
     let (order, letters) = (
         shop(Level::H).order(&id),
@@ -446,7 +446,7 @@ fn a_symbol_is_stored_in_few_bytes_and_drawn_again_as_it_was() {
     for (level, data, version, bytes) in [
         (Level::H, "1".to_owned(), 1, 33),
         (Level::H, "x".repeat(35), 5, 149),
-        // The last version that takes less than 200 bytes, and the next one.
+        // The last version that takes less than 200 bytes, and the version after it.
         (Level::Q, "x".repeat(74), 6, 188),
         (Level::H, "x".repeat(64), 7, 231),
         // The finder patterns on the right lie across two words of a row.
@@ -541,7 +541,7 @@ proptest! {
             "" => format!("{units}e{power}"),
             decimals => format!("{units}.{decimals}E{power}"),
         };
-        // The same as a fraction of whole numbers.
+        // The same number as a fraction of whole numbers.
         let scale = power - i64::try_from(decimals.len()).unwrap() + 2;
         let whole: i128 = format!("{units}{decimals}").parse().unwrap();
         let nearest = if let Ok(scale) = u32::try_from(scale) {
@@ -649,7 +649,7 @@ fn shop(level: Level) -> QrConfig {
     .unwrap()
 }
 
-/// Both pictures have the right size and show the symbol and its border.
+/// Checks that both pictures have the right size and show the symbol and its border.
 fn assert_draws(text: &str, box_size: u32, border: u32, level: Level) {
     let config = QrConfig::new("https://shop.example", box_size, border, level).unwrap();
     let symbol = config.custom(text).unwrap();
@@ -679,7 +679,7 @@ fn refusal(made: Result<Symbol, QrError>) -> String {
     made.unwrap_err().to_string()
 }
 
-/// Both pictures are read as exactly the text.
+/// Checks that a reader gets exactly the text from both pictures.
 fn assert_reads(symbol: &Symbol) {
     let expected = Some(symbol.url.clone().into_bytes());
     assert!(
@@ -697,7 +697,7 @@ fn assert_reads(symbol: &Symbol) {
     );
 }
 
-/// What zbar reads in a picture, None when it finds no code.
+/// The text that zbar reads from a picture. None when it finds no code.
 fn read(picture: &[u8]) -> Option<Vec<u8>> {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), picture).unwrap();
@@ -753,7 +753,7 @@ fn png_pixels(file: &[u8]) -> Vec<Vec<bool>> {
         .collect()
 }
 
-/// The modules an SVG's path paints, each a `M<x> <y>h<length>v1H<x>z`.
+/// The modules that the path of an SVG paints, each as `M<x> <y>h<length>v1H<x>z`.
 fn svg_modules(svg: &str) -> Vec<Vec<bool>> {
     let between = |start, end| svg.split_once(start).unwrap().1.split_once(end).unwrap().0;
     let boxes: usize = between("viewBox=\"0 0 ", " ").parse().unwrap();
@@ -772,7 +772,7 @@ fn svg_modules(svg: &str) -> Vec<Vec<bool>> {
     modules
 }
 
-/// Pixels as a plain file that zbar reads.
+/// The pixels as a plain file that zbar can read.
 fn pgm(pixels: &[Vec<bool>]) -> Vec<u8> {
     let side = pixels.len();
     let header = format!("P5 {side} {side} 255\n");

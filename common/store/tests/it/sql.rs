@@ -1,5 +1,6 @@
-//! One SQL text on both databases, and a pool that never hands out a forgotten transaction.
-//! `TEST_BACKEND=distributed` runs all of it on the PostgreSQL of `TEST_DATABASE_URL`.
+//! One SQL text works on both databases, and a pool never hands out a connection with a forgotten
+//! transaction. With `TEST_BACKEND=distributed` everything runs on the PostgreSQL of
+//! `TEST_DATABASE_URL`.
 
 use std::time::Duration;
 
@@ -42,7 +43,7 @@ async fn scratch(connections: u32) -> Scratch {
 }
 
 impl Scratch {
-    /// A statement about `things`, whatever the table is called.
+    /// A statement about `things`, with the real name of the table.
     fn sql(&self, text: &str) -> &'static str {
         leak(text.replace("things", self.table))
     }
@@ -221,8 +222,9 @@ async fn a_transaction_that_is_dropped_leaves_nothing() {
     scratch.end().await;
 }
 
-/// The trap: a future dropped in the middle of `begin` leaves the pooled connection in a
-/// transaction nobody tracks, and what is written on it later vanishes while returning `Ok`.
+/// A future that is dropped in the middle of `begin` could leave the pooled connection in a
+/// transaction that nobody knows about. What is written on it later would vanish although it
+/// returned `Ok`.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_begin_that_is_cancelled_never_swallows_a_later_write() {
     let scratch = scratch(1).await;
@@ -332,7 +334,7 @@ async fn writers_take_turns_and_readers_do_not_wait_for_them() {
     scratch.end().await;
 }
 
-/// Each handle stands for a process: what it waits for is SQLite's own lock.
+/// Each handle stands for a process, because it waits for SQLite's own lock.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_writes_without_a_pause_lets_others_write_in_between() {
     if postgres().is_some() {
@@ -381,7 +383,7 @@ async fn a_process_that_writes_without_a_pause_lets_others_write_in_between() {
 struct Empty {
     url: String,
     folder: TempDir,
-    /// The server and the database's name there.
+    /// The server, and the name of the database there.
     on_server: Option<(Db, String)>,
 }
 
@@ -445,7 +447,7 @@ async fn a_database_from_before_the_first_release_is_refused_and_stays_as_it_is(
     let empty = empty().await;
     let db = Db::open(&empty.url, 2).await.unwrap();
     migrations::apply(&db).await.unwrap();
-    // What such a version left: its own first file, and more files behind it.
+    // A database of such a version has its own first migration, and more migrations after it.
     let mut tx = db.begin().await.unwrap();
     let second = "insert into _sqlx_migrations
                       (version, description, success, checksum, execution_time)
@@ -458,14 +460,15 @@ async fn a_database_from_before_the_first_release_is_refused_and_stays_as_it_is(
     tx.commit().await.unwrap();
     let refusal = migrations::apply(&db).await.unwrap_err();
     assert!(matches!(refusal, MigrationError::Unreleased), "{refusal}");
-    let said = refusal.to_string();
+    let message = refusal.to_string();
     assert!(
-        said.contains("before its first release") && said.contains("set DATABASE_URL to a new"),
-        "{said}"
+        message.contains("before its first release")
+            && message.contains("set DATABASE_URL to a new"),
+        "{message}"
     );
     let compared = migrations::compare(&db).await.unwrap();
     assert!(compared.is_unreleased());
-    assert_eq!(compared.lacks(), Some(said));
+    assert_eq!(compared.lacks(), Some(message));
     let names = "select description from _sqlx_migrations order by version";
     let rows = db.query(names).fetch_all().await.unwrap();
     let names: Vec<String> = rows

@@ -1,4 +1,4 @@
-//! Payment events field by field: what is missing, null or garbage.
+//! Payment events field by field, with values that are missing, null or garbage.
 
 use domain::json::{Problem, Unreadable};
 use domain::payment::{Event, Object};
@@ -10,7 +10,7 @@ pub fn parsed(name: &str) -> Value {
     serde_json::from_str(&body(name)).expect("a fixture is JSON")
 }
 
-/// The fixture of a type in the newer generation.
+/// The fixture of a type, in the newer generation of the API.
 fn new(event_type: &str) -> Value {
     parsed(&format!("{event_type}.{NEW}"))
 }

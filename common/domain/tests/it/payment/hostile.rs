@@ -1,4 +1,4 @@
-//! What a hostile sender puts in: nothing panics, and nothing of it is shown.
+//! Values that a hostile sender puts in: nothing panics, and none of them is shown.
 
 use domain::json::Unreadable;
 use domain::payment::Event;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::fields::{parsed, read, with};
 use super::{body, fixtures};
 
-/// The way to every value in the body.
+/// The path to every value in the body.
 fn paths(body: &Value) -> Vec<String> {
     let mut paths = Vec::new();
     let mut open = vec![(String::new(), body)];

@@ -1,5 +1,6 @@
-//! Payments, subscriptions and checkout sessions as their events say. The latter two come to
-//! the same whatever order their events come in; payments have their own file.
+//! The records of payments, subscriptions and checkout sessions. Those of subscriptions and
+//! sessions come out the same in whatever sequence their events come; payments have a file of
+//! their own.
 
 use domain::payment::checkout::{self, Change};
 use domain::payment::record::Record as Payment;
@@ -171,7 +172,7 @@ fn every_event_is_of_one_payment_subscription_or_session_at_the_most() {
     }
 }
 
-/// Facts, state, and what the payment is of, of one event.
+/// The facts, the state and the links of the payment that one event reports.
 #[test]
 fn a_payment_is_what_its_event_says() {
     for (name, id, state) in [

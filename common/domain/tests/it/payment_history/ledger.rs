@@ -1,5 +1,5 @@
-//! The books of a payment balance after every event, and come to the same whatever order
-//! the events came in.
+//! The ledger of a payment balances after every event, and its sums are the same in whatever
+//! sequence the events came.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,11 +8,11 @@ use domain::payment::ledger::{Account, LedgerEntry, Posting, postings};
 use domain::payment::record::Record;
 use proptest::prelude::*;
 
-use super::pool::{Said, every_history, life, merge, pool, recorded};
+use super::pool::{EventFacts, every_history, life, merge, pool, recorded};
 
 type Books = BTreeMap<(String, String), i128>;
 
-/// Balances by account and currency; zero is left out.
+/// The balances by account and currency, without those that are zero.
 fn balances<'a>(postings: impl IntoIterator<Item = &'a Posting>) -> Books {
     let mut books = Books::new();
     for posting in postings {
@@ -23,14 +23,14 @@ fn balances<'a>(postings: impl IntoIterator<Item = &'a Posting>) -> Books {
     books
 }
 
-/// What the books must say, from what was said alone.
-fn expected(said: &[&Said]) -> Books {
+/// What the ledger must contain, computed from the facts of the events alone.
+fn expected(facts: &[&EventFacts]) -> Books {
     let most = |kind: Kind| {
-        let moved = said.iter().filter(|it| it.kind == kind).map(|it| it.moved);
+        let moved = facts.iter().filter(|it| it.kind == kind).map(|it| it.moved);
         i128::from(moved.max().unwrap_or(0))
     };
-    let newest = |reported: fn(&Said) -> Option<&'static str>| {
-        let reported = said
+    let newest = |reported: fn(&EventFacts) -> Option<&'static str>| {
+        let reported = facts
             .iter()
             .filter_map(|it| Some((it.created, &it.id, reported(it)?)));
         reported.max().map(|(_, _, reported)| reported)
@@ -50,8 +50,9 @@ fn expected(said: &[&Said]) -> Books {
     books
 }
 
-/// Events come one by one, or several in one transaction.
-fn check(pool: &[(Said, Record)], batches: &[&[usize]]) {
+/// Checks that the postings balance, for events that come one by one or several in one
+/// transaction.
+fn check(pool: &[(EventFacts, Record)], batches: &[&[usize]]) {
     let mut payment: Option<Record> = None;
     let mut posted = Vec::new();
     for batch in batches {
@@ -76,8 +77,8 @@ fn check(pool: &[(Said, Record)], batches: &[&[usize]]) {
         payment = Some(after);
     }
     let distinct: BTreeSet<usize> = batches.iter().copied().flatten().copied().collect();
-    let said: Vec<&Said> = distinct.iter().map(|index| &pool[*index].0).collect();
-    assert_eq!(balances(&posted), expected(&said), "{batches:?}");
+    let facts: Vec<&EventFacts> = distinct.iter().map(|index| &pool[*index].0).collect();
+    assert_eq!(balances(&posted), expected(&facts), "{batches:?}");
 }
 
 #[test]

@@ -4,25 +4,25 @@ use domain::payment::record::Record;
 use domain::payment::{Event, Kind};
 use serde_json::json;
 
-/// What one event says, apart from how it is read and merged.
+/// The facts that one event reports, independent of how events are read and merged.
 #[derive(Clone, Debug)]
-pub struct Said {
+pub struct EventFacts {
     pub kind: Kind,
     pub created: i64,
     pub id: String,
     pub amount: i64,
-    /// Received or refunded.
+    /// The amount that was received or refunded.
     pub moved: i64,
-    /// The attempt that failed.
+    /// The charge of the attempt that failed.
     pub charge: Option<&'static str>,
     pub pact: Option<&'static str>,
     pub customer: Option<&'static str>,
     pub currency: &'static str,
 }
 
-impl Said {
+impl EventFacts {
     fn new(kind: Kind, created: i64, id: &str, moved: i64) -> Self {
-        Said {
+        EventFacts {
             kind,
             created,
             id: format!("evt_{id}"),
@@ -36,7 +36,7 @@ impl Said {
     }
 
     fn linked(self, pact: Option<&'static str>, customer: Option<&'static str>) -> Self {
-        Said {
+        EventFacts {
             pact,
             customer,
             ..self
@@ -80,18 +80,18 @@ impl Said {
 }
 
 /// The life of a payment, in which three changes are reported by two events each.
-pub fn life() -> Vec<Said> {
-    let failed = |created, id, charge| Said {
+pub fn life() -> Vec<EventFacts> {
+    let failed = |created, id, charge| EventFacts {
         charge,
-        ..Said::new(Kind::IntentFailed, created, id, 0)
+        ..EventFacts::new(Kind::IntentFailed, created, id, 0)
     };
-    let succeeded = |created, id| Said::new(Kind::IntentSucceeded, created, id, 1000);
-    let refunded = |created, id, moved| Said::new(Kind::ChargeRefunded, created, id, moved);
+    let succeeded = |created, id| EventFacts::new(Kind::IntentSucceeded, created, id, 1000);
+    let refunded = |created, id, moved| EventFacts::new(Kind::ChargeRefunded, created, id, moved);
     vec![
         failed(1, "a", Some("ch_1")),
         failed(1, "b", Some("ch_1")),
         failed(2, "c", None),
-        Said::new(Kind::IntentCanceled, 3, "d", 0),
+        EventFacts::new(Kind::IntentCanceled, 3, "d", 0),
         succeeded(4, "e"),
         succeeded(4, "f").linked(Some("P"), Some("C")),
         refunded(5, "g", 300),
@@ -100,9 +100,9 @@ pub fn life() -> Vec<Said> {
     ]
 }
 
-/// What providers might send besides: equal seconds, other agreements and customers, amounts
-/// that grow and shrink, more refunded than received, another currency, an id used twice.
-pub fn pool() -> Vec<Said> {
+/// What providers might also send: equal seconds, other agreements and customers, amounts that
+/// grow and shrink, more refunded than received, another currency, an id that is used twice.
+pub fn pool() -> Vec<EventFacts> {
     let mut pool = life();
     let kinds = [
         Kind::IntentFailed,
@@ -110,7 +110,7 @@ pub fn pool() -> Vec<Said> {
         Kind::IntentSucceeded,
         Kind::ChargeRefunded,
     ];
-    // No other attempt comes between two events of one.
+    // No other attempt comes between two events of one attempt.
     let links = [
         (2, None, None, None),
         (3, Some("ch_3"), Some("P"), None),
@@ -122,22 +122,22 @@ pub fn pool() -> Vec<Said> {
         for kind in kinds {
             for moved in [0, 250 * index, 1000, 1200] {
                 let id = format!("{}{index}{moved}", kind.as_str());
-                let said = Said::new(kind, created, &id, moved).linked(pact, customer);
-                pool.push(Said { charge, ..said });
+                let facts = EventFacts::new(kind, created, &id, moved).linked(pact, customer);
+                pool.push(EventFacts { charge, ..facts });
             }
         }
     }
     for kind in kinds {
-        let euros = Said::new(kind, 4, "euros", 400).linked(Some("P"), None);
-        pool.push(Said {
+        let euros = EventFacts::new(kind, 4, "euros", 400).linked(Some("P"), None);
+        pool.push(EventFacts {
             currency: "EUR",
             ..euros
         });
-        pool.push(Said::new(kind, 4, "twice", 500).linked(Some("Q"), Some("D")));
-        pool.push(Said::new(kind, 4, "twice", 600).linked(Some("P"), Some("C")));
-        pool.push(Said {
+        pool.push(EventFacts::new(kind, 4, "twice", 500).linked(Some("Q"), Some("D")));
+        pool.push(EventFacts::new(kind, 4, "twice", 600).linked(Some("P"), Some("C")));
+        pool.push(EventFacts {
             amount: i64::MAX,
-            ..Said::new(kind, 0, "all", i64::MAX)
+            ..EventFacts::new(kind, 0, "all", i64::MAX)
         });
     }
     pool
@@ -167,10 +167,10 @@ pub fn merge(a: &Record, b: &Record) -> Record {
     merged
 }
 
-pub fn recorded(pool: Vec<Said>) -> Vec<(Said, Record)> {
-    let record = |said: Said| {
-        let record = said.record();
-        (said, record)
+pub fn recorded(pool: Vec<EventFacts>) -> Vec<(EventFacts, Record)> {
+    let record = |facts: EventFacts| {
+        let record = facts.record();
+        (facts, record)
     };
     pool.into_iter().map(record).collect()
 }
