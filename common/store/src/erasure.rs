@@ -108,7 +108,8 @@ const CHECKOUT_SESSIONS: &str = "update checkout_sessions
      set email = null, client_reference_id = null, email_key = null
      where (email is not null or client_reference_id is not null) and id in ($1..)";
 
-/// True when an erasure was finished since then. This includes erasures of data that came late.
+/// True when a request for an erasure was finished since then. Erasing data that came late has no
+/// request of its own, so it is not noticed here.
 pub async fn is_since(db: &Db, since: Timestamp) -> Result<bool> {
     let row = db
         .query(

@@ -57,7 +57,8 @@ impl Record {
     /// 1. An order that the storefront cancelled is cancelled, whatever else is known.
     /// 2. An order that is shipped completely is fulfilled, even if its money is refunded later.
     /// 3. An order that was refunded in full, or whose payment was canceled, before it was
-    ///    shipped is cancelled. It is requested again when another payment pays for it.
+    ///    shipped is cancelled. It is requested again when another payment pays for it, unless the
+    ///    storefront itself reported the full refund.
     /// 4. A paid order is requested, unless a placeholder still waits for the storefront's own
     ///    order.
     ///
