@@ -1,4 +1,4 @@
-//! docs/security.md is what the program does: the tests that it names exist, and the image and
+//! docs/security.md agrees with the program: the tests that it names exist, and the image and
 //! compose.yaml are set up as it says.
 
 use std::path::{Path, PathBuf};
@@ -100,7 +100,7 @@ fn every_protection_names_settings_that_there_are() {
 
 #[test]
 fn every_attack_has_tests_that_exist() {
-    let attacks = rows("## Attacks, and what holds them");
+    let attacks = rows("## Attacks, and what prevents them");
     assert!(attacks.len() > 20);
     for attack in attacks {
         let cells: Vec<&str> = attack.trim_matches('|').split(" | ").collect();
