@@ -15,7 +15,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// How long ago that was, in the largest unit that fits.
+/// How long ago the given time was, in the largest unit that fits.
 pub fn text(now: Timestamp, then: Timestamp) -> String {
     let seconds = now.since(then).as_secs();
     match seconds {

@@ -1,12 +1,12 @@
-//! The first page of `--help`: commands by what one wants to do, settings after them. A flat
-//! list of twenty finds nobody what they look for.
+//! The first page of `--help`: it lists the commands in groups by purpose, and then the settings,
+//! because in one flat list of twenty commands nobody finds what they look for.
 
 use std::fmt::Write as _;
 
 use clap::Command;
 use config::Settings;
 
-/// Every command that is not hidden is in one of these.
+/// The groups of commands with their titles. Every command that is not hidden is in one of them.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Try it", &["serve", "trigger", "sandbox", "login"]),
     (
@@ -22,7 +22,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("This command", &["completions", "man", "help"]),
 ];
 
-/// The command with its first page.
+/// Gives the command its first page of help.
 pub fn grouped(command: Command) -> Command {
     let template = format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{}{}\n{{options}}{{after-help}}\n",
@@ -32,8 +32,8 @@ pub fn grouped(command: Command) -> Command {
     Settings::explained(command.help_template(template))
 }
 
-/// The command with its settings listed once, and not again at every subcommand: for what is
-/// generated of it.
+/// The command with its settings listed only once, and not again at every subcommand. The
+/// documents and manual pages are generated from it.
 pub fn without_repeated_help(command: Command) -> Command {
     command.mut_args(|argument| argument.global(false).hide_short_help(false))
 }

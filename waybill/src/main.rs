@@ -1,4 +1,5 @@
-//! The `waybill` command: the whole product in one process, and the operator's tools.
+//! The `waybill` command: it runs the whole product in one process, and contains the operator's
+//! tools.
 
 mod age;
 mod commands;
@@ -17,10 +18,11 @@ use crate::commands::{
     trigger,
 };
 
-/// Takes signed webhooks from a storefront and a payment provider, keeps every one of them,
-/// and acts on each exactly once
+/// Accepts signed webhooks from a storefront and a payment provider, stores every one of them, and
+/// processes each exactly once
 ///
-/// Without a command: everything in one process on SQLite in data/, with development secrets.
+/// Without a command it runs everything in one process on SQLite in data/, with development
+/// secrets.
 #[derive(Parser)]
 #[command(name = "waybill", version, max_term_width = 100)]
 #[command(
@@ -39,12 +41,12 @@ struct Arguments {
 enum Command {
     /// Run everything in one process, with your own secrets
     Serve,
-    /// Build, sign and post a webhook, and show what became of it
+    /// Build, sign and post a webhook, and show how it was processed
     Trigger(trigger::Arguments),
-    /// Deliveries and other work: list, show, work on again
+    /// Jobs: list and show deliveries and other work, and process deliveries again
     #[command(subcommand)]
     Jobs(jobs::Command),
-    /// Dead letters: what was given up, and running it again
+    /// Dead letters: list jobs that were given up, and run them again or discard them
     #[command(subcommand)]
     Dead(dead::Command),
     /// Look at orders
@@ -53,22 +55,22 @@ enum Command {
     /// Look at payments and subscriptions
     #[command(subcommand)]
     Payments(payments::Command),
-    /// The books: what was captured, released, refunded and credited
+    /// The books: how much was captured, released, refunded and credited
     #[command(subcommand)]
     Ledger(ledger::Command),
-    /// What customers were notified of, or would be without a mail server
+    /// Notifications of customers, both sent and not sent
     #[command(subcommand)]
     Notifications(notifications::Command),
-    /// What customers asked of their data, by when it must be done, and what was done
+    /// Requests of customers about their data, with their deadlines and results
     #[command(subcommand)]
     Privacy(privacy::Command),
-    /// What was done to people's data, and by operators to jobs, licences and keys
+    /// The audit: what was done to people's data, and what operators have changed
     #[command(subcommand)]
     Audit(audit::Command),
     /// Stand-ins for the providers, and storms of webhooks
     #[command(subcommand)]
     Sandbox(sandbox::Command),
-    /// Follow what happens to orders and payments, as it goes out to your own systems
+    /// Follow the events of orders and payments that Waybill sends to your own systems
     #[command(subcommand)]
     Events(events::Command),
     /// API keys for the commerce API
@@ -76,34 +78,35 @@ enum Command {
     Keys(keys::Command),
     /// Log in as a device, and show who you are and which tier you have
     Login(login::Arguments),
-    /// Licences: who may use what
+    /// Licences: which tier persons and organizations have
     #[command(subcommand)]
     Licenses(licenses::Command),
     /// Organizations whose members share a licence
     #[command(subcommand)]
     Orgs(orgs::Command),
-    /// Whose accounts the users are, when the identity provider changes
+    /// The identity provider to whose accounts the users belong, and changing it
     #[command(subcommand)]
     Identity(identity::Command),
-    /// Look at everything it stands on, and say what is wrong and what to do
+    /// Check everything that Waybill depends on, and say what is wrong and what to do
     ///
     /// Exit code 1 when something failed, 2 when settings are wrong.
     ///
-    /// Settings, database, broker, clocks, the providers' APIs, export store, mail server, disk,
-    /// and what waits. Each look ends within five seconds, all go on at once, and nothing is
-    /// changed by it.
+    /// It checks the settings, database, broker, clocks, the providers' APIs, export store, mail
+    /// server, disk, and waiting jobs. All checks run at once, each ends within five seconds, and
+    /// none changes anything.
     Doctor(doctor::Arguments),
     /// Show every setting, its value and where it came from
     Config(config::Arguments),
-    /// Bring the database to this version's schema
+    /// Apply the migrations that the database lacks for this version
     Migrate,
-    /// Ask a running service whether it is ready; exit code 1 when not
+    /// Ask a running service whether it is ready; exit code 1 if it is not
     Health {
-        /// The worker that listens on `WORKER_LISTEN_ADDR` instead of the service on `LISTEN_ADDR`
+        /// Ask the worker that listens on `WORKER_LISTEN_ADDR` instead of the service on
+        /// `LISTEN_ADDR`
         #[arg(long)]
         worker: bool,
     },
-    /// Print a script by which a shell completes commands and options
+    /// Print a script with which a shell completes commands and options
     ///
     /// bash: waybill completions bash > ~/.local/share/bash-completion/completions/waybill
     ///
@@ -121,7 +124,7 @@ fn main() -> ExitCode {
     process::run(dispatch(arguments()))
 }
 
-/// As `Arguments::parse` does, with a first page of help of our own.
+/// Parses the arguments like `Arguments::parse`, but with Waybill's own first page of help.
 fn arguments() -> Arguments {
     let matches = help::grouped(Arguments::command()).get_matches();
     Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())

@@ -1,4 +1,4 @@
-//! Tables whose columns line up, for people; machines take `--json`.
+//! Tables whose columns line up, for people to read. Machines use `--json`.
 
 use std::fmt::Write as _;
 use std::io;
@@ -7,7 +7,8 @@ use anyhow::Result;
 use platform::terminal;
 use serde::Serialize;
 
-/// Rows under a heading, each on a line of its own whatever is in its cells; the last column is as long as it needs to be.
+/// Rows under a heading. Each row is printed on one line, whatever its cells contain. The last
+/// column is as long as it needs to be.
 pub struct Table {
     rows: Vec<Vec<String>>,
 }
@@ -19,7 +20,7 @@ impl Table {
         table
     }
 
-    /// Without a heading.
+    /// A table without a heading.
     pub fn plain() -> Self {
         Table { rows: Vec::new() }
     }
@@ -50,12 +51,13 @@ impl Table {
     }
 }
 
-/// Prints for people; a reader that has gone away (`| head`) is not an error.
+/// Prints text for people. It is not an error if the reader has gone away (`| head`).
 pub fn print(text: &str) -> Result<()> {
     was_read(terminal::out(text)).map(|_| ())
 }
 
-/// Whether anyone still reads what was printed.
+/// Turns the result of printing into whether anyone still reads the output. A closed pipe is not
+/// an error.
 pub fn was_read(printed: io::Result<()>) -> Result<bool> {
     match printed {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
@@ -63,7 +65,7 @@ pub fn was_read(printed: io::Result<()>) -> Result<bool> {
     }
 }
 
-/// Prints for machines.
+/// Prints a value as JSON for machines.
 pub fn print_json(value: &impl Serialize) -> Result<()> {
     print(&format!("{}\n", terminal::pretty_json(value)?))
 }

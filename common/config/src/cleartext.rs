@@ -1,6 +1,7 @@
-//! What is sent to other machines as it is. A credential, or people's data, goes in clear to no
-//! machine but this one, unless the operator has named the host: in a network of their own they
-//! know what they do, and anywhere else it was forgotten.
+//! Checks that settings send nothing to other machines without encryption. A credential, or
+//! people's data, goes in clear to no machine but this one, unless the operator has named the host
+//! in `ALLOW_CLEARTEXT`. An operator who names a host knows that the network to it is private; in
+//! all other cases encryption was probably forgotten.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,7 +11,7 @@ use domain::origins::is_this_machine;
 
 const NAME: &str = "ALLOW_CLEARTEXT";
 
-/// A setting that leads to another machine, without encryption.
+/// A setting by which data is sent to another machine without encryption.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cleartext {
     pub setting: &'static str,
@@ -43,21 +44,23 @@ impl Reader<'_> {
         }
     }
 
-    /// A setting that sends a credential, or people's data, to this host as it is. `instead` says
-    /// how it would be encrypted.
+    /// Notes that a setting sends a credential, or people's data, to this host without encryption,
+    /// and refuses it unless the host is allowed. `instead` tells the operator how to encrypt the
+    /// connection.
     pub(super) fn credential_in_clear(&mut self, setting: &'static str, host: &str, instead: &str) {
         let host = bare(host);
         if !is_this_machine(&host) && !self.is_allowed(&host) {
             let what = format!(
                 "sends a credential or people's data to {host} in clear; {instead}, or name the \
-                 host in {NAME} if the whole way to it is yours"
+                 host in {NAME} if only your own machines can reach the network to it"
             );
             self.wrong(setting, what);
         }
         self.in_clear(setting, &host);
     }
 
-    /// The same, of what is reported and not refused.
+    /// Notes that a setting sends data to this host without encryption. It is reported and not
+    /// refused.
     pub(super) fn in_clear(&mut self, setting: &'static str, host: &str) {
         let host = bare(host);
         if !is_this_machine(&host) {
@@ -71,7 +74,7 @@ impl Reader<'_> {
     }
 }
 
-/// In lower case, an IPv6 address without its brackets.
+/// The host in lower case; an IPv6 address without its brackets.
 fn bare(host: &str) -> String {
     host.trim_matches(['[', ']']).to_ascii_lowercase()
 }

@@ -1,8 +1,8 @@
 //! Settings: read once in `main`, from flags, environment and `NAME_FILE` files.
 //!
-//! [`Settings`] knows where each value came from; [`Config`] is what the program uses,
-//! typed and checked. Every mistake is reported at once, so that a wrong deployment is
-//! mended in one go.
+//! [`Settings`] holds the values as text and knows where each came from. [`Config`] holds the same
+//! values typed and checked, for the rest of the program. All mistakes are reported together, so
+//! that an operator can correct them in one go.
 
 mod cleartext;
 mod mail;
@@ -37,24 +37,24 @@ use qr::{Level, QrConfig};
 use store::events::Outlet;
 use store::sql;
 
-/// The signing secrets of `waybill` without arguments. They are public: anything that
-/// could be reached from outside refuses them.
+/// The signing secrets of `waybill` without arguments. They are public, so a process that other
+/// machines could reach refuses to start with them.
 pub const DEVELOPMENT_STOREFRONT_SECRET: &str = "development-storefront-secret";
 pub const DEVELOPMENT_PAYMENT_SECRET: &str = "development-payment-secret";
 
-/// A shorter signing secret could be guessed.
+/// A signing secret with fewer characters than this could be guessed.
 const SHORT: usize = 16;
 
-/// Who runs the program.
+/// How the program is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// `waybill` without arguments: missing secrets get public development values.
+    /// `waybill` without arguments. Missing secrets get public development values.
     Development,
-    /// Secrets must be given.
+    /// Every other service. The secrets must be set.
     Production,
 }
 
-/// Why a signing secret protects little.
+/// Why a signing secret gives little protection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weakness {
     /// It is one of the development secrets.
@@ -63,7 +63,7 @@ pub enum Weakness {
     Short,
 }
 
-/// Every setting, checked.
+/// Every setting, typed and checked.
 #[derive(Clone, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -76,28 +76,30 @@ pub struct Config {
     /// Without a slash at its end.
     pub public_url: String,
     pub database_url: String,
-    /// `None`: the bus within this process.
+    /// `None`: messages stay within this process.
     pub amqp_url: Option<String>,
     pub amqp_prefix: String,
     pub storefront_secrets: Secrets,
     pub payment_secrets: Secrets,
-    /// The shops whose deliveries are taken, in lower case; empty: all.
+    /// The domains of the shops whose deliveries are accepted, in lower case. Empty: all shops.
     pub storefront_shops: Vec<String>,
-    /// `None`: the event alone asks for fulfilment.
+    /// `None`: the storefront is not called, and only an event asks for fulfilment.
     pub storefront_api: Option<Api>,
-    /// `None`: refunds are recorded, and the event asks for them.
+    /// `None`: the payment provider is not called; refunds are recorded, and an event asks for
+    /// them.
     pub payment_api: Option<Api>,
     /// `None`: nobody can log in.
     pub identity: Option<IdentityProvider>,
-    /// How long after it was confirmed a token is believed while nobody can confirm it.
+    /// How long after its last confirmation a token is still accepted while the identity provider
+    /// does not answer.
     pub auth_stale: Duration,
-    /// In 15 minutes, by client address; 0: no limit.
+    /// How many logins a client address may begin in 15 minutes; 0: no limit.
     pub device_codes: u32,
-    /// A minute and token; 0: no limit.
+    /// How often a token may be validated in a minute; 0: no limit.
     pub validations: u32,
     /// How long a licence that a subscription extends stays active after its end.
     pub license_grace: Duration,
-    /// What each tier has.
+    /// The templates of each tier.
     pub catalogue: Catalogue,
     /// `None`: no mail is sent.
     pub smtp: Option<Smtp>,
@@ -108,42 +110,43 @@ pub struct Config {
     pub duplicate_status: u16,
     pub redact_logs: bool,
     pub max_body_bytes: usize,
-    /// A second and shop; 0: no limit.
+    /// Deliveries of one shop in a second; 0: no limit.
     pub storefront_rate: u32,
-    /// A second, over all shops; 0: no limit.
+    /// Deliveries of all shops in a second; 0: no limit.
     pub storefront_total_rate: u32,
-    /// A second; 0: no limit.
+    /// Payment events in a second; 0: no limit.
     pub payment_rate: u32,
-    /// A second and API key; 0: no limit.
+    /// Calls with one API key in a second; 0: no limit.
     pub commerce_rate: u32,
-    /// Where buyers may be sent after a checkout.
+    /// The origins to which buyers may be sent after a checkout.
     pub return_origins: Origins,
-    /// How long the order of a checkout session waits for the storefront's own.
+    /// How long the order of a checkout session waits for the storefront's own. `None`: it does
+    /// not wait.
     pub checkout_order_wait: Option<Duration>,
-    /// Zero: signatures do not age.
+    /// How old a payment signature may be. Zero: a signature is never too old.
     pub payment_tolerance: Duration,
     pub qr: QrConfig,
-    /// The pages that QR codes lead to are served.
+    /// Whether the pages that QR codes lead to are served.
     pub public_pages: bool,
     pub job_retention: Duration,
     pub notification_retention: Duration,
     pub event_retention: Duration,
     pub privacy: Privacy,
-    /// Open at a time, in an ingress process.
+    /// How many connections an ingress process serves at a time.
     pub max_connections: usize,
     pub trusted_proxies: Vec<IpNet>,
     pub log_format: LogFormat,
     pub log_filter: String,
     /// The settings whose signing secrets are public or short.
     pub weak_secrets: Vec<(&'static str, Weakness)>,
-    /// What is sent to other machines as it is; each host was allowed, or is of a mail server
-    /// without a login.
+    /// The settings by which data goes to other machines without encryption. Each of these hosts
+    /// is named in `ALLOW_CLEARTEXT`, or is a mail server without a login.
     pub cleartext: Vec<Cleartext>,
-    /// A signing secret is a public one.
+    /// Whether a signing secret is one of the public development secrets.
     pub development: bool,
 }
 
-/// All that is wrong with the settings.
+/// All mistakes in the settings.
 #[derive(Debug, thiserror::Error)]
 pub struct Mistakes(pub Vec<String>);
 
@@ -182,13 +185,13 @@ impl Config {
         }
     }
 
-    /// Whether people log in, and tokens of other applications are taken too.
+    /// Whether people can log in, and tokens of other apps are accepted too.
     pub fn takes_foreign_tokens(&self) -> bool {
         let identity = self.identity.as_ref();
         identity.is_some_and(|identity| identity.client_secret.is_none())
     }
 
-    /// Where the events go that a process with these settings writes.
+    /// Where a process with these settings sends the events that it writes.
     pub fn outlet(&self) -> Outlet {
         match self.amqp_url {
             Some(_) => Outlet::Broker,
@@ -201,7 +204,7 @@ impl Config {
         self.public_url.starts_with("http://") && !is_loopback(&self.public_url)
     }
 
-    /// `DATABASE_URL` alone, for a tool that needs nothing else.
+    /// Reads only `DATABASE_URL`, for a command that needs no other setting.
     pub fn database_url(settings: &Settings) -> Result<String, Mistakes> {
         let mut reader = Reader::alone(settings);
         match reader.database_url() {
@@ -210,14 +213,14 @@ impl Config {
         }
     }
 
-    /// `LISTEN_ADDR` alone.
+    /// Reads only `LISTEN_ADDR`.
     pub fn listen_addr(settings: &Settings) -> Result<SocketAddr, Mistakes> {
         let mut reader = Reader::alone(settings);
         let address = reader.listen_addr();
         address.ok_or(Mistakes(reader.mistakes))
     }
 
-    /// `WORKER_LISTEN_ADDR` alone.
+    /// Reads only `WORKER_LISTEN_ADDR`.
     pub fn worker_listen_addr(settings: &Settings) -> Result<Option<SocketAddr>, Mistakes> {
         let mut reader = Reader::alone(settings);
         let address = reader.worker_listen_addr();
@@ -228,21 +231,21 @@ impl Config {
         }
     }
 
-    /// `LICENSE_GRACE_DAYS` alone.
+    /// Reads only `LICENSE_GRACE_DAYS`.
     pub fn license_grace(settings: &Settings) -> Result<Duration, Mistakes> {
         let mut reader = Reader::alone(settings);
         let grace = reader.license_grace();
         grace.ok_or(Mistakes(reader.mistakes))
     }
 
-    /// `PUBLIC_URL` alone.
+    /// Reads only `PUBLIC_URL`.
     pub fn public_url(settings: &Settings) -> Result<String, Mistakes> {
         let mut reader = Reader::alone(settings);
         let url = reader.url("PUBLIC_URL");
         url.ok_or(Mistakes(reader.mistakes))
     }
 
-    /// `QR_BASE_URL` and the like alone, and `PUBLIC_URL`.
+    /// Reads only the settings of QR codes and `PUBLIC_URL`.
     pub fn qr(settings: &Settings) -> Result<QrConfig, Mistakes> {
         let mut reader = Reader::alone(settings);
         let public_url = reader.url("PUBLIC_URL");
@@ -250,7 +253,7 @@ impl Config {
         qr.ok_or(Mistakes(reader.mistakes))
     }
 
-    /// `AMQP_URL` and `AMQP_PREFIX` alone; `None`: there is no broker.
+    /// Reads only `AMQP_URL` and `AMQP_PREFIX`. `None`: there is no broker.
     pub fn broker(settings: &Settings) -> Result<Option<Broker>, Mistakes> {
         let mut reader = Reader::alone(settings);
         let (url, prefix) = (reader.amqp_url(None), reader.amqp_prefix());
@@ -260,7 +263,7 @@ impl Config {
         Ok(url.zip(prefix).map(|(url, prefix)| Broker { url, prefix }))
     }
 
-    /// `PRIVACY_KEY`, `PRIVACY_EXPORT_URL` and the like alone.
+    /// Reads only the settings whose names begin with `PRIVACY_`.
     pub fn privacy(settings: &Settings) -> Result<Privacy, Mistakes> {
         let mut reader = Reader::alone(settings);
         match reader.privacy() {
@@ -269,7 +272,7 @@ impl Config {
         }
     }
 
-    /// The storefront's secrets, newest first, or the development one.
+    /// The storefront's secrets, newest first; if none is set, the development secret.
     pub fn storefront_secrets(settings: &Settings) -> Result<Vec<String>, Mistakes> {
         let mut reader = Reader::alone(settings);
         let name = "STOREFRONT_WEBHOOK_SECRET";
@@ -277,7 +280,7 @@ impl Config {
         secrets.ok_or(Mistakes(reader.mistakes))
     }
 
-    /// The payment provider's secrets, newest first, or the development one.
+    /// The payment provider's secrets, newest first; if none is set, the development secret.
     pub fn payment_secrets(settings: &Settings) -> Result<Vec<String>, Mistakes> {
         let mut reader = Reader::alone(settings);
         let name = "PAYMENT_WEBHOOK_SECRET";
@@ -289,8 +292,8 @@ impl Config {
 /// The API of <https://github.com>.
 const GITHUB_API: &str = "https://api.github.com";
 
-/// The API that belongs to where people log in: of GitHub itself, of an enterprise whose data
-/// resides elsewhere (`acme.ghe.com`), or of an Enterprise server.
+/// The address of the API that belongs to the address where people log in. This is GitHub itself,
+/// GitHub Enterprise Cloud with data residency (`acme.ghe.com`), or an Enterprise server.
 fn api_of(url: &str) -> String {
     match host(url).as_str() {
         "github.com" => GITHUB_API.to_owned(),
@@ -299,13 +302,13 @@ fn api_of(url: &str) -> String {
     }
 }
 
-/// Whether GitHub runs it.
+/// Whether GitHub itself runs the server at this address.
 fn is_githubs_own(url: &str) -> bool {
     let host = host(url);
     host == "github.com" || host.ends_with(".ghe.com")
 }
 
-/// What is wrong with the weakest of them.
+/// The weakness of the weakest of these secrets; `None` if all are strong.
 fn weakness(secrets: &[String]) -> Option<Weakness> {
     let is_public = |secret: &String| {
         secret == DEVELOPMENT_STOREFRONT_SECRET || secret == DEVELOPMENT_PAYMENT_SECRET
@@ -324,7 +327,7 @@ fn host(url: &str) -> String {
     host.to_ascii_lowercase()
 }
 
-/// Reads settings one by one and collects what is wrong with them.
+/// Reads settings one by one and collects all mistakes.
 struct Reader<'a> {
     settings: &'a Settings,
     mistakes: Vec<String>,
@@ -339,7 +342,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// For one setting: the mistakes of others do not matter to it.
+    /// A reader for a single setting. It ignores mistakes in other settings.
     fn alone(settings: &'a Settings) -> Self {
         Reader {
             settings,
@@ -472,8 +475,8 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Of deliveries a second. In development there is none unless it is set: whoever tries out a
-    /// storm has nobody to protect.
+    /// A limit of deliveries in a second. In development there is no limit unless the setting is
+    /// given, because a developer who sends many deliveries has nobody to protect.
     fn rate(&mut self, name: &'static str, development: bool) -> Option<u32> {
         if development && self.settings.origin(name) == Origin::Default {
             return Some(0);
@@ -481,8 +484,10 @@ impl<'a> Reader<'a> {
         self.number(name, 0, 1_000_000)
     }
 
-    /// Where shops are listed their number bounds the sum of their rates; elsewhere whoever has
-    /// captured one signed body makes up as many shops as he likes.
+    /// The limit of all shops together; 0 is no limit. If shops are listed, their number already
+    /// limits the sum of their rates. If they are not, somebody who has captured one signed body
+    /// can send it under as many invented shops as they like, so there is a limit for all
+    /// together.
     fn total_rate(&mut self, of_shop: Option<u32>, takes_any_shop: bool) -> Option<u32> {
         const NAME: &str = "STOREFRONT_TOTAL_RATE_PER_SECOND";
         if self.settings.get(NAME).is_some() {
@@ -626,7 +631,8 @@ impl<'a> Reader<'a> {
         origins.ok()
     }
 
-    /// An API needs its address and its credential; without both it is not used.
+    /// Reads the address and the credential of an API. It needs both; if neither is set, the API
+    /// is not called.
     fn api(&mut self, url: &'static str, token: &'static str) -> Option<Api> {
         match (self.settings.get(url), self.settings.get(token)) {
             (None, None) => return None,
@@ -649,7 +655,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// An address to which a credential or people's data is sent.
+    /// Checks an address to which a credential or people's data is sent.
     fn encrypted_or_allowed(&mut self, setting: &'static str, address: &str) {
         if address.starts_with("http://")
             && let Ok(url) = Url::parse(address)
@@ -659,7 +665,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Without a client id it is not used; then the other settings only have to be right.
+    /// Reads the identity provider. Without a client id nobody can log in; the other settings are
+    /// checked all the same.
     fn identity(&mut self) -> Option<IdentityProvider> {
         let url = self.url("GITHUB_URL");
         let api_url = self.identity_api(url.as_deref());
@@ -691,8 +698,8 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Where tokens and the client secret are sent: to the API of the provider where people log
-    /// in, never to that of another.
+    /// The API to which tokens and the client secret are sent. It must belong to the provider
+    /// where people log in, so that no other provider gets their tokens.
     fn identity_api(&mut self, url: Option<&str>) -> Option<String> {
         const NAME: &str = "GITHUB_API_URL";
         if self.settings.get(NAME).is_none() {
@@ -713,7 +720,8 @@ impl<'a> Reader<'a> {
         Some(api_url)
     }
 
-    /// An API that follows from where people log in is named by that setting.
+    /// Checks that neither address sends tokens in clear. If the API's address was derived from
+    /// `GITHUB_URL`, the mistake names that setting.
     fn identity_in_clear(&mut self, url: Option<&str>, api_url: Option<&str>) {
         if let Some(url) = url {
             self.encrypted_or_allowed("GITHUB_URL", url);
@@ -741,7 +749,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A word that stands in headers and paths.
+    /// Reads a word that is put into headers and paths.
     fn visible(&mut self, name: &'static str, longest: usize) -> Option<String> {
         let text = self.text(name)?.trim().to_owned();
         let fits = text.len() <= longest
@@ -797,8 +805,8 @@ impl<'a> Reader<'a> {
         Some(url)
     }
 
-    /// Where others could reach what the public secrets open. Looks at what was given, right or
-    /// wrong in itself.
+    /// Refuses settings by which others could reach a process with the public secrets. It looks at
+    /// the values as given, even if they are wrong in themselves.
     fn refuse_exposure(&mut self) {
         let given = |name| self.settings.get(name).map(str::trim);
         let is_elsewhere = |url: &str| !url.starts_with("http://") || !is_loopback(url);

@@ -10,7 +10,7 @@ use super::Reader;
 use domain::notification::Templates;
 use platform::token::Token;
 
-/// The mail server, and who writes.
+/// The mail server, and the sender of the mails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Smtp {
     pub server: Server,
@@ -19,12 +19,12 @@ pub struct Smtp {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
-    /// An IPv6 address is without brackets.
+    /// A name or an address; an IPv6 address is without brackets.
     pub host: String,
     pub port: u16,
     pub tls: Tls,
     pub login: Option<Login>,
-    /// How we introduce ourselves (EHLO), if not as the sender's domain.
+    /// The name that Waybill sends with EHLO. `None`: the sender's domain.
     pub hello: Option<String>,
 }
 
@@ -32,11 +32,11 @@ pub struct Server {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tls {
     Never,
-    /// When the server offers it.
+    /// The connection is encrypted if the server offers it (STARTTLS).
     Opportunistic,
-    /// Before anything else is said but greetings.
+    /// The connection is encrypted right after the greetings (STARTTLS), or no mail is sent.
     Required,
-    /// From the first byte.
+    /// The connection is encrypted from the first byte.
     Wrapped,
 }
 
@@ -50,7 +50,7 @@ const FORM: &str = "must be smtp:// or smtps:// and user:password@host:port, whe
                     may be left out; smtp:// may end with ?tls=required or ?tls=opportunistic";
 
 impl Reader<'_> {
-    /// Mail needs its server and its sender; without both none is sent.
+    /// Reads the server and the sender. Mail needs both; if neither is set, none is sent.
     pub(super) fn smtp(&mut self) -> Option<Smtp> {
         let (url, from) = ("SMTP_URL", "MAIL_FROM");
         match (self.settings.get(url), self.settings.get(from)) {
@@ -77,8 +77,9 @@ impl Reader<'_> {
         })
     }
 
-    /// A password without encryption, or with one that who stands between can prevent. Without a
-    /// password it is reported: mails go on in clear from many a server.
+    /// Refuses a password that goes without encryption, or with an encryption that somebody on the
+    /// network between can prevent. A server without a login is only reported, because many
+    /// servers send mails on in clear anyway.
     fn mail_in_clear(&mut self, setting: &'static str, server: &Server) {
         if matches!(server.tls, Tls::Required | Tls::Wrapped) {
             return;

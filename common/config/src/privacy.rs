@@ -1,4 +1,5 @@
-//! Settings of privacy requests: the key, where exports go, and how long things are kept.
+//! Settings of privacy requests: the key, the store of exports, and how long exports are kept and
+//! erasures of shops are held.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +15,7 @@ const KEY: &str = "PRIVACY_KEY";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Privacy {
-    /// `None`: the database, a SQLite file, has its own.
+    /// `None`: the database is a SQLite file and has made its own key.
     pub key: Option<Token>,
     pub exports: ExportStore,
     pub export_retention: Duration,
@@ -39,15 +40,15 @@ impl Reader<'_> {
         })
     }
 
-    /// Who can read a server's tables is not always who may forge what the key proves, so a service
-    /// on one has its key elsewhere.
+    /// People who can read the tables of a database server must not be able to make signatures and
+    /// hashes with the key. So with PostgreSQL the key is not in the database, and must be set.
     pub(super) fn needs_privacy_key(&mut self, database_url: &str) {
         if !database_url.starts_with("sqlite:") && self.settings.get(KEY).is_none() {
             self.wrong(
                 KEY,
-                "is missing; with PostgreSQL it must be set: openssl rand -hex 32. A database that \
-                 was used without it has made one: take that one out with `waybill privacy key \
-                 --output FILE` and set PRIVACY_KEY_FILE to the file",
+                "is missing; with PostgreSQL it must be set: openssl rand -hex 32. If the \
+                 database was used without it, the database has made a key: take that one out \
+                 with `waybill privacy key --output FILE` and set PRIVACY_KEY_FILE to the file",
             );
         }
     }
@@ -58,7 +59,7 @@ impl Reader<'_> {
         if key.len() < 32 {
             self.wrong(
                 KEY,
-                "has less than 32 characters; a good one: openssl rand -hex 32",
+                "has less than 32 characters; make one with: openssl rand -hex 32",
             );
             return None;
         }

@@ -1,10 +1,11 @@
-//! Files on this machine that hold people's data: for the user of the service alone, whatever the
-//! umask, in folders that nobody else can look into.
+//! Files on this machine that hold people's data. Only the user of the service may read them,
+//! whatever the umask, and they are in folders that nobody else can look into.
 //!
-//! What is made is made so. What an older version made, or somebody widened, is narrowed when a
-//! service starts; a file that belongs to another user, and cannot be, ends the start. A folder
-//! is narrowed when all in it is Waybill's: one that holds other things too is somebody's choice,
-//! and the files in it are closed.
+//! Waybill creates all files and folders with these permissions. When a service starts, it narrows
+//! the permissions of files that an older version made or that somebody widened. If it cannot,
+//! because a file belongs to another user, the service does not start. A folder is narrowed only
+//! if everything in it is Waybill's. If it holds other files too, somebody has chosen a shared
+//! folder, so only Waybill's files in it are narrowed.
 
 use std::fs::Permissions;
 use std::io;
@@ -19,14 +20,16 @@ use platform::private_files::{FILE, FOLDER};
 use providers::exports::ExportStore;
 use store::sql;
 
-/// What others may do.
+/// The permission bits of all users except the owner.
 const OTHERS: u32 = 0o077;
-/// SQLite's own files end so, and the one of [`sql::Turn`].
+/// The endings of the names of SQLite's files, and of the file of [`sql::Turn`].
 const ENDINGS: &[&str] = &["", "-wal", "-shm", "-journal", "-turn"];
-/// Beside the database: pictures of QR codes, and what a file system keeps at its root.
+/// Other entries that may be beside the database: the folder with pictures of QR codes, and the
+/// one that a file system keeps at its root.
 const BESIDE: &[&str] = &["qr", "lost+found"];
 
-/// Closes to others what is there of this service's data.
+/// Narrows the permissions of the files and folders of this service that other users can reach. It
+/// fails if a file cannot be narrowed.
 pub fn narrow(config: &Config) -> Result<()> {
     for it in wide(config) {
         let path = it.path.display();
@@ -35,14 +38,14 @@ pub fn narrow(config: &Config) -> Result<()> {
             Ok(()) => {
                 tracing::info!(%path, "was open to other users of this machine, and is closed now");
             }
-            // A volume's root may belong to whoever mounted it.
+            // The root folder of a volume may belong to the user who mounted it.
             Err(error) if it.is_folder && error.kind() == io::ErrorKind::PermissionDenied => {}
             Err(error) => {
                 return Err(error).with_context(|| {
                     format!(
-                        "{path} can be read by other users of this machine, and cannot be closed \
-                         to them by this one: give it to the user of the service (chown), or say \
-                         chmod 600"
+                        "{path} can be read by other users of this machine, and this user may not \
+                         change its permissions: give it to the user of the service (chown), or \
+                         run chmod 600"
                     )
                 });
             }
@@ -51,7 +54,7 @@ pub fn narrow(config: &Config) -> Result<()> {
     Ok(())
 }
 
-/// A file or folder that others can reach.
+/// A file or folder that other users of this machine can reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wide {
     pub path: PathBuf,
@@ -65,7 +68,7 @@ impl Wide {
     }
 }
 
-/// All that is there of this service's data and that others can reach.
+/// The files and folders with this service's data that other users can reach.
 pub fn wide(config: &Config) -> Vec<Wide> {
     let mut found = Vec::new();
     let exports = match &config.privacy.exports {
@@ -108,7 +111,7 @@ fn of_database(database: &Path, exports: Option<&Path>, found: &mut Vec<Wide>) {
     }
 }
 
-/// The folder of exports has a folder for each, which is named by its request.
+/// The folder of exports has a folder for each export, whose name is the id of its request.
 fn of_exports(exports: &Path, found: &mut Vec<Wide>) {
     let is_export = |entry: &Path| {
         let name = entry.file_name().and_then(|name| name.to_str());
@@ -135,7 +138,8 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     entries.flatten().map(|entry| entry.path()).collect()
 }
 
-/// What is not there, or cannot be looked at, is open to nobody through us.
+/// Adds the path to `found` if other users can reach it. A path that does not exist, or whose
+/// permissions cannot be read, is skipped.
 fn look_at(path: &Path, found: &mut Vec<Wide>) {
     let Ok(metadata) = std::fs::metadata(path) else {
         return;

@@ -1,8 +1,9 @@
-//! Every protection that a setting can switch off: what is open without it, and what turns it on.
+//! The list of protections that a setting can switch off. Each entry says what an attacker can do
+//! without the protection, and which setting turns it on.
 //!
-//! One list. The first lines of the log, `waybill doctor` and the table in docs/security.md are
-//! made of it, so that nobody runs without one unknowingly. What protects always is not in
-//! it; docs/security.md describes that.
+//! The first lines of the log, `waybill doctor` and the table in docs/security.md are made from
+//! this list, so that nobody switches a protection off without knowing it. Protections that cannot
+//! be switched off are not in the list; docs/security.md describes them.
 
 use crate::private_files;
 use crate::{Config, Weakness};
@@ -10,11 +11,11 @@ use store::sql::{self, Encryption};
 
 pub struct Protection {
     pub name: &'static str,
-    /// What turns it on, or says where what it is about is.
+    /// The setting that turns it on, or the one that names the place which it protects.
     pub setting: &'static str,
-    /// What is open without it.
+    /// What an attacker can do, or what else goes wrong, when it is off.
     pub open: &'static str,
-    /// What to do.
+    /// What the operator should do to turn it on.
     pub advice: &'static str,
     state: fn(&Config) -> State,
 }
@@ -22,9 +23,10 @@ pub struct Protection {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     On,
-    /// What it would protect is not used.
+    /// The feature that it would protect is not used.
     Unused,
-    /// Where, when it is not everywhere; else empty.
+    /// It is off. The text says at which places (hosts or files), or why; it is empty when the
+    /// protection is off everywhere.
     Off(String),
 }
 
@@ -34,30 +36,31 @@ impl Protection {
     }
 }
 
-/// In the order in which they are reported: what lets strangers in comes first.
+/// All protections in the order in which they are reported: those that keep strangers out come
+/// first.
 pub const PROTECTIONS: &[Protection] = &[
     Protection {
         name: "storefront secret",
         setting: "STOREFRONT_WEBHOOK_SECRET",
-        open: "who knows or guesses the secret can make up orders, and erase customers",
-        advice: "Right for a try on this machine. Otherwise set it to the provider's, of 16 \
-                 characters or more; make a longer one there and rotate it.",
+        open: "somebody who knows or guesses the secret can make up orders, and erase customers",
+        advice: "A short or public secret is only good for a try on this machine. Otherwise make \
+                 one of 16 characters or more at the provider, and set it here.",
         state: |config| weak(config, "STOREFRONT_WEBHOOK_SECRET"),
     },
     Protection {
         name: "payment secret",
         setting: "PAYMENT_WEBHOOK_SECRET",
-        open: "who knows or guesses the secret can make up payments and refunds",
-        advice: "Right for a try on this machine. Otherwise set it to the provider's, of 16 \
-                 characters or more; make a longer one there and rotate it.",
+        open: "somebody who knows or guesses the secret can make up payments and refunds",
+        advice: "A short or public secret is only good for a try on this machine. Otherwise make \
+                 one of 16 characters or more at the provider, and set it here.",
         state: |config| weak(config, "PAYMENT_WEBHOOK_SECRET"),
     },
     Protection {
         name: "shops",
         setting: "STOREFRONT_SHOPS",
-        open: "the shop's header is not signed: who has captured a signed body can send it again \
-               under any shop, known or made up",
-        advice: "Set it to the domain of your shop; best is one shop for each Waybill.",
+        open: "the shop's header is not signed: somebody who has captured a signed body can send \
+               it again under any shop, known or made up",
+        advice: "Set it to the domain of your shop. It is best to run one Waybill for each shop.",
         state: |config| off_if(config.storefront_shops.is_empty()),
     },
     Protection {
@@ -70,15 +73,15 @@ pub const PROTECTIONS: &[Protection] = &[
     Protection {
         name: "deduplication",
         setting: "COMMERCE_IDEMPOTENCY_ENABLED",
-        open: "a captured delivery is worked on each time that it is sent",
+        open: "a captured delivery is processed each time that it is sent",
         advice: "Unset it, or set it to true.",
         state: |config| off_if(!config.dedupe),
     },
     Protection {
         name: "identity secret",
         setting: "GITHUB_CLIENT_SECRET",
-        open: "the tokens of any app of the identity provider are taken, and each bad one is a \
-               failed login there",
+        open: "the tokens of any app of the identity provider are accepted, and the provider \
+               counts each bad token as a failed login",
         advice: "Set it to the secret of the app of GITHUB_CLIENT_ID.",
         state: |config| match config.identity {
             Some(_) => off_if(config.takes_foreign_tokens()),
@@ -88,8 +91,9 @@ pub const PROTECTIONS: &[Protection] = &[
     Protection {
         name: "revoked tokens",
         setting: "AUTH_STALE_SECONDS",
-        open: "a token that was revoked is believed while the identity provider is away",
-        advice: "Unset it, or set it to 0: nobody is let in then whom nobody can confirm.",
+        open: "a token that was revoked is still accepted while the identity provider is away",
+        advice: "Unset it, or set it to 0: then a token is accepted only when the provider \
+                 confirms it.",
         state: |config| match config.identity {
             Some(_) => off_if(!config.auth_stale.is_zero()),
             None => State::Unused,
@@ -106,8 +110,8 @@ pub const PROTECTIONS: &[Protection] = &[
         name: "encryption to others",
         setting: "ALLOW_CLEARTEXT",
         open: "credentials and people's data go over the network in clear",
-        advice: "Use https://, amqps://, smtps:// and ?sslmode=verify-full, and take the host out \
-                 of the list; or keep the network up to it to yourself.",
+        advice: "Use https://, amqps://, smtps:// and ?sslmode=verify-full, and remove the host \
+                 from the list; or make sure that nobody else can reach the network between.",
         state: |config| {
             let places: Vec<String> = config.cleartext.iter().map(ToString::to_string).collect();
             off_at(places.join(", "))
@@ -116,8 +120,10 @@ pub const PROTECTIONS: &[Protection] = &[
     Protection {
         name: "certificate of the database",
         setting: "DATABASE_URL",
-        open: "who stands between can pose as the database, and read and change everything",
-        advice: "Add ?sslmode=verify-full, and sslrootcert=PATH for an authority of your own.",
+        open: "somebody on the network between can pose as the database, and read and change \
+               everything",
+        advice: "Add ?sslmode=verify-full, and sslrootcert=PATH if you have your own certificate \
+                 authority.",
         state: |config| match sql::on_network(&config.database_url) {
             Some((host, Encryption::Unverified)) => off_at(host),
             Some((_, Encryption::Verified)) => State::On,
@@ -127,8 +133,8 @@ pub const PROTECTIONS: &[Protection] = &[
     Protection {
         name: "client addresses",
         setting: "TRUSTED_PROXIES",
-        open: "PUBLIC_URL is a proxy's, and all clients behind it count as one: a stranger uses \
-               up the limits of pages and logins for everybody",
+        open: "PUBLIC_URL is the address of a proxy, and all clients behind it count as one: a \
+               stranger can use up the limits of pages and logins for everybody",
         advice: "Set it to the address or network from which the proxy connects.",
         state: |config| {
             if config.public_url.starts_with("https://") {
@@ -141,14 +147,14 @@ pub const PROTECTIONS: &[Protection] = &[
     Protection {
         name: "storefront rate",
         setting: "STOREFRONT_RATE_PER_SECOND",
-        open: "one shop can use up the intake of all",
+        open: "one shop can use up the capacity of the intake for all shops",
         advice: "Unset it, or set it to what a busy shop needs.",
         state: |config| off_if(config.storefront_rate == 0),
     },
     Protection {
         name: "payment rate",
         setting: "PAYMENT_RATE_PER_SECOND",
-        open: "payment events can use up the intake of orders",
+        open: "payment events can use up the capacity of the intake for orders",
         advice: "Unset it, or set it to what a busy hour needs.",
         state: |config| off_if(config.payment_rate == 0),
     },
@@ -182,10 +188,10 @@ pub const PROTECTIONS: &[Protection] = &[
     Protection {
         name: "privacy key",
         setting: "PRIVACY_KEY",
-        open: "the key is in the database: who can read that, or a backup, can test guesses at \
-               who was erased, and sign links to exports, receipts and the audit",
-        advice: "Set it before there is data: openssl rand -hex 32. A database that has made its \
-                 own gives it away: waybill privacy key --output FILE. It never changes.",
+        open: "the key is in the database: somebody who can read the database, or a backup, can \
+               test guesses at who was erased, and sign links to exports, receipts and the audit",
+        advice: "Set it before there is data: openssl rand -hex 32. If the database has made its \
+                 own key, take that out: waybill privacy key --output FILE. The key never changes.",
         state: |config| off_if(config.privacy.key.is_none()),
     },
     Protection {
@@ -198,7 +204,7 @@ pub const PROTECTIONS: &[Protection] = &[
     Protection {
         name: "redaction of logs",
         setting: "COMMERCE_PII_REDACTION_ENABLED",
-        open: "who reads the logs reads names, addresses and telephone numbers",
+        open: "everybody who reads the logs can read names, addresses and telephone numbers",
         advice: "Unset it, or set it to true.",
         state: |config| off_if(!config.redact_logs),
     },
@@ -206,8 +212,8 @@ pub const PROTECTIONS: &[Protection] = &[
         name: "private files",
         setting: "DATABASE_URL, PRIVACY_EXPORT_URL",
         open: "other users of this machine can read the data",
-        advice: "Start the service: it closes them. Where the file system knows no permissions, \
-                 move the data to one that does.",
+        advice: "Start the service: it narrows the permissions. If the file system has no \
+                 permissions, move the data to one that has.",
         state: |config| {
             let wide = private_files::wide(config).into_iter();
             let places = wide.map(|it| format!("{} has mode {:o}", it.path.display(), it.mode));
@@ -241,7 +247,8 @@ fn weak(config: &Config, setting: &str) -> State {
     }
 }
 
-/// Says which are off: a line each. Of a development start, which nobody else can reach, one line.
+/// Logs a line for each protection that is off. A development start, which nobody else can reach,
+/// logs one line with all their names.
 pub fn report(config: &Config) {
     let off = PROTECTIONS
         .iter()

@@ -1,9 +1,10 @@
-//! The table of settings and where the value of each came from.
+//! The table of settings, and where the value of each setting came from.
 //!
-//! A row says the name, the default and the meaning, and makes the flag, the variable, the help and
-//! the line of `waybill config`. Its type is not in the row: `Config` reads about half of the
-//! settings together with others (a secret by the mode, the broker by the database, the sender by
-//! the mail server), so a row's type would be the lesser part of what is to be checked.
+//! A row gives the name, the default and the meaning of a setting. The flag, the variable, the
+//! help and the line of `waybill config` are made from it. The row does not give the type, because
+//! `Config` checks about half of the settings together with others (a secret depends on the mode,
+//! the broker on the database, the sender on the mail server), so a type could express only a
+//! small part of what is checked.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,14 +14,14 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
-/// A setting: the flag `--listen-addr` and the environment variable `LISTEN_ADDR`. A secret is no
+/// A setting: the flag `--listen-addr` and the environment variable `LISTEN_ADDR`. A secret has no
 /// flag, because the list of processes shows flags to every user of the machine.
 #[derive(Debug)]
 pub struct Setting {
     pub name: &'static str,
     pub default: Option<&'static str>,
     pub meaning: &'static str,
-    /// Never shown, and no flag; may also be given as `NAME_FILE`.
+    /// The value is never shown and there is no flag for it; `NAME_FILE` may name a file with it.
     pub secret: bool,
 }
 
@@ -61,7 +62,7 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "PUBLIC_URL",
         Some("http://127.0.0.1:8000"),
-        "How clients reach it",
+        "The address at which clients reach ingress",
     ),
     Setting {
         name: "DATABASE_URL",
@@ -71,12 +72,12 @@ pub const SETTINGS: &[Setting] = &[
     },
     secret(
         "AMQP_URL",
-        "RabbitMQ, amqp://..; needs PostgreSQL. Unset: a bus within the process",
+        "RabbitMQ, amqp://..; needs PostgreSQL. Unset: messages stay within the process",
     ),
     setting(
         "AMQP_PREFIX",
         Some("waybill"),
-        "Names of exchanges and queues start with it",
+        "The names of exchanges and queues begin with this word",
     ),
     secret(
         "STOREFRONT_WEBHOOK_SECRET",
@@ -89,12 +90,12 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "STOREFRONT_SHOPS",
         None,
-        "Shop domains whose deliveries are taken, separated by commas. Unset: all",
+        "Shop domains whose deliveries are accepted, separated by commas. Unset: all are",
     ),
     setting(
         "STOREFRONT_API_URL",
         None,
-        "The storefront's admin API, for fulfilments. Unset: the event alone asks for them",
+        "The storefront's admin API, for fulfilments. Unset: only an event asks for fulfilment",
     ),
     secret(
         "STOREFRONT_API_TOKEN",
@@ -103,7 +104,7 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "PAYMENT_API_URL",
         None,
-        "The payment provider's API, for refunds and retries. Unset: events alone ask for refunds",
+        "The payment provider's API, for refunds and retries. Unset: only events ask for refunds",
     ),
     secret(
         "PAYMENT_API_KEY",
@@ -121,21 +122,21 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "NOTIFICATION_TEMPLATES",
         None,
-        "Folder with templates of mails of your own. Unset: those built in",
+        "Folder with your own templates of mails. Unset: the built-in ones",
     ),
     setting(
         "GITHUB_CLIENT_ID",
         None,
-        "The OAuth app at the identity provider. Unset: nobody can log in",
+        "Client id of the OAuth app at the identity provider. Unset: nobody can log in",
     ),
     secret(
         "GITHUB_CLIENT_SECRET",
-        "Its secret. Unset: tokens of any app of the identity provider are taken",
+        "Client secret of that app. Unset: tokens of any app of the identity provider are accepted",
     ),
     setting(
         "GITHUB_URL",
         Some("https://github.com"),
-        "Where people log in; another one for an Enterprise server",
+        "Where people log in; for an Enterprise server its address",
     ),
     setting(
         "GITHUB_API_URL",
@@ -145,17 +146,18 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "GITHUB_API_VERSION",
         Some("2022-11-28"),
-        "X-GitHub-Api-Version of requests to it",
+        "X-GitHub-Api-Version of requests to the identity provider's API",
     ),
     setting(
         "GITHUB_TOKEN_CHECKSUMS",
         None,
-        "Refuse tokens whose checksum is wrong unasked. Unset: true where GITHUB_URL is GitHub's own",
+        "Refuse tokens with a wrong checksum without asking. Unset: true if GITHUB_URL is \
+         GitHub's own",
     ),
     setting(
         "AUTH_STALE_SECONDS",
         Some("0"),
-        "How long a token that was valid is believed while the identity provider is down",
+        "How long a token that was valid is still accepted while the identity provider is down",
     ),
     setting(
         "AUTH_DEVICE_CODES_PER_15_MINUTES",
@@ -175,7 +177,7 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "TEMPLATES_FILE",
         None,
-        "The catalogue of templates by tier, a JSON file. Unset: the one that is built in",
+        "JSON file with the catalogue of templates by tier. Unset: the built-in catalogue",
     ),
     setting(
         "COMMERCE_IDEMPOTENCY_ENABLED",
@@ -195,12 +197,12 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "WEBHOOK_DUPLICATE_STATUS",
         Some("409"),
-        "Answer to a storefront duplicate: 409 or 200",
+        "Status of the answer to a storefront duplicate: 409 or 200",
     ),
     setting(
         "WEBHOOK_MAX_BODY_BYTES",
         Some("2097152"),
-        "Larger bodies are refused with 413",
+        "Largest body of a webhook; larger ones are refused with 413",
     ),
     setting(
         "STOREFRONT_RATE_PER_SECOND",
@@ -210,7 +212,8 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "STOREFRONT_TOTAL_RATE_PER_SECOND",
         None,
-        "Over all shops; 0: no limit. Unset: 50 times a shop's, or with STOREFRONT_SHOPS no limit",
+        "Deliveries a second of all shops; 0: no limit. Unset: 50 times a shop's, or with \
+         STOREFRONT_SHOPS no limit",
     ),
     setting(
         "PAYMENT_RATE_PER_SECOND",
@@ -225,29 +228,39 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "CHECKOUT_RETURN_ORIGINS",
         None,
-        "Origins of return_url, separated by commas. Unset: PUBLIC_URL's and this machine's",
+        "Origins that return_url may have, separated by commas. Unset: PUBLIC_URL's and this \
+         machine's",
     ),
     setting(
         "CHECKOUT_ORDER_WAIT_SECONDS",
         Some("3600"),
-        "How long what a session sold waits for the storefront's order; 0: it does not",
+        "How long the order of a checkout session waits for the storefront's own order; 0: it \
+         does not wait",
     ),
     setting(
         "PAYMENT_TOLERANCE_SECONDS",
         Some("300"),
-        "Age at which a payment signature is refused; 0: never",
+        "Age from which a payment signature is refused; 0: it is never too old",
     ),
     setting(
         "QR_BASE_URL",
         None,
-        "Base of the links in QR codes. Unset: PUBLIC_URL",
+        "Address with which the links in QR codes begin. Unset: PUBLIC_URL",
     ),
-    setting("QR_BOX_SIZE", Some("10"), "Pixels per box of a QR code"),
-    setting("QR_BORDER", Some("4"), "Quiet zone of a QR code in boxes"),
+    setting(
+        "QR_BOX_SIZE",
+        Some("10"),
+        "Width of a box of a QR code in pixels",
+    ),
+    setting(
+        "QR_BORDER",
+        Some("4"),
+        "Width of the empty border of a QR code in boxes",
+    ),
     setting(
         "QR_ERROR_CORRECTION",
         Some("H"),
-        "L, M, Q or H: 7, 15, 25 or 30 % damage",
+        "How much of a QR code may be damaged: L, M, Q or H for 7, 15, 25 or 30 %",
     ),
     setting(
         "PUBLIC_PAGES",
@@ -262,26 +275,27 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "NOTIFICATION_RETENTION_DAYS",
         Some("90"),
-        "How long it is kept what customers were notified of",
+        "How long rows about notifications of customers are kept",
     ),
     setting(
         "EVENT_RETENTION_DAYS",
         Some("90"),
-        "How long events are kept that have gone out",
+        "How long events are kept after they were sent",
     ),
     secret(
         "PRIVACY_KEY",
-        "Key of the hashes by which erased people are known, of the audit, receipts and links; never changes. Needed with PostgreSQL; unset, a SQLite file has one",
+        "Key of the hashes by which erased people are recognized, and of the audit, receipts and \
+         links; it never changes. PostgreSQL needs it; unset, a SQLite file has one of its own",
     ),
     setting(
         "PRIVACY_EXPORT_URL",
         Some("file://data/exports"),
-        "Where exports of customers' data go: file://FOLDER or s3://BUCKET/PREFIX",
+        "Where exports of customers' data are stored: file://FOLDER or s3://BUCKET/PREFIX",
     ),
     setting(
         "PRIVACY_EXPORT_S3_ENDPOINT",
         None,
-        "Address of an S3 service of your own. Unset: the provider's, by region",
+        "Address of the S3 service. Unset: the provider's address for the region",
     ),
     setting(
         "PRIVACY_EXPORT_S3_REGION",
@@ -290,9 +304,12 @@ pub const SETTINGS: &[Setting] = &[
     ),
     secret(
         "PRIVACY_EXPORT_S3_ACCESS_KEY_ID",
-        "Access key of the bucket",
+        "Id of the access key of the bucket",
     ),
-    secret("PRIVACY_EXPORT_S3_SECRET_ACCESS_KEY", "Its secret"),
+    secret(
+        "PRIVACY_EXPORT_S3_SECRET_ACCESS_KEY",
+        "Secret of that access key",
+    ),
     setting(
         "PRIVACY_EXPORT_RETENTION_DAYS",
         Some("30"),
@@ -301,22 +318,23 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "PRIVACY_SHOP_REDACT_HOLD_SECONDS",
         Some("3600"),
-        "How long the erasure of a shop waits and may be cancelled",
+        "How long the erasure of a shop waits, so that it can be cancelled",
     ),
     setting(
         "MAX_CONNECTIONS",
         Some("4096"),
-        "Open connections of an ingress process; of one client network an eighth of them",
+        "How many connections an ingress process serves; one client network may have an eighth of \
+         them",
     ),
     setting(
         "TRUSTED_PROXIES",
         None,
-        "Addresses or networks whose X-Forwarded-For counts, separated by commas",
+        "Addresses or networks of proxies whose X-Forwarded-For is believed, separated by commas",
     ),
     setting(
         "ALLOW_CLEARTEXT",
         None,
-        "Hosts to which credentials and data may go without encryption, separated by commas",
+        "Hosts to which credentials and data may be sent without encryption, separated by commas",
     ),
     setting(
         "LOG_FORMAT",
@@ -330,7 +348,8 @@ pub const SETTINGS: &[Setting] = &[
     ),
 ];
 
-/// Environment variables that begin so are ours: one that is no setting is a typing error.
+/// Environment variables with these beginnings are Waybill's. If one of them is not a setting, its
+/// name is misspelt, and Waybill refuses to start.
 const PREFIXES: &[&str] = &[
     "AUTH_",
     "COMMERCE_",
@@ -377,7 +396,8 @@ impl Setting {
         self.name.to_ascii_lowercase().replace('_', "-")
     }
 
-    /// A SQLite file has no password, and is the one secret that may be a flag.
+    /// `DATABASE_URL` is the only secret that has a flag, because the address of a SQLite file
+    /// contains no password.
     fn is_flag(&self) -> bool {
         !self.secret || self.name == "DATABASE_URL"
     }
@@ -387,8 +407,8 @@ impl Setting {
     }
 }
 
-/// The settings as they were given. Flatten it into a command to give that command all of
-/// them as flags.
+/// The settings as they were given. Flatten this struct into a command to give the command a flag
+/// for each.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     values: BTreeMap<&'static str, Given>,
@@ -406,7 +426,7 @@ impl Settings {
             .map_or(Origin::Unset, |given| given.origin)
     }
 
-    /// What was already found wrong while the settings were gathered.
+    /// The mistakes that were found while the settings were gathered.
     pub fn mistakes(&self) -> &[String] {
         &self.mistakes
     }
@@ -433,7 +453,8 @@ impl Settings {
         settings
     }
 
-    /// A value fit to be shown: secrets only say how many there are.
+    /// The value as it may be shown. Of a secret it shows only how many secrets the list has, and
+    /// of a URL everything but the password.
     pub fn shown(&self, setting: &Setting) -> String {
         match self.get(setting.name) {
             None => String::new(),
@@ -448,11 +469,11 @@ impl Settings {
         }
     }
 
-    /// Adds to a command's `--help` the settings that are no flags.
+    /// Adds to a command's `--help` the settings that have no flags.
     pub fn explained(command: Command) -> Command {
         let mut text = String::from(
-            "Secrets, in the environment or in files alone: NAME, or NAME_FILE with the path of a \
-             file that holds it\n",
+            "These secrets have no flags. Set the variable NAME, or set NAME_FILE to the path of a \
+             file that holds the secret\n",
         );
         for setting in SETTINGS.iter().filter(|setting| !setting.is_flag()) {
             let Setting { name, meaning, .. } = setting;
@@ -534,7 +555,8 @@ fn refuse_secret_flags(matches: &ArgMatches) -> Result<(), clap::Error> {
             return Err(clap::Error::raw(
                 ErrorKind::ArgumentConflict,
                 format!(
-                    "--{flag} would show a secret to whoever lists this machine's processes: set \
+                    "--{flag} would show a secret to everybody who lists this machine's \
+                     processes: set \
                      {name} in the environment, or {name}_FILE to the path of a file that holds it\n"
                 ),
             ));

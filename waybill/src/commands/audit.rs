@@ -1,5 +1,5 @@
-//! `waybill audit`: what was done to people's data, and by operators to jobs, licences and keys;
-//! and the check that nobody has changed it.
+//! `waybill audit` lists what was done to people's data, and what operators did to jobs, licences
+//! and keys. It also checks that nobody has changed these entries.
 
 use anyhow::{Result, bail};
 use config::Settings;
@@ -12,27 +12,28 @@ use crate::table::{self, Table};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// List the newest entries, newest first; those of one object oldest first
+    /// List the newest entries, the newest first; with --object the oldest first
     List {
-        /// Only what was done to a request, a job, ..: its id
+        /// Only entries about the request, job, licence or other object with this id
         #[arg(long, value_name = "ID")]
         object: Option<String>,
-        /// How many
+        /// Show at most this many
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
         limit: i64,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Check every entry against the one before it, and requests against entries; exit code 1 when one is not as it was written
+    /// Check that no entry was changed, removed or added by hand; exit code 1 if one was
     ///
-    /// The hash of each is made with PRIVACY_KEY, or the database's own key, of the entry and
-    /// the hash before it. So the head, which is the last one's hash, covers them all: kept
-    /// elsewhere, it proves later that nothing before it was changed. Workers may go on
-    /// meanwhile.
+    /// The hash of each entry is made with PRIVACY_KEY, or the database's own key, and covers the
+    /// entry and the hash before it. So the head, which is the hash of the last entry, covers all
+    /// entries. If you keep a head elsewhere, you can prove later that nothing up to that entry
+    /// was changed. The command also compares the privacy requests with the entries. Workers may
+    /// run meanwhile.
     Verify {
-        /// An entry's number and hash that were kept elsewhere, like 42:e146b7a9..: it must be the
-        /// same still
+        /// The number and hash of an entry that you kept elsewhere, like 42:e146b7a9..; the entry
+        /// must still have this hash
         #[arg(long, value_name = "NUMBER:HASH")]
         head: Option<Head>,
         /// Print JSON
@@ -69,7 +70,7 @@ async fn list(db: &Db, object: Option<&str>, limit: i64, json: bool) -> Result<(
     table::print(&rows(&entries))
 }
 
-/// Entries of the audit, a line each.
+/// Entries of the audit as a table, with a line for each.
 pub fn rows(entries: &[AuditEntry]) -> String {
     let mut table = Table::new([
         "NUMBER", "TIME", "ACTOR", "ACTION", "SHOP", "OBJECT", "DETAILS",

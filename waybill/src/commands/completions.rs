@@ -1,4 +1,4 @@
-//! `waybill completions`: what a shell needs to complete commands and options.
+//! `waybill completions` prints a script with which a shell completes commands and options.
 
 use anyhow::Result;
 use clap::Command;
@@ -9,7 +9,7 @@ use crate::table;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The shell that is to complete
+    /// The shell for which the script is
     shell: Shell,
 }
 

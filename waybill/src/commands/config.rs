@@ -13,8 +13,9 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Shows the settings, then what is wrong with them, with exit code 2. Secrets that are not
-/// set are not counted as wrong: `waybill` without arguments has its own.
+/// Shows the settings, and then the mistakes in them; if there are any, the exit code is 2. A
+/// signing secret that is not set is no mistake here, because `waybill` without arguments has
+/// development secrets.
 pub fn run(settings: &Settings, arguments: &Arguments) -> Result<()> {
     if arguments.json {
         let rows: Vec<_> = SETTINGS

@@ -1,5 +1,6 @@
-//! `waybill dead`: jobs that were given up. An operator sees what died of what, mends it, and
-//! lets them run again; what can never be mended is discarded, and the audit keeps both.
+//! `waybill dead` shows dead-lettered jobs and ends them. An operator sees which jobs died of
+//! which error, fixes the cause, and requeues them. Jobs that can never succeed are discarded. The
+//! audit has an entry for both.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +25,7 @@ use crate::table::{self, Table};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// What died of what: how many dead jobs, by kind and error
+    /// Show how many jobs died of which error, by kind
     Summary {
         #[command(flatten)]
         which: Which,
@@ -32,70 +33,71 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// List dead jobs, those first that died last
+    /// List dead jobs, those that died last first
     List {
         #[command(flatten)]
         which: Which,
-        /// How many
+        /// Show at most this many
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
         limit: i64,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show a dead job with its body, without anything personal, and what to do about it
+    /// Show a dead job and its body without personal data, and what to do about the job
     ///
-    /// Of the body every field is shown, but of values only those that an erasure would leave:
-    /// ids, amounts, times and states.
+    /// The name of every field of the body is shown, but only those values that an erasure would
+    /// keep: ids, amounts, times and states.
     Show {
         id: JobId,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Run dead jobs again, once what killed them is mended
+    /// Run dead jobs again, after you have fixed the cause
     ///
-    /// Each has all its tries before it again. Running a job twice is harmless: what it has done
-    /// is not done again. Workers may run meanwhile. Stopped with Ctrl-C and said again, it goes
-    /// on with the rest.
+    /// Each job has as many tries as a new one. Running a job twice is harmless, because effects
+    /// that an earlier run had are not repeated. Workers may run meanwhile. If you stop the
+    /// command with Ctrl-C and give it again, it goes on with the rest.
     Replay(Targets),
-    /// Give dead jobs up for good, when they can never be worked on
+    /// Give dead jobs up for good, if they can never succeed
     ///
-    /// They are done then, without their bodies; the job, its last error and who discarded it
-    /// stay. The delivery's id is remembered still, so the provider's next try is a duplicate. A
-    /// job that stands for an open privacy request cannot be discarded.
+    /// The jobs are then done, and their bodies are removed. The row of the job with its last
+    /// error stays, and the audit says who discarded it. The delivery's id is still remembered, so
+    /// if the provider sends it again, it is a duplicate. The job of an open privacy request
+    /// cannot be discarded.
     Discard(Targets),
 }
 
 #[derive(clap::Args)]
 pub struct Which {
-    /// Only those of a topic or event type; `*` stands for any text: `orders/*`
+    /// Only jobs of this topic or event type; `*` stands for any text: `orders/*`
     #[arg(long, value_name = "PATTERN")]
     kind: Option<String>,
-    /// Only those of a queue: orders, payments, privacy
+    /// Only jobs of this queue: orders, payments, privacy
     #[arg(long)]
     queue: Option<Queue>,
-    /// Only those of a shop domain
+    /// Only jobs of this shop domain
     #[arg(long)]
     shop: Option<String>,
-    /// Only those whose last error has this text in it
+    /// Only jobs whose last error contains this text
     #[arg(long, value_name = "TEXT")]
     error: Option<String>,
-    /// Only those that died longer ago than this: 90s, 10m, 2h, 7d
+    /// Only jobs that died longer ago than this: 90s, 10m, 2h, 7d
     #[arg(long, value_name = "AGE", value_parser = age::parse)]
     older_than: Option<std::time::Duration>,
-    /// Only those that died since so long ago
+    /// Only jobs that died less long ago than this
     #[arg(long, value_name = "AGE", value_parser = age::parse)]
     newer_than: Option<std::time::Duration>,
 }
 
 #[derive(clap::Args)]
 pub struct Targets {
-    /// The jobs; without any, those that the filters name
+    /// The ids of the jobs. Without any, all jobs that the filters select
     ids: Vec<JobId>,
     #[command(flatten)]
     which: Which,
-    /// All that are dead
+    /// All dead jobs
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -160,7 +162,7 @@ async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result
     }
 }
 
-/// One dead job again, for `waybill jobs retry`.
+/// Requeues one dead job, for `waybill jobs retry`.
 pub async fn replay_one(settings: &Settings, db: &Db, id: JobId, how: &How) -> Result<()> {
     let operation = Operation {
         settings,
@@ -198,7 +200,7 @@ async fn act(settings: &Settings, db: &Db, action: Action, targets: &Targets) ->
     operation.run(found).await
 }
 
-/// Jobs by their ids, as far as they have ended in this state, sorted.
+/// Sorts the jobs with these ids into those that have ended in this state and those that have not.
 pub async fn named(db: &Db, ids: &[JobId], state: State) -> Result<FoundJobs> {
     let mut found = FoundJobs {
         is_named: true,

@@ -1,9 +1,8 @@
-//! `waybill events`: what happened to orders, payments and the rest, as it goes out to the
-//! merchant's own systems.
+//! `waybill events` shows the events that Waybill sends to the merchant's own systems.
 //!
-//! `tail` reads what there is from the database and what happens from a queue of its own, in
-//! either case each event once. After a lost connection it reads what it has missed. Without
-//! a broker it looks into the database again and again.
+//! `tail` reads past events from the database and new events from a queue of its own, and shows
+//! each event once. After a lost connection it reads from the database the events that it has
+//! missed. Without a broker it polls the database.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -29,22 +28,22 @@ use crate::age;
 use crate::commands::database;
 use crate::table::{self, Table};
 
-/// Between two looks into the database.
+/// The pause between two polls of the database.
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
-/// Between two tries to reach the broker or the database.
+/// The pause between two tries to reach the broker or the database.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
-/// An event becomes visible at most so long after the time in its id.
+/// The longest time between the time in an event's id and the commit that makes the event visible.
 const LATE: Duration = Duration::from_secs(30);
-/// Ids that a tail remembers at least, to drop repeats.
+/// How many ids a tail remembers at least, so that it shows no event twice.
 const REMEMBERED: usize = 100_000;
-/// Rows read at a time.
+/// How many rows are read at a time.
 const CHUNK: i64 = 500;
-/// Characters of an event's data on a line.
+/// How many characters of an event's data are shown on a line.
 const SHORT: usize = 100;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Show events as they go out, a line each, until Ctrl-C
+    /// Show events as they are sent, one line for each, until Ctrl-C
     Tail(Tail),
     /// List the newest events
     List(List),
@@ -58,13 +57,14 @@ pub struct Tail {
     /// Only those of a shop's orders; payments are of no shop
     #[arg(long)]
     shop: Option<String>,
-    /// First show what happened since: 90s, 10m, 2h, 7d ago, or after the event with this id
+    /// First show past events: those of the last 90s, 10m, 2h or 7d, or those after the event with
+    /// this id
     #[arg(long, value_name = "AGE|ID", value_parser = since)]
     since: Option<Since>,
-    /// End after so many
+    /// End after this many events
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
-    /// Print the JSON that goes out, a line each
+    /// Print the JSON of each event as it is sent, one line for each
     #[arg(long)]
     json: bool,
 }
@@ -77,14 +77,14 @@ pub struct List {
     /// Only those of a shop's orders; payments are of no shop
     #[arg(long)]
     shop: Option<String>,
-    /// Only those of an order, payment, .. with this id
+    /// Only events about the order, payment or other object with this id
     #[arg(long, value_name = "ID")]
     object: Option<String>,
-    /// Only those that followed from one delivery, oldest first: by its request id, trace id,
-    /// delivery id or job id
+    /// Only events that followed from one delivery, the oldest first. Give its request id, trace
+    /// id, delivery id or job id
     #[arg(long, value_name = "ID", conflicts_with_all = ["kind", "shop", "object"])]
     trace: Option<String>,
-    /// How many
+    /// Show at most this many
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     limit: u64,
     /// Print JSON
@@ -118,7 +118,7 @@ fn pattern(text: &str) -> Result<String, String> {
     Err("it must be words between dots, each a part of a kind, * or #".to_owned())
 }
 
-/// Whether a kind fits a pattern as the broker's topic exchanges understand it.
+/// Whether a kind matches a pattern, by the rules of the broker's topic exchanges.
 fn fits(pattern: &str, kind: &str) -> bool {
     let pattern: Vec<&str> = pattern.split('.').collect();
     let kind: Vec<&str> = kind.split('.').collect();
@@ -135,11 +135,12 @@ fn words_fit(pattern: &[&str], kind: &[&str]) -> bool {
     }
 }
 
-/// What the database can decide of a filter; whether the kind fits is left to [`fits`].
+/// The part of a filter that the database can apply. Whether the kind matches is decided by
+/// [`fits`].
 fn filter(kind: &str, shop: Option<String>, object: Option<String>) -> Filter {
     let wild = kind.find(['*', '#']);
     Filter {
-        // `order.#` is also `order`.
+        // The pattern `order.#` also matches `order`.
         kind_prefix: kind[..wild.unwrap_or(kind.len())]
             .trim_end_matches('.')
             .to_owned(),
@@ -203,22 +204,22 @@ async fn tail(settings: &Settings, arguments: Tail) -> Result<()> {
     ended
 }
 
-/// What a tail has shown and what it is to show.
+/// What a tail has shown so far, and what it still has to show.
 struct Follower {
     db: Db,
     kind: String,
     filter: Filter,
     json: bool,
-    /// How many are still to be shown.
+    /// How many events are still to be shown. `None`: no limit.
     left: Option<u64>,
-    /// Nothing up to this id is shown.
+    /// Events up to this id are not shown.
     after: Uuid,
-    /// The newest time in an id that was seen.
+    /// The newest time in the ids that were seen.
     newest: Timestamp,
     seen: BTreeSet<Uuid>,
-    /// Widths of the columns so far.
+    /// The widths of the columns so far.
     widths: [usize; 4],
-    /// It has said that it tries again.
+    /// The tail has already told the user that it tries to connect again.
     lost: bool,
 }
 
@@ -285,7 +286,8 @@ impl Follower {
         }
     }
 
-    /// Binds first and reads the database second: between the two nothing is missed.
+    /// First binds the queue and then reads the database, so that no event between the two is
+    /// missed.
     async fn follow_broker(&mut self, broker: &Broker) -> Result<()> {
         let mut tap = Tap::open(&broker.url, &broker.prefix, &self.kind)
             .await
@@ -301,9 +303,10 @@ impl Follower {
         }
     }
 
-    /// Shows what the database has and was not shown.
+    /// Shows the events in the database that were not shown yet.
     async fn catch_up(&mut self) -> Result<Flow> {
-        // Events written at a time become visible one after the other, not by their ids.
+        // Events of several transactions become visible when these commit, which need not be in
+        // the sequence of their ids.
         let looked_at = Clock::system().now().min(self.newest).minus(LATE);
         let mut from = self.after.max(events::first_id(looked_at));
         loop {
@@ -324,7 +327,8 @@ impl Follower {
         Ok(Flow::On)
     }
 
-    /// Remembers an id; false when it was known, or is before all that is to be shown.
+    /// Remembers an id. Returns false if the event was shown before, or is older than the events
+    /// to be shown.
     fn see(&mut self, id: Uuid) -> bool {
         self.newest = self.newest.max(events::time_of(id));
         let unseen = id > self.after && self.seen.insert(id);
@@ -358,7 +362,7 @@ impl Follower {
         Ok(Flow::On)
     }
 
-    /// The columns are as wide as the widest so far.
+    /// Prints an event on a line. Each column is as wide as its widest cell so far.
     fn line(&mut self, event: &Envelope) -> String {
         let cells = cells(event).map(|cell| terminal::cell(&cell).into_owned());
         let mut line = String::new();
@@ -371,7 +375,7 @@ impl Follower {
     }
 }
 
-/// The connection to the broker is gone.
+/// The error that the connection to the broker is lost.
 #[derive(Debug)]
 struct Lost(anyhow::Error);
 
@@ -404,7 +408,8 @@ fn cells(event: &Envelope) -> [String; 5] {
     ]
 }
 
-/// An event's data on a line: without what stands in the other columns, lists by their length.
+/// An event's data on one line, without the fields that other columns show. Of a list only the
+/// length is shown.
 fn short(data: &Value, event: &Envelope) -> String {
     let mut text = String::new();
     for (name, value) in data.as_object().into_iter().flatten() {
@@ -427,7 +432,7 @@ fn short(data: &Value, event: &Envelope) -> String {
     }
 }
 
-/// What a sender chose must not steer the terminal.
+/// Replaces control characters, because text that a sender chose must not control the terminal.
 fn printable(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { '\u{fffd}' } else { c })

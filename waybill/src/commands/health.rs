@@ -1,5 +1,5 @@
-//! `waybill health`: asks the service that listens on `LISTEN_ADDR` of this machine, or the
-//! worker on `WORKER_LISTEN_ADDR`.
+//! `waybill health` asks the service that listens on `LISTEN_ADDR` of this machine, or the worker
+//! on `WORKER_LISTEN_ADDR`, whether it is ready.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;

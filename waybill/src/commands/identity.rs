@@ -1,5 +1,5 @@
-//! `waybill identity`: whose accounts the users are, and what an operator says when the identity
-//! provider is another one.
+//! `waybill identity` shows to which identity provider's accounts the users belong. With it an
+//! operator says whether a new provider address has the same accounts or other ones.
 
 use anyhow::{Result, bail};
 use config::{Config, Settings};
@@ -13,19 +13,20 @@ use crate::table;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Show whose accounts the users are
+    /// Show to which identity provider's accounts the users belong
     Show,
-    /// The same accounts are at a new address
+    /// Record that the same accounts are now at a new address
     Moved(Arguments),
-    /// Other accounts take their place: the known ones are put aside, with their licences
+    /// Record that a new address has other accounts, and put the known ones aside with their
+    /// licences
     ///
-    /// Those of a provider that was put aside before are back when it is named again.
+    /// If you name a provider whose accounts were put aside before, these accounts are used again.
     Replaced(Arguments),
 }
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// What GITHUB_URL is from now on
+    /// The address of the provider, as GITHUB_URL will have it from now on
     url: String,
     #[command(flatten)]
     operator: Operator,

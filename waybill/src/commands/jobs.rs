@@ -1,4 +1,4 @@
-//! `waybill jobs`: deliveries and other work, with their states, and finished deliveries again.
+//! `waybill jobs` shows jobs and their states, and processes finished deliveries again.
 
 use anyhow::{Result, bail};
 use config::Settings;
@@ -20,44 +20,45 @@ use crate::table::{self, Table};
 pub enum Command {
     /// List the newest jobs
     List {
-        /// Only those of a queue: orders, payments, privacy
+        /// Only jobs of this queue: orders, payments, privacy
         #[arg(long)]
         queue: Option<Queue>,
-        /// Only those in a state: ready, done, dead
+        /// Only jobs in this state: ready, done, dead
         #[arg(long)]
         state: Option<State>,
-        /// Only those of a topic or event type, `orders/create` for example
+        /// Only jobs of this topic or event type, `orders/create` for example
         #[arg(long)]
         kind: Option<String>,
-        /// Only those of one delivery, and of all that followed from it, oldest first: by its
-        /// request id (`X-Request-Id`), trace id (`traceparent`), delivery id or job id
+        /// Only the job of one delivery and all jobs that followed from it, the oldest first. Give
+        /// its request id (`X-Request-Id`), trace id (`traceparent`), delivery id or job id
         #[arg(long, value_name = "ID", conflicts_with_all = ["queue", "state", "kind"])]
         trace: Option<String>,
-        /// How many
+        /// Show at most this many
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
         limit: i64,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show a job: everything but the body, which holds personal data
+    /// Show a job without its body, which holds personal data
     ///
-    /// Of a dead one `waybill dead show` shows the body too, without what is personal.
+    /// For a dead job `waybill dead show` also shows the body, without personal data.
     Show {
         id: JobId,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Work on finished deliveries again, while their bodies are kept
+    /// Process finished deliveries again, as long as their bodies are kept
     ///
-    /// For when what Waybill made of them is lost or wrong: after a backup was restored, or a
-    /// handler was mended. What they say is merged with what is known, so nothing is done twice.
-    /// Calls that were made, such as refunds and mails, are not made again, and privacy requests
-    /// that were answered stay so. Who was erased meanwhile does not come back. Dead jobs: `waybill
-    /// dead replay`.
+    /// Use this if orders or payments are lost or wrong in the database: after a backup was
+    /// restored, or after a handler was fixed. The deliveries are merged with the data that is
+    /// known, so nothing is done twice. Calls that were made, such as refunds and mails, are not
+    /// made again, and privacy requests that are done are not carried out again. The data of
+    /// people who were erased meanwhile does not come back. For dead jobs use
+    /// `waybill dead replay`.
     Replay(Replay),
-    /// Run a dead job again: `waybill dead replay`, under its old name
+    /// Run a dead job again. This is the old name of `waybill dead replay`
     #[command(hide = true)]
     Retry {
         id: JobId,
@@ -68,22 +69,22 @@ pub enum Command {
 
 #[derive(clap::Args)]
 pub struct Replay {
-    /// The deliveries; without any, those that the filters name
+    /// The job ids of the deliveries. Without any, all deliveries that the filters select
     ids: Vec<JobId>,
-    /// Only those of a topic or event type; `*` stands for any text: `orders/*`
+    /// Only deliveries of this topic or event type; `*` stands for any text: `orders/*`
     #[arg(long, value_name = "PATTERN")]
     kind: Option<String>,
-    /// Only those of a shop domain
+    /// Only deliveries of this shop domain
     #[arg(long)]
     shop: Option<String>,
-    /// Only those that arrived then or later: an age like 2h, a time like 2027-01-31T12:00:00Z, or
-    /// a day, from its begin in UTC
+    /// Only deliveries that arrived then or later: an age like 2h, a time like
+    /// 2027-01-31T12:00:00Z, or a day, which means its beginning in UTC
     #[arg(long, value_name = "AGE|TIME", value_parser = since)]
     since: Option<Moment>,
-    /// Only those that arrived before then; of a day, to the end of it in UTC
+    /// Only deliveries that arrived before then; a day means its end in UTC
     #[arg(long, value_name = "AGE|TIME", value_parser = until)]
     until: Option<Moment>,
-    /// All whose bodies are kept
+    /// All deliveries whose bodies are still kept
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -238,7 +239,7 @@ fn list(jobs: &[Summary], now: Timestamp) -> String {
     rows.render()
 }
 
-/// The state, as people read it.
+/// The state in words for people.
 fn state(job: &Summary) -> String {
     match job.discarded_at {
         Some(_) => "discarded".to_owned(),
@@ -246,7 +247,7 @@ fn state(job: &Summary) -> String {
     }
 }
 
-/// A job in a few lines.
+/// Shows a job in a few lines.
 pub fn describe(job: &Summary) -> String {
     let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let mut facts = Table::new(["job", &job.id.to_string()]);

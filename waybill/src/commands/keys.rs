@@ -1,5 +1,5 @@
-//! `waybill keys`: API keys for the commerce API. A key itself is shown once, when it is made.
-//! Who made and who revoked one is in the audit.
+//! `waybill keys` manages the API keys of the commerce API. A key itself is shown only once, when
+//! it is made. The audit says who made and who revoked each key.
 
 use std::time::Duration;
 
@@ -21,23 +21,24 @@ use crate::table::{self, Table};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Make a key and print it, once: only its hash is kept
+    /// Make a key and print it; it is printed only this once, because only its hash is stored
     ///
-    /// Without --scope and --shop it may do everything, also what later versions add. Give each
-    /// program a key of its own with as little as it needs, so that it can be revoked alone.
+    /// Without --scope and --shop the key opens everything, also what later versions add. Give
+    /// each program a key of its own with only the scopes and shops that it needs, so that you can
+    /// revoke each key separately.
     Create(CreateArguments),
-    /// List keys: what they may do, how long they last, when they were last used
+    /// List keys with their scopes, their ends, and when they were last used
     List {
-        /// Also those that are revoked or expired
+        /// List revoked and expired keys too
         #[arg(long)]
         all: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// End a key for good, at once
+    /// Revoke a key at once and for good
     Revoke {
-        /// Its id, from `waybill keys list`, or its name
+        /// The id of the key, from `waybill keys list`, or its name
         #[arg(value_name = "ID OR NAME")]
         key: String,
         #[command(flatten)]
@@ -47,17 +48,18 @@ pub enum Command {
 
 #[derive(clap::Args)]
 pub struct CreateArguments {
-    /// What the key is for
+    /// A name that says what the key is for
     name: String,
-    /// What it may do; repeat it for several. orders:read, checkout:write, qr:write,
-    /// privacy:read, privacy:write. Without it: everything
+    /// A scope of the key: orders:read, checkout:write, qr:write, privacy:read or privacy:write.
+    /// Give it several times for several scopes. Without it the key has all scopes
     #[arg(long, value_name = "SCOPE")]
     scope: Vec<Scope>,
-    /// A shop domain whose orders and privacy requests it opens; repeat it for several. Orders
-    /// of checkouts are of the shop `checkout`. Without it: all shops
+    /// A shop domain whose orders and privacy requests the key opens. Give it several times for
+    /// several shops. Orders of checkouts belong to the shop `checkout`. Without it the key opens
+    /// all shops
     #[arg(long, value_name = "DOMAIN", value_parser = api_key::shop)]
     shop: Vec<String>,
-    /// End it after so many days
+    /// The key ends after this many days
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=3650))]
     expires_in_days: Option<u32>,
     #[command(flatten)]
@@ -212,7 +214,7 @@ async fn revoke(db: &Db, author: &Author, wanted: &str) -> Result<String> {
     let mut meant: Vec<&ApiKeyEntry> = keys.iter().filter(|key| Some(key.id) == id).collect();
     if meant.is_empty() {
         meant = keys.iter().filter(|key| key.name == wanted).collect();
-        // One that was revoked before does not make the name of another ambiguous.
+        // A key that was revoked before does not make the name of another key ambiguous.
         meant.sort_by_key(|key| key.state == State::Revoked);
         meant.truncate(
             meant

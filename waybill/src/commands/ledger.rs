@@ -1,4 +1,5 @@
-//! `waybill ledger`: the books of what was captured, released, refunded and credited.
+//! `waybill ledger` shows and checks the books: the amounts that were captured, released, refunded
+//! and credited.
 
 use anyhow::{Result, bail};
 use config::Settings;
@@ -11,21 +12,21 @@ use crate::table::{self, Table};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Check every entry against what the payments' events said; exit code 1 when one is wrong
+    /// Check every entry against its payment; exit code 1 if one is wrong
     ///
-    /// Each payment's entries must be what its events come to, and the entries of each
-    /// currency must sum to zero. Workers may go on meanwhile.
+    /// The entries of each payment must agree with what its events said, and the entries of each
+    /// currency must sum to zero. Workers may run meanwhile.
     Verify {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// List accounts and what they hold: provider, held, released:AGREEMENT, credited:CUSTOMER
+    /// List accounts and their balances: provider, held, released:AGREEMENT, credited:CUSTOMER
     Accounts {
-        /// Only those whose names start so, `released:` for example
+        /// Only accounts whose names begin with this, `released:` for example
         #[arg(default_value = "")]
         prefix: String,
-        /// How many
+        /// Show at most this many
         #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(i64).range(1..=1_000_000))]
         limit: i64,
         /// Print JSON
@@ -34,9 +35,9 @@ pub enum Command {
     },
     /// Show the newest entries of an account
     Show {
-        /// Its name, `held` or `released:pact_7` for example
+        /// The name of the account, `held` or `released:pact_7` for example
         account: String,
-        /// How many
+        /// Show at most this many
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
         limit: i64,
         /// Print JSON

@@ -1,4 +1,5 @@
-//! `waybill licenses`: who may use what, and why. Who changed it is in the audit.
+//! `waybill licenses` grants, changes and shows licences, and explains which tier a person has and
+//! why. The audit says who changed a licence.
 
 use std::time::Duration;
 
@@ -26,27 +27,27 @@ use crate::table::{self, Table};
 pub enum Command {
     /// Grant a licence to a person or an organization
     ///
-    /// A person who has not logged in yet may be named by login: the licence belongs to the
-    /// first account that logs in with it within 30 days, and stays with that account when it
-    /// is renamed. Granting again begins the 30 days anew. `id:` and the account's number, which
-    /// the provider shows for every account, leaves no doubt whom you mean.
+    /// You may name a person who has not logged in yet by login. The licence then belongs to the
+    /// first account that logs in with this login within 30 days, and stays with that account when
+    /// it is renamed. Granting again begins the 30 days anew. To name an account without doubt,
+    /// give `id:` and the account's number, which the provider shows for every account.
     ///
-    /// Granted again while it is active, the licence that is there is lengthened where that is
-    /// more, and no second one is made.
+    /// If the owner already has an active licence of this tier and subscription, no second one is
+    /// made; the licence is lengthened if the grant is for longer.
     Grant(GrantArguments),
     /// End a licence for good
     Revoke(Chosen),
-    /// Put a licence out of force until it is resumed
+    /// Suspend a licence until it is resumed
     Suspend(Chosen),
-    /// Put a suspended licence back in force
+    /// Make a suspended licence active again
     Resume(Chosen),
     /// List licences
     List {
-        /// Also those that were revoked
+        /// List revoked licences too
         #[arg(long)]
         all: bool,
-        /// Only those that nobody can claim any more: granted by login, and nobody logged in with
-        /// it in time
+        /// Only licences that nobody can claim any more: they were granted by login, and nobody
+        /// logged in with the login in time
         #[arg(long)]
         unclaimable: bool,
         /// Print JSON
@@ -61,7 +62,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Show what each tier has and costs
+    /// Show the features, limits and price of each tier
     Tiers {
         /// Print JSON
         #[arg(long)]
@@ -71,7 +72,7 @@ pub enum Command {
 
 #[derive(clap::Args)]
 pub struct Chosen {
-    /// Its id, from `waybill licenses list`
+    /// The id of the licence, from `waybill licenses list`
     id: LicenseId,
     #[command(flatten)]
     operator: Operator,
@@ -85,16 +86,17 @@ pub struct GrantArguments {
     /// An organization, made with `waybill orgs create`
     #[arg(long, value_name = "NAME")]
     org: Option<String>,
-    /// free, alpha, pro, enterprise
+    /// The tier: free, alpha, pro or enterprise
     #[arg(long)]
     tier: Tier,
-    /// End it after so many days. Without --days and --until it never ends
+    /// The licence ends after this many days. Without --days and --until it never ends
     #[arg(long, conflicts_with = "until", value_parser = clap::value_parser!(u32).range(1..=36_500))]
     days: Option<u32>,
-    /// End it then: a day, to the end of it in UTC, or a time like 2027-01-31T12:00:00+01:00
+    /// The licence ends then: a day, which means its end in UTC, or a time like
+    /// 2027-01-31T12:00:00+01:00
     #[arg(long, value_name = "DAY|TIME", value_parser = Timestamp::end_of)]
     until: Option<Timestamp>,
-    /// The payment provider's subscription whose paid invoices extend it
+    /// The payment provider's subscription whose paid invoices extend the licence
     #[arg(long, value_name = "ID")]
     subscription: Option<String>,
     #[command(flatten)]
@@ -120,7 +122,7 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     }
 }
 
-/// A moment, and how long a subscription's licence stays active after its end.
+/// The current time, and how long a subscription's licence stays active after its end.
 #[derive(Clone, Copy)]
 pub struct When {
     pub now: Timestamp,
@@ -201,9 +203,9 @@ async fn grant(settings: &Settings, arguments: GrantArguments) -> Result<()> {
 #[serde(rename_all = "snake_case")]
 enum Outcome {
     Granted,
-    /// The licence that was there is longer now.
+    /// The existing licence was lengthened.
     Lengthened,
-    /// The licence that was there is as long already.
+    /// The existing licence already lasts as long as the grant.
     Unchanged,
 }
 
@@ -213,9 +215,10 @@ struct Granted {
     outcome: Outcome,
 }
 
-/// Grants, unless an active licence of the same tier and subscription is there: that one is
-/// lengthened where the grant is for longer, because a second one would add nothing, and whoever
-/// revoked one of them would believe that the tier is taken back.
+/// Grants a licence. If the owner already has an active licence of the same tier and subscription,
+/// that one is lengthened instead, if the grant is for longer. A second licence would add nothing,
+/// and an operator who revoked only one of the two would believe that the owner no longer has the
+/// tier.
 async fn give(
     tx: &mut Tx,
     clock: &Clock,
@@ -266,7 +269,7 @@ async fn give(
     Ok(granted)
 }
 
-/// None: for good.
+/// Whether the first end is later than the second. `None`: the licence never ends.
 fn is_longer(one: Option<Timestamp>, other: Option<Timestamp>) -> bool {
     match (one, other) {
         (_, None) => false,
@@ -305,8 +308,8 @@ fn grant_summary(
     format!("{what}\n{who}\n")
 }
 
-/// Until when a subscription is paid for: as the operator says, or as its invoices say, which
-/// may have come before.
+/// The end of a licence with a subscription: what the operator says, or what the invoices say that
+/// came before the grant, whichever is later.
 async fn paid_until(tx: &mut Tx, subscription: &str, said: Option<Timestamp>) -> Result<Timestamp> {
     let paid = subscriptions::load(tx, vec![subscription.to_owned()]).await?;
     let paid = paid.get(subscription).and_then(|it| it.record.period_end);
@@ -319,7 +322,7 @@ async fn paid_until(tx: &mut Tx, subscription: &str, said: Option<Timestamp>) ->
         })
 }
 
-/// The organization, if it may have the tier.
+/// Finds the organization, and fails if it may not have the tier.
 async fn with_room(tx: &mut Tx, name: &str, arguments: &GrantArguments, when: When) -> Result<Org> {
     let tier = arguments.tier;
     let org = orgs::find(tx, name).await?.with_context(|| no_org(name))?;
@@ -328,7 +331,7 @@ async fn with_room(tx: &mut Tx, name: &str, arguments: &GrantArguments, when: Wh
         subscription_id: arguments.subscription.as_deref(),
     };
     check_orgs(tier, &others(tx, &org, tier, customer, when).await?)?;
-    // What is granted is active, so of the others only active ones count.
+    // The granted licence is active, so only active licences of other organizations count.
     let licenses = licenses::of_org(tx, org.id).await?;
     let active = licenses.iter().filter(|license| when.is_active(license));
     let highest = active.map(|other| other.tier).chain([tier]).max();
@@ -337,7 +340,7 @@ async fn with_room(tx: &mut Tx, name: &str, arguments: &GrantArguments, when: Wh
     Ok(org)
 }
 
-/// The customer's other organizations for which the tier counts now, by name.
+/// The names of the customer's other organizations that have an active licence of the tier.
 pub async fn others(
     tx: &mut Tx,
     org: &Org,
@@ -364,7 +367,7 @@ enum Change {
 }
 
 impl Change {
-    /// As in the audit.
+    /// The name of this change as the audit has it.
     fn action(self) -> &'static str {
         match self {
             Change::Revoke => "license.revoked",
@@ -407,8 +410,8 @@ async fn change(settings: &Settings, chosen: Chosen, change: Change) -> Result<(
     ))
 }
 
-/// A licence that was out of force did not count for its customer, so others may have taken its
-/// place.
+/// Checks the limits when a licence is resumed. While it was suspended it did not count for its
+/// customer, so another organization may have a licence in its place.
 async fn check_resumed(tx: &mut Tx, license: &License, when: When) -> Result<()> {
     let Some(name) = license.org.as_ref().filter(|_| when.is_active(license)) else {
         return Ok(());
@@ -422,16 +425,16 @@ async fn check_resumed(tx: &mut Tx, license: &License, when: When) -> Result<()>
     Ok(check_orgs(license.tier, &others)?)
 }
 
-/// A licence as it is listed.
+/// A licence as a list shows it.
 #[derive(Serialize)]
 struct Listed<'a> {
     #[serde(flatten)]
     license: &'a License,
     /// `active`, `expired`, `suspended`, `revoked`
     status: &'static str,
-    /// Until when it stays active after its end.
+    /// Until when it stays active after its end, for a licence with a subscription.
     grace_until: Option<Timestamp>,
-    /// Nobody has it, and nobody can claim it.
+    /// It belongs to nobody, and nobody can claim it.
     unclaimable: bool,
 }
 
@@ -596,7 +599,8 @@ fn status(license: &License, when: When) -> &'static str {
         .map_or("revoked", |candidate| candidate.status(when.now).as_str())
 }
 
-/// For people: also that it is active by grace alone.
+/// The status in words for people; it also says if the licence is active only because of the
+/// grace.
 fn state(license: &License, when: When) -> String {
     let candidate = license.candidate(when.grace);
     let is_in_grace = candidate.is_some_and(|candidate| candidate.is_in_grace(when.now));

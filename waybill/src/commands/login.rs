@@ -1,6 +1,6 @@
-//! `waybill login`: a sample client of the device login. It shows where to go and what to
-//! type there, waits, and says who logged in. It never opens a browser by itself: who is at
-//! this terminal may be somewhere else than the browser.
+//! `waybill login` is a sample client of the device login. It shows the page to open and the code
+//! to enter there, waits, and says who logged in. It never opens a browser by itself, because the
+//! person may use a browser on another machine than this terminal.
 
 use std::time::Duration;
 
@@ -20,15 +20,15 @@ use crate::commands::client;
 use crate::table::{self, Table};
 
 const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
-/// RFC 8628, section 3.5: what `slow_down` adds.
+/// By how much `slow_down` makes the interval longer (RFC 8628, section 3.5).
 const SLOWER: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
-/// Light modules around the code, which readers need.
+/// The width of the light border around a QR code in modules. Readers need it.
 const QUIET: usize = 4;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Print JSON, a line when the login begins and one when it is done, with the token
+    /// Print JSON: one line when the login begins, and one with the token when it is done
     #[arg(long)]
     json: bool,
 }
@@ -95,7 +95,7 @@ impl Device {
         }
     }
 
-    /// Polls until the login is over, as RFC 8628, section 3.5 says.
+    /// Polls until the login is over (RFC 8628, section 3.5).
     async fn wait(&self, begun: &Begun, shown: bool) -> Result<Value> {
         let clock = Clock::system();
         let end = clock.elapsed() + Duration::from_secs(begun.expires_in);
@@ -117,7 +117,7 @@ impl Device {
                 bail!("the code has expired; run `waybill login` again");
             }
             let Some((status, wait, body)) = self.poll(&begun.device_code).await else {
-                // Nobody answered: ask less and less often.
+                // The service did not answer, so ask less and less often.
                 pause = backoff.next_pause();
                 continue;
             };
@@ -177,12 +177,12 @@ fn retry_after(response: &reqwest::Response) -> Option<Duration> {
     seconds.parse().ok().map(Duration::from_secs)
 }
 
-/// The pauses while nobody answers.
+/// The pauses between polls while the service does not answer.
 fn less_and_less_often(interval: Duration) -> Backoff {
     Backoff::new(interval * 2, LONGEST_PAUSE)
 }
 
-/// How long the code is still good, on one line that is written over.
+/// Shows how long the code is still valid, on one line that each call writes over.
 struct Countdown {
     shown: bool,
 }
@@ -202,7 +202,7 @@ impl Countdown {
     }
 }
 
-/// Where to go and what to type there, together.
+/// The line with the address to open and the code to enter there.
 fn invitation(begun: &Begun) -> String {
     format!(
         "Open {} in any browser and enter the code {}\n",
@@ -210,7 +210,7 @@ fn invitation(begun: &Begun) -> String {
     )
 }
 
-/// The same as a QR code, for a terminal.
+/// The address as a QR code for a terminal.
 fn code(begun: &Begun) -> Option<String> {
     let link = begun
         .verification_uri_complete
@@ -222,7 +222,8 @@ fn code(begun: &Begun) -> Option<String> {
     Some(format!("\n{}\n", drawn(&symbol)))
 }
 
-/// Two rows of modules in a line, black on white whatever the terminal's colours are.
+/// Draws two rows of modules in each line of text, in black on white whatever the terminal's
+/// colours are.
 fn drawn(symbol: &Symbol) -> String {
     let width = symbol.width();
     let is_dark = |x: usize, y: usize| {

@@ -1,4 +1,4 @@
-//! `waybill man`: manual pages, one a command, of the same texts as `--help`.
+//! `waybill man` writes manual pages, one for each command, with the same texts as `--help`.
 
 use std::path::PathBuf;
 
@@ -11,8 +11,8 @@ use crate::table;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// A folder for the pages of all commands, made when it is missing. Without it: the first
-    /// page, on standard output
+    /// Write the pages of all commands to this folder, which is made if it is missing. Without it
+    /// the page of `waybill` goes to standard output
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
 }

@@ -1,5 +1,5 @@
-//! `waybill migrate`: applies missing migrations. Every service does so when it starts; this is
-//! for those who want it done before. No other tool does.
+//! `waybill migrate` applies missing migrations. Every service does the same when it starts; this
+//! command is for operators who want it done before. No other command applies migrations.
 
 use anyhow::Result;
 use config::{Config, Settings};

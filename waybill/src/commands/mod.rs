@@ -1,4 +1,4 @@
-//! The subcommands, a file each.
+//! The subcommands of `waybill`: each has a file of its own.
 
 pub mod audit;
 pub mod completions;
@@ -35,8 +35,9 @@ use providers::is_loopback;
 use reqwest::Client;
 use store::sql::{Db, sqlite_file};
 
-/// The database of a tool: only `DATABASE_URL` must be right. It is used as it is: neither is it
-/// made nor migrated by one who only came to look.
+/// Opens the database for a command. Of the settings only `DATABASE_URL` must be right. The
+/// command neither creates nor migrates the database, because an operator who only wants to look
+/// must not change it.
 async fn database(settings: &Settings) -> Result<Db> {
     let url = Config::database_url(settings)?;
     if let Some(file) = sqlite_file(&url)
@@ -55,13 +56,14 @@ async fn database(settings: &Settings) -> Result<Db> {
 fn client(url: &str, deadline: Duration) -> Result<Client> {
     let mut client = Client::builder().timeout(deadline);
     if is_loopback(url) {
-        // A proxy of the environment would look for it on its own host.
+        // A proxy that the environment names would look for a loopback address on the proxy's
+        // host.
         client = client.no_proxy();
     }
     Ok(client.build()?)
 }
 
-/// A mistake in how a command was called.
+/// An error that says that a command was called with wrong arguments.
 fn misused(what: impl Into<String>) -> anyhow::Error {
     Misuse(what.into()).into()
 }

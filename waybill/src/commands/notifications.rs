@@ -1,4 +1,5 @@
-//! `waybill notifications`: what customers were notified of, or would be.
+//! `waybill notifications` shows the notifications of customers, also those that were not sent
+//! because no mail server is set.
 
 use anyhow::{Result, bail};
 use config::{Config, Mode, Settings};
@@ -16,19 +17,20 @@ use crate::table::{self, Table};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// List the newest notifications, without whom they are for
+    /// List the newest notifications, without the names and addresses of the customers
     List {
-        /// Only those of a payment
+        /// Only notifications about this payment
         #[arg(long)]
         payment: Option<String>,
-        /// How many
+        /// Show at most this many
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
         limit: i64,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show a notification as its customer reads it, with the address: personal data
+    /// Show a notification as its customer reads it. It contains the address, which is personal
+    /// data
     ///
     /// The audit says that it was shown, and by whom.
     Show {
@@ -87,7 +89,8 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     }
 }
 
-/// A notification with its address; who sees it is in the audit before they do.
+/// A notification with its address. The audit entry that says who sees it is written before it is
+/// shown.
 async fn letter(settings: &Settings, db: &Db, id: JobId, operator: &Operator) -> Result<Letter> {
     let Some(letter) = notifications::letter(db, id).await? else {
         bail!("there is no notification {id} here");
@@ -101,7 +104,7 @@ async fn letter(settings: &Settings, db: &Db, id: JobId, operator: &Operator) ->
     Ok(letter)
 }
 
-/// Notifications without whom they are for.
+/// Notifications as a table, without names and addresses.
 pub fn list(notifications: &[Summary]) -> String {
     let mut table = Table::new(["NOTIFICATION", "TIME", "KIND", "PAYMENT", "STATE", "ERROR"]);
     for it in notifications {

@@ -1,6 +1,7 @@
-//! Doing one thing to many jobs: first how many and which, then, when that is confirmed, batch
-//! by batch at a bounded rate, so that what was mended is not run over by what waited for it.
-//! Stopped in the middle nothing is half done, and said again it does the rest.
+//! Replays or discards many jobs. The command first shows how many jobs it has found and which.
+//! After the operator has confirmed, it changes them batch by batch at a limited rate, so that a
+//! provider that has just recovered is not overloaded. If it is stopped in the middle, no batch is
+//! half done, and the same command does the rest.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -31,24 +32,25 @@ use crate::commands::operator::Operator;
 use crate::commands::privacy::keys;
 use crate::table::{self, Table};
 
-/// How long a broker may take to be reached; after it the workers' sweep finds the jobs.
+/// How long the command tries to reach the broker. If it cannot, the workers' sweep finds the
+/// jobs.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Ids that people are shown; machines get all of them.
+/// How many ids are shown to people. JSON has all of them.
 const SHOWN: usize = 10;
 const NOTHING: &str = "No jobs match.\n";
 
 #[derive(clap::Args)]
 pub struct How {
-    /// Only say how many and which; nothing is changed
+    /// Only show how many jobs there are and which; change nothing
     #[arg(long)]
     dry_run: bool,
-    /// At most so many jobs a second. Default: 50; to discard, as many as go
+    /// Change at most this many jobs a second. Default: 50; for discarding no limit
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rate: Option<u32>,
-    /// Do not ask whether it is meant
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
-    /// Do nothing unless it is exactly so many jobs, as a look before said
+    /// Change nothing unless exactly this many jobs are found, as a dry run before showed
     #[arg(long, value_name = "N")]
     expect: Option<usize>,
     #[command(flatten)]
@@ -58,12 +60,12 @@ pub struct How {
     json: bool,
 }
 
-/// What was asked for, as it was found.
+/// The jobs that the operator asked for, as they were found.
 pub struct FoundJobs {
-    /// By their ids, and not by what they have in common.
+    /// The operator named the jobs by their ids, and not by filters.
     pub is_named: bool,
     pub jobs: Vec<Ended>,
-    /// Named, and cannot be had.
+    /// The named jobs that cannot be changed, with the reasons.
     pub missing: Vec<Missing>,
 }
 
@@ -80,29 +82,29 @@ struct Refused {
     why: &'static str,
 }
 
-/// What came of it.
+/// The result of the command.
 #[derive(Serialize)]
 struct Report {
-    /// A refusal is a failure, and not only to be reported.
+    /// A job that stays as it is makes the command fail, and is not only reported.
     #[serde(skip)]
     is_wanted: bool,
     action: &'static str,
-    /// Where it was done.
+    /// The database in which the jobs are.
     database: String,
     dry_run: bool,
-    /// As in the audit, when it was more than one.
+    /// The object id of the audit entries, if there was more than one job.
     operation: Uuid,
     matched: usize,
-    /// How many of which kind, and how old they are.
+    /// How many jobs of which kind were found, and how old they are.
     kinds: Vec<OfKind>,
     done: usize,
-    /// Someone else was first.
+    /// How many jobs were not changed because another command or worker had changed them first.
     passed_over: usize,
     refused: Vec<Refused>,
     missing: Vec<Missing>,
-    /// Stopped before all were done.
+    /// The command was stopped before all jobs were done.
     stopped: bool,
-    /// What it was done to; of a dry run, what it would be done to.
+    /// The jobs that were changed; of a dry run, those that would be changed.
     ids: Vec<JobId>,
 }
 
@@ -111,7 +113,7 @@ struct Report {
 struct OfKind {
     kind: String,
     jobs: usize,
-    /// When the first and the last of them arrived, or was made.
+    /// When the first and the last of them arrived or was made.
     first_arrived: Timestamp,
     last_arrived: Timestamp,
     /// When the first and the last of them ended.
@@ -127,7 +129,7 @@ pub struct Operation<'a> {
 }
 
 impl Operation<'_> {
-    /// Does it to all that was found, as far as it may be done.
+    /// Changes all jobs that were found and may be changed.
     pub async fn run(&self, found: FoundJobs) -> Result<()> {
         let FoundJobs {
             is_named,
@@ -135,7 +137,8 @@ impl Operation<'_> {
             missing,
         } = found;
         let (jobs, refused) = self.admitted(jobs).await?;
-        // Who says `--all` of finished jobs means those that there are to be had.
+        // An operator who says `--all` means all jobs that can be replayed, so the others are not
+        // reported as failures.
         let is_wanted = is_named || self.action == Action::Discard || jobs.is_empty();
         let mut report = Report {
             is_wanted,
@@ -165,7 +168,7 @@ impl Operation<'_> {
         }
         let mut reach = Reach::Unneeded;
         if !jobs.is_empty() {
-            // One that was named is meant.
+            // A single job that was named by its id needs no confirmation.
             let is_meant = self.how.yes || (is_named && jobs.len() == 1);
             if !is_meant {
                 self.confirm(&report)?;
@@ -185,7 +188,7 @@ impl Operation<'_> {
         self.print_report(&report, || self.summary(&report, reach))
     }
 
-    /// Parts what may be done from what may not.
+    /// Separates the jobs that may be changed from those that may not.
     async fn admitted(&self, jobs: Vec<Ended>) -> Result<(Vec<Ended>, Vec<Refused>)> {
         let duties = match self.action {
             Action::Discard => operate::duties(self.db, &jobs).await?,
@@ -206,7 +209,7 @@ impl Operation<'_> {
         Ok((admitted, refused))
     }
 
-    /// Batch by batch, until all are done or someone presses Ctrl-C.
+    /// Changes the jobs batch by batch, until all are done or the operator presses Ctrl-C.
     async fn work(&self, jobs: &[Ended], notifier: &Notifier, report: &mut Report) -> Result<()> {
         let clock = Clock::system();
         let keys = keys(self.settings, self.db).await?;
@@ -214,7 +217,7 @@ impl Operation<'_> {
         let stop = shutdown::on_signal()?;
         let rate = self.rate();
         let begun = Instant::now();
-        // Four batches a second, so that Ctrl-C is heard and the rate is even.
+        // There are four batches a second, so that Ctrl-C is noticed soon and the rate is even.
         for batch in jobs.chunks(usize::try_from(rate.div_ceil(4))?.clamp(1, MAX_JOBS_PER_MESSAGE))
         {
             if stop.is_cancelled() {
@@ -264,7 +267,7 @@ impl Operation<'_> {
         self.how.rate.unwrap_or(usual)
     }
 
-    /// Which database it is, without its credentials.
+    /// The address of the database without its credentials.
     fn place(&self) -> Result<String> {
         Ok(place(&Config::database_url(self.settings)?))
     }
@@ -305,7 +308,7 @@ impl Operation<'_> {
         }
     }
 
-    /// Prints the report, and fails when not everything that was asked for was done.
+    /// Prints the report, and fails if not everything that the operator asked for was done.
     fn print_report(&self, report: &Report, text: impl Fn() -> String) -> Result<()> {
         if self.how.json {
             table::print_json(report)?;
@@ -334,7 +337,7 @@ impl Operation<'_> {
         Ok(())
     }
 
-    /// Why jobs stay as they are, a line for each reason.
+    /// Why jobs stay as they are, with a line for each reason.
     fn refusals(&self, refused: &[Refused]) -> Vec<String> {
         let mut reasons: BTreeMap<&str, Vec<&Refused>> = BTreeMap::new();
         for refused in refused {
@@ -445,7 +448,8 @@ fn by_kind(jobs: &[Ended]) -> Vec<OfKind> {
 }
 
 impl Report {
-    /// For people: how many of which kind, how long ago they arrived, and ended.
+    /// A table for people: how many jobs of which kind there are, and how long ago they arrived
+    /// and ended.
     fn kinds(&self) -> String {
         let now = Clock::system().now();
         let ages = |first, last| {
@@ -489,8 +493,7 @@ impl Reach {
     }
 }
 
-/// Notifies the workers at once, where there is a broker between them and us. Otherwise their
-/// sweep finds the jobs.
+/// Notifies the workers at once if there is a broker. Without one their sweep finds the jobs.
 struct Notifier {
     bus: Option<Bus>,
     reach: Reach,
@@ -522,7 +525,7 @@ impl Notifier {
         matches!(self.reach, Reach::Reached)
     }
 
-    /// What the bus does not take is left to the sweep.
+    /// Notifies the workers. Jobs whose notification the bus does not take are left to the sweep.
     async fn notify(&self, db: &Db, jobs: &[&Ended]) -> Result<()> {
         let Some(bus) = self.bus.as_ref().filter(|_| self.is_reached()) else {
             return Ok(());
@@ -540,9 +543,10 @@ impl Notifier {
         Ok(())
     }
 
-    /// The broker's dead letters are notes of ids. When no job of this database is dead any more,
-    /// those of its jobs are true no more, and they go. Others stay, whoever they are of: another
-    /// database may share the broker by mistake.
+    /// Closes the connection to the broker, after it has removed ids from the dead-letter queue.
+    /// When no job of this database is dead any more, the ids of its jobs on that queue are no
+    /// longer true. Messages with other ids stay, because another database may share the broker by
+    /// mistake.
     async fn close(self, db: &Db) {
         let is_reached = self.is_reached();
         let Some(bus) = self.bus else {
@@ -553,7 +557,7 @@ impl Notifier {
             dead += jobs::count(db, queue, State::Dead).await.unwrap_or(1);
         }
         if dead == 0 && is_reached {
-            // A note that stays is only an old one.
+            // If this fails, only old ids stay on the queue, and nothing reads them.
             let _ = forget_dead_letters(&bus, db).await;
         }
         bus.close().await;
@@ -569,7 +573,7 @@ async fn forget_dead_letters(bus: &Bus, db: &Db) -> Result<()> {
     letters.forget(|id| over.contains(&id)).await
 }
 
-/// For `serde` and people alike: what a command found that was named by its id.
+/// A job that was named by its id and cannot be changed, with the reason.
 pub fn missing(id: JobId, why: impl Into<String>) -> Missing {
     Missing {
         id,
@@ -577,7 +581,7 @@ pub fn missing(id: JobId, why: impl Into<String>) -> Missing {
     }
 }
 
-/// A dry run's or an operation's jobs, when none were named and no filter was given.
+/// Checks that the operator either named jobs by their ids or gave filters.
 pub fn nothing_named(ids: &[JobId], is_filtered: bool) -> Result<()> {
     match (ids.is_empty(), is_filtered) {
         (true, false) => Err(misused(
@@ -588,7 +592,7 @@ pub fn nothing_named(ids: &[JobId], is_filtered: bool) -> Result<()> {
     }
 }
 
-/// Also of `jobs show` and the like.
+/// A job and its body as JSON. `waybill dead show` and similar commands print it.
 pub fn to_json(job: &jobs::Summary, body: &serde_json::Value) -> Result<serde_json::Value> {
     let mut value = serde_json::to_value(job)?;
     if let Some(fields) = value.as_object_mut() {

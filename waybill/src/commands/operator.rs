@@ -1,4 +1,4 @@
-//! Who is at the keyboard, for the audit.
+//! The operator who runs a command, as the audit names them.
 
 use std::process::{Command, Stdio};
 
@@ -13,22 +13,22 @@ use crate::commands::privacy;
 
 const LONGEST: usize = 60;
 
-/// Of every command that leaves an entry in the audit.
+/// The option of every command that writes an entry into the audit.
 #[derive(clap::Args)]
 pub struct Operator {
-    /// Who does it, for the audit. Default: the user of this system
+    /// The name of the operator for the audit. Default: the user of this system
     #[arg(long, value_name = "NAME", value_parser = name)]
     by: Option<String>,
 }
 
 impl Operator {
-    /// As in the audit.
+    /// The operator's name as the audit has it.
     pub fn actor(&self) -> String {
         actor(self.by.as_deref())
     }
 
-    /// Somebody who can write into the audit. Only `PRIVACY_KEY` and what belongs to it must be
-    /// right.
+    /// The author of audit entries: the operator's name, and the keys with which entries are
+    /// hashed. Of the settings only those that begin with `PRIVACY_` must be right.
     pub async fn author(&self, settings: &Settings, db: &Db) -> Result<Author> {
         Ok(Author {
             keys: privacy::keys(settings, db).await?,
@@ -52,7 +52,7 @@ impl Author {
     }
 }
 
-/// A name that somebody gives themselves.
+/// Checks a name that an operator gives with `--by`.
 fn name(text: &str) -> Result<String, &'static str> {
     let text = text.trim();
     let is_plain = |c: char| c.is_alphanumeric() || "-_.@+ ".contains(c);
@@ -62,8 +62,8 @@ fn name(text: &str) -> Result<String, &'static str> {
     Ok(text.to_owned())
 }
 
-/// As in the audit: `operator:ann`. Without a name it is the user of the operating system; where
-/// that has none, as in a container, `operator`.
+/// The actor as the audit has it: `operator:ann`. Without a given name it is the user of the
+/// operating system. If the system has no name for the user, as in a container, it is `operator`.
 fn actor(by: Option<&str>) -> String {
     let by = by.map(ToOwned::to_owned).or_else(user);
     by.map_or(audit::OPERATOR.to_owned(), |name| {
@@ -71,7 +71,8 @@ fn actor(by: Option<&str>) -> String {
     })
 }
 
-/// Asked of the system and not of the environment, which anyone may set.
+/// The name of the user. It comes from the operating system and not from the environment, because
+/// anyone can set variables.
 fn user() -> Option<String> {
     let asked = Command::new("id").arg("-un").stderr(Stdio::null()).output();
     let said = asked.ok().filter(|said| said.status.success())?;

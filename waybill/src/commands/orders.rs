@@ -1,5 +1,5 @@
-//! `waybill orders`: an order as the commerce API shows it, and bodies that came again under
-//! another topic.
+//! `waybill orders` shows an order as the commerce API shows it, lists orders and payments that an
+//! operator has to decide about, and lists bodies whose topic did not count.
 
 use anyhow::{Result, bail};
 use config::{Config, Settings};
@@ -19,16 +19,17 @@ pub enum Command {
         /// The storefront's order id
         #[arg(value_parser = clap::value_parser!(i64).range(1..))]
         id: i64,
-        /// Its shop, when several have an order with this id
+        /// The shop of the order, if several shops have an order with this id
         #[arg(long)]
         shop: Option<String>,
         /// Print the JSON of the commerce API
         #[arg(long)]
         json: bool,
     },
-    /// List what Waybill does not decide and leaves to you, and what to do about it
+    /// List the orders, payments and refunds that you have to decide about, and what to do about
+    /// each
     Held {
-        /// How many of each reason
+        /// Show at most this many for each reason
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
         limit: i64,
         /// Print JSON
@@ -37,10 +38,11 @@ pub enum Command {
     },
     /// List bodies whose topic did not count, the newest first
     ///
-    /// The signature covers the body and not its topic, so somebody may have captured them: they
-    /// came again under another topic, or the storefront did not confirm what the topic said.
+    /// These bodies came again under another topic, or the storefront did not confirm what the
+    /// topic said. The signature covers the body and not the topic, so somebody may have captured
+    /// the bodies and sent them again.
     Repeated {
-        /// How many
+        /// Show at most this many
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
         limit: i64,
         /// Print JSON
@@ -134,7 +136,7 @@ fn list(held: &[Held]) -> String {
     text.join("\n")
 }
 
-/// An order in a few lines, without personal data.
+/// Shows an order in a few lines, without personal data.
 pub fn describe(order: &StoredOrder) -> String {
     let or_none = |text: Option<&str>| text.unwrap_or("-").to_owned();
     let total = match (&order.total, order.currency) {
@@ -171,7 +173,7 @@ pub fn describe(order: &StoredOrder) -> String {
         ]);
     }
     let mut parts = vec![facts.render()];
-    // An order that a checkout session made has none.
+    // An order that a checkout session made has no name.
     parts.extend((!order.lines.is_empty()).then(|| lines.render()));
     parts.extend(parcels(order));
     parts.extend(refunds(order));

@@ -1,4 +1,4 @@
-//! `waybill orgs`: organizations and their members. Who changed them is in the audit.
+//! `waybill orgs` manages organizations and their members. The audit says who changed them.
 
 use anyhow::{Context, Result, bail};
 use config::Settings;
@@ -22,14 +22,14 @@ pub enum Command {
     /// Make an organization
     Create {
         name: String,
-        /// Whose it is: a login, or `id:` and the number of the account. A tier covers only so
-        /// many organizations of one owner
+        /// The owner: a login, or `id:` and the number of the account. Each tier has a limit of
+        /// organizations for one owner
         #[arg(long, value_name = "USER")]
         owner: Option<Named>,
         #[command(flatten)]
         operator: Operator,
     },
-    /// Say whose an organization is
+    /// Set the owner of an organization
     SetOwner {
         org: String,
         /// A login, or `id:` and the number of the account
@@ -37,7 +37,7 @@ pub enum Command {
         #[command(flatten)]
         operator: Operator,
     },
-    /// Let a person have the organization's licences
+    /// Make a person a member, who then has the organization's licences
     AddMember {
         org: String,
         /// A login, or `id:` and the number of the account
@@ -45,7 +45,7 @@ pub enum Command {
         #[command(flatten)]
         operator: Operator,
     },
-    /// Take the organization's licences from a person
+    /// Remove a member, who then no longer has the organization's licences
     RemoveMember {
         org: String,
         /// A login, or `id:` and the number of the account
@@ -110,7 +110,7 @@ async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result
     }
 }
 
-/// It is shown to its members and in tables.
+/// Checks the name of an organization, which is shown to its members and in tables.
 fn check_name(name: &str) -> Result<()> {
     let fits = name.trim() == name
         && (1..=LONGEST_NAME).contains(&name.chars().count())
@@ -150,8 +150,8 @@ async fn found(tx: &mut Tx, name: &str) -> Result<Org> {
     orgs::find(tx, name).await?.with_context(|| no_org(name))
 }
 
-/// The new owner's organizations are then counted together, so each active tier of this one
-/// must have room among them.
+/// Sets the owner. The organization then counts among those of the new owner, so for each of its
+/// active tiers the new owner's limit must have room.
 async fn set_owner(db: &Db, author: &Author, name: &str, named: &Named, when: When) -> Result<()> {
     let mut tx = db.begin().await?;
     licenses::lock(&mut tx).await?;
@@ -186,7 +186,7 @@ async fn add(db: &Db, author: &Author, name: &str, named: &Named, when: When) ->
     let org = found(&mut tx, name).await?;
     let user = users::find_or_invite(&mut tx, &clock, named).await?;
     if !orgs::add_member(&mut tx, org.id, user.id, when.now).await? {
-        // It was named again, which renews an invitation.
+        // The operator named the login again, which renews its invitation.
         tx.commit().await?;
         bail!("{user} is a member of {} already", org.name);
     }
@@ -272,7 +272,7 @@ async fn list(db: &Db, json: bool, when: When) -> Result<()> {
     table::print(&table.render())
 }
 
-/// The tier that counts the seats.
+/// The tier that decides how many seats the organization has.
 fn tier(licenses: &[License], when: When) -> Option<Tier> {
     let candidates: Vec<Candidate> = licenses
         .iter()

@@ -1,4 +1,4 @@
-//! `waybill payments`: what each payment has come to, and until when subscriptions are paid.
+//! `waybill payments` shows the state of payments, and until when subscriptions are paid.
 
 use anyhow::{Result, bail};
 use config::Settings;
@@ -14,20 +14,21 @@ use crate::table::{self, Table};
 pub enum Command {
     /// List the payments that changed last
     List {
-        /// Only those in a state: succeeded, partially_refunded, refunded, canceled, ..
+        /// Only payments in this state: succeeded, partially_refunded, refunded, canceled, ..
         #[arg(long)]
         state: Option<String>,
-        /// Only those of an agreement (metadata.pact_id)
+        /// Only payments of this agreement (metadata.pact_id)
         #[arg(long)]
         pact: Option<String>,
-        /// How many
+        /// Show at most this many
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
         limit: i64,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show a payment: its ledger entries, our retries, what its customer was notified of
+    /// Show a payment with its ledger entries, Waybill's retries, and the notifications of its
+    /// customer
     Show {
         /// The payment provider's id, `pi_..`
         id: String,
@@ -37,7 +38,7 @@ pub enum Command {
     },
     /// List subscriptions and until when they are paid
     Subscriptions {
-        /// How many
+        /// Show at most this many
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
         limit: i64,
         /// Print JSON
@@ -125,7 +126,7 @@ fn or_none(text: Option<&str>) -> String {
     text.unwrap_or("-").to_owned()
 }
 
-/// With its amounts as decimals.
+/// The payment as JSON, with its amounts as decimals.
 fn view(payment: &Summary) -> Value {
     let mut view = json!(payment);
     let amount = |minor| decimal(minor, &payment.currency);

@@ -1,5 +1,5 @@
-//! `waybill privacy`: what customers asked of their data, by when it must be done, and what
-//! was done. What changes a request, and who sees an export, is in the audit.
+//! `waybill privacy` shows privacy requests with their deadlines and results, and lets operators
+//! decide about them. Each change of a request, and each reading of an export, is in the audit.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -31,19 +31,19 @@ use crate::table::{self, Table};
 pub enum Command {
     /// List requests by their deadlines, the nearest first
     ///
-    /// Only those that are neither done nor cancelled, unless --all or --state says otherwise.
+    /// Without --all and --state the list has only requests that are neither done nor cancelled.
     List(ListArguments),
-    /// Show a request: how far it is, what was counted, its export, its receipt, its audit
+    /// Show a request: its progress, its counts, its export, its receipt and its audit entries
     Show {
         id: Uuid,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Start a request again that was given up, once what was wrong is mended
+    /// Start a failed request again, after you have fixed the cause
     ///
-    /// It has all its tries before it again, until its deadline. What it has done is not done
-    /// again.
+    /// Until its deadline it has as many tries as a new request. Steps that are already done are
+    /// not repeated.
     Retry {
         id: Uuid,
         #[command(flatten)]
@@ -51,80 +51,85 @@ pub enum Command {
     },
     /// Cancel the erasure of a shop, while it is held
     ///
-    /// Nothing else can be cancelled: a customer's request is a legal duty, and what has begun
-    /// to be erased cannot be brought back.
+    /// Nothing else can be cancelled, because answering a customer's request is a legal duty, and
+    /// rows that were already erased cannot be brought back.
     Cancel {
         id: Uuid,
         #[command(flatten)]
         operator: Operator,
     },
-    /// Say whom a request means that is held because of others with the same address or number
+    /// Decide whom a request means that is held because others have the same address or number
     ///
-    /// `waybill privacy show` lists them. Of those who are included all is exported or erased as
-    /// well; those who are excluded are somebody else. Whom nothing is said of stays held, and
-    /// the deadline goes on.
+    /// `waybill privacy show` lists the customers and orders in question. The data of those that
+    /// you include is exported or erased as well. Those that you exclude belong to somebody else,
+    /// and their data is left alone. Those that you do not mention stay held, and the deadline of
+    /// the request still applies.
     Decide {
         id: Uuid,
-        /// A customer who is the same person; can be given more than once
+        /// A customer who is the same person; you can give it more than once
         #[arg(long, value_name = "CUSTOMER")]
         include: Vec<i64>,
         /// A customer who is somebody else
         #[arg(long, value_name = "CUSTOMER")]
         exclude: Vec<i64>,
-        /// An order without a customer that is of the same person
+        /// An order without a customer that belongs to the same person
         #[arg(long, value_name = "ORDER")]
         include_order: Vec<i64>,
-        /// An order without a customer that is somebody else's
+        /// An order without a customer that belongs to somebody else
         #[arg(long, value_name = "ORDER")]
         exclude_order: Vec<i64>,
-        /// All others are somebody else
+        /// Exclude all customers and orders that you do not include
         #[arg(long)]
         exclude_rest: bool,
         #[command(flatten)]
         operator: Operator,
     },
-    /// Let a repeated erasure of a shop run: its body came before, and nothing is done until then
+    /// Let the repeated erasure of a shop run, whose body came before and which waits for this
+    /// command
     ///
-    /// Ask the storefront first whether it has asked again. Its deadline runs meanwhile. To prevent
-    /// it for good: waybill privacy cancel.
+    /// Ask the storefront first whether it has sent the request again. The deadline of the request
+    /// still applies. To prevent the erasure for good, use waybill privacy cancel.
     Confirm {
         id: Uuid,
         #[command(flatten)]
         operator: Operator,
     },
-    /// Say that exports are gone from a store that cannot be reached any more
+    /// Record that exports are gone from a store that cannot be reached any more
     ///
-    /// Nothing is removed: look first that nobody has them. It is for a disk that was lost, and for
-    /// what was removed by hand where the store was before.
+    /// The command removes nothing, so make sure first that nobody has the exports. Use it when a
+    /// disk was lost, or when you have removed the exports by hand from the former place of the
+    /// store.
     ExportGone {
         #[arg(required = true)]
         ids: Vec<Uuid>,
         #[command(flatten)]
         operator: Operator,
     },
-    /// Take out the key that a database has made for itself, to set it as PRIVACY_KEY_FILE
+    /// Write the key that a database has made for itself to a file, which you then set as
+    /// PRIVACY_KEY_FILE
     ///
-    /// The database forgets its copy when a service or command is first run with the key set. Back
-    /// the key up, and not beside the database.
+    /// The first service or command that runs with the key set deletes the copy in the database.
+    /// Back the key up, but not beside the database.
     Key {
-        /// A new file, which only its owner may read
+        /// The new file, which only its owner may read
         #[arg(long, value_name = "FILE")]
         output: PathBuf,
         #[command(flatten)]
         operator: Operator,
     },
-    /// Print the signed receipt of a request that is done: what was done, for whoever asks
+    /// Print the signed receipt of a request that is done, for the person who asked
     ///
-    /// Keep what --json prints; `waybill privacy verify-receipt` and OpenSSL verify it.
+    /// Keep the output of --json; `waybill privacy verify-receipt` and OpenSSL can verify it.
     Receipt {
         id: Uuid,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Check the signature of a receipt; exit code 1 when it is wrong or not of this installation
+    /// Check the signature of a receipt; exit code 1 if it is wrong or not made by this
+    /// installation
     VerifyReceipt {
-        /// What `waybill privacy receipt --json` printed
+        /// The file with the output of `waybill privacy receipt --json`
         file: PathBuf,
         /// Also check that the request named this e-mail address
         #[arg(long)]
@@ -133,14 +138,15 @@ pub enum Command {
         #[arg(long)]
         phone: Option<String>,
     },
-    /// Write out the export of a customers/data_request: personal data
+    /// Write out the export of a customers/data_request, which contains personal data
     ///
-    /// The document is compared with the SHA-256 of the ledger, and the audit says that it was
-    /// fetched. For someone without access to this machine: POST
-    /// /api/privacy/requests/{id}/export-link.
+    /// The document is compared with the SHA-256 that is stored with the request, and the audit
+    /// says that it was fetched. For somebody without access to this machine, make a link with
+    /// POST /api/privacy/requests/{id}/export-link.
     Export {
         id: Uuid,
-        /// A new file, which only its owner may read. Without it: standard output
+        /// The new file, which only its owner may read. Without it the export goes to standard
+        /// output
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
         #[command(flatten)]
@@ -150,19 +156,19 @@ pub enum Command {
 
 #[derive(clap::Args)]
 pub struct ListArguments {
-    /// Only those in a state: received, held, done, cancelled, failed
+    /// Only requests in this state: received, held, done, cancelled, failed
     #[arg(long)]
     state: Option<State>,
-    /// Only those of a topic: customers/data_request, customers/redact, shop/redact
+    /// Only requests of this topic: customers/data_request, customers/redact, shop/redact
     #[arg(long, value_parser = topic)]
     topic: Option<Topic>,
-    /// Only those of a shop domain
+    /// Only requests of this shop domain
     #[arg(long)]
     shop: Option<String>,
-    /// Also those that are done or cancelled
+    /// List requests that are done or cancelled too
     #[arg(long, conflicts_with = "state")]
     all: bool,
-    /// How many
+    /// Show at most this many
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
     limit: i64,
     /// Print JSON
@@ -285,7 +291,8 @@ async fn decide(db: &Db, by: By<'_>, id: Uuid, said: &Decided) -> Result<()> {
     ))
 }
 
-/// Only `PRIVACY_KEY` and what belongs to it must be right.
+/// The keys for hashes, receipts and the audit. Of the settings only those that begin with
+/// `PRIVACY_` must be right.
 pub async fn keys(settings: &Settings, db: &Db) -> Result<Keys> {
     let Privacy { key, .. } = Config::privacy(settings)?;
     Ok(privacy_keys::load(db, key.as_ref(), &Clock::system()).await?)
@@ -351,7 +358,7 @@ fn rows(requests: &[RequestEntry], now: Timestamp) -> String {
     table.render()
 }
 
-/// Days until the deadline, to a tenth and rounded down; below zero when it has passed.
+/// The days until the deadline, rounded down to a tenth; below zero after the deadline.
 fn left(request: &RequestEntry, now: Timestamp) -> String {
     const TENTH: i64 = 86_400_000 / 10;
     if request.finished_at.is_some() {
@@ -451,7 +458,7 @@ fn describe_export(export: &Export, now: Timestamp) -> String {
     }
 }
 
-/// What an operator should know or may do.
+/// Hints for the operator: what to know about the request, and what to do.
 fn advice(it: &RequestEntry) -> String {
     let mut text = String::new();
     if let Some(other) = it.repeats {
@@ -496,7 +503,7 @@ fn advice(it: &RequestEntry) -> String {
     text
 }
 
-/// Whom a request may mean beside what is certain, and how to say so.
+/// Lists whom a held request may mean besides the certain part, and the command that decides it.
 fn may_mean(id: Uuid, held: &Held) -> String {
     let mut text = String::from(
         "\nWhat is certain is done. An address or a telephone number of the request stands here \
@@ -535,7 +542,7 @@ async fn receipt(db: &Db, id: Uuid, json: bool) -> Result<()> {
     table::print(&receipt.describe()?)
 }
 
-/// A receipt as it is kept. The signature is over the bytes of `receipt`.
+/// A receipt as `--json` prints it. The signature is over the bytes of `receipt`.
 #[derive(Deserialize)]
 struct Receipt {
     algorithm: String,
@@ -563,7 +570,7 @@ impl Receipt {
         Ok(facts.render())
     }
 
-    /// The key that signed it, if it did.
+    /// The public key of the receipt, if the signature is right.
     fn signer(&self) -> Option<Vec<u8>> {
         let public = STANDARD.decode(&self.public_key).ok()?;
         let signature = STANDARD.decode(&self.signature).ok()?;
@@ -594,7 +601,7 @@ async fn take_key_out(db: &Db, output: &Path, actor: &str) -> Result<()> {
     ))
 }
 
-/// Whether a receipt is of a request that named these.
+/// Checks that a receipt belongs to a request that named this address or number.
 fn names(keys: &Keys, says: &Value, person: &Person) -> Result<()> {
     let request = says["request_id"].as_str().and_then(|id| id.parse().ok());
     let asked: Asked = serde_json::from_value(says["asked"].clone()).unwrap_or_default();
@@ -660,7 +667,7 @@ async fn export(
         (Ok(fetched), _) => fetched,
         (Err(error), None) => return Err(error.into()),
         (Err(error), Some(path)) => {
-            // It is ours, and empty.
+            // This command has just made the file, and it is still empty.
             let _ = std::fs::remove_file(path);
             return Err(error.into());
         }
@@ -678,7 +685,8 @@ async fn export(
     Ok(())
 }
 
-/// A new file: one that is there may be readable for others.
+/// Makes a new file. It fails if the file exists, because other users may be able to read an
+/// existing one.
 fn create(path: &Path) -> Result<std::fs::File> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);

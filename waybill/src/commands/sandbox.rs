@@ -1,4 +1,5 @@
-//! `waybill sandbox`: the providers' stand-ins on their own, and storms of their webhooks.
+//! `waybill sandbox` runs the stand-ins for the providers on their own, and posts storms of their
+//! webhooks.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -24,23 +25,24 @@ use store::orders;
 use crate::commands::misused;
 use crate::table::{self, Table};
 
-/// Orders of a storm are in memory while it lasts.
+/// The largest number of orders in a storm. They are in memory while it lasts.
 const MOST_ORDERS: u64 = 20_000;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// Run stand-ins of the storefront, the payment provider and the identity provider
     ///
-    /// They answer as the providers do, keep their state in memory, and post the webhooks that
-    /// follow to PUBLIC_URL, signed with the secrets of the settings. Start Waybill with the
-    /// settings that this prints, and it works without any provider. On the page at their
-    /// address stands how to look at their state and how to make them fail.
+    /// They answer as the providers do, keep their state in memory, and post webhooks to
+    /// PUBLIC_URL, signed with the secrets of the settings. Start Waybill with the settings that
+    /// this command prints, and it works without any provider. The page at the address of the
+    /// stand-ins explains how to see their state and how to make them fail.
     Serve(Serve),
     /// Post many orders to PUBLIC_URL, each in five topics, several times, all shuffled
     ///
-    /// Whatever comes of it, each order must end up once, in its last state. Answers 429 and
-    /// 503 are tried again. A seed gives the same storm again: the same orders under the same
-    /// webhook ids in the same sequence, so the service knows it all already.
+    /// In the end each order must be there once, in its last state. Deliveries that are answered
+    /// 429 or 503 are sent again. The same seed makes the same storm: the same orders under the
+    /// same webhook ids in the same sequence, so all deliveries of the second storm are
+    /// duplicates.
     #[command(
         after_help = "Outside development Waybill takes 2 deliveries a second from a shop: start it with\n\
         STOREFRONT_RATE_PER_SECOND=0, or the storm lasts."
@@ -48,26 +50,25 @@ pub enum Command {
     Storm(Storm),
     /// Open a checkout at the payment provider's stand-in, to be paid in a browser
     ///
-    /// Needs `waybill` or `waybill sandbox serve` in another terminal.
+    /// The command needs `waybill` or `waybill sandbox serve` in another terminal.
     Checkout(Checkout),
 }
 
 #[derive(clap::Args)]
 pub struct Checkout {
-    /// The price, a decimal in the currency's units
+    /// The price as a decimal number in the currency's units
     #[arg(long, value_name = "PRICE", default_value = "29.00")]
     amount: String,
-    /// USD, EUR, GBP or MXN
+    /// The currency: USD, EUR, GBP or MXN
     #[arg(long, value_name = "CODE", default_value = "EUR")]
     currency: String,
-    /// What is bought
+    /// The name of the article
     #[arg(long, default_value = "Enamel mug")]
     name: String,
-    /// The agreement that it is for, and by which orders and payments find each other
-    /// [default: a new one]
+    /// The agreement of the checkout, which links orders and payments [default: a new one]
     #[arg(long, value_name = "PACT_ID")]
     pact: Option<String>,
-    /// Where the sandbox is [default: http://127.0.0.1 on the port after LISTEN_ADDR's]
+    /// The address of the sandbox [default: http://127.0.0.1 on the port after LISTEN_ADDR's]
     #[arg(long, value_name = "URL")]
     sandbox: Option<String>,
     /// Print JSON
@@ -77,7 +78,7 @@ pub struct Checkout {
 
 #[derive(clap::Args)]
 pub struct Serve {
-    /// Where to listen: a loopback address; port 0 takes a free one
+    /// The loopback address and port to listen on; with port 0 a free port is taken
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8001")]
     listen: SocketAddr,
 }
@@ -87,17 +88,17 @@ pub struct Storm {
     /// How many orders
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=MOST_ORDERS))]
     orders: u64,
-    /// How often each delivery is posted at most; once at least
+    /// The most times that a delivery is posted; each is posted at least once
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeat: u32,
-    /// Which storm, and the first of its orders as `waybill trigger --seed` makes it; without
-    /// it a new one
+    /// The number of the storm. Its first order is the one that `waybill trigger --seed` makes
+    /// with this number. Without it the storm is a new one
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// How many at a time
+    /// How many deliveries are sent at a time
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=256))]
     concurrency: u16,
-    /// The shop that sends them
+    /// The shop that sends the orders
     #[arg(long, default_value = sample::shop())]
     shop: String,
     /// Print JSON
@@ -113,7 +114,7 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     }
 }
 
-/// The port of the sandbox that `waybill` starts.
+/// The port of the sandbox that `waybill` starts: the one after the port of `LISTEN_ADDR`.
 pub fn port_beside(listen_addr: SocketAddr) -> u16 {
     listen_addr.port().checked_add(1).unwrap_or(0)
 }
@@ -180,7 +181,7 @@ impl Checkout {
     }
 }
 
-/// To `PUBLIC_URL`, signed with the newest secrets.
+/// The target of the webhooks: `PUBLIC_URL`, with the newest secrets for the signatures.
 pub fn webhooks(settings: &Settings, shop: &str) -> Result<Webhooks> {
     Ok(Webhooks {
         base_url: Config::public_url(settings)?,
@@ -314,7 +315,7 @@ impl Storm {
     }
 }
 
-/// Says at once when nothing is there, instead of trying for minutes.
+/// Fails at once if no service answers, instead of trying for minutes.
 async fn reach(url: &str) -> Result<()> {
     let client = reqwest::Client::builder()
         .timeout(Duration::from_secs(10))
@@ -343,7 +344,7 @@ fn answers(report: &Report) -> String {
     rows.render()
 }
 
-/// A line on a terminal that says how far it is.
+/// A line on the terminal that shows the progress of the storm.
 struct Progress {
     all: usize,
     shown: bool,

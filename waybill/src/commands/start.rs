@@ -1,4 +1,4 @@
-//! Everything in one process: ingress and the three workers around one database and bus.
+//! Starts everything in one process: ingress and the three workers, with one database and one bus.
 
 use std::net::Ipv4Addr;
 
@@ -28,15 +28,16 @@ use ::sandbox::{
 use crate::commands::sandbox;
 use crate::table::{self, Table};
 
-/// Messages each worker of the one process works on at a time.
+/// How many messages each worker of the process handles at a time.
 const CONCURRENCY: u16 = 2;
-/// Enough for the intake's batches, the workers and the API of one process.
+/// How many database connections the process may open: enough for the intake's batches, the
+/// workers and the API.
 const CONNECTIONS: u32 = 20;
 const DEVELOPMENT_KEY_LIFE: Duration = Duration::from_hours(24);
 
-/// `waybill`: development secrets where none are set, and a banner with the next step. While
-/// neither is set it is a try, and gets stand-ins for the providers whose APIs are not set, and an
-/// API key.
+/// `waybill` without a command. It uses development secrets where none are set, and prints a
+/// banner with commands to try. While neither signing secret is set, it also starts stand-ins for
+/// the providers whose APIs are not set, and makes an API key.
 pub async fn development(settings: &Settings) -> Result<()> {
     let shutdown = shutdown::on_signal()?;
     let mut settings = settings.clone();
@@ -44,7 +45,7 @@ pub async fn development(settings: &Settings) -> Result<()> {
         &settings,
         ["STOREFRONT_WEBHOOK_SECRET", "PAYMENT_WEBHOOK_SECRET"],
     );
-    // What stands in for the providers is not started for settings that are wrong.
+    // If settings are wrong, the stand-ins for the providers are not started.
     Config::load(&settings, Mode::Development)?;
     let sandbox = if is_a_try {
         start_sandbox(&mut settings).await?
@@ -70,9 +71,9 @@ fn is_unset(settings: &Settings, names: [&str; 2]) -> bool {
     names.iter().all(|name| settings.get(name).is_none())
 }
 
-/// The sandbox in place of the providers' APIs that are not set, with the settings that lead
-/// to it. It is for development secrets alone: it would sign with yours, and answer for
-/// orders that are real.
+/// Starts the sandbox in place of the providers' APIs that are not set, and changes the settings
+/// so that they lead to it. It is only started with development secrets, because otherwise it
+/// would sign with the real secrets and answer for real orders.
 async fn start_sandbox(settings: &mut Settings) -> Result<Option<Sandbox>> {
     let storefront = is_unset(settings, ["STOREFRONT_API_URL", "STOREFRONT_API_TOKEN"]);
     let payment = is_unset(settings, ["PAYMENT_API_URL", "PAYMENT_API_KEY"]);
@@ -86,7 +87,8 @@ async fn start_sandbox(settings: &mut Settings) -> Result<Option<Sandbox>> {
         webhooks: Some(webhooks.clone()),
         ..Options::default()
     };
-    // Where `waybill sandbox checkout` looks for it, unless that port is taken.
+    // `waybill sandbox checkout` expects the sandbox on this port. If the port is taken, it gets
+    // another one.
     let port = sandbox::port_beside(Config::listen_addr(settings)?);
     let sandbox = match Sandbox::start(options(port)).await {
         Ok(sandbox) => sandbox,
@@ -109,7 +111,7 @@ async fn start_sandbox(settings: &mut Settings) -> Result<Option<Sandbox>> {
     Ok(Some(sandbox))
 }
 
-/// `waybill serve`: the same, without anything made for development.
+/// `waybill serve`: ingress and workers without anything for development.
 pub async fn serve(settings: &Settings) -> Result<()> {
     let shutdown = shutdown::on_signal()?;
     let parts = Parts::start(settings, Mode::Production, CONNECTIONS).await?;
@@ -147,7 +149,8 @@ async fn run(parts: Parts, listener: TcpListener, shutdown: CancellationToken) -
     Ok(())
 }
 
-/// A key for the banner. Every start deletes that of the one before, and it ends after a day.
+/// Makes the API key for the banner. Every start deletes the key of the start before, and the key
+/// ends after a day.
 async fn development_key(db: &Db, clock: &Clock) -> Result<String> {
     let mut tx = db.begin().await?;
     let expires_at = clock.now().plus(DEVELOPMENT_KEY_LIFE);
@@ -211,7 +214,7 @@ Ctrl-C stops it; nothing that was accepted is lost.
     )
 }
 
-/// What to try, with the name by which this program was started.
+/// The commands to try, with the name under which this program was started.
 fn next_commands(parts: &Parts, sandbox: Option<&Sandbox>) -> String {
     let beside = format!(":{}", sandbox::port_beside(parts.config.listen_addr));
     let checkout = sandbox.map(|sandbox| match sandbox.url() {

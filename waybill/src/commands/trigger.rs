@@ -1,4 +1,5 @@
-//! `waybill trigger`: a signed delivery as a provider would send it, and what became of it.
+//! `waybill trigger` posts a signed delivery as a provider would, and shows how Waybill processed
+//! it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,7 +22,7 @@ use crate::commands::{client, database, misused};
 use crate::table;
 
 const DEADLINE: Duration = Duration::from_secs(10);
-/// How long to wait for a worker.
+/// How long the command waits for a worker to run the job.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
@@ -33,15 +34,15 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
     \x20             charge.refunded checkout.session.completed invoice.payment_succeeded"
 )]
 pub struct Arguments {
-    /// A storefront topic or a payment event type
+    /// The storefront topic or payment event type of the delivery
     topic: String,
-    /// Send this file instead of a sample
+    /// Send the content of this file instead of a sample
     #[arg(long, value_name = "FILE")]
     body: Option<PathBuf>,
-    /// The delivery's id; the same one again is a duplicate
+    /// The delivery's id. A second delivery with the same id is a duplicate
     #[arg(long, value_name = "ID")]
     id: Option<String>,
-    /// Which sample: one number, one order
+    /// The number of the sample. The same number always makes the same order
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// The shop that sends it
@@ -55,7 +56,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// A delivery ready to be posted.
+/// A signed delivery that is ready to be posted.
 struct Delivery {
     source: Source,
     path: &'static str,
@@ -158,7 +159,8 @@ fn build(settings: &Settings, arguments: &Arguments, clock: &Clock) -> Result<De
     })
 }
 
-/// A privacy body names its shop itself, and is refused under another.
+/// Puts the shop into a privacy body. Such a body names its shop itself, and intake refuses it if
+/// the header names another one.
 fn of_shop(body: String, shop: &str) -> String {
     match serde_json::from_str::<Value>(&body) {
         Ok(mut value) if value.get("shop_domain").is_some() => {
@@ -190,7 +192,7 @@ async fn post(url: &str, delivery: &Delivery) -> Result<(StatusCode, String)> {
     Ok((answer.status(), answer.text().await?))
 }
 
-/// What became of a delivery.
+/// The result of a delivery: its job and its order.
 struct Outcome {
     job: Option<Summary>,
     order: Option<StoredOrder>,

@@ -1,4 +1,5 @@
-//! The broker: exchanges and queues as they are to be, and whether anyone listens.
+//! Checks of the broker: whether the exchanges and queues exist with the right arguments, and
+//! whether workers consume from the queues.
 
 use bus::Broker;
 use bus::{Holds, QueueState};
@@ -7,7 +8,7 @@ use reqwest::Url;
 
 use super::{Finding, machine};
 
-/// Messages in a queue that workers do not keep up with.
+/// With more messages than this in a queue, the workers do not keep up.
 const MANY: u32 = 10_000;
 
 pub async fn look(config: &Config) -> Vec<Finding> {

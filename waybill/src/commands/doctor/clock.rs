@@ -1,5 +1,5 @@
-//! How far a clock is from ours. Signatures are refused, leases end early and retries come late
-//! where clocks disagree.
+//! Compares another clock with ours. If clocks disagree, signatures are refused, leases end early,
+//! and retries come late.
 
 use std::time::Duration;
 
@@ -7,14 +7,15 @@ use domain::time::Timestamp;
 
 use super::Finding;
 
-/// A `Date` has whole seconds, and an answer takes its time.
+/// A difference that is ignored: a `Date` header has only whole seconds, and an answer takes some
+/// time.
 const NOTED: Duration = Duration::from_secs(5);
 const WRONG: Duration = Duration::from_mins(1);
 
 const ADVICE: &str = "Run NTP here and there (`timedatectl` says); where two others agree with \
                       each other, this machine is the one that is wrong.";
 
-/// What another clock said at a moment of ours.
+/// Compares the time that another clock showed with our time at that moment.
 pub fn compare(check: &'static str, whose: &str, theirs: Timestamp, ours: Timestamp) -> Finding {
     let (apart, ahead) = if theirs >= ours {
         (theirs.since(ours), "ahead of")

@@ -1,4 +1,5 @@
-//! The database: whether it is there, of which version, and what waits in it.
+//! Checks of the database: whether it answers, which schema it has, and which jobs and requests
+//! wait in it.
 
 use config::Config;
 use domain::job::{Queue, State};
@@ -14,7 +15,7 @@ use store::{leases, privacy_requests};
 use super::{Finding, clock, machine};
 use crate::age;
 
-/// Work that is due waits no longer than this where workers run.
+/// How long a job that is due waits at most when enough workers run.
 const LONG: std::time::Duration = std::time::Duration::from_mins(1);
 
 pub async fn look(config: &Config) -> Vec<Finding> {
@@ -128,8 +129,8 @@ fn schema(compared: &Compared) -> Finding {
     )
 }
 
-/// Of the workers on a broker one holds the lease to publish events. Without a broker nobody
-/// needs it.
+/// Checks that a worker runs. With a broker one of the workers always holds the lease to publish
+/// events. Without a broker nobody takes this lease, so there is no such check.
 async fn workers(db: &Db, config: &Config, now: Timestamp) -> sql::Result<Option<Finding>> {
     if config.amqp_url.is_none() {
         return Ok(None);
@@ -146,7 +147,7 @@ async fn workers(db: &Db, config: &Config, now: Timestamp) -> sql::Result<Option
     )))
 }
 
-/// What waits, and what is dead.
+/// Checks of waiting jobs and of dead jobs.
 async fn work(db: &Db, now: Timestamp) -> sql::Result<Vec<Finding>> {
     let mut findings = Vec::new();
     let (mut waiting, mut oldest, mut dead) = (0, None, 0);
@@ -216,7 +217,7 @@ async fn privacy(db: &Db, now: Timestamp) -> sql::Result<Vec<Finding>> {
     }])
 }
 
-/// A pool says only that it waited in vain, so the port is tried first.
+/// Tries the port first, because a failed connection of the pool would not say why it failed.
 async fn listens(url: &str) -> Result<(), Finding> {
     let Ok(url) = Url::parse(url) else {
         return Ok(());

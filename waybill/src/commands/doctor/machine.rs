@@ -1,4 +1,4 @@
-//! This machine: ports that can be reached from it, and room on its disks.
+//! Checks of this machine: which ports it can reach, and how much room its disks have.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -13,11 +13,11 @@ use tokio::time::timeout;
 use super::Finding;
 
 const CONNECT: Duration = Duration::from_secs(2);
-/// Below this a disk is about to be full, in KiB.
+/// If a disk has less free room than this, in KiB, it is nearly full.
 const LITTLE: u64 = 1024 * 1024;
 const TOO_LITTLE: u64 = 100 * 1024;
 
-/// Whether anything listens there; what is wrong otherwise.
+/// Checks that something listens on this port. The error says what is wrong.
 pub async fn connects(host: &str, port: u16) -> Result<(), String> {
     let host = host.trim_matches(['[', ']']);
     match timeout(CONNECT, TcpStream::connect((host, port))).await {
@@ -30,7 +30,7 @@ pub async fn connects(host: &str, port: u16) -> Result<(), String> {
     }
 }
 
-/// Room where data is kept on this machine.
+/// Checks the free room of the disk on which this machine keeps data.
 pub async fn disk(config: &Config) -> Vec<Finding> {
     let mut places: Vec<PathBuf> = sqlite_file(&config.database_url).into_iter().collect();
     if let ExportStore::Folder(folder) = &config.privacy.exports {
@@ -59,7 +59,7 @@ fn gib(kib: u64) -> f64 {
     f64::from(mib) / 1024.0
 }
 
-/// What `df` says (POSIX) of the nearest folder that is there.
+/// The free room in KiB, as `df` (POSIX) reports it for the nearest folder that exists.
 fn free_kib(place: &Path) -> Option<u64> {
     let place = std::path::absolute(place).ok()?;
     let there = place.ancestors().find(|place| place.exists())?;

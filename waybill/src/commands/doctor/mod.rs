@@ -1,6 +1,6 @@
-//! `waybill doctor`: looks at everything that Waybill stands on, all at once, and says of each
-//! what was found and what to do about it. It mends nothing: no migration, no queue, no folder
-//! is made by looking. Nothing secret is printed.
+//! `waybill doctor` checks everything that Waybill depends on, all at once, and says for each
+//! check what it found and what to do about it. It changes nothing: it applies no migration,
+//! declares no queue and makes no folder. It prints no secret.
 
 mod broker;
 mod clock;
@@ -23,7 +23,8 @@ use tokio::time::timeout;
 
 use crate::table::{self, Table};
 
-/// One check. A service that has not answered by then does not serve anyone.
+/// How long one check may take. A service that has not answered by then is too slow for every
+/// user.
 const DEADLINE: Duration = Duration::from_secs(5);
 
 #[derive(clap::Args)]
@@ -41,13 +42,13 @@ pub enum Level {
     Failed,
 }
 
-/// What was found of one thing.
+/// The result of one check.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
     pub check: &'static str,
     pub level: Level,
     pub found: String,
-    /// What to do about it; nothing, when it is well.
+    /// What the operator should do. `None` if the check is ok.
     pub advice: Option<String>,
 }
 
@@ -79,7 +80,8 @@ impl Finding {
     }
 }
 
-/// Exit code 1 when something failed; 2, with every mistake, when settings are wrong.
+/// Runs all checks. The exit code is 1 if a check failed, and 2, with all mistakes listed, if
+/// settings are wrong.
 pub async fn run(settings: &Settings, arguments: &Arguments) -> Result<()> {
     let config = Config::load(settings, Mode::Development)?;
     let (service, database, broker, storefront, payment, identity, exports, mail, disk) = tokio::join!(
@@ -120,7 +122,7 @@ pub async fn run(settings: &Settings, arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// A check that does not end has failed.
+/// Runs a check. One that does not end in time has failed.
 async fn within(check: &'static str, look: impl Future<Output = Vec<Finding>>) -> Vec<Finding> {
     timeout(DEADLINE, look).await.unwrap_or_else(|_| {
         vec![Finding::failed(

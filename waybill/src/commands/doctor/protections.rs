@@ -1,4 +1,4 @@
-//! Protections that settings can switch off, from the list of all of them.
+//! Checks of the protections that settings can switch off, made from the list of all of them.
 
 use config::Config;
 use config::protections::{PROTECTIONS, Protection, State};

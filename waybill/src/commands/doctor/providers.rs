@@ -1,5 +1,6 @@
-//! The providers' APIs: whether they answer, take our credentials, and agree about the time. A
-//! credential that is not taken is distinguished from a provider that is not there.
+//! Checks of the providers' APIs: whether they answer, accept our credentials, and have the same
+//! time. The finding distinguishes a provider that refuses the credential from one that does not
+//! answer.
 
 use config::Config;
 use platform::clock::Clock;
@@ -10,7 +11,7 @@ use providers::{ProbeError, Probed};
 
 use super::{Finding, clock};
 
-/// A provider, and the settings by which it is known.
+/// A provider to be checked, and the names of its settings.
 struct Asked {
     check: &'static str,
     clock: &'static str,

@@ -1,4 +1,4 @@
-//! Signing secrets: no more of them than a rotation needs.
+//! Checks that no more signing secrets are set than a rotation needs.
 
 use config::{Config, Settings};
 

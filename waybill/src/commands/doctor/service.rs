@@ -1,4 +1,5 @@
-//! The service itself: without a broker it is on this machine, with one it may be anywhere.
+//! Check of the service itself. Without a broker the service is asked on `LISTEN_ADDR` of this
+//! machine; with one it may be anywhere, so it is asked at `PUBLIC_URL`.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;

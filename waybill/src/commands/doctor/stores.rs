@@ -1,4 +1,4 @@
-//! Where exports go and mails leave.
+//! Checks of the export store and of the mail server.
 
 use config::Config;
 use platform::clock::Clock;
@@ -7,7 +7,7 @@ use workers::mail::Mailer;
 
 use super::Finding;
 
-/// Writes, reads and removes a small object.
+/// Writes a small object to the export store, reads it and removes it.
 pub async fn exports(config: &Config) -> Vec<Finding> {
     const CHECK: &str = "export store";
     let exports = Exports::new(&config.privacy.exports);
@@ -22,7 +22,7 @@ pub async fn exports(config: &Config) -> Vec<Finding> {
     }]
 }
 
-/// Connects and logs in, and sends nothing.
+/// Connects to the mail server and logs in, but sends no mail.
 pub async fn mail(config: &Config) -> Vec<Finding> {
     const CHECK: &str = "mail server";
     let Some(mailer) = Mailer::new(config) else {
