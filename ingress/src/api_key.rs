@@ -1,9 +1,10 @@
-//! API keys as an extractor: a handler that has a [`Holder`] was called with a key that may be
-//! used now, has the scope that the handler names, and is within its limit.
+//! API keys as an extractor. When a handler gets a [`Holder`] as an argument, the request had a
+//! key that is valid now, has the scope that the handler names, and is within its limit.
 //!
-//! Every key is looked up by its hash, be it malformed or missing, so that all those that open
-//! nothing are answered alike and in the same time. What is remembered of a key here says only
-//! that it was good lately: it is asked about each time, so a revoked one opens nothing at once.
+//! Every key is looked up by its hash, even if it is malformed or missing, so that all keys that
+//! open nothing get the same answer after the same time. The memory in this file says only that a
+//! key was good lately. The database is asked about the key at each request, so a revoked key
+//! opens nothing from the next request on.
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
@@ -23,7 +24,7 @@ use crate::client_address;
 use crate::database::READ_DEADLINE;
 use crate::error::Error;
 
-/// What a handler asks of a key.
+/// The scope that a handler requires of a key.
 pub trait Needs {
     const SCOPE: Scope;
 }
@@ -84,7 +85,7 @@ async fn authenticate(app: &Arc<App>, parts: &Parts) -> Result<Known, Error> {
     let hash = api_keys::hash(key);
     let trusted = &app.config.trusted_proxies;
     let client = client_address::of(&parts.extensions, &parts.headers, trusted);
-    // One that is used too often costs no look-up.
+    // A key that is used too often is refused before the look-up.
     let seen = app.api_keys.seen(&hash);
     match seen {
         Some(id) => app.limits.api_key(id)?,
@@ -107,7 +108,7 @@ async fn authenticate(app: &Arc<App>, parts: &Parts) -> Result<Known, Error> {
     Ok(known)
 }
 
-/// The one bearer token of a request.
+/// The bearer token of a request; `None` if there is none or more than one.
 fn bearer(parts: &Parts) -> Option<&str> {
     let mut values = parts.headers.get_all(header::AUTHORIZATION).into_iter();
     let (Some(value), None) = (values.next(), values.next()) else {
@@ -117,7 +118,8 @@ fn bearer(parts: &Parts) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
 }
 
-/// Beside the answer: nobody waits for it, and if it fails the next minute tries again.
+/// Stores when the key was used, in a task of its own. The answer does not wait for it. If it
+/// fails, a request in the next minute stores the time.
 fn note_use(app: &Arc<App>, id: Uuid, now: Timestamp) {
     let app = app.clone();
     task::spawn("use of an API key", async move {
@@ -127,7 +129,8 @@ fn note_use(app: &Arc<App>, id: Uuid, now: Timestamp) {
     });
 }
 
-/// Keys that were good when they were last shown. There are no more of them than the table has.
+/// The keys that were good when they were last used. There are never more of them than rows in the
+/// table.
 #[derive(Default)]
 pub struct ApiKeys {
     good: Mutex<HashMap<[u8; 32], Good>>,
@@ -135,12 +138,12 @@ pub struct ApiKeys {
 
 struct Good {
     id: Uuid,
-    /// When its use was noted.
+    /// When its use was last stored.
     noted: Timestamp,
 }
 
 impl ApiKeys {
-    /// The key with this hash, if it was good.
+    /// The key with this hash, if it was good when it was last used.
     fn seen(&self, hash: &[u8; 32]) -> Option<Uuid> {
         self.good().get(hash).map(|good| good.id)
     }
@@ -149,8 +152,8 @@ impl ApiKeys {
         self.good().remove(hash);
     }
 
-    /// True once a minute; also when another process has noted the use of this minute, which
-    /// then changes nothing.
+    /// Whether the use of this key should be stored now, which is so once a minute. If another
+    /// process has already stored the use in this minute, storing it again changes nothing.
     fn is_first_use_of_minute(&self, hash: [u8; 32], known: &Known, now: Timestamp) -> bool {
         let mut good = self.good();
         let here = good.get(&hash).map(|good| good.noted);

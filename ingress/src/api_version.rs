@@ -1,7 +1,8 @@
-//! Which version of its API a provider says that a delivery is of. It is kept with the job and
-//! counted, so that an operator sees a new one come and an old one go; nothing is decided by it,
-//! because bodies are read by need. The storefront's header is not signed, so what stands in it
-//! can be anything: it never refuses a delivery.
+//! The version of its API that a provider names with a delivery. It is stored with the job and
+//! counted, so that an operator sees when a new version appears and an old one is no longer used.
+//! No code decides by it, because handlers look only for the fields that they need. The
+//! storefront's header is not signed, so it can contain anything; a delivery is never refused
+//! because of it.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -9,11 +10,11 @@ use std::sync::{Mutex, PoisonError};
 use domain::job::Source;
 
 const LONGEST: usize = 64;
-/// How many versions of a provider are counted apart, of those that a process has seen.
+/// How many versions of a provider a process counts separately; the first ones that it sees.
 const COUNTED: usize = 16;
 
-/// A version as it is kept: visible text like `2026-07` or `2026-10-28.endive`. What has another
-/// form is none.
+/// The version as it is stored: visible text like `2026-07` or `2026-10-28.endive`. A text of
+/// another form is not stored.
 pub fn read(text: &str) -> Option<String> {
     let fits = (1..=LONGEST).contains(&text.len())
         && text
@@ -31,8 +32,9 @@ pub fn count(source: Source, version: Option<&str>) {
     .increment(1);
 }
 
-/// `none` where it was not sent, `other` where it has not the provider's form or there are too
-/// many: a sender must not make the metrics grow.
+/// The label of the metric. It is `none` if the provider sent no version, and `other` if the text
+/// does not have the provider's form or there are already too many versions, because a sender must
+/// not be able to make the metrics grow.
 fn label(source: Source, version: Option<&str>) -> String {
     static SEEN: Mutex<BTreeSet<(&'static str, String)>> = Mutex::new(BTreeSet::new());
 
@@ -53,8 +55,9 @@ fn label(source: Source, version: Option<&str>) -> String {
     known.1
 }
 
-/// The storefront's versions are quarters, `2026-07`, and `unstable`; the payment provider's are
-/// days, since 2024 with a name: `2026-10-28.endive`.
+/// Whether a text has the form of the provider's versions. The storefront's are quarters
+/// (`2026-07`) and `unstable`. The payment provider's are days, since 2024 with a name
+/// (`2026-10-28.endive`).
 fn has_form(source: Source, version: &str) -> bool {
     match source {
         Source::Storefront => {

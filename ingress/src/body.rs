@@ -1,5 +1,5 @@
-//! Bodies of calls to the API: limited in length and time, never inflated, and read as JSON.
-//! What is wrong with one is reported by its place, never by what stands there.
+//! Bodies of calls to the API. They are limited in length and time, never decompressed, and read
+//! as JSON. An error names the place of the mistake, and never quotes the body.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::error::Error;
 
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// A whole body of at most so many bytes.
+/// Reads the whole body, which may have at most `limit` bytes.
 pub async fn read(headers: &HeaderMap, body: Body, most: usize) -> Result<Bytes, Error> {
     let encoding = headers.get(header::CONTENT_ENCODING);
     if encoding.is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
@@ -34,11 +34,12 @@ pub async fn read(headers: &HeaderMap, body: Body, most: usize) -> Result<Bytes,
     Ok(body.to_bytes())
 }
 
-/// A JSON object.
+/// Reads a JSON object.
 pub fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Error> {
     let is_object = body.trim_ascii_start().first() == Some(&b'{');
     match serde_json::from_slice(body) {
-        // serde would also read a struct from an array of its fields.
+        // serde would also accept an array with the fields of the struct, so this checks for an
+        // object.
         Ok(_) if !is_object => Err(Error::NotAnObject),
         Ok(read) => Ok(read),
         Err(error) => Err(match error.classify() {

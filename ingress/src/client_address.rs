@@ -1,5 +1,6 @@
-//! Who is at the other end: the peer of the connection, or, when that is a trusted proxy,
-//! whom it says it speaks for. A forged `X-Forwarded-For` from elsewhere counts for nothing.
+//! The address of the client: the peer of the connection or, if the peer is a trusted proxy, the
+//! address that the proxy names in `X-Forwarded-For`. This header is ignored if it comes from any
+//! other peer, because anybody can forge it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,9 +13,10 @@ pub use server::network;
 
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
-/// The nearest address that is not a trusted proxy, reading the proxies' own entries from
-/// the right. An entry that is not an address ends the search: what is left of it was
-/// written by someone unknown.
+/// The client's address. The entries of the header are read from the right, because each proxy
+/// appends one, and the first that is not a trusted proxy is the client. The search ends at an
+/// entry that is not an address, because the entries to the left of it were written by someone
+/// unknown.
 pub fn resolve(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
     let is_trusted = |addr: IpAddr| trusted.iter().any(|network| network.contains(&addr));
     let mut client = peer.to_canonical();
@@ -36,8 +38,8 @@ pub fn resolve(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
     client
 }
 
-/// An address as proxies write it: some add the port, and then put brackets around one of IPv6;
-/// some put the brackets alone; some put it all in quotes.
+/// Reads an address in the forms that proxies write. Some add the port, and then put an IPv6
+/// address in brackets; some use the brackets without a port; some put everything in quotes.
 fn address(entry: &str) -> Option<IpAddr> {
     let quoted = entry
         .strip_prefix('"')
@@ -55,20 +57,21 @@ fn address(entry: &str) -> Option<IpAddr> {
     }
 }
 
-/// The client of a request. Requests whose peer is not known count together.
+/// The client of a request. All requests whose peer is not known count as one client.
 pub fn of(extensions: &Extensions, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
     let peer = extensions.get::<Peer>();
     let peer = peer.map_or(Ipv4Addr::UNSPECIFIED.into(), |Peer(peer)| peer.ip());
     resolve(peer, headers, trusted)
 }
 
-/// Whether it was said that a proxy seems to be in front, and is not named.
+/// Whether the warning was already logged that a proxy seems to be in front and is not named in
+/// `TRUSTED_PROXIES`.
 #[derive(Default)]
 pub struct Unnamed(AtomicBool);
 
 impl Unnamed {
-    /// Behind a proxy that is not trusted all clients count as one: said once, for the first
-    /// request that seems to have come through one.
+    /// Logs a warning for the first request that seems to have come through a proxy which is not
+    /// named in `TRUSTED_PROXIES`. Behind such a proxy all clients count as one.
     pub fn look(&self, headers: &HeaderMap, trusted: &[IpNet]) {
         if !trusted.is_empty() || self.0.load(Ordering::Relaxed) {
             return;
@@ -126,7 +129,7 @@ mod tests {
         assert_eq!(seen("10.0.0.1", &lines, &trusted), "198.51.100.1");
     }
 
-    /// As some proxies write it (RFC 7239, section 6, shows the forms).
+    /// The address in the forms that proxies write (RFC 7239, section 6).
     #[test]
     fn an_address_may_have_a_port_and_brackets() {
         let trusted = ["10.0.0.0/8"];

@@ -1,6 +1,6 @@
-//! Steps of a login or a validation that need the database: each has its answer within
-//! [`READ_DEADLINE`], or the client is asked to come back. A transaction that is left in the
-//! middle is rolled back before its connection is used again.
+//! Runs the steps of a login or a validation that need the database. If the database does not
+//! answer a step within [`READ_DEADLINE`], the client is asked to come back. A transaction that is
+//! left in the middle is rolled back before its connection is used again.
 
 use std::time::Duration;
 
@@ -8,11 +8,12 @@ use store::sql;
 
 use crate::error::Error;
 
-/// What asks the database has an answer in this time, or none: a database that swallows
-/// everything must not hold its clients.
+/// How long a read may wait for the database. After that the client gets an error, because a
+/// database that never answers must not keep clients waiting.
 pub const READ_DEADLINE: Duration = Duration::from_millis(1300);
 
-/// The result of one step. A failure is logged here, once, and hidden from the client.
+/// Runs one step. An error of the database is logged here, once, and the client sees only that the
+/// service is not available.
 pub async fn step<T>(step: impl Future<Output = sql::Result<T>>) -> Result<T, Error> {
     match tokio::time::timeout(READ_DEADLINE, step).await {
         Ok(Ok(result)) => Ok(result),

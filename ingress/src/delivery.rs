@@ -1,7 +1,8 @@
-//! Webhook authentication as extractors: a handler that has a [`StorefrontDelivery`] or a
-//! [`PaymentDelivery`] has a body that was limited, verified over its raw bytes, counted
-//! against its limit and found to be JSON, in that order (design, Webhooks). A signature that can
-//! verify nothing is refused before there is a body.
+//! Webhook authentication as extractors. When a handler gets a [`StorefrontDelivery`] or a
+//! [`PaymentDelivery`] as an argument, the body was limited in size, its signature was verified
+//! over the raw bytes, it was counted against its rate limits, and it was found to be JSON, in
+//! that order. A signature header that cannot be right for any body is refused before the body is
+//! read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,10 +41,10 @@ const SHOP: HeaderName = HeaderName::from_static("x-storefront-shop-domain");
 const API_VERSION: HeaderName = HeaderName::from_static("x-storefront-api-version");
 const PAYMENT_SIGNATURE: HeaderName = HeaderName::from_static("payment-signature");
 
-/// A verified delivery of the storefront provider, as the job it will be.
+/// A verified delivery of the storefront, as the job that will be stored.
 pub struct StorefrontDelivery(pub NewJob, pub ByteBudgetPermit);
 
-/// A verified event of the payment provider, as the job it will be.
+/// A verified event of the payment provider, as the job that will be stored.
 pub struct PaymentDelivery(pub NewJob, pub ByteBudgetPermit);
 
 impl FromRequest<Arc<App>> for StorefrontDelivery {
@@ -148,8 +149,8 @@ impl FromRequest<Arc<App>> for PaymentDelivery {
     }
 }
 
-/// What a privacy topic's body asks for. Topic and shop are not signed: a body of another
-/// topic, or of another shop, is refused (design, Webhooks).
+/// Reads the privacy request from the body of a privacy topic. The headers with topic and shop are
+/// not signed, so the body is refused if it belongs to another topic or another shop.
 fn privacy_request(
     topic: &str,
     shop: Option<&str>,
@@ -168,11 +169,14 @@ fn privacy_request(
     Ok(Some(request))
 }
 
-/// The header is not signed: where shops are listed, a captured body cannot be sent again in
-/// the name of another, and a delivery that names none is of the only one.
+/// Checks the shop of a delivery. The shop's header is not signed. If `STOREFRONT_SHOPS` lists
+/// shops, a header that names another shop is refused, so that a captured body cannot be sent
+/// again in the name of an invented shop. If it lists exactly one shop, a delivery without the
+/// header belongs to that shop.
 fn known(app: &App, shop: Option<String>) -> Result<Option<String>, Error> {
     match (app.config.storefront_shops.as_slice(), shop) {
-        // The shop of orders that are made here.
+        // This is the shop of the orders that Waybill makes for checkouts, so no delivery may name
+        // it.
         (_, Some(shop)) if shop == CHECKOUT => Err(Error::ShopHeader),
         ([], shop) => Ok(shop),
         ([only], None) => Ok(Some(only.clone())),
@@ -182,8 +186,8 @@ fn known(app: &App, shop: Option<String>) -> Result<Option<String>, Error> {
     }
 }
 
-/// The length that the body is said to have; `None`: it comes in chunks. What can be refused by
-/// the headers is refused before anything is read.
+/// The length of the body as the headers announce it; `None` if it comes in chunks. A request that
+/// can be refused by its headers is refused here, before any of the body is read.
 fn announced(app: &App, headers: &HeaderMap) -> Result<Option<u64>, Error> {
     let encoding = headers.get(header::CONTENT_ENCODING);
     if encoding.is_some_and(|encoding| !encoding.as_bytes().eq_ignore_ascii_case(b"identity")) {
@@ -198,7 +202,8 @@ fn announced(app: &App, headers: &HeaderMap) -> Result<Option<u64>, Error> {
     Ok(announced)
 }
 
-/// The whole body as it was sent, at most the limit of it, and the memory it counts for.
+/// The whole body as it was sent, and the share of the byte budget that it holds. A body over the
+/// limit is an error.
 async fn read_body(
     app: &App,
     parts: &Parts,
@@ -210,9 +215,9 @@ async fn read_body(
         .map_err(|_| Error::BodyTooSlow)?
 }
 
-/// Reads frame by frame, so that no sender takes more memory than it has sent bytes for. A
-/// body of one frame, as nearly all are, is not copied, and is verified at once; until the others
-/// are whole they count for the network that sends them.
+/// Reads the body frame by frame, so that a sender takes only as much memory as it has sent bytes.
+/// Nearly all bodies come in one frame; such a body is not copied and is verified at once. A body
+/// of several frames counts for the network that sends it until it is complete.
 async fn collect(
     app: &App,
     parts: &Parts,
@@ -256,8 +261,8 @@ async fn collect(
     Ok((rest.into(), budget))
 }
 
-/// Grows by a quarter and not to twice the size, so that the memory that is counted is what is
-/// taken.
+/// Makes the buffer larger by a quarter, and not twice as large, so that the memory that is
+/// counted is about the memory that is used.
 fn append(body: &mut Vec<u8>, data: &[u8]) {
     let room = body.capacity() - body.len();
     if room < data.len() {
@@ -271,7 +276,8 @@ fn header_values(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = 
     values.map(axum::http::HeaderValue::as_bytes)
 }
 
-/// Which of the secrets matched shows an operator when an old one may be removed.
+/// Counts deliveries that were signed with an old secret, so that an operator sees when this
+/// secret can be removed.
 fn count_match(source: Source, matched: usize) {
     if matched > 0 {
         let secret = matched.to_string();
@@ -291,7 +297,7 @@ fn count_refused(source: Source, refused: SignatureError) {
     .increment(1);
 }
 
-/// A header that may be missing but, when there, is visible text.
+/// A header that may be missing, but must be visible text if it is there.
 fn text(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, ()> {
     let Some(value) = headers.get(name) else {
         return Ok(None);
@@ -300,7 +306,8 @@ fn text(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, ()> {
     Ok(Some(text.trim().to_owned()))
 }
 
-/// The shop domain in lower case, as the limits, the keys and the privacy checks compare it.
+/// The shop domain in lower case, because the limits, the keys and the privacy checks compare it
+/// in that form.
 fn shop(headers: &HeaderMap) -> Result<Option<String>, Error> {
     let shop = text(headers, &SHOP).map_err(|()| Error::ShopHeader)?;
     let Some(shop) = shop.filter(|shop| !shop.is_empty()) else {
@@ -316,7 +323,8 @@ fn shop(headers: &HeaderMap) -> Result<Option<String>, Error> {
     Ok(Some(shop.to_ascii_lowercase()))
 }
 
-/// `orders/create`, `payment_intent.succeeded`: what may stand in a routing key and a label.
+/// Whether a text has the form of a kind, such as `orders/create` or `payment_intent.succeeded`,
+/// so that it can be used in a routing key and a label.
 fn is_topic(text: &str) -> bool {
     is_visible(text, LONGEST_TOPIC)
         && text
@@ -328,7 +336,7 @@ fn is_visible(text: &str, longest: usize) -> bool {
     (1..=longest).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// What intake needs of a storefront body. Everything else is left to the worker.
+/// The fields of a storefront body that intake needs. The worker reads all others.
 #[derive(Deserialize)]
 struct StorefrontEnvelope<'a> {
     #[serde(borrow)]
@@ -343,7 +351,7 @@ struct Customer<'a> {
     id: Option<&'a RawValue>,
 }
 
-/// What intake needs of a payment event.
+/// The fields of a payment event that intake needs.
 #[derive(Deserialize)]
 struct PaymentEnvelope<'a> {
     id: Option<String>,
@@ -369,8 +377,8 @@ struct Object<'a> {
     customer: Option<&'a RawValue>,
 }
 
-/// A part of the body that is not shaped as expected is as good as missing: intake does not
-/// judge what a worker will read with more care.
+/// Reads a part of the body. If it does not have the expected type, it counts as missing: intake
+/// does not refuse it, because a worker checks it more carefully later.
 fn lenient<'de: 'a, 'a, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: serde::Deserializer<'de>,
@@ -384,7 +392,8 @@ fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Error> {
     let text = std::str::from_utf8(body).map_err(|_| Error::NotJson)?;
     let is_object = text.trim_ascii_start().starts_with('{');
     match serde_json::from_str(text) {
-        // serde would also read a struct from an array of its fields.
+        // serde would also accept an array with the fields of the struct, so this checks for an
+        // object.
         Ok(_) if !is_object => Err(Error::NotAnObject),
         Ok(envelope) => Ok(envelope),
         Err(error) if error.is_data() && is_object => Err(Error::Envelope),
@@ -393,14 +402,15 @@ fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Error> {
     }
 }
 
-/// An integer id as text, whether it came as a number or as a string of digits.
+/// An integer id as text. The body may have it as a number or as a string of digits.
 fn digits(raw: &RawValue) -> Option<String> {
     let digits = raw.get().trim_matches('"');
     let fits = (1..=20).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
     fits.then(|| digits.to_owned())
 }
 
-/// A payment provider's id, or the `id` of the object that stands in its place.
+/// An id of the payment provider. The body may have the whole object in its place, and then this
+/// is the object's `id`.
 fn provider_id(raw: &RawValue) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -421,7 +431,8 @@ fn new_job(
 ) -> NewJob {
     let created_at = app.clock.now();
     let queue = source.queue(&kind);
-    // Nobody will ever read a body of a kind that nobody handles, and it may be about people.
+    // No worker will ever read a body of a kind that has no handler, and it may contain personal
+    // data, so it is not stored.
     let body = if queue.is_some() { body } else { Bytes::new() };
     NewJob {
         id: match request_id {
@@ -437,7 +448,8 @@ fn new_job(
         subject: None,
         api_version: None,
         body,
-        // A topic nobody handles is kept, so that no provider retries it for ever.
+        // A delivery of a topic without a handler is stored as done, so that the provider does not
+        // send it again for ever.
         state: if queue.is_some() {
             State::Ready
         } else {
@@ -447,7 +459,7 @@ fn new_job(
         notified_at: None,
         deadline_at: deadline(queue, created_at),
         trace: request_id.and_then(|id| id.given.clone()),
-        // Its trace begins with it, unless the client had one.
+        // If the client sent no trace, a trace begins with this job and has its id.
         traceparent: request_id.and_then(|id| id.parent.map(|_| id.context())),
         created_at,
     }

@@ -1,6 +1,7 @@
-//! Every answer that is not a success: one enum, one table to status, code and text.
+//! All errors of the HTTP API: one enum, and one match that gives each variant its status, code
+//! and text.
 //!
-//! Texts are for the sender and say what to do; nothing internal is in them.
+//! The texts are for the sender and say what to do. They contain nothing internal.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -36,64 +37,66 @@ pub enum Error {
     WebhookIdHeader,
     NotJson,
     NotAnObject,
-    /// A field of a JSON body that is not known, is given twice, or is of another type.
+    /// A field of a JSON body is not known, is there twice, or has another type.
     Field {
         line: u32,
         column: u32,
     },
     Envelope,
     RateLimited(Duration),
-    /// A delivery cannot be stored now, so nobody knows whether it is a duplicate either.
+    /// A delivery cannot be stored now. Waybill then does not know whether it is a duplicate
+    /// either.
     NotAccepted,
-    /// The database cannot be asked now.
+    /// The database does not answer.
     Unavailable,
     ApiKey,
-    /// The API key may not make this kind of calls.
+    /// The API key lacks the scope for this call.
     MissingScope(Scope),
     ShopQuery,
     OrderNotFound,
     OrderAmbiguous,
     ParcelNotFound,
     QrNotFound,
-    /// There is no such QR code.
+    /// The order has no such parcel, or the parcel has no QR code.
     Qr(QrError),
     QrSize(QrConfigError),
-    /// The request for a checkout cannot be used.
+    /// The request for a checkout is wrong; the text says how.
     Checkout(CheckoutError),
-    /// The key may not touch the orders that checkouts make.
+    /// The key does not open the shop of the orders that checkouts make.
     CheckoutShop,
     CheckoutNotSetUp,
-    /// The payment provider refuses it.
+    /// The payment provider refuses the checkout.
     CheckoutAmount,
     CheckoutCurrency,
     CheckoutRefused,
-    /// Somebody has paid on its page.
+    /// Somebody has already paid on the page of this checkout.
     CheckoutPaid,
-    /// Its order is cancelled for good.
+    /// The order of this checkout is cancelled for good.
     CheckoutCancelled,
-    /// The key stands for another checkout.
+    /// The `Idempotency-Key` was used for another checkout.
     IdempotencyKeyReused,
-    /// The storefront's or the payment provider's API gives no answer; ask again after this.
+    /// The storefront's or the payment provider's API does not answer. The client may ask again
+    /// after this time.
     ProviderTimeout(Duration),
     PrivacyRequestNotFound,
     PrivacyQuery,
-    /// Only a request that failed is retried.
+    /// The privacy request has not failed, so it cannot be retried.
     PrivacyNotFailed,
-    /// A customer's request is never cancelled.
+    /// The privacy request is a customer's, so it cannot be cancelled.
     PrivacyDuty,
-    /// Only the erasure of a shop that is held is cancelled.
+    /// The privacy request is not held, so it cannot be cancelled.
     PrivacyNotHeld,
-    /// The request failed, so it has no export.
+    /// The privacy request failed, so it has no export.
     PrivacyFailed,
     NoExport,
     ExportExpired,
     ExportUnreadable,
-    /// The link is not ours, or has ended.
+    /// The link was not made by Waybill, or has ended.
     ExportLink,
-    /// No bearer token, or nothing that could be one.
+    /// The request has no bearer token, or a text that cannot be one.
     AuthHeader,
     TokenInvalid,
-    /// It was valid a moment ago.
+    /// The token was valid before, so it was revoked.
     TokenRevoked,
     NoVerifiedEmail,
     AccountSuspended,
@@ -105,9 +108,9 @@ pub enum Error {
     FormEncoding,
     AuthorizationPending,
     AccessDenied,
-    /// A poll before its time.
+    /// A poll came before the interval had passed.
     SlowDown(Duration),
-    /// The identity provider gives no answer; ask again after this.
+    /// The identity provider does not answer. The client may ask again after this time.
     ProviderUnavailable(Duration),
     LoginNotSetUp,
     RouteNotFound,
@@ -115,7 +118,7 @@ pub enum Error {
     Internal,
 }
 
-/// In place of a text that has values in it, see [`Error::text`].
+/// The table has this where the text contains values; [`Error::text`] makes it.
 const UNREADABLE: &str = "Request body cannot be used";
 const INVALID_TOKEN: &str = "Invalid GitHub token";
 
@@ -370,7 +373,7 @@ impl Error {
         }
     }
 
-    /// The text, with what is only known now.
+    /// The text with the values of this error.
     pub fn text(self) -> Cow<'static, str> {
         match self {
             Error::Field { line, column } => format!(
@@ -388,7 +391,7 @@ impl Error {
         }
     }
 
-    /// The answer with a body of another kind: a page for people.
+    /// The answer with a page for people as its body.
     pub fn with_body(self, body: impl IntoResponse) -> Response {
         let (status, code, _) = self.answer();
         let mut response = (status, body).into_response();
@@ -406,7 +409,8 @@ impl Error {
         response
     }
 
-    /// The answer of a device login: beside `detail` the `error` that standard clients read.
+    /// The answer of a device login. Beside `detail` it has the field `error`, which standard
+    /// clients read.
     pub fn of_device_login(self) -> Response {
         self.with_body(Json(LoginErrorBody::from(self)))
     }
@@ -416,7 +420,7 @@ impl Error {
         self.with_body(Json(CheckoutErrorBody::from(self)))
     }
 
-    /// What a 401 asks for (RFC 6750, section 3).
+    /// The header of a 401 that names the scheme of authentication (RFC 6750, section 3).
     pub fn challenge(self) -> Option<&'static str> {
         match self {
             Error::AuthHeader => Some("Bearer"),
@@ -426,7 +430,7 @@ impl Error {
         }
     }
 
-    /// Seconds.
+    /// How long the client should wait, in seconds.
     pub fn retry_after(self) -> Option<u64> {
         match self {
             Error::RateLimited(wait)
@@ -603,7 +607,8 @@ impl From<Refusal> for Error {
     }
 }
 
-/// A database that does not answer a read: logged here, once, and hidden from the client.
+/// The error for a database that does not answer a read. It is logged here, once; the client sees
+/// only that the service is not available.
 impl From<store::sql::Error> for Error {
     fn from(error: store::sql::Error) -> Self {
         tracing::error!(%error, "the database did not answer");
@@ -615,7 +620,8 @@ impl From<store::sql::Error> for Error {
     }
 }
 
-/// What is wrong with the export store is for the operator: logged here, once.
+/// The error for an export store that fails. The cause is for the operator only, so it is logged
+/// here, once.
 impl From<ActionRefused> for Error {
     fn from(refused: ActionRefused) -> Self {
         match refused {

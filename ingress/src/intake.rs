@@ -1,15 +1,16 @@
-//! Deliveries become rows in batches: every request that waits while a commit is under way
-//! is part of the next one.
+//! Stores deliveries as jobs in batches. All requests that wait while a commit is under way belong
+//! to the next batch.
 //!
-//! There is no timer: an idle service commits a single delivery at once, a busy one commits
-//! hundreds with two statements and one flush to disk. Batches are stored by tasks of their
-//! own that no client can cancel, up to two at a time; what waits for them is bounded in
-//! number and bytes, and beyond that the answer is 503 at once.
+//! There is no timer: an idle service commits a single delivery at once, and a busy one commits
+//! hundreds with two statements and one flush to disk. Batches are stored by tasks of their own,
+//! up to two at a time, which go on when a client disconnects. The number and the bytes of waiting
+//! deliveries are limited, and beyond that the answer is 503 at once.
 //!
-//! Invariants: a delivery is answered accepted or duplicate only after the commit that
-//! holds its job (or the first delivery's). Ids are sorted within a batch, so that two
-//! batches never wait for each other in a circle. Workers are notified after the commit, by a task
-//! of its own; a message that fails is only a late one.
+//! These invariants hold. A delivery is answered as accepted only after its job is committed, and
+//! as a duplicate only after the job of the first delivery is committed. Ids are sorted within a
+//! batch, so that two batches never wait for each other's locks in a circle. Workers are notified
+//! after the commit, by a task of its own; if a notification fails, the sweep finds the job, only
+//! later.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -31,42 +32,43 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, timeout};
 
-/// Dead connections that a batch tries; no less than a pool keeps idle.
+/// How many dead connections a batch tries before it gives up: at least as many as a pool keeps
+/// idle.
 const MOST_DEAD: usize = 20;
-/// Deliveries that may wait for a batch.
+/// How many deliveries may wait for a batch.
 const WAITING: usize = 4096;
-/// Bytes of bodies that may be read or wait, in KiB: the memory that deliveries may take.
+/// The byte budget in KiB: how much memory the bodies that are being read or wait may take.
 const WAITING_KIB: usize = 64 * 1024;
-/// What of it is kept for small bodies, as nearly all are, and which these are: so a few senders of
-/// large ones do not keep everyone else out.
+/// The part of the byte budget that is reserved for small bodies, and how large a small body is.
+/// Nearly all bodies are small, so a few senders of large bodies cannot keep all others out.
 const KEPT_KIB: usize = 16 * 1024;
 const SMALL: usize = 64 * 1024;
-/// Deliveries in one transaction.
+/// How many deliveries one transaction stores at most.
 const BATCH: usize = 256;
-/// A batch of this size need not wait for the one under way.
+/// A batch of this size is stored at once, even while another one is under way.
 const ENOUGH: usize = 32;
-/// A database that takes longer is treated as down: the client has its answer within 1.5 s.
+/// How long a commit may take. If the database takes longer, it counts as down, so that the client
+/// gets its answer within 1.5 s.
 const STORE_DEADLINE: Duration = Duration::from_secs(1);
 const ANSWER_DEADLINE: Duration = Duration::from_millis(1300);
-/// Committed jobs that may wait until workers are notified of them; beyond that the sweep finds
-/// them.
+/// How many committed jobs may wait for their notification. Beyond that the sweep finds them.
 const MAX_COMMITTED: usize = 65_536;
-/// Messages that may wait for the broker's confirm at a time.
+/// How many messages may wait for the broker's confirm at a time.
 const MESSAGES_AT_ONCE: usize = 32;
 
-/// What became of a delivery.
+/// The verdict on a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Accepted,
-    /// Its id was accepted before.
+    /// A delivery with this id was accepted before.
     Duplicate,
 }
 
-/// The delivery was not stored and its id not remembered.
+/// The error that a delivery was not stored. Its id is not remembered either.
 #[derive(Debug)]
 pub struct Unavailable;
 
-/// The handlers' end. Clones share the batches.
+/// The intake as handlers see it. All clones put deliveries into the same batches.
 #[derive(Clone)]
 pub struct Intake {
     sender: Option<mpsc::Sender<Waiting>>,
@@ -79,18 +81,18 @@ struct Waiting {
     _budget: ByteBudgetPermit,
 }
 
-/// A delivery's share of the memory that bodies may take, held until it is stored.
+/// A delivery's share of the byte budget. It is held until the delivery is stored.
 #[derive(Debug)]
 pub struct ByteBudgetPermit {
     permit: OwnedSemaphorePermit,
     size: Size,
 }
 
-/// What is known of a body's length before it is read.
+/// How long a body will be, as far as this is known before it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
     Small,
-    /// Or of unknown length.
+    /// A body that is longer than a small one, or whose length is not known.
     Large,
 }
 
@@ -116,7 +118,8 @@ impl ByteBudgetPermit {
 }
 
 impl Intake {
-    /// An intake that stores nothing and accepts everything, to measure the rest by.
+    /// An intake that stores nothing and accepts everything, so that benchmarks can measure the
+    /// rest.
     pub fn verify_only() -> Self {
         Intake {
             sender: None,
@@ -124,7 +127,7 @@ impl Intake {
         }
     }
 
-    /// Memory for a body of which one byte is known.
+    /// Reserves memory for a body, at first for one byte.
     pub fn reserve(&self, size: Size) -> Result<ByteBudgetPermit, Unavailable> {
         let permit = self.budget(1, size)?;
         Ok(ByteBudgetPermit { permit, size })
@@ -143,7 +146,7 @@ impl Intake {
         permit.map_err(|_| Unavailable)
     }
 
-    /// Stores a delivery; returns when it is committed.
+    /// Stores a delivery, and returns when it is committed.
     pub async fn accept(
         &self,
         job: NewJob,
@@ -208,19 +211,19 @@ impl IntakeTasks {
         )
     }
 
-    /// Waits until all that was accepted is committed and workers are notified of it. Every
-    /// [`Intake`] must have been dropped.
+    /// Waits until all accepted deliveries are committed and workers were notified of them. Every
+    /// [`Intake`] must have been dropped before.
     pub async fn drained(self) {
         let _ = self.collector.await;
         let _ = self.notifier.await;
     }
 }
 
-/// Puts what waits into batches and sees to it that they are stored.
+/// Puts waiting deliveries into batches and starts a task for each batch.
 ///
-/// A batch leaves when none is under way, or when it is large enough to be worth a commit
-/// beside the others. So under light load there is one fsync for all that came meanwhile,
-/// and under heavy load several batches share the database's time.
+/// A batch is stored when no other is under way, or when it is large enough to be worth a commit
+/// beside the others. So under light load one fsync serves all deliveries that came meanwhile, and
+/// under heavy load several batches use the database at the same time.
 async fn collect(mut waiting: mpsc::Receiver<Waiting>, writer: Arc<BatchWriter>) {
     let mut batch = Vec::with_capacity(BATCH);
     let mut under_way = JoinSet::new();
@@ -235,7 +238,8 @@ async fn collect(mut waiting: mpsc::Receiver<Waiting>, writer: Arc<BatchWriter>)
             }
         }
         if under_way.is_empty() && !batch.is_empty() {
-            // Requests that are ready to run come along. No timer: alone, one leaves at once.
+            // This lets requests that are ready to run join the batch. There is no timer, so a
+            // single request is stored at once.
             tokio::task::yield_now().await;
             while batch.len() < BATCH
                 && let Ok(more) = waiting.try_recv()
@@ -260,15 +264,16 @@ struct BatchWriter {
     bus: Bus,
     clock: Clock,
     keys: Arc<Keys>,
-    /// Batches under way at a time: SQLite has one writer.
+    /// How many batches may be under way at a time. On SQLite it is one, because SQLite has one
+    /// writer.
     most: usize,
-    /// `None`: ids are not remembered.
+    /// How long ids are remembered; `None`: they are not.
     dedupe_ttl: Option<Duration>,
     committed: mpsc::Sender<CommittedJob>,
     outage: Outage,
 }
 
-/// A committed job that workers are to be notified of.
+/// A committed job of which workers are to be notified.
 struct CommittedJob {
     job_ref: JobRef,
     queue: Queue,
@@ -277,7 +282,7 @@ struct CommittedJob {
 
 impl BatchWriter {
     async fn store(self: Arc<Self>, mut batch: Vec<Waiting>) {
-        // Whoever has gone has had its answer: 503.
+        // A request that no longer waits has already been answered with 503.
         batch.retain(|waiting| !waiting.answer.is_closed());
         if batch.is_empty() {
             return;
@@ -300,13 +305,14 @@ impl BatchWriter {
                 self.outage.over();
                 self.answer(batch, &stored);
             }
-            // Dropping the batch answers 503 to all of it.
+            // When the batch is dropped, all its requests are answered with 503.
             Err(error) => self.outage.begun(&error),
         }
     }
 
-    /// A connection that turns out to be dead before the commit costs nothing: the batch is
-    /// stored on another one. When the server was away, all that were idle are dead.
+    /// Stores a batch. If its connection turns out to be dead before the commit, nothing is lost,
+    /// and the batch is stored on another one. After the server was away, all idle connections are
+    /// dead, so this may happen several times.
     async fn commit_with_retry(&self, batch: &[Waiting]) -> sql::Result<HashSet<JobId>> {
         let mut stored = self.commit(batch).await;
         for _ in 0..MOST_DEAD {
@@ -320,7 +326,8 @@ impl BatchWriter {
         stored.map_err(Failed::into_inner)
     }
 
-    /// One transaction: remember the ids, insert the jobs of those that are new.
+    /// Stores a batch in one transaction: it remembers the ids, and inserts the jobs of those that
+    /// are new.
     async fn commit(&self, batch: &[Waiting]) -> Result<HashSet<JobId>, Failed> {
         let first = first_of_each_id(batch, self.dedupe_ttl.is_some());
         let mut tx = self.db.begin().await.map_err(Failed::BeforeCommit)?;
@@ -353,7 +360,8 @@ impl BatchWriter {
                     traceparent: job.traceparent,
                 };
                 let NewJob { queue, kind, .. } = job;
-                // A full channel is a bus that has stood still for long: left to the sweep.
+                // If the channel is full, the bus has not worked for long, and the sweep finds the
+                // job.
                 let _ = self.committed.try_send(CommittedJob {
                     job_ref,
                     queue,
@@ -366,7 +374,8 @@ impl BatchWriter {
 
 enum Failed {
     BeforeCommit(sql::Error),
-    /// It may have been committed or not; the sender's retry finds out.
+    /// The outcome of the commit is not known. When the sender tries again, it is a duplicate or
+    /// accepted.
     InCommit(sql::Error),
 }
 
@@ -378,7 +387,7 @@ impl Failed {
     }
 }
 
-/// The ids of a batch in order, each with the delivery that brought it first.
+/// The sorted ids of a batch, each with the delivery that brought it first.
 fn first_of_each_id(batch: &[Waiting], dedupe: bool) -> BTreeMap<(Source, &str), JobId> {
     let mut first = BTreeMap::new();
     if !dedupe {
@@ -423,15 +432,15 @@ async fn write(
     Ok(new.iter().map(|job| job.id).collect())
 }
 
-/// Up to [`MAX_JOBS_PER_MESSAGE`] jobs of one queue and kind.
+/// A message about up to [`MAX_JOBS_PER_MESSAGE`] jobs of one queue and kind.
 struct Message {
     queue: Queue,
     kind: String,
     job_refs: Vec<JobRef>,
 }
 
-/// Notifies workers of committed jobs, as many as possible with one message, several messages at a
-/// time.
+/// Notifies workers of committed jobs. It puts as many jobs as possible into one message, and
+/// sends several messages at a time.
 async fn notify(bus: Bus, db: Db, mut committed: mpsc::Receiver<CommittedJob>) {
     let mut waiting = Vec::new();
     while committed
@@ -476,7 +485,7 @@ fn into_messages(jobs: impl Iterator<Item = CommittedJob>) -> Vec<Message> {
     messages
 }
 
-/// The jobs that workers could not be notified of.
+/// The jobs of which workers could not be notified.
 async fn try_notify(bus: &Bus, message: Message) -> Vec<JobId> {
     let Message {
         queue,
@@ -493,8 +502,8 @@ async fn try_notify(bus: &Bus, message: Message) -> Vec<JobId> {
     }
 }
 
-/// Clears the mark of jobs whose message failed, so that the next sweep notifies workers of them
-/// without delay. Where that fails too, the sweep finds them a little later.
+/// Clears the time of the last notification of jobs whose message failed, so that the next sweep
+/// notifies workers of them. If that fails too, the sweep finds the jobs a little later.
 async fn clear_notified(db: &Db, ids: &[JobId]) {
     for ids in ids.chunks(BATCH) {
         tracing::debug!(
@@ -508,7 +517,7 @@ async fn clear_notified(db: &Db, ids: &[JobId]) {
     }
 }
 
-/// Logs the beginning and the end of an outage, not each batch in it.
+/// Logs the beginning and the end of an outage, and not each batch that fails during it.
 #[derive(Default)]
 struct Outage(AtomicBool);
 

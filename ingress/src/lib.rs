@@ -1,8 +1,8 @@
-//! The HTTP service: takes webhooks in, logs devices in, answers the commerce API and health
+//! The HTTP service. It accepts webhooks, logs devices in, and answers the commerce API and health
 //! checks.
 //!
-//! A delivery is answered from the database alone (`intake`); nothing a handler does
-//! waits for the bus, and no handler of a webhook holds a connection.
+//! The answer to a delivery depends only on the database (`intake`). No handler waits for the bus,
+//! and no handler of a webhook holds a database connection.
 
 pub mod api_key;
 pub mod api_version;
@@ -50,13 +50,13 @@ use crate::validation::Validations;
 
 pub use server::listen;
 
-/// What every handler sees.
+/// The state that every handler gets.
 pub struct App {
     pub config: Arc<Config>,
     pub db: Db,
     pub bus: Bus,
     pub clock: Clock,
-    /// Of links to exports, and the audit.
+    /// The keys of links to exports and of the audit.
     pub keys: Arc<Keys>,
     pub intake: Intake,
     pub limits: Limits,
@@ -64,14 +64,15 @@ pub struct App {
     /// `None`: nobody can log in.
     pub identity: Option<Identity>,
     pub validations: Validations,
-    /// `None`: variants cannot be priced.
+    /// `None`: the storefront cannot be asked, so variants cannot be sold.
     pub storefront: Option<Storefront>,
     /// `None`: there are no checkouts.
     pub payment: Option<Payment>,
     pub description: Description,
     pub unnamed_proxy: Unnamed,
     pub refusals: Refusals,
-    /// Set once shutdown has begun: load balancers should look elsewhere.
+    /// Set when the shutdown has begun. `/readyz` then tells load balancers to send requests
+    /// elsewhere.
     stopping: AtomicBool,
 }
 
@@ -106,12 +107,12 @@ impl App {
     }
 }
 
-/// How long connections, and after them batches, may take to end after the first signal:
-/// together less than the ten seconds of `platform::shutdown`.
+/// How long connections, and after them batches, may take to end after the first signal. The two
+/// together are less than the ten seconds of `platform::shutdown`.
 const DRAIN: Duration = Duration::from_secs(4);
 
-/// Serves until `shutdown`, then answers what is under way, commits what was accepted and notifies
-/// workers of it.
+/// Serves until `shutdown`. Then it answers the requests that are under way, commits the accepted
+/// deliveries, and notifies workers of them.
 pub async fn serve(listener: TcpListener, parts: Parts, shutdown: CancellationToken) -> Result<()> {
     platform::metrics::begin(By::Ingress);
     let (intake, intake_tasks) = IntakeTasks::start(&parts);
@@ -127,7 +128,7 @@ pub async fn serve(listener: TcpListener, parts: Parts, shutdown: CancellationTo
         stopping.stopping.store(true, Ordering::Relaxed);
     });
     server::serve(listener, router, limits, shutdown, DRAIN).await?;
-    // The last handler is gone, and with the app its end of the intake.
+    // The last handler has ended, and the app and its `Intake` are dropped.
     drop(app);
     if tokio::time::timeout(DRAIN, intake_tasks.drained())
         .await
@@ -140,8 +141,8 @@ pub async fn serve(listener: TcpListener, parts: Parts, shutdown: CancellationTo
     Ok(())
 }
 
-/// Serves with an intake that stores nothing: what signature checks and HTTP cost alone.
-/// For benchmarks.
+/// Serves with an intake that stores nothing. Benchmarks measure with it what signature checks and
+/// HTTP cost.
 pub async fn serve_verify_only(
     listener: TcpListener,
     parts: Parts,

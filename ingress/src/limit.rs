@@ -1,12 +1,12 @@
-//! Rate limits, counted in this process alone: of verified deliveries, of calls with an API key,
-//! and of the public pages, by client, all GCRA; of API keys that turned out to be worth nothing,
-//! by client; of tokens, of which the provider is asked ([`tokens`]). And what one network may have
-//! of the memory of bodies that are not verified yet ([`unverified`]).
+//! The limits that this process counts by itself. Verified deliveries, calls with an API key, and
+//! public pages (for each client) have rate limits by GCRA. Wrong API keys are counted for each
+//! client. Questions to the identity provider about tokens have a budget ([`tokens`]). One network
+//! may use only a part of the memory for bodies that are not verified yet ([`unverified`]).
 //!
-//! A storefront's signature covers the body and nothing else: whoever has captured one signed body
-//! can send it under any shop and any id. So deliveries have three limits: of their body, of their
-//! shop, and, where any shop is taken, of all shops together, in this order: what one limit
-//! refuses uses up nothing of the next.
+//! The storefront's signature covers only the body, so somebody who has captured a signed body can
+//! send it under any shop and any id. So deliveries have three limits: for their body, for their
+//! shop, and, if `STOREFRONT_SHOPS` is not set, for all shops together. They are checked in this
+//! order, and a delivery that one limit refuses uses up nothing of the next.
 
 pub mod tokens;
 pub mod unverified;
@@ -41,43 +41,45 @@ type PerClient = RateLimiter<IpAddr, DashMapStateStore<IpAddr>, LimitClock, Midd
 type PerKey = RateLimiter<Uuid, DashMapStateStore<Uuid>, LimitClock, Middleware>;
 type Whole = RateLimiter<NotKeyed, InMemoryState, LimitClock, Middleware>;
 
-/// Deliveries of a shop that may come at once: what one order's topics need, and several orders.
+/// How many deliveries of a shop may come at once: enough for all topics of several orders.
 const SHOP_AT_ONCE: NonZeroU32 = NonZeroU32::new(40).unwrap();
 
-/// Of one body, how many may come at once, and a minute. Topics of an order may share a body, and
-/// providers send again what was not answered; more than that is somebody else's doing.
+/// How often one body may come at once, and in a minute. Several topics of an order may have the
+/// same body, and providers repeat deliveries that were not answered. If a body comes more often,
+/// somebody else sends it.
 const BODY_AT_ONCE: NonZeroU32 = NonZeroU32::new(20).unwrap();
 const BODY_PER_MINUTE: NonZeroU32 = NonZeroU32::new(1).unwrap();
 
-/// Pages a minute and client, and how many of them may come at once. Enough for a family
-/// that follows its parcels, and slow for who tries ids.
+/// How many pages a client may load in a minute, and how many at once. This is enough for a family
+/// that follows its parcels, and slows down somebody who tries ids.
 const PAGES_PER_MINUTE: NonZeroU32 = NonZeroU32::new(60).unwrap();
 const PAGES_AT_ONCE: NonZeroU32 = NonZeroU32::new(30).unwrap();
 
-/// Worthless API keys a minute and client.
+/// How many wrong API keys a client may send in a minute.
 const WORTHLESS: u32 = 20;
 const WORTHLESS_PERIOD: Duration = Duration::from_mins(1);
 
 /// The limits that are on.
 pub struct Limits {
     clock: LimitClock,
-    /// Replicas share no budget: the two deliveries a second that a shop has are too few to be
-    /// handed out in shares, and a delivery asks nobody but its own process.
+    /// The limit for each shop. Each replica counts for itself, because the two deliveries a
+    /// second of a shop are too few to be divided among replicas, and because counting must not
+    /// wait for another process.
     storefront: Option<PerShop>,
-    /// Of one signed body, whatever shop and id it came under.
+    /// The limit for each signed body, under whatever shop and id it comes.
     bodies: Option<PerBody>,
     all_shops: Option<Whole>,
     payment: Option<Whole>,
     api_keys: Option<PerKey>,
     pages: PerClient,
-    /// Of the identity provider.
+    /// The budget for questions to the identity provider.
     pub tokens: tokens::Budget,
-    /// API keys.
+    /// Wrong API keys of each client.
     pub keys: Guesses,
     pub unverified: Unverified,
 }
 
-/// What clients showed that turned out to be worth nothing.
+/// The wrong keys of each client in the current period.
 pub struct Guesses {
     clock: LimitClock,
     clients: Mutex<HashMap<IpAddr, Client>>,
@@ -85,9 +87,9 @@ pub struct Guesses {
 
 /// A client's guesses.
 struct Client {
-    /// When the period began.
+    /// When the current period began.
     begun: Duration,
-    /// How many turned out to be worth nothing in it.
+    /// How many wrong keys the client has sent in it.
     found: u32,
 }
 
@@ -98,7 +100,7 @@ impl Client {
         }
     }
 
-    /// Whether one more may be asked about.
+    /// Whether the client may send one more.
     fn admits(&mut self, now: Duration) -> Result<(), Error> {
         self.renew(now);
         if self.found >= WORTHLESS {
@@ -117,7 +119,7 @@ impl Guesses {
         }
     }
 
-    /// Whether a client may guess once more.
+    /// Whether a client may send one more unknown key.
     pub fn admit(&self, client: IpAddr) -> Result<(), Error> {
         match self.clients().get_mut(&network(client)) {
             Some(client) => client.admits(self.clock.now()),
@@ -125,7 +127,7 @@ impl Guesses {
         }
     }
 
-    /// A guess was worth nothing.
+    /// Counts a wrong key of a client.
     pub fn worthless(&self, client: IpAddr) {
         let mut clients = self.clients();
         let of_client = self.of(&mut clients, network(client));
@@ -185,8 +187,8 @@ impl Limits {
         }
     }
 
-    /// Counts a delivery of a shop, known by the digest of its body; without a shop header they
-    /// count together.
+    /// Counts a delivery of a shop. Its body is known by its digest. All deliveries without the
+    /// shop's header count as one shop.
     pub fn storefront(&self, shop: &str, body: Digest) -> Result<(), Error> {
         let late =
             |until: NotUntil<Duration>| Error::RateLimited(until.wait_time_from(self.clock.now()));
@@ -230,7 +232,7 @@ impl Limits {
     }
 }
 
-/// Frees the state of shops, keys, clients and tokens that have been quiet, once a minute.
+/// Removes once a minute the state of shops, keys, clients and tokens that were not used lately.
 pub fn forget_idle(app: &Arc<App>, shutdown: &CancellationToken) {
     let app = Arc::downgrade(app);
     let shutdown = shutdown.clone();

@@ -1,22 +1,25 @@
-//! Device login (RFC 8628): the provider's device code is passed through, and polls with it
-//! are passed on one at a time, never faster than the provider allows, whatever the number
-//! of clients and replicas.
+//! Device login (RFC 8628). Waybill gives the provider's device code to the client. It asks the
+//! provider about a code for one poll at a time and never faster than the provider allows,
+//! whatever the number of clients and replicas.
 //!
 //! 1. [`begin`] gets a code from the provider and stores a row of `device_codes`.
-//! 2. [`poll`] finds the row; a code that we did not give out is unknown, without a question.
-//! 3. Too early, or while another one asks: slow down; in the pause after a trouble of the
-//!    provider's: unavailable, for a client that gets `slow_down` does so for good. Else
-//!    the turn is taken in the database.
-//! 4. The provider is asked, at least its interval and [`MARGIN`] after the last time, for
-//!    what came a moment early waits that moment. Its `slow_down` makes the interval longer.
-//! 5. A token is stored, encrypted under a key made of the code, before anything else is done:
-//!    the provider gives it out once. Whoever has the code may fetch it until the code's own end,
-//!    or [`LEAST_KEPT`] if that is later, however long nobody can say whose it is.
-//! 6. Whose it is and which tier they have comes from `validation`.
-//! 7. From the first answer with the token it may be fetched for [`KEPT`] only: a client that was
-//!    cut off asks again.
+//! 2. [`poll`] finds the row. A code without a row was not given out by Waybill, and is refused
+//!    without asking the provider.
+//! 3. A poll that comes too early, or while another one asks, gets `slow_down`. During the pause
+//!    after a failure of the provider a poll gets "unavailable", because a client that gets
+//!    `slow_down` stays slower for good. Otherwise the poll takes the turn in the database.
+//! 4. The provider is asked, not earlier than its interval and [`MARGIN`] after the last time; a
+//!    poll that comes a moment too early waits for that moment. If the provider answers
+//!    `slow_down`, the interval becomes longer.
+//! 5. A token is stored, encrypted under a key made of the code, before anything else is done with
+//!    it, because the provider gives it out only once. Until the code's own end, or for
+//!    [`LEAST_KEPT`] if that is longer, a poll with the code can fetch the token, even if it takes
+//!    long to find out whose it is.
+//! 6. `validation` finds out whose the token is and which tier this person has.
+//! 7. After the first answer with the token, polls can fetch it for [`KEPT`] only, so that a
+//!    client that did not receive the answer can ask again.
 //!
-//! All of it runs in tasks that a client cannot cancel.
+//! All of this runs in tasks that go on when a client disconnects.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -38,37 +41,42 @@ use crate::database;
 use crate::error::Error;
 use crate::validation::{self, Validated, report};
 
-/// The provider counts from when it answered, and its clock is not ours.
+/// How much longer than the interval Waybill waits. The provider counts the interval from its own
+/// answer and by its own clock.
 const MARGIN: Duration = Duration::from_millis(500);
-/// A turn is over by then: the margin, the provider's deadline, and the database.
+/// How long a poll holds the turn at most: the margin, the provider's deadline, and the time for
+/// the database.
 const TURN: Duration = Duration::from_secs(20);
-/// How long a token can be fetched again, once it was given out.
+/// How long a token can be fetched again after it was first given out.
 const KEPT: Duration = Duration::from_mins(1);
-/// How long at least until then: one wait of [`LONGEST_PAUSE`], and some time to come back.
+/// How long a token is kept at least before it was given out: one wait of [`LONGEST_PAUSE`], and
+/// some time for the client to come back.
 const LEAST_KEPT: Duration = Duration::from_mins(2);
 /// The period of `AUTH_DEVICE_CODES_PER_15_MINUTES`.
 const PERIOD: Duration = Duration::from_mins(15);
-/// RFC 8628, section 3.5: how much a `slow_down` adds when it does not say.
+/// How much a `slow_down` adds to the interval if the provider names no new interval (RFC 8628,
+/// section 3.5).
 const SLOWER: Duration = Duration::from_secs(5);
 
-/// A login that came to its end.
+/// A login that has ended well.
 pub struct Authorized {
     pub token: Token,
-    /// Separated by spaces.
+    /// The scopes, separated by spaces.
     pub scope: String,
     pub holder: Arc<Validated>,
 }
 
-/// What is sealed.
+/// The content that is stored encrypted.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     token: String,
     scope: String,
 }
 
-/// Begins a login for a client, if it has not begun too many. What comes while the provider is
-/// left alone counts neither for the client nor as a question; one that the provider refused
-/// counts, so that a client cannot have it asked without end.
+/// Begins a login for a client, unless it has begun too many. A request during the pause after a
+/// failure of the provider is not counted for the client, and the provider is not asked. A login
+/// that the provider refused is counted, so that a client cannot make Waybill ask the provider
+/// without end.
 pub async fn begin(app: &Arc<App>, client: IpAddr) -> Result<DeviceCode, Error> {
     let app = app.clone();
     let begun = task::finish("login", async move {
@@ -110,7 +118,7 @@ async fn stored(app: &App, code: DeviceCode) -> Result<DeviceCode, Error> {
     let expires_at = now.plus(Duration::from_secs(code.expires_in));
     let interval = Duration::from_secs(code.interval);
     let hash = Hash::of(code.device_code.expose());
-    // The first poll may come at once.
+    // The first poll need not wait for an interval.
     let first = now.minus(MARGIN);
     database::step(async {
         let mut tx = app.db.begin().await?;
@@ -121,7 +129,7 @@ async fn stored(app: &App, code: DeviceCode) -> Result<DeviceCode, Error> {
     Ok(code)
 }
 
-/// What has become of a login.
+/// The result of a poll: the state of the login.
 pub async fn poll(app: &Arc<App>, device_code: &str) -> Result<Authorized, Error> {
     if !identity::is_device_code(device_code) {
         return Err(Error::DeviceCodeInvalid);
@@ -147,8 +155,8 @@ pub async fn poll(app: &Arc<App>, device_code: &str) -> Result<Authorized, Error
     polled
 }
 
-/// From the first answer with the token on it is kept for [`KEPT`]. If that cannot be stored, it
-/// is kept longer.
+/// Stores that the token is given out now, so that it is kept for only [`KEPT`] from now on. If
+/// this cannot be stored, the token is kept longer.
 async fn hand_out(app: &App, code: &str, kept_until: Timestamp) {
     let until = app.clock.now().plus(KEPT);
     if until < kept_until {
@@ -157,7 +165,8 @@ async fn hand_out(app: &App, code: &str, kept_until: Timestamp) {
     }
 }
 
-/// The token of a login that was authorized, now or before, and until when it is kept.
+/// The token of a login that was authorized by this poll or an earlier one, and until when it is
+/// kept.
 async fn granted(app: &App, code: &str) -> Result<(Granted, Timestamp), Error> {
     let identity = app.identity.as_ref().ok_or(Error::LoginNotSetUp)?;
     let hash = Hash::of(code);
@@ -177,7 +186,7 @@ async fn granted(app: &App, code: &str) -> Result<(Granted, Timestamp), Error> {
         return Err(Error::ProviderUnavailable(early));
     }
     if early > Duration::ZERO {
-        // Of one that asks just now it is not known when it will be done.
+        // Another poll asks at this moment, and nobody knows when it will be done.
         return Err(Error::SlowDown(early.min(login.interval)));
     }
     if let Some(wait) = identity.polls_left_alone() {
@@ -198,7 +207,7 @@ async fn granted(app: &App, code: &str) -> Result<(Granted, Timestamp), Error> {
     .await
 }
 
-/// A token that was stored, for whoever shows the code.
+/// Decrypts a stored token with the code that the client sent.
 fn kept(code: &str, login: &Login, now: Timestamp) -> Result<(Granted, Timestamp), Error> {
     let until = login.token_until.filter(|until| *until > now);
     let sealed = login.token.as_ref().zip(until);
@@ -213,7 +222,7 @@ fn kept(code: &str, login: &Login, now: Timestamp) -> Result<(Granted, Timestamp
     Ok((granted, until))
 }
 
-/// The right to ask the provider about one login.
+/// The turn: the right to ask the provider about one login.
 struct Turn<'a> {
     app: &'a App,
     hash: &'a Hash,
@@ -248,7 +257,7 @@ impl Turn<'_> {
                 self.end(State::Denied, interval, interval).await?;
                 Err(Error::AccessDenied)
             }
-            // Said twice in a row it is true.
+            // The provider has said so twice in a row, so Waybill believes it.
             Ok(Polled::Unknown) if self.login.state == State::Doubted => {
                 database::step(device_codes::delete(&self.app.db, self.hash)).await?;
                 Err(Error::DeviceCodeInvalid)
@@ -267,7 +276,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The next poll is passed on after `pause`.
+    /// Gives the turn back. The provider is asked again for a poll that comes after `pause`.
     async fn end(&self, state: State, interval: Duration, pause: Duration) -> Result<(), Error> {
         self.ended(state, interval, pause, false).await
     }
@@ -289,8 +298,8 @@ impl Turn<'_> {
         database::step(end).await
     }
 
-    /// It may take as long as it takes. A token that cannot be stored is given to the one
-    /// client that is here. Until when it is kept.
+    /// Stores the token encrypted, without a deadline, and returns until when it is kept. If it
+    /// cannot be stored, only the client that polls at this moment gets it.
     async fn keep(&self, code: &str, granted: &Granted) -> Timestamp {
         let least = self.app.clock.now().plus(LEAST_KEPT);
         let until = self.login.expires_at.max(least);

@@ -1,4 +1,4 @@
-//! The ingress process: takes webhooks in and answers the commerce API.
+//! The ingress process: it accepts webhooks and answers the commerce API.
 
 use std::process::ExitCode;
 
@@ -8,10 +8,11 @@ use config::{Mode, Settings};
 use platform::shutdown;
 use process::Parts;
 
-/// Takes webhooks in and answers the commerce API
+/// Accepts webhooks and answers the commerce API
 ///
-/// Start as many as you like behind a load balancer: the database decides which of two
-/// deliveries with one id is the first. SIGTERM answers what is under way, then ends.
+/// Start as many as you like behind a load balancer: the database decides which of two deliveries
+/// with the same id is the first. On SIGTERM the process answers the requests that are under way,
+/// and then ends.
 #[derive(Parser)]
 #[command(
     name = "waybill-ingress",

@@ -1,5 +1,5 @@
-//! Counts requests and how long they took. The label is the template of the route that fits,
-//! never the path: that a client chooses.
+//! Counts requests and how long they took. The label is the template of the route, and never the
+//! path, because a client chooses the path.
 
 use axum::extract::{MatchedPath, Request};
 use axum::http::{Method, StatusCode};
@@ -7,7 +7,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use tokio::time::Instant;
 
-/// The label of what fits no route.
+/// The label of requests that match no route.
 const NONE: &str = "none";
 
 pub async fn measure(request: Request, next: Next) -> Response {
@@ -24,7 +24,8 @@ pub async fn measure(request: Request, next: Next) -> Response {
     response
 }
 
-/// A method may be any word.
+/// The label for the method. A client may send any word as the method, so unknown ones share a
+/// label.
 fn method(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",

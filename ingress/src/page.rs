@@ -1,8 +1,9 @@
-//! The public pages as HTML, from what is known to text: this file decides what a page says, the
-//! templates in `ingress/templates/` decide how it stands there.
+//! The public pages as HTML. This file decides what a page says, and the templates in
+//! `ingress/templates/` decide how it looks.
 //!
-//! Pages have no script and load nothing. askama compiles the templates and escapes every value that
-//! they show: it is released regularly, and its templates are HTML with a syntax that is widely known.
+//! Pages have no script and load nothing. The library askama compiles the templates and escapes
+//! every value that they show. It was chosen because it is released regularly, and because its
+//! templates are HTML with a widely known syntax.
 
 use std::fmt::{self, Write};
 use std::sync::LazyLock;
@@ -25,7 +26,8 @@ use crate::error::Error;
 
 pub const STYLE: &str = include_str!("../templates/page.css");
 
-/// Nothing but the one style of our own may take effect on a page, whatever gets into it.
+/// The content security policy. It allows only the page's own style, so that foreign text that
+/// gets into a page has no effect.
 pub static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| policy(STYLE));
 
 /// The policy of a page with this style.
@@ -38,8 +40,8 @@ pub fn policy(style: &str) -> HeaderValue {
     HeaderValue::try_from(policy).expect("a policy is visible ASCII")
 }
 
-/// How every value gets into a template (`askama.toml`): escaped, and without the control characters
-/// that HTML has no way to write.
+/// The filter through which every value gets into a template (`askama.toml`). It escapes the
+/// value, and removes the control characters that HTML cannot express.
 #[derive(Clone, Copy)]
 pub struct Visible;
 
@@ -51,24 +53,25 @@ impl Escaper for Visible {
     }
 }
 
-/// What the link to a payment page asks for.
+/// The amount that the link to a payment page asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// The link names no amount.
     Nothing,
     Amount(Money),
-    /// The link names something that is no amount of money.
+    /// The link names a text that is not an amount of money.
     Garbled,
 }
 
-/// An order as each of its pages names it.
+/// The heading of an order's pages: its name and its shop.
 struct Order<'a> {
     name: String,
     shop: Option<&'a str>,
 }
 
 impl<'a> Order<'a> {
-    /// `shop` is shown when the link named it: who only guesses an id does not learn whose order it is.
+    /// The shop is shown only if the link named it, so that somebody who guesses an id does not
+    /// learn whose order it is.
     fn new(order: &PublicOrder, shop: Option<&'a str>) -> Self {
         Order {
             name: order.name.clone().unwrap_or_else(|| order.id.to_string()),
@@ -77,10 +80,10 @@ impl<'a> Order<'a> {
     }
 }
 
-/// A parcel as a list of them shows it.
+/// A parcel in a list of parcels.
 struct Parcel<'a> {
     carrier: Option<&'a str>,
-    /// None where the page is the number's own.
+    /// The tracking number. `None` on the number's own page, where it is in the heading.
     number: Option<&'a str>,
     is_shipped: bool,
     link: Option<carrier::TrackingLink>,
@@ -115,12 +118,12 @@ struct Track<'a> {
     steps: Vec<Step>,
     payment: &'static str,
     parcels: Vec<Parcel<'a>>,
-    /// It is shipped, and the page would say nothing of parcels.
+    /// The order is shipped, but no parcel is known, so the page says so.
     lacks_parcels: bool,
     updated: Option<Timestamp>,
 }
 
-/// A step of an order; it says in words where it stands.
+/// A step of an order, with its state in words.
 struct Step {
     name: &'static str,
     class: &'static str,
@@ -154,8 +157,8 @@ struct Tracking<'a> {
     updated: Option<Timestamp>,
 }
 
-/// The page of a tracking number. It says nothing of the order: carriers and everyone who
-/// sees a parcel know its number.
+/// The page of a tracking number. It says nothing about the order, because carriers and everyone
+/// who sees the parcel know its number.
 pub fn tracking(number: &str, parcels: &[public_orders::Parcel]) -> String {
     let page = Tracking {
         number,
@@ -171,15 +174,16 @@ struct Pay<'a> {
     order: Order<'a>,
     warning: Option<String>,
     amount_due: Option<String>,
-    /// Why nothing is due. Where this and the amount are missing, the shop has to be asked.
+    /// Why nothing is due. If both this and the amount are missing, the page advises the buyer to
+    /// ask the shop.
     nothing_due: Option<&'static str>,
     payment: &'static str,
     status: &'static str,
     updated: Option<Timestamp>,
 }
 
-/// The page of a payment link. The amount is the order's own; the link's is shown only to
-/// warn of it.
+/// The page of a payment link. The amount is the order's own. The link's amount is shown only in a
+/// warning.
 pub fn pay(order: &PublicOrder, due: AmountDue, asked: Asked, shop: Option<&str>) -> String {
     let (amount_due, nothing_due) = match due {
         AmountDue::Amount(money) => (Some(amount(money)), None),
@@ -211,12 +215,13 @@ struct Choice<'a> {
     query: String,
 }
 
-/// Several shops have an order with this id. The links keep what the link to here asked for.
+/// The page with a link to each shop that has an order with this id. These links keep the amount
+/// for which this link asked.
 pub fn choose(id: i64, shops: &[String], asked: Asked) -> String {
     let asks = match asked {
         Asked::Nothing => String::new(),
         Asked::Amount(money) => format!("&amount={money}&currency={}", money.currency),
-        // Still no amount, so that the next page warns too.
+        // The text is still not an amount, so the next page warns too.
         Asked::Garbled => "&amount=&currency=".to_owned(),
     };
     let shops = shops.iter().map(|shop| Choice {
@@ -238,7 +243,7 @@ struct Refusal {
     advice: &'static str,
 }
 
-/// The page in place of one that cannot be shown.
+/// The page that is shown in place of one that cannot be shown.
 pub fn refusal(error: Error) -> String {
     let (heading, advice) = match error {
         Error::OrderNotFound => (
@@ -296,7 +301,8 @@ fn sentence(progress: Progress, is_on_its_way: bool) -> &'static str {
     }
 }
 
-/// The way of an order. Who reads it aloud or without colours learns as much.
+/// The steps of an order. Each state is also given in words, for readers who do not see colours or
+/// use a screen reader.
 fn steps(now: Progress) -> Vec<Step> {
     const DONE: (&str, &str) = ("done", "Done");
     const NOW: (&str, &str) = ("now", "Now");
@@ -383,7 +389,7 @@ mod tests {
 
     use super::*;
 
-    /// Everything that means something to HTML, in one text.
+    /// A text with all characters that have a meaning in HTML.
     const HOSTILE: &str = "\"><script>alert('&')</script><img src=x onerror=\"a\">\u{0}\u{1b}";
 
     fn usd(minor: i64) -> Money {
@@ -419,7 +425,7 @@ mod tests {
         }
     }
 
-    /// What of a page is not the style: there an element or attribute would be a foreign one.
+    /// The page without its style, in which the test looks for foreign elements and attributes.
     fn markup(page: &str) -> String {
         page.replace(STYLE, "")
     }
@@ -529,7 +535,7 @@ mod tests {
         }
     }
 
-    /// The text of an element whose first tag has begun already.
+    /// The text of an element, from a place within its first tag.
     fn words(element: &str) -> String {
         let mut inside = true;
         let text = element.chars().filter(|c| {
@@ -550,7 +556,8 @@ mod tests {
         assert!(track(&order, &[], None).contains("ms</time>"));
     }
 
-    /// A template could say that a value is HTML already, or lead wherever a text says.
+    /// No template may mark a value as HTML that needs no escaping, or use a text of others as the
+    /// target of a link.
     #[test]
     fn templates_let_only_our_style_in_as_it_is_and_only_our_links() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/templates");
@@ -598,7 +605,7 @@ mod tests {
         assert!(STYLE.is_ascii() && !STYLE.contains('\r'));
     }
 
-    /// WCAG 2.1, 1.4.3 (text: 4.5) and 1.4.11 (marks: 3).
+    /// The contrasts that WCAG 2.1 demands: 4.5 for text (1.4.3) and 3 for marks (1.4.11).
     #[test]
     fn colours_have_enough_contrast_in_light_and_in_dark() {
         let (light, dark) = STYLE

@@ -1,7 +1,7 @@
-//! One id finds a request everywhere: in `X-Request-Id` of the answer, in the logs, in the
-//! job's row and in the worker's logs. A client may choose it; otherwise it is the id that
-//! a delivery's job will have. Beside it goes the trace that the request is a part of
-//! (`platform::trace`): the client's, or one that begins with that same id.
+//! Gives each request an id by which it can be found everywhere: in `X-Request-Id` of the answer,
+//! in the logs, in the job's row and in the worker's logs. A client may choose the id; otherwise
+//! it is the id that a delivery's job will have. Each request also belongs to a trace
+//! (`platform::trace`): the client's, or a new one with the same id.
 
 use std::sync::Arc;
 
@@ -20,17 +20,17 @@ const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const LONGEST: usize = 128;
 
-/// Webhooks are many, and their lines name the ids themselves: a span for each would cost more
-/// than the rest of this.
+/// Requests to these paths get no span. There are many webhooks, their log lines name the ids
+/// themselves, and a span would cost more than the rest of this file.
 const WEBHOOKS: &str = "/api/webhooks/";
 
 /// The id of a request, in its extensions.
 #[derive(Clone, Debug)]
 pub struct RequestId {
-    /// What the client chose, when it chose something fit to be stored and logged.
+    /// The id that the client sent, if it has a form that can be stored and logged.
     pub given: Option<String>,
     pub own: Uuid,
-    /// The client's trace; `None`: one begins with `own`.
+    /// The client's trace. `None`: a new trace begins, with the id `own`.
     pub parent: Option<TraceContext>,
 }
 
@@ -43,7 +43,7 @@ impl RequestId {
         }
     }
 
-    /// The id by which the client and the log know it.
+    /// The id that the client and the log use for the request.
     pub fn text(&self) -> String {
         match &self.given {
             Some(given) => given.clone(),
@@ -51,7 +51,7 @@ impl RequestId {
         }
     }
 
-    /// The request's own place in its trace.
+    /// The request's own span in its trace.
     pub fn context(&self) -> TraceContext {
         match self.parent {
             Some(parent) => parent.child(self.own),
@@ -60,7 +60,7 @@ impl RequestId {
     }
 }
 
-/// Takes or makes the ids and gives them out with the answer.
+/// Reads or makes the ids of a request, and puts them into the answer.
 pub async fn attach(State(app): State<Arc<App>>, mut request: Request, next: Next) -> Response {
     let trusted = &app.config.trusted_proxies;
     app.unnamed_proxy.look(request.headers(), trusted);
@@ -70,7 +70,7 @@ pub async fn attach(State(app): State<Arc<App>>, mut request: Request, next: Nex
     let span = if request.uri().path().starts_with(WEBHOOKS) {
         tracing::Span::none()
     } else {
-        // Of the highest level: it is there whatever RUST_LOG leaves of the lines.
+        // The span has the highest level, so that it exists whatever RUST_LOG filters out.
         tracing::error_span!("request", request_id = text, trace_id = %context.trace_id())
     };
     request.extensions_mut().insert(id);
@@ -95,7 +95,8 @@ fn accept(header: &HeaderValue) -> Option<String> {
     fits.then(|| text.to_owned())
 }
 
-/// Sent twice, nobody can tell which one is meant: as good as none.
+/// The value of a header. A header that is there twice counts as missing, because it is not clear
+/// which value is meant.
 fn parent(headers: &HeaderMap) -> Option<TraceContext> {
     let mut values = headers.get_all(&TRACEPARENT).iter();
     let only = values.next().filter(|_| values.next().is_none())?;

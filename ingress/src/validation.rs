@@ -1,23 +1,25 @@
-//! Whose a token is and what they may use, from memory where it may be.
+//! Finds out whose a token is and which tier this person has. Recent answers come from memory.
 //!
-//! A token that cannot be one is recognised by its form. Others are known by their SHA-256. An
-//! answer holds for [`FRESH`]: so long at most may a revoked token or a changed licence go
-//! unnoticed. That a token is worth nothing holds for [`WORTHLESS`], but the first time for
-//! [`FRESH`] of one that was good: it may be a slip of the provider's. One request at a time asks
-//! about a token; the others wait for its answer. How many may be asked about that turn out to be
-//! worth nothing is decided in `limit/tokens.rs`. While the provider gives no answer, an account
-//! that it confirmed less than `AUTH_STALE_SECONDS` ago is still believed; licences are ours and
-//! are read afresh.
+//! A text that cannot be a token is refused by its form. Tokens are remembered by their SHA-256.
+//! An answer is valid for [`FRESH`], so a revoked token or a changed licence takes effect after
+//! that time at the latest. The answer that a token is bad is valid for [`WORTHLESS`]. If the
+//! token was good before, the first such answer is valid only for [`FRESH`], because it may be a
+//! mistake of the provider. Only one request at a time asks the provider about a token; the others
+//! wait for its answer. `limit/tokens.rs` decides how many questions about bad tokens the provider
+//! may get. While the provider does not answer, an account that it confirmed less than
+//! `AUTH_STALE_SECONDS` ago is still accepted; its licences are read from the database all the
+//! same.
 //!
-//! The memory is ours and not a library's, as `moka`'s, for three reasons. Time is `Clock`'s, which
-//! a test moves; the library reads a clock of its own. What is remembered of a token outlives the
-//! answer to it: whose it was, how often it was refused in a row, its validations of the last
-//! minute. And tokens that were never good are forgotten first, so that whoever sends many that are
-//! made up pushes out nobody's. Left for the library would be the map, about 40 lines of this file.
+//! The memory is written here and does not use a library such as `moka`, for three reasons. The
+//! time comes from `Clock`, which a test can move, while the library reads a clock of its own.
+//! Some facts about a token are remembered for longer than the answer: whose it was, how often it
+//! was refused in a row, and its validations of the last minute. And tokens that were never good
+//! are forgotten first, so that somebody who sends many invented tokens does not displace the good
+//! ones. The library would replace only the map, which is about 40 lines of this file.
 //!
-//! To which application a token belongs never changes, and asking counts against us: it is
-//! asked once, as long as the token is in use and for [`KEPT`] after that, when the person is
-//! forgotten already.
+//! The application to which a token belongs never changes, and each question about it counts
+//! against our limit. So it is asked only once and remembered as long as the token is in use, and
+//! for [`KEPT`] after that, when the person is already forgotten.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -37,19 +39,20 @@ use crate::App;
 use crate::database;
 use crate::error::Error;
 
-/// How long an answer holds.
+/// How long an answer is valid.
 const FRESH: Duration = Duration::from_secs(10);
-/// How long it holds that a token is worth nothing.
+/// How long the answer that a token is bad is valid.
 const WORTHLESS: Duration = Duration::from_mins(1);
-/// How long those that wait share that there was no answer.
+/// How long waiting requests share the result that the provider gave no answer.
 const AFTER_IDENTITY_ERROR: Duration = Duration::from_secs(1);
 /// The period of `AUTH_VALIDATIONS_PER_MINUTE`.
 const PERIOD: Duration = Duration::from_mins(1);
-/// Of more tokens than this the idlest are forgotten.
+/// When more tokens than this are remembered, those that were unused for longest are forgotten.
 const MOST_TOKENS: usize = 100_000;
-/// So many at a time, for looking at all of them takes a moment.
+/// How many are forgotten at a time, because looking through all of them takes a moment.
 const FORGOTTEN_AT_ONCE: usize = MOST_TOKENS / 100;
-/// How long it is kept of an idle token that it is of our application, or was good.
+/// How long Waybill remembers that a token that is no longer used belongs to our application, or
+/// was good.
 const KEPT: Duration = Duration::from_hours(1);
 
 /// A person's tier, as `GET /auth/validate` shows it. No Debug: the e-mail would be in it.
@@ -80,7 +83,7 @@ impl Validated {
 
 type Answer = Result<Arc<Validated>, Error>;
 
-/// The tokens that were lately seen.
+/// The tokens that were used lately.
 #[derive(Default)]
 pub struct Validations {
     tokens: Mutex<HashMap<[u8; 32], Arc<Token>>>,
@@ -89,45 +92,47 @@ pub struct Validations {
 #[derive(Default)]
 struct Token {
     known: Mutex<Known>,
-    /// Held by the one that asks.
+    /// The lock that the request holds which asks the provider.
     asking: tokio::sync::Mutex<()>,
 }
 
-/// Times are those of `Clock::elapsed`.
+/// What is remembered of one token. Times are those of `Clock::elapsed`.
 #[derive(Default)]
 struct Known {
     answer: Option<Answer>,
     answer_until: Duration,
-    /// Who it was when the provider last said so, and when that was.
+    /// Whose the token was when the provider last confirmed it, and when that was.
     person: Option<(Person, Duration)>,
-    /// The provider has said so, or given it to us.
+    /// The provider has said that the token belongs to our application, or has given the token to
+    /// us.
     is_ours: bool,
-    /// Until when the provider is not asked about it: it limits who has the token.
+    /// Until when the provider is not asked about this token, because it limits requests with the
+    /// token.
     left_alone_until: Duration,
-    /// The provider has confirmed it some time.
+    /// The provider has confirmed the token at some time.
     was_valid: bool,
-    /// How often in a row the provider has said that it is worth nothing.
+    /// How often in a row the provider has said that the token is bad.
     refusals: u32,
-    /// When it was validated within the last minute.
+    /// The times of its validations within the last minute.
     validated: VecDeque<Duration>,
     seen: Duration,
 }
 
-/// `GET /auth/validate`: counted against the token's limit.
+/// Validates a token for `GET /auth/validate`. It counts against the token's limit.
 pub async fn validate(app: &Arc<App>, token: &str, client: IpAddr) -> Answer {
     let entry = app.validations.token(app, token, client)?;
     entry.count(app)?;
     current(app, entry, token, Some(client)).await
 }
 
-/// The same for another use of a token, which has no limit of its own.
+/// Validates a token for another endpoint, without counting it against the token's limit.
 pub async fn holder(app: &Arc<App>, token: &str, client: IpAddr) -> Answer {
     let entry = app.validations.token(app, token, client)?;
     current(app, entry, token, Some(client)).await
 }
 
-/// The same for a token that the provider has just given us. It may not know that yet itself, so
-/// what it says at first of one that is worth nothing is no more than that it is not ready.
+/// Validates a token that the provider has just given out. The provider's API may not know this
+/// token yet, so if it says at first that the token is bad, the login is still pending.
 pub async fn holder_of_own(app: &Arc<App>, token: &str) -> Answer {
     let entry = app.validations.own_token(app, token);
     let answer = current(app, entry.clone(), token, None).await;
@@ -166,7 +171,7 @@ async fn current(app: &Arc<App>, entry: Arc<Token>, token: &str, client: Option<
         if let Some(client) = client.filter(|_| is_wasted) {
             of_app.limits.tokens.worthless(client);
         }
-        // The provider has answered; what follows is ours.
+        // The provider has answered; the following steps need only the database.
         drop(place);
         (answer(&of_app, &entry, begun, reported).await, true)
     });
@@ -178,7 +183,7 @@ async fn current(app: &Arc<App>, entry: Arc<Token>, token: &str, client: Option<
     answer
 }
 
-/// What follows from what the provider said, and from the licences. It is remembered.
+/// Makes the answer from what the provider said and from the licences, and remembers it.
 async fn answer(
     app: &App,
     entry: &Token,
@@ -222,8 +227,9 @@ async fn answer(
     }
 }
 
-/// Asks, unless the provider limits who has the token: a limit is theirs, not everyone's. One
-/// on questions about applications is everyone's, and `Identity` heeds it.
+/// Asks the provider, unless it limits requests with this token. Such a limit applies to this
+/// token only. A limit on questions about applications applies to all tokens, and `Identity`
+/// observes it.
 async fn question(
     app: &App,
     identity: &Identity,
@@ -253,8 +259,8 @@ async fn confirm(identity: &Identity, entry: &Token, token: &str) -> Result<Who,
     identity.who(token).await
 }
 
-/// What a person may use now. Of one who is only remembered the login may be another's by now,
-/// so nothing is written.
+/// The tier that a person has now. If the person comes from memory and not from the provider, the
+/// login may belong to somebody else by now, so nothing is written to the database.
 async fn tier(app: &App, person: &Person, is_fresh: bool) -> Result<Validated, Error> {
     let user = if is_fresh {
         database::step(users::seen(&app.db, &app.clock, &person.account)).await?
@@ -282,7 +288,8 @@ async fn tier(app: &App, person: &Person, is_fresh: bool) -> Result<Validated, E
     Ok(validated)
 }
 
-/// Reports to the operator why the provider gave no answer, once: not again while it is left alone.
+/// Logs why the provider gave no answer. It is logged only once, and not again during the pause in
+/// which the provider is not asked.
 pub fn report(identity_error: &IdentityError, what: &str) {
     match identity_error {
         IdentityError::LeftAlone { .. } => tracing::debug!(error = %identity_error, "{what}"),
@@ -296,8 +303,8 @@ pub fn report(identity_error: &IdentityError, what: &str) {
 }
 
 impl Validations {
-    /// What is known of a token; of one that is new, if it can be one and its client may have
-    /// one more asked about.
+    /// The remembered facts about a token. A new token gets an entry, if it has the form of a
+    /// token and the client may ask about one more.
     fn token(&self, app: &App, token: &str, client: IpAddr) -> Result<Arc<Token>, Error> {
         let key = Sha256::digest(token.as_bytes()).into();
         if let Some(entry) = self.lock().get(&key) {
@@ -327,7 +334,7 @@ impl Validations {
         entry
     }
 
-    /// Forgets tokens that nobody has used for a while, and of which nothing must be known.
+    /// Forgets tokens that were not used for a while and about which nothing must be remembered.
     pub fn forget_idle(&self, app: &App) {
         let now = app.clock.elapsed();
         let keep = app.config.auth_stale.max(PERIOD);
@@ -352,7 +359,8 @@ impl Validations {
     }
 }
 
-/// First those that were never valid: whoever sends many must not push out the others.
+/// Forgets tokens when there are too many. Tokens that were never good go first, so that somebody
+/// who sends many of them does not displace the good ones.
 fn forget_idlest(tokens: &mut HashMap<[u8; 32], Arc<Token>>, most: usize) {
     let mut keys: Vec<(bool, Duration, [u8; 32])> = tokens
         .iter()
@@ -368,7 +376,7 @@ fn forget_idlest(tokens: &mut HashMap<[u8; 32], Arc<Token>>, most: usize) {
 }
 
 impl Known {
-    /// The last that the provider said of it was good.
+    /// Whether the provider's last answer about the token was good.
     fn is_trusted(&self) -> bool {
         (self.was_valid || self.is_ours) && self.refusals == 0
     }
@@ -385,8 +393,8 @@ impl Token {
         known.answer.clone().filter(|_| is_fresh)
     }
 
-    /// What follows from that the provider does not know the token, and for how long. Said for
-    /// the first time of one that it knew a while ago it may be its slip.
+    /// The result when the provider does not know the token, and how long it is valid. If the
+    /// provider knew the token before and says this for the first time, it may be a mistake.
     fn refused(&self) -> (Error, Duration) {
         let mut known = self.known();
         known.person = None;
@@ -401,7 +409,7 @@ impl Token {
         (error, if is_slip { FRESH } else { WORTHLESS })
     }
 
-    /// The provider knows the token, and whose it is may not use it.
+    /// The result when the provider knows the token, but its owner may not log in.
     fn unusable(&self, app: &App, error: Error) -> Answer {
         let mut known = self.known();
         known.person = None;
@@ -417,8 +425,8 @@ impl Token {
         answer
     }
 
-    /// The person that the provider confirmed, if that was not too long ago, and until when
-    /// it is not.
+    /// The person that the provider last confirmed, if that was not too long ago, and until when
+    /// this may be used.
     fn believed(&self, now: Duration, stale: Duration) -> Option<(Person, Duration)> {
         let known = self.known();
         let (person, confirmed) = known.person.as_ref()?;
@@ -426,7 +434,8 @@ impl Token {
         (now < until).then(|| (person.clone(), until))
     }
 
-    /// Counts a validation: at most the limit in any minute.
+    /// Counts a validation, and refuses it if there were already as many in the last minute as the
+    /// limit allows.
     fn count(&self, app: &App) -> Result<(), Error> {
         let now = app.clock.elapsed();
         let mut known = self.known();

@@ -1,21 +1,24 @@
-//! What the provider puts up with: a budget, of this process alone, for questions about tokens
-//! that turn out to be worth nothing. Who asks about too many is locked out there, with every
-//! token, for a while.
+//! The budget of this process for questions to the identity provider about bad tokens. If Waybill
+//! asks about too many bad tokens, the provider refuses all its questions for a while.
 //!
 //! Decisions:
-//! 1. Only tokens that we know nothing good of need a place in it. One that the provider has
-//!    confirmed within the last hour or so is always asked about, whoever else sends bad ones.
-//! 2. A token that turns out good gives its place back. So good ones that come all at once, as
-//!    from a gateway after a restart, wait for one another ([`LONGEST_WAIT`]), and none is refused.
-//! 3. The budget is one, for the provider's limit is, and no client has a limit of its own:
-//!    behind one address may be everyone. But a client that has shown [`FEW`] bad ones within the
-//!    minute leaves the last quarter to those that have not.
-//! 4. With our client secret a bad token is no failed login, but a question like others, of
-//!    which our application has 5000 an hour ([`ASKED_AS_APP`] a minute stay below). Without it
-//!    each is a failed login ([`FAILED_LOGINS`]); how many lock us out is not documented.
-//! 5. Once the budget is spent, a token that nobody knows cannot be distinguished from a bad one without
-//!    asking, so a new good one is not refused but deferred: 503, or 429 for a client of the third
-//!    decision, with the time until there is room. That is never longer than a minute.
+//! 1. Only tokens that were not confirmed lately need a place in the budget. A token that the
+//!    provider has confirmed within about the last hour is always asked about, however many bad
+//!    tokens others send.
+//! 2. A token that turns out to be good gives its place back. So good tokens that come all at
+//!    once, for example from a gateway after a restart, wait for one another ([`LONGEST_WAIT`]),
+//!    and none is refused.
+//! 3. There is one budget for all clients, because the provider has one limit for us. No client
+//!    has a limit of its own, because all users may come from one address. But the last quarter of
+//!    the budget is reserved for clients that have not shown [`FEW`] bad tokens within the minute.
+//! 4. With our client secret the provider counts a question about a bad token like any other
+//!    question of our application, which may ask 5000 an hour ([`ASKED_AS_APP`] a minute stay
+//!    below this). Without the secret each bad token is a failed login ([`FAILED_LOGINS`]). GitHub
+//!    does not document how many failed logins lock us out.
+//! 5. When the budget is used up, a new token cannot be distinguished from a bad one without
+//!    asking. So it is not refused, but the client is asked to come back: with 503, or with 429 if
+//!    it has shown [`FEW`] bad tokens, and with the time until the budget has room. That is never
+//!    longer than a minute.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -29,34 +32,34 @@ use super::LimitClock;
 use crate::client_address::network;
 use crate::error::Error;
 
-/// Bad tokens within [`PERIOD`].
+/// How many bad tokens may be asked about within [`PERIOD`].
 const ASKED_AS_APP: usize = 60;
 const FAILED_LOGINS: usize = 20;
-/// What a client may show of them without being distinguished from others.
+/// How many bad tokens a client may show before it loses the last quarter of the budget.
 const FEW: usize = 5;
 pub const PERIOD: Duration = Duration::from_mins(1);
-/// How long a token waits for others that are asked about.
+/// How long a token waits for the answers about others.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
-/// By then some of them have been answered.
+/// After this time some of the questions have been answered.
 const SOON: Duration = Duration::from_secs(1);
 
 pub struct Budget {
     clock: LimitClock,
     most: usize,
     spent: Mutex<Spent>,
-    /// A place is free again.
+    /// Notified when a place becomes free.
     freed: Notify,
 }
 
 #[derive(Default)]
 struct Spent {
-    /// When a token turned out to be worth nothing, and whose it was, within the period.
+    /// The bad tokens within the period: when each was found, and which client showed it.
     found: VecDeque<(Duration, IpAddr)>,
-    /// About how many the provider is asked just now.
+    /// About how many tokens the provider is being asked at this moment.
     asked: usize,
 }
 
-/// A place of a token that is asked about. It is free again when it is dropped.
+/// The place in the budget of a token that is being asked about. Dropping it frees the place.
 pub struct Place<'a>(&'a Budget);
 
 impl Drop for Place<'_> {
@@ -79,12 +82,12 @@ impl Budget {
         }
     }
 
-    /// Whether there may be room for a token of a client, now or soon.
+    /// Whether the budget may have room for a token of this client, now or soon.
     pub fn admit(&self, client: IpAddr) -> Result<(), Error> {
         self.limit(&mut self.spent(), client).map(|_| ())
     }
 
-    /// A place for a token of a client, as soon as there is one.
+    /// Waits until there is a place for a token of this client, and returns it.
     pub async fn place(&self, client: IpAddr) -> Result<Place<'_>, Error> {
         let waited = tokio::time::timeout(LONGEST_WAIT, async {
             loop {
@@ -110,7 +113,7 @@ impl Budget {
         Ok(Some(Place(self)))
     }
 
-    /// How much of the budget a client may use; an error when that is spent.
+    /// How much of the budget a client may use. It is an error if that much is used up.
     fn limit(&self, spent: &mut Spent, client: IpAddr) -> Result<usize, Error> {
         let now = self.clock.now();
         while spent
@@ -136,11 +139,12 @@ impl Budget {
         })
     }
 
-    /// A token of a client turned out to be worth nothing.
+    /// Counts a token of a client that turned out to be bad.
     pub fn worthless(&self, client: IpAddr) {
         let found = (self.clock.now(), network(client));
         let mut spent = self.spent();
-        // Those that needed no place may be more than the budget.
+        // Tokens that needed no place may turn out to be bad too, so there can be more than the
+        // budget.
         if spent.found.len() >= 2 * self.most {
             spent.found.pop_front();
         }

@@ -1,6 +1,7 @@
-//! What one network may have of the memory of bodies that are not verified yet: whoever signs
-//! nothing has a small part of it, however many connections it opens. Bodies that come whole with
-//! their headers, as nearly all do, are verified at once and never counted here.
+//! Limits how much memory the bodies of one network may take that are not verified yet. So a
+//! sender without a signature gets only a small part of the memory, however many connections it
+//! opens. Nearly all bodies arrive together with their headers; these are verified at once and are
+//! not counted here.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -9,16 +10,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::client_address::network;
 use crate::error::Error;
 
-/// An eighth of all that bodies may take.
+/// The share of one network: an eighth of the memory for all bodies.
 const LEAST: usize = 8 * 1024 * 1024;
 
 pub struct Unverified {
-    /// Bytes; no less than two of the largest bodies.
+    /// The limit in bytes; at least two bodies of the largest allowed size.
     most: usize,
     networks: Mutex<HashMap<IpAddr, usize>>,
 }
 
-/// What one body has of it, given back when the body is whole or refused.
+/// The part that one body takes. It is given back when the body is complete or refused.
 pub struct Share<'a> {
     of: &'a Unverified,
     network: IpAddr,
@@ -47,7 +48,7 @@ impl Unverified {
 }
 
 impl Share<'_> {
-    /// Makes it large enough for `bytes`.
+    /// Makes the part large enough for `bytes`.
     pub fn grow(&mut self, bytes: usize) -> Result<(), Error> {
         let mut networks = self.of.networks();
         let held = networks.entry(self.network).or_default();

@@ -1,4 +1,4 @@
-//! Device logins, and what tokens are good for.
+//! The operations of device logins, and those that need an access token.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::validation::Validated;
 
 const WAIT: Duration = Duration::from_mins(1);
 
-/// What every request may be answered that asks the identity provider.
+/// The errors of every request that asks the identity provider.
 const OF_THE_PROVIDER: [Error; 5] = [
     Error::RateLimited(WAIT),
     Error::ProviderUnavailable(WAIT),

@@ -1,6 +1,7 @@
-//! The bodies that no type of ours has whole: those of the providers' webhooks, which workers read
-//! by need, and those whose fields depend on one another. The test `openapi` compares the former
-//! with the sandbox's; `scripts/api-test` makes the latter, right and wrong.
+//! The bodies that no Rust type describes completely. These are the bodies of the providers'
+//! webhooks, of which workers read only the fields that they need, and bodies whose fields depend
+//! on one another. The test `openapi` compares the former with the sandbox's bodies.
+//! `scripts/api-test` sends right and wrong examples of the latter.
 
 use serde_json::{Map, Value, json};
 
@@ -31,7 +32,7 @@ pub fn payment() -> Value {
     content(&["PaymentEvent"])
 }
 
-/// The example is of what most will ask for, not of every field.
+/// The example shows the fields that most clients will send, and not every field.
 pub fn checkout() -> Value {
     let item = json!({"name": "Enamel mug", "amount": 1450, "currency": "EUR", "quantity": 2});
     let example = json!({
@@ -67,7 +68,7 @@ fn with_examples(name: &str, examples: [(&str, Value); 2]) -> Value {
     json!({"application/json": {"schema": schema, "examples": examples}})
 }
 
-/// A body of any of these shapes, with an example of each.
+/// A body that has one of these shapes, with an example of each.
 fn content(names: &[&str]) -> Value {
     let mut schemas = Schemas::default();
     add_to(&mut schemas);

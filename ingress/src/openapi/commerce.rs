@@ -1,4 +1,4 @@
-//! Checkouts, orders and QR codes.
+//! The operations of checkouts, orders and QR codes.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::checkout::problem::{CheckoutError, CheckoutProblem};
 use crate::error::Error;
 use crate::routes::CheckoutResponse;
 
-/// What every request about an order may be answered.
+/// The errors of every request about an order.
 const OF_AN_ORDER: [Error; 4] = [
     Error::MissingScope(Scope::OrdersRead),
     Error::ShopQuery,
@@ -22,7 +22,7 @@ const OF_AN_ORDER: [Error; 4] = [
     Error::OrderAmbiguous,
 ];
 
-/// What every call with an API key may be answered.
+/// The errors of every call with an API key.
 pub const OF_A_KEY: [Error; 4] = [
     Error::ApiKey,
     Error::RateLimited(Duration::from_secs(1)),
@@ -198,7 +198,7 @@ pub fn tracking_number() -> Value {
     )
 }
 
-/// `?shop=`
+/// The parameter `?shop=`.
 pub fn shop() -> Value {
     let schema = json!({"type": "string", "pattern": r"^[A-Za-z0-9._:-]*$"});
     let about = "The shop's domain in lower case, or empty for the order without a shop. Needed when several \

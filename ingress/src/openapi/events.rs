@@ -1,5 +1,5 @@
-//! The events that Waybill sends, as `webhooks` of the description, made of their types
-//! (`domain::event`). The test `events_schema` compares those with events that occur.
+//! The events that Waybill sends, as `webhooks` of the description. They are made from their types
+//! (`domain::event`). The test `events_schema` compares the types with events that occur.
 
 use domain::event::{EventField, EventType, catalogue};
 use serde_json::{Map, Value, json};
@@ -31,7 +31,7 @@ pub fn webhooks(schemas: &mut Schemas) -> Value {
     webhooks.into()
 }
 
-/// The first letter in capitals, links without where they lead.
+/// The text with a capital as its first letter, and with only the words of links.
 fn plain(text: &str) -> String {
     let text = text.replace(['[', ']'], "");
     let text = match text.split_once("(#") {
@@ -75,7 +75,8 @@ fn described(field: &EventField) -> Value {
     schema
 }
 
-/// What a text of this name may be; of one that is no everyday name, what its meaning quotes.
+/// An example for a text field. For a common name it is fixed; for other names it is a value that
+/// the field's description quotes.
 fn example(field: &EventField) -> Option<&str> {
     let name = field.path.rsplit('.').next().unwrap_or(&field.path);
     Some(match name {
@@ -90,7 +91,7 @@ fn example(field: &EventField) -> Option<&str> {
     })
 }
 
-/// Puts a field where its path leads: `lines[].sku`.
+/// Inserts a field at its path, such as `lines[].sku`.
 fn put(object: &mut Value, path: &str, schema: Value) {
     let Some((list, rest)) = path.split_once("[].") else {
         object["properties"][path] = schema;

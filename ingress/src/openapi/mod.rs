@@ -1,15 +1,16 @@
-//! The API's description: OpenAPI 3.1 at `/openapi.json`, and the same for people at `/docs`.
+//! The description of the API: OpenAPI 3.1 at `/openapi.json`, and a page for people at `/docs`.
 //!
-//! Shapes are those of the types that handlers answer, and errors are variants of `Error`: what
-//! stands here of a status, a text, a code or a header is read off them. The test `openapi`
-//! compares the paths with the router's.
+//! The shapes of bodies come from the types with which handlers answer, and errors are variants of
+//! `Error`, from which the status, text, code and headers are read. The test `openapi` compares
+//! the paths with those of the router.
 //!
-//! Operations are not attributes of their handlers (`utoipa::path` with utoipa-axum). Responses of
-//! several sets of errors are not combined there: of two with one status the later replaces the
-//! earlier, so each of the 29 operations needs a type for its own set, or texts, codes and headers
-//! written out again. What groups of operations share (tag, key, parameters, errors) is said once
-//! here and 29 times there, and the request id, the examples and the required fields of every
-//! answer are still to be added afterwards.
+//! Operations are described here, and not by attributes of their handlers (`utoipa::path` with
+//! utoipa-axum). Such attributes cannot combine several sets of errors: if two responses have the
+//! same status, the later one replaces the earlier one. So each of the 29 operations would need a
+//! type for its own set of errors, or would have to repeat their texts, codes and headers. Groups
+//! of operations share a tag, a key, parameters and errors, which are written once here and would
+//! be written 29 times there. The request id, the examples and the required fields of every answer
+//! would still have to be added afterwards.
 
 mod auth;
 mod bodies;
@@ -40,7 +41,7 @@ const ABOUT: &str = "Waybill takes the webhooks of a storefront and of a payment
      page. `X-Error-Code` holds the application code of errors that have one. Other paths are 404, other \
      methods 405. Fields may be added to any answer: pass over what you do not know.";
 
-/// The groups, in the order in which they are shown.
+/// The groups of operations, in the order in which they are shown.
 const TAGS: [(&str, &str); 6] = [
     (
         "Webhooks",
@@ -71,7 +72,7 @@ pub struct Description {
     pub page: Document,
 }
 
-/// What is served, and the tag that tells one version from another.
+/// A document that is served, and the entity tag that distinguishes its versions.
 pub struct Document {
     pub text: Bytes,
     pub etag: HeaderValue,
@@ -92,7 +93,7 @@ impl Document {
     fn new(text: String) -> Self {
         let hash = hex::encode(&Sha256::digest(&text)[..16]);
         Document {
-            // A quoted hexadecimal number is always a header's value.
+            // A quoted hexadecimal number is always valid as the value of a header.
             etag: HeaderValue::try_from(format!("\"{hash}\""))
                 .unwrap_or(HeaderValue::from_static("\"\"")),
             text: text.into(),

@@ -1,5 +1,5 @@
-//! One method of one path as OpenAPI has it. Errors are given as variants of `Error`, and all
-//! that is said of them comes from there.
+//! Builds the OpenAPI description of one method of one path. Errors are given as variants of
+//! `Error`, and their description is made from these.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,10 @@ use utoipa::ToSchema;
 use super::schemas::Schemas;
 use crate::error::{CheckoutErrorBody, DetailBody, Error, LoginErrorBody};
 
-/// The methods that paths have here.
+/// The HTTP methods that the API uses.
 pub const METHODS: [&str; 3] = ["get", "post", "delete"];
 
-/// Registers the schemas that a body needs, and returns what stands for it.
+/// Registers the schemas that a body needs, and returns the reference to its schema.
 type Body = Box<dyn FnOnce(&mut Schemas) -> Value>;
 
 pub struct Operation {
@@ -31,7 +31,7 @@ pub struct Operation {
     errors_as: Shape,
 }
 
-/// What the body of an error is.
+/// The kind of body that an error has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     Detail,
@@ -75,12 +75,12 @@ impl Operation {
         Operation { tag, ..self }
     }
 
-    /// In Markdown.
+    /// The description in Markdown.
     pub fn about(self, about: &'static str) -> Self {
         Operation { about, ..self }
     }
 
-    /// Which of the security schemes it needs.
+    /// The security scheme that the operation needs.
     pub fn needs(self, scheme: &'static str) -> Self {
         Operation {
             security: Some(scheme),
@@ -101,7 +101,7 @@ impl Operation {
         self
     }
 
-    /// A success whose body is this type as JSON.
+    /// Adds a success whose body is this type as JSON.
     pub fn answers<T: ToSchema + 'static>(self, status: u16, about: &'static str) -> Self {
         let body: Body = Box::new(|schemas| {
             let schema = schemas.answer::<T>();
@@ -111,13 +111,13 @@ impl Operation {
         self.answer(status, about, body)
     }
 
-    /// A success with a body of another kind.
+    /// Adds a success with a body of another media type.
     pub fn answers_with(self, status: u16, about: &'static str, media: &'static str) -> Self {
         let body: Body = Box::new(move |_| json!({media: {"schema": content_of(media)}}));
         self.answer(status, about, body)
     }
 
-    /// A success without a body.
+    /// Adds a success without a body.
     pub fn answers_nothing(self, status: u16, about: &'static str) -> Self {
         self.answer(status, about, Box::new(|_| json!({})))
     }
@@ -127,7 +127,7 @@ impl Operation {
         self
     }
 
-    /// A header of the answer that was named last.
+    /// Adds a header to the answer that was added last.
     pub fn header(mut self, name: &'static str, about: &'static str, example: &str) -> Self {
         if let Some((_, _, headers, _)) = self.answers.last_mut() {
             headers.insert(
@@ -183,7 +183,7 @@ impl Operation {
     }
 }
 
-/// The answer of one status, whichever of these errors it is.
+/// The answer with one status, which describes all of these errors.
 fn refusal(errors: &[Error], shape: Shape, schemas: &mut Schemas) -> Value {
     let reported = |error: &Error| {
         let (_, code, _) = error.answer();

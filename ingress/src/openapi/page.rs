@@ -1,9 +1,9 @@
-//! The description as one HTML page: this file reads the document into what the page shows, the
-//! template `docs.html` decides how it stands there.
+//! The description as one HTML page. This file reads the OpenAPI document into what the page
+//! shows, and the template `docs.html` decides how it looks.
 //!
-//! The viewers that libraries ship (Swagger UI, Redoc, Scalar) draw the page with a script, most of
-//! them from a CDN: nothing can be read without it, and they need a weaker policy than ours, which
-//! allows neither scripts nor anything that would have to be loaded.
+//! The viewers of libraries (Swagger UI, Redoc, Scalar) draw the page with a script, which most of
+//! them load from a CDN. Without the script nothing can be read. They also need a weaker content
+//! security policy than ours, which allows neither scripts nor anything that has to be loaded.
 
 use std::sync::LazyLock;
 
@@ -19,7 +19,7 @@ pub(super) const STYLE: &str = include_str!("../../templates/docs.css");
 
 pub static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| page::policy(STYLE));
 
-/// A deeper field is described by the type that it is of.
+/// How deep fields are listed. A deeper field is described only by the name of its type.
 const DEEPEST: usize = 3;
 
 #[derive(Template)]
@@ -34,7 +34,7 @@ struct Docs<'a> {
     codes: Vec<ErrorCode>,
 }
 
-/// A way to show who asks.
+/// A security scheme: a way in which a client authenticates.
 struct Scheme<'a> {
     name: &'a str,
     about: &'a str,
@@ -51,7 +51,7 @@ struct Group<'a> {
 /// An operation or an event.
 struct Article<'a> {
     id: &'a str,
-    /// Its name in the contents.
+    /// Its name in the table of contents.
     label: &'a str,
     badge: &'a str,
     path: &'a str,
@@ -68,7 +68,7 @@ struct Article<'a> {
 
 struct Parameter<'a> {
     name: &'a str,
-    /// Path, query or header.
+    /// Where the parameter is: in the path, the query or a header.
     place: &'a str,
     is_required: bool,
     about: &'a str,
@@ -96,7 +96,7 @@ struct Content<'a> {
 
 /// The fields of a body and its examples.
 struct Shape<'a> {
-    /// Where a body has one of several shapes.
+    /// The shapes, if a body has one of several.
     name: Option<&'a str>,
     about: &'a str,
     fields: Vec<Field<'a>>,
@@ -117,7 +117,8 @@ struct ErrorCode {
     resolution: &'static str,
 }
 
-/// `order` is of operations, by their ids.
+/// Reads the document. `order` lists the ids of the operations in the order in which they are
+/// shown.
 pub fn html(document: &Value, order: &[&str]) -> String {
     let reader = Reader { document };
     let info = &document["info"];
@@ -136,7 +137,7 @@ pub fn html(document: &Value, order: &[&str]) -> String {
     page.to_string()
 }
 
-/// An operation and where it stands in the document.
+/// An operation, and its method and path in the document.
 struct Place<'a> {
     path: &'a str,
     method: &'a str,
@@ -241,7 +242,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// One of several.
+    /// A type that is one of several.
     fn named_shape(&self, shape: &'a Value, media: &str, examples: &Value) -> Shape<'a> {
         let reference = text(&shape["$ref"]);
         let name = reference.rsplit('/').next().unwrap_or_default();
@@ -305,7 +306,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What a field holds when it is not null.
+    /// The type of a field's value when it is not null.
     fn inner(&self, field: &'a Value) -> &'a Value {
         let field = self.resolved(field);
         if field["properties"].is_object() {
@@ -433,7 +434,7 @@ fn schemes(schemes: &Value) -> Vec<Scheme<'_>> {
         .collect()
 }
 
-/// What an operation asks for first.
+/// The name of the security scheme that an operation names first.
 fn scheme(operation: &Value) -> Option<&str> {
     let (name, _) = members(&operation["security"][0]).next()?;
     Some(name)
@@ -448,7 +449,7 @@ fn parameter(parameter: &Value) -> Parameter<'_> {
     }
 }
 
-/// All but the one that every answer has.
+/// The headers of an answer, without the one that every answer has.
 fn headers(headers: &Value) -> Vec<Header<'_>> {
     let own = members(headers).filter(|(name, _)| *name != "X-Request-Id");
     own.map(|(name, header)| header_row(name, header)).collect()
@@ -498,12 +499,12 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// Nothing of what is no list.
+/// The entries of a list; nothing if the value is not a list.
 fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Nothing of what is no object.
+/// The fields of an object; nothing if the value is not an object.
 fn members(value: &Value) -> impl Iterator<Item = (&str, &Value)> {
     let members = value.as_object().into_iter().flatten();
     members.map(|(name, value)| (name.as_str(), value))
@@ -515,7 +516,8 @@ mod tests {
 
     const HOSTILE: &str = "'\"></code><script>alert(1)</script><img src=x onerror=alert(1)>`";
 
-    /// Puts hostile text behind every text but those that the page finds its way by.
+    /// Appends hostile text to every text of the document, except those that the page needs to
+    /// find operations and types.
     fn poison(value: &mut Value) {
         match value {
             Value::String(text) => text.push_str(HOSTILE),

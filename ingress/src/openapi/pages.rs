@@ -1,4 +1,4 @@
-//! The pages that QR codes lead to.
+//! The operations of the pages to which QR codes lead.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Requests about personal data, and exports.
+//! The operations of privacy requests and exports.
 
 use domain::api_key::Scope;
 use serde_json::{Value, json};

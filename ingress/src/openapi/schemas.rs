@@ -1,12 +1,13 @@
-//! The named shapes of the description, collected from the types that handlers answer, and
-//! examples made of what stands at their fields.
+//! The named schemas of the description, collected from the types with which handlers answer, and
+//! examples that are made from the examples of their fields.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
-/// Fields that an answer may lack. Every other one is there, null where there is nothing.
+/// The fields that an answer may lack. Every other field is always there, and is null if it has no
+/// value.
 const OMITTED: [(&str, &str); 2] = [
     ("PrivacyRequest", "code"),
     ("DeviceCode", "verification_uri_complete"),
@@ -18,7 +19,7 @@ const REFERENCE: &str = "#/components/schemas/";
 pub struct Schemas(BTreeMap<String, Value>);
 
 impl Schemas {
-    /// Takes in the shape of an answer and of all that is in it; what refers to it.
+    /// Adds the schema of an answer and of all types in it, and returns the reference to it.
     pub fn answer<T: ToSchema>(&mut self) -> Value {
         let mut found = Vec::new();
         T::schemas(&mut found);
@@ -31,7 +32,7 @@ impl Schemas {
         json!({"$ref": format!("{REFERENCE}{}", T::name())})
     }
 
-    /// Takes in a shape that no type of ours has.
+    /// Adds a schema that no Rust type has.
     pub fn insert(&mut self, name: &str, schema: Value) {
         self.0.insert(name.to_owned(), schema);
     }
@@ -40,8 +41,8 @@ impl Schemas {
         json!(self.0)
     }
 
-    /// A value of this shape: of the examples at its fields, and where there is none, null if
-    /// it may be.
+    /// An example value of this schema, made from the examples of its fields. A field without an
+    /// example is null if it may be null.
     pub fn example(&self, schema: &Value) -> Value {
         if !schema["example"].is_null() {
             return schema["example"].clone();
@@ -93,7 +94,7 @@ impl Schemas {
     }
 }
 
-/// An answer has all its fields, but for those in [`OMITTED`].
+/// Marks all fields of an answer as required, except those in [`OMITTED`].
 fn require_all(name: &str, schema: &mut Value) {
     let parts = schema.get_mut("allOf").and_then(Value::as_array_mut);
     for part in parts.into_iter().flatten() {

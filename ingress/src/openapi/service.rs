@@ -1,4 +1,4 @@
-//! What load balancers, monitoring and readers of this description ask for.
+//! The operations for load balancers, monitoring and readers of this description.
 
 use super::operation::{Operation, get};
 use crate::routes::{Alive, Readiness};

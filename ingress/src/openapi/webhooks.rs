@@ -1,4 +1,4 @@
-//! What the providers post.
+//! The operations to which the providers post.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::routes::Accepted;
 
 const WAIT: Duration = Duration::from_secs(1);
 
-/// What every delivery may be answered, in the order of the checks.
+/// The errors of every delivery, in the order of the checks.
 const OF_A_DELIVERY: [Error; 8] = [
     Error::ContentEncoding,
     Error::BodyTooLarge,

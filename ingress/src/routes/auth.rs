@@ -1,4 +1,4 @@
-//! `GET /auth/validate`, and what shows who asks: the bearer token and the client's address.
+//! `GET /auth/validate`, and the extractors of the bearer token and of the client's address.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,10 +16,11 @@ use crate::client_address;
 use crate::error::Error;
 use crate::validation;
 
-/// Longer than the provider's own deadline, with the database's before and after it.
+/// How long a validation may take: longer than the provider's deadline and those of the database
+/// before and after it.
 const DEADLINE: Duration = Duration::from_secs(25);
 
-/// A token that may be one.
+/// A bearer token that has the form of a token.
 pub struct Bearer(pub String);
 
 impl FromRequestParts<Arc<App>> for Bearer {
@@ -43,7 +44,7 @@ impl FromRequestParts<Arc<App>> for Bearer {
     }
 }
 
-/// Where a request comes from.
+/// The client's address.
 pub struct Client(pub IpAddr);
 
 impl FromRequestParts<Arc<App>> for Client {
@@ -67,7 +68,8 @@ pub async fn validate(
     Ok(([(header::CONTENT_TYPE, json)], holder.json.clone()).into_response())
 }
 
-/// Every answer here is for one client alone (RFC 6749, section 5.1), and there is one in time.
+/// Wraps these routes: no answer may be stored in a cache (RFC 6749, section 5.1), and every
+/// request gets an answer within the deadline.
 pub async fn guard(request: Request, next: Next) -> Response {
     let is_device_login = request.uri().path().starts_with("/auth/device/");
     let answered = tokio::time::timeout(DEADLINE, next.run(request)).await;

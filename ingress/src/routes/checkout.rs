@@ -23,7 +23,8 @@ use crate::checkout::{self, Caller, Opened};
 use crate::error::Error;
 
 const LARGEST_BODY: usize = 256 * 1024;
-/// The work goes on after it, and whoever asks again with the same key has its result.
+/// How long a client waits for the answer. The work goes on after that, and a client that asks
+/// again with the same key gets the result.
 const DEADLINE: Duration = Duration::from_secs(25);
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const LONGEST_KEY: usize = 255;
@@ -92,7 +93,8 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, CheckoutError>
     Ok(Some(String::from_utf8_lossy(value).into_owned()))
 }
 
-/// Here a body that cannot be used is 400, and not 422 as elsewhere.
+/// Reads the body. A body that cannot be used is answered 400 here, and not 422 as by the other
+/// calls.
 fn unreadable(error: Error) -> Error {
     let what = match error {
         Error::NotJson => CheckoutProblem::NotJson,

@@ -1,5 +1,5 @@
-//! `POST /auth/device/code`, `POST /auth/device/token` and its legacy form with a query.
-//! Bodies are those of RFC 8628 with fields of our own, so that any client logs in.
+//! `POST /auth/device/code`, `POST /auth/device/token` and its legacy form with a query. Bodies
+//! are those of RFC 8628 with additional fields, so that any OAuth client can log in.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ pub async fn token(State(app): State<Arc<App>>, request: Request) -> Response {
     answered(answer.await)
 }
 
-/// The same with a query: for clients that know nothing else.
+/// A poll with the code in the query, for old clients.
 pub async fn token_by_query(State(app): State<Arc<App>>, uri: Uri) -> Response {
     let answer = async {
         let query = uri.query().unwrap_or_default();
@@ -103,7 +103,8 @@ pub async fn token_by_query(State(app): State<Arc<App>>, uri: Uri) -> Response {
     answered(answer.await)
 }
 
-/// A poll may hand out a token, which an answer without a body would lose.
+/// `HEAD` is refused, because a poll may hand out the token, and an answer without a body would
+/// lose it.
 pub async fn no_head() -> Response {
     let allow = [(header::ALLOW, "GET, POST")];
     (allow, Error::Method.of_device_login()).into_response()
@@ -130,7 +131,7 @@ fn answered(answer: Result<Authorized, Error>) -> Response {
 
 type Parameters = Vec<(String, String)>;
 
-/// A form as RFC 8628 says, or JSON, as some libraries send it.
+/// Reads a form, as RFC 8628 demands, or JSON, which some libraries send.
 async fn read(headers: &HeaderMap, body: Body) -> Result<Parameters, Error> {
     let body = body::read(headers, body, LARGEST_BODY).await?;
     let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
@@ -157,8 +158,8 @@ fn form(text: &[u8]) -> Parameters {
         .collect()
 }
 
-/// The code, when it is asked about in a way that we know. A parameter without a value counts
-/// as omitted, and none may be given twice (RFC 6749, section 3.2).
+/// The device code, if the `grant_type` is one that Waybill supports. A parameter without a value
+/// counts as omitted, and none may be given twice (RFC 6749, section 3.2).
 fn device_code(mut parameters: Parameters) -> Result<String, Error> {
     parameters.retain(|(_, value)| !value.is_empty());
     let given = |wanted: &str| {

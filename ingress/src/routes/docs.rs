@@ -1,4 +1,4 @@
-//! `/openapi.json` and `/docs`: the description of the API (`openapi`), from memory.
+//! `/openapi.json` and `/docs` serve the description of the API (`openapi`) from memory.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ const KEPT: HeaderValue = HeaderValue::from_static("public, max-age=300");
 
 pub async fn json(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     let mut response = document(&app.description.json, &headers, "application/json");
-    // Tools in a browser read it from their own origin. Nothing in it is anyone's.
+    // Tools in a browser may read it from another origin, because it contains nothing private.
     let anyone = HeaderValue::from_static("*");
     response
         .headers_mut()
@@ -36,7 +36,7 @@ pub async fn page(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     response
 }
 
-/// 304 to whoever has it already.
+/// Answers 304 if the client already has this version.
 fn document(document: &Document, asked: &HeaderMap, kind: &'static str) -> Response {
     let known = asked.get_all(header::IF_NONE_MATCH).into_iter().any(|it| {
         let tags = it.to_str().unwrap_or_default().split(',');

@@ -10,13 +10,14 @@ pub use server::probes::{Alive, Readiness};
 
 use crate::App;
 
-/// The process runs.
+/// Answers 200 as long as the process runs.
 pub async fn live() -> Response {
     probes::live()
 }
 
-/// 200 while deliveries can be accepted: `ready`, or `degraded` without the bus, when they
-/// wait in the database. 503 when they cannot, or when the process is about to stop.
+/// Answers 200 while deliveries can be accepted: `ready`, or `degraded` if the bus does not work
+/// and the jobs wait in the database. Answers 503 if deliveries cannot be accepted, or if the
+/// process is about to stop.
 pub async fn ready(State(app): State<Arc<App>>) -> Response {
     let found = probes::look(&app.db, &app.bus).await;
     let (code, status) = if app.is_stopping() {
@@ -31,7 +32,7 @@ pub async fn ready(State(app): State<Arc<App>>) -> Response {
     probes::ready(code, status, found, &[])
 }
 
-/// Prometheus text format.
+/// The metrics in Prometheus' text format.
 pub async fn metrics() -> Response {
     probes::metrics()
 }

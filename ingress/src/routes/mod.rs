@@ -1,4 +1,4 @@
-//! Every route on one screen.
+//! The table of all routes.
 
 mod auth;
 mod checkout;
@@ -81,7 +81,7 @@ pub fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
-/// Requests about personal data, for holders of an API key.
+/// The routes of privacy requests, for clients with an API key.
 fn privacy() -> Router<Arc<App>> {
     Router::new()
         .route("/api/privacy/requests", get(privacy::list))
@@ -94,7 +94,7 @@ fn privacy() -> Router<Arc<App>> {
         )
 }
 
-/// Login and what a login is good for (docs/login.md).
+/// The routes of logins, and those that need an access token (docs/login.md).
 fn auth() -> Router<Arc<App>> {
     Router::new()
         .route("/auth/device/code", post(device::authorize))
@@ -109,7 +109,7 @@ fn auth() -> Router<Arc<App>> {
         .route_layer(middleware::from_fn(auth::guard))
 }
 
-/// What QR codes lead to (`qr`), for everyone.
+/// The public pages to which QR codes (`qr`) lead.
 fn public_pages(app: &Arc<App>) -> Router<Arc<App>> {
     Router::new()
         .route("/orders/{order_id}/track", get(pages::track))

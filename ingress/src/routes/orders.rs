@@ -1,4 +1,4 @@
-//! `GET /api/commerce/orders/{order_id}` and its QR codes, for holders of an API key
+//! `GET /api/commerce/orders/{order_id}` and its QR codes, for clients with an API key
 //! (docs/orders.md).
 
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use crate::error::Error;
 
 type Key = Holder<OrdersRead>;
 
-/// The order that a request names by its path and, where needed, `?shop=`. An id that no order
-/// can have, such as `A-17`, is one that none has.
+/// The order that a request names by its path and, if needed, `?shop=`. An id that no order can
+/// have, such as `A-17`, is answered like one that no order has.
 pub struct Wanted {
     id: i64,
     shop: Option<String>,
@@ -90,7 +90,8 @@ pub struct Parcel {
 impl FromRequestParts<Arc<App>> for Parcel {
     type Rejection = Error;
 
-    /// What is not UTF-8, or NUL, which no database takes, is no number of ours.
+    /// A text that is not UTF-8, or that contains NUL, which no database accepts, cannot be a
+    /// stored tracking number.
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Error> {
         let path = Path::<Parcel>::from_request_parts(parts, app).await;
         let Path(parcel) = path.map_err(|_| Error::QrNotFound)?;
@@ -124,9 +125,9 @@ pub async fn parcel_qr_svg(
 /// A link and the modules of its QR code, as they are stored.
 type Code = (String, Vec<u8>);
 
-/// Draws a stored code: the symbol stays as it was made, and its size is what the settings say now.
+/// Draws a stored code. The symbol stays as it was made, and the current settings give its size.
 async fn picture(app: Arc<App>, format: Format, code: Code) -> Result<Response, Error> {
-    // Large boxes make pictures that take some milliseconds.
+    // Drawing a picture with large boxes takes some milliseconds.
     let drawn = tokio::task::spawn_blocking(move || {
         let (url, modules) = code;
         let symbol = app.config.qr.stored(url, &modules)?;
@@ -155,7 +156,8 @@ async fn parcel_code(app: &App, key: &Key, wanted: Wanted, parcel: &Parcel) -> R
         .ok_or(Error::QrNotFound)
 }
 
-/// An order of a shop that the key does not open is not there.
+/// Finds the order. An order of a shop that the key does not open is answered as if it did not
+/// exist.
 async fn find(app: &App, key: &Key, wanted: Wanted) -> Result<orders::StoredOrder, Error> {
     let shops = match (wanted.shop, &key.shops.0) {
         (Some(shop), _) if !key.shops.have(&shop) => return Err(Error::OrderNotFound),

@@ -1,5 +1,6 @@
-//! The pages that QR codes lead to: `/orders/{order_id}/track`, `/tracking/{tracking_number}`
-//! and `/pay/{order_id}`. For everyone who has the link, so with status and tracking alone.
+//! The pages that QR codes lead to: `/orders/{order_id}/track`, `/tracking/{tracking_number}` and
+//! `/pay/{order_id}`. Everyone who has the link can open them, so they show only status and
+//! tracking.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use crate::database::READ_DEADLINE;
 use crate::error::Error;
 use crate::page::{self, Asked};
 
-/// An error, answered with a page.
+/// An error that is answered with a page.
 pub struct Refusal(Error);
 
 impl<E: Into<Error>> From<E> for Refusal {
@@ -34,8 +35,8 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// What a link to an order says: its id, perhaps a shop, perhaps an amount. QR codes are drawn of
-/// any id; one that no order can have is one that none has.
+/// The parts of a link to an order: its id, and perhaps a shop and an amount. QR codes can be
+/// drawn with any id; an id that no order can have is answered like one that no order has.
 pub struct Link {
     id: i64,
     shop: Option<String>,
@@ -57,7 +58,7 @@ impl FromRequestParts<Arc<App>> for Link {
         };
         let shop = match values("shop").as_slice() {
             [] => None,
-            // No shop is called so, and PostgreSQL does not take it for text.
+            // No shop's name contains NUL, and PostgreSQL does not accept it in text.
             [shop] if shop.contains('\0') => return Err(Error::OrderNotFound.into()),
             [shop] => Some((*shop).to_owned()),
             _ => return Err(Error::ShopQuery.into()),
@@ -95,8 +96,8 @@ pub async fn track(State(app): State<Arc<App>>, link: Link) -> Result<Response, 
     Ok(Html(page).into_response())
 }
 
-/// The amount is the order's. What the link asks for is only compared with it: anyone can
-/// print a QR code.
+/// The payment page. The amount is the order's. The link's amount is only compared with it,
+/// because anyone can print a QR code.
 pub async fn pay(State(app): State<Arc<App>>, link: Link) -> Result<Response, Refusal> {
     let order = match public_orders::find(&app.db, link.id, link.shop.as_deref()).await? {
         PublicOrderLookup::One(order) => order,
@@ -124,16 +125,16 @@ pub async fn tracking(
     Ok(Html(page::tracking(&number, &parcels)).into_response())
 }
 
-/// 300, not the 409 of the API: the link is right, there is more than one page behind it, and
-/// this one lists them for a person to choose (RFC 9110, 15.4.1). Without a `Location` no
-/// browser chooses by itself.
+/// Answers 300, and not 409 like the API, because the link is right and there is more than one
+/// page behind it. This page lists them, so that a person can choose (RFC 9110, 15.4.1). There is
+/// no `Location`, so no browser chooses by itself.
 fn choice(id: i64, shops: &[String], asked: Asked) -> Response {
     let page = Html(page::choose(id, shops, asked));
     (StatusCode::MULTIPLE_CHOICES, page).into_response()
 }
 
-/// Around every page: the client's limit, the deadline of reads, and the headers that keep
-/// pages out of caches, indexes, frames and referrers.
+/// Wraps every page: it checks the client's limit, sets the deadline of reads, and adds the
+/// headers that keep pages out of caches, search indexes, frames and referrers.
 pub async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let trusted = &app.config.trusted_proxies;
     let client = client_address::of(request.extensions(), request.headers(), trusted);
@@ -153,7 +154,7 @@ pub async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) ->
     (headers, policy, answer).into_response()
 }
 
-/// Nothing here is for search engines.
+/// Asks search engines to stay away from everything.
 pub async fn robots() -> Response {
     let text = HeaderValue::from_static("text/plain; charset=utf-8");
     (

@@ -1,6 +1,6 @@
-//! `/api/privacy`: requests, what may be done to them, and links to exports, for holders of
-//! an API key (docs/privacy.md). A link itself needs no key: whoever has one is whom the
-//! holder of a key meant to have the export.
+//! `/api/privacy` lists privacy requests, retries and cancels them, and makes links to exports,
+//! for clients with an API key (docs/privacy.md). Opening a link needs no key, because the holder
+//! of a key gave the link to the person who shall have the export.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ use crate::App;
 use crate::api_key::{Holder, PrivacyRead, PrivacyWrite};
 use crate::error::Error;
 
-/// How long reading an export may take: it may be on another machine.
+/// How long reading an export may take. The export store may be on another machine.
 const EXPORT_DEADLINE: Duration = Duration::from_secs(20);
 
 const CONTENT_SHA256: HeaderName = HeaderName::from_static("x-content-sha256");
@@ -46,7 +46,7 @@ pub struct ExportLink {
     expires_at: Timestamp,
 }
 
-/// The request that a path names.
+/// The privacy request that a path names.
 pub struct RequestId(Uuid);
 
 impl FromRequestParts<Arc<App>> for RequestId {
@@ -59,7 +59,7 @@ impl FromRequestParts<Arc<App>> for RequestId {
     }
 }
 
-/// Which requests are listed: `?state=`, `?shop=` and `?limit=`.
+/// The filter of the list of requests: `?state=`, `?shop=` and `?limit=`.
 pub struct Wanted {
     filter: Filter,
     limit: i64,
@@ -99,7 +99,7 @@ impl FromRequestParts<Arc<App>> for Wanted {
     }
 }
 
-/// Requests by their deadlines, the nearest first; without `?state=` those that are open.
+/// Lists requests by their deadlines, the nearest first. Without `?state=` it lists the open ones.
 pub async fn list(
     key: Holder<PrivacyRead>,
     State(app): State<Arc<App>>,
@@ -113,7 +113,7 @@ pub async fn list(
     Ok(Json(PrivacyRequests { requests }).into_response())
 }
 
-/// A request and its entries in the audit.
+/// Shows a request and its entries in the audit.
 pub async fn show(
     key: Holder<PrivacyRead>,
     State(app): State<Arc<App>>,
@@ -122,7 +122,7 @@ pub async fn show(
     shown(&app, &key.shops, id).await
 }
 
-/// Starts a request again that was given up, and answers what it is then.
+/// Starts a failed request again, and answers with its new state.
 pub async fn retry(
     key: Holder<PrivacyWrite>,
     State(app): State<Arc<App>>,
@@ -132,7 +132,7 @@ pub async fn retry(
     shown(&app, &key.shops, id).await
 }
 
-/// Cancels the erasure of a shop that is held, and answers what it is then.
+/// Cancels the erasure of a shop that is held, and answers with its new state.
 pub async fn cancel(
     key: Holder<PrivacyWrite>,
     State(app): State<Arc<App>>,
@@ -142,7 +142,7 @@ pub async fn cancel(
     shown(&app, &key.shops, id).await
 }
 
-/// A link to the export for somebody without an API key.
+/// Makes a link to the export, for somebody without an API key.
 pub async fn link_export(
     key: Holder<PrivacyWrite>,
     State(app): State<Arc<App>>,
@@ -158,7 +158,7 @@ pub async fn link_export(
     Ok((headers, Json(link)).into_response())
 }
 
-/// What a link says that it is good for.
+/// An extractor: a handler that gets one was called through a link whose signature is right.
 pub struct Link {
     id: Uuid,
 }
@@ -166,7 +166,8 @@ pub struct Link {
 impl FromRequestParts<Arc<App>> for Link {
     type Rejection = Error;
 
-    /// Nothing is looked up for a link that we did not sign, so all such are answered alike.
+    /// Checks the signature. For a link that Waybill did not sign nothing is looked up, so all
+    /// such links get the same answer.
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Error> {
         #[derive(Deserialize)]
         struct Signed {
@@ -188,10 +189,10 @@ impl FromRequestParts<Arc<App>> for Link {
     }
 }
 
-/// The document behind a link.
+/// Answers with the document behind a link.
 pub async fn export(State(app): State<Arc<App>>, link: Link) -> Result<Response, Error> {
     let id = link.id;
-    // It writes the audit, which no client may cancel.
+    // This writes an entry into the audit, so it must go on when the client disconnects.
     let fetched = task::finish("export", async move {
         let exports = Exports::new(&app.config.privacy.exports);
         let by = by(&app, audit::LINK);
@@ -214,11 +215,11 @@ pub async fn export(State(app): State<Arc<App>>, link: Link) -> Result<Response,
 enum Change {
     Retry,
     Cancel,
-    /// A link that ends at this second since 1970.
+    /// Makes a link that ends at this time, in seconds since 1970.
     Link(i64),
 }
 
-/// In a task of its own: no client may cancel a write.
+/// Runs a change in a task of its own, so that it goes on when the client disconnects.
 async fn change(
     app: &Arc<App>,
     key: &Holder<PrivacyWrite>,
@@ -226,7 +227,7 @@ async fn change(
     change: Change,
 ) -> Result<(), Error> {
     let entry = privacy_requests::find(&app.db, id).await?;
-    // A request never changes its shop.
+    // The shop of a request never changes, so this check stays true.
     if !entry.is_some_and(|entry| key.shops.have(&entry.shop)) {
         return Err(Error::PrivacyRequestNotFound);
     }
@@ -251,7 +252,8 @@ fn by<'a>(app: &'a App, actor: &'a str) -> By<'a> {
     }
 }
 
-/// A request of a shop that the key does not open is not there.
+/// Finds a request. A request of a shop that the key does not open is answered as if it did not
+/// exist.
 async fn shown(app: &App, shops: &Shops, id: Uuid) -> Result<Response, Error> {
     let history = privacy_requests::history(&app.db, id).await?;
     let history = history.filter(|history| shops.have(&history.entry.shop));

@@ -1,5 +1,5 @@
-//! `POST /api/commerce/qr`: the QR code service over HTTP (docs/commerce.md). Nothing is
-//! stored, and nothing is looked up: an order of that id need not exist.
+//! `POST /api/commerce/qr` draws QR codes (docs/commerce.md). It stores nothing and looks nothing
+//! up, so an order with the id need not exist.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::api_key::{Holder, QrWrite};
 use crate::body;
 use crate::error::Error;
 
-/// Far more than the largest symbol holds.
+/// The largest body: far more than the largest symbol can hold.
 const LARGEST_BODY: usize = 64 * 1024;
 
 /// What is to be encoded, and how it is drawn. What another kind needs is passed over.
@@ -67,7 +67,7 @@ pub async fn create(
     body: Body,
 ) -> Result<Json<QrResult>, Error> {
     let body = body::read(&headers, body, LARGEST_BODY).await?;
-    // The largest symbols take some milliseconds.
+    // Making one of the largest symbols takes some milliseconds.
     let drawn = tokio::task::spawn_blocking(move || {
         let request: QrRequest = body::parse(&body)?;
         let format = request.format()?;
@@ -122,7 +122,7 @@ impl QrRequest {
         })
     }
 
-    /// Hundredths.
+    /// The amount in hundredths.
     fn amount(&self) -> Result<i64, QrError> {
         let raw = self.amount.as_ref().map_or("", |raw| raw.get());
         if raw.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {

@@ -1,5 +1,5 @@
-//! `GET /templates/list`: what the tier of who asks has, and what each tier has and costs. A
-//! licence that is not active has what everyone has.
+//! `GET /templates/list` lists the templates of the caller's tier, and the features and price of
+//! each tier. With a licence that is not active the caller gets the templates of `free`.
 
 use std::sync::Arc;
 

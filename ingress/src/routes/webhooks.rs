@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::intake::{ByteBudgetPermit, Verdict};
 use crate::request_id::RequestId;
 
-/// A duplicate id is answered with `WEBHOOK_DUPLICATE_STATUS`.
+/// Accepts a delivery of the storefront. A duplicate is answered with `WEBHOOK_DUPLICATE_STATUS`.
 pub async fn storefront(State(app): State<Arc<App>>, request: Request) -> Response {
     let sender = Sender::of(&request);
     let answer = async {
@@ -36,7 +36,8 @@ pub async fn storefront(State(app): State<Arc<App>>, request: Request) -> Respon
     answered(&app, Source::Storefront, &sender, answer.await)
 }
 
-/// A duplicate event is answered like a fresh one: the provider wants nothing but 2xx.
+/// Accepts an event of the payment provider. A duplicate is answered like a new event, because the
+/// provider counts every answer except 2xx as a failure.
 pub async fn payment(State(app): State<Arc<App>>, request: Request) -> Response {
     let sender = Sender::of(&request);
     let answer = async {
@@ -98,7 +99,7 @@ fn ok() -> Response {
         .into_response()
 }
 
-/// Who sent a request, for the log line of a refusal.
+/// The client of a request, for the log line of a refusal.
 struct Sender {
     peer: Option<SocketAddr>,
     headers: HeaderMap,
@@ -124,10 +125,11 @@ impl Sender {
     }
 }
 
-/// Deliveries that were refused, by source and reason: as many as strangers like.
+/// The numbers of refused deliveries since the last log line, by source and reason. Strangers can
+/// cause any number of refusals, so not each is logged.
 pub type Refusals = Counted<(&'static str, &'static str)>;
 
-/// Logs those that were only counted.
+/// Logs how many refusals were counted and not logged one by one.
 pub fn report_refusals(refusals: &Refusals, shutdown: &CancellationToken) {
     refusals.report(shutdown, |(source, reason), deliveries| {
         tracing::info!(source, reason, deliveries, "more deliveries were refused");
