@@ -1,13 +1,14 @@
-//! Running jobs that ask a provider.
+//! Runs the jobs that call a provider.
 //!
-//! 1. **Claim**: the jobs of a message are due for nobody else for a while ([`LEASE`]). That
-//!    is committed, so the message is answered now.
-//! 2. **Call**, beside the worker's messages and with no transaction open: a provider that
-//!    hangs keeps nobody else waiting. The job's id is the idempotency key.
+//! 1. **Claim**: the jobs of a message are reserved for this process for a while ([`LEASE`]).
+//!    After this is committed, the message is acknowledged.
+//! 2. **Call**: the provider is called while no transaction is open, and the worker goes on with
+//!    other messages, so that a provider that does not answer delays no other work. The
+//!    idempotency key is made of the job's id.
 //! 3. **Record**: one transaction marks the job done and writes the answer.
 //!
-//! A process that dies in between loses nothing: when the claim has run out the job is due
-//! again, and the provider knows the key.
+//! If the process dies in between, nothing is lost: when the claim has ended, the job is due
+//! again, and the provider recognizes the key.
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
@@ -36,35 +37,35 @@ use crate::failure::{Held, JobFailure, Later, Unfinished, outage};
 use crate::handlers::{self, Answer, JobNotification};
 use crate::run::{JOB_DEADLINE, PANICKED, finished, span, took};
 
-/// Longer than any call runs.
+/// How long a claim lasts: longer than any call takes.
 const LEASE: Duration = Duration::from_secs(35);
 
-/// Calls of a process that are under way; no less than a message can ask for.
+/// How many calls of a process may be under way: at least as many as a message has jobs.
 const AT_ONCE: usize = 64;
 
-/// Privacy requests of a process that are under way: each reads and writes much, and a process
-/// has few connections.
+/// How many privacy requests of a process may be under way. Each reads and writes much, and a
+/// process has few database connections.
 const REQUESTS_AT_ONCE: usize = 2;
 
-/// How long a message waits for calls before it to end. Longer, and its own are deferred.
+/// How long a message waits for earlier calls to end. After that its own calls are deferred.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// When calls for which there was no room are tried again.
+/// By how much calls are deferred when too many others are under way.
 const NO_ROOM: Duration = Duration::from_secs(1);
 
 const LEFT_ALONE: &str = "its provider does not answer and is left alone for a moment";
 
 const STOPPED: &str = "its process was stopped";
 
-/// When a call is made again that the provider is not ready for, and one for which a setting
-/// is to be mended.
+/// By how much a call is deferred for which the provider is not ready, and one that needs an
+/// operator to correct a setting.
 const HELD_BACK: Duration = Duration::from_mins(10);
 const MISCONFIGURED: Duration = Duration::from_secs(30);
 
-/// How long calls under way may go on after the process was asked to stop.
+/// How long calls that are under way may go on after the process was asked to stop.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Pauses before an answer is written again that the database did not take.
+/// The pauses before the worker tries again to write an answer that the database did not accept.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
@@ -72,7 +73,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 pub(crate) struct Calls {
     room: Arc<Semaphore>,
     tasks: TaskTracker,
-    /// No more are begun.
+    /// Whether new calls are refused because the process stops.
     closing: CancellationToken,
     cut: CancellationToken,
 }
@@ -91,12 +92,13 @@ impl Calls {
         }
     }
 
-    /// Begins no more of them.
+    /// From now on no more calls are begun.
     pub(crate) fn close(&self) {
         self.closing.cancel();
     }
 
-    /// Lets them end, for a while; the others are put back.
+    /// Waits for a while until the calls end. The jobs of the others are released and are due at
+    /// once.
     pub(crate) async fn end(&self) {
         self.tasks.close();
         if timeout(GRACE, self.tasks.wait()).await.is_err() {
@@ -106,16 +108,17 @@ impl Calls {
     }
 }
 
-/// What became of a call.
+/// The result of a call.
 enum Ended {
     Answered(Answer),
     Failed(JobFailure),
-    /// It is to be made later, and has not failed.
+    /// The call must be made later. This does not count as a failure.
     Deferred(Error, Duration),
 }
 
 impl Worker {
-    /// Starts the calls of a message, or defers them.
+    /// Starts the calls of a message, or defers them if the breaker is open or too many are under
+    /// way.
     pub(crate) async fn calls(self: &Arc<Self>, jobs: Vec<Job>) -> sql::Result<()> {
         if self.queue == Queue::Privacy {
             return self.calls_one_by_one(jobs).await;
@@ -146,8 +149,9 @@ impl Worker {
         Ok(())
     }
 
-    /// One after the other, each claimed when there is room for it: what waits is not held up
-    /// by a claim when this process dies, nor counted as a run. The message waits with it.
+    /// Runs the jobs of a message one after the other, and claims each only when there is room for
+    /// it. So if this process dies, the jobs that wait are not claimed, and no run is counted for
+    /// them. The message is not acknowledged until the last job has begun.
     async fn calls_one_by_one(self: &Arc<Self>, jobs: Vec<Job>) -> sql::Result<()> {
         let mut waiting: VecDeque<Job> = jobs.into();
         while let Some(next) = waiting.front() {
@@ -184,7 +188,7 @@ impl Worker {
         task::spawn("call", self.calls.tasks.track_future(call));
     }
 
-    /// A whole message, with one statement.
+    /// Defers all jobs of a message with one statement.
     async fn defer(&self, ids: &[JobId], pause: Duration, why: &str) -> sql::Result<()> {
         let clock = &self.parts.clock;
         let now = clock.now();
@@ -194,8 +198,9 @@ impl Worker {
         tx.commit().await
     }
 
-    /// One claimed job: its call, and what became of it, which is written again until the
-    /// database takes it. Should that come to nothing, the claim runs out.
+    /// Makes the call of one claimed job and writes the result. If the database does not accept
+    /// the result, writing it is tried again. If that fails too, the claim ends by itself, and the
+    /// job is due again.
     async fn call(&self, job: &Job, runs: i64) {
         let ended = self
             .calls
@@ -241,7 +246,7 @@ impl Worker {
         };
         let spread = 1.0 + self.parts.clock.jitter();
         let pause = PAUSE.mul_f64(spread);
-        // None of these is the job's failure, nor is an outage.
+        // These results, and outages, do not count as failures of the job.
         match error.downcast_ref() {
             Some(CallFailure::Paused(_)) => return Ended::Deferred(error, pause),
             Some(CallFailure::Waiting { .. }) => {
@@ -314,8 +319,8 @@ impl Worker {
         }
     }
 
-    /// Notifies workers of jobs that were committed, beside the work. The sweep does so for what
-    /// the bus does not take.
+    /// Notifies workers of committed jobs, in a task of its own. The sweep finds the jobs whose
+    /// message the bus does not take.
     pub(crate) fn notify_soon(&self, notifications: &[JobNotification]) {
         if notifications.is_empty() {
             return;

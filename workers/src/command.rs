@@ -1,4 +1,4 @@
-//! The command line of the three worker binaries: they differ in their queue alone.
+//! The command line of the three worker binaries, which differ only in their queue.
 
 use std::process::ExitCode;
 
@@ -14,7 +14,7 @@ use crate::{Endpoint, Worker};
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
-    /// Messages (of up to 32 jobs) worked on at a time by this process
+    /// How many messages (of up to 32 jobs) this process handles at a time
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     concurrency: u16,
     #[command(flatten)]

@@ -1,8 +1,8 @@
-//! The deadlines of privacy requests: no request passes its own silently. When seven days are
-//! left, when two are, and when none is left, it is reported in the log, a metric, an event and the
-//! audit: once each, whichever worker looks, because the request is marked in the transaction
-//! of the event. Each worker looks, those of other queues too: the one that should have done
-//! it may be what is missing.
+//! Reports the deadlines of privacy requests, so that no deadline passes without notice. When
+//! seven days are left, when two days are left, and when the deadline has passed, a worker reports
+//! the request in the log, a metric, an event and the audit. Each notice is given once, because
+//! the request is marked in the transaction that writes the event. The workers of all queues look
+//! for such requests, because the privacy worker may be what is missing.
 
 use domain::code::Code;
 use domain::event::{PrivacyEvent, RequestDeadline};
@@ -14,11 +14,11 @@ use crate::Worker;
 
 use crate::handlers::Outbox;
 
-/// Requests reported in one transaction.
+/// How many requests one transaction reports.
 const CHUNK: u64 = 100;
 
 impl Worker {
-    /// Reports every deadline that has come near since it was last looked at.
+    /// Reports every deadline that has come near since the last look.
     pub async fn send_deadline_notices(&self) -> sql::Result<()> {
         let (open, nearest) = privacy_requests::open_deadlines(&self.parts.db).await?;
         let now = self.parts.clock.now();
@@ -32,7 +32,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Reports some; how many.
+    /// Reports some deadlines, and returns how many.
     async fn send_notice(&self, notice: Notice) -> sql::Result<u64> {
         let mut outbox = Outbox::new(self.context());
         let mut tx = self.parts.db.begin().await?;
@@ -53,7 +53,7 @@ impl Worker {
     }
 }
 
-/// What the audit calls it, and the event.
+/// The names of the notice in the audit and of the event.
 fn event_of(notice: Notice, request: &DueNotice) -> (&'static str, PrivacyEvent) {
     let deadline = RequestDeadline {
         topic: request.topic.clone(),
@@ -96,7 +96,8 @@ fn announce(notice: Notice, request: &DueNotice) {
 }
 
 fn show(open: i64, nearest: Option<Timestamp>, now: Timestamp) {
-    // Below zero when it has passed; not a number when nothing is open.
+    // The value is below zero when the deadline has passed, and not a number when no request is
+    // open.
     let seconds = nearest.map_or(f64::NAN, |due_at| {
         due_at.since(now).as_secs_f64() - now.since(due_at).as_secs_f64()
     });

@@ -1,5 +1,5 @@
-//! The port of a worker process, when `WORKER_LISTEN_ADDR` names one: `/livez`, `/readyz` and
-//! `/metrics`. It answers until the last message is worked on, so that the end can be watched.
+//! The port of a worker process, if `WORKER_LISTEN_ADDR` names one. It serves `/livez`, `/readyz`
+//! and `/metrics`, until the last message is done, so that monitoring can watch the process stop.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use tokio_util::sync::CancellationToken;
 use crate::Worker;
 use crate::heartbeat::Heartbeat;
 
-/// How long a scrape under way may take once the worker has ended.
+/// How long a request that is under way may take after the worker has ended.
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// Enough for whoever looks after it.
+/// How many connections it serves at a time: enough for monitoring and operators.
 const CONNECTIONS: usize = 256;
 
 struct Watched {
@@ -36,14 +36,14 @@ struct Watched {
     stopping: CancellationToken,
 }
 
-/// A worker's endpoint that listens.
+/// The endpoint of a worker that listens on its port.
 pub struct Endpoint {
     task: JoinHandle<()>,
     ended: CancellationToken,
 }
 
 impl Endpoint {
-    /// Listens on `address`; `stopping` is what asks the worker to end.
+    /// Listens on `address`. `stopping` is the token with which the worker is asked to stop.
     pub async fn open(
         worker: &Worker,
         address: SocketAddr,
@@ -55,7 +55,7 @@ impl Endpoint {
                  port of its own, or port 0 to be given one"
             )
         })?;
-        // Port 0 has become one that is free.
+        // If port 0 was given, the system has chosen a free port.
         let address = listener.local_addr()?;
         tracing::info!(%address, queue = %worker.queue, "answering health checks");
         let watched = Watched {
@@ -78,7 +78,7 @@ impl Endpoint {
         Ok(Endpoint { task, ended })
     }
 
-    /// Ends it, once the worker has ended.
+    /// Stops the endpoint after the worker has ended.
     pub async fn close(self) {
         self.ended.cancel();
         let _ = self.task.await;
@@ -101,7 +101,8 @@ fn refused(code: StatusCode, detail: &str) -> Response {
     (code, Json(json!({ "detail": detail }))).into_response()
 }
 
-/// 503 when only a start helps: the loop has ended or stands still.
+/// Answers 503 if only a restart helps, because a task of the loop has ended or the sweep stands
+/// still.
 async fn live(State(watched): State<Arc<Watched>>) -> Response {
     if watched.heartbeat.is_alive() || watched.stopping.is_cancelled() {
         return probes::live();
@@ -110,7 +111,8 @@ async fn live(State(watched): State<Arc<Watched>>) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response()
 }
 
-/// 200 while jobs are worked on. Without the broker no message comes, so there is no `degraded`.
+/// Answers 200 while the worker can process jobs. A worker is never `degraded`, because without
+/// the broker it gets no messages.
 async fn ready(State(watched): State<Arc<Watched>>) -> Response {
     let found = probes::look(&watched.db, &watched.bus).await;
     let alive = watched.heartbeat.is_alive();

@@ -1,4 +1,5 @@
-//! How a run fails: for now (`?`), or for good ([`permanent`]).
+//! The ways in which a run fails: temporarily (`?`), so that the job is retried, or for good
+//! ([`permanent`]).
 
 use std::fmt;
 use std::time::Duration;
@@ -6,10 +7,10 @@ use std::time::Duration;
 use domain::redact::Hide;
 use store::sql::{self, is_outage};
 
-/// What is kept of an error's text.
+/// How much of an error's text is stored, in characters.
 const LONGEST_TEXT: usize = 500;
 
-/// Marks an error that no retry can mend: the job is dead at once.
+/// Marks an error that no retry can repair, so that the job is dead at once.
 #[derive(Debug)]
 pub struct Permanent(anyhow::Error);
 
@@ -21,17 +22,17 @@ impl fmt::Display for Permanent {
 
 impl std::error::Error for Permanent {}
 
-/// The end of a run that has done a part of its work and is to go on at once.
+/// The error with which a run ends that has done a part of its work. The job runs again at once.
 #[derive(Debug, thiserror::Error)]
 #[error("a part is done; it goes on")]
 pub struct Unfinished;
 
-/// The end of a run that came too early by so much.
+/// The error with which a run ends that came too early. The job runs again after this time.
 #[derive(Debug, thiserror::Error)]
 #[error("it is held, and may be cancelled until then")]
 pub struct Held(pub Duration);
 
-/// The end of a run that did not ask, because it is not the time for it.
+/// The error with which a call ends that was not made, because it must not be made now.
 #[derive(Debug, thiserror::Error)]
 #[error("{why}")]
 pub struct Later {
@@ -39,12 +40,12 @@ pub struct Later {
     pub pause: Duration,
 }
 
-/// A permanent error.
+/// Makes an error that dead-letters the job at once.
 pub fn permanent(error: impl Into<anyhow::Error>) -> anyhow::Error {
     anyhow::Error::new(Permanent(error.into()))
 }
 
-/// Why a job's run failed, fit to be stored: no personal data.
+/// Why a job's run failed, as a text without personal data that can be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobFailure {
     pub text: String,
@@ -71,7 +72,7 @@ impl JobFailure {
     }
 }
 
-/// The outage behind an error: not the job's fault, and not counted as its failure.
+/// The outage that caused an error, if one did. An outage does not count as a failure of the job.
 pub fn outage(error: anyhow::Error) -> Result<anyhow::Error, sql::Error> {
     match error.downcast::<sql::Error>() {
         Ok(error) if is_outage(&error) => Err(error),

@@ -1,5 +1,6 @@
-//! Whether a worker's loop lives: its tasks are there to take messages, and the sweep goes round.
-//! A task that ended in a panic is not started again, so a process without it should be.
+//! Tells health checks whether a worker's loop works: all its tasks that take messages must exist,
+//! and the sweep must have run lately. A task that ended in a panic is not started again, so a
+//! process that has lost one should be restarted.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +8,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Longer than a step of the sweep may take: a statement has a minute, and a broker seconds.
+/// If the sweep has not taken a step for this long, it stands still. A step may take a minute for
+/// a statement and some seconds for the broker.
 const LONGEST_STEP: Duration = Duration::from_mins(5);
 
 #[derive(Debug)]
@@ -17,7 +19,7 @@ pub struct Heartbeat {
     touched_at: Mutex<Instant>,
 }
 
-/// A task that takes messages; dropped, it is gone.
+/// Stands for a task that takes messages. When it is dropped, the task has ended.
 pub struct AtWork(Arc<Heartbeat>);
 
 impl Heartbeat {
@@ -34,7 +36,7 @@ impl Heartbeat {
         AtWork(self.clone())
     }
 
-    /// The sweep has taken a step.
+    /// Notes that the sweep has taken a step.
     pub fn touch(&self) {
         *self
             .touched_at

@@ -1,7 +1,8 @@
-//! What grows is cut, in small transactions: every few minutes expired webhook ids, the bodies
-//! of jobs finished long ago, old notifications and events, answers to checkouts, and logins that
-//! are over; tokens of logins every minute. As often, the deadlines of privacy requests are looked
-//! at. A step that fails is tried again in a later round, and the others are taken all the same.
+//! Removes old data in small transactions. Every few minutes it removes expired webhook ids, the
+//! bodies of jobs that finished long ago, old notifications and events, answers to checkouts, and
+//! logins that are over. Every minute it removes tokens of logins and checks the deadlines of
+//! privacy requests. If a step fails, it is tried again in a later round, and the other steps run
+//! all the same.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,20 +20,22 @@ use crate::Worker;
 use crate::handlers::privacy::export;
 
 const PAUSE: Duration = Duration::from_mins(1);
-/// Of so many rounds the first cuts everything.
+/// Of this many rounds the first one runs all steps.
 const ROUNDS: usize = 5;
-/// Rows of one transaction: on SQLite nobody else writes meanwhile.
+/// How many rows one transaction removes. On SQLite nobody else can write meanwhile.
 const CHUNK: u64 = 500;
-/// Of erasures, by a process that has just started.
+/// How far back a process that has just started looks for erasures of an earlier process.
 const LOOKED_BACK: Duration = Duration::from_hours(1);
-/// A login that is over is still distinguished from one that never was.
+/// How long a login that is over is kept, so that a poll about it gets another answer than one
+/// about an unknown code.
 const LOGIN_KEPT: Duration = Duration::from_hours(1);
 
 pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
-    // What was erased shortly before a process ended counts too.
+    // An earlier process may have erased something shortly before it ended, so the first round
+    // also looks for those erasures.
     let mut vacuumed = worker.parts.clock.now().minus(LOOKED_BACK);
     for round in (0..ROUNDS).cycle() {
-        // What failed is reported already.
+        // The failed step has been logged already.
         let _ = worker.tidy(round == 0, &shutdown).await;
         if round == 0 && worker.queue == Queue::Privacy {
             let vacuum = worker.vacuum(&mut vacuumed);
@@ -45,8 +48,7 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
     }
 }
 
-/// A round's steps. None has to do with another, so one that fails keeps no other from being
-/// taken.
+/// The steps of a round. They are independent of each other, so all run even if one fails.
 struct Round<'a> {
     shutdown: &'a CancellationToken,
     /// The first failure.
@@ -65,7 +67,7 @@ impl Round<'_> {
         }
     }
 
-    /// A step that takes away so much at a time, again until nothing is left.
+    /// Repeats a step that removes a limited number of rows, until nothing is left to remove.
     async fn chunks<F>(&mut self, what: &'static str, step: impl Fn() -> F)
     where
         F: Future<Output = sql::Result<u64>>,
@@ -80,12 +82,14 @@ impl Round<'_> {
 }
 
 impl Worker {
-    /// A round that does everything, once. Fails when a step did, after the others.
+    /// Runs one round with all steps. If a step fails, the others still run, and then the round
+    /// fails.
     pub async fn keep_house(&self) -> sql::Result<()> {
         Box::pin(self.tidy(true, &CancellationToken::new())).await
     }
 
-    /// Has a server clear its pages of what was erased since the last time.
+    /// Vacuums the tables of a PostgreSQL server if something was erased since the last time, so
+    /// that the erased text leaves its pages.
     async fn vacuum(&self, since: &mut Timestamp) {
         let db = &self.parts.db;
         let now = self.parts.clock.now();
@@ -155,7 +159,7 @@ impl Worker {
         let answers = || checkouts::forget(db, old, most);
         round.chunks("answers to checkouts", answers).await;
         if self.queue == Queue::Privacy && !round.shutdown.is_cancelled() {
-            // Its workers alone need the store.
+            // Only the workers of the privacy queue need the export store.
             self.remove_exports().await;
         }
         let old = now.minus(LOGIN_KEPT);

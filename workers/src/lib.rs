@@ -1,23 +1,24 @@
-//! The worker loop: a message of the bus becomes work done once.
+//! The worker loop: it takes messages from the bus and does the work of their jobs exactly once.
 //!
-//! One transaction a message marks its jobs done and does their work, so a job is done
-//! exactly when its work is. Three ways to run the jobs of a message, each slower and
-//! safer than the one before:
+//! For each message one transaction marks its jobs done and writes their effects, so a job is done
+//! if and only if its effects are there. There are three ways to run the jobs of a message, and
+//! each is slower and safer than the one before:
 //!
-//! 1. **as a batch**: all in one transaction, with multi-row statements. If any fails, nothing of
-//!    it stays and
-//! 2. **with savepoints**: one transaction with a savepoint a job, so that the failed ones are
-//!    recorded and their neighbours succeed. If a run panics or takes too long, or the
-//!    message was delivered before and not answered,
-//! 3. **isolated**: a transaction a job, each run counted in a commit of its own before it
-//!    starts. A job that keeps ending its process is dead-lettered after
-//!    [`MAX_UNFINISHED_ATTEMPTS`] runs.
+//! 1. **as a batch**: all jobs run in one transaction, with multi-row statements. If any job
+//!    fails, the transaction is rolled back, and the message is run in the second way.
+//! 2. **with savepoints**: all jobs run in one transaction with a savepoint for each job, so that
+//!    the failed jobs are recorded and the others succeed. If a run panics or takes too long, or
+//!    if the broker redelivers the message, the third way is taken.
+//! 3. **isolated**: each job runs in a transaction of its own, and each run is counted in a
+//!    separate commit before it starts. A job that ends its process again and again is
+//!    dead-lettered after [`MAX_UNFINISHED_ATTEMPTS`] runs.
 //!
-//! Jobs that ask a provider go another way, beside the messages and without an open
-//! transaction: see `call`.
+//! Jobs that call a provider run outside of these transactions, and the loop goes on meanwhile:
+//! see `call`.
 //!
-//! What is to be computed of a body is prepared before the transaction opens: SQLite has
-//! one writer, and no row lock should wait for a QR code to be drawn.
+//! Everything that can be computed from a body without the database is prepared before the
+//! transaction begins, because SQLite has only one writer, and because no row should stay locked
+//! while a QR code is drawn.
 
 mod call;
 mod command;
@@ -51,21 +52,21 @@ use tokio_util::task::TaskTracker;
 pub use command::main;
 pub use endpoint::Endpoint;
 pub use handlers::kinds;
-/// Exports that are to be gone: expired, or of somebody whose data is erased.
+/// Removal of exports that have expired, or that contain data of somebody who was erased.
 pub use handlers::privacy::export::{remove_all_of, remove_expired};
 
 use crate::call::Calls;
 use crate::handlers::{Context, Providers};
 use crate::heartbeat::Heartbeat;
 
-/// A process' share of a queue.
+/// The worker of one queue in this process.
 pub struct Worker {
     pub parts: Parts,
     pub queue: Queue,
-    /// Messages worked on at a time.
+    /// How many messages are handled at a time.
     pub concurrency: u16,
-    /// When the newest job arrived whose message has come, in milliseconds: the sweep's
-    /// measure of whose turn it has been.
+    /// When the newest job arrived whose message has come, in milliseconds. The sweep finds by it
+    /// which messages should have come.
     newest: AtomicI64,
     providers: Providers,
     calls: Calls,
@@ -94,12 +95,12 @@ impl Worker {
     }
 }
 
-/// Works until `shutdown`, then finishes the messages under way.
+/// Runs until `shutdown`, and then finishes the messages that are under way.
 pub async fn run(worker: Worker, shutdown: CancellationToken) -> Result<()> {
     platform::metrics::begin(By::Worker);
     let worker = Arc::new(worker);
     let bus = &worker.parts.bus;
-    // One message in work and one in hand for each task.
+    // Each task handles one message and has the next one ready.
     let prefetch = worker.concurrency.saturating_mul(2);
     let listener = bus.listen(worker.queue, prefetch);
     let tasks = TaskTracker::new();
@@ -121,7 +122,8 @@ pub async fn run(worker: Worker, shutdown: CancellationToken) -> Result<()> {
     tasks.wait().await;
     worker.calls.end().await;
     if bus.is_local() {
-        // Nothing is running: the next start need not suspect these of killing it.
+        // No job is running, so after the next start no job is suspected of having ended the
+        // process.
         jobs::clear_all_notified(&worker.parts.db, worker.queue).await?;
     }
     Ok(())
@@ -134,7 +136,8 @@ async fn work(worker: Arc<Worker>, listener: Listener, shutdown: CancellationTok
     }
 }
 
-/// After shutdown a local channel is left as it is: its jobs are in the database.
+/// The next message. After the shutdown the messages in a local channel are left, because their
+/// jobs are in the database.
 async fn next(
     worker: &Worker,
     listener: &Listener,
@@ -154,8 +157,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 impl Worker {
-    /// Runs the jobs of a message and acknowledges it. While the database is away the message
-    /// is kept and tried again; unanswered at the end, it is delivered to someone else.
+    /// Runs the jobs of a message and acknowledges it. While the database is away, the message is
+    /// kept and tried again. If the process ends before that succeeds, the broker delivers the
+    /// message to another worker.
     async fn answer(self: &Arc<Self>, message: Message, shutdown: &CancellationToken) {
         metrics::counter!(
             "waybill_bus_messages_received_total", "queue" => self.queue.as_str(),

@@ -1,14 +1,15 @@
-//! Mails go out here, over SMTP, one connection each.
+//! Sends mails over SMTP, with one connection for each mail.
 //!
-//! A mail that was sent once may be sent again after a fault; both then have the same
-//! `Message-ID`, which is made of the job's id. Texts of errors name the command and the
-//! server's code alone: the address is a person's, and servers quote it in what they write.
+//! After a fault a mail may be sent a second time; both then have the same `Message-ID`, which is
+//! made of the job's id. The texts of errors name only the SMTP command and the server's code,
+//! because servers quote the address in their texts, and the address is personal data.
 //!
-//! The connection is `lettre`'s, and so is each command. The dialogue is ours, because `lettre`'s
-//! transport answers with one error for all of it: of a code 5xx it does not say whether it was
-//! the answer to `RCPT`, by which this address gets no mail ever, or to our login, our sender or
-//! the text, which are the operator's to mend and for which the mail is sent again later. Its limits
-//! of time are for each command, and ours is for the whole mail.
+//! The library `lettre` makes the connection and sends each command. The sequence of commands is
+//! written here, because `lettre`'s transport returns one error for the whole dialogue. For a code
+//! 5xx it does not say which command failed. If it was `RCPT`, this address never gets a mail. If
+//! it was the login, the sender or the text, the operator has to correct a setting, and the mail
+//! is sent again later. Also, the time limits of `lettre` apply to each command, and here one
+//! limit applies to the whole mail.
 
 use std::time::{Duration, SystemTime};
 
@@ -24,27 +25,28 @@ use lettre::{Address, Message};
 use tokio::time::timeout;
 use uuid::Uuid;
 
-/// Of a mail, with everything that it needs.
+/// How long a mail may take, from the connection to the last answer.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Of one address of the server: it may have another one.
+/// How long connecting to one address of the server may take. The server may have further
+/// addresses.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(4);
 
-/// For the goodbye, which no longer matters.
+/// How long the goodbye (QUIT) may take. Its result does not matter, because the mail is sent.
 const GOODBYE: Duration = Duration::from_secs(1);
 
 /// Why a mail was not sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MailFailure {
-    /// Another try may succeed. This one may have, too.
+    /// Another try may succeed. This try may have succeeded too, if only the answer was lost.
     #[error("{0}")]
     Later(String),
-    /// There is no such address, or the server does not take mail for it.
+    /// The address does not exist, or the server does not accept mail for it.
     #[error("{0}")]
     Refused(String),
 }
 
-/// Sends mails to one server, from one sender.
+/// Sends mails through one server, from one sender.
 #[derive(Clone)]
 pub struct Mailer {
     smtp: Smtp,
@@ -53,7 +55,7 @@ pub struct Mailer {
 }
 
 impl Mailer {
-    /// None when no mail server is set.
+    /// A mailer for these settings; `None` if no mail server is set.
     pub fn new(config: &Config) -> Option<Self> {
         let smtp = config.smtp.clone()?;
         let Server { host, hello, .. } = &smtp.server;
@@ -70,8 +72,8 @@ impl Mailer {
         })
     }
 
-    /// Sends a mail to one address. `id` names the mail however often it is sent, and a
-    /// version 7 one says when it was written.
+    /// Sends a mail to one address. The `Message-ID` is made of `id`, so it is the same however
+    /// often the mail is sent. The mail's date is the time in `id`, if that is a UUID of version 7.
     pub async fn send(&self, id: Uuid, to: &str, mail: &Mail) -> Result<(), MailFailure> {
         let to = to.trim().parse::<Address>();
         let to = to.map_err(|_| refused("it is no mail address"))?;
@@ -84,7 +86,7 @@ impl Mailer {
         Ok(())
     }
 
-    /// Connects and logs in as for a mail, and sends none.
+    /// Connects and logs in as for a mail, but sends none.
     pub async fn probe(&self) -> Result<(), MailFailure> {
         let mut connection = self.connect().await?;
         let _ = timeout(GOODBYE, connection.quit()).await;
@@ -93,7 +95,7 @@ impl Mailer {
 
     fn message(&self, id: Uuid, to: Address, mail: &Mail) -> Result<Vec<u8>, MailFailure> {
         let from = &self.smtp.from;
-        // RFC 3834: so that no machine answers.
+        // This header asks other machines to send no automatic answer (RFC 3834).
         let automatic = HeaderValue::new(
             HeaderName::new_from_ascii_str("Auto-Submitted"),
             "auto-generated".to_owned(),
@@ -152,7 +154,7 @@ impl Mailer {
         Ok(connection)
     }
 
-    /// A connection that is encrypted and logged in, as far as the settings want that.
+    /// Opens a connection; encrypts it and logs in, if the settings say so.
     async fn connect(&self) -> Result<AsyncSmtpConnection, MailFailure> {
         let Server { host, port, .. } = &self.smtp.server;
         let wrapped = self.smtp.server.tls == Tls::Wrapped;

@@ -1,11 +1,13 @@
-//! Takes events to the broker, each at least once and those of one object in order. Every
-//! worker process runs this; the lease `events` keeps all but one of them waiting.
+//! Sends events to the broker: each event at least once, and the events of one object in their
+//! sequence. Every worker process runs this task, but only the one that holds the lease `events`
+//! sends; the others wait for the lease.
 //!
-//! In order means: whoever drops repeats sees an object's events as they happened. So the
-//! next event of an object is not sent before the broker has confirmed the one before it;
-//! what is sent at once are events of different objects. That holds whoever holds the lease:
-//! an event is passed over only when it is marked, and marked only when it is confirmed, so
-//! two publishers at a time would but send it twice.
+//! A receiver that ignores repeats gets the events of an object in the sequence in which they
+//! happened. For this, the next event of an object is sent only after the broker has confirmed the
+//! one before it; events that are sent at the same time belong to different objects. This holds
+//! even if two processes believe that they hold the lease: an event is skipped only if it is
+//! marked as published, and it is marked only after it was confirmed. So two publishers at the
+//! same time would only send an event twice.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,20 +26,23 @@ use uuid::Uuid;
 use crate::Worker;
 
 const LEASE: &str = "events";
-/// How long the events wait when the process that publishes them is killed.
+/// How long the lease lasts. Events wait for at most this time when the process that publishes
+/// them is killed.
 const LEASE_LENGTH: Duration = Duration::from_secs(10);
 const RENEW_AFTER: Duration = Duration::from_secs(3);
-/// Between two tries to get the lease that another process holds.
+/// The pause between two tries to get the lease while another process holds it.
 const WAIT_FOR_LEASE: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// Events read at a time.
+/// How many events are read at a time.
 const BATCH: i64 = 500;
-/// Rounds before looking at lease and database again: an object with many events takes as many.
+/// How many rounds are sent before the lease is renewed and the database is read again. An object
+/// with many events needs a round for each.
 const ROUNDS: usize = 20;
-/// No event becomes visible so long after the time in its id, unless clocks are that wrong.
+/// An event becomes visible within this time after the time in its id, unless the clocks of the
+/// hosts differ by more.
 const LATE: Duration = Duration::from_mins(10);
-/// Events later than that wait for a look at everything.
+/// Events that become visible later than that are found when all events are read.
 const LOOK_AT_ALL: Duration = Duration::from_mins(1);
 
 pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
@@ -60,26 +65,28 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
 struct Publisher {
     worker: Arc<Worker>,
     holder: Uuid,
-    /// When the lease was last renewed, if it is ours.
+    /// When this process last renewed the lease. `None`: it does not hold the lease.
     renewed_at: Option<Instant>,
-    /// All before this id is published. Without it each look would pass over all that was
-    /// published since PostgreSQL last cleaned its index: 14 ms for two million events.
+    /// All events before this id are published. Without this bound each read would go through all
+    /// index entries of events that were published since PostgreSQL last cleaned the index: 14 ms
+    /// for two million events.
     from: Uuid,
     looked_at_all: Option<Instant>,
-    /// One after a failure: repeats are spared until the broker confirms again.
+    /// How many events are sent at a time. After a failure it is one, so that few events are
+    /// repeated until the broker confirms again.
     batch: i64,
     backoff: Backoff,
-    /// The last turn failed.
+    /// Whether the last turn failed.
     is_failing: bool,
 }
 
 enum Turn {
-    /// There may be more.
+    /// There may be more events to publish.
     More,
     Done,
-    /// The broker cannot be reached from here.
+    /// This process cannot reach the broker.
     Away,
-    /// Another process publishes.
+    /// Another process holds the lease and publishes.
     NotOurs,
 }
 
@@ -97,7 +104,7 @@ impl Publisher {
         }
     }
 
-    /// Publishes what there is; how long to wait before the next turn.
+    /// Publishes the events that are there, and returns how long to wait before the next turn.
     async fn turn(&mut self) -> Duration {
         match self.publish().await {
             Ok(turn @ (Turn::More | Turn::Done)) => {
@@ -112,7 +119,7 @@ impl Publisher {
                     _ => PAUSE,
                 }
             }
-            // The bus has said so.
+            // The bus has already logged this failure.
             Ok(Turn::Away) => PAUSE,
             Ok(Turn::NotOurs) => WAIT_FOR_LEASE,
             Err(error) => {
@@ -152,7 +159,8 @@ impl Publisher {
         let Published { confirmed, failure } = self.send(&rounds).await;
         if !confirmed.is_empty() {
             metrics::counter!("waybill_events_published_total").increment(confirmed.len() as u64);
-            // Whether or not the lease is still ours: the broker has them.
+            // The events are marked even if this process has lost the lease meanwhile, because the
+            // broker has confirmed them.
             events::mark_published(db, confirmed, clock.now()).await?;
         }
         if let Some(error) = failure {
@@ -170,7 +178,7 @@ impl Publisher {
         Ok(if full { Turn::More } else { Turn::Done })
     }
 
-    /// Sends round after round, until one is not confirmed as a whole.
+    /// Sends round after round, and stops after a round of which not all events were confirmed.
     async fn send(&self, rounds: &[Vec<&Envelope>]) -> Published {
         let mut all = Published::default();
         for round in rounds.iter().take(ROUNDS) {
@@ -184,7 +192,7 @@ impl Publisher {
         all
     }
 
-    /// Renews the lease or tries to get it; whether it is ours.
+    /// Renews the lease or tries to get it, and returns whether this process holds it.
     async fn hold(&mut self) -> Result<bool> {
         if self.renewed_at.is_some_and(|at| at.elapsed() < RENEW_AFTER) {
             return Ok(true);
@@ -210,7 +218,8 @@ impl Publisher {
     }
 }
 
-/// The events in their order, cut so that no round has two of one object.
+/// Divides the events into rounds. They keep their sequence, and no round has two events of one
+/// object.
 fn rounds(events: &[Envelope]) -> Vec<Vec<&Envelope>> {
     let mut next: HashMap<(Option<&str>, &str), usize> = HashMap::new();
     let mut rounds: Vec<Vec<&Envelope>> = Vec::new();

@@ -1,5 +1,5 @@
-//! Running the jobs of one message: as a batch, with savepoints, or isolated (see the crate's
-//! docs).
+//! Runs the jobs of one message: as a batch, with savepoints, or isolated (see the documentation
+//! of the crate).
 
 use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
@@ -20,28 +20,28 @@ use crate::Worker;
 use crate::failure::{JobFailure, outage};
 use crate::handlers::{self, JobNotification, Prepared};
 
-/// How long a job may run. Longer, and its connection is closed and it has failed.
+/// How long a job may run. After that its connection is closed, and the run has failed.
 pub(crate) const JOB_DEADLINE: Duration = Duration::from_secs(30);
 
-/// The panic itself is logged where it happens.
+/// The error of a run that panicked. The panic itself is logged where it happens.
 pub(crate) const PANICKED: &str = "it panicked";
 
-/// What running a list of jobs in one transaction came to.
+/// The result of running a list of jobs in one transaction.
 enum Outcome {
-    /// Committed.
+    /// All jobs are done, and the transaction is committed.
     Done,
-    /// A handler refused; nothing stays.
+    /// A handler returned an error, and the transaction is rolled back.
     Refused,
-    /// A panic, or no end in sight; nothing stays.
+    /// A run panicked or took too long, and the transaction is rolled back.
     Lost(&'static str),
 }
 
 impl Worker {
-    /// Runs those jobs of a message that are still ready and that this version can run. An
-    /// error is the database's: the message stays unanswered.
+    /// Runs those jobs of a message that are still ready and whose kind this version knows. An
+    /// error comes from the database, and then the message is not acknowledged.
     ///
-    /// `counted` holds the jobs whose run was counted for this message already: a database that
-    /// goes away in the middle is not the job's doing.
+    /// `counted` holds the jobs whose run was already counted for this message, so that a run is
+    /// not counted twice when the database goes away in the middle.
     pub(crate) async fn process(
         self: &Arc<Self>,
         message: &bus::Message,
@@ -52,7 +52,7 @@ impl Worker {
         if let Some(newest) = jobs.iter().map(|job| job.created_at.0).max() {
             self.newest.fetch_max(newest, Ordering::Relaxed);
         }
-        // A kind without a handler waits for a version that has one.
+        // Jobs of a kind without a handler stay ready until a version runs that has one.
         jobs.retain(|job| handlers::kinds(self.queue).contains(&job.kind.as_str()));
         let (calls, jobs): (Vec<Job>, Vec<Job>) = jobs
             .into_iter()
@@ -73,7 +73,8 @@ impl Worker {
         self.run_batch(prepared, counted).await
     }
 
-    /// Reads the bodies and computes what can be without the database, off the async threads.
+    /// Reads the bodies, and computes everything that needs no database, outside the async
+    /// threads.
     async fn prepare(
         &self,
         jobs: Vec<Job>,
@@ -93,12 +94,12 @@ impl Worker {
             }
             (prepared, failed)
         };
-        // Only a runtime that is being torn down ends here; the message stays unanswered.
+        // This happens only when the runtime is shut down. The message is then not acknowledged.
         let prepared = tokio::task::spawn_blocking(each).await;
         prepared.map_err(|_| sql::Error::WorkerCrashed)
     }
 
-    /// All jobs in one go; the usual way.
+    /// Runs all jobs together. This is the usual way.
     async fn run_batch(
         &self,
         prepared: Vec<Prepared>,
@@ -146,7 +147,7 @@ impl Worker {
         }
     }
 
-    /// A savepoint a job: those that fail are recorded, the others succeed.
+    /// Runs each job within a savepoint. The failed jobs are recorded, and the others succeed.
     async fn run_with_savepoints(
         &self,
         prepared: Vec<Prepared>,
@@ -206,8 +207,8 @@ impl Worker {
         Ok(Outcome::Done)
     }
 
-    /// Marks one job done and does its work, unless it is done already. Returns what workers are to
-    /// be notified of after the commit.
+    /// Marks one job done and writes its effects, unless it is already done. Returns the jobs of
+    /// which workers are to be notified after the commit.
     async fn run_one(
         &self,
         tx: &mut Tx,
@@ -223,7 +224,7 @@ impl Worker {
         }
     }
 
-    /// Each job by itself, counted before it runs.
+    /// Runs each job in a transaction of its own, and counts each run before it starts.
     async fn run_isolated(&self, jobs: Vec<Job>, counted: &mut HashSet<JobId>) -> sql::Result<()> {
         for job in jobs {
             let unfinished_attempts = if counted.contains(&job.id) {
@@ -296,8 +297,8 @@ impl Worker {
         }
     }
 
-    /// Bounds a run in time and catches its panic. Its transaction is dropped with it, which
-    /// closes the connection and so rolls back.
+    /// Limits the time of a run and catches its panic. In both cases the run's transaction is
+    /// dropped, which closes the connection, so the database rolls the transaction back.
     async fn guarded(
         &self,
         kind: &str,
@@ -313,7 +314,7 @@ impl Worker {
         }
     }
 
-    /// Records a failed run in a transaction of its own.
+    /// Records a failed run, in a transaction of its own.
     pub(crate) async fn record(&self, job: &Job, failure: &JobFailure) -> sql::Result<()> {
         let mut tx = self.parts.db.begin().await?;
         let next = self.write_failure(&mut tx, job, failure).await?;
@@ -324,7 +325,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Decides when a failed job runs again, if it does. `None`: it was no longer ready.
+    /// Decides whether and when a failed job runs again. `None`: the job was no longer ready.
     async fn write_failure(
         &self,
         tx: &mut Tx,
@@ -352,7 +353,8 @@ impl Worker {
         Ok(written.then_some(next))
     }
 
-    /// Reports a failure that is recorded: the log, the metric, the dead-letter queue.
+    /// Reports a recorded failure in the log, in the metric, and, if the job is dead, on the
+    /// dead-letter queue.
     fn announce(&self, job: &Job, next: Next, failure: &JobFailure) {
         let queue = self.queue.as_str();
         let id = job.id;
@@ -394,21 +396,22 @@ fn jobs_of(prepared: Vec<Prepared>) -> Vec<Job> {
     prepared.into_iter().map(|prepared| prepared.job).collect()
 }
 
-/// What is logged within it, a panic too, names the job and the delivery that it follows from.
+/// The span of a job's run. Every log line within it, also that of a panic, names the job and the
+/// delivery from which the job follows.
 pub(crate) fn span(job: &Job) -> Span {
-    // Of the highest level: it is there whatever RUST_LOG leaves of the lines.
+    // The span has the highest level, so that it exists whatever RUST_LOG filters out.
     tracing::error_span!(
         "job", job = %job.id, kind = job.kind, request_id = %job.request_id(),
         trace_id = %job.context().trace_id()
     )
 }
 
-/// A message is of one kind.
+/// The kind of the jobs. All jobs of a message have the same kind.
 fn kind_of(prepared: &[Prepared]) -> &str {
     prepared.first().map_or("", |prepared| &prepared.job.kind)
 }
 
-/// Counts how long a run took.
+/// Records in the metric how long a run took.
 pub(crate) fn took(queue: Queue, kind: &str, time: Duration) {
     metrics::histogram!(
         "waybill_run_seconds", "queue" => queue.as_str(), "kind" => kind.to_owned()

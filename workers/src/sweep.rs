@@ -1,9 +1,11 @@
-//! The sweep notifies workers of jobs that none has heard of: retries, messages that were lost with
-//! their process, all that waited while the broker was down. Each worker sweeps its own queue, a
-//! kind at a time; notifying twice of a job is harmless.
+//! The sweep notifies workers of jobs that are due and whose notification was not sent or was
+//! lost: retries, jobs whose message was lost with its process, and jobs that waited while the
+//! broker was down. Each worker sweeps its own queue, one kind at a time. It is harmless to notify
+//! workers of a job twice.
 //!
-//! Its cost must not grow with what waits: jobs that workers were never notified of have an index
-//! of their own, and of the others only those are looked at that later ones have overtaken.
+//! The cost of a sweep must not grow with the number of waiting jobs. So there is an index of the
+//! jobs without a notification. Of the others the sweep looks only at those whose message should
+//! already have come, because messages that were sent later have come.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,13 +22,14 @@ use crate::Worker;
 use crate::handlers;
 
 const PAUSE: Duration = Duration::from_secs(1);
-/// Jobs that one transaction marks as notified.
+/// How many jobs one transaction marks as notified.
 const CHUNK: i64 = 512;
-/// A job that is still ready this long after workers were notified and its turn came was lost.
+/// If a job is still ready this long after its notification, and its message should have come, the
+/// message was lost.
 const LOST_AFTER: Duration = Duration::from_secs(3);
-/// A notification this far ahead was marked by a clock that was wrong.
+/// If the time of a notification is this far in the future, a wrong clock has written it.
 const AHEAD: Duration = Duration::from_mins(1);
-/// Messages that may wait in the queue before the sweep adds to them.
+/// The sweep sends further messages only while fewer than this wait in the queue.
 const ENOUGH_IN_LINE: u32 = 1000;
 
 pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
@@ -53,7 +56,8 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
 }
 
 impl Worker {
-    /// Notifies workers of all that none has heard of, as long as the bus takes it.
+    /// Notifies workers of all jobs whose notification was not sent or was lost, as long as the
+    /// bus takes the messages.
     async fn sweep(&self, started_at: Timestamp, shutdown: &CancellationToken) -> Result<()> {
         for kind in handlers::kinds(self.queue) {
             while self.parts.bus.is_ready(self.queue) && !shutdown.is_cancelled() {
@@ -71,11 +75,13 @@ impl Worker {
         Ok(())
     }
 
-    /// Workers were notified of it before this moment; what is still ready has been lost.
+    /// If workers were notified of a job before the returned time and it is still ready, its
+    /// message was lost.
     ///
-    /// Messages come in the order in which they were sent: what was sent before a job that
-    /// has come has had its turn. When none waits, all have. A bus within the process has
-    /// forgotten all that an earlier process sent.
+    /// Messages come in the sequence in which they were sent. So when a message has come, those
+    /// that were sent before it have come too, or are lost. When no message waits in the queue,
+    /// all have come or are lost. A bus within the process has lost all messages of an earlier
+    /// process.
     async fn lost(&self, now: Timestamp, started_at: Timestamp) -> Result<Missed> {
         let turn = if self.parts.bus.depth(self.queue).await? == 0 {
             now
@@ -90,7 +96,7 @@ impl Worker {
         Ok(Missed::Lost { before, future })
     }
 
-    /// Notifies workers of one chunk; how many jobs it held.
+    /// Notifies workers of one chunk of jobs, and returns how many jobs it had.
     async fn notify_missed(
         &self,
         kind: &str,
@@ -113,11 +119,12 @@ impl Worker {
         Ok(i64::try_from(due.len())?)
     }
 
-    /// Notifies workers of jobs of one kind; those the bus does not take are left for the next
-    /// sweep.
+    /// Notifies workers of jobs of one kind. Jobs whose message the bus does not take are left for
+    /// the next sweep.
     async fn notify(&self, kind: &str, due: &[DueJob], started_at: Timestamp) -> Result<()> {
         let (bus, db) = (&self.parts.bus, &self.parts.db);
-        // A bus within the process cannot know what an earlier process died running.
+        // A bus within the process does not know which messages an earlier process had when it
+        // died.
         let suspect = |due: &DueJob| {
             bus.is_local()
                 && due

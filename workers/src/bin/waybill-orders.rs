@@ -1,4 +1,4 @@
-//! Works on the orders queue.
+//! The worker of the orders queue.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Works on the payments queue.
+//! The worker of the payments queue.
 
 use std::process::ExitCode;
 

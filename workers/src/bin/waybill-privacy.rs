@@ -1,4 +1,4 @@
-//! Works on the privacy queue.
+//! The worker of the privacy queue.
 
 use std::process::ExitCode;
 
