@@ -1,5 +1,6 @@
-//! How the payment provider delivers its events. The good ones, which are the usual, and those
-//! that the real one shows now and then: repeats, another order, delay, several signatures.
+//! The delivery faults of the payment provider. By default there are none. They imitate what the
+//! real provider does now and then: it repeats events, sends them in another sequence or late, or
+//! adds further signatures.
 
 use std::time::Duration;
 
@@ -12,24 +13,25 @@ use crate::webhooks::Delivery;
 
 #[derive(Clone, PartialEq, Eq)]
 pub struct DeliveryFaults {
-    /// How often each event is posted, every time under its one id.
+    /// How often each event is posted, each time with the same id.
     pub duplicates: u32,
     pub shuffle: Option<Shuffle>,
-    /// How long after what happened it is posted.
+    /// How long after the change the event is posted.
     pub delay: Duration,
-    /// The signature header has a `v1` that is of no secret before the right one.
+    /// The signature header has a wrong `v1` before the right one.
     pub wrong_signature: bool,
-    /// The signature header has a `v1` of this secret after the right one, as while a secret
-    /// is replaced.
+    /// The signature header has a `v1` made with this secret after the right one, as it is while a
+    /// secret is rotated.
     pub old_secret: Option<String>,
 }
 
-/// Events are held back until so many wait, then posted one after the other in another order.
+/// Events are held back until this many wait, and are then posted one after the other in another
+/// sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shuffle {
-    /// Of chance.
+    /// The seed of the random sequence.
     pub seed: u64,
-    /// Repeats count too.
+    /// How many events are held back before they are posted. Repeats count too.
     pub hold: usize,
 }
 
@@ -50,7 +52,7 @@ impl DeliveryFaults {
     pub(crate) fn signature(&self, secret: &str, now: Timestamp, body: &[u8]) -> String {
         let seconds = now.unix_seconds();
         let signed = |secret: &str| sign_payment(secret, seconds, body);
-        // What is signed begins with the time, which comes once.
+        // The signed text begins with the time, and the header has the time only once.
         let also = |secret: &str| match signed(secret).split_once(',') {
             Some((_, v1)) => format!(",{v1}"),
             None => String::new(),
@@ -66,7 +68,7 @@ impl DeliveryFaults {
         signature
     }
 
-    /// The old secret stays out of it.
+    /// This Debug does not show the old secret.
     pub(crate) fn view(&self) -> Value {
         let shuffle = self.shuffle.as_ref();
         json!({
@@ -79,7 +81,7 @@ impl DeliveryFaults {
     }
 }
 
-/// Deliveries that are held back.
+/// The deliveries that are held back.
 #[derive(Default)]
 pub struct Held {
     pub deliveries: Vec<Delivery>,
@@ -87,7 +89,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// All that is held, in another order when there is one.
+    /// Takes all deliveries that are held back, in another sequence if there is one.
     pub fn take(&mut self) -> Vec<Delivery> {
         let mut taken = std::mem::take(&mut self.deliveries);
         let before: Vec<_> = taken.iter().map(|delivery| delivery.id.clone()).collect();

@@ -1,4 +1,5 @@
-//! What a provider does wrong when it is asked to: for its next requests, or until cleared.
+//! The faults that a stand-in plays on request: for its next requests, or until the faults are
+//! cleared.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,17 +11,17 @@ use axum::response::{IntoResponse, Response};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// This status with the provider's error body; the request has no effect.
+    /// The request has no effect, and is answered with this status and the provider's error body.
     Status(u16),
-    /// The effect happens at once, its answer comes so much later.
+    /// The request has its effect at once, and the answer comes this much later.
     Slow(Duration),
-    /// The request is read, has no effect, and is never answered.
+    /// The request is read, but has no effect and is never answered.
     Timeout,
-    /// The effect happens, then the connection is closed without an answer.
+    /// The request has its effect, and then the connection is closed without an answer.
     Lose,
-    /// 429 with `Retry-After: 1`; no effect.
+    /// The request has no effect, and is answered 429 with `Retry-After: 1`.
     RateLimit,
-    /// 502 with a page of HTML, as a proxy gives it; no effect.
+    /// The request has no effect, and is answered 502 with a page of HTML, as a proxy does.
     Html,
 }
 
@@ -37,7 +38,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// An answer word for word: with these headers alone, and those of the connection.
+/// An answer that is given exactly as it is, with only these headers and those of the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub status: u16,
@@ -46,7 +47,7 @@ pub struct Answer {
 }
 
 impl IntoResponse for Answer {
-    /// What HTTP cannot say becomes a 500 that says so.
+    /// Makes the HTTP answer. If HTTP cannot express it, it is a 500 that says so.
     fn into_response(self) -> Response {
         let answer = http::Response::builder().status(self.status);
         let headers = self.headers.into_iter();
@@ -58,11 +59,11 @@ impl IntoResponse for Answer {
     }
 }
 
-/// What is played in place of the provider's part.
+/// What happens to a request in place of the provider's normal processing.
 #[derive(Clone)]
 pub enum Play {
     Fault(Fault),
-    /// No effect but this answer.
+    /// The request has no effect and gets this answer.
     Answer(Answer),
 }
 
@@ -75,8 +76,8 @@ impl fmt::Display for Play {
     }
 }
 
-/// The plays to come. Counted ones are used up in the order in which they were set; while
-/// there are none, the standing one applies.
+/// The faults to come. Those for a number of requests are used up in the order in which they were
+/// set. When none of these is left, the standing fault applies.
 #[derive(Default)]
 pub struct Faults {
     counted: VecDeque<(Play, u32)>,
@@ -98,7 +99,7 @@ impl Faults {
         *self = Faults::default();
     }
 
-    /// What is played to the next request.
+    /// Takes the fault for the next request.
     pub fn take(&mut self) -> Option<Play> {
         let Some((play, left)) = self.counted.front_mut() else {
             return self.standing.map(Play::Fault);
@@ -111,7 +112,7 @@ impl Faults {
         Some(play)
     }
 
-    /// For people, the next one first.
+    /// The faults as text for people, the next one first.
     pub fn describe(&self) -> Vec<String> {
         let counted = self.counted.iter();
         let counted = counted.map(|(play, left)| format!("{play}, for {left} more"));

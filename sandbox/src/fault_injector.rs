@@ -1,5 +1,5 @@
-//! What every request to a provider's API passes first: it is counted, and a fault that was
-//! set is played. Clones share their counts and faults.
+//! The fault injector: every request to a provider's API passes it first. It counts the request,
+//! and plays a fault if one was set. All clones share their counts and faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future;
@@ -19,7 +19,7 @@ use crate::{identity, lock, payment, storefront};
 pub const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 const TRACEPARENT: &str = "traceparent";
 
-/// Bytes of a request's body that are read.
+/// How many bytes of a request's body are read at most.
 pub const LARGEST_BODY: usize = 1024 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -56,7 +56,7 @@ struct Book {
     faults: Faults,
 }
 
-/// Marks an answer that is not to be sent: the server closes the connection instead.
+/// Marks an answer that must not be sent; the server closes the connection instead.
 #[derive(Clone)]
 pub struct HangUp;
 
@@ -68,17 +68,17 @@ impl FaultInjector {
         }
     }
 
-    /// Every request from now on goes wrong so, until the faults are cleared.
+    /// Plays this fault to every request from now on, until the faults are cleared.
     pub fn fail(&self, fault: Fault) {
         lock(&self.book).faults.stand(fault);
     }
 
-    /// The next requests go wrong so, after those that were set to before.
+    /// Plays this fault to the next requests, after the faults that were set before.
     pub fn fail_next(&self, times: u32, fault: Fault) {
         lock(&self.book).faults.count(times, Play::Fault(fault));
     }
 
-    /// The next requests are answered so, after the faults that were set before.
+    /// Gives this answer to the next requests, after the faults that were set before.
     pub fn answer_next(&self, times: u32, answer: Answer) {
         lock(&self.book).faults.count(times, Play::Answer(answer));
     }
@@ -87,12 +87,13 @@ impl FaultInjector {
         lock(&self.book).faults.clear();
     }
 
-    /// Requests that came, whatever became of them.
+    /// How many requests came, whether or not they succeeded.
     pub fn requests(&self) -> u64 {
         lock(&self.book).requests
     }
 
-    /// Requests by their `Idempotency-Key`; those without one are not in it.
+    /// How many requests came with each `Idempotency-Key`. Requests without one are not counted
+    /// here.
     pub fn requests_by_key(&self) -> BTreeMap<String, u32> {
         lock(&self.book).by_key.clone()
     }
@@ -102,7 +103,7 @@ impl FaultInjector {
         lock(&self.book).traceparents.clone()
     }
 
-    /// Answers given, by status.
+    /// How many answers were given with each status.
     pub fn answers(&self) -> BTreeMap<u16, u64> {
         lock(&self.book).answers.clone()
     }
@@ -171,7 +172,7 @@ pub async fn pass(
     answer
 }
 
-/// The header's value, when it has one.
+/// The value of a header, if the request has the header.
 pub fn key(request: &Request) -> Option<&str> {
     header(request, IDEMPOTENCY_KEY)
 }

@@ -1,7 +1,7 @@
-//! Stand-ins for the providers, speaking their wire formats, so that everything works
-//! offline: sample bodies, the providers' APIs and pages over real HTTP ([`Sandbox`]), and their
-//! webhooks, one at a time or as a storm. For `waybill` without arguments, its tools and the
-//! tests; never linked into ingress or workers.
+//! Stand-ins for the providers, so that everything works offline. They use the providers' wire
+//! formats: sample bodies, the providers' APIs and pages over real HTTP ([`Sandbox`]), and their
+//! webhooks, one at a time or as a storm. `waybill` without arguments, its commands and the tests
+//! use this crate; it is never linked into ingress or workers.
 
 mod control;
 mod delivery_faults;
@@ -35,18 +35,20 @@ pub use storefront::Storefront;
 pub use storm::Storm;
 pub use webhooks::{Delivery, Sender, Webhooks};
 
-/// What the storefront's stand-in takes as `X-Storefront-Access-Token`. Public: it opens
-/// nothing but a sandbox.
+/// The `X-Storefront-Access-Token` that the storefront's stand-in accepts. It is public, because
+/// it opens nothing but a sandbox.
 pub const STOREFRONT_TOKEN: &str = "sandbox-storefront-token";
 
-/// What the payment provider's stand-in takes as its bearer key. As public as the other.
+/// The bearer key that the payment provider's stand-in accepts. It is public for the same reason.
 pub const PAYMENT_KEY: &str = "sk_sandbox_waybill";
 
-/// The one app that the identity provider's stand-in knows, and its secret. As public.
+/// The id and the secret of the only app that the identity provider's stand-in knows. They are
+/// public for the same reason.
 pub const IDENTITY_CLIENT_ID: &str = "sandbox-client";
 pub const IDENTITY_CLIENT_SECRET: &str = "sandbox-client-secret";
 
-/// State is changed in one step under its lock, so a panic elsewhere leaves it whole.
+/// Takes a lock even after a panic. All state is changed in one step under its lock, so a panic
+/// elsewhere cannot leave it half changed.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

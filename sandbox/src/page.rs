@@ -1,5 +1,6 @@
-//! What the pages for people share: their layout (`sandbox/templates/`), and what protects them.
-//! Plain HTML forms without script. askama escapes every value that a template shows.
+//! The common parts of the pages for people: their layout (`sandbox/templates/`) and their
+//! protection. The pages are plain HTML forms without script, and askama escapes every value that
+//! a template shows.
 
 use askama::Template;
 use axum::Router;
@@ -11,8 +12,8 @@ use axum::routing::get;
 
 const STYLE: &str = include_str!("../templates/page.css");
 
-/// A form leads on to the merchant's own pages, wherever those lead: browsers hold all of that
-/// to `form-action`.
+/// The content security policy. `form-action` allows every address of the web, because a form
+/// leads on to the merchant's own pages, and browsers apply `form-action` to these redirects too.
 const POLICY: &str = "default-src 'none'; style-src 'self'; form-action http: https:; \
                       base-uri 'none'; frame-ancestors 'none'";
 
@@ -24,7 +25,8 @@ async fn style() -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], STYLE)
 }
 
-/// A page of another site may not press the buttons. Browsers say who asks.
+/// Refuses a form that a page of another site has posted. Browsers send a header that says from
+/// where a request comes.
 pub async fn own_forms_only(request: Request, next: Next) -> Response {
     let site = request.headers().get("Sec-Fetch-Site");
     let foreign = site.is_some_and(|site| site != "same-origin" && site != "none");
@@ -34,7 +36,7 @@ pub async fn own_forms_only(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// A page; `template` extends the common layout.
+/// Answers with a page. Its template extends the common layout.
 pub fn page(status: StatusCode, template: &impl Template) -> Response {
     let headers: [(HeaderName, &str); 4] = [
         (header::CONTENT_SECURITY_POLICY, POLICY),
@@ -55,7 +57,8 @@ pub fn problem(status: StatusCode, what: &str) -> Response {
     page(status, &Problem { what })
 }
 
-/// To be asked for with GET, so that nothing is posted twice.
+/// Redirects to an address that the browser asks for with GET, so that reloading posts nothing
+/// twice.
 pub fn see_other(url: &str) -> Response {
     let location =
         HeaderMap::from_iter(HeaderValue::from_str(url).map(|url| (header::LOCATION, url)));
@@ -66,7 +69,8 @@ pub fn see_other(url: &str) -> Response {
 mod tests {
     use std::collections::BTreeSet;
 
-    /// A template could say that a value is HTML already, or lead wherever a text says.
+    /// No template may mark a value as HTML that needs no escaping, or use a text of others as the
+    /// target of a link.
     #[test]
     fn templates_let_nothing_in_as_it_is_and_lead_to_checked_addresses_alone() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/templates");

@@ -1,7 +1,8 @@
-//! Posting deliveries as a provider does: again and again until they are taken.
+//! Posts deliveries as a provider does: again and again until they are accepted.
 //!
-//! 429, any 5xx, no connection and no answer are tried again, with pauses that double up to
-//! a minute and are no shorter than `Retry-After` says. 2xx and 409 end it well, any other status badly.
+//! After 429, any 5xx, no connection or no answer a delivery is posted again, with pauses that
+//! double up to a minute and are not shorter than `Retry-After` says. 2xx and 409 count as
+//! success, and any other status as a failure that no retry changes.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,12 +25,12 @@ use crate::webhooks::{Delivery, Webhooks};
 const TIMEOUT: Duration = Duration::from_secs(10);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
-/// Requests under way, however many deliveries wait for their turn.
+/// How many requests may be under way. Further deliveries wait.
 const AT_ONCE: usize = 256;
-/// Some 20 minutes when nothing answers.
+/// How many attempts are made; they take about 20 minutes when nothing answers.
 const ATTEMPTS: u32 = 30;
 
-/// Posts signed deliveries to one Waybill.
+/// Posts signed deliveries to one installation of Waybill.
 #[derive(Clone)]
 pub struct Poster {
     pub webhooks: Webhooks,
@@ -39,21 +40,21 @@ pub struct Poster {
     delivery_faults: Arc<Mutex<DeliveryFaults>>,
 }
 
-/// What became of posted deliveries.
+/// How the posted deliveries ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     pub deliveries: u64,
-    /// Ended with 2xx.
+    /// How many deliveries ended with 2xx.
     pub accepted: u64,
-    /// Ended with 409.
+    /// How many deliveries ended with 409.
     pub duplicates: u64,
-    /// Ended with a status that no retry changes.
+    /// How many deliveries ended with a status that no retry changes.
     pub refused: u64,
-    /// Not taken after all attempts.
+    /// How many deliveries were not accepted after all attempts.
     pub given_up: u64,
-    /// Every answer, those before a retry too.
+    /// How often each status was answered, answers before a retry included.
     pub answers: BTreeMap<u16, u64>,
-    /// Attempts without an answer.
+    /// How many attempts got no answer.
     pub unanswered: u64,
 }
 
@@ -80,7 +81,7 @@ impl Poster {
         })
     }
 
-    /// Of the delivery faults, those are for it that are about signatures.
+    /// Signs with those delivery faults that are about signatures.
     pub fn set_delivery_faults(&self, delivery_faults: DeliveryFaults) {
         *crate::lock(&self.delivery_faults) = delivery_faults;
     }
@@ -89,7 +90,8 @@ impl Poster {
         crate::lock(&self.delivery_faults).clone()
     }
 
-    /// Posts them all, so many at a time. `progress` hears how many have ended.
+    /// Posts all deliveries, `at_once` at a time. `progress` is called with the number of those
+    /// that have ended.
     pub async fn post_all(
         &self,
         deliveries: &[Delivery],
@@ -115,7 +117,7 @@ impl Poster {
         report
     }
 
-    /// Posts one until it ends; `heard` learns of every attempt.
+    /// Posts one delivery until it ends. `heard` is called after every attempt.
     pub async fn post(&self, delivery: &Delivery, heard: impl Fn(Attempt)) {
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         for _ in 0..ATTEMPTS {
@@ -153,7 +155,7 @@ impl Poster {
         let asked = answer.headers().get(RETRY_AFTER);
         let asked = asked.and_then(|value| value.to_str().ok()?.parse().ok());
         let asked = asked.map(Duration::from_secs);
-        // Read to its end, so that the connection is used again.
+        // The answer is read to its end, so that the connection can be used again.
         let _ = answer.bytes().await;
         if status == 429 || status.is_server_error() {
             return Attempt::TryAgain(status.as_u16(), asked);

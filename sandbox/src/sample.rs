@@ -33,15 +33,15 @@ const SHOP_ID: u64 = 74_392_404_278;
 const LOCATION_ID: u64 = 80_901_996_854;
 const DAY: i64 = 24 * 60 * 60;
 
-/// The domain that the bodies come from.
+/// The shop domain of the sample bodies.
 pub fn shop() -> &'static str {
     "waybill-sandbox.example"
 }
 
-/// The body of a storefront delivery; None for a topic not listed above.
+/// The body of a storefront delivery. `None` for a topic that is not listed above.
 ///
-/// For the same seed and time an order's `updated_at` grows from create over
-/// updated, paid and fulfilled to cancelled, and none is in the future.
+/// For the same seed and time, an order's `updated_at` grows in the sequence create, updated,
+/// paid, fulfilled, cancelled. None of these times is in the future.
 pub fn storefront(topic: &str, seed: u64, now_unix_ms: i64) -> Option<String> {
     let sale = Sale::of(seed);
     let now = now_unix_ms.div_euclid(1000);
@@ -59,8 +59,8 @@ pub fn storefront(topic: &str, seed: u64, now_unix_ms: i64) -> Option<String> {
     Some(body.to_string())
 }
 
-/// The body of a payment event; None for a type not listed above. Pretty-printed
-/// with two spaces, as the provider sends it.
+/// The body of a payment event. `None` for a type that is not listed above. It is indented by two
+/// spaces, as the provider sends it.
 pub fn payment(event_type: &str, seed: u64, now_unix_ms: i64) -> Option<String> {
     let sale = Sale::of(seed);
     let now = now_unix_ms.div_euclid(1000);
@@ -80,7 +80,7 @@ pub fn payment(event_type: &str, seed: u64, now_unix_ms: i64) -> Option<String> 
     Some(format!("{event:#}"))
 }
 
-/// Who buys in a sale, and what the payment provider knows it by.
+/// The buyer of a sale, and the ids that the payment provider has for the sale.
 pub(crate) struct Purchase {
     pub intent: String,
     pub session: String,
@@ -103,7 +103,7 @@ pub(crate) fn purchase(seed: u64) -> Purchase {
     }
 }
 
-/// The envelope of a payment event; type and seed make its id.
+/// The envelope of a payment event. Its id is made of type and seed.
 pub(crate) fn event(
     event_type: &str,
     seed: u64,
@@ -124,7 +124,7 @@ pub(crate) fn event(
     })
 }
 
-/// What differs between the order topics; the rest of the body is the same.
+/// The fields that differ between the order topics. The rest of the body is the same.
 struct Stage {
     financial_status: &'static str,
     fulfilled: bool,
@@ -178,19 +178,19 @@ const fn product(id: u64, title: &'static str, sku: &'static str, price: i64) ->
     }
 }
 
-/// What its variants' ids are above its own.
+/// The difference between a product's id and the id of its variant.
 const VARIANTS: u64 = 36_650_000_000_000;
 
-/// Something that the sample shop sells: it has one variant.
+/// A product of the sample shop. It has one variant.
 pub(crate) struct Article {
     pub product_id: u64,
     pub title: &'static str,
     pub sku: &'static str,
-    /// Minor units.
+    /// The price in minor units.
     pub price: i64,
 }
 
-/// What is sold as a variant of this id.
+/// The product whose variant has this id.
 pub(crate) fn article(variant_id: u64) -> Option<Article> {
     let product_id = variant_id.checked_sub(VARIANTS)?;
     let product = PRODUCTS.iter().find(|product| product.id == product_id)?;
@@ -214,7 +214,7 @@ const PLACES: [[&str; 5]; 4] = [
     ["Villa Ejemplo", "Jalisco", "JAL", "Mexico", "00002"],
 ];
 
-/// The order of one seed, who bought it, and what it costs in minor units.
+/// The order of one seed, with its buyer and its amounts in minor units.
 struct Sale {
     seed: u64,
     first_name: &'static str,
@@ -223,7 +223,7 @@ struct Sale {
     phone: String,
     place: &'static [&'static str; 5],
     currency: Currency,
-    /// Products and how many of each; no product occurs twice.
+    /// The products and the quantity of each. No product occurs twice.
     lines: [(&'static Product, i64); 2],
     subtotal: i64,
     shipping: i64,
@@ -265,8 +265,7 @@ impl Sale {
         }
     }
 
-    /// An id that no other seed below 10^13 has. `nth` tells apart what one order
-    /// has many of.
+    /// An id that no other seed below 10^13 has. `nth` distinguishes several objects of one order.
     fn id(&self, kind: Kind, nth: u64) -> u64 {
         kind as u64 * 1_000_000_000_000_000 + self.seed % 10_000_000_000_000 * 100 + nth
     }
@@ -276,7 +275,7 @@ impl Sale {
         Money { minor, currency }.to_string()
     }
 
-    /// The provider gives the line amounts of a refund as JSON numbers.
+    /// An amount as a JSON number, which the provider uses for the lines of a refund.
     fn number(&self, minor: i64) -> Value {
         serde_json::from_str(&self.money(minor)).expect("a decimal is a number")
     }
@@ -576,7 +575,7 @@ impl Sale {
         })
     }
 
-    /// In the shape since 2025-03-31: the subscription is under `parent`.
+    /// The invoice in the shape since 2025-03-31, where the subscription is under `parent`.
     fn invoice(&self, now: i64) -> Value {
         let subscription = self.token("sub_");
         json!({
@@ -660,13 +659,13 @@ impl Sale {
         self.currency.as_str().to_ascii_lowercase()
     }
 
-    /// The payment provider's id of this sale's object with that prefix.
+    /// The payment provider's id for the object of this sale with this prefix.
     fn token(&self, prefix: &str) -> String {
         token(prefix, prefix, self.seed)
     }
 }
 
-/// What a storefront id counts; its number leads the id.
+/// The kind of object that a storefront id is for. The id begins with its number.
 #[derive(Clone, Copy)]
 enum Kind {
     Customer = 1,
@@ -694,7 +693,7 @@ fn pick<'a, T>(from: &'a [T], what: &str, seed: u64) -> &'a T {
     &from[usize::try_from(index).expect("below the length")]
 }
 
-/// A prefix and 24 letters and digits.
+/// An id of a prefix and 24 letters and digits.
 pub(crate) fn token(prefix: &str, what: &str, seed: u64) -> String {
     const ALPHABET: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let start = mix(what, seed);

@@ -1,5 +1,5 @@
-//! [`Sandbox`]: one server on a loopback address with every provider's stand-in, and how it
-//! starts and ends. It holds all of its state in memory.
+//! [`Sandbox`]: one server on a loopback address with the stand-ins for all providers. This file
+//! starts and stops it. It holds all of its state in memory.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -26,10 +26,11 @@ use crate::{
 };
 
 pub struct Options {
-    /// A loopback address, since the sandbox signs for whoever asks; port 0 takes a free one.
+    /// The address to listen on. It must be a loopback address, because the sandbox signs for
+    /// everybody who can reach it. With port 0 a free port is taken.
     pub listen: SocketAddr,
     pub clock: Clock,
-    /// Where the providers' webhooks go; without it none are sent.
+    /// Where the providers' webhooks are posted. `None`: no webhooks are sent.
     pub webhooks: Option<Webhooks>,
     /// The shape of the payment provider's objects and events.
     pub generation: Generation,
@@ -46,14 +47,14 @@ impl Default for Options {
     }
 }
 
-/// The running stand-ins. Dropped, they stop.
+/// The running stand-ins. They stop when this is dropped.
 pub struct Sandbox {
     app: App,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
 
-/// What the handlers share.
+/// The state that all handlers share.
 #[derive(Clone)]
 pub struct App {
     pub url: String,
@@ -80,7 +81,7 @@ impl Sandbox {
         Ok(Sandbox { app, stop, tasks })
     }
 
-    /// `http://127.0.0.1:<port>`: what there is to see and to set, for people.
+    /// The page for people, `http://127.0.0.1:<port>`. It explains what one can see and set.
     pub fn url(&self) -> &str {
         &self.app.url
     }
@@ -117,21 +118,22 @@ impl Sandbox {
         &self.app.identity
     }
 
-    /// Posts deliveries, so many at a time, until each was accepted or refused for good. The
-    /// storefront knows the orders in them from then on.
+    /// Posts deliveries, `at_once` at a time, until each was accepted or refused for good. From
+    /// then on the storefront knows the orders in them.
     pub async fn post(&self, deliveries: &[Delivery], concurrency: usize) -> Result<Report> {
         self.app.post(deliveries, concurrency).await
     }
 
-    /// Waits until every webhook that follows from what was done here has been taken, refused
-    /// for good or given up.
+    /// Waits until every webhook that the stand-ins have caused was accepted, refused for good or
+    /// given up.
     pub async fn webhooks_done(&self) {
         if let Some(webhook_sender) = &self.app.webhook_sender {
             webhook_sender.done().await;
         }
     }
 
-    /// Cuts every connection, drops every webhook not yet taken, and waits for that.
+    /// Closes every connection, drops every webhook that was not yet accepted, and waits until
+    /// this is done.
     pub async fn stop(self) {
         self.stop.cancel();
         self.tasks.close();
@@ -266,7 +268,7 @@ async fn serve(stream: TcpStream, router: Router) {
     }
 }
 
-/// An error makes the connection end without an answer.
+/// The answer as it is sent. An error makes the server close the connection without an answer.
 fn sent(answer: Response) -> io::Result<Response> {
     match answer.extensions().get::<HangUp>() {
         Some(HangUp) => Err(io::Error::other("asked to lose the answer")),

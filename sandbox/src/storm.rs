@@ -1,7 +1,8 @@
-//! Storms: many deliveries, most of them more than once, in any order but always the same.
+//! Storms: many deliveries, most of them repeated, in a random sequence that depends only on a
+//! seed.
 //!
-//! A seed decides every webhook id, how often each delivery comes and where in the order, so
-//! a run that found something can be had again.
+//! The seed decides every webhook id, how often each delivery comes, and the sequence. So a run
+//! that found a defect can be repeated exactly.
 
 use std::ops::RangeInclusive;
 
@@ -11,17 +12,18 @@ use uuid::{Builder, Uuid};
 use crate::sample;
 use crate::webhooks::Delivery;
 
-/// Sample orders in every topic, each repeated under the same webhook id, all shuffled.
+/// A storm of sample orders. Each order comes in every topic, each delivery is repeated under the
+/// same webhook id, and all are shuffled.
 #[derive(Clone, Debug)]
 pub struct Storm {
     pub orders: u64,
-    /// The orders are those of this seed and the ones after it.
+    /// The seed of the first order. The others have the seeds after it.
     pub first_seed: u64,
-    /// Storefront topics; one without a sample gives nothing.
+    /// The storefront topics. A topic without a sample is left out.
     pub topics: Vec<String>,
-    /// How often each delivery is sent, at least and at most.
+    /// The least and the greatest number of times that each delivery is sent.
     pub repeat: RangeInclusive<u32>,
-    /// Of chance.
+    /// The seed of the random numbers.
     pub seed: u64,
     pub shop: String,
 }
@@ -43,7 +45,7 @@ impl Default for Storm {
 }
 
 impl Storm {
-    /// The bodies are those of orders made just before `now`.
+    /// The deliveries of the storm. The orders in them were made just before `now`.
     pub fn deliveries(&self, now: Timestamp) -> Vec<Delivery> {
         let seeds = (0..self.orders).map(|nth| self.first_seed.wrapping_add(nth));
         let bodies = seeds.flat_map(|seed| {
@@ -56,7 +58,7 @@ impl Storm {
     }
 }
 
-/// The same of your own topics and bodies.
+/// A storm of given topics and bodies.
 pub fn shuffled(
     bodies: impl IntoIterator<Item = (String, String)>,
     repeat: RangeInclusive<u32>,
@@ -75,12 +77,12 @@ pub fn shuffled(
     deliveries
 }
 
-/// Puts items in the order that a seed decides.
+/// Shuffles items in a sequence that a seed decides.
 pub fn shuffle<T>(items: &mut [T], seed: u64) {
     SplitMix64(seed).shuffle(items);
 }
 
-/// Sebastiano Vigna's generator: small, and good enough to shuffle with.
+/// Sebastiano Vigna's generator SplitMix64. It is small, and good enough for shuffling.
 #[derive(Default)]
 pub(crate) struct SplitMix64(pub u64);
 
@@ -90,7 +92,7 @@ impl SplitMix64 {
         least + self.below(most.saturating_sub(least) + 1)
     }
 
-    /// Fisher and Yates, from the end.
+    /// Shuffles with the algorithm of Fisher and Yates, from the end.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for end in (1..items.len()).rev() {
             items.swap(end, self.index(end + 1));
@@ -105,7 +107,8 @@ impl SplitMix64 {
         noise ^ (noise >> 31)
     }
 
-    /// Below a limit that is small beside 2^64, so that its bias is too.
+    /// A random number below a limit. The limit is small compared with 2^64, so the bias is small
+    /// too.
     fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }

@@ -1,9 +1,10 @@
-//! Who may use the sandbox: programs and pages of this machine. It signs for whoever asks, so a page
-//! on the Internet that its visitor's browser has open must not get to ask.
+//! Lets only programs and pages of this machine use the sandbox. The sandbox signs for everybody
+//! who asks, so a page on the Internet that is open in the developer's browser must not be able to
+//! send it requests.
 //!
-//! Such a page has two ways. Its name may lead to 127.0.0.1 (DNS rebinding): then the request is
-//! for another host than this machine. Or it posts a form to 127.0.0.1: then browsers say that it
-//! is cross-site.
+//! Such a page could try this in two ways. Its domain name may resolve to 127.0.0.1 (DNS
+//! rebinding); then the request's host is not this machine. Or the page posts a form to 127.0.0.1;
+//! then the browser says in a header that the request is cross-site.
 
 use axum::http::header::HOST;
 use axum::http::{HeaderValue, Method, StatusCode};
@@ -11,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use domain::origins::is_this_machine;
 use hyper::Request;
 
-/// The answer to a request that is not of this machine.
+/// The answer to a request that does not come from this machine.
 pub fn refused<B>(request: &Request<B>) -> Option<Response> {
     let mut hosts = request.headers().get_all(HOST).iter();
     let host = hosts.next().map(HeaderValue::to_str);
@@ -33,7 +34,8 @@ pub fn refused<B>(request: &Request<B>) -> Option<Response> {
     None
 }
 
-/// A host with or without a port. Browsers lead every name that ends with `.localhost` here.
+/// Whether a host, with or without a port, is this machine. Browsers resolve every name that ends
+/// with `.localhost` to this machine.
 fn is_here(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,

@@ -1,4 +1,4 @@
-//! The webhooks that follow from what was done here, posted in the background.
+//! Posts the webhooks that changes in the stand-ins cause, in the background.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::poster::{Poster, Report};
 use crate::storm::SplitMix64;
 use crate::webhooks::{Delivery, Sender};
 
-/// Clones share what is under way.
+/// The sender of webhooks. All clones share the deliveries that are under way.
 #[derive(Clone)]
 pub struct WebhookSender {
     pub poster: Poster,
@@ -37,8 +37,8 @@ impl WebhookSender {
         }
     }
 
-    /// Posts it until it is taken, refused or given up, or the sandbox stops. An event of the
-    /// payment provider goes out with the delivery faults that are set.
+    /// Posts a delivery until it is accepted, refused or given up, or the sandbox stops. The
+    /// delivery faults apply to events of the payment provider.
     pub fn send(&self, delivery: Delivery) {
         if delivery.sender == Sender::Storefront {
             return self.post(vec![delivery], Duration::ZERO);
@@ -57,7 +57,8 @@ impl WebhookSender {
         }
     }
 
-    /// From now on. What the delivery faults before held back is posted.
+    /// Sets the delivery faults from now on. Events that the former delivery faults held back are
+    /// posted.
     pub fn set_delivery_faults(&self, delivery_faults: DeliveryFaults) {
         self.release();
         let seed = delivery_faults.shuffle.map_or(0, |shuffle| shuffle.seed);
@@ -65,7 +66,7 @@ impl WebhookSender {
         self.poster.set_delivery_faults(delivery_faults);
     }
 
-    /// Posts what is held back.
+    /// Posts the events that are held back.
     pub fn release(&self) {
         let held = lock(&self.held).take();
         if !held.is_empty() {
@@ -73,7 +74,7 @@ impl WebhookSender {
         }
     }
 
-    /// One after the other.
+    /// Posts deliveries one after the other.
     fn post(&self, deliveries: Vec<Delivery>, after: Duration) {
         let count = deliveries.len();
         self.under_way.send_modify(|under_way| *under_way += count);
@@ -97,11 +98,11 @@ impl WebhookSender {
         platform::task::spawn("sandbox webhook", self.tasks.track_future(post));
     }
 
-    /// Posts what is held back too.
+    /// Waits until all deliveries have ended. Events that are held back are posted first.
     pub async fn done(&self) {
         self.release();
         let mut under_way = self.under_way.subscribe();
-        // The sender is ours, so it is not gone.
+        // This function holds the sender, so its channel is open.
         let _ = under_way.wait_for(|count| *count == 0).await;
     }
 

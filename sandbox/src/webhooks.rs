@@ -1,4 +1,4 @@
-//! Webhook deliveries as the providers send them, and what is needed to sign them.
+//! Webhook deliveries as the providers send them, and the secrets with which they are signed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,18 +10,19 @@ use crate::delivery_faults::DeliveryFaults;
 
 const API_VERSION: &str = "2026-07";
 
-/// Where webhooks go, and as whose.
+/// Where webhooks are posted, and with which secrets and shop.
 #[derive(Clone)]
 pub struct Webhooks {
-    /// Waybill's; they go to `/api/webhooks/storefront` and `/api/webhooks/payment` under it.
+    /// Waybill's address. Webhooks are posted to `/api/webhooks/storefront` and
+    /// `/api/webhooks/payment` below it.
     pub base_url: String,
     pub storefront_secret: String,
     pub payment_secret: String,
-    /// The shop of an order for which no other is named.
+    /// The shop of an order that names no other.
     pub shop: String,
 }
 
-/// The secrets stay out of logs.
+/// This Debug shows no secrets, so that none gets into logs.
 impl fmt::Debug for Webhooks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Webhooks { base_url, shop, .. } = self;
@@ -36,15 +37,15 @@ pub enum Sender {
     Payment,
 }
 
-/// One webhook. Sent again, it has the same id and body, and a signature of its own.
+/// One webhook. When it is sent again, it has the same id and body, and a new signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
     pub sender: Sender,
     /// A storefront topic or a payment event type.
     pub topic: String,
-    /// The storefront's webhook id; the id of a payment event, which is in the body too.
+    /// The storefront's webhook id, or the id of a payment event, which is also in the body.
     pub id: String,
-    /// Of a storefront delivery.
+    /// The shop of a storefront delivery.
     pub shop: String,
     pub body: Arc<str>,
 }
@@ -70,7 +71,7 @@ impl Delivery {
         }
     }
 
-    /// The path at Waybill.
+    /// The path to which it is posted.
     pub fn path(&self) -> &'static str {
         match self.sender {
             Sender::Storefront => "/api/webhooks/storefront",
@@ -78,7 +79,7 @@ impl Delivery {
         }
     }
 
-    /// Signature and all, for a delivery sent at `now`.
+    /// All headers of a delivery that is sent at `now`, with its signature.
     pub fn headers(&self, signed_as: &Webhooks, now: Timestamp) -> Vec<(&'static str, String)> {
         self.signed(signed_as, now, &DeliveryFaults::default())
     }

@@ -1,4 +1,4 @@
-//! What can be made to happen at the identity provider alone.
+//! The control requests of the identity provider.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub fn routes() -> Router<App> {
         .route("/_control/identity/user", post(user))
 }
 
-/// For the page that says what can be set.
+/// The settings as the page for people shows them.
 pub fn help(url: &str) -> String {
     let url = format!("{url}/_control/identity");
     format!(
@@ -115,7 +115,7 @@ async fn slow_down(State(app): State<App>, headers: HeaderMap, body: Bytes) -> D
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What is not named is as usual.
+/// The rules to set. A rule that is not named gets its usual value.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewRules {
@@ -211,7 +211,7 @@ struct NewAnswer {
     status: Option<u16>,
     #[serde(default)]
     headers: BTreeMap<String, String>,
-    /// A text goes out as it is, anything else as JSON.
+    /// The body of the answer. A text is sent as it is, and any other value as JSON.
     #[serde(default)]
     body: Value,
 }

@@ -1,4 +1,5 @@
-//! What people may see and set: a page that says how, the state, faults and storms.
+//! The control requests, with which people and tests see the state, set faults and start storms,
+//! and the page that explains them.
 
 mod identity;
 mod payment;
@@ -22,7 +23,7 @@ use crate::server::App;
 use crate::storm::Storm;
 use crate::{IDENTITY_CLIENT_ID, IDENTITY_CLIENT_SECRET, PAYMENT_KEY, STOREFRONT_TOKEN, sample};
 
-/// Their bodies are all in memory while they are posted.
+/// The most orders of a storm. All bodies are in memory while they are posted.
 const MOST_ORDERS: u64 = 20_000;
 const MOST_REPEATS: u32 = 100;
 const CONCURRENCY: usize = 16;
@@ -39,7 +40,7 @@ pub fn routes(app: App) -> Router {
         .with_state(app)
 }
 
-/// The request is not what it should be; the text says what it should.
+/// The request is wrong. The text says what it should be.
 struct Unusable(String);
 
 impl IntoResponse for Unusable {
@@ -130,7 +131,7 @@ async fn state(State(app): State<App>) -> Json<Value> {
 #[serde(deny_unknown_fields)]
 struct NewFault {
     provider: Provider,
-    /// Of the identity provider; None: each of them.
+    /// The route of the identity provider. `None`: all routes.
     route: Option<Route>,
     fault: FaultName,
     times: Option<u32>,
@@ -177,7 +178,7 @@ async fn clear_faults(State(app): State<App>) -> StatusCode {
 }
 
 impl App {
-    /// One at least.
+    /// The fault injectors of a provider, or of one route of it; there is at least one.
     fn fault_injectors(
         &self,
         provider: Provider,
@@ -282,7 +283,7 @@ impl NewStorm {
     }
 }
 
-/// A page of another site may post here, but not as JSON.
+/// Requires JSON. A page of another site can post forms to this address, but not JSON.
 fn read<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, Unusable> {
     let content_type = headers.get(header::CONTENT_TYPE);
     let content_type = content_type.and_then(|value| value.to_str().ok());

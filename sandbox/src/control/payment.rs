@@ -1,4 +1,4 @@
-//! What can be made to happen at the payment provider alone.
+//! The control requests of the payment provider.
 
 use std::time::Duration;
 
@@ -80,7 +80,8 @@ async fn price(
     Ok(Json(id))
 }
 
-/// What is not named is as usual; the generation stays.
+/// The settings to make. A setting that is not named gets its usual value, but the generation
+/// stays.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewDeliveryFaults {

@@ -1,4 +1,4 @@
-//! The API over HTTP: whose a token is, and, for the app itself, whether it is good.
+//! The API over HTTP. It says whose a token is, and tells the app itself whether a token is good.
 
 use std::collections::BTreeMap;
 
@@ -106,7 +106,7 @@ async fn revoke_token(
 }
 
 impl Identity {
-    /// The token that the app asks about, once it is known that it is the app.
+    /// The token that the app asks about, after the app has authenticated itself.
     fn about_token(
         &self,
         client_id: &str,
@@ -131,7 +131,7 @@ impl Identity {
     }
 }
 
-/// Which part of a list is wanted.
+/// The part of a list that the client asks for.
 struct Page {
     per_page: Option<usize>,
     /// From 1.
@@ -156,7 +156,7 @@ impl Page {
         (self.number - 1).saturating_mul(self.size())
     }
 
-    /// The `Link` header, when there is more than one page.
+    /// The `Link` header, if there is more than one page.
     fn links(&self, url: &str, count: usize) -> Option<String> {
         let last = count.div_ceil(self.size()).max(1);
         let to = |number: usize, rel: &str| match self.per_page {

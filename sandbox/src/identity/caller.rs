@@ -1,5 +1,6 @@
-//! Who calls the API, as an extractor: a handler that has a [`Caller`] has a good token and
-//! its user. Every way in which a call is refused is here, in the order of the real one.
+//! The caller of the API as an extractor. When a handler gets a [`Caller`] as an argument, the
+//! request has a good token, and its user is known. All checks that refuse a call are here, in the
+//! order of the real provider.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -14,13 +15,13 @@ use super::users::User;
 use super::{Books, Identity};
 use crate::lock;
 
-/// The API's versions that are spoken.
+/// The versions of the API that the stand-in supports.
 const VERSIONS: [&str; 1] = ["2022-11-28"];
 
 pub struct Caller {
     pub user: User,
     pub token: Token,
-    /// Of every answer to this caller.
+    /// The headers of every answer to this caller.
     headers: HeaderMap,
 }
 
@@ -46,7 +47,7 @@ impl FromRequestParts<Identity> for Caller {
     }
 }
 
-/// What is asked of every request, whoever calls.
+/// The checks that every request must pass, whoever the caller is.
 pub fn well_formed(headers: &HeaderMap) -> Result<(), ApiError> {
     let agent = headers.get(header::USER_AGENT);
     if agent.is_none_or(HeaderValue::is_empty) {
@@ -95,7 +96,7 @@ impl Books {
         }
     }
 
-    /// For calls that come with the app's own credentials.
+    /// The checks of calls that come with the app's own credentials.
     pub fn admit_app(&self, now: Timestamp) -> Result<(), ApiError> {
         match self.limits.imposed(now) {
             Some((limit, until)) => {
@@ -143,7 +144,8 @@ fn headers(rate: Rate, token: &Token) -> HeaderMap {
     headers
 }
 
-/// After `Bearer` or, as long ago, `token`. What else stands there is a token that is not good.
+/// The token after `Bearer` or the older `token`. Any other text in the header counts as a bad
+/// token.
 fn given_token(headers: &HeaderMap) -> Option<&str> {
     let value = headers.get(header::AUTHORIZATION)?;
     let value = value.to_str().unwrap_or_default();

@@ -1,12 +1,12 @@
-//! Codes and tokens as the provider writes them. Each is drawn from some noise, so the clock's
-//! ids are their only source of chance.
+//! Codes and tokens as the provider writes them. Each is made from random bytes that the caller
+//! gives, so the ids of the clock are the only source of random values.
 
 use providers::identity::form;
 
 use crate::sample::mix;
 
-/// No vowels, so that no word comes of it, and nothing that looks like something else
-/// (RFC 8628, section 6.1).
+/// The letters of a user code. There are no vowels, so that a code is never a word, and no letters
+/// that look alike (RFC 8628, section 6.1).
 const USER_CODE: &[u8] = b"BCDFGHJKLMNPQRSTVWXZ";
 const HEX: &[u8] = b"0123456789abcdef";
 const TOKEN: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -22,15 +22,16 @@ pub fn user_code(noise: &str) -> String {
     format!("{first}-{last}")
 }
 
-/// `gho_`, 30 letters and digits, and the checksum of these. Of noise that no clock gave it is one
-/// that nobody was given.
+/// A token: `gho_`, 30 letters and digits, and their checksum. If the random bytes do not come
+/// from the clock, it is a token that nobody was given.
 pub fn token(noise: &str) -> String {
     let random = letters(noise, TOKEN, 30);
     let checksum = form::checksum(&random);
     format!("gho_{random}{checksum}")
 }
 
-/// A user code as it was given out, whatever way it was typed: lower case, spaces, no hyphen.
+/// The user code in the form in which it was given out. A person may type it in lower case, with
+/// spaces or without the hyphen.
 pub fn read_user_code(typed: &str) -> String {
     let letters = typed.chars().filter(char::is_ascii_alphanumeric);
     let mut code: String = letters.map(|letter| letter.to_ascii_uppercase()).collect();

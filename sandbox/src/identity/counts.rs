@@ -1,4 +1,4 @@
-//! What was asked and given out here, for tests and for people.
+//! Counts of the requests and of the tokens that were given out, for tests and for people.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ pub struct IssuedToken {
     pub token: String,
     pub login: String,
     pub scopes: Vec<String>,
-    /// False: it was revoked.
+    /// Whether the token is still good. `false`: it was revoked.
     pub live: bool,
 }
 
 impl Identity {
-    /// Requests that came, whatever became of them.
+    /// How many requests came, whether or not they succeeded.
     pub fn requests(&self) -> BTreeMap<Route, u64> {
         let fault_injectors = self.fault_injectors.iter();
         fault_injectors
@@ -26,14 +26,14 @@ impl Identity {
             .collect()
     }
 
-    /// The polls of a device code so far; none when it is not known.
+    /// How many polls of a device code came so far; `None` if the code is not known.
     pub fn polls(&self, device_code: &str) -> Vec<Poll> {
         let books = lock(&self.books);
         let grant = books.grants.get(device_code);
         grant.map(|grant| grant.polls.clone()).unwrap_or_default()
     }
 
-    /// In the order in which they were given out.
+    /// The tokens in the order in which they were given out.
     pub fn tokens(&self) -> Vec<IssuedToken> {
         let books = lock(&self.books);
         let tokens = books.tokens.all().into_iter();

@@ -1,5 +1,5 @@
-//! How the web side is spoken to: a form or JSON comes in; JSON goes out when it is asked for,
-//! else a form.
+//! The encodings of the web side. A request is a form or JSON. The answer is JSON if the client
+//! asks for it, and otherwise a form.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -15,14 +15,14 @@ use crate::fault_injector::LARGEST_BODY;
 
 pub struct Call {
     fields: BTreeMap<String, String>,
-    /// Whether the answer is to be JSON.
+    /// Whether the client asks for JSON.
     json: bool,
 }
 
 impl<S: Send + Sync> FromRequest<S> for Call {
     type Rejection = Infallible;
 
-    /// What cannot be read has no fields.
+    /// Reads the fields of a request. A body that cannot be read has no fields.
     async fn from_request(request: Request, _state: &S) -> Result<Self, Infallible> {
         let (parts, body) = request.into_parts();
         let body = to_bytes(body, LARGEST_BODY).await.unwrap_or_default();
@@ -37,7 +37,7 @@ impl<S: Send + Sync> FromRequest<S> for Call {
 }
 
 impl Call {
-    /// A field's value, when it has one.
+    /// The value of a field, if the field is there and not empty.
     pub fn field(&self, name: &str) -> Option<&str> {
         let value = self.fields.get(name)?;
         Some(value.as_str()).filter(|value| !value.is_empty())

@@ -17,7 +17,7 @@ const PRIMARY: &str =
     "https://docs.github.com/rest/overview/resources-in-the-rest-api#rate-limiting";
 const SECONDARY: &str = "https://docs.github.com/rest/overview/\
                          rate-limits-for-the-rest-api#about-secondary-rate-limits";
-/// A page, since it comes from a proxy before the API.
+/// The error is an HTML page, because it comes from a proxy in front of the API.
 const NO_AGENT: &str = "\r\nRequest forbidden by administrative rules. Please make sure your \
     request has a User-Agent header (https://docs.github.com/en/rest/overview/\
     resources-in-the-rest-api#user-agent-required). Check https://developer.github.com for \
@@ -26,7 +26,7 @@ const NO_AGENT: &str = "\r\nRequest forbidden by administrative rules. Please ma
 #[derive(Debug)]
 pub struct ApiError(Box<Response>);
 
-/// As the API gives it.
+/// The answer as the API gives it.
 pub fn error(status: StatusCode, message: &str) -> Response {
     ApiError::new(status, message, REST).into_response()
 }
@@ -41,7 +41,7 @@ impl ApiError {
         ApiError(Box::new((status, Json(body)).into_response()))
     }
 
-    /// The older form, which errors about limits kept.
+    /// The error in the older form, which errors about limits still have.
     fn without_status(status: StatusCode, message: &str, documentation_url: &str) -> Self {
         let body = json!({"message": message, "documentation_url": documentation_url});
         ApiError(Box::new((status, Json(body)).into_response()))
@@ -72,7 +72,7 @@ impl ApiError {
         ApiError::not_found(REST)
     }
 
-    /// Of addresses that the token may not read.
+    /// The token may not read e-mail addresses.
     pub fn no_emails() -> Self {
         ApiError::not_found(EMAILS)
     }
@@ -96,7 +96,7 @@ impl ApiError {
         ApiError::new(StatusCode::FORBIDDEN, message, REST)
     }
 
-    /// The hour's calls are used up; 403 or 429.
+    /// The calls of this hour are used up. The status is 403 or 429.
     pub fn used_up(status: StatusCode, user: Option<&User>) -> Self {
         let whose = match user {
             Some(user) => format!("user ID {}", user.id),

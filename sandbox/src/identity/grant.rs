@@ -1,4 +1,5 @@
-//! A device code, from its start to the one token that it yields. Pure.
+//! The states of a device code, from its start to the one token that it yields. These are pure
+//! functions.
 //!
 //! ```text
 //! Pending -> Approved -> Spent      a poll after the approval gets the token, once
@@ -21,7 +22,7 @@ pub struct Grant {
     pub user_code: String,
     pub scopes: Vec<String>,
     pub expires_at: Timestamp,
-    /// Between two polls, at least.
+    /// The shortest time between two polls.
     pub interval: Duration,
     pub state: State,
     pub polls: Vec<Poll>,
@@ -32,11 +33,11 @@ pub enum State {
     Pending,
     Approved {
         login: String,
-        /// Polls that are still answered that there is no such code.
+        /// How many polls are still answered that the code does not exist.
         unknown_for: u32,
     },
     Denied,
-    /// The token was given out.
+    /// The token was given out, so the code is used up.
     Spent {
         login: String,
     },
@@ -50,7 +51,7 @@ pub struct Poll {
     pub answer: &'static str,
 }
 
-/// Why nothing can be decided about a code.
+/// Why a person cannot approve or deny a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CodeError {
     #[error("there is no such code")]
@@ -64,7 +65,8 @@ pub enum CodeError {
 }
 
 impl Grant {
-    /// Who signed in, when someone did. `slow`: this poll came too fast, whenever it came.
+    /// Answers a poll, with the user who signed in if one did. `slow`: this poll counts as too
+    /// fast, whenever it came.
     pub fn poll(&mut self, now: Timestamp, slow: bool) -> Result<String, Refusal> {
         let answer = self.answer(now, slow);
         self.polls.push(Poll {
@@ -102,7 +104,7 @@ impl Grant {
         }
     }
 
-    /// Whether it may be decided about.
+    /// Checks that a person can still approve or deny the code.
     pub fn is_open(&self, now: Timestamp) -> Result<(), CodeError> {
         match self.state {
             State::Pending if now < self.expires_at => Ok(()),

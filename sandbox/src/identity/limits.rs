@@ -1,5 +1,5 @@
-//! How much of the API one may ask for. The calls of an hour are counted by user; a limit can also
-//! be imposed, and bad tokens can lock everyone out. Pure.
+//! The limits of the API. The calls of each user in an hour are counted. A limit can also be
+//! imposed by a test, and bad tokens can lock everyone out. These are pure functions.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use domain::time::Timestamp;
 use super::LoginRules;
 
 const HOUR: Duration = Duration::from_hours(1);
-/// Calls within an hour without a good token. They are counted, and not refused.
+/// The limit of calls within an hour without a good token. They are counted, but not refused.
 const ANONYMOUS: u32 = 60;
 
 /// Why every call is refused for a while.
@@ -18,10 +18,10 @@ const ANONYMOUS: u32 = 60;
 pub enum Limit {
     /// The calls of the hour are used up; `x-ratelimit-reset` says when it ends.
     Primary { status: u16 },
-    /// Too much at once.
+    /// There were too many calls at once.
     Secondary {
         status: u16,
-        /// The header is not always there.
+        /// The value of `Retry-After`. The real provider does not always send this header.
         retry_after: Option<Duration>,
     },
 }
@@ -29,7 +29,7 @@ pub enum Limit {
 #[derive(Default)]
 pub struct Limits {
     imposed: Option<(Limit, Timestamp)>,
-    /// By login; None: without a good token.
+    /// The calls of each login. `None`: calls without a good token.
     windows: BTreeMap<Option<String>, Window>,
     bad_tokens: u32,
     locked_until: Option<Timestamp>,
@@ -40,7 +40,7 @@ struct Window {
     reset_at: Timestamp,
 }
 
-/// What the headers of an answer say.
+/// The values of the headers about limits in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     limit: u32,
@@ -69,7 +69,7 @@ impl Limits {
         }
     }
 
-    /// Counts a call. The second says whether it was one too many.
+    /// Counts a call. The second value says whether it was one too many.
     pub fn call(
         &mut self,
         rules: &LoginRules,
@@ -99,7 +99,7 @@ impl Limits {
 }
 
 impl Rate {
-    /// Of calls that are not counted.
+    /// The headers of calls that are not counted.
     pub fn uncounted(limit: u32, reset_at: Timestamp) -> Self {
         Rate {
             limit,
@@ -108,7 +108,7 @@ impl Rate {
         }
     }
 
-    /// All calls are used up until then.
+    /// Makes all calls count as used up until the given time.
     pub fn used_up(self, reset_at: Timestamp) -> Self {
         Rate {
             used: self.limit,

@@ -1,8 +1,8 @@
-//! The identity provider, as GitHub speaks: device codes and their tokens, the page on which a
-//! code is approved, and the API that says whose a token is.
+//! The stand-in for the identity provider, with GitHub's protocol: device codes and their tokens,
+//! the page on which a person approves a code, and the API that says whose a token is.
 //!
-//! A device code yields one token, once. Everything that depends on time follows the sandbox's
-//! clock, so a test that moves the clock sees codes expire and limits end.
+//! A device code yields one token, only once. All times come from the sandbox's clock, so a test
+//! can move the clock to let codes expire and limits end.
 
 mod api;
 mod caller;
@@ -45,7 +45,7 @@ use limits::Limits;
 use refusal::Refusal;
 use tokens::Tokens;
 
-/// Clones share their state.
+/// The stand-in for the identity provider. All clones share their state.
 #[derive(Clone)]
 pub struct Identity {
     clock: Clock,
@@ -54,7 +54,7 @@ pub struct Identity {
     books: Arc<Mutex<Books>>,
 }
 
-/// What can be asked for, but the page.
+/// The routes of the provider, except the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Route {
@@ -76,11 +76,11 @@ pub enum Route {
 struct Books {
     rules: LoginRules,
     users: Vec<User>,
-    /// By device code.
+    /// The grants by their device codes.
     grants: BTreeMap<String, Grant>,
     tokens: Tokens,
     limits: Limits,
-    /// Polls to come that are too fast, whenever they come.
+    /// How many of the next polls count as too fast, whenever they come.
     slow_downs: u32,
 }
 
@@ -101,7 +101,7 @@ impl Route {
 }
 
 impl Identity {
-    /// `url` is where its web side is.
+    /// `url` is the address of its web side.
     pub(crate) fn new(url: &str, clock: Clock) -> Self {
         let fault_injectors =
             Route::ALL.map(|route| (route, FaultInjector::new(Provider::Identity)));
@@ -117,43 +117,44 @@ impl Identity {
         }
     }
 
-    /// Counts the requests of a route, and makes them fail.
+    /// The fault injector of a route, which counts its requests and plays faults.
     pub fn fault_injector(&self, route: Route) -> &FaultInjector {
         &self.fault_injectors[&route]
     }
 
-    /// Every request of every route goes wrong so, until the faults are cleared.
+    /// Plays this fault to every request of every route, until the faults are cleared.
     pub fn fail(&self, fault: Fault) {
         self.fault_injectors
             .values()
             .for_each(|fault_injector| fault_injector.fail(fault));
     }
 
-    /// The next requests of a route are answered so, word for word.
+    /// Gives exactly this answer to the next requests of a route.
     pub fn answer_next(&self, route: Route, times: u32, answer: Answer) {
         self.fault_injector(route).answer_next(times, answer);
     }
 
-    /// Of every route.
+    /// Clears the faults of every route.
     pub fn clear_faults(&self) {
         self.fault_injectors
             .values()
             .for_each(FaultInjector::clear_faults);
     }
 
-    /// From now on; codes that were given out keep their interval and their end.
+    /// Sets the rules from now on. Codes that were given out before keep their interval and their
+    /// end.
     pub fn set_rules(&self, rules: LoginRules) {
         lock(&self.books).rules = rules;
     }
 
-    /// Makes someone known, in place of one with the same login.
+    /// Adds a user, in place of one with the same login.
     pub fn add_user(&self, user: User) {
         let users = &mut lock(&self.books).users;
         users.retain(|known| known.login != user.login);
         users.push(user);
     }
 
-    /// As the button on the page does.
+    /// Approves a login, as the button on the page does.
     pub fn approve(&self, user_code: &str, login: &str) -> Result<(), CodeError> {
         let mut books = lock(&self.books);
         let unknown_for = books.rules.unknown_after_approval;
@@ -168,7 +169,7 @@ impl Identity {
         Ok(())
     }
 
-    /// As the other button does.
+    /// Denies a login, as the other button does.
     pub fn deny(&self, user_code: &str) -> Result<(), CodeError> {
         let mut books = lock(&self.books);
         let grant = books.grant_of(user_code).ok_or(CodeError::Unknown)?;
@@ -177,7 +178,7 @@ impl Identity {
         Ok(())
     }
 
-    /// Ends a code before its time.
+    /// Lets a code expire at once.
     pub fn expire(&self, user_code: &str) -> Result<(), CodeError> {
         let mut books = lock(&self.books);
         let grant = books.grant_of(user_code).ok_or(CodeError::Unknown)?;
@@ -185,23 +186,23 @@ impl Identity {
         Ok(())
     }
 
-    /// The next polls of any code that waits come too fast, whenever they come.
+    /// Lets the next polls of any waiting code count as too fast, whenever they come.
     pub fn slow_down(&self, polls: u32) {
         lock(&self.books).slow_downs = polls;
     }
 
-    /// The API answers every call so for that long.
+    /// Limits the API: it answers every call with this limit for this long.
     pub fn limit(&self, limit: Limit, lasting: Duration) {
         let until = self.clock.now().plus(lasting);
         lock(&self.books).limits.set(limit, until);
     }
 
-    /// Ends a limit before its time, and forgets the calls and the bad credentials so far.
+    /// Ends a limit at once, and forgets the calls and the bad credentials so far.
     pub fn lift_limits(&self) {
         lock(&self.books).limits = Limits::default();
     }
 
-    /// A token without a device code. None: there is no such user.
+    /// Makes a token without a device code. `None`: there is no such user.
     pub fn issue(&self, login: &str, scopes: &[&str]) -> Option<String> {
         let books = &mut *lock(&self.books);
         let login = books.user(login)?.login.clone();
@@ -209,7 +210,7 @@ impl Identity {
         Some(books.tokens.issue(&self.clock, login, scopes))
     }
 
-    /// False: it was not good anyway.
+    /// Revokes a token. Returns `false` if it was not good before.
     pub fn revoke(&self, token: &str) -> bool {
         lock(&self.books).tokens.revoke(token)
     }
@@ -246,7 +247,7 @@ impl Identity {
         Ok(answer)
     }
 
-    /// A user code that no other grant has.
+    /// Makes a user code that no other grant has.
     fn new_codes(&self, books: &Books) -> (String, String) {
         loop {
             let noise = self.clock.id().to_string();
@@ -280,7 +281,7 @@ impl Books {
             .find(|user| user.login.eq_ignore_ascii_case(login))
     }
 
-    /// However the code is typed.
+    /// Finds the grant with this user code, in whatever form the person typed it.
     fn grant_of(&mut self, user_code: &str) -> Option<&mut Grant> {
         let user_code = codes::read_user_code(user_code);
         let mut grants = self.grants.values_mut();

@@ -8,7 +8,7 @@ use super::tokens::Token;
 use super::users::User;
 use crate::IDENTITY_CLIENT_ID;
 
-/// A user as others show it.
+/// A user as it is shown within other objects.
 fn simple(user: &User, api: &str) -> Value {
     let User { login, id, .. } = user;
     let url = format!("{api}/users/{login}");
@@ -34,7 +34,7 @@ fn simple(user: &User, api: &str) -> Value {
     })
 }
 
-/// A user's own view, as a token without the scope `user` sees it.
+/// The user of a token, as a token without the scope `user` sees it.
 pub fn profile(user: &User, api: &str) -> Value {
     let more = json!({
         "name": user.name,
@@ -59,7 +59,7 @@ pub fn profile(user: &User, api: &str) -> Value {
     profile
 }
 
-/// A good token, as its app sees it.
+/// A good token, as the app that it belongs to sees it.
 pub fn authorization(text: &str, token: &Token, user: &User, api: &str) -> Value {
     let issued_at = whole_seconds(token.issued_at);
     json!({

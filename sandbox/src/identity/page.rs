@@ -1,4 +1,5 @@
-//! The page on which a device's code is entered, someone chosen, and the device let in or not.
+//! The page on which a person enters a device's code, chooses a user, and approves or denies the
+//! login.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +24,7 @@ const PATH: &str = "/identity/login/device";
 #[template(path = "device_code.html")]
 struct EnterCode<'a> {
     typed: &'a str,
-    /// What is wrong with the code, and what to do about it.
+    /// The message that says what is wrong with the code, and what to do about it.
     problem: Option<(&'a str, &'a str)>,
 }
 
@@ -31,9 +32,9 @@ struct EnterCode<'a> {
 #[template(path = "device_confirmation.html")]
 struct Confirmation<'a> {
     user_code: &'a str,
-    /// With their meanings.
+    /// The scopes with their meanings.
     scopes: Vec<(&'a str, &'a str)>,
-    /// Logins and descriptions.
+    /// The users' logins and descriptions.
     users: Vec<(&'a str, String)>,
 }
 
@@ -58,7 +59,8 @@ async fn enter(RawQuery(query): RawQuery) -> Response {
     page(StatusCode::OK, &EnterCode { typed, problem })
 }
 
-/// The code alone shows whom it lets in; with a decision it is done.
+/// Handles the form. With only a code it shows who can be chosen; with a decision it carries the
+/// decision out.
 async fn decide(State(identity): State<Identity>, body: Bytes) -> Response {
     let fields = fields(&body);
     let field = |name: &str| fields.get(name).map_or("", |value| value.trim());

@@ -1,4 +1,5 @@
-//! Why a device gets no code or no token, as the provider writes it: most of it with HTTP 200.
+//! The errors when a device gets no code or no token, as the provider writes them. Most of them
+//! have the HTTP status 200.
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};
@@ -8,11 +9,11 @@ const ABOUT_ANYTHING: &str = "https://docs.github.com";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// A client that asks for a code and is not known.
+    /// An unknown client asks for a code.
     NotFound,
     DeviceFlowDisabled,
     AuthorizationPending,
-    /// Seconds to wait from now on.
+    /// The new interval between polls in seconds.
     SlowDown(u64),
     ExpiredToken,
     AccessDenied,

@@ -1,23 +1,24 @@
-//! What the identity provider goes by: the usual, and what can be set.
+//! The rules of the identity provider, which a test can change, and their usual values.
 
 use std::time::Duration;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoginRules {
-    /// How long a device code is good, in whole seconds.
+    /// How long a device code is valid, in whole seconds.
     pub expires_in: Duration,
-    /// Between two polls of one code, in whole seconds; zero: as fast as one likes.
+    /// The shortest time between two polls of one code, in whole seconds. Zero: polls may come at
+    /// any time.
     pub interval: Duration,
     /// Whether devices may log in at all.
     pub device_flow: bool,
-    /// Polls after an approval that are still answered that there is no such code, as the real
-    /// one does now and then (cli/cli#9302).
+    /// How many polls after an approval are still answered that the code does not exist. The real
+    /// provider does this now and then (cli/cli#9302).
     pub unknown_after_approval: u32,
-    /// What a user grants of the scopes that are asked for; None: all of them.
+    /// The scopes that a user grants of those that the app asks for. `None`: all of them.
     pub granted: Option<Vec<String>>,
-    /// Calls of one user to the API within an hour.
+    /// How many calls one user may make to the API within an hour.
     pub calls_per_hour: u32,
-    /// After so many bad tokens the API refuses every token; None: never.
+    /// After this many bad tokens the API refuses every token. `None`: it never does.
     pub lock_after: Option<u32>,
     pub lock_for: Duration,
 }
@@ -38,7 +39,7 @@ impl Default for LoginRules {
 }
 
 impl LoginRules {
-    /// What a token may do, of what was asked for; nothing twice.
+    /// The scopes that a token gets of those that were asked for, without repetitions.
     pub(super) fn granted(&self, asked: &[String]) -> Vec<String> {
         let mut scopes: Vec<String> = Vec::new();
         for scope in asked {

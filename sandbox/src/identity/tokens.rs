@@ -7,7 +7,7 @@ use platform::clock::Clock;
 
 use super::codes;
 
-/// Good tokens of one user with the same scopes: one more revokes the oldest.
+/// How many good tokens one user may have with the same scopes. One more revokes the oldest.
 const MOST: usize = 10;
 
 #[derive(Default)]
@@ -49,7 +49,7 @@ impl Tokens {
         text
     }
 
-    /// One that is good.
+    /// The token with this text, if it is good.
     pub fn get(&self, text: &str) -> Option<&Token> {
         self.issued.get(text).filter(|token| token.live)
     }
@@ -59,7 +59,7 @@ impl Tokens {
         token.map(|token| token.live = false).is_some()
     }
 
-    /// Those that were revoked too, in the order in which they were given out.
+    /// All tokens, revoked ones included, in the order in which they were given out.
     pub fn all(&self) -> Vec<(&String, &Token)> {
         let mut all: Vec<_> = self.issued.iter().collect();
         all.sort_by_key(|(_, token)| token.nth);
@@ -68,7 +68,7 @@ impl Tokens {
 }
 
 impl Token {
-    /// Whether it has one of these scopes.
+    /// Whether the token has one of these scopes.
     pub fn may(&self, scopes: &[&str]) -> bool {
         self.scopes
             .iter()

@@ -1,4 +1,5 @@
-//! Who can sign in. The built-in users have every state of e-mail addresses there is.
+//! The users who can sign in. Among the built-in users there is every state that e-mail addresses
+//! can have.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,13 +8,13 @@ use crate::sample::mix;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
     pub login: String,
-    /// Stays when the login changes.
+    /// The number of the account. It stays the same when the login changes.
     pub id: u64,
     pub name: Option<String>,
     pub emails: Vec<Email>,
 }
 
-/// As the API writes it.
+/// An e-mail address as the API writes it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Email {
@@ -26,7 +27,7 @@ pub struct Email {
     pub visibility: Option<Visibility>,
 }
 
-/// The provider sets it for the primary address alone.
+/// Whether the address is public. The provider sets this only for the primary address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Visibility {
@@ -35,7 +36,7 @@ pub enum Visibility {
 }
 
 impl User {
-    /// With an id that follows from the login.
+    /// A user with an id that is made from the login.
     pub fn new(login: &str, name: Option<&str>, emails: Vec<Email>) -> Self {
         User {
             login: login.to_owned(),
@@ -45,7 +46,7 @@ impl User {
         }
     }
 
-    /// The address that the profile shows.
+    /// The e-mail address that the public profile shows.
     pub fn public_email(&self) -> Option<&str> {
         let public = |email: &&Email| email.visibility == Some(Visibility::Public);
         self.emails
@@ -54,7 +55,7 @@ impl User {
             .map(|email| email.email.as_str())
     }
 
-    /// For people who choose one.
+    /// A description for the person who chooses a user on the page.
     pub(super) fn describe(&self) -> String {
         let login = &self.login;
         match self.emails.iter().find(|email| email.primary) {
@@ -66,7 +67,7 @@ impl User {
 }
 
 impl Email {
-    /// The primary address, private.
+    /// A user with a private primary address.
     pub fn primary(email: &str, verified: bool) -> Self {
         Email {
             primary: true,

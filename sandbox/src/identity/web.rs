@@ -1,4 +1,4 @@
-//! The web side over HTTP: a device asks for a code, then for its token.
+//! The web side over HTTP, where a device asks for a code and then for its token.
 
 use axum::Router;
 use axum::extract::State;

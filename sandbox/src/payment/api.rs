@@ -1,4 +1,4 @@
-//! The payment provider's API over HTTP: forms come in, JSON goes out.
+//! The payment provider's API over HTTP. Requests are forms, and answers are JSON.
 
 use axum::extract::{Path, Query, Request, State};
 use axum::http::{StatusCode, header};
@@ -41,7 +41,7 @@ pub fn routes(payment: Payment) -> Router {
         .with_state(payment)
 }
 
-/// An error without code and parameter.
+/// An error that has no code and no parameter.
 pub fn error(status: StatusCode, kind: &str, message: &str) -> Response {
     Error::new(status, kind, message).into_response()
 }

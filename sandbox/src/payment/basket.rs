@@ -1,4 +1,4 @@
-//! What a checkout session sells, read from the `line_items` of its form.
+//! The articles of a checkout session, read from the `line_items` of its form.
 
 use domain::money::{Currency, Money};
 
@@ -89,7 +89,7 @@ fn period(recurring: &mut Form) -> Result<u32, Error> {
     longest.ok_or_else(|| Error::invalid("A period may have up to three years.").param(&param))
 }
 
-/// Of lines in one currency.
+/// The total of the lines, which must be in one currency.
 pub fn total(lines: &[Line]) -> Result<Money, Error> {
     let currency = lines.first().map(|line| line.price.currency);
     let currency: Currency = currency.ok_or_else(|| missing("line_items"))?;

@@ -1,4 +1,4 @@
-//! Subscriptions at work: every period is billed and paid at once.
+//! Bills subscriptions. Every period is billed and paid at once.
 
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ impl Desk<'_> {
         Ok(invoice.object(subscription, record, self.ledger.generation))
     }
 
-    /// Bills a subscription's next period, of its usual length when none is given. Returns the
+    /// Bills a subscription's next period, with its usual length if none is given. Returns the
     /// invoice's id.
     pub fn bill(&mut self, id: &str, months: Option<u32>) -> Result<String, Error> {
         let subscription = self.ledger.subscriptions.get(id).cloned();
@@ -42,8 +42,8 @@ impl Desk<'_> {
         Ok(invoice)
     }
 
-    /// Bills the next period of a subscription, new or known, with an intent that paid it. Returns
-    /// the ids of subscription and invoice.
+    /// Bills the next period of a new or known subscription, which an intent has paid. Returns the
+    /// ids of the subscription and the invoice.
     pub fn bill_with(
         &mut self,
         mut subscription: Subscription,

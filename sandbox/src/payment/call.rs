@@ -1,4 +1,4 @@
-//! A request that changes something, and what its idempotency key is good for.
+//! Requests that change something, and their idempotency keys.
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
@@ -19,7 +19,7 @@ pub struct Call {
     parameters: Parameters,
 }
 
-/// What was asked under a key, and what was answered.
+/// A request that came with a key, and its answer.
 pub struct Kept {
     path: String,
     parameters: Parameters,
@@ -46,7 +46,7 @@ impl<S: Send + Sync> FromRequest<S> for Call {
 }
 
 impl Payment {
-    /// Does what a call wishes, or answers what the same call was answered before.
+    /// Carries out a call, or gives the same answer as before if the key is known.
     pub fn answer(
         &self,
         call: Call,

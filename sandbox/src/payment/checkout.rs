@@ -1,4 +1,4 @@
-//! Checkout sessions at work: opened as a form wishes, completed by a payment, expired.
+//! Opens checkout sessions from a form, completes them with a payment, and lets them expire.
 
 use domain::money::Money;
 use serde_json::Value;
@@ -68,7 +68,7 @@ impl Desk<'_> {
         self.show_session(&id)
     }
 
-    /// Asked of the API: nobody can pay it any more.
+    /// Expires a session, as the API is asked to. Nobody can pay it after that.
     pub fn expire(&mut self, id: &str) -> Result<Value, Error> {
         let session = self.session(id)?;
         let status = session.status_at(self.now);
@@ -85,7 +85,7 @@ impl Desk<'_> {
         self.show_session(id)
     }
 
-    /// Its intent has succeeded.
+    /// Completes the session whose intent has succeeded.
     pub fn complete(&mut self, id: &str) -> Result<(), Error> {
         let mut session = self.session(id)?.clone();
         session.status = Status::Complete;
@@ -118,7 +118,7 @@ impl Desk<'_> {
     }
 }
 
-/// What the two modes have each for themselves.
+/// The parts in which the two modes of a session differ.
 fn mode(
     form: &mut Form,
     subscription: bool,
@@ -169,7 +169,7 @@ fn mode(
     Ok(mode)
 }
 
-/// An address of the web, where a browser can be sent.
+/// Reads an http or https address to which a browser can be sent.
 fn address(form: &mut Form, field: &str) -> Result<Option<String>, Error> {
     let Some(text) = form.text(field)? else {
         return Ok(None);
@@ -196,8 +196,8 @@ fn email(form: &mut Form) -> Result<Option<String>, Error> {
     Ok(Some(email))
 }
 
-/// What a session makes when it is paid for the first time. What is paid once is on the first
-/// invoice alone.
+/// The subscription that a session makes when it is paid for the first time. Articles that are
+/// paid only once are on the first invoice only.
 fn subscription(session: &Session, plan: &Plan) -> Subscription {
     let lines = session.lines.iter().filter(|line| line.months.is_some());
     let titles: Vec<_> = lines.clone().map(|line| line.name.as_str()).collect();

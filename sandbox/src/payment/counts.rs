@@ -1,4 +1,5 @@
-//! What was done here, counted: a merchant that asks twice must not get twice as much.
+//! Counts of what the stand-in did. Tests check with them that asking twice had an effect only
+//! once.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +10,14 @@ use super::{Ledger, Payment};
 use crate::lock;
 
 impl Payment {
-    /// Charges that took the amount, by intent; those without any are not in it.
+    /// How many charges of each intent took the amount. Intents without such a charge are left
+    /// out.
     pub fn captures(&self) -> BTreeMap<String, u32> {
         let captures = |record: &Record| record.captures;
         lock(&self.ledger).count(captures)
     }
 
-    /// Refunds made, by intent; those without any are not in it.
+    /// How many refunds of each intent were made. Intents without a refund are left out.
     pub fn refunds(&self) -> BTreeMap<String, u32> {
         lock(&self.ledger).count(Record::refund_count)
     }
@@ -30,21 +32,21 @@ impl Payment {
             .collect()
     }
 
-    /// What was refunded of an intent, in minor units.
+    /// How much of an intent was refunded, in minor units.
     pub fn refunded(&self, intent_id: &str) -> i64 {
         let ledger = lock(&self.ledger);
         let record = ledger.intents.get(intent_id);
         record.map_or(0, |record| record.refunded)
     }
 
-    /// Confirmations over the API that tried a charge, by `Idempotency-Key`; those without one
-    /// are under an empty key.
+    /// How many confirmations over the API tried a charge, by `Idempotency-Key`. Those without a
+    /// key are under an empty key.
     pub fn confirms_by_key(&self) -> BTreeMap<String, u32> {
         lock(&self.ledger).confirms.clone()
     }
 
-    /// Checkout sessions made over the API, by `Idempotency-Key`; those without one are under
-    /// an empty key.
+    /// How many checkout sessions were made over the API, by `Idempotency-Key`. Those without a
+    /// key are under an empty key.
     pub fn sessions_by_key(&self) -> BTreeMap<String, u32> {
         lock(&self.ledger).sessions_made.clone()
     }
@@ -79,7 +81,7 @@ impl Payment {
 }
 
 impl Ledger {
-    /// A count of each intent that is not 0.
+    /// A count for each intent, without those that are 0.
     fn count(&self, of: impl Fn(&Record) -> u32) -> BTreeMap<String, u32> {
         let counts = self.intents.values();
         let counts = counts.map(|record| (record.id.clone(), of(record)));

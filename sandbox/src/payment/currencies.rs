@@ -1,4 +1,4 @@
-//! The currencies in which one can pay.
+//! The currencies that the payment provider supports.
 
 use domain::money::Currency;
 

@@ -1,5 +1,5 @@
-//! Where work on the ledger is done: one piece at a time, under its lock, at one moment. The
-//! events of a piece are sent when it is done, in its order.
+//! All changes of the stand-in's state are made here, one at a time under its lock, and each at
+//! one moment of the clock. The events of a change are sent when it is done, in their sequence.
 
 use std::sync::MutexGuard;
 
@@ -18,7 +18,7 @@ use super::{Ledger, currencies};
 use crate::sample::token;
 use crate::webhooks::Delivery;
 
-/// Eight digits, whatever the currency.
+/// The largest amount in minor units. It has eight digits in every currency.
 const LARGEST_AMOUNT: i64 = 99_999_999;
 
 const REASONS: [(&str, &str); 4] = [
@@ -32,7 +32,7 @@ pub struct Desk<'a> {
     pub(super) ledger: MutexGuard<'a, Ledger>,
     pub clock: &'a Clock,
     pub now: Timestamp,
-    /// The base of the API and of its pages.
+    /// The address of the API and of its pages.
     pub url: &'a str,
     pub events: Vec<Delivery>,
 }
@@ -45,7 +45,7 @@ impl Desk<'_> {
         }
     }
 
-    /// A new id, with a prefix.
+    /// Makes a new id with a prefix.
     pub fn id(&self, prefix: &str) -> String {
         token(prefix, &self.clock.id().to_string(), 0)
     }
@@ -59,7 +59,7 @@ impl Desk<'_> {
         Ok(objects::intent(self.intent(id)?, self.ledger.generation))
     }
 
-    /// The latest first.
+    /// The refunds of an intent, the latest first.
     pub fn show_refunds(&self, intent: &str) -> Result<Value, Error> {
         let record = self.ledger.intents.get(intent);
         let unknown = || Error::unknown("payment_intent", intent, "payment_intent");
@@ -103,7 +103,8 @@ impl Desk<'_> {
         self.show_intent(&id)
     }
 
-    /// Asked of the API: tries a charge with this card, or the one it has.
+    /// Confirms an intent, as the API is asked to: tries a charge with this card, or with the card
+    /// that the intent has.
     pub fn confirm(
         &mut self,
         id: &str,
@@ -145,7 +146,7 @@ impl Desk<'_> {
         self.charge(id, if off_session { alone } else { card })
     }
 
-    /// Tries a charge of an open intent, with everything that follows.
+    /// Tries a charge of an open intent, and makes all changes that follow from it.
     pub fn charge(&mut self, id: &str, card: Card) -> Result<Value, Error> {
         let event_builder = self.event_builder();
         let record = self.ledger.intents.get_mut(id);
@@ -163,7 +164,7 @@ impl Desk<'_> {
         self.succeeded(id)
     }
 
-    /// The bank pays what was processing.
+    /// Lets the bank pay an intent that is processing.
     pub fn settle(&mut self, id: &str) -> Result<Value, Error> {
         let record = self.ledger.intents.get_mut(id);
         let record = record.filter(|record| record.state == State::Processing);
@@ -172,20 +173,21 @@ impl Desk<'_> {
         self.succeeded(id)
     }
 
-    /// Everything that follows from a charge that took the amount.
+    /// Makes all changes that follow from a charge that took the amount.
     fn succeeded(&mut self, id: &str) -> Result<Value, Error> {
         let event_builder = self.event_builder();
         let before = self.events.len();
         if let Some(session) = self.intent(id)?.session.clone() {
             self.complete(&session)?;
         }
-        // What it made may be named in it, and is reported after it.
+        // The intent may name the objects that the payment made, and their events come after its
+        // own.
         let event = event_builder.intent_succeeded(self.intent(id)?);
         self.events.insert(before, event);
         self.show_intent(id)
     }
 
-    /// Asked of the API.
+    /// Cancels an intent, as the API is asked to.
     pub fn cancel(&mut self, id: &str, form: &mut Form) -> Result<Value, Error> {
         not_of_checkout(self.intent(id)?)?;
         let reason = form.choice("cancellation_reason", &REASONS)?;
@@ -193,7 +195,7 @@ impl Desk<'_> {
         self.call_off(id, reason)
     }
 
-    /// Cancels an open intent, and its session expires.
+    /// Cancels an open intent, and lets its session expire.
     pub fn call_off(&mut self, id: &str, reason: Option<&'static str>) -> Result<Value, Error> {
         let record = self.intent(id)?;
         if !record.is_open() {
@@ -262,7 +264,7 @@ impl NoRefund {
     }
 }
 
-/// An amount that can be charged.
+/// Checks that an amount can be charged.
 pub fn charged(amount: i64, param: &str) -> Result<i64, Error> {
     if amount <= LARGEST_AMOUNT {
         return Ok(amount);
@@ -273,7 +275,8 @@ pub fn charged(amount: i64, param: &str) -> Result<i64, Error> {
         .param(param))
 }
 
-/// The intents of sessions are paid on their page, and end when those expire.
+/// Refuses an intent of a checkout session, because such an intent is paid only on the session's
+/// page, and canceled only when the session expires.
 fn not_of_checkout(record: &Record) -> Result<(), Error> {
     if record.session.is_none() {
         return Ok(());

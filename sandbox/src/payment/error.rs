@@ -23,7 +23,7 @@ impl Error {
         Error { status, fields }
     }
 
-    /// A request that cannot be done as it is.
+    /// A wrong request.
     pub fn invalid(message: impl Into<String>) -> Self {
         Error::new(StatusCode::BAD_REQUEST, INVALID_REQUEST, message)
     }
@@ -36,7 +36,7 @@ impl Error {
         Error::new(StatusCode::NOT_FOUND, INVALID_REQUEST, message)
     }
 
-    /// An object of the path that is not there.
+    /// The object that the path names does not exist.
     pub fn unknown(object: &str, id: &str, param: &str) -> Self {
         Error {
             status: StatusCode::NOT_FOUND,
@@ -51,7 +51,7 @@ impl Error {
         error.with("payment_intent", intent)
     }
 
-    /// A card that was declined: the fields that say why, and the intent as it is now.
+    /// The card was declined. The error has the fields that say why, and the intent as it is now.
     pub fn declined(why: &Value, intent: Value) -> Self {
         let fields = why.as_object().cloned().unwrap_or_default();
         let status = StatusCode::PAYMENT_REQUIRED;
@@ -78,18 +78,18 @@ impl Error {
         self
     }
 
-    /// For people.
+    /// The message for people.
     pub fn message(&self) -> &str {
         self.fields["message"].as_str().unwrap_or_default()
     }
 
-    /// Whether it is kept as the answer to its idempotency key: every failure is, but that of a
-    /// request whose parameters were wrong, because then nothing was begun.
+    /// Whether the error is kept as the answer to its idempotency key. Every failure is kept,
+    /// except that of a request with wrong parameters, because then nothing was begun.
     pub fn is_kept(&self) -> bool {
         self.status != StatusCode::BAD_REQUEST || !self.fields.contains_key("param")
     }
 
-    /// A fault of the provider's own, in the middle of its work.
+    /// An internal failure of the provider in the middle of its work.
     pub fn broken() -> Self {
         let message = "An unknown error occurred.";
         Error::new(StatusCode::INTERNAL_SERVER_ERROR, "api_error", message)

@@ -1,5 +1,6 @@
-//! The events of what happened, in the shape of a generation. An event's id follows from its
-//! type and object and from how often that happened to it, so the same one always has the same.
+//! The events of the payment provider, in the shape of a generation of its API. An event's id is
+//! made from its type, its object, and how often such an event has happened to the object, so the
+//! same event always has the same id.
 
 use domain::time::Timestamp;
 use serde_json::{Map, Value, json};
@@ -12,7 +13,7 @@ use super::{objects, sessions};
 use crate::sample::{self, mix};
 use crate::webhooks::Delivery;
 
-/// How events look and when they are made.
+/// The shape of events, and the time at which they are made.
 #[derive(Clone, Copy)]
 pub struct EventBuilder {
     pub generation: Generation,
@@ -44,7 +45,7 @@ impl EventBuilder {
         )
     }
 
-    /// Of the last refund, which was of this amount.
+    /// The event of the last refund, which had this amount.
     pub fn charge_refunded(self, record: &Record, amount: i64) -> Delivery {
         let mut data = object(objects::latest_charge(record, self.generation));
         data["previous_attributes"] = json!({
@@ -82,7 +83,7 @@ impl EventBuilder {
         object(objects::intent(record, self.generation))
     }
 
-    /// The one that counts as the `nth` of its kind about a subject.
+    /// The `nth` event of its kind about a subject.
     fn event(self, kind: &str, subject: &str, nth: u64, data: &Value) -> Delivery {
         let seed = mix(subject, nth);
         let version = self.generation.api_version();

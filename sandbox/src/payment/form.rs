@@ -1,23 +1,23 @@
-//! The forms that come in: `line_items[0][price_data][currency]=usd` and the like. What is not
-//! asked of a form before [`Form::refuse_rest`] is an unknown parameter.
+//! The forms that come in: `line_items[0][price_data][currency]=usd` and the like. A parameter
+//! that no code has read before [`Form::refuse_rest`] is called counts as unknown.
 
 use std::collections::BTreeMap;
 
 use super::error::Error;
 
-/// The pairs of a form, sorted.
+/// The names and values of a form, sorted.
 pub type Parameters = Vec<(String, String)>;
 
-/// Brackets after a name.
+/// How many brackets may follow a name.
 const DEEPEST: usize = 6;
 const MOST_METADATA: usize = 50;
 const LONGEST_KEY: usize = 40;
 const LONGEST_VALUE: usize = 500;
 
-/// A form, or what stands under one name of it.
+/// A form, or the group of fields under one of its names.
 #[derive(Default)]
 pub struct Form {
-    /// The name up to here, for errors.
+    /// The name of this group, for errors.
     path: String,
     fields: BTreeMap<String, Node>,
 }
@@ -38,7 +38,7 @@ impl Form {
         Ok(Form { path, fields })
     }
 
-    /// A field's name as it was sent.
+    /// The full name of a field, as it was sent.
     pub fn name(&self, field: &str) -> String {
         if self.path.is_empty() {
             field.to_owned()
@@ -66,7 +66,7 @@ impl Form {
         self.text(field)?.ok_or_else(|| missing(&name))
     }
 
-    /// One of these words.
+    /// Reads a field that must be one of these words.
     pub fn choice<T: Copy>(
         &mut self,
         field: &str,
@@ -90,7 +90,7 @@ impl Form {
         Ok(flag.unwrap_or(false))
     }
 
-    /// A whole number above zero.
+    /// Reads a field that must be a whole number above zero.
     pub fn positive(&mut self, field: &str) -> Result<Option<i64>, Error> {
         let name = self.name(field);
         let Some(text) = self.text(field)? else {
@@ -119,7 +119,7 @@ impl Form {
         }
     }
 
-    /// Groups by number: `name[0][..]`, `name[1][..]`.
+    /// Reads numbered groups: `name[0][..]`, `name[1][..]`.
     pub fn list(&mut self, field: &str) -> Result<Vec<Form>, Error> {
         let name = self.name(field);
         let Some(mut group) = self.group(field)? else {
@@ -154,7 +154,7 @@ impl Form {
                 Node::Text(value) if value.chars().count() > LONGEST_VALUE => {
                     return too_much("Metadata values can have up to 500 characters.");
                 }
-                // An empty value unsets its key.
+                // An empty value removes its key.
                 Node::Text(value) if value.is_empty() => {}
                 Node::Text(value) => {
                     metadata.insert(key, value);
@@ -167,7 +167,7 @@ impl Form {
         Ok(metadata)
     }
 
-    /// Parameters of the provider that mean nothing here.
+    /// Accepts parameters that the real provider knows and this stand-in ignores.
     pub fn pass_over(&mut self, fields: &[&str]) {
         for field in fields {
             self.fields.remove(*field);
@@ -192,7 +192,7 @@ fn unknown(name: &str) -> Error {
     error.code("parameter_unknown").param(name)
 }
 
-/// `a[b][c]` as a, b and c.
+/// Splits the name `a[b][c]` into a, b and c.
 fn segments(name: &str) -> Option<Vec<&str>> {
     let (head, rest) = match name.find('[') {
         Some(bracket) => name.split_at(bracket),

@@ -1,4 +1,5 @@
-//! The API's versions differ in where an object links to others; a merchant's account is on one.
+//! The generations of the provider's API. They differ in the places where an object links to
+//! others. A merchant's account uses one generation.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Generation {
-    /// Before 2022-11-15: an intent holds its charges, a charge its refunds.
+    /// Before 2022-11-15: an intent contains its charges, and a charge its refunds.
     Legacy,
     /// Before 2025-03-31: an intent names its latest charge; intents and charges name their
     /// invoice, an invoice its subscription, intent and charge.
@@ -20,7 +21,7 @@ pub enum Generation {
 impl Generation {
     pub const ALL: [Self; 3] = [Self::Legacy, Self::Acacia, Self::Basil];
 
-    /// What its events have as `api_version`.
+    /// The `api_version` of its events.
     pub fn api_version(self) -> &'static str {
         match self {
             Generation::Legacy => "2020-08-27",

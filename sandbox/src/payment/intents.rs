@@ -1,4 +1,4 @@
-//! Payment intents: what may happen to one, and what it has become.
+//! Payment intents: their states, and the changes that are possible in each state.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Intent;
 use super::objects::{self, Wish};
 
-/// An intent and what became of it.
+/// An intent with its state and history.
 #[derive(Clone)]
 pub struct Record {
     pub id: String,
@@ -20,27 +20,27 @@ pub struct Record {
     /// Unix seconds.
     pub created: i64,
     pub state: State,
-    /// Charges that were tried. Only the last one can have succeeded.
+    /// How many charges were tried. Only the last one can have succeeded.
     pub charges: u64,
-    /// Charges that took the amount: one, unless this stand-in is wrong.
+    /// How many charges took the amount. It is at most one, unless this stand-in has a defect.
     pub captures: u32,
     pub refunds: Vec<Value>,
-    /// Minor units given back.
+    /// The refunded amount in minor units.
     pub refunded: i64,
-    /// The checkout session that it was made by.
+    /// The checkout session that made the intent.
     pub session: Option<String>,
-    /// The invoice that it pays.
+    /// The invoice that the intent pays.
     pub invoice: Option<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// New, or its last charge was declined.
+    /// The intent is new, or its last charge was declined.
     RequiresPaymentMethod(Option<Decline>),
     RequiresConfirmation(Card),
-    /// The buyer is to authenticate; nothing was charged.
+    /// The buyer must authenticate first; nothing was charged yet.
     RequiresAction,
-    /// The bank takes days to say whether it pays.
+    /// The bank takes days to decide whether it pays.
     Processing,
     Succeeded,
     Canceled {
@@ -50,14 +50,14 @@ pub enum State {
     },
 }
 
-/// The provider's test cards: what comes of a charge.
+/// The provider's test cards, which decide the result of a charge.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Card {
     Good,
     Bad(Decline),
-    /// Its bank wants the buyer to authenticate.
+    /// The bank of the card requires the buyer to authenticate.
     Guarded,
-    /// A bank account: what comes of it is known later.
+    /// A bank account. The result of the charge is known later.
     Slow,
 }
 
@@ -116,7 +116,7 @@ impl Record {
         }
     }
 
-    /// As the test or tool describes it: not yet paid.
+    /// An unpaid intent as a test or a tool describes it.
     pub fn of(intent: &Intent, now: Timestamp) -> Self {
         let Intent {
             id,
@@ -141,7 +141,7 @@ impl Record {
         record
     }
 
-    /// Whether it waits for someone to pay.
+    /// Whether the intent can still be paid.
     pub fn is_open(&self) -> bool {
         matches!(
             self.state,
@@ -151,7 +151,7 @@ impl Record {
         )
     }
 
-    /// Tries a charge. Only of an open one.
+    /// Tries a charge. The intent must be open.
     pub fn charge(&mut self, card: Card) -> Result<(), Decline> {
         if card != Card::Guarded {
             self.charges += 1;
@@ -168,19 +168,20 @@ impl Record {
         Ok(())
     }
 
-    /// The last charge has taken the amount.
+    /// Notes that the last charge has taken the amount.
     pub fn capture(&mut self) {
         self.captures += 1;
         self.state = State::Succeeded;
     }
 
-    /// Only of an open one.
+    /// Cancels the intent, which must be open.
     pub fn cancel(&mut self, reason: Option<&'static str>, now: Timestamp) {
         let at = now.unix_seconds();
         self.state = State::Canceled { at, reason };
     }
 
-    /// The amount that a refund is of; all that is left, when none is given.
+    /// The amount of a refund in minor units: the given amount, or all that is left if none is
+    /// given.
     pub fn refundable(&self, amount: Option<i64>) -> Result<i64, NoRefund> {
         if self.state != State::Succeeded {
             return Err(NoRefund::NotPaid);
@@ -193,7 +194,7 @@ impl Record {
         }
     }
 
-    /// Gives back an amount that is [`Record::refundable`].
+    /// Refunds an amount that [`Record::refundable`] has returned.
     pub fn refund(&mut self, wish: &Wish, amount: i64, now: Timestamp) -> Value {
         let refund = objects::refund(self, wish, amount, now);
         self.refunded += amount;
@@ -201,14 +202,14 @@ impl Record {
         refund
     }
 
-    /// How many refunds there are.
+    /// How many refunds were made.
     pub fn refund_count(&self) -> u32 {
         u32::try_from(self.refunds.len()).unwrap_or(u32::MAX)
     }
 }
 
 impl Card {
-    /// What it is without its owner, who alone could authenticate.
+    /// The state after a confirmation without the buyer, who is needed to authenticate.
     pub fn off_session(self) -> Self {
         match self {
             Card::Guarded => Card::Bad(Decline::AuthenticationRequired),
@@ -231,7 +232,7 @@ impl State {
 }
 
 impl Decline {
-    /// What the bank said.
+    /// The bank's code for the decline.
     pub fn code(self) -> &'static str {
         match self {
             Decline::Generic => "generic_decline",
@@ -241,7 +242,7 @@ impl Decline {
         }
     }
 
-    /// What the provider makes of it.
+    /// The provider's own error code for the decline.
     pub fn error_code(self) -> &'static str {
         match self {
             Decline::Generic | Decline::InsufficientFunds => "card_declined",

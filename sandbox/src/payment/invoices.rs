@@ -1,5 +1,6 @@
-//! Subscriptions and their invoices. A period is of calendar months and counted from the day
-//! on which the subscription began, so one of the 31st ends on the last day of a short month.
+//! Subscriptions and their invoices. Periods are calendar months, counted from the day on which
+//! the subscription began. So if it began on the 31st, a period ends on the last day of a short
+//! month.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use super::objects::{latest_charge_id, list};
 use super::{Generation, sessions};
 use crate::sample::token;
 
-/// Some 80 years.
+/// How many months a subscription may be paid for: about 80 years.
 const MOST_MONTHS: u32 = 1000;
 
 #[derive(Clone)]
@@ -21,16 +22,16 @@ pub struct Subscription {
     pub id: String,
     pub customer: String,
     pub customer_email: Option<String>,
-    /// Of one period.
+    /// The price of one period.
     pub price: Money,
-    /// What is bought.
+    /// The name of the article.
     pub title: String,
     pub metadata: BTreeMap<String, String>,
     /// Unix seconds.
     pub started: i64,
-    /// Of a usual period.
+    /// How many months a usual period has.
     pub months: u32,
-    /// Paid for up to now.
+    /// How many months are paid so far.
     pub months_paid: u32,
     pub invoices: u64,
 }
@@ -42,17 +43,17 @@ pub struct Invoice {
     pub id: String,
     pub subscription: String,
     pub intent: String,
-    /// Of its subscription; the first is 0.
+    /// The number of the invoice within its subscription; the first is 0.
     pub nth: u64,
     /// Unix seconds.
     pub created: i64,
-    /// Unix seconds: what it pays for.
+    /// The period that it pays for, in unix seconds.
     pub start: i64,
     pub end: i64,
 }
 
 impl Subscription {
-    /// The next period's invoice. None when that would be too far in the future.
+    /// The invoice of the next period. `None` if its end would be too far in the future.
     pub fn invoice(&self, months: u32, intent: &str, now: i64) -> Option<Invoice> {
         let until = self.months_paid.checked_add(months)?;
         if until > MOST_MONTHS {
@@ -69,7 +70,7 @@ impl Subscription {
         })
     }
 
-    /// Takes note of an invoice that was paid.
+    /// Notes that an invoice was paid.
     pub fn paid(&mut self, months: u32) {
         self.months_paid += months;
         self.invoices += 1;
@@ -123,7 +124,7 @@ impl Subscription {
 }
 
 impl Invoice {
-    /// `record` is the intent that paid it.
+    /// The invoice as JSON. `record` is the intent that paid it.
     pub fn object(
         &self,
         subscription: &Subscription,
@@ -155,7 +156,8 @@ impl Invoice {
             "livemode": false,
             "metadata": {},
             "number": format!("SANDBOX-{:04}", self.nth + 1),
-            // Of the invoice itself, whose lines are paid ahead.
+            // This period belongs to the invoice itself. Its lines are paid in advance and have
+            // other periods.
             "period_start": self.created,
             "period_end": self.created,
             "status": "paid",
@@ -208,7 +210,8 @@ impl Invoice {
     }
 }
 
-/// In unix seconds. A day that the month lacks becomes its last.
+/// The time some months later, in unix seconds. If the month lacks the day, it is the month's last
+/// day.
 fn months_after(unix_seconds: i64, months: u32) -> Option<i64> {
     let start = OffsetDateTime::from_unix_timestamp(unix_seconds).ok()?;
     let months = u32::from(u8::from(start.month())) - 1 + months;

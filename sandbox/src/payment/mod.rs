@@ -1,9 +1,9 @@
-//! The payment provider: intents, refunds, checkout sessions and subscriptions, over its API
-//! and on pages for people; every change is reported in an event.
+//! The stand-in for the payment provider: intents, refunds, checkout sessions and subscriptions,
+//! over its API and on pages for people. Every change is reported in an event.
 //!
-//! An answer is kept by its idempotency key, be it a failure, and given again with the header
-//! `Idempotent-Replayed`. That a parameter was wrong is not kept, so the same key may then be used
-//! for what was meant.
+//! The answer to an idempotency key is kept, even if it is a failure, and given again with the
+//! header `Idempotent-Replayed`. The error that a parameter was wrong is not kept, so the client
+//! can use the same key for the corrected request.
 
 mod api;
 mod basket;
@@ -45,10 +45,10 @@ use intents::{Card, Record, State};
 use invoices::{Invoice, Subscription};
 use sessions::{Line, Session};
 
-/// Clones share their state.
+/// The stand-in for the payment provider. All clones share their state.
 #[derive(Clone)]
 pub struct Payment {
-    /// Counts requests, and makes them fail.
+    /// The fault injector, which counts requests and plays faults.
     pub fault_injector: FaultInjector,
     clock: Clock,
     webhook_sender: Option<WebhookSender>,
@@ -56,7 +56,7 @@ pub struct Payment {
     ledger: Arc<Mutex<Ledger>>,
 }
 
-/// A payment to be known here.
+/// A payment that a test adds to the stand-in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
     /// `pi_..`
@@ -64,7 +64,7 @@ pub struct Intent {
     /// In minor units.
     pub amount: i64,
     pub currency: Currency,
-    /// For its metadata; an intent that Waybill did not ask for has none.
+    /// The agreement in its metadata. An intent that Waybill did not ask for has none.
     pub pact_id: Option<String>,
 }
 
@@ -73,12 +73,12 @@ pub struct Intent {
 pub struct Price {
     /// `price_..`
     pub id: String,
-    /// What is bought for it.
+    /// The name of the article.
     pub name: String,
     /// In minor units.
     pub amount: i64,
     pub currency: Currency,
-    /// The period of a subscription; None: paid once.
+    /// The period of a subscription. `None`: the price is paid once.
     pub months: Option<u32>,
 }
 
@@ -91,21 +91,21 @@ struct Ledger {
     invoices: BTreeMap<String, Invoice>,
     prices: BTreeMap<String, Line>,
     answers: BTreeMap<String, Kept>,
-    /// So many of the next requests fail in the middle of the work.
+    /// How many of the next requests fail in the middle of their work.
     breaks: u32,
-    /// Confirmations that tried a charge, by idempotency key.
+    /// How many confirmations tried a charge, by idempotency key.
     confirms: BTreeMap<String, u32>,
     /// Sessions by the idempotency key that made them.
     sessions_made: BTreeMap<String, u32>,
 }
 
-/// The API and the pages.
+/// The routes of the API and of the pages.
 pub fn routes(payment: Payment) -> Router {
     api::routes(payment.clone()).merge(page::routes(payment))
 }
 
 impl Payment {
-    /// `url` is where its API and pages are.
+    /// `url` is the address of its API and pages.
     pub(crate) fn new(
         url: &str,
         generation: Generation,
@@ -125,12 +125,12 @@ impl Payment {
         }
     }
 
-    /// The shape of objects and events from now on.
+    /// Sets the shape of objects and events from now on.
     pub fn set_generation(&self, generation: Generation) {
         lock(&self.ledger).generation = generation;
     }
 
-    /// How events are delivered from now on. Without webhooks there is nothing to deliver.
+    /// Sets the delivery faults of events from now on. Without webhooks this has no effect.
     pub fn set_delivery_faults(&self, delivery_faults: DeliveryFaults) {
         if let Some(webhook_sender) = &self.webhook_sender {
             webhook_sender.set_delivery_faults(delivery_faults);
@@ -144,17 +144,17 @@ impl Payment {
         }
     }
 
-    /// Makes a captured intent. One that is there already stays as it is.
+    /// Makes a captured intent. An intent that exists already stays as it is.
     pub fn add_intent(&self, intent: Intent) {
         self.at_desk(|desk| {
             let mut record = Record::of(&intent, desk.now);
-            // A good card is never declined.
+            // The bank never declines a good card.
             let _ = record.charge(Card::Good);
             desk.ledger.intents.entry(intent.id).or_insert(record);
         });
     }
 
-    /// Makes a price known, in place of one with the same id.
+    /// Adds a price, in place of one with the same id.
     pub fn add_price(&self, price: Price) {
         let Price {
             id,
@@ -175,8 +175,8 @@ impl Payment {
         lock(&self.ledger).prices.insert(id, line);
     }
 
-    /// Posts the event `payment_intent.succeeded` of an intent. False when there is no such
-    /// intent that was paid, or nowhere to post to.
+    /// Posts the event `payment_intent.succeeded` of an intent. Returns `false` if there is no
+    /// such paid intent, or no address to post to.
     pub fn post_succeeded(&self, intent_id: &str) -> bool {
         self.at_desk(|desk| {
             let record = desk.ledger.intents.get(intent_id);
@@ -189,25 +189,27 @@ impl Payment {
         })
     }
 
-    /// The next requests that change something end in a 500 of the provider's own, which is kept
-    /// as the answer to their keys; unlike an injected fault, which is before it.
+    /// Lets the next requests that change something fail with a 500 in the middle of their work.
+    /// This answer is kept for their keys, unlike an injected fault, which happens before the
+    /// request reaches the provider.
     pub fn break_next(&self, times: u32) {
         lock(&self.ledger).breaks = times;
     }
 
-    /// The bank pays an intent that is `processing`. False when there is no such intent.
+    /// Lets the bank pay an intent that is `processing`. Returns `false` if there is no such
+    /// intent.
     pub fn settle(&self, intent_id: &str) -> bool {
         self.at_desk(|desk| desk.settle(intent_id)).is_ok()
     }
 
-    /// Bills the next period of a subscription, of its usual length when none is given.
-    /// Returns the invoice's id, or what is wrong.
+    /// Bills the next period of a subscription, with its usual length if none is given. Returns
+    /// the invoice's id, or the error.
     pub fn bill(&self, subscription: &str, months: Option<u32>) -> Result<String, String> {
         let billed = self.at_desk(|desk| desk.bill(subscription, months));
         billed.map_err(|error| error.message().to_owned())
     }
 
-    /// Does a piece of work on the ledger, then sends its events.
+    /// Carries out work on the state under its lock, and then sends the events of this work.
     fn at_desk<T>(&self, work: impl FnOnce(&mut Desk) -> T) -> T {
         let mut desk = Desk {
             ledger: lock(&self.ledger),

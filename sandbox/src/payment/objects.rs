@@ -1,5 +1,5 @@
-//! Intents, charges and refunds as JSON. Ids follow from the intent's, so that a sandbox that
-//! was started anew gives the same ones.
+//! Intents, charges and refunds as JSON. All ids are made from the intent's, so they are the same
+//! after the sandbox was started anew.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::sample::token;
 /// The refund that a request asks for.
 pub struct Wish {
     pub intent: String,
-    /// All that is left, when it is not given.
+    /// The amount in minor units. `None`: all that is left.
     pub amount: Option<i64>,
     pub reason: Option<String>,
     pub metadata: BTreeMap<String, String>,
@@ -63,7 +63,7 @@ pub fn intent(record: &Record, generation: Generation) -> Value {
     intent
 }
 
-/// The last charge that was tried.
+/// The last charge that was tried, as JSON.
 pub fn latest_charge(record: &Record, generation: Generation) -> Value {
     charge(record, record.charges.saturating_sub(1), generation)
 }
@@ -108,7 +108,7 @@ fn charge(record: &Record, nth: u64, generation: Generation) -> Value {
     charge
 }
 
-/// Before it is among the record's refunds.
+/// A refund as JSON, before it is added to the refunds of the record.
 pub fn refund(record: &Record, wish: &Wish, amount: i64, now: Timestamp) -> Value {
     json!({
         "id": token("re_", &record.id, u64::from(record.refund_count())),
@@ -143,7 +143,7 @@ pub fn latest_charge_id(record: &Record) -> Option<String> {
     Some(charge_id(record, latest))
 }
 
-/// The fields of a declined card, in an intent's last error and in the answer alike.
+/// The fields of a declined card. An intent's last error and the answer both have them.
 pub fn declined(record: &Record, decline: Decline) -> Value {
     json!({
         "type": "card_error",
@@ -161,7 +161,7 @@ fn last_error(record: &Record) -> Option<Value> {
     }
 }
 
-/// A declined card is taken off its intent again.
+/// The payment method of an intent. A declined card is removed from its intent.
 fn payment_method(record: &Record) -> Option<String> {
     let has = matches!(
         record.state,

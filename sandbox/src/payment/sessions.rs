@@ -1,5 +1,5 @@
-//! Checkout sessions: read from a form, shown as JSON. A session is complete when its intent
-//! has succeeded, and expired when its time is over or its intent was canceled.
+//! Checkout sessions, which are read from a form and shown as JSON. A session is complete when its
+//! intent has succeeded, and expired when its time is over or its intent was canceled.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use domain::money::{Currency, Money};
 use domain::time::Timestamp;
 use serde_json::{Value, json};
 
-/// Seconds until a session that was not paid expires.
+/// How many seconds after its creation an unpaid session expires.
 pub const LIFETIME: i64 = 24 * 60 * 60;
 
 #[derive(Clone)]
@@ -26,7 +26,7 @@ pub struct Session {
     pub created: i64,
     /// Unix seconds.
     pub expires_at: i64,
-    /// The intent that pays it; a subscription's session does not name it.
+    /// The intent that pays the session. The JSON of a subscription's session does not name it.
     pub intent: String,
     pub mode: Mode,
     pub status: Status,
@@ -38,13 +38,13 @@ pub enum Mode {
     Subscription(Plan),
 }
 
-/// What a subscription is to be.
+/// The subscription that the session begins.
 #[derive(Clone)]
 pub struct Plan {
-    /// Of one period.
+    /// The length of one period in months.
     pub months: u32,
     pub metadata: BTreeMap<String, String>,
-    /// Subscription and invoice, once paid.
+    /// The ids of the subscription and the invoice, after the session was paid.
     pub made: Option<(String, String)>,
 }
 
@@ -55,19 +55,19 @@ pub enum Status {
     Expired,
 }
 
-/// Something that is bought.
+/// An article of the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     pub name: String,
-    /// Of one.
+    /// The price of one piece in minor units.
     pub price: Money,
     pub quantity: i64,
-    /// How many months it is paid for at a time; None: once and for all.
+    /// For how many months it is paid at a time. `None`: it is paid only once.
     pub months: Option<u32>,
 }
 
 impl Line {
-    /// None when it is beyond all numbers.
+    /// The price of all pieces. `None` if the number is too large.
     pub fn total(&self) -> Option<i64> {
         self.price.minor.checked_mul(self.quantity)
     }
@@ -81,7 +81,7 @@ impl Session {
         }
     }
 
-    /// Where someone goes who has paid.
+    /// The address to which the buyer goes after paying.
     pub fn success_url(&self) -> String {
         self.success_url.replace("{CHECKOUT_SESSION_ID}", &self.id)
     }
@@ -104,7 +104,8 @@ impl Status {
     }
 }
 
-/// With the address of its page while that is of use; events are without.
+/// The session as JSON. It has the address of its page while the session is open; in events the
+/// address is left out.
 pub fn object(session: &Session, url: Option<&str>, now: Timestamp) -> Value {
     let status = session.status_at(now);
     let paid = status == Status::Complete;

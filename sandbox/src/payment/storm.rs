@@ -1,5 +1,5 @@
-//! Storms of payments: many lives, each reported in its events, all of them shuffled and most of
-//! them repeated. A seed decides it all, and a payment's own seed decides its life.
+//! Storms of payments: the events of many payments, all shuffled and most of them repeated. A seed
+//! decides the whole storm, and each payment's own seed decides what happens to it.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -18,45 +18,45 @@ use crate::webhooks::Delivery;
 #[derive(Clone, Debug)]
 pub struct PaymentStorm {
     pub payments: u64,
-    /// The payments are those of this seed and the ones after it.
+    /// The seed of the first payment. The others have the seeds after it.
     pub first_seed: u64,
-    /// Taken in turn, seed by seed.
+    /// The lives of the payments. They are assigned in turn, seed by seed.
     pub lives: Vec<Life>,
-    /// Taken in turn, once all lives had their turn.
+    /// The generations of the API. The next one is used after each round of all lives.
     pub generations: Vec<Generation>,
-    /// How often each event is sent, at least and at most.
+    /// The least and the greatest number of times that each event is sent.
     pub repeat: RangeInclusive<u32>,
-    /// Of chance.
+    /// The seed of the random numbers.
     pub seed: u64,
 }
 
-/// What becomes of a payment.
+/// What happens to a payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Life {
     Succeeded,
     FailedThenSucceeded,
     Canceled,
-    /// Paid, given back in part, then in full.
+    /// It is paid, refunded in part, and then refunded in full.
     Refunded,
-    /// Paid in a checkout session.
+    /// It is paid in a checkout session.
     Checkout,
 }
 
-/// One payment of a storm, and what must be known of it after all of its events.
+/// One payment of a storm, with the state that Waybill must have of it after all its events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StormPayment {
     pub intent: Intent,
     pub life: Life,
     pub generation: Generation,
-    /// The checkout session it was paid in.
+    /// The checkout session in which it was paid.
     pub session: Option<String>,
-    /// Minor units given back.
+    /// The refunded amount in minor units.
     pub refunded: i64,
-    /// The ids of its events, oldest first.
+    /// The ids of its events, the oldest first.
     pub events: Vec<String>,
 }
 
-/// A payment that has lived.
+/// A payment after everything has happened to it, with its events.
 struct Lived {
     life: Life,
     generation: Generation,
@@ -89,7 +89,7 @@ impl Default for PaymentStorm {
 }
 
 impl PaymentStorm {
-    /// Of payments made just before `now`.
+    /// The deliveries of the storm. Its payments were made just before `now`.
     pub fn deliveries(&self, now: Timestamp) -> Vec<Delivery> {
         let events = self.lived(now).flat_map(|lived| lived.events);
         let mut chance = SplitMix64(self.seed);
@@ -102,7 +102,7 @@ impl PaymentStorm {
         deliveries
     }
 
-    /// What must have become of each payment.
+    /// The payments with the states that they must have in the end.
     pub fn payments(&self) -> Vec<StormPayment> {
         self.lived(Timestamp(0)).map(StormPayment::of).collect()
     }
@@ -119,8 +119,8 @@ impl PaymentStorm {
 }
 
 impl Payment {
-    /// Makes the payments of a storm known, as they are in the end, so that they can be read
-    /// and refunded, and returns its deliveries. A payment that is there already stays as it is.
+    /// Adds the payments of a storm in their final states, so that they can be read and refunded,
+    /// and returns the deliveries of the storm. A payment that exists already stays as it is.
     pub fn add_storm(&self, storm: &PaymentStorm) -> Vec<Delivery> {
         self.at_desk(|desk| {
             for Lived {
@@ -237,7 +237,7 @@ impl Purchase {
         }
     }
 
-    /// Complete.
+    /// The completed checkout session of the payment.
     fn session(&self, created: Timestamp) -> Session {
         let line = Line {
             name: "Goods".to_owned(),
@@ -264,7 +264,7 @@ impl Purchase {
     }
 }
 
-/// One of a few, in turn.
+/// One of a few values, taken in turn.
 fn turn<T: Copy>(of: &[T], nth: u64) -> Option<T> {
     let count = u64::try_from(of.len()).ok()?;
     let index = nth.checked_rem(count)?;

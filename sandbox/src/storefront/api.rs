@@ -1,5 +1,5 @@
-//! The storefront's API over HTTP. `X-Storefront-Shop-Domain` names the shop, where the real
-//! one has a host for each.
+//! The storefront's API over HTTP. `X-Storefront-Shop-Domain` names the shop; the real storefront
+//! has a host for each shop instead.
 
 use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -103,7 +103,7 @@ async fn fulfillments(
     }
 }
 
-/// As it was delivered last, with the fields that are asked for.
+/// Answers with the order as it was last delivered, with the fields that the request names.
 async fn order(
     State(storefront): State<Storefront>,
     Path(file): Path<String>,
@@ -117,7 +117,7 @@ async fn order(
     };
     let order = match &query.fields {
         None => order,
-        // The resource has every field, whatever its webhooks were cut to.
+        // The API's order has every field, even if webhooks are configured to leave some out.
         Some(fields) => fields
             .split(',')
             .map(|field| (field.to_owned(), order[field].clone()))
@@ -150,7 +150,7 @@ async fn product(Path(file): Path<String>) -> Response {
     }
 }
 
-/// The id in `<id>.json`.
+/// Reads the id in `<id>.json`.
 fn number(file: &str) -> Option<u64> {
     file.strip_suffix(".json")?.parse().ok()
 }
@@ -159,7 +159,7 @@ fn unprocessable(message: &str) -> Response {
     error(StatusCode::UNPROCESSABLE_ENTITY, json!([message]))
 }
 
-/// A header's value, when it has one.
+/// The value of a header, if the request has the header.
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let value = headers.get(name)?.to_str().ok()?;
     Some(value).filter(|value| !value.is_empty())

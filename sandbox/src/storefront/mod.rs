@@ -1,8 +1,8 @@
-//! The storefront: its orders' fulfilment orders, the fulfilments made for them, and what it
-//! sells.
+//! The stand-in for the storefront: the fulfilment orders of its orders, the fulfilments that are
+//! made for them, and its products.
 //!
-//! A fulfilment order is made up when it is first asked for. Every id follows from shop and
-//! order id, so a sandbox that was started anew gives the same ones.
+//! A fulfilment order is made when it is first asked for. All ids are made from the shop and the
+//! order's id, so they are the same after the sandbox was started anew.
 
 mod api;
 mod objects;
@@ -21,13 +21,13 @@ use crate::lock;
 use crate::webhook_sender::WebhookSender;
 use crate::webhooks::Delivery;
 
-/// Orders whose bodies are kept, for the webhooks that follow; some 3 kB each.
+/// How many orders' bodies are kept for later webhooks. Each has about 3 kB.
 const MOST_BODIES: usize = 10_000;
 
-/// Clones share their state.
+/// The stand-in for the storefront. All clones share their state.
 #[derive(Clone)]
 pub struct Storefront {
-    /// Counts requests, and makes them fail.
+    /// The fault injector, which counts requests and plays faults.
     pub fault_injector: FaultInjector,
     shop: String,
     clock: Clock,
@@ -41,15 +41,15 @@ type OrderKey = (String, i64);
 #[derive(Default)]
 struct Books {
     orders: BTreeMap<OrderKey, FulfillmentOrder>,
-    /// Which order a fulfilment order is of.
+    /// The order of each fulfilment order.
     order_of: BTreeMap<i64, OrderKey>,
-    /// What was answered to a shop's idempotency key, and for which fulfilment order.
+    /// The answer to each idempotency key of a shop, and the fulfilment order that it was for.
     answers: BTreeMap<(String, String), (i64, Value)>,
-    /// The newest body of each order that was delivered.
+    /// The newest delivered body of each order.
     bodies: BTreeMap<OrderKey, Value>,
-    /// Of variants that have another price than usual.
+    /// The prices of variants for which a test has set another price.
     prices: BTreeMap<u64, String>,
-    /// In which the shops sell, if it is another currency than usual.
+    /// The currency in which the shops sell, if a test has set another one.
     currency: Option<String>,
 }
 
@@ -63,7 +63,7 @@ struct FulfillmentOrder {
 /// Why no fulfilment was made.
 #[derive(Debug, PartialEq, Eq)]
 enum Refusal {
-    /// No such fulfilment order in this shop.
+    /// This shop has no such fulfilment order.
     Unknown,
     Closed,
     /// The key was used for another fulfilment order.
@@ -81,7 +81,7 @@ impl Storefront {
         }
     }
 
-    /// Closes an order's fulfilment order, as if it had been fulfilled elsewhere.
+    /// Closes an order's fulfilment order, as if somebody had fulfilled it elsewhere.
     pub fn close(&self, shop: &str, order_id: i64) {
         let key = (shop.to_ascii_lowercase(), order_id);
         lock(&self.books).fulfillment_order(&key).open = false;
@@ -93,19 +93,19 @@ impl Storefront {
         lock(&self.books).fulfillment_order(&key).held = held;
     }
 
-    /// Sells a variant at another price from now on, a decimal in US dollars.
+    /// Sets the price of a variant from now on, as a decimal in US dollars.
     pub fn set_price(&self, variant_id: u64, price: &str) {
         lock(&self.books)
             .prices
             .insert(variant_id, price.to_owned());
     }
 
-    /// Sells in another currency from now on, at the same figures.
+    /// Sets the currency from now on. The numbers of the prices stay the same.
     pub fn set_currency(&self, code: &str) {
         lock(&self.books).currency = Some(code.to_owned());
     }
 
-    /// Fulfilments made, by shop and order.
+    /// How many fulfilments were made, by shop and order.
     pub fn created(&self) -> BTreeMap<(String, i64), u32> {
         let books = lock(&self.books);
         let made = books.orders.iter().filter(|(_, order)| order.created > 0);
@@ -113,8 +113,8 @@ impl Storefront {
             .collect()
     }
 
-    /// Takes note of an order's body, so that later webhooks of it are whole. An older body
-    /// changes nothing; what is no order is passed over.
+    /// Stores an order's body, so that later webhooks of the order have all fields. An older body
+    /// than the stored one, and a body that is not an order, are ignored.
     pub fn remember(&self, delivery: &Delivery) {
         if !delivery.topic.starts_with("orders/") {
             return;
@@ -136,12 +136,12 @@ impl Storefront {
         }
     }
 
-    /// The shop that is meant when none is named.
+    /// The shop of a request that names none.
     pub(crate) fn shop(&self) -> &str {
         &self.shop
     }
 
-    /// The newest body of an order that was delivered.
+    /// The newest delivered body of an order.
     fn order(&self, shop: Option<&str>, order_id: i64) -> Option<Value> {
         let shop = shop.unwrap_or(&self.shop).to_ascii_lowercase();
         lock(&self.books).bodies.get(&(shop, order_id)).cloned()
@@ -180,7 +180,7 @@ impl Storefront {
         objects::fulfillment_order(order.id, order_id, status)
     }
 
-    /// Makes the fulfilment, or answers what the same key was answered before.
+    /// Makes the fulfilment, or gives the same answer as before if the key is known.
     fn fulfil(&self, shop: Option<&str>, key: Option<&str>, id: i64) -> Result<Value, Refusal> {
         let mut books = lock(&self.books);
         let order_key = books.order_of.get(&id).cloned().ok_or(Refusal::Unknown)?;
@@ -221,7 +221,7 @@ impl Storefront {
 }
 
 impl Books {
-    /// The order's, made up if this is the first that is heard of it.
+    /// The fulfilment order of an order. It is made if the order was not known.
     fn fulfillment_order(&mut self, key: &OrderKey) -> &mut FulfillmentOrder {
         let order_of = &mut self.order_of;
         self.orders.entry(key.clone()).or_insert_with(|| {

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 
 use crate::sample;
 
-/// In which a shop sells, unless a test says otherwise.
+/// The currency in which a shop sells, unless a test sets another.
 pub const CURRENCY: &str = "USD";
 
-/// An id of 16 digits, below 2^53, that follows from what it is of.
+/// An id of 16 digits, below 2^53, which is made from the object that it is for.
 pub fn id(kind: &str, shop: &str, order_id: i64) -> i64 {
     const LEAST: u64 = 1_000_000_000_000_000;
     let noise = sample::mix(&format!("{kind} {shop}"), order_id.unsigned_abs());
@@ -26,7 +26,8 @@ pub fn shop(domain: &str, currency: &str) -> Value {
     })
 }
 
-/// The only variant of something that the sample shop sells, at another price if it has one.
+/// The only variant of a product of the sample shop, with the price that a test has set, if it has
+/// set one.
 pub fn variant(id: u64, price: Option<&str>) -> Option<Value> {
     let article = sample::article(id)?;
     let usual = format!("{}.{:02}", article.price / 100, article.price % 100);
@@ -86,8 +87,8 @@ pub fn fulfillment(shop: &str, order_id: i64, now: Timestamp) -> Value {
     })
 }
 
-/// The body of `orders/fulfilled`: the order as it was last delivered, or, unknown, only
-/// what changed.
+/// The body of `orders/fulfilled`. It is the order as it was last delivered; if the order is not
+/// known, it has only the fields that changed.
 pub fn fulfilled(known: Option<&Value>, fulfillment: &Value, now: Timestamp) -> Value {
     let mut body = known
         .cloned()

@@ -1,4 +1,5 @@
-//! The hosted checkout: what is bought, and two buttons that play the card's part.
+//! The hosted checkout. It shows the articles, and has two buttons in place of a card: one pays,
+//! and one is declined.
 
 use askama::Template;
 use axum::extract::{Path, State};
@@ -21,7 +22,8 @@ struct Checkout<'a> {
     lines: Vec<Line<'a>>,
     is_open: bool,
     is_declined: bool,
-    /// Both addresses were found to be of http or https when the session was made.
+    /// The links of the page. Both addresses were checked to be http or https when the session was
+    /// made.
     cancel_url: Option<&'a str>,
     paid_url: Option<String>,
 }
@@ -40,7 +42,8 @@ pub async fn show(State(payment): State<Payment>, Path(id): Path<String>) -> Res
     })
 }
 
-/// Leads on to the merchant; also when it was paid before, as with a button pressed twice.
+/// Pays and redirects to the merchant. If the session was already paid, for example because the
+/// button was pressed twice, it only redirects.
 pub async fn pay(State(payment): State<Payment>, Path(id): Path<String>) -> Response {
     payment.at_desk(|desk| match play(desk, &id, Card::Good) {
         Some(session) if session.status == Status::Complete => see_other(&success_url(&session)),
@@ -52,7 +55,7 @@ pub async fn decline(State(payment): State<Payment>, Path(id): Path<String>) -> 
     payment.at_desk(|desk| back(play(desk, &id, Card::Bad(Decline::Generic))))
 }
 
-/// Charges the card when the session is open. The session as it then is.
+/// Charges the card if the session is open, and returns the session after that.
 fn play(desk: &mut Desk, id: &str, card: Card) -> Option<Session> {
     let session = desk.session(id).ok()?;
     if session.status_at(desk.now) == Status::Open {
@@ -75,7 +78,7 @@ fn unknown() -> Response {
     problem(StatusCode::NOT_FOUND, "There is no such checkout")
 }
 
-/// As a header can hold it.
+/// The address in a form that a header can hold.
 fn success_url(session: &Session) -> String {
     let url = session.success_url();
     match reqwest::Url::parse(&url) {

@@ -1,4 +1,4 @@
-//! The merchant's side: payments with their state, to be refunded or canceled.
+//! The merchant's dashboard. It lists payments with their states, and can refund and cancel them.
 
 use std::collections::BTreeMap;
 
@@ -19,17 +19,17 @@ use crate::payment::objects::Wish;
 
 const PATH: &str = "/payment/dashboard";
 
-/// Payments on the page.
+/// How many payments the page shows.
 const MOST: usize = 200;
 
 #[derive(Template)]
 #[template(path = "dashboard.html")]
 struct Dashboard<'a> {
-    /// Why what was asked for was not done.
+    /// Why the last action was not carried out.
     problem: Option<&'a str>,
-    /// The newest.
+    /// The newest payments.
     payments: Vec<Row<'a>>,
-    /// Of all.
+    /// How many payments there are in all.
     count: usize,
 }
 
@@ -39,7 +39,7 @@ struct Row<'a> {
     state: String,
     is_paid: bool,
     metadata: &'a BTreeMap<String, String>,
-    /// How much could be given back, if anything.
+    /// How much can be refunded; `None` if nothing can.
     refundable: Option<Money>,
     is_open: bool,
 }
@@ -71,7 +71,7 @@ pub async fn cancel(State(payment): State<Payment>, body: Bytes) -> Response {
     })
 }
 
-/// Does something to the intent that a form names; `act` gets the form's amount too.
+/// Carries out an action on the intent that a form names. `act` also gets the form's amount.
 fn act(
     payment: &Payment,
     form: &[u8],

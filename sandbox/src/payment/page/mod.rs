@@ -23,7 +23,7 @@ pub fn routes(payment: Payment) -> Router {
         .with_state(payment)
 }
 
-/// With its currency: `19.99 USD`.
+/// An amount with its currency: `19.99 USD`.
 fn amount(money: Money) -> String {
     format!("{money} {}", money.currency)
 }
