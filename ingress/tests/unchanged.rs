@@ -1,6 +1,6 @@
-//! What clients hold on to: the description of the API and the shapes of the events are those of
-//! `before/openapi.json`, which was recorded before types described them. What was changed on
-//! purpose since then is listed here, with its reason, and nothing else may differ.
+//! Clients rely on the description of the API and on the shapes of the events. Both must be those
+//! of `before/openapi.json`, which was recorded before types described them. Every change that was
+//! made on purpose since then is listed here with its reason, and nothing else may differ.
 
 use std::collections::{BTreeMap, BTreeSet};
 

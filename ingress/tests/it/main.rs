@@ -1,5 +1,6 @@
-//! The router at its own door: a real port, a real SQLite file and the bus in the process, but no
-//! worker and no other crate of the product. What needs those is tested in `waybill/tests/it`.
+//! Tests of ingress by itself, with a real port, a real SQLite file and a bus within the process,
+//! but without a worker and without the other crates of the product. Tests that need those are in
+//! `waybill/tests/it`.
 
 mod storefront;
 

@@ -1,4 +1,5 @@
-//! A delivery of the storefront: verified, stored once, answered, and announced on the bus.
+//! A delivery of the storefront is verified, stored once and answered, and the workers are
+//! notified over the bus.
 
 use domain::job::{Queue, State};
 use store::jobs;

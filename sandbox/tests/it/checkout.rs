@@ -1,4 +1,4 @@
-//! Checkout sessions: what the API makes of a form.
+//! Checkout sessions: how the API reads the form of a request.
 
 use sandbox::Price;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! The page on which one pays.
+//! The page on which a buyer pays.
 
 use std::time::Duration;
 

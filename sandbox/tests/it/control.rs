@@ -1,4 +1,4 @@
-//! What people see and set over HTTP.
+//! The control requests over HTTP, and the page that explains them.
 
 use sandbox::{Options, Sandbox};
 use serde_json::{Value, json};

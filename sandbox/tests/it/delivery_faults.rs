@@ -1,4 +1,4 @@
-//! How events are delivered when that is not as usual.
+//! The delivery faults with which events are posted.
 
 use std::time::Duration;
 

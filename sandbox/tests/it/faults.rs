@@ -1,4 +1,4 @@
-//! Every fault, seen from the client, and what it did or did not have as effect.
+//! Every fault as the client sees it, and whether the request had its effect.
 
 use std::time::Duration;
 

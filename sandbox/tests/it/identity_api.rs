@@ -1,4 +1,4 @@
-//! The identity provider's API: users, their addresses, tokens, and every way to be refused.
+//! The identity provider's API: users, their addresses, tokens, and every refusal.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What can be asked of the identity provider over HTTP, and its faults.
+//! The control requests of the identity provider, and its faults.
 
 use std::time::Duration;
 

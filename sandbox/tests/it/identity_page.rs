@@ -1,4 +1,4 @@
-//! The page on which a device is let in.
+//! The page on which a person approves the login of a device.
 
 use sandbox::{IDENTITY_CLIENT_ID, Sandbox};
 

@@ -1,4 +1,5 @@
-//! Storms of payments: reproducible, every life in every shape, and refundable afterwards.
+//! Storms of payments are reproducible, contain every life in every generation of the API, and
+//! their payments can be refunded afterwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! A page on the Internet whose name leads to this machine does not get to use the sandbox.
+//! A page on the Internet whose domain name resolves to this machine cannot use the sandbox.
 
 use crate::support::{client, sandbox};
 

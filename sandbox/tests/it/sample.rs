@@ -1,4 +1,4 @@
-//! The sample bodies are what the service's own readers take for real ones.
+//! The service reads the sample bodies like real ones.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! Storms: reproducible, complete, and stubborn.
+//! Storms are reproducible and complete, and repeat deliveries that were not accepted.
 
 use std::collections::{BTreeMap, BTreeSet};
 

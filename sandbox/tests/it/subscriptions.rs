@@ -1,4 +1,4 @@
-//! Subscriptions: begun by a checkout, billed period after period.
+//! Subscriptions are begun by a checkout and billed period after period.
 
 use sandbox::{Generation, Sandbox};
 use serde_json::{Value, json};

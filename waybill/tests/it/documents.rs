@@ -1,5 +1,5 @@
-//! The documents are true: their tables are made of the program's own (`generated`), what
-//! they name exists (`names`), and the crates are layered as they say (`layers`).
+//! The documents agree with the program: their tables are generated from it (`generated`), the
+//! names in them exist (`names`), and the crates have the documented layers (`layers`).
 
 mod cli;
 mod generated;

@@ -1,7 +1,7 @@
-//! The product as its users meet it: a real router on a real port, a real database, a real
-//! bus. `TEST_BACKEND=embedded` (the default) is SQLite and the bus within the process;
-//! `distributed` is PostgreSQL and RabbitMQ, named by `TEST_DATABASE_URL` and
-//! `TEST_AMQP_URL` (`scripts/test` brings them up).
+//! Tests of the whole product: with a real router on a real port, a real database and a real bus.
+//! `TEST_BACKEND=embedded` (the default) is SQLite and the bus within the process; `distributed`
+//! is PostgreSQL and RabbitMQ, named by `TEST_DATABASE_URL` and `TEST_AMQP_URL` (`scripts/test`
+//! brings them up).
 
 #![expect(
     clippy::disallowed_macros,

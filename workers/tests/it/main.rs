@@ -1,6 +1,6 @@
-//! The worker loop at its own door: jobs are put into a real SQLite file and announced on the bus
-//! in the process; no HTTP service and no other crate of the product takes part. What needs those
-//! is tested in `waybill/tests/it`.
+//! Tests of the worker loop by itself. They put jobs into a real SQLite file and notify the worker
+//! over a bus within the process, without an HTTP service and without the other crates of the
+//! product. Tests that need those are in `waybill/tests/it`.
 
 mod orders;
 

@@ -1,4 +1,5 @@
-//! Jobs of the orders queue: each is done exactly once, and a bad one harms none of its neighbours.
+//! Jobs of the orders queue: each is done exactly once, and a bad job does not affect its
+//! neighbours.
 
 use std::time::Duration;
 

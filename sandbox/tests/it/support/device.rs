@@ -1,4 +1,4 @@
-//! A device that logs in at the identity provider, and the clock that it waits by.
+//! A device that logs in at the identity provider, and the clock of its waits.
 
 use std::time::Duration;
 

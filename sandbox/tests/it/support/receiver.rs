@@ -1,5 +1,5 @@
-//! A Waybill of a few lines: it checks every signature, remembers ids, answers 409 to those
-//! it knows, and 503 now and then.
+//! A minimal receiver in place of Waybill: it checks every signature, remembers ids, answers 409
+//! to ids that it knows, and answers 503 now and then.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;

@@ -1,5 +1,5 @@
-//! An answer that is given before the body was read arrives at clients that others have made,
-//! each as it is installed here.
+//! An answer that Waybill gives before it has read the body arrives at HTTP clients of other
+//! makers. The tests use the clients that are installed on this machine.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! `scripts/api-test`, shortened: what a service answers is what it describes.
+//! A shortened run of `scripts/api-test`: the answers of a service agree with its description.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! Events go out: to whoever has bound a queue, in the order in which they happened to an
-//! order, whatever becomes of broker and processes; and to the screen.
+//! Events are sent to every bound queue, those of one order in their sequence, even when the
+//! broker or processes fail. The tests also cover `waybill events`.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::{BufRead, BufReader};

@@ -1,6 +1,6 @@
-//! docs/events.md is what the events are: each event of a run over all of them has the
-//! documented fields and types, and each documented event occurs, those of payments, sessions
-//! and subscriptions with every type of every field.
+//! docs/events.md describes the events correctly. A run causes all events. Each has the documented
+//! fields and types, and each documented event occurs; those of payments, sessions and
+//! subscriptions occur with every documented type of every field.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Pages whose every text was written by someone hostile, in a real browser: it shows the text,
-//! and nothing in it becomes an element, a script or a link.
+//! A real browser opens pages whose texts were all written by an attacker. It shows the texts, and
+//! nothing in them becomes an element, a script or a link.
 
 use sandbox::{Email, IDENTITY_CLIENT_ID, Intent, PAYMENT_KEY, Sandbox, User};
 use serde_json::Value;

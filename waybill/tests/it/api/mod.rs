@@ -1,4 +1,4 @@
-//! HTTP as its callers see it: webhooks, the API, pages, events.
+//! Tests of HTTP from the callers' side: webhooks, the API, pages and events.
 
 pub mod answers;
 pub mod api_keys;

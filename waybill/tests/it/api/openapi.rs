@@ -1,5 +1,5 @@
-//! The description of the API is of this API: of every route and of nothing else, with the
-//! shapes that are sent. `scripts/api-test` holds every answer against it.
+//! The description of the API has every route and nothing else, with the shapes of the bodies that
+//! are really sent. `scripts/api-test` compares every answer with it.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! The public pages: what they show, what they keep to themselves, and that a browser is
-//! content with them.
+//! The public pages: what they show, what they must not show, and that a browser reports no error
+//! about them.
 
 use std::time::Duration;
 

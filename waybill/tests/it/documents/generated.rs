@@ -1,4 +1,4 @@
-//! The tables that the documents share with the program. Each stands between
+//! The tables of the documents that are generated from the program. Each is between
 //! `<!-- generated: name -->` and `<!-- end -->`; `UPDATE_DOCS=1` writes them anew.
 
 use std::fmt::Write as _;

@@ -1,6 +1,6 @@
-//! What the documents name exists: files, links, functions, commands and their options,
-//! settings, metrics, events, fields. Strict enough that a name which is changed in the code
-//! alone is found; what is others' stands in [`OTHERS`].
+//! The names in the documents exist: files, links, functions, commands and their options,
+//! settings, metrics, events, fields. If somebody changes a name only in the code, a test fails.
+//! Names that do not belong to Waybill are listed in [`OTHERS`].
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! A disk without room (faults, C14, C17): a small one of the process's own. Where the kernel
-//! lets nobody make one, these tests say so and end.
+//! A full disk (docs/faults.md, C14 and C17). The tests use a small file system of their own. If
+//! the kernel does not allow them to make one, they say so and end.
 
 use std::fs::File;
 use std::io::Write as _;

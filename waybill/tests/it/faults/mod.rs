@@ -1,4 +1,4 @@
-//! Processes, servers and disks that fail.
+//! Tests in which processes, servers and disks fail.
 
 pub mod full_disk;
 pub mod outages;

@@ -1,5 +1,6 @@
-//! The database or the broker is gone, slow or silent: what was answered 200 is kept, what
-//! could not be kept was answered 503, and all is done once things are back.
+//! The database or the broker is gone, slow or silent. Deliveries that were answered 200 are
+//! stored, deliveries that could not be stored were answered 503, and all jobs are done after the
+//! server is back.
 
 use std::time::Duration;
 

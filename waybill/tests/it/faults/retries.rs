@@ -1,4 +1,4 @@
-//! What becomes of jobs that fail, hang, panic or end their process.
+//! Jobs that fail, hang, panic or end their process are retried or dead-lettered.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! `waybill login` as a person uses it: against `waybill` without arguments, with a real
-//! browser, until a grant shows.
+//! `waybill login` as a person uses it, with `waybill` without arguments as the service and a real
+//! browser, until a granted licence is shown.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;

@@ -1,4 +1,4 @@
-//! Device login: what a client is answered at each step, how often the provider is asked, and
+//! Device login: which answer a client gets at each step, how often the provider is asked, and
 //! that no token is lost.
 
 use std::time::Duration;

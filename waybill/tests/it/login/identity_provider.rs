@@ -1,4 +1,5 @@
-//! Another identity provider: nobody inherits what was given to somebody else of the same number.
+//! When the identity provider changes, nobody gets the licences of another person whose account
+//! had the same number.
 
 use domain::license::Tier;
 use store::licenses::{self, Grant, Owner};

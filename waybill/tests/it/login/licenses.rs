@@ -1,5 +1,5 @@
-//! Who has which licence: by themselves, through an organization, by a login that was given
-//! before the first login, and by a subscription.
+//! Which licence a person has: personally, through an organization, by an invitation before the
+//! first login, and by a subscription.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The limit of logins that one client begins, counted by replicas whose clocks differ.
+//! The limit of logins that one client may begin. Replicas whose clocks differ count together.
 
 use std::time::Duration;
 

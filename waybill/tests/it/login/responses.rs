@@ -1,5 +1,5 @@
-//! Every answer of the identity provider that was recorded or documented, shown to Waybill
-//! word for word, and what must follow from it (design, Device login).
+//! Every recorded or documented answer of the identity provider is given to Waybill word for word,
+//! and the tests check what Waybill does then.
 
 use sandbox::{Answer, Route};
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! Where tokens and the client secret are sent follows from where people log in.
+//! Tokens and the client secret are sent only to the API of the provider where people log in.
 
 use config::{Config, Mode, Settings};
 use providers::identity::IdentityProvider;

@@ -1,4 +1,4 @@
-//! OAuth libraries of other languages, as published, log in at `waybill` without arguments.
+//! Published OAuth libraries of other languages log in at `waybill` without arguments.
 
 use std::path::Path;
 use std::process::Command;

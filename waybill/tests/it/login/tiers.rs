@@ -1,5 +1,5 @@
-//! Which tier may be used now: what the login says, the grace of subscriptions, and the table of
-//! what each tier has and costs.
+//! Which tier a person has now: the answer of the login, the grace of subscriptions, and the table
+//! of the tiers' features and prices.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! `GET /auth/validate` and `GET /templates/list`: from memory, never longer than ten
-//! seconds, and never a good token called bad.
+//! `GET /auth/validate` and `GET /templates/list`: answers come from memory for at most ten
+//! seconds, and a good token is never called bad.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `waybill dead`: seeing what died, running it again, giving it up for good.
+//! `waybill dead` shows dead jobs, runs them again, and discards them.
 
 use std::process::Stdio;
 use std::time::Duration;

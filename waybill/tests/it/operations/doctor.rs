@@ -1,4 +1,5 @@
-//! `waybill doctor`: what it says of parts that are well, away, wrong or somebody else's.
+//! `waybill doctor`: its findings about parts that are right, missing, wrong, or made by another
+//! product.
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};

@@ -1,5 +1,5 @@
-//! What is scraped from the real processes is what the table of metrics says, and no sender can
-//! make it grow.
+//! The metrics of the real processes agree with the table of metrics, and no sender can make their
+//! number grow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

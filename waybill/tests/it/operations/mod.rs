@@ -1,4 +1,4 @@
-//! What operators see and do.
+//! Tests of the operators' commands, health checks and metrics.
 
 pub mod command;
 pub mod dead_letters;

@@ -1,4 +1,4 @@
-//! `waybill jobs replay`: finished deliveries are worked on again, and nothing is done twice.
+//! `waybill jobs replay` processes finished deliveries again, and nothing is done twice.
 
 use domain::job::State;
 use sandbox::{Options, STOREFRONT_TOKEN, Sandbox};

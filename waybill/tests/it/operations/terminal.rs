@@ -1,5 +1,5 @@
-//! What somebody else wrote reaches an operator's terminal as text: it moves no cursor, changes no
-//! title, and makes no line of its own.
+//! Text that others wrote is shown as plain text on an operator's terminal: it moves no cursor,
+//! changes no title, and cannot make a line of its own.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! One id leads everywhere: from the request's header to the answer, the job, the messages on
-//! the broker, the worker's log, the call at the provider and the event, and back by the tool.
+//! The same id is in the request's header, the answer, the job, the messages on the broker, the
+//! worker's log, the call to the provider and the event, and `waybill` finds all of them by it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

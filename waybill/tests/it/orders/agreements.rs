@@ -1,5 +1,5 @@
-//! One order for each agreement, whatever comes first: the storefront's order, the payment, the
-//! checkout session, refunds and cancellations, of whatever amounts and in one cycle or several.
+//! Each agreement has one order, whichever comes first of the storefront's order, the payment, the
+//! checkout session, refunds and cancellations, with any amounts and in one cycle or several.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! `orders/create`, from the signed delivery to the order's JSON and a QR code that reads.
+//! `orders/create`, from the signed delivery to the order's JSON and a QR code that a reader can
+//! read.
 
 use std::process::Command;
 use std::time::Duration;

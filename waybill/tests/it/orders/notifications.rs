@@ -1,4 +1,5 @@
-//! What customers are notified of when a payment of theirs fails, and whom it is sent to.
+//! The notifications that customers get when a payment fails, and the addresses to which they are
+//! sent.
 
 use flows::letters;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! What orders ask of the two providers: each effect happens once there, whatever goes
-//! wrong on the way, and nobody else waits for a provider that does not answer.
+//! The calls that orders make to the two providers. Each has its effect there only once, whatever
+//! goes wrong meanwhile, and other work does not wait for a provider that does not answer.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

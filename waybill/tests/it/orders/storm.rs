@@ -1,5 +1,5 @@
-//! A storm of deliveries over real processes of which one after the other is killed: every
-//! order ends in its one right state, and each effect is there once, here and at the providers.
+//! A storm of deliveries to real processes, which are killed one after the other. Every order ends
+//! in its right state, and each effect happens once in Waybill and at the providers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};

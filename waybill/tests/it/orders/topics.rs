@@ -1,5 +1,5 @@
-//! The five order topics: whatever comes, in any order and however often, an order ends in
-//! its one right state, and each thing that follows from it happens once.
+//! The five order topics. Whichever deliveries come, in any sequence and however often, an order
+//! ends in its right state, and each effect of it happens once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

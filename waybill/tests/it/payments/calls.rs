@@ -1,5 +1,6 @@
-//! Calls that move money or notify people, made late or once more: each looks at the moment of the
-//! call whether its reason still stands, at its siblings, and at what the provider has.
+//! Calls that move money or notify people, and are made late or again. At the moment of the call
+//! each checks that its reason still exists, looks at its siblings, and asks what exists at the
+//! provider.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A checkout from the call that opens it to its refund, in a real browser at the sandbox's own
+//! A checkout from the call that opens it to its refund, with a real browser on the sandbox's
 //! pages.
 
 use sandbox::{Options, PAYMENT_KEY, Sandbox, Webhooks};

@@ -1,6 +1,6 @@
-//! The payment provider's six event types: whatever comes, in any order and however often,
-//! a payment ends in its one right state, its money is booked once, and the order of its
-//! agreement follows.
+//! The payment provider's six event types. Whichever events come, in any sequence and however
+//! often, a payment ends in its right state, its money is booked once, and the order of its
+//! agreement is changed accordingly.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

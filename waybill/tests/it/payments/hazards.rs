@@ -1,5 +1,6 @@
-//! What would cost somebody money: a payment that is taken twice, goods for too little,
-//! money that is given back twice or not at all; and what must stay out of events.
+//! Cases that would cost somebody money: a payment that is taken twice, goods that are shipped for
+//! too little, and money that is refunded twice or not at all. The tests also check what must not
+//! be in events.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Payments, checkouts and what is asked of the payment provider.
+//! Tests of payments, checkouts and calls to the payment provider.
 
 pub mod calls;
 pub mod checkout;

@@ -1,5 +1,5 @@
-//! The client of the payment provider's API, against its stand-in over HTTP: what an answer
-//! means, and that however often something is asked it happens once.
+//! The client of the payment provider's API, tested with the stand-in over HTTP: how it reads each
+//! answer, and that a call has its effect only once, however often it is made.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,6 +1,6 @@
-//! A storm of payments and their orders over real processes of which one after the other is
-//! killed: the books balance, each payment is released at most once, each refund is there
-//! once, here and at the provider, and every order ends in its one right state.
+//! A storm of payments and their orders to real processes, which are killed one after the other.
+//! The books balance, each payment is released at most once, each refund is made once in Waybill
+//! and at the provider, and every order ends in its right state.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

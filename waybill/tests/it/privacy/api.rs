@@ -1,4 +1,4 @@
-//! `/api/privacy`, on a service without workers.
+//! `/api/privacy`, tested on a service without workers.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! `waybill privacy` and `waybill audit`, on the database of a service without workers.
+//! `waybill privacy` and `waybill audit`, tested on the database of a service without workers.
 
 use std::time::Duration;
 

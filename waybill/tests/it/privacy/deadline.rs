@@ -1,6 +1,6 @@
-//! Requests whose export cannot be written for most of their 30 days: they are reported in
-//! time, tried as often as the table says, and done before their deadline when it can be; one
-//! for which it never can is given up aloud, and done once it is asked for again.
+//! Requests whose export cannot be written for most of their 30 days. They are reported in time,
+//! tried as often as documented, and done before their deadline if the store comes back. If it
+//! never does, the request is given up with all notices, and is done after an operator retries it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! What a customer is given who asks for their data, where it is kept and for how long, and
-//! what is made of a store that fails.
+//! The export for a customer who asks for their data: its content, where and how long it is kept,
+//! and how Waybill handles a store that fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;

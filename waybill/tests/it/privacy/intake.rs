@@ -1,5 +1,5 @@
-//! Requests about personal data, as they come in: topic and shop are not signed, so a body is
-//! taken under its own topic and shop alone.
+//! The intake of privacy requests. The headers with topic and shop are not signed, so a body is
+//! accepted only under its own topic and shop.
 
 use std::time::Duration;
 

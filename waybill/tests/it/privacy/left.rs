@@ -1,5 +1,6 @@
-//! What an erasure leaves behind, and what proves that it leaves nothing: exports and their
-//! stores, the database's own files, the audit, receipts, and links of carriers.
+//! Places in which an erasure could leave personal data behind: exports and their stores, the
+//! database's own files, and links of carriers. The tests also cover its proofs: the audit and the
+//! receipts.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Mails as a mail server gets them, and what is made of its refusals.
+//! Mails as a mail server receives them, and how Waybill handles the server's refusals.
 
 use config::{Config, Mode, Settings};
 use domain::money::{Currency, Money};

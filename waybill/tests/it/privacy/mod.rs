@@ -1,4 +1,4 @@
-//! Requests of people for their data, and how long data is kept.
+//! Tests of privacy requests, and of how long data is kept.
 
 pub mod api;
 pub mod commands;

@@ -1,5 +1,5 @@
-//! Whom a request means: ids decide, what a buyer typed never leads to another customer, and what
-//! is not certain is held for an operator.
+//! Whom a privacy request means: ids decide, an address that a buyer typed never leads to another
+//! customer, and uncertain cases are held for an operator.
 
 use std::time::Duration;
 

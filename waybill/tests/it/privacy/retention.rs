@@ -1,5 +1,5 @@
-//! Deadlines of privacy requests are reported in time, once, whoever looks; and what has been
-//! kept long enough is forgotten.
+//! Deadlines of privacy requests are reported in time and only once, whichever worker looks. Data
+//! that was kept long enough is removed.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! The schema as it is in the database, against what is known of its columns.
+//! Compares the columns in the database with the list that says which of them may hold personal
+//! data.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! `shop/redact`: a shop goes with all that is its own, however often its erasure is
-//! interrupted, and the shop beside it stays as it was.
+//! `shop/redact` erases a shop with all its data, however often the erasure is interrupted, and
+//! other shops keep theirs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

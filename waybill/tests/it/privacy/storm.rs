@@ -1,8 +1,9 @@
-//! A storm of orders, payments and privacy requests over real processes that are killed one
-//! after the other. Of whoever was redacted, before, amid or after their deliveries, nothing
-//! is left in any place; everybody else is complete.
+//! A storm of orders, payments and privacy requests to real processes, which are killed one after
+//! the other. No personal data is left anywhere of people who were erased before, during or after
+//! their deliveries, and the data of all others is complete.
 //!
-//! Embedded, the one process is killed with its ingress; distributed, the workers in turn.
+//! In the embedded half the one process with its ingress is killed; in the distributed half the
+//! workers are killed in turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,7 +1,8 @@
-//! Random worlds: customers, guests, orders, payments and sessions who share addresses and numbers,
-//! some of them readable and some not, before and after a person is erased. An obvious search over
-//! what was sent, which knows nothing of tables, says whose each delivery is; then nothing of the
-//! erased may be in the database, nothing of others gone, and the export must have been whole.
+//! Random worlds: customers, guests, orders, payments and sessions who share addresses and
+//! numbers, some of them readable and some not, before and after a person is erased. A simple
+//! search over the sent deliveries, which knows nothing of tables, decides whose each delivery is.
+//! By this, no data of the erased person may be in the database, no data of others may be missing,
+//! and the export must have been complete.
 
 use std::collections::BTreeSet;
 

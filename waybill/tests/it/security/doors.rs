@@ -1,5 +1,5 @@
-//! What strangers can do to the port: hold connections, hold memory, use up limits, fill the log,
-//! and whether those who belong there are served meanwhile.
+//! Attacks of strangers on the port: they hold connections and memory, use up limits, and fill the
+//! log. The tests check that legitimate clients are served meanwhile.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! What a start refuses because others could reach it: public secrets, credentials in clear, and
-//! secrets that whoever lists the processes sees.
+//! A process refuses to start with public secrets that others could reach, with credentials in
+//! clear, and with secrets that everybody who lists the processes could see.
 
 use std::process::{Command, Output};
 

@@ -1,5 +1,5 @@
-//! Two thousand strangers at once, of every kind, and a provider whose signed deliveries are taken
-//! meanwhile as if they were not there.
+//! Two thousand strangers of every kind attack at once, and a provider's signed deliveries are
+//! accepted meanwhile as if the strangers were not there.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What strangers can do, and what keeps them out.
+//! Tests of the attacks of strangers, and of the protections against them.
 
 pub mod doors;
 pub mod exposure;

@@ -1,4 +1,4 @@
-//! What Waybill keeps on this machine is for its own user alone, whatever the umask.
+//! Only Waybill's own user can read the files that it keeps on this machine, whatever the umask.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,4 +1,4 @@
-//! A database and a bus of its own for each test.
+//! Gives each test its own database and bus.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! A real browser without a window: Chromium, asked over a pipe (Chrome DevTools Protocol).
+//! A real browser without a window: Chromium, controlled over a pipe (Chrome DevTools Protocol).
 //! Its calls block, so a test that uses it needs a runtime of several threads.
 
 use std::io::{BufRead, BufReader, Write};

@@ -1,6 +1,6 @@
-//! People whose every word is a canary, and the search for it. Each personal field of all
-//! that a person sends holds a text by which the person is recognized wherever it turns up:
-//! `cnry-00421-city`, or the telephone number `+155577700421707`.
+//! People whose data consists of canaries, and the search for these. In everything that a person
+//! sends, each personal field has a text by which the person can be recognized wherever the text
+//! is found: `cnry-00421-city`, or the telephone number `+155577700421707`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Signed deliveries, whole or spoilt in one place.
+//! Signed deliveries, either right or wrong in one place.
 
 use domain::signature::{sign_payment, sign_storefront};
 use sandbox::sample;

@@ -1,5 +1,5 @@
-//! Strangers: raw connections from whichever address of this machine (Linux answers on all of
-//! 127.0.0.0/8), and what they do to a port.
+//! Hostile clients: raw connections from any loopback address (Linux answers on all of
+//! 127.0.0.0/8), and the attacks that they make on a port.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -1,4 +1,4 @@
-//! Starting the product for a test, talking to it, and looking at what it did.
+//! Starts the product for a test, sends requests to it, and reads what it did.
 
 pub mod backend;
 pub mod browser;

@@ -1,5 +1,5 @@
-//! A bucket that speaks as much of S3 as exports need, that keeps what it is given, and that
-//! refuses, hangs, hangs up and forgets as it is told.
+//! A bucket that supports as much of the S3 protocol as exports need. It stores objects, and
+//! refuses, hangs, hangs up or forgets them if a test tells it to.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

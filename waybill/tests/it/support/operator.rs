@@ -1,4 +1,4 @@
-//! The operator's command beside a running service, and dead jobs for it.
+//! Runs the operator's command beside a running service, and makes dead jobs for it.
 
 use std::process::{Command, Output};
 

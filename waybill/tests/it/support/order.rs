@@ -1,4 +1,4 @@
-//! The deliveries of an order, and all that came of them.
+//! The deliveries of an order, and everything that Waybill has stored because of them.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The payment provider's events, and all that came of them.
+//! The payment provider's events, and everything that Waybill has stored because of them.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The real binaries, started and killed as an operator or the kernel would.
+//! Starts and kills the real binaries, as an operator or the kernel would.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

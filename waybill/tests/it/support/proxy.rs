@@ -1,4 +1,4 @@
-//! A TCP proxy that fails as networks and servers do.
+//! A TCP proxy that fails in the ways in which networks and servers fail.
 
 use std::io;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Privacy requests: deliveries of them, and what a worker makes of them, without a worker.
+//! Deliveries of privacy requests, and the results that a worker would write, without a worker.
 
 use std::path::Path;
 use std::process::Output;

@@ -1,4 +1,5 @@
-//! `/metrics` read strictly, by the rules of Prometheus' text format, and `promtool`.
+//! Reads `/metrics` strictly by the rules of Prometheus' text format, and checks it with
+//! `promtool`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;

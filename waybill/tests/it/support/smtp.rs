@@ -1,4 +1,5 @@
-//! A mail server that keeps what it is sent, and that refuses, hangs or hangs up as it is told.
+//! A mail server that stores the mails it gets, and that refuses, hangs or hangs up if a test
+//! tells it to.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

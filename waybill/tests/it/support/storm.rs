@@ -1,4 +1,4 @@
-//! Real workers of which one after the other is killed.
+//! Real workers, which are killed one after the other.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
