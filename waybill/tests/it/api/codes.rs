@@ -15,8 +15,8 @@ use sandbox::{Fault, Options, PAYMENT_KEY, Sandbox};
 use serde_json::json;
 use tracing_subscriber::layer::SubscriberExt as _;
 
-use crate::payments::provider_api::{client_by, priced, session};
 use crate::payments::events::{declined_intent, retry_ends, with_api};
+use crate::payments::provider_api::{client_by, priced, session};
 use crate::support::delivery::{order, payment, storefront};
 use crate::support::login::{Desk, desk};
 use crate::support::order::deliver;
