@@ -19,6 +19,7 @@ use anyhow::Error;
 use bus::{JobRef, MAX_JOBS_PER_MESSAGE};
 use domain::code::Code;
 use domain::job::{Job, JobId, MAX_UNFINISHED_ATTEMPTS, Queue};
+use flows::outbox::JobNotification;
 use futures_util::FutureExt;
 use platform::backoff::Backoff;
 use platform::task;
@@ -34,8 +35,9 @@ use tracing::Instrument;
 
 use crate::Worker;
 use crate::failure::{Held, JobFailure, Later, Unfinished, outage};
-use crate::handlers::{self, Answer, JobNotification};
-use crate::run::{JOB_DEADLINE, PANICKED, finished, span, took};
+use crate::handlers::{self, Answer};
+use crate::report::{finished, span, took};
+use crate::run::{JOB_DEADLINE, PANICKED};
 
 /// How long a claim lasts: longer than any call takes.
 const LEASE: Duration = Duration::from_secs(35);

@@ -7,14 +7,13 @@
 use domain::code::Code;
 use domain::event::{PrivacyEvent, RequestDeadline};
 use domain::time::Timestamp;
+use flows::outbox::Outbox;
 use store::privacy_requests::{self, DueNotice, Notice};
 use store::sql;
 
 use crate::Worker;
 
-use crate::handlers::Outbox;
-
-/// How many requests one transaction reports.
+/// Requests reported in one transaction.
 const CHUNK: u64 = 100;
 
 impl Worker {

@@ -1,16 +1,17 @@
-//! The ways in which a run fails: temporarily (`?`), so that the job is retried, or for good
-//! ([`permanent`]).
+//! How a run fails: until it is retried (`?`), or for good ([`permanent`]). An error of a flow says
+//! itself which of the two it is.
 
 use std::fmt;
 use std::time::Duration;
 
 use domain::redact::Hide;
+use providers::CallFailure;
 use store::sql::{self, is_outage};
 
 /// How much of an error's text is stored, in characters.
 const LONGEST_TEXT: usize = 500;
 
-/// Marks an error that no retry can repair, so that the job is dead at once.
+/// Marks an error that no retry can mend. The job is dead-lettered at once.
 #[derive(Debug)]
 pub struct Permanent(anyhow::Error);
 
@@ -22,17 +23,18 @@ impl fmt::Display for Permanent {
 
 impl std::error::Error for Permanent {}
 
-/// The error with which a run ends that has done a part of its work. The job runs again at once.
+/// The end of a run that has done a part of its work. The job runs again at once.
 #[derive(Debug, thiserror::Error)]
 #[error("a part is done; it goes on")]
 pub struct Unfinished;
 
-/// The error with which a run ends that came too early. The job runs again after this time.
+/// The end of a run that came too early. The job runs again after this pause.
 #[derive(Debug, thiserror::Error)]
 #[error("it is held, and may be cancelled until then")]
 pub struct Held(pub Duration);
 
-/// The error with which a call ends that was not made, because it must not be made now.
+/// The end of a run that did not ask, because it is not the time for it. The job runs again after
+/// this pause, and no failure is counted.
 #[derive(Debug, thiserror::Error)]
 #[error("{why}")]
 pub struct Later {
@@ -45,7 +47,23 @@ pub fn permanent(error: impl Into<anyhow::Error>) -> anyhow::Error {
     anyhow::Error::new(Permanent(error.into()))
 }
 
-/// Why a job's run failed, as a text without personal data that can be stored.
+/// The error of a call that failed. A refusal is permanent; after any other failure the call is made
+/// again.
+pub fn call_failed(failure: CallFailure) -> anyhow::Error {
+    if failure.is_final() {
+        permanent(failure)
+    } else {
+        failure.into()
+    }
+}
+
+/// Whether no retry can mend the error: a handler has marked it so, or a flow says so.
+fn is_permanent(error: &anyhow::Error) -> bool {
+    let of_flow = error.downcast_ref().is_some_and(flows::Error::is_permanent);
+    of_flow || error.is::<Permanent>()
+}
+
+/// Why a job's run failed, without personal data, so that it may be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobFailure {
     pub text: String,
@@ -67,16 +85,71 @@ impl JobFailure {
         }
         JobFailure {
             text,
-            permanent: error.is::<Permanent>(),
+            permanent: is_permanent(error),
         }
     }
 }
 
-/// The outage that caused an error, if one did. An outage does not count as a failure of the job.
+/// Returns the outage behind an error as `Err`. It is not the job's fault, so it is not counted as
+/// a failure of the job. Every other error is returned as `Ok`.
 pub fn outage(error: anyhow::Error) -> Result<anyhow::Error, sql::Error> {
+    let error = match error.downcast::<flows::Error>() {
+        Ok(flows::Error::Database(error)) => error.into(),
+        Ok(error) => error.into(),
+        Err(error) => error,
+    };
     match error.downcast::<sql::Error>() {
         Ok(error) if is_outage(&error) => Err(error),
         Ok(error) => Ok(error.into()),
         Err(error) => Ok(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::job::{Job, Queue};
+    use domain::time::Timestamp;
+
+    use super::*;
+
+    /// What a flow says of a body that lacks its one field.
+    fn unreadable() -> flows::Error {
+        let job = Job {
+            id: uuid::Uuid::nil(),
+            queue: Queue::Orders,
+            kind: "payments/link".to_owned(),
+            shop: None,
+            body: bytes::Bytes::from_static(b"{}"),
+            attempts: 0,
+            unfinished_attempts: 0,
+            deadline_at: None,
+            trace: None,
+            traceparent: None,
+            created_at: Timestamp(0),
+        };
+        let read = flows::payments::prepare(&job);
+        read.err().expect("it cannot be read")
+    }
+
+    #[test]
+    fn a_job_that_a_flow_cannot_read_is_dead_at_once() {
+        let failure = JobFailure::new(&unreadable().into());
+        assert!(failure.permanent);
+        assert_eq!(
+            failure.text,
+            "the body of this payments/link job cannot be read"
+        );
+        let error = flows::Error::Database(sql::Error::RowNotFound);
+        assert!(!JobFailure::new(&error.into()).permanent);
+    }
+
+    #[test]
+    fn an_outage_within_a_flow_is_no_failure_of_its_job() {
+        let lost = flows::Error::Database(sql::Error::PoolTimedOut);
+        assert!(outage(lost.into()).is_err());
+        let wrong = flows::Error::Database(sql::Error::RowNotFound);
+        assert!(outage(wrong.into()).is_ok());
+        let unreadable = outage(unreadable().into()).expect("it is no outage");
+        assert!(JobFailure::new(&unreadable).permanent);
     }
 }

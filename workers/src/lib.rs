@@ -30,6 +30,7 @@ mod heartbeat;
 mod housekeeping;
 pub mod mail;
 mod publish;
+mod report;
 mod run;
 mod sweep;
 
@@ -41,6 +42,7 @@ use std::time::Duration;
 use anyhow::Result;
 use bus::{Listener, Message};
 use domain::job::Queue;
+use flows::Context;
 use platform::backoff::Backoff;
 use platform::metrics::By;
 use platform::task;
@@ -56,7 +58,7 @@ pub use handlers::kinds;
 pub use handlers::privacy::export::{remove_all_of, remove_expired};
 
 use crate::call::Calls;
-use crate::handlers::{Context, Providers};
+use crate::handlers::Providers;
 use crate::heartbeat::Heartbeat;
 
 /// The worker of one queue in this process.

@@ -7,18 +7,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bus::JobRef;
-use domain::job::{self, Job, JobId, MAX_UNFINISHED_ATTEMPTS, Next, Queue};
+use domain::job::{self, Job, JobId, MAX_UNFINISHED_ATTEMPTS, Next};
+use flows::erased;
+use flows::outbox::JobNotification;
 use futures_util::FutureExt;
-use platform::task;
 use store::jobs;
 use store::sql::{self, Tx};
 use tokio::time::{Instant, timeout};
-use tracing::{Instrument, Span};
+use tracing::Instrument;
 
 use crate::Worker;
 use crate::failure::{JobFailure, outage};
-use crate::handlers::{self, JobNotification, Prepared};
+use crate::handlers::{self, Prepared};
+use crate::report::{finished, span, took};
 
 /// How long a job may run. After that its connection is closed, and the run has failed.
 pub(crate) const JOB_DEADLINE: Duration = Duration::from_secs(30);
@@ -335,7 +336,7 @@ impl Worker {
         let clock = &self.parts.clock;
         let now = clock.now();
         let attempts = job.attempts + 1;
-        handlers::erase_body_of_failed(self.context(), tx, job).await?;
+        erased::erase_body_of_failed(self.context(), tx, job).await?;
         let next = if failure.permanent {
             Next::Dead
         } else {
@@ -352,87 +353,13 @@ impl Worker {
         }
         Ok(written.then_some(next))
     }
-
-    /// Reports a recorded failure in the log, in the metric, and, if the job is dead, on the
-    /// dead-letter queue.
-    fn announce(&self, job: &Job, next: Next, failure: &JobFailure) {
-        let queue = self.queue.as_str();
-        let id = job.id;
-        let attempts = job.attempts + 1;
-        let kind = job.kind.clone();
-        let context = job.context();
-        let (request_id, trace_id) = (job.request_id(), context.trace_id());
-        let error = failure.text.as_str();
-        match next {
-            Next::RetryAt(run_at) => {
-                count(queue, &kind, "retry");
-                tracing::warn!(
-                    job = %id, kind, %request_id, %trace_id, attempts, error, %run_at,
-                    "a job failed and will be tried again"
-                );
-            }
-            Next::Dead => {
-                count(queue, &kind, "dead");
-                tracing::error!(
-                    job = %id, kind, %request_id, %trace_id, attempts, error,
-                    "a job is dead; see `waybill dead show`"
-                );
-                let (bus, queue) = (self.parts.bus.clone(), self.queue);
-                let job_ref = JobRef {
-                    job: id,
-                    traceparent: job.traceparent,
-                };
-                task::spawn("dead letter", async move {
-                    if let Err(error) = bus.dead_letter(queue, &kind, job_ref).await {
-                        tracing::debug!(%error, "the broker does not show a dead letter");
-                    }
-                });
-            }
-        }
-    }
 }
 
 fn jobs_of(prepared: Vec<Prepared>) -> Vec<Job> {
     prepared.into_iter().map(|prepared| prepared.job).collect()
 }
 
-/// The span of a job's run. Every log line within it, also that of a panic, names the job and the
-/// delivery from which the job follows.
-pub(crate) fn span(job: &Job) -> Span {
-    // The span has the highest level, so that it exists whatever RUST_LOG filters out.
-    tracing::error_span!(
-        "job", job = %job.id, kind = job.kind, request_id = %job.request_id(),
-        trace_id = %job.context().trace_id()
-    )
-}
-
-/// The kind of the jobs. All jobs of a message have the same kind.
+/// A message is of one kind.
 fn kind_of(prepared: &[Prepared]) -> &str {
     prepared.first().map_or("", |prepared| &prepared.job.kind)
-}
-
-/// Records in the metric how long a run took.
-pub(crate) fn took(queue: Queue, kind: &str, time: Duration) {
-    metrics::histogram!(
-        "waybill_run_seconds", "queue" => queue.as_str(), "kind" => kind.to_owned()
-    )
-    .record(time);
-}
-
-pub(crate) fn finished<'a>(jobs: impl IntoIterator<Item = &'a Job>) {
-    for job in jobs {
-        count(job.queue.as_str(), &job.kind, "done");
-        tracing::debug!(
-            job = %job.id, kind = job.kind, request_id = %job.request_id(),
-            trace_id = %job.context().trace_id(), "a job is done"
-        );
-    }
-}
-
-fn count(queue: &'static str, kind: &str, outcome: &'static str) {
-    metrics::counter!(
-        "waybill_jobs_run_total",
-        "queue" => queue, "kind" => kind.to_owned(), "outcome" => outcome
-    )
-    .increment(1);
 }

@@ -1,46 +1,26 @@
-//! Asking the storefront whether what the topic of a delivery says, and its body does not, is
-//! so. The topic is not signed, and a cancellation gives money back, so with the storefront's
-//! API at hand it counts once the storefront says the same.
+//! The call that asks the storefront whether it agrees with what only the topic of a delivery says.
+//! The question is stored by `flows::orders`, which also says why it is asked
+//! (`flows::confirmations`).
 
 use anyhow::Result;
-use domain::job::{Job, Queue};
+use domain::job::Job;
 use domain::order::record::Record;
 use domain::order::{FinancialStatus, FulfillmentStatus, Order};
-use serde::{Deserialize, Serialize};
-use serde_json::json;
+use flows::confirmations::Question;
+use flows::orders;
+use flows::outbox::{self, Outbox};
 use store::order_bodies::{self, BodyKey};
-use store::orders::records::OrderKey;
 use store::sql::Tx;
 
-use super::fulfillments::failed;
-use super::outbox::{self, Outbox};
-use super::{Answer, Providers, orders};
+use super::{Answer, Providers};
+use crate::failure::call_failed;
 
-pub const KIND: &str = "topics/confirm";
-
-/// What is to be confirmed.
-#[derive(Debug, Deserialize, Serialize)]
-pub struct Question {
-    pub shop: String,
-    pub order_id: i64,
-    pub topic: String,
-    /// When the body says that it was, Unix milliseconds; 0 when it does not say.
-    pub stated_at: i64,
-    /// The body's, as `order_bodies` keeps it.
-    pub hash: String,
-}
-
-/// What the storefront says to it.
+/// What the storefront answers.
 pub enum Verdict {
-    /// It is so; this is what the storefront says of the three statuses.
+    /// The topic is right. This is what the storefront says of the three statuses.
     Confirmed(Box<Record>),
-    /// It is not so, or there is no such order.
+    /// The topic is wrong, or there is no such order.
     Refuted,
-}
-
-/// Asks the question in a job of its own.
-pub fn ask(outbox: &mut Outbox<'_>, key: &OrderKey, question: &Question) {
-    outbox.job(Queue::Orders, KIND, key, &json!(question));
 }
 
 pub async fn call(providers: &Providers, job: &Job) -> Result<Answer> {
@@ -49,8 +29,8 @@ pub async fn call(providers: &Providers, job: &Job) -> Result<Answer> {
         anyhow::bail!("STOREFRONT_API_URL and STOREFRONT_API_TOKEN are not set in this process");
     };
     let order = provider.order(&question.shop, question.order_id).await;
-    let verdict = match order.map_err(failed)? {
-        Some((order, body)) if says(&order, &question.topic) => {
+    let verdict = match order.map_err(call_failed)? {
+        Some((order, body)) if agrees(&order, &question.topic) => {
             let no_topic = "";
             let record = Record::of(order, no_topic, &body, job.created_at.0);
             Verdict::Confirmed(Box::new(record))
@@ -63,8 +43,8 @@ pub async fn call(providers: &Providers, job: &Job) -> Result<Answer> {
     Ok(Answer::Confirmation(verdict))
 }
 
-/// True if the order is what the topic says.
-fn says(order: &Order, topic: &str) -> bool {
+/// Whether the order is what the topic says.
+fn agrees(order: &Order, topic: &str) -> bool {
     match topic {
         "orders/cancelled" => order.cancelled_at.is_some(),
         "orders/paid" => matches!(
@@ -90,7 +70,7 @@ pub async fn record(
     let key = (question.shop, question.order_id);
     match verdict {
         Verdict::Confirmed(record) => {
-            orders::confirmed(outbox, tx, key, Record::clone(record)).await
+            Ok(orders::confirmed(outbox, tx, key, Record::clone(record)).await?)
         }
         Verdict::Refuted => {
             metrics::counter!("waybill_order_topics_refuted_total", "topic" => question.topic.clone())

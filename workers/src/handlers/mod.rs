@@ -1,37 +1,34 @@
 //! Which kinds of jobs there are and what runs them. There are two sorts of handlers:
 //!
-//! - those that write have two halves: `prepare` reads one body and computes, without any
-//!   I/O; `apply` writes the rows of a whole message in the given transaction, all or nothing;
-//! - those that ask a provider: `call` does so outside any transaction, `record` writes the
-//!   answer, `on_exhausted` what follows when there will be none.
+//! - Those that write have two halves, and both are in the crate `flows`: `prepare` reads one body
+//!   and computes, without any I/O; `apply` writes the rows of a whole message in the given
+//!   transaction, all or nothing.
+//! - Those that ask a provider are here: `call` asks outside any transaction, `record` writes the
+//!   answer, and `on_exhausted` writes what follows if there will be no answer.
 
-mod causation;
 mod confirmations;
-mod erased;
 mod fulfillments;
 mod notifications;
-mod orders;
-mod outbox;
-mod payments;
 pub mod privacy;
 mod refunds;
 mod retries;
-mod sessions;
-mod subscriptions;
 
 use anyhow::{Result, bail};
 use config::Config;
 use domain::job::{Job, Queue};
-use domain::privacy::Keys;
+use flows::confirmations::KIND as CONFIRMATION;
+use flows::fulfillments::KIND as FULFILLMENT;
+use flows::notifications::KIND as NOTIFICATION;
+use flows::outbox::Outbox;
+use flows::refunds::KIND as REFUND;
+use flows::retries::KIND as RETRY;
+use flows::{Context, orders, payments};
 use platform::clock::Clock;
 use process::Parts;
 use providers::exports::Exports;
 use providers::payment::{Payment, Refunded};
 use providers::storefront::{Requested, Storefront};
 use store::sql::{self, Tx};
-
-pub use erased::erase_body_of_failed;
-pub use outbox::{JobNotification, Outbox};
 
 use crate::mail::Mailer;
 
@@ -72,13 +69,11 @@ impl Providers {
     /// True while calls of this kind would be refused, because the provider did not answer.
     pub fn is_left_alone(&self, kind: &str) -> bool {
         match kind {
-            fulfillments::KIND | confirmations::KIND => self
+            FULFILLMENT | CONFIRMATION => self
                 .storefront
                 .as_ref()
                 .is_some_and(Storefront::is_left_alone),
-            refunds::KIND | retries::KIND => {
-                self.payment.as_ref().is_some_and(Payment::is_left_alone)
-            }
+            REFUND | RETRY => self.payment.as_ref().is_some_and(Payment::is_left_alone),
             _ => false,
         }
     }
@@ -95,22 +90,14 @@ impl Providers {
     }
 }
 
-/// What handlers that write need beside the transaction.
-#[derive(Clone, Copy)]
-pub struct Context<'a> {
-    pub config: &'a Config,
-    pub clock: &'a Clock,
-    pub keys: &'a Keys,
-}
-
 const ORDERS: &[&str] = &[
     "orders/create",
     "orders/updated",
     "orders/paid",
     "orders/fulfilled",
     "orders/cancelled",
-    fulfillments::KIND,
-    confirmations::KIND,
+    FULFILLMENT,
+    CONFIRMATION,
 ];
 const PAYMENTS: &[&str] = &[
     "payment_intent.succeeded",
@@ -121,9 +108,9 @@ const PAYMENTS: &[&str] = &[
     "invoice.payment_succeeded",
     payments::LINK,
     payments::END_WAIT,
-    refunds::KIND,
-    retries::KIND,
-    notifications::KIND,
+    REFUND,
+    RETRY,
+    NOTIFICATION,
 ];
 
 /// The kinds that this version runs; others wait untouched.
@@ -137,14 +124,7 @@ pub fn kinds(queue: Queue) -> &'static [&'static str] {
 
 /// True for the kinds that ask a provider, or take longer than a transaction should.
 pub fn is_call(kind: &str) -> bool {
-    [
-        fulfillments::KIND,
-        confirmations::KIND,
-        refunds::KIND,
-        retries::KIND,
-        notifications::KIND,
-    ]
-    .contains(&kind)
+    [FULFILLMENT, CONFIRMATION, REFUND, RETRY, NOTIFICATION].contains(&kind)
         || privacy::KINDS.contains(&kind)
 }
 
@@ -193,11 +173,11 @@ const KEYS_A_RUN: usize = 2;
 pub async fn call(parts: &Parts, providers: &Providers, job: &Job) -> Result<Answer> {
     let db = &parts.db;
     match job.kind.as_str() {
-        fulfillments::KIND => fulfillments::call(db, providers, job).await,
-        confirmations::KIND => confirmations::call(providers, job).await,
-        refunds::KIND => refunds::call(db, &parts.clock, providers, job).await,
-        retries::KIND => retries::call(db, &parts.clock, providers, job).await,
-        notifications::KIND => notifications::call(parts, providers.mailer.as_ref(), job).await,
+        FULFILLMENT => fulfillments::call(db, providers, job).await,
+        CONFIRMATION => confirmations::call(providers, job).await,
+        REFUND => refunds::call(db, &parts.clock, providers, job).await,
+        RETRY => retries::call(db, &parts.clock, providers, job).await,
+        NOTIFICATION => notifications::call(parts, providers.mailer.as_ref(), job).await,
         // Boxed: it is far larger than the others.
         kind if privacy::KINDS.contains(&kind) => {
             Box::pin(privacy::call(parts, &providers.exports, job)).await
@@ -241,10 +221,10 @@ pub async fn on_exhausted(
 ) -> sql::Result<()> {
     let mut outbox = Outbox::of(context, job);
     match job.kind.as_str() {
-        fulfillments::KIND => fulfillments::on_exhausted(&mut outbox, tx, job, error).await?,
-        refunds::KIND => refunds::on_exhausted(&mut outbox, tx, job, error).await?,
-        retries::KIND => retries::on_exhausted(tx, job, outbox.now).await?,
-        notifications::KIND => notifications::on_exhausted(tx, job, error, outbox.now).await?,
+        FULFILLMENT => fulfillments::on_exhausted(&mut outbox, tx, job, error).await?,
+        REFUND => refunds::on_exhausted(&mut outbox, tx, job, error).await?,
+        RETRY => retries::on_exhausted(tx, job, outbox.now).await?,
+        NOTIFICATION => notifications::on_exhausted(tx, job, error, outbox.now).await?,
         kind if privacy::KINDS.contains(&kind) => {
             privacy::on_exhausted(&mut outbox, tx, job, error).await?;
         }

@@ -6,8 +6,6 @@ mod erase;
 pub mod export;
 mod shop;
 
-pub use erase::Again;
-
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
@@ -26,11 +24,9 @@ use store::privacy_requests;
 use store::sql::{self, Tx};
 
 use super::Answer;
-use super::outbox::Outbox;
 use crate::failure::{self, Later, permanent};
-
-/// Erases again what came late about somebody whose data was erased; ids alone in its body.
-pub const AGAIN: &str = "privacy/erase_again";
+use flows::erasure::AGAIN;
+use flows::outbox::Outbox;
 
 /// Between two looks at a request that waits for an operator.
 const UNCONFIRMED: Duration = Duration::from_hours(1);

@@ -1,76 +1,66 @@
-//! `customers/redact`: what identifies a customer is erased; amounts, ids and states stay.
+//! `customers/redact`: what identifies a customer is erased. Amounts, ids and states stay.
 //!
-//! Whom an address or a telephone number has in common with others is held ([`Done::held`]).
+//! Where an address or a telephone number belongs to several people, an operator must decide whom
+//! the request means ([`Done::held`]).
 //!
-//! 1. Tombstones of what the request names and of all that is found by it: from then on
-//!    writers store nothing personal of them (`store::tombstones`). Whatever was being written
-//!    is committed by then, so the next search finds it; until one finds nothing new. Orders that
-//!    were found are noted with their tombstones: what comes late takes from their rows the
-//!    address by which they were found, and a run that goes on must know them still.
-//! 2. Bodies of jobs. All that are kept are scanned; a long scan is interrupted and goes on
-//!    in the next run, as long as it is the same person that is looked for.
-//! 3. Earlier exports are found, and end at once: nobody fetches them any more.
-//! 4. Rows: what steps 2 and 3 search by is in them. So a run that is cut off is simply done
-//!    again.
-//! 5. The exports are removed from their store, last: one that does not answer keeps nobody's rows.
-//!    Which ones is noted with the progress, as nothing else shows it by then.
+//! 1. Tombstones are written of what the request names and of everything that is found by it. From
+//!    then on writers store nothing personal of these (`store::tombstones`). What was being written
+//!    is committed by then, so the next search finds it. This is repeated until a search finds
+//!    nothing new. The orders that were found are noted with their tombstones, because a late
+//!    delivery takes the address by which an order was found from its row, and a run that continues
+//!    the erasure must still know the order.
+//! 2. The bodies of jobs are erased (`bodies`). All kept jobs are scanned. A long scan is interrupted
+//!    and continued in the next run, as long as it looks for the same person.
+//! 3. Earlier exports are found, and end at once: nobody can fetch them any more.
+//! 4. Rows are erased. Steps 2 and 3 search by what is in them, so they come before. A run that is
+//!    cut off is simply done again.
+//! 5. The exports are removed from their store. This comes last, so a store that does not answer
+//!    keeps no row alive. Which exports these are is noted with the progress, because nothing else
+//!    shows it by then.
+
+mod bodies;
+mod written;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use anyhow::Result;
-use domain::job::{Job, JobId, State};
-use domain::privacy::{Held, Keys, Mentions, Request, SubjectKey, erased_body};
+use domain::job::{Job, JobId};
+use domain::privacy::{Held, Request, SubjectKey};
+use flows::outbox;
 use process::Parts;
 use providers::exports::Exports;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use sha2::{Digest as _, Sha256};
-use store::erasure::{self, Kept};
+use store::erasure;
 use store::orders::CHECKOUT;
 use store::people::{self, PersonRows, Sought};
 use store::privacy_requests;
 use store::sql::Tx;
-use store::tombstones::{self, NO_SHOP};
 use uuid::Uuid;
 
-use super::super::outbox;
 use super::{Done, export};
-use crate::failure::Unfinished;
 
-/// Rows of a transaction, and ids that a scan looks for at a time.
+/// How many rows one transaction erases of each table, and how many ids a scan looks for at a time.
 const CHUNK: usize = 100;
 
-/// How long one run scans before it lets others have its place.
-const RUN: Duration = Duration::from_secs(15);
-
-/// The body of an [`super::AGAIN`] job: orders of a shop.
-#[derive(Default, Serialize, Deserialize)]
-pub struct Again {
-    pub orders: BTreeSet<i64>,
-    /// It is no request, which would keep it.
+/// The body of a job of [`flows::erasure::AGAIN`]: orders of a shop.
+#[derive(Deserialize)]
+struct Again {
+    orders: BTreeSet<i64>,
+    /// How far the erasure has come. There is no request whose row could keep it.
     #[serde(default)]
     progress: Progress,
 }
 
-impl Again {
-    pub fn new(orders: BTreeSet<i64>) -> Self {
-        Again {
-            orders,
-            progress: Progress::default(),
-        }
-    }
-}
-
-/// Where an erasure stands. Kept in the transactions that erase, so that a run that is cut off
-/// is counted too.
+/// How far an erasure has come. It is written in the transactions that erase, so what a run did that
+/// was cut off is counted too.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Progress {
     #[serde(flatten)]
     counts: Counts,
     scan: Scan,
-    /// Of the storefront, that were found so far, by whatever.
+    /// The storefront's orders that were found so far, in whatever way.
     orders: BTreeSet<i64>,
     /// Requests whose exports are to be removed.
     ended_exports: BTreeSet<Uuid>,
@@ -80,9 +70,9 @@ struct Progress {
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Scan {
-    /// Whom it looks for ([`digest`]): for anybody else it begins anew.
+    /// Whom the scan looks for ([`written::digest`]). For anybody else it begins again.
     sought: Uuid,
-    /// How often it has come to the end.
+    /// How often the scan has come to the end of the table.
     passes: usize,
     after: Uuid,
 }
@@ -110,8 +100,8 @@ impl Counts {
     }
 }
 
-/// What is certain is erased at once, and what an operator has decided when they have: of whom
-/// comes back meanwhile nothing is erased a second time.
+/// Erases what certainly belongs to the person at once, and the rest after an operator has decided.
+/// Nothing is erased a second time of a person who comes back in between.
 pub async fn customer(
     parts: &Parts,
     exports: &Exports,
@@ -154,7 +144,7 @@ pub async fn customer(
     })
 }
 
-/// Orders of people whose data was erased have come late: erases what belongs to them.
+/// Erases what belongs to orders that came late, after the data of their people was erased.
 pub async fn again(parts: &Parts, exports: &Exports, job: &Job) -> Result<Done> {
     let again: Again = outbox::body(job)?;
     let sought = Sought {
@@ -183,20 +173,21 @@ async fn erase(
     let mut sought = sought.clone();
     let mut erasure = loop {
         sought.orders.extend(&progress.orders);
-        // Before the first tombstone: what comes late takes addresses from rows from then on.
+        // This search comes before the first tombstone, because from then on late deliveries take
+        // addresses from rows.
         let mut found = people::find(&parts.db, &sought).await?;
-        let mut written = BTreeMap::new();
+        let mut last = BTreeMap::new();
         loop {
-            let tombstones = tombstones(&parts.keys, &found);
-            if tombstones == written {
+            let tombstones = written::of(&parts.keys, &found);
+            if tombstones == last {
                 break;
             }
             progress.orders.extend(found.storefront_orders());
-            write_tombstones(parts, &note, &progress, &tombstones).await?;
-            written = tombstones;
+            written::write(parts, &note, &progress, &tombstones).await?;
+            last = tombstones;
             found = people::find(&parts.db, &sought).await?;
         }
-        let digest = digest(&written, found.spellings.len());
+        let digest = written::digest(&last, found.spellings.len());
         if progress.scan.sought != digest {
             progress.scan = Scan {
                 sought: digest,
@@ -214,7 +205,7 @@ async fn erase(
         if erasure.progress.orders.is_subset(&known) {
             break erasure;
         }
-        // Bodies named orders that no row did: what else is theirs is looked for too.
+        // Bodies named orders that no row named, so what belongs to these is looked for as well.
         Erasure { note, progress, .. } = erasure;
     };
     erasure.end_exports().await?;
@@ -223,11 +214,11 @@ async fn erase(
     Ok((erasure.progress.counts, erasure.found))
 }
 
-/// Where progress is noted.
+/// Where the progress is noted.
 enum Note {
-    /// With the request of this job.
+    /// In the row of the request of this job.
     Request(JobId),
-    /// In this job's own body, with what else is in it.
+    /// In the body of this job, beside the orders that it is about.
     Again(JobId, BTreeSet<i64>),
 }
 
@@ -252,74 +243,6 @@ impl Note {
     }
 }
 
-/// Of tombstones, which are keyed, so it says nothing about anybody.
-fn digest(tombstones: &BTreeMap<String, BTreeSet<Uuid>>, spellings: usize) -> Uuid {
-    let mut hash = Sha256::new();
-    for key in tombstones.values().flatten() {
-        hash.update(key);
-    }
-    hash.update(spellings.to_be_bytes());
-    let mut first = [0; 16];
-    first.copy_from_slice(&hash.finalize()[..16]);
-    Uuid::from_bytes(first)
-}
-
-async fn write_tombstones(
-    parts: &Parts,
-    note: &Note,
-    progress: &Progress,
-    tombstones: &BTreeMap<String, BTreeSet<Uuid>>,
-) -> Result<()> {
-    let tombstones: BTreeMap<&str, BTreeSet<Uuid>> = tombstones
-        .iter()
-        .map(|(shop, keys)| (shop.as_str(), keys.clone()))
-        .collect();
-    let mut tx = parts.db.begin().await?;
-    tombstones::write(&mut tx, &tombstones, parts.clock.now()).await?;
-    note.write(&mut tx, progress).await?;
-    Ok(tx.commit().await?)
-}
-
-fn tombstones(keys: &Keys, found: &PersonRows) -> BTreeMap<String, BTreeSet<Uuid>> {
-    let mut tombstones: BTreeMap<String, BTreeSet<Uuid>> = BTreeMap::new();
-    let mut add = |shop: &str, key: SubjectKey<'_>| {
-        let of_shop = tombstones.entry(shop.to_owned()).or_default();
-        of_shop.extend(keys.subject(shop, key));
-    };
-    for shop in found.shops() {
-        for id in &found.customers {
-            add(&shop, SubjectKey::Customer(*id));
-        }
-        for id in &found.guest_orders {
-            add(&shop, SubjectKey::GuestOrder(*id));
-        }
-    }
-    for (shop, id) in &found.orders {
-        add(shop, SubjectKey::Order(*id));
-    }
-    for email in &found.emails {
-        for shop in [found.shop.as_str(), CHECKOUT, NO_SHOP] {
-            add(shop, SubjectKey::Email(email));
-        }
-    }
-    for phone in &found.phones {
-        for shop in [found.shop.as_str(), NO_SHOP] {
-            add(shop, SubjectKey::Phone(phone));
-        }
-    }
-    for pact in &found.pacts {
-        add(NO_SHOP, SubjectKey::Pact(pact));
-    }
-    for payer in &found.payers {
-        add(NO_SHOP, SubjectKey::Payer(payer));
-    }
-    let objects = found.payments.iter().chain(&found.sessions);
-    for id in objects.chain(&found.subscriptions) {
-        add(NO_SHOP, SubjectKey::Payment(id));
-    }
-    tombstones
-}
-
 struct Erasure<'a> {
     parts: &'a Parts,
     note: Note,
@@ -328,99 +251,13 @@ struct Erasure<'a> {
 }
 
 impl Erasure<'_> {
-    /// Scans all jobs, as often as it takes to look for everything.
-    async fn jobs(&mut self) -> Result<()> {
-        let found = &self.found;
-        let orders = found.orders.iter().map(|(_, id)| id.to_string());
-        let customers = found.customers.iter().map(ToString::to_string);
-        let ids: Vec<String> = orders.chain(customers).collect();
-        let ids: Vec<String> = ids
-            .into_iter()
-            .chain(found.guest_orders.iter().map(ToString::to_string))
-            .collect();
-        let texts: Vec<String> = found.spellings.iter().cloned().collect();
-        let of_texts = texts.len().div_ceil(erasure::TEXTS);
-        let passes = of_texts.max(ids.len().div_ceil(CHUNK)).max(1);
-        let clock = &self.parts.clock;
-        let start = clock.elapsed();
-        while self.progress.scan.passes < passes {
-            let Scan { passes, after, .. } = self.progress.scan;
-            let texts = texts.chunks(erasure::TEXTS).nth(passes).unwrap_or_default();
-            let ids = ids.chunks(CHUNK).nth(passes).unwrap_or_default();
-            let page = erasure::scan(&self.parts.db, after, texts, ids.to_vec()).await?;
-            let scan = &mut self.progress.scan;
-            (scan.passes, scan.after) = match page.last {
-                Some(last) => (passes, last),
-                None => (passes + 1, Uuid::nil()),
-            };
-            self.erase_bodies(page.kept).await?;
-            if clock.elapsed().saturating_sub(start) > RUN {
-                self.commit(self.parts.db.begin().await?).await?;
-                return Err(Unfinished.into());
-            }
-        }
-        self.commit(self.parts.db.begin().await?).await
-    }
-
-    /// Replaces the bodies of those jobs that are about the person.
-    async fn erase_bodies(&mut self, kept: Vec<Kept>) -> Result<()> {
-        let own = self.note.job();
-        let (db, found) = (&self.parts.db, &self.found);
-        let (mut theirs, mut mentioned) = (Vec::new(), Vec::new());
-        for kept in kept.into_iter().filter(|kept| kept.id != own) {
-            if people::concerns(db, found, &kept).await? {
-                theirs.push(kept);
-            } else if kept.state == State::Done && people::is_mentioned(found, &kept) {
-                mentioned.push(kept);
-            }
-        }
-        self.write_order_tombstones(&theirs).await?;
-        theirs.extend(mentioned);
-        let replaced: Vec<(JobId, Option<Vec<u8>>)> = theirs
-            .into_iter()
-            .map(|kept| (kept.id, erased_body(&kept.kind, &kept.body), kept.body))
-            .filter(|(_, erased, body)| erased.as_deref() != Some(body))
-            .map(|(id, erased, _)| (id, erased))
-            .collect();
-        if replaced.is_empty() {
-            return Ok(());
-        }
-        let mut tx = self.parts.db.begin().await?;
-        for (id, body) in replaced {
-            self.progress.counts.jobs += u64::from(erasure::replace_body(&mut tx, id, body).await?);
-        }
-        self.commit(tx).await
-    }
-
-    /// Writes tombstones of orders that are known by an address alone: once it is gone from the
-    /// body, nothing else says whose they are.
-    async fn write_order_tombstones(&mut self, theirs: &[Kept]) -> Result<()> {
-        let orders = theirs
-            .iter()
-            .filter(|kept| kept.kind.starts_with("orders/"));
-        let ids = orders.filter_map(|kept| Mentions::of(&kept.body).order);
-        let ids: BTreeSet<i64> = ids.collect();
-        if ids.is_empty() {
-            return Ok(());
-        }
-        self.progress.orders.extend(&ids);
-        let keys = &self.parts.keys;
-        let of_shop = |shop: String| {
-            let of_shop = ids.iter();
-            let of_shop = of_shop.filter_map(|id| keys.subject(&shop, SubjectKey::Order(*id)));
-            let of_shop = of_shop.collect();
-            (shop, of_shop)
-        };
-        let tombstones = self.found.shops().into_iter().map(of_shop).collect();
-        write_tombstones(self.parts, &self.note, &self.progress, &tombstones).await
-    }
-
     async fn commit(&self, mut tx: Tx) -> Result<()> {
         self.note.write(&mut tx, &self.progress).await?;
         Ok(tx.commit().await?)
     }
 
-    /// Listed after the tombstones were written: an export that is noted later has seen them.
+    /// Ends the exports that are about the person. They are listed after the tombstones were written,
+    /// so an export that is recorded later has seen the tombstones.
     async fn end_exports(&mut self) -> Result<()> {
         let Parts {
             db, keys, clock, ..
@@ -462,7 +299,7 @@ impl Erasure<'_> {
         Ok(())
     }
 
-    /// A few of each sort a transaction, in the order in which writers take them.
+    /// Erases rows, a few of each table in one transaction, in the sequence in which writers lock them.
     async fn rows(&mut self) -> Result<()> {
         let now = self.parts.clock.now();
         let found = &self.found;
@@ -481,7 +318,8 @@ impl Erasure<'_> {
         let longest = [payments.len(), sessions.len(), customers.len()];
         let longest = longest.into_iter().chain(of_orders).max();
         let rounds = longest.unwrap_or(0).div_ceil(CHUNK);
-        // A run that was cut off counted them too. It may have erased what they were found by.
+        // A run that was cut off has counted some of these rows too, and it may have erased what
+        // they were found by. So the larger of both counts is kept.
         let (mut erased_customers, mut erased_orders) = (0, 0);
         for nth in 0..rounds {
             let mut tx = self.parts.db.begin().await?;

@@ -9,7 +9,6 @@
 //!    counts for nothing then, and the next one writes the export anew. One that comes later finds
 //!    the export with its request and removes it.
 
-use flows::letters;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
@@ -18,6 +17,8 @@ use bytes::Bytes;
 use domain::job::Job;
 use domain::privacy::{Keys, Request, SubjectKey};
 use domain::time::Timestamp;
+use flows::letters;
+use flows::outbox::Outbox;
 use process::Parts;
 use providers::exports::{ExportFailure, Exports};
 use serde_json::{Map, Value, json};
@@ -29,7 +30,6 @@ use store::tombstones::NO_SHOP;
 use store::{audit, export_stores, privacy_requests, tombstones};
 use uuid::Uuid;
 
-use super::super::outbox::Outbox;
 use super::{Done, Written};
 use crate::failure::Unfinished;
 

@@ -1,11 +1,12 @@
-//! Deliveries about people whose data was erased. They are worked on like any other, without
-//! the personal part, and of their bodies only that stays as well: so an event that comes
-//! late, again, or while the erasure runs does not bring a person back.
+//! Deliveries about people whose data was erased. They are processed like any other, but without
+//! the personal part, and only the rest of their bodies is kept. So a delivery that comes late,
+//! again, or while the erasure runs does not bring a person back.
 //!
-//! Whose a delivery is says the rule by which rows are found (`privacy::owns_order`), here asked of
-//! tombstones. One of an order, of a payment or of the payment provider's customer holds for ever.
-//! One of a customer or an address holds for what was made before the erasure: who comes back
-//! later, be it with the same id, is a new customer.
+//! Whose a delivery is, is decided by the rule by which an erasure finds rows
+//! (`privacy::owns_order`), here applied to tombstones. A tombstone of an order, of a payment or of
+//! the payment provider's customer holds for ever. A tombstone of a customer or an address holds
+//! for what was made before the erasure: people who come back later, even with the same id, are new
+//! customers.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -22,15 +23,15 @@ use store::tombstones::NO_SHOP;
 use store::{erasure, orders, tombstones};
 use uuid::Uuid;
 
-use super::Context;
+use crate::Context;
 
-/// Clocks of two hosts differ by less.
+/// The clocks of two hosts differ by less than this.
 const SKEW: Duration = Duration::from_mins(5);
 
-/// Whom a body may be about, and when what it is about was made.
+/// Whom a body may be about, and when its object was made.
 pub struct About {
     mentions: Mentions,
-    /// Unix milliseconds, if the body says so.
+    /// In Unix milliseconds, if the body says it.
     created_at: Option<i64>,
     arrived_at: i64,
 }
@@ -44,8 +45,8 @@ impl About {
         }
     }
 
-    /// Of what does not say when it was made nobody knows that it is new; nor of what says that
-    /// it was made after it came.
+    /// Whether the object was made before the erasure. An object counts as older if its body does
+    /// not say when it was made, or says that it was made after the delivery came.
     fn is_before(&self, erased_at: Timestamp) -> bool {
         let latest = Timestamp(self.arrived_at).plus(SKEW).0;
         let is_new = |at: i64| at > erased_at.0 && at <= latest;
@@ -53,23 +54,23 @@ impl About {
     }
 }
 
-/// What becomes of a delivery.
+/// How a delivery stands to the tombstones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     Usual,
-    /// Of somebody else, but its body mentions a person who is erased.
+    /// The delivery is about somebody else, but its body mentions a person whose data was erased.
     Mentioned,
-    /// It is of somebody who is erased.
+    /// The delivery is about a person whose data was erased.
     Erased {
-        /// By the order's own tombstone: what belongs to an order that was there then is erased
-        /// with it.
+        /// Whether the order has a tombstone of its own. Then the order was there when the data
+        /// was erased, and what belongs to it was erased with it.
         order: bool,
     },
-    /// Its whole shop was erased after it was made.
+    /// The whole shop was erased after the object was made. The delivery is not stored.
     Gone,
 }
 
-/// The tombstones that a delivery could fall under, in its shop.
+/// The tombstones in its shop that could concern a delivery.
 struct Candidates<'a> {
     keys: &'a Keys,
     shop: Option<&'a str>,
@@ -113,7 +114,8 @@ impl<'a> Candidates<'a> {
         keys.into_iter().filter_map(|key| self.key(key))
     }
 
-    /// By whoever paid alone: whose order it is of, is to be asked.
+    /// Whether only the payer links the delivery to a person whose data was erased. Then it matters
+    /// whose order it belongs to.
     fn is_by_payer(&self, erased: &Erased) -> bool {
         let mentions = &self.about.mentions;
         self.shop.is_none()
@@ -121,6 +123,7 @@ impl<'a> Candidates<'a> {
             && may_own_payment(mentions, |key| self.knows(erased, key))
     }
 
+    /// Whether there is a tombstone of this key that concerns the delivery.
     fn knows(&self, erased: &Erased, key: SubjectKey<'_>) -> bool {
         let Some(at) = self.key(key).and_then(|key| erased.get(&key)) else {
             return false;
@@ -138,6 +141,8 @@ impl<'a> Candidates<'a> {
         }
     }
 
+    /// `is_anothers` says that the delivery belongs to an order of somebody whose data was not
+    /// erased.
     fn standing(&self, erased: &Erased, is_anothers: bool) -> Standing {
         let knows = |key: SubjectKey<'_>| self.knows(erased, key);
         let mentions = &self.about.mentions;
@@ -167,10 +172,11 @@ impl<'a> Candidates<'a> {
     }
 }
 
+/// The tombstones that were found, and when each was written.
 type Erased = HashMap<Uuid, Timestamp>;
 
-/// Takes the shared locks of the deliveries' shops, and says how each stands. `None` is the
-/// payment provider's. Must come before anything personal is written.
+/// Takes the shared lock of the shop of each delivery, and says how each delivery stands. A delivery
+/// of the payment provider has no shop. This must come before anything personal is written.
 pub async fn check(
     context: Context<'_>,
     tx: &mut Tx,
@@ -196,7 +202,7 @@ pub async fn check(
     Ok(standings)
 }
 
-/// Leaves of a delivery's body what may stay of it.
+/// Erases from the body of a delivery what may not stay of it.
 pub async fn erase_body(tx: &mut Tx, job: &Job, standing: Standing) -> sql::Result<()> {
     let body = match standing {
         Standing::Usual => return Ok(()),
@@ -206,7 +212,8 @@ pub async fn erase_body(tx: &mut Tx, job: &Job, standing: Standing) -> sql::Resu
     erasure::replace_body(tx, job.id, body).await.map(|_| ())
 }
 
-/// The same for a delivery whose run failed, and that nothing was written of.
+/// Erases the body of a delivery in the same way if its run has failed and nothing was written of
+/// it.
 pub async fn erase_body_of_failed(context: Context<'_>, tx: &mut Tx, job: &Job) -> sql::Result<()> {
     let shop = if Kind::parse(&job.kind).is_some() {
         None
@@ -218,7 +225,7 @@ pub async fn erase_body_of_failed(context: Context<'_>, tx: &mut Tx, job: &Job) 
     let about = About::read(job);
     let standings = check(context, tx, &[(shop, &about)]).await?;
     match standings[0] {
-        // It has not been stored yet, and is somebody else's.
+        // The delivery is about somebody else, and it must still be run, with its whole body.
         Standing::Mentioned => Ok(()),
         standing => erase_body(tx, job, standing).await,
     }

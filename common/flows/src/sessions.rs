@@ -1,8 +1,7 @@
-//! Checkout sessions, and the orders that they make.
+//! Checkout sessions of the payment provider, and the orders that they make.
 
 use std::collections::{BTreeMap, HashMap};
 
-use anyhow::Result;
 use domain::event::{CheckoutEvent, Event, LastEvent};
 use domain::money::Money;
 use domain::order::FinancialStatus;
@@ -17,37 +16,40 @@ use store::orders::Claim;
 use store::orders::records::OrderKey;
 use store::sql::Tx;
 
-use super::outbox::Outbox;
+use crate::Result;
+use crate::outbox::Outbox;
 
-/// A session that has changed.
-pub struct ChangedSession {
+/// A session of which a message said something new.
+pub(crate) struct ChangedSession {
     pub id: String,
     pub entry: checkout_sessions::SessionEntry,
-    /// Nothing was known of it before.
+    /// Whether nothing was known of the session before.
     pub is_first: bool,
-    /// Unix seconds.
+    /// The time of its first event, in Unix seconds.
     created: i64,
 }
 
-/// What a message says of a session, and when that was, in Unix seconds.
-pub type Incoming = (checkout_sessions::SessionEntry, i64);
+/// What a message says of a session, and the time of the first event that says it, in Unix seconds.
+pub(crate) type Incoming = (checkout_sessions::SessionEntry, i64);
 
 impl ChangedSession {
-    /// What it is for: its agreement, or else itself.
+    /// The id of what is paid for: of the agreement that the session names, or else of the session
+    /// itself.
     pub fn agreement(&self) -> String {
         let pact = self.entry.record.pact_id.as_ref();
         pact.map_or_else(|| self.id.clone(), |part| part.value.clone())
     }
 
-    /// The payment that it led to.
+    /// The payment that the session led to.
     pub fn payment(&self) -> Option<String> {
         let payment = self.entry.record.payment_intent.as_ref();
         payment.map(|part| part.value.clone())
     }
 }
 
-/// Merges sessions with what is known of them, and returns what has changed.
-pub async fn take(
+/// Merges sessions with what is known of them, adds their events, and returns those that have
+/// changed. The caller saves these, after [`place`] has found their orders.
+pub(crate) async fn take(
     outbox: &mut Outbox<'_>,
     tx: &mut Tx,
     incoming: BTreeMap<String, Incoming>,
@@ -140,9 +142,10 @@ fn total_of(record: &checkout::Record) -> Option<Money> {
         .map(|(minor, currency)| Money { minor, currency })
 }
 
-/// Finds the order of each session: the storefront's own, else one that is made, which is
-/// returned. Where the storefront's may still come, the one that is made waits until then.
-pub fn place(
+/// Finds the order of each session. That is the storefront's own order, if one claims the agreement
+/// of the session; otherwise the session makes an order. Returns the orders that are made. Where the
+/// storefront's own order may still come, the order that is made is a placeholder and waits for it.
+pub(crate) fn place(
     sessions: &mut [ChangedSession],
     claimed: &HashMap<String, Vec<Claim>>,
     waits_until: Option<Timestamp>,
@@ -165,8 +168,8 @@ pub fn place(
             [_, _, ..] if !orders.iter().any(|claim| claim.key == own) => None,
             _ => {
                 let mut order = order_of(session);
-                // No order of the storefront can name a session's own id, and one that was
-                // opened through the API has its order already.
+                // No order of the storefront can name a session's own id. And the agreement of a
+                // session that was opened through the API has its order already.
                 let is_new = orders.is_empty();
                 let may_come = is_new && session.entry.record.pact_id.is_some();
                 order.waits_until = waits_until.filter(|_| may_come).map(|at| at.0);
@@ -178,7 +181,7 @@ pub fn place(
     made
 }
 
-/// What a session reports the order that it makes.
+/// What a session says of the order that it makes.
 fn order_of(session: &ChangedSession) -> order_record::Record {
     let record = &session.entry.record;
     let is_settled = record.is_settled();

@@ -1,12 +1,13 @@
-//! What follows from a change beside the rows it is about: events for the merchant's own
-//! systems, and further jobs. Both are written in the transaction of the change.
+//! The outbox: what follows from a change beside its own rows. It gathers events for the merchant's
+//! own systems, further jobs and entries of the audit, and writes them in the transaction of the
+//! change. No other code writes events.
 
-use anyhow::Result;
 use bus::JobRef;
 use bytes::Bytes;
 use domain::event::{Event, LastEvent, OrderEvent, PrivacyEvent};
 use domain::job::{Job, JobId, Queue, Source, State};
 use domain::time::Timestamp;
+use domain::trace::TraceContext;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use store::audit;
@@ -15,9 +16,8 @@ use store::jobs::{self, NewJob};
 use store::orders::records::OrderKey;
 use store::sql::{self, Tx};
 
-use super::Context;
-use super::causation::Causation;
-use crate::failure::permanent;
+use crate::causation::Causation;
+use crate::{Context, Error, Result};
 
 /// A job that workers are to be notified of once it is committed.
 #[derive(Clone, Copy, Debug)]
@@ -29,15 +29,16 @@ pub struct JobNotification {
 
 pub struct Outbox<'a> {
     pub context: Context<'a>,
+    /// The time of everything that this transaction writes.
     pub now: Timestamp,
-    pub causation: Causation,
+    pub(crate) causation: Causation,
     events: Vec<events::New>,
     jobs: Vec<NewJob>,
     notifications: Vec<JobNotification>,
     audited: Vec<Audited>,
 }
 
-/// An entry of the audit.
+/// An entry for the audit.
 struct Audited {
     action: &'static str,
     object_id: String,
@@ -46,6 +47,7 @@ struct Audited {
 }
 
 impl<'a> Outbox<'a> {
+    /// The outbox of several jobs, or of work that no request asked for.
     pub fn new(context: Context<'a>) -> Self {
         Outbox {
             context,
@@ -58,7 +60,7 @@ impl<'a> Outbox<'a> {
         }
     }
 
-    /// All of them follow from one job.
+    /// The outbox of one job. Everything in it follows from that job.
     pub fn of(context: Context<'a>, job: &Job) -> Self {
         Outbox {
             causation: Causation::only(job),
@@ -66,13 +68,22 @@ impl<'a> Outbox<'a> {
         }
     }
 
-    /// What happened to an order.
+    /// The outbox of a request to the API that has this place in a trace, if it has one.
+    /// Everything in it follows from that request.
+    pub fn of_request(context: Context<'a>, trace: Option<TraceContext>) -> Self {
+        Outbox {
+            causation: Causation::of_request(trace),
+            ..Outbox::new(context)
+        }
+    }
+
+    /// Adds the event of what happened to an order. `last` is the order's newest event.
     pub fn order_event(&mut self, key: &OrderKey, last: &mut LastEvent, what: OrderEvent) {
         let (shop, order_id) = key;
         self.event(last, Event::of_order(shop, *order_id, what));
     }
 
-    /// What became of a privacy request, for the merchant's systems and for the audit.
+    /// Adds what became of a privacy request: an event, and an entry of the audit.
     pub fn request(&mut self, shop: &str, id: JobId, action: &'static str, what: PrivacyEvent) {
         let id = id.to_string();
         let details = what.details();
@@ -85,7 +96,7 @@ impl<'a> Outbox<'a> {
         });
     }
 
-    /// What happened to an object whose newest event is `last`.
+    /// Adds the event of what happened to an object. `last` is the object's newest event.
     pub fn event(&mut self, last: &mut LastEvent, event: Event) {
         let cause = self.causation.of(event.shop(), event.object_id());
         self.events.push(events::New {
@@ -95,10 +106,10 @@ impl<'a> Outbox<'a> {
         });
     }
 
-    /// Asks for further work on an order.
+    /// Adds a job that is about an order and due at once.
     pub fn job(&mut self, queue: Queue, kind: &'static str, key: &OrderKey, body: &Value) {
         let (shop, order_id) = key;
-        self.work(
+        self.add_job(
             queue,
             kind,
             Some(shop),
@@ -108,7 +119,7 @@ impl<'a> Outbox<'a> {
         );
     }
 
-    /// Asks for further work on a payment, at once or later. Returns the job's id.
+    /// Adds a job that is about a payment, due at once or later. Returns the job's id.
     pub fn job_of(
         &mut self,
         kind: &'static str,
@@ -116,10 +127,10 @@ impl<'a> Outbox<'a> {
         body: &Value,
         run_at: Timestamp,
     ) -> JobId {
-        self.work(Queue::Payments, kind, None, payment_id, body, run_at)
+        self.add_job(Queue::Payments, kind, None, payment_id, body, run_at)
     }
 
-    fn work(
+    fn add_job(
         &mut self,
         queue: Queue,
         kind: &'static str,
@@ -132,7 +143,7 @@ impl<'a> Outbox<'a> {
         let is_due = run_at <= self.now;
         let cause = self.causation.of(shop, object_id);
         let traceparent = cause.map(|cause| cause.context);
-        let request_id = cause.map(|cause| cause.request_id.clone());
+        let request_id = cause.and_then(|cause| cause.request_id.clone());
         if is_due {
             let job_ref = JobRef {
                 job: id,
@@ -166,7 +177,7 @@ impl<'a> Outbox<'a> {
         id
     }
 
-    /// Writes what was gathered.
+    /// Writes the events and the jobs.
     pub async fn write(&self, tx: &mut Tx) -> sql::Result<()> {
         let outlet = self.context.config.outlet();
         events::insert(tx, &self.events, outlet, self.now).await?;
@@ -174,7 +185,8 @@ impl<'a> Outbox<'a> {
         jobs::insert(tx, &jobs).await
     }
 
-    /// Writes the audit, which is locked from then on: last of all.
+    /// Writes the audit. This comes last in a transaction, because it locks the audit until the
+    /// commit.
     pub async fn audit(&self, tx: &mut Tx) -> sql::Result<()> {
         for entry in &self.audited {
             let new = audit::New {
@@ -195,12 +207,9 @@ impl<'a> Outbox<'a> {
     }
 }
 
-/// The body of a job of our own.
+/// Reads the body of a job that Waybill made itself.
 pub fn body<T: DeserializeOwned>(job: &Job) -> Result<T> {
-    serde_json::from_slice(&job.body).map_err(|_| {
-        permanent(anyhow::anyhow!(
-            "the body of this {} job cannot be read",
-            job.kind
-        ))
+    serde_json::from_slice(&job.body).map_err(|_| Error::JobBody {
+        kind: job.kind.clone(),
     })
 }

@@ -1,23 +1,25 @@
-//! Which delivery an effect follows from. A message's jobs are applied as a batch, so it is found
-//! by what an effect is about: an order by its id, or by the agreement or payment that moved it.
-//! Where that leaves it open nothing is said, rather than something wrong.
+//! Which request an effect follows from. The jobs of a message are applied as a batch, so the cause
+//! of an effect is found by the object that the effect is about: an order by its id, or by the
+//! agreement or payment that moved it. Where that leaves several requests, no cause is named,
+//! rather than a wrong one.
 
 use std::collections::HashMap;
 
 use domain::job::Job;
 use domain::trace::TraceContext;
 
-/// The request and the place in its trace that something follows from.
+/// The request that something follows from, and its place in a trace.
 #[derive(Clone, Debug)]
 pub struct CausingRequest {
-    pub request_id: String,
+    /// Not set for a request to the API that stores no jobs.
+    pub request_id: Option<String>,
     pub context: TraceContext,
 }
 
 impl CausingRequest {
-    pub fn of(job: &Job) -> Self {
+    fn of(job: &Job) -> Self {
         CausingRequest {
-            request_id: job.request_id().into_owned(),
+            request_id: Some(job.request_id().into_owned()),
             context: job.context(),
         }
     }
@@ -25,15 +27,16 @@ impl CausingRequest {
 
 #[derive(Default)]
 pub struct Causation {
-    /// The cause of all, when there is but one job.
+    /// The cause of every effect, if there is only one job or one request.
     only: Option<CausingRequest>,
-    /// By shop, if it is of one, and id.
+    /// The cause of effects on an object, by its shop, if it has one, and its id.
     objects: HashMap<(String, String), CausingRequest>,
-    /// What is being followed now.
+    /// The cause of what is written now ([`Causation::follow`]).
     now: Option<CausingRequest>,
 }
 
 impl Causation {
+    /// Everything follows from one job.
     pub fn only(job: &Job) -> Self {
         Causation {
             only: Some(CausingRequest::of(job)),
@@ -41,7 +44,18 @@ impl Causation {
         }
     }
 
-    /// A job is about an object. Of several jobs about one the first counts.
+    /// Everything follows from one request to the API, if that has a place in a trace.
+    pub fn of_request(trace: Option<TraceContext>) -> Self {
+        Causation {
+            only: trace.map(|context| CausingRequest {
+                request_id: None,
+                context,
+            }),
+            ..Causation::default()
+        }
+    }
+
+    /// Notes that a job is about an object. If several jobs are about one object, the first counts.
     pub fn note(&mut self, shop: Option<&str>, id: &str, job: &Job) {
         if self.only.is_none() {
             let object = self.objects.entry(object(shop, id));
@@ -49,7 +63,7 @@ impl Causation {
         }
     }
 
-    /// What follows is because of the first of these objects that a job is about.
+    /// What is written from now on follows from the first of these objects that a job is about.
     pub fn follow<'a>(&mut self, objects: impl IntoIterator<Item = (Option<&'a str>, &'a str)>) {
         let mut known = objects
             .into_iter()
@@ -57,7 +71,7 @@ impl Causation {
         self.now = known.next().cloned();
     }
 
-    /// What an effect on an object follows from.
+    /// The request that an effect on this object follows from.
     pub fn of(&self, shop: Option<&str>, id: &str) -> Option<&CausingRequest> {
         let known = || self.objects.get(&object(shop, id));
         self.only.as_ref().or_else(known).or(self.now.as_ref())

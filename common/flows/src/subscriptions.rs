@@ -1,20 +1,21 @@
-//! Subscriptions: paid invoices extend them and their licences.
+//! Subscriptions of the payment provider. Each paid invoice extends its subscription and the
+//! licences of it.
 
 use std::collections::BTreeMap;
 
-use anyhow::Result;
 use domain::event::{Event, LastEvent, SubscriptionEvent};
 use domain::payment::subscription;
 use domain::time::Timestamp;
+use store::licenses;
 use store::sql::Tx;
-use store::{licenses, subscriptions};
+use store::subscriptions::{self, SubscriptionEntry};
 
-pub use store::subscriptions::SubscriptionEntry;
+use crate::Result;
+use crate::outbox::Outbox;
 
-use super::outbox::Outbox;
-
-/// Merges subscriptions with what is known of them, and extends their licences.
-pub async fn take(
+/// Merges subscriptions with what is known of them, extends their licences, and adds the events that
+/// say so.
+pub(crate) async fn take(
     outbox: &mut Outbox<'_>,
     tx: &mut Tx,
     incoming: BTreeMap<String, SubscriptionEntry>,

@@ -1,6 +1,6 @@
-//! Bodies that leave a status to their topic. Nobody signs the topic, so it counts only with a
-//! body that was not accepted under another one already: whoever has captured an
-//! `orders/create` cannot make a cancellation of it.
+//! Bodies that leave a status to their topic. Nobody signs the topic, so it counts only if the same
+//! body was not accepted under another topic before. So nobody who has captured an `orders/create`
+//! can make a cancellation of it.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -14,17 +14,17 @@ use store::order_bodies::{self, BodyKey};
 use store::orders::records::OrderKey;
 use store::sql::{self, Tx};
 
-/// A body from which the key of a status was cut.
-pub struct Cut {
-    /// Of what may stay of the body after an erasure, so that it is the same before and after
-    /// and is about nobody.
+/// A body that lacks the key of a status, so that its topic can say it.
+pub(super) struct CutBody {
+    /// The hash of what may stay of the body after an erasure. So it is the same before and after
+    /// one, and is about nobody.
     hash: String,
-    /// What the body says alone, where its topic says more.
+    /// What the body says alone. Set only if its topic says more.
     alone: Option<Box<Record>>,
 }
 
-impl Cut {
-    pub fn read(order: &Order, job: &Job) -> Option<Cut> {
+impl CutBody {
+    pub fn read(order: &Order, job: &Job) -> Option<CutBody> {
         if !order.present_fields.leaves_a_status() {
             return None;
         }
@@ -34,7 +34,7 @@ impl Cut {
             let no_topic = "";
             Record::of(order.clone(), no_topic, &job.body, job.created_at.0)
         });
-        Some(Cut {
+        Some(CutBody {
             hash: hex::encode(hash),
             alone: alone.map(Box::new),
         })
@@ -44,24 +44,24 @@ impl Cut {
         &self.hash
     }
 
-    /// What the body says without its topic, where that says more: all that counts of a
-    /// repetition, and of any until the storefront confirms the topic.
+    /// What the body says without its topic, if the topic says more. Nothing else counts of a
+    /// repetition, and of any delivery until the storefront has confirmed the topic.
     pub fn alone(&self) -> Option<&Record> {
         self.alone.as_deref()
     }
 }
 
-/// Remembers under which topic each body was accepted first, and returns the jobs whose topic
-/// does not count, because their body had another one.
-pub async fn repetitions(
+/// Remembers under which topic each body was accepted first. Returns the jobs whose topic does not
+/// count, because their body was accepted under another one first.
+pub(super) async fn repetitions(
     tx: &mut Tx,
-    mut deliveries: Vec<(OrderKey, &Job, &Cut)>,
+    mut deliveries: Vec<(OrderKey, &Job, &CutBody)>,
     now: Timestamp,
 ) -> sql::Result<HashSet<JobId>> {
     if deliveries.is_empty() {
         return Ok(HashSet::new());
     }
-    // Ids of jobs sort as their deliveries were accepted.
+    // The ids of jobs sort in the sequence in which their deliveries were accepted.
     deliveries.sort_unstable_by_key(|(_, job, _)| job.id);
     let mut bodies: BTreeMap<BodyKey, &str> = BTreeMap::new();
     for (key, job, cut) in &deliveries {

@@ -1,0 +1,47 @@
+//! The call that asks the storefront to fulfil an order. [`KIND`] is the job; its body names the
+//! order. `orders` stores the job when units of an order are requested, a worker makes the call,
+//! and what the storefront answers is written here.
+
+use domain::event::OrderEvent;
+use domain::job::Job;
+use serde::Deserialize;
+use store::fulfillments::{self, ProviderState};
+use store::orders::records::{self, OrderKey};
+use store::sql::{self, Tx};
+
+use crate::outbox::{self, Outbox};
+use crate::{Result, orders};
+
+pub const KIND: &str = "fulfillments/request";
+
+#[derive(Deserialize)]
+struct Body {
+    shop: String,
+    order_id: i64,
+}
+
+/// The order that a job of [`KIND`] is about.
+pub fn order_key(job: &Job) -> Result<OrderKey> {
+    let body: Body = outbox::body(job)?;
+    Ok((body.shop, body.order_id))
+}
+
+/// Records that the storefront will not fulfil the order, and adds the event that says so. Once it
+/// is recorded, or after the order is erased, nothing more happens.
+pub async fn fail(
+    outbox: &mut Outbox<'_>,
+    tx: &mut Tx,
+    key: &OrderKey,
+    error: &str,
+) -> sql::Result<()> {
+    let Some(entry) = records::load(tx, &[key]).await?.remove(key) else {
+        return Ok(());
+    };
+    let failed = ProviderState::Failed;
+    if !fulfillments::answered(tx, key, failed, None, outbox.now).await? {
+        return Ok(());
+    }
+    let error = error.to_owned();
+    let event = OrderEvent::FulfillmentFailed { error };
+    orders::save_with_event(outbox, tx, key, entry, event).await
+}

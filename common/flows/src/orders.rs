@@ -1,0 +1,258 @@
+//! Everything that writes an order.
+//!
+//! An order is the merge of the records of its deliveries (`domain::order::record`), and what
+//! happened is computed from the difference between what was known before and what is known after
+//! (`domain::order::outcome`), so each thing happens once. Whatever brings news of an order ends in
+//! [`absorb`] or [`finish`]: a delivery ([`apply`]), a checkout session, a payment, the
+//! storefront's answer to a question, or the end of a wait.
+//!
+//! Rows are locked in this sequence, and those of one table in the sequence of their keys: bodies,
+//! customers, orders that are inserted, agreements, orders that were known. Nobody who holds a
+//! later lock waits for an earlier one.
+
+mod bodies;
+mod deliveries;
+mod events;
+mod request;
+mod rows;
+mod settle;
+mod tracking;
+mod update;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use domain::event::{LastEvent, OrderEvent};
+use domain::order::outcome::FulfillmentState;
+use domain::order::record::{Cancellation, Record};
+use domain::time::Timestamp;
+use store::fulfillments::{self, Moved};
+use store::orders::records::{self, OrderEntry, OrderKey};
+use store::sql::{self, Tx};
+
+pub use deliveries::{Task, apply, prepare};
+pub use tracking::TrackingCode;
+
+use crate::Result;
+use crate::outbox::Outbox;
+use update::{OrderUpdate, load_updates};
+
+/// Orders that a message brings news of, by their keys.
+type Incoming = BTreeMap<OrderKey, OrderEntry>;
+
+/// QR codes that were drawn before the transaction was opened, by their orders.
+type TrackingCodes = HashMap<OrderKey, TrackingCode>;
+
+/// The reference by which an order's payments are found: the agreement that the order names, or
+/// else the order's own id.
+fn payment_reference(key: &OrderKey, record: &Record) -> String {
+    let agreement = record.pact.value.clone();
+    agreement.unwrap_or_else(|| key.1.to_string())
+}
+
+/// Adds a record to those that a message brings. Two records of one order are merged.
+fn add(incoming: &mut Incoming, key: OrderKey, record: Record, now: Timestamp) {
+    if let Some(entry) = incoming.get_mut(&key) {
+        entry.record.merge(record);
+    } else {
+        let events_at = LastEvent::before(now).reserve();
+        incoming.insert(key, OrderEntry { record, events_at });
+    }
+}
+
+/// Merges orders with what is known of them, and writes what follows.
+async fn absorb(
+    outbox: &mut Outbox<'_>,
+    tx: &mut Tx,
+    incoming: Incoming,
+    codes: TrackingCodes,
+) -> Result<()> {
+    let updates = load_updates(tx, incoming, codes, outbox.now).await?;
+    let known = updates.iter().filter(|update| update.before.is_some());
+    // These rows are saved first, because the next steps read which agreements orders claim.
+    save(tx, known, outbox.now).await?;
+    finish(outbox, tx, updates).await
+}
+
+/// Settles orders whose rows are written, and writes everything that follows from the difference
+/// to what was known before.
+async fn finish(outbox: &mut Outbox<'_>, tx: &mut Tx, mut updates: Vec<OrderUpdate>) -> Result<()> {
+    if updates.is_empty() {
+        return Ok(());
+    }
+    let now = outbox.now;
+    settle::settle(tx, &mut updates).await?;
+    settle::supersede(outbox, tx, &mut updates).await?;
+    request::decide(tx, &mut updates).await?;
+    rows::write(outbox, tx, &updates).await?;
+    for update in &mut updates {
+        events::follow(outbox, tx, update).await?;
+    }
+    let to_save = updates.iter_mut().filter_map(|update| {
+        let has_more_events = update.last_event > update.after.events_at;
+        update.after.events_at = update.last_event.max(update.after.events_at);
+        (has_more_events || update.is_settled_anew).then_some(&*update)
+    });
+    save(tx, to_save, now).await?;
+    outbox.causation.follow([]);
+    Ok(())
+}
+
+async fn save(
+    tx: &mut Tx,
+    updates: impl Iterator<Item = &OrderUpdate>,
+    now: Timestamp,
+) -> Result<()> {
+    let rows: Vec<(&OrderKey, &OrderEntry)> =
+        updates.map(|update| (&update.key, &update.after)).collect();
+    Ok(records::save(tx, &rows, now).await?)
+}
+
+/// Adds an event of an order that the caller has locked, and saves the order's row, which keeps the
+/// time of its newest event.
+pub(crate) async fn save_with_event(
+    outbox: &mut Outbox<'_>,
+    tx: &mut Tx,
+    key: &OrderKey,
+    mut entry: OrderEntry,
+    event: OrderEvent,
+) -> sql::Result<()> {
+    outbox.order_event(key, &mut entry.events_at, event);
+    records::save(tx, &[(key, &entry)], outbox.now).await
+}
+
+/// Cancels an order from which nothing else follows: nothing was paid or shipped, or another order
+/// has taken over its payments and its fulfilment. The event says why it is closed.
+async fn close(
+    outbox: &mut Outbox<'_>,
+    tx: &mut Tx,
+    key: &OrderKey,
+    mut entry: OrderEntry,
+    reason: &str,
+    event: OrderEvent,
+) -> sql::Result<()> {
+    entry.record.cancelled = Some(Cancellation {
+        at: outbox.now.0,
+        reason: Some(reason.to_owned()),
+    });
+    entry.record.waits_until = None;
+    let moved = Moved {
+        key,
+        state: FulfillmentState::Cancelled,
+        to_provider: false,
+        requested: None,
+    };
+    fulfillments::save(tx, &[moved], outbox.now).await?;
+    save_with_event(outbox, tx, key, entry, event).await
+}
+
+/// Inserts the order of a checkout whose agreement was made a moment ago. So there is neither a
+/// payment nor another order of that agreement, and none is looked for.
+pub(crate) async fn insert_of_checkout(
+    outbox: &mut Outbox<'_>,
+    tx: &mut Tx,
+    key: OrderKey,
+    record: Record,
+    code: TrackingCode,
+) -> Result<()> {
+    let mut incoming = Incoming::new();
+    let codes = TrackingCodes::from([(key.clone(), code)]);
+    add(&mut incoming, key, record, outbox.now);
+    let mut updates = load_updates(tx, incoming, codes, outbox.now).await?;
+    rows::write(outbox, tx, &updates).await?;
+    for update in &mut updates {
+        events::follow(outbox, tx, update).await?;
+    }
+    Ok(())
+}
+
+/// Cancels the order of a checkout that nobody can pay for. Nothing goes back into stock, because
+/// nothing was sold.
+pub(crate) async fn call_off(
+    outbox: &mut Outbox<'_>,
+    tx: &mut Tx,
+    key: &OrderKey,
+    reason: &str,
+) -> Result<()> {
+    let Some(entry) = records::load(tx, &[key]).await?.remove(key) else {
+        return Ok(());
+    };
+    let cancelled = OrderEvent::Cancelled {
+        cancelled_at: outbox.now,
+        reason: Some(reason.to_owned()),
+    };
+    Ok(close(outbox, tx, key, entry, reason, cancelled).await?)
+}
+
+/// Makes or completes the orders of checkout sessions. The caller has locked their agreements.
+pub(crate) async fn of_sessions(
+    outbox: &mut Outbox<'_>,
+    tx: &mut Tx,
+    records: Vec<(OrderKey, Record)>,
+) -> Result<()> {
+    if records.is_empty() {
+        return Ok(());
+    }
+    let mut incoming = Incoming::new();
+    for (key, record) in records {
+        add(&mut incoming, key, record, outbox.now);
+    }
+    absorb(outbox, tx, incoming, TrackingCodes::new()).await
+}
+
+/// Merges an order with what the storefront has confirmed of it. An order that was erased with its
+/// shop meanwhile stays erased.
+pub async fn confirmed(
+    outbox: &mut Outbox<'_>,
+    tx: &mut Tx,
+    key: OrderKey,
+    record: Record,
+) -> Result<()> {
+    if records::load(tx, &[&key]).await?.is_empty() {
+        return Ok(());
+    }
+    let mut incoming = Incoming::new();
+    add(&mut incoming, key, record, outbox.now);
+    absorb(outbox, tx, incoming, TrackingCodes::new()).await
+}
+
+/// Settles orders again whose payments have changed.
+pub(crate) async fn settle_again(
+    outbox: &mut Outbox<'_>,
+    tx: &mut Tx,
+    keys: &BTreeSet<OrderKey>,
+) -> Result<()> {
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let keys: Vec<&OrderKey> = keys.iter().collect();
+    let orders = records::load(tx, &keys).await?.into_iter();
+    let updates = orders.map(|(key, before)| {
+        let last_event = before.events_at;
+        OrderUpdate::new(key, Some(before.clone()), before, last_event)
+    });
+    finish(outbox, tx, updates.collect()).await
+}
+
+/// Ends the wait of orders that checkout sessions made. The storefront's own orders did not come,
+/// so what is paid is requested now. The caller has locked their agreements.
+pub(crate) async fn end_wait(
+    outbox: &mut Outbox<'_>,
+    tx: &mut Tx,
+    keys: &BTreeSet<OrderKey>,
+) -> Result<()> {
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let keys: Vec<&OrderKey> = keys.iter().collect();
+    let orders = records::load(tx, &keys).await?.into_iter();
+    let waiting = orders.filter(|(_, entry)| entry.record.waits_until.is_some());
+    let updates = waiting.map(|(key, before)| {
+        let last_event = before.events_at;
+        let mut after = before.clone();
+        after.record.waits_until = None;
+        let mut update = OrderUpdate::new(key, Some(before), after, last_event);
+        update.is_settled_anew = true;
+        update
+    });
+    finish(outbox, tx, updates.collect()).await
+}

@@ -1,0 +1,203 @@
+//! The deliveries of the five order topics. Each carries the whole order and any may come first, so
+//! one handler is enough for all of them: [`prepare`] reads a body into a record, and [`apply`]
+//! merges the records of a message with what is known.
+
+use std::collections::{BTreeMap, HashSet};
+
+use config::Config;
+use domain::job::{Job, JobId};
+use domain::order::record::Record;
+use domain::order::{Customer, Order};
+use store::customers::{self, Seen};
+use store::orders::records::OrderKey;
+use store::sql::Tx;
+use store::{erasure as rows, orders};
+
+use super::bodies::{self, CutBody};
+use super::{Incoming, TrackingCode, TrackingCodes, absorb, add};
+use crate::confirmations::{self, Question};
+use crate::erased::{self, About, Standing};
+use crate::outbox::Outbox;
+use crate::{Result, erasure};
+
+/// What the body of a delivery says, read before the transaction.
+pub struct Task {
+    about: About,
+    order_id: i64,
+    record: Record,
+    /// Set if the body leaves a status to its topic.
+    cut: Option<CutBody>,
+    customer: Option<(i64, Customer)>,
+    /// Drawn for the topic that makes the order as a rule.
+    tracking: Option<TrackingCode>,
+}
+
+/// Reads the body of a delivery, without any I/O.
+pub fn prepare(config: &Config, job: &Job) -> Result<Task> {
+    let order = Order::read(&job.body)?;
+    let order_id = order.id;
+    let customer = order.customer.clone();
+    let is_first = job.kind == "orders/create";
+    Ok(Task {
+        about: About::read(job),
+        order_id,
+        customer: customer.and_then(|customer| Some((customer.id?, customer))),
+        tracking: is_first
+            .then(|| TrackingCode::draw(config, order_id))
+            .transpose()?,
+        cut: CutBody::read(&order, job),
+        record: Record::of(order, &job.kind, &job.body, job.created_at.0),
+    })
+}
+
+/// A delivery of the message that is worked on.
+struct Delivery<'a> {
+    job: &'a Job,
+    task: &'a Task,
+    key: OrderKey,
+    standing: Standing,
+}
+
+/// What the deliveries of a message say altogether.
+#[derive(Default)]
+struct Gathered<'a> {
+    orders: Incoming,
+    codes: TrackingCodes,
+    customers: Vec<Seen<'a>>,
+    /// Orders of people whose data was erased, and whether the order has a tombstone of its own.
+    erased: BTreeMap<OrderKey, bool>,
+}
+
+/// Writes what the deliveries of a message say and what follows from it, all or nothing.
+pub async fn apply(outbox: &mut Outbox<'_>, tx: &mut Tx, tasks: &[(&Job, &Task)]) -> Result<()> {
+    if tasks.is_empty() {
+        return Ok(());
+    }
+    let now = outbox.now;
+    let deliveries = check(outbox, tx, tasks).await?;
+    let repeated = repetitions(outbox, tx, &deliveries).await?;
+    let mut gathered = Gathered::default();
+    for delivery in &deliveries {
+        erased::erase_body(tx, delivery.job, delivery.standing).await?;
+        if delivery.standing != Standing::Gone {
+            gathered.add(outbox, delivery, repeated.contains(&delivery.job.id));
+        }
+    }
+    erasure::erase_again(outbox, tx, &gathered.erased).await?;
+    customers::upsert(tx, &gathered.customers, now).await?;
+    absorb(outbox, tx, gathered.orders, gathered.codes).await?;
+    for (shop, id) in gathered.erased.into_keys() {
+        rows::orders(tx, &shop, vec![id], now).await?;
+    }
+    Ok(())
+}
+
+/// Finds the order of each delivery, and whether it is about a person whose data was erased.
+async fn check<'a>(
+    outbox: &Outbox<'_>,
+    tx: &mut Tx,
+    tasks: &[(&'a Job, &'a Task)],
+) -> Result<Vec<Delivery<'a>>> {
+    let shops = shops_of(tx, tasks).await?;
+    let abouts: Vec<_> = tasks
+        .iter()
+        .zip(&shops)
+        .map(|((_, task), shop)| (Some(shop.as_str()), &task.about))
+        .collect();
+    let standings = erased::check(outbox.context, tx, &abouts).await?;
+    let deliveries = tasks.iter().zip(shops).zip(standings);
+    let deliveries = deliveries.map(|(((job, task), shop), standing)| Delivery {
+        job,
+        task,
+        key: (shop, task.order_id),
+        standing,
+    });
+    Ok(deliveries.collect())
+}
+
+/// The shop of each delivery. A delivery without the shop's header belongs to the shop that has an
+/// order with that id, if exactly one has; otherwise to the shop without a name.
+async fn shops_of(tx: &mut Tx, tasks: &[(&Job, &Task)]) -> Result<Vec<String>> {
+    let mut shops = Vec::with_capacity(tasks.len());
+    for (job, task) in tasks {
+        let shop = match &job.shop {
+            Some(shop) => shop.clone(),
+            None => match orders::shops(tx, task.order_id).await?.as_slice() {
+                [only] => only.clone(),
+                _ => String::new(),
+            },
+        };
+        shops.push(shop);
+    }
+    Ok(shops)
+}
+
+/// The jobs whose topic does not count, because their body was accepted under another topic before.
+async fn repetitions(
+    outbox: &Outbox<'_>,
+    tx: &mut Tx,
+    deliveries: &[Delivery<'_>],
+) -> Result<HashSet<JobId>> {
+    let cut = deliveries.iter().filter_map(|delivery| {
+        let cut = delivery.task.cut.as_ref()?;
+        let counts = delivery.standing != Standing::Gone;
+        counts.then(|| (delivery.key.clone(), delivery.job, cut))
+    });
+    Ok(bodies::repetitions(tx, cut.collect(), outbox.now).await?)
+}
+
+impl<'a> Gathered<'a> {
+    /// Adds what a delivery says. Where only the topic says something, it does not count if the
+    /// body is repeated; and where the storefront can be asked, it counts only after the storefront
+    /// has confirmed it.
+    fn add(&mut self, outbox: &mut Outbox<'_>, delivery: &'a Delivery<'a>, is_repeated: bool) {
+        let Delivery {
+            job,
+            task,
+            key,
+            standing,
+        } = delivery;
+        let (shop, order_id) = key;
+        outbox
+            .causation
+            .note(Some(shop), &order_id.to_string(), job);
+        let can_ask = outbox.context.config.storefront_api.is_some();
+        let by_topic = task.cut.as_ref().filter(|cut| cut.alone().is_some());
+        if let Some(cut) = by_topic
+            && can_ask
+            && !is_repeated
+        {
+            confirmations::ask(outbox, key, &question(delivery, cut));
+        }
+        let alone = by_topic.and_then(CutBody::alone);
+        let alone = alone.filter(|_| can_ask || is_repeated);
+        let mut record = alone.unwrap_or(&task.record).clone();
+        if let Standing::Erased { order } = standing {
+            record.forget_person();
+            *self.erased.entry(key.clone()).or_default() |= order;
+        } else if let Some((id, customer)) = &task.customer {
+            self.customers.push(Seen {
+                shop,
+                id: *id,
+                customer,
+                version_at: task.record.version.at,
+            });
+        }
+        if let Some(tracking) = &task.tracking {
+            self.codes.insert(key.clone(), tracking.clone());
+        }
+        add(&mut self.orders, key.clone(), record, outbox.now);
+    }
+}
+
+/// What the storefront is asked about a delivery.
+fn question(delivery: &Delivery<'_>, cut: &CutBody) -> Question {
+    let (shop, order_id) = delivery.key.clone();
+    Question {
+        shop,
+        order_id,
+        topic: delivery.job.kind.clone(),
+        stated_at: delivery.task.record.version.at,
+        hash: cut.hash().to_owned(),
+    }
+}

@@ -1,0 +1,293 @@
+//! The six event types of the payment provider. Each event is read into a record, and the payment,
+//! session or subscription is the merge of its records (`domain::payment`). So any event may come
+//! first, or again, and whatever follows from the difference is done once.
+//!
+//! Rows are locked in this sequence, and those of one table in the sequence of their keys: payments,
+//! sessions, subscriptions, agreements, orders. Agreements and orders are locked as in
+//! [`orders`](crate::orders).
+
+mod entries;
+mod events;
+mod settle;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain::event::LastEvent;
+use domain::job::Job;
+use domain::payment::record::Record;
+use domain::payment::{self, Event, Kind, Object, checkout, subscription};
+use serde::Deserialize;
+use store::checkout_sessions::SessionEntry;
+use store::invoices::{self, Invoice};
+use store::payments::PaymentEntry;
+use store::sql::Tx;
+use store::subscriptions::SubscriptionEntry;
+
+use crate::erased::{self, About, Standing};
+use crate::outbox::{self, Outbox};
+use crate::sessions::{self, ChangedSession};
+use crate::{Error, Result, subscriptions};
+use settle::Affected;
+
+/// The kind of the job that looks once more for the order of an agreement.
+pub const LINK: &str = "payments/link";
+
+/// The kind of the job that ends the wait of a placeholder for the storefront's own order.
+pub const END_WAIT: &str = "payments/end_wait";
+
+/// The kinds of jobs that Waybill makes itself and that [`apply`] runs.
+pub const OWN: [&str; 2] = [LINK, END_WAIT];
+
+/// What a job says, read before the transaction.
+pub struct Task {
+    /// Not set for jobs that Waybill made itself, because they are about nobody.
+    about: Option<About>,
+    report: Report,
+}
+
+/// What a job says of which object.
+#[derive(Clone)]
+enum Report {
+    Payment(String, Box<Record>),
+    /// With the time of the event, in Unix seconds.
+    Session(String, Box<checkout::Record>, i64),
+    /// A paid invoice, and what it says of its subscription. An invoice of a trial says nothing of
+    /// it, and an invoice may have no subscription.
+    Invoice(Invoice, Option<(String, subscription::Record)>),
+    Link(String),
+    EndWait(String),
+}
+
+/// The body of a job of [`LINK`] or [`END_WAIT`].
+#[derive(Deserialize)]
+struct Agreement {
+    pact_id: String,
+}
+
+/// Whether jobs of this kind are events of the payment provider.
+pub fn is_event(kind: &str) -> bool {
+    Kind::parse(kind).is_some()
+}
+
+/// Reads the body of a job, without any I/O.
+pub fn prepare(job: &Job) -> Result<Task> {
+    if job.kind == LINK || job.kind == END_WAIT {
+        let Agreement { pact_id } = outbox::body(job)?;
+        let report = if job.kind == LINK {
+            Report::Link(pact_id)
+        } else {
+            Report::EndWait(pact_id)
+        };
+        return Ok(Task {
+            about: None,
+            report,
+        });
+    }
+    let event = Event::read(&job.body)?;
+    Ok(Task {
+        about: Some(About::read(job)),
+        report: report_of(&event).ok_or(Error::UnknownObject)?,
+    })
+}
+
+fn report_of(event: &Event) -> Option<Report> {
+    Some(match &event.object {
+        Object::Intent(_) | Object::Charge(_) => {
+            let (id, record) = Record::of(event)?;
+            Report::Payment(id.to_owned(), Box::new(record))
+        }
+        Object::Session(_) => {
+            let (id, record) = checkout::Record::of(event)?;
+            Report::Session(id.to_owned(), Box::new(record), event.created)
+        }
+        Object::Invoice(invoice) => {
+            let reported = subscription::Record::of(event);
+            let reported = reported.map(|(id, record)| (id.to_owned(), record));
+            Report::Invoice(row_of(invoice), reported)
+        }
+    })
+}
+
+fn row_of(invoice: &payment::Invoice) -> Invoice {
+    Invoice {
+        id: invoice.id.clone(),
+        subscription: invoice.subscription.clone(),
+        payment_id: invoice.payment_intent.clone().or(invoice.charge.clone()),
+        is_first: invoice.billing_reason.as_deref() == Some("subscription_create"),
+    }
+}
+
+/// Notes the objects that a job is about. What follows from the job concerns one of them.
+fn note(outbox: &mut Outbox<'_>, job: &Job, report: &Report) {
+    let (id, agreement) = match report {
+        Report::Payment(id, record) => (id, record.pact_id.as_ref()),
+        Report::Session(id, record, _) => {
+            let payment = record.payment_intent.as_ref();
+            if let Some(payment) = payment {
+                outbox.causation.note(None, &payment.value, job);
+            }
+            (id, record.pact_id.as_ref())
+        }
+        Report::Invoice(_, Some((id, record))) => (id, record.pact_id.as_ref()),
+        Report::Invoice(invoice, None) => (&invoice.id, None),
+        Report::Link(agreement) | Report::EndWait(agreement) => (agreement, None),
+    };
+    outbox.causation.note(None, id, job);
+    if let Some(agreement) = agreement {
+        outbox.causation.note(None, &agreement.value, job);
+    }
+}
+
+/// What the jobs of a message say, without the personal part of people whose data was erased.
+async fn reports(
+    outbox: &mut Outbox<'_>,
+    tx: &mut Tx,
+    tasks: &[(&Job, &Task)],
+) -> Result<Vec<Report>> {
+    for (job, task) in tasks {
+        note(outbox, job, &task.report);
+    }
+    let own = tasks.iter().filter(|(_, task)| task.about.is_none());
+    let mut reports: Vec<Report> = own.map(|(_, task)| task.report.clone()).collect();
+    let events: Vec<_> = tasks
+        .iter()
+        .filter_map(|(job, task)| Some((*job, task.about.as_ref()?, &task.report)))
+        .collect();
+    let abouts: Vec<_> = events.iter().map(|(_, about, _)| (None, *about)).collect();
+    let standings = erased::check(outbox.context, tx, &abouts).await?;
+    for ((job, _, report), standing) in events.into_iter().zip(standings) {
+        erased::erase_body(tx, job, standing).await?;
+        let mut report = report.clone();
+        if matches!(standing, Standing::Erased { .. }) {
+            match &mut report {
+                Report::Payment(_, record) => record.forget_person(),
+                Report::Session(_, record, _) => record.forget_person(),
+                Report::Invoice(..) | Report::Link(_) | Report::EndWait(_) => {}
+            }
+        }
+        reports.push(report);
+    }
+    Ok(reports)
+}
+
+/// What the jobs of a message say altogether, by object.
+#[derive(Default)]
+struct Gathered {
+    payments: BTreeMap<String, PaymentEntry>,
+    sessions: BTreeMap<String, sessions::Incoming>,
+    subscriptions: BTreeMap<String, SubscriptionEntry>,
+    invoices: BTreeMap<String, Invoice>,
+    /// Agreements whose orders are looked for once more.
+    looked_for: BTreeSet<String>,
+    /// Agreements whose placeholders have waited long enough.
+    waited: BTreeSet<String>,
+}
+
+impl Gathered {
+    /// Adds a report. `reserved` is what the row of a new object reserves for its events.
+    fn add(&mut self, report: Report, reserved: LastEvent) {
+        match report {
+            Report::Payment(id, record) => self.add_payment(id, *record, reserved),
+            Report::Session(id, record, created) => {
+                self.add_session(id, *record, created, reserved);
+            }
+            Report::Invoice(invoice, reported) => {
+                match self.invoices.get_mut(&invoice.id) {
+                    Some(known) => merge(known, invoice),
+                    None => {
+                        self.invoices.insert(invoice.id.clone(), invoice);
+                    }
+                }
+                if let Some((id, record)) = reported {
+                    self.add_subscription(id, record, reserved);
+                }
+            }
+            Report::Link(agreement) => {
+                self.looked_for.insert(agreement);
+            }
+            Report::EndWait(agreement) => {
+                self.waited.insert(agreement);
+            }
+        }
+    }
+
+    fn add_payment(&mut self, id: String, record: Record, reserved: LastEvent) {
+        if let Some(entry) = self.payments.get_mut(&id) {
+            entry.record.merge(record);
+            return;
+        }
+        let entry = PaymentEntry {
+            record,
+            events_at: reserved,
+            entries: 0,
+            is_bare: false,
+        };
+        self.payments.insert(id, entry);
+    }
+
+    fn add_session(
+        &mut self,
+        id: String,
+        record: checkout::Record,
+        created: i64,
+        reserved: LastEvent,
+    ) {
+        if let Some((entry, first)) = self.sessions.get_mut(&id) {
+            entry.record.merge(record);
+            *first = (*first).min(created);
+            return;
+        }
+        let entry = SessionEntry {
+            record,
+            order: None,
+            events_at: reserved,
+        };
+        self.sessions.insert(id, (entry, created));
+    }
+
+    fn add_subscription(&mut self, id: String, record: subscription::Record, reserved: LastEvent) {
+        if let Some(entry) = self.subscriptions.get_mut(&id) {
+            entry.record.merge(record);
+            return;
+        }
+        let entry = SubscriptionEntry {
+            record,
+            events_at: reserved,
+        };
+        self.subscriptions.insert(id, entry);
+    }
+}
+
+/// Merges two events of one invoice. What one of them leaves out the other may have.
+fn merge(known: &mut Invoice, reported: Invoice) {
+    known.subscription = known.subscription.take().or(reported.subscription);
+    known.payment_id = known.payment_id.take().or(reported.payment_id);
+    known.is_first |= reported.is_first;
+}
+
+/// Writes what the jobs of a message say and what follows from it, all or nothing.
+pub async fn apply(outbox: &mut Outbox<'_>, tx: &mut Tx, tasks: &[(&Job, &Task)]) -> Result<()> {
+    if tasks.is_empty() {
+        return Ok(());
+    }
+    let reserved = LastEvent::before(outbox.now).reserve();
+    let mut gathered = Gathered::default();
+    for report in reports(outbox, tx, tasks).await? {
+        gathered.add(report, reserved);
+    }
+    let mut affected = Affected::default();
+    entries::take_payments(outbox, tx, gathered.payments, &mut affected).await?;
+    let sessions = sessions::take(outbox, tx, gathered.sessions).await?;
+    affected
+        .agreements
+        .extend(sessions.iter().map(ChangedSession::agreement));
+    let invoices: Vec<Invoice> = gathered.invoices.into_values().collect();
+    invoices::save(tx, &invoices, outbox.now).await?;
+    affected.add_invoices(invoices);
+    subscriptions::take(outbox, tx, gathered.subscriptions).await?;
+    let fresh = affected.agreements.clone();
+    affected.agreements.extend(gathered.looked_for);
+    affected.agreements.extend(gathered.waited.iter().cloned());
+    settle::settle(outbox, tx, affected, sessions, &fresh).await?;
+    settle::end_wait(outbox, tx, gathered.waited).await
+}

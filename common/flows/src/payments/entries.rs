@@ -1,0 +1,155 @@
+//! Payments and the ledger: merges what a message says with what is known, books the difference,
+//! and adds the events of what has changed.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use domain::event::{Event, LastEvent};
+use domain::payment::ledger;
+use domain::payment::outcome::{Change, changes};
+use domain::payment::record::Record;
+use domain::time::Timestamp;
+use store::ledger::{self as ledger_entries, NewEntry};
+use store::payments::{self, PaymentEntry};
+use store::sql::Tx;
+
+use super::events::{event_of, released};
+use super::settle::Affected;
+use crate::outbox::Outbox;
+use crate::{Result, notifications, retries};
+
+/// How old the report of a failure may be. The last of our own attempts comes so long after a
+/// failure, so what is reported later concerns nobody any more.
+const STALE: Duration = Duration::from_hours(72);
+
+/// What the payments of a message come to.
+#[derive(Default)]
+struct Taken {
+    /// The rows that are to be saved.
+    saved: Vec<(String, PaymentEntry)>,
+    entries: Vec<NewEntry>,
+    /// Payments that failed a short time ago.
+    failed: Vec<(String, Record)>,
+    /// Payments that were paid or canceled just now.
+    ended: Vec<String>,
+}
+
+pub(super) async fn take_payments(
+    outbox: &mut Outbox<'_>,
+    tx: &mut Tx,
+    mut incoming: BTreeMap<String, PaymentEntry>,
+    affected: &mut Affected,
+) -> Result<()> {
+    if incoming.is_empty() {
+        return Ok(());
+    }
+    let now = outbox.now;
+    for entry in incoming.values_mut() {
+        entry.entries = count(&ledger::postings(None, &entry.record));
+    }
+    let inserted = payments::insert_new(tx, &incoming, now).await?;
+    let known = incoming.keys().filter(|id| !inserted.contains(*id));
+    let mut known = payments::load(tx, known.cloned().collect()).await?;
+    let mut taken = Taken::default();
+    for (id, new) in incoming {
+        let before = known.remove(&id);
+        taken.add(outbox, affected, id, before, new);
+    }
+    let rows: Vec<(&str, &PaymentEntry)> = taken
+        .saved
+        .iter()
+        .map(|(id, entry)| (id.as_str(), entry))
+        .collect();
+    payments::save(tx, &rows, now).await?;
+    ledger_entries::append(tx, &taken.entries, now).await?;
+    retries::schedule(outbox, tx, &taken.failed).await?;
+    notifications::of_failures(outbox, tx, &taken.failed).await?;
+    retries::stop(outbox, tx, taken.ended).await
+}
+
+impl Taken {
+    /// Merges one payment with what is known of it. A payment of which nothing is new is left out.
+    fn add(
+        &mut self,
+        outbox: &mut Outbox<'_>,
+        affected: &mut Affected,
+        id: String,
+        before: Option<PaymentEntry>,
+        new: PaymentEntry,
+    ) {
+        let now = outbox.now;
+        let known_last = before.as_ref().map(|entry| entry.events_at);
+        let mut last_event = known_last.unwrap_or(LastEvent::before(now));
+        let mut after = new;
+        let mut number = 0;
+        if let Some(before) = &before {
+            let mut record = before.record.clone();
+            record.merge(after.record);
+            if record == before.record && !before.is_bare {
+                return;
+            }
+            number = before.entries;
+            after.record = record;
+        }
+        // Nothing has followed yet from a row that an older version stored.
+        let booked = before.as_ref().filter(|entry| !entry.is_bare);
+        let was = booked.map(|entry| &entry.record);
+        for posting in ledger::postings(was, &after.record) {
+            number += 1;
+            self.entries.push(NewEntry {
+                payment_id: id.clone(),
+                number,
+                posting,
+            });
+        }
+        let changes = changes(was, &after.record);
+        add_events(outbox, &mut last_event, &id, &changes, was, &after.record);
+        if changes.contains(&Change::Failed) && is_recent(&after.record, now) {
+            self.failed.push((id.clone(), after.record.clone()));
+        }
+        if is_over(&after.record) {
+            if !was.is_some_and(is_over) {
+                self.ended.push(id.clone());
+            }
+            affected.add_payment(&id, was, &after.record);
+        }
+        if before.is_some() || last_event > after.events_at {
+            after.entries = number;
+            after.events_at = last_event;
+            self.saved.push((id, after));
+        }
+    }
+}
+
+/// Adds the events of a payment's changes. That its money is released is said before its refunds.
+fn add_events(
+    outbox: &mut Outbox<'_>,
+    last_event: &mut LastEvent,
+    id: &str,
+    changes: &[Change],
+    was: Option<&Record>,
+    after: &Record,
+) {
+    let (refunds, others): (Vec<Change>, Vec<Change>) = changes
+        .iter()
+        .partition(|change| matches!(change, Change::Refunded { .. }));
+    let event = |change: &Change| event_of(*change, was, after);
+    let events = others.iter().filter_map(event).chain(released(was, after));
+    for event in events.chain(refunds.iter().filter_map(event)) {
+        outbox.event(last_event, Event::of_payment(id, event));
+    }
+}
+
+/// Whether a payment was paid or canceled.
+fn is_over(record: &Record) -> bool {
+    record.is_paid() || record.canceled.is_some()
+}
+
+fn is_recent(record: &Record, now: Timestamp) -> bool {
+    let created = record.failure.as_ref().map(|part| part.version.created);
+    created.is_some_and(|at| now.since(Timestamp::from_unix_seconds(at)) <= STALE)
+}
+
+fn count(postings: &[ledger::Posting]) -> i64 {
+    i64::try_from(postings.len()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,170 @@
+//! Which orders the payments, sessions and invoices of a message concern.
+
+use std::collections::{BTreeSet, HashSet};
+use std::time::Duration;
+
+use domain::order::record::Record as OrderRecord;
+use domain::payment::record::Record;
+use domain::time::Timestamp;
+use serde_json::json;
+use store::checkout_sessions::{self, SessionEntry};
+use store::invoices::{self, Invoice};
+use store::orders as order_rows;
+use store::orders::records::OrderKey;
+use store::payments;
+use store::sql::Tx;
+
+use super::{END_WAIT, LINK};
+use crate::outbox::Outbox;
+use crate::sessions::{self, ChangedSession};
+use crate::{Result, orders};
+
+/// When the order of an agreement is looked for once more. By then an order that was being inserted
+/// when its payment came is committed or rolled back.
+const SECOND_LOOK: Duration = Duration::from_mins(1);
+
+/// What a message has changed that orders may be settled by.
+#[derive(Default)]
+pub(super) struct Affected {
+    pub agreements: BTreeSet<String>,
+    payments: BTreeSet<String>,
+    invoices: BTreeSet<String>,
+    subscriptions: BTreeSet<String>,
+}
+
+impl Affected {
+    /// Adds a payment that was paid or canceled. If it names another agreement than before, both
+    /// are concerned: neither order keeps what is not its own.
+    pub fn add_payment(&mut self, id: &str, before: Option<&Record>, after: &Record) {
+        self.payments.insert(id.to_owned());
+        let invoice = after.invoice.as_ref();
+        self.invoices.extend(invoice.map(|part| part.value.clone()));
+        let agreements = after
+            .pact()
+            .into_iter()
+            .chain(before.and_then(Record::pact));
+        self.agreements.extend(agreements.map(ToOwned::to_owned));
+    }
+
+    /// Adds invoices. Their sessions are found by the invoice, by the subscription that it began,
+    /// and by the payment.
+    pub fn add_invoices(&mut self, invoices: impl IntoIterator<Item = Invoice>) {
+        for invoice in invoices {
+            self.subscriptions.extend(invoice.subscription);
+            self.invoices.insert(invoice.id);
+        }
+    }
+}
+
+/// Makes the orders of sessions, and settles the orders that a message concerns. `fresh` are the
+/// agreements that its events name.
+pub(super) async fn settle(
+    outbox: &mut Outbox<'_>,
+    tx: &mut Tx,
+    mut affected: Affected,
+    mut sessions: Vec<ChangedSession>,
+    fresh: &BTreeSet<String>,
+) -> Result<()> {
+    let now = outbox.now;
+    // The ids of payments are locked too. A session and its payment may come at the same time, and
+    // the second of them then sees the first.
+    let payments_of_sessions = sessions.iter().filter_map(ChangedSession::payment);
+    let locks = affected
+        .agreements
+        .iter()
+        .chain(&affected.payments)
+        .cloned();
+    payments::lock_pacts(tx, locks.chain(payments_of_sessions)).await?;
+    let mut keys: BTreeSet<OrderKey> = BTreeSet::new();
+    let agreements = affected.agreements.iter().cloned().collect();
+    let claimed = order_rows::of_pacts(tx, agreements).await?;
+    for agreement in &affected.agreements {
+        let claims = claimed.get(agreement).map(Vec::as_slice);
+        let claims = claims.unwrap_or_default();
+        keys.extend(claims.iter().map(|claim| claim.key.clone()));
+        let is_found = claims.iter().any(|claim| claim.is_by_id);
+        if !is_found && fresh.contains(agreement) && may_be_order_id(agreement) {
+            let body = json!({ "pact_id": agreement });
+            outbox.job_of(LINK, agreement, &body, now.plus(SECOND_LOOK));
+        }
+    }
+    let waits_until = outbox.context.config.checkout_order_wait;
+    let waits_until = waits_until.map(|wait| now.plus(wait));
+    let made = sessions::place(&mut sessions, &claimed, waits_until);
+    if let Some(at) = waits_until {
+        ask_to_end_waits(outbox, &sessions, &made, at);
+    }
+    keys.extend(sessions.iter().filter_map(|it| it.entry.order.clone()));
+    let rows: Vec<(&str, &SessionEntry)> = sessions
+        .iter()
+        .map(|session| (session.id.as_str(), &session.entry))
+        .collect();
+    checkout_sessions::save(tx, &rows, now).await?;
+    let made_keys: HashSet<OrderKey> = made.iter().map(|(key, _)| key.clone()).collect();
+    orders::of_sessions(outbox, tx, made).await?;
+    let ids: Vec<String> = affected.payments.iter().cloned().collect();
+    affected.add_invoices(invoices::of_payments(tx, ids.clone()).await?);
+    keys.extend(checkout_sessions::orders_of(tx, ids).await?);
+    let invoices = affected.invoices.into_iter().collect();
+    keys.extend(checkout_sessions::orders_of_invoices(tx, invoices).await?);
+    let subscriptions = affected.subscriptions.into_iter().collect();
+    keys.extend(checkout_sessions::orders_of_subscriptions(tx, subscriptions).await?);
+    // The orders that were made just now are settled already.
+    keys.retain(|key| !made_keys.contains(key));
+    orders::settle_again(outbox, tx, &keys).await
+}
+
+/// Stores a job for each placeholder that sessions have made, which ends its wait.
+fn ask_to_end_waits(
+    outbox: &mut Outbox<'_>,
+    sessions: &[ChangedSession],
+    made: &[(OrderKey, OrderRecord)],
+    at: Timestamp,
+) {
+    for session in sessions.iter().filter(|it| it.is_first) {
+        let agreement = session.agreement();
+        let waits = |(key, order): &(OrderKey, OrderRecord)| {
+            order.waits_until.is_some() && *key == order_rows::checkout_key(&agreement)
+        };
+        if made.iter().any(waits) {
+            let body = json!({ "pact_id": agreement });
+            outbox.job_of(END_WAIT, &agreement, &body, at);
+        }
+    }
+}
+
+/// Ends the wait of the placeholders of these agreements. Where orders of the storefront claim an
+/// agreement as well and none of them is known to be its owner, the placeholder waits on, because
+/// people must decide.
+pub(super) async fn end_wait(
+    outbox: &mut Outbox<'_>,
+    tx: &mut Tx,
+    agreements: BTreeSet<String>,
+) -> Result<()> {
+    let claimed = order_rows::of_pacts(tx, agreements.iter().cloned().collect()).await?;
+    let mut keys = BTreeSet::new();
+    for agreement in agreements {
+        let placeholder = order_rows::checkout_key(&agreement);
+        let claims = claimed.get(&agreement).map(Vec::as_slice);
+        let claims = claims.unwrap_or_default();
+        if claims.iter().all(|claim| claim.key == placeholder) {
+            keys.insert(placeholder);
+        } else if claims
+            .iter()
+            .any(|claim| claim.key == placeholder && !claim.is_cancelled)
+        {
+            // All the others may still turn out to be of other agreements.
+            let wait = outbox.context.config.checkout_order_wait;
+            let at = outbox.now.plus(wait.unwrap_or(SECOND_LOOK));
+            let body = json!({ "pact_id": agreement });
+            outbox.job_of(END_WAIT, &agreement, &body, at);
+        }
+    }
+    orders::end_wait(outbox, tx, &keys).await
+}
+
+/// Whether an agreement can be the id of an order. An order that names no agreement claims its own
+/// id without locking it (`orders::update`), so its payment has to look for it a second time.
+fn may_be_order_id(agreement: &str) -> bool {
+    agreement.parse::<i64>().is_ok()
+}

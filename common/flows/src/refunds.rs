@@ -1,0 +1,278 @@
+//! The money that a cancelled order gives back.
+//!
+//! Deciding and asking are two steps. [`decide`] runs in the transaction that writes the order or
+//! its payment. It records what is owed and stores a job of [`KIND`] for each payment that Waybill
+//! refunds itself. A worker runs that job: it asks the payment provider, and [`end`] writes the
+//! answer.
+
+use domain::event::{LastEvent, OrderEvent};
+use domain::job::{Job, Queue};
+use domain::money::{Currency, Money};
+use domain::order::record::Record;
+use domain::order::settlement::{Linked, Payments};
+use serde::Deserialize;
+use serde_json::json;
+use store::orders::records::{self, OrderKey};
+use store::refunds::{self, Answer, NO_PAYMENT, NewRefund, Refund, State};
+use store::sql::{self, Tx};
+
+use crate::outbox::{self, Outbox};
+use crate::{Result, orders};
+
+pub const KIND: &str = "refunds/issue";
+
+/// What a job of [`KIND`] is about: one payment of one order.
+#[derive(Deserialize)]
+pub struct RefundJob {
+    pub shop: String,
+    pub order_id: i64,
+    pub payment_id: String,
+}
+
+impl RefundJob {
+    pub fn read(job: &Job) -> Result<Self> {
+        outbox::body(job)
+    }
+
+    pub fn order_key(&self) -> OrderKey {
+        (self.shop.clone(), self.order_id)
+    }
+}
+
+/// The payments and refunds of a cancelled order, while it is decided what the order owes.
+struct Owing<'a> {
+    key: &'a OrderKey,
+    record: &'a Record,
+    /// The payments that are linked to the order.
+    payments: &'a [Linked],
+    /// The refunds that are recorded already.
+    known: &'a [Refund],
+}
+
+/// Records what a cancelled order owes: for each payment that is linked to the order, what is left
+/// of it; without a payment, and if the order was paid, what the storefront took. The caller holds
+/// the order's lock. The result depends on the order and its payments alone, not on which of them
+/// came first.
+pub(crate) async fn decide(
+    outbox: &mut Outbox<'_>,
+    tx: &mut Tx,
+    key: &OrderKey,
+    record: &Record,
+    payments: &Payments,
+    last_event: &mut LastEvent,
+) -> Result<()> {
+    let known = refunds::of(tx, key).await?;
+    let can_be_of_order = payments.are_of(record);
+    let owing = Owing {
+        key,
+        record,
+        payments: payments.linked.as_slice(),
+        known: &known,
+    };
+    if !owing.payments.iter().any(Linked::is_paid) {
+        return record_unlinked(outbox, tx, &owing, last_event).await;
+    }
+    if known.iter().any(|refund| refund.payment_id == NO_PAYMENT) {
+        refunds::delete_unlinked(tx, key).await?;
+    }
+    update_recorded(outbox, tx, &owing, last_event).await?;
+    let has_api = outbox.context.config.payment_api.is_some();
+    let new_state = |payment: &Linked| match () {
+        () if payment.fully_refunded => State::AlreadyRefunded,
+        () if has_api && can_be_of_order => State::Requested,
+        () => State::Recorded,
+    };
+    let owed = owing.not_recorded();
+    let rows: Vec<NewRefund<'_>> = owed
+        .iter()
+        .map(|payment| NewRefund {
+            payment_id: &payment.id,
+            state: new_state(payment),
+            amount_minor: Some(owed_amount(payment)),
+            currency: Some(payment.currency.to_string()),
+        })
+        .collect();
+    refunds::save(tx, key, &rows, outbox.now).await?;
+    for payment in owed {
+        if payment.fully_refunded {
+            outbox.order_event(key, last_event, already_refunded(payment));
+            continue;
+        }
+        let automatic = new_state(payment) == State::Requested;
+        let requested = OrderEvent::RefundRequested {
+            payment_id: payment.id.clone(),
+            amount: Some(text_of(owed_amount(payment), payment.currency)),
+            currency: Some(payment.currency.to_string()),
+            automatic,
+        };
+        outbox.order_event(key, last_event, requested);
+        if automatic {
+            let (shop, order_id) = key;
+            let body = json!({ "shop": shop, "order_id": order_id, "payment_id": payment.id });
+            outbox.job(Queue::Payments, KIND, key, &body);
+        }
+    }
+    Ok(())
+}
+
+impl<'a> Owing<'a> {
+    /// The payments that are owed and for which no refund is recorded yet. A payment of which only
+    /// a refund is known has nothing left, because it is not known yet how much came in.
+    fn not_recorded(&self) -> Vec<&'a Linked> {
+        let is_owed = |payment: &&Linked| {
+            let has_refund = self.known.iter().any(|it| it.payment_id == payment.id);
+            (payment.fully_refunded || payment.left() > 0) && !has_refund
+        };
+        self.payments.iter().filter(is_owed).collect()
+    }
+}
+
+/// Brings the refunds up to date that people are asked to make: the amount is what is left of the
+/// payment, and a payment that was refunded in full meanwhile is settled.
+async fn update_recorded(
+    outbox: &mut Outbox<'_>,
+    tx: &mut Tx,
+    owing: &Owing<'_>,
+    last_event: &mut LastEvent,
+) -> Result<()> {
+    let key = owing.key;
+    for payment in owing.payments {
+        let recorded = owing
+            .known
+            .iter()
+            .find(|it| it.payment_id == payment.id && it.state == State::Recorded.as_str());
+        let Some(recorded) = recorded else { continue };
+        if payment.fully_refunded {
+            let answer = Answer {
+                state: State::AlreadyRefunded,
+                amount_minor: Some(payment.refunded),
+                provider_id: None,
+            };
+            refunds::answered(tx, key, &payment.id, &answer, outbox.now).await?;
+            outbox.order_event(key, last_event, already_refunded(payment));
+        } else if recorded.amount_minor != Some(payment.left()) {
+            let row = NewRefund {
+                payment_id: &payment.id,
+                state: State::Recorded,
+                amount_minor: Some(payment.left()),
+                currency: Some(payment.currency.to_string()),
+            };
+            refunds::save(tx, key, &[row], outbox.now).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The event of a payment that was refunded in full before Waybill asked for it.
+fn already_refunded(payment: &Linked) -> OrderEvent {
+    OrderEvent::RefundIssued {
+        payment_id: payment.id.clone(),
+        refund_id: None,
+        amount: Some(text_of(payment.refunded, payment.currency)),
+        currency: Some(payment.currency.to_string()),
+        already_refunded: true,
+    }
+}
+
+/// How much of a payment is to be refunded, or was refunded if all of it was.
+fn owed_amount(payment: &Linked) -> i64 {
+    if payment.fully_refunded {
+        payment.refunded
+    } else {
+        payment.left()
+    }
+}
+
+/// Records what a cancelled order owes that no payment is linked to. The storefront took the money
+/// and gives it back; the row says how much is left to be given back, or, if nothing is left, how
+/// much was given back.
+async fn record_unlinked(
+    outbox: &mut Outbox<'_>,
+    tx: &mut Tx,
+    owing: &Owing<'_>,
+    last_event: &mut LastEvent,
+) -> Result<()> {
+    let Owing {
+        key, record, known, ..
+    } = owing;
+    if !record.took_money() || known.iter().any(|it| it.payment_id != NO_PAYMENT) {
+        return Ok(());
+    }
+    let left = record.kept_minor();
+    let is_back = left == Some(0) && record.paid_minor().is_some_and(|paid| paid > 0);
+    let (state, amount_minor) = if is_back {
+        (State::AlreadyRefunded, record.paid_minor())
+    } else {
+        (State::Recorded, left)
+    };
+    let currency = record.totals.value.currency.map(|it| it.to_string());
+    let is_same = |refund: &Refund| {
+        let is_same_money = refund.amount_minor == amount_minor && refund.currency == currency;
+        is_same_money && refund.state == state.as_str()
+    };
+    if known.iter().any(is_same) {
+        return Ok(());
+    }
+    let row = NewRefund {
+        payment_id: NO_PAYMENT,
+        state,
+        amount_minor,
+        currency: currency.clone(),
+    };
+    refunds::save(tx, key, &[row], outbox.now).await?;
+    // An event says that nothing is owed only where an earlier event said that something is.
+    if is_back && known.is_empty() {
+        return Ok(());
+    }
+    let left = left.zip(record.totals.value.currency);
+    let recorded = OrderEvent::RefundRecorded {
+        amount: left.map(|(minor, currency)| text_of(minor, currency)),
+        currency,
+    };
+    outbox.order_event(key, last_event, recorded);
+    Ok(())
+}
+
+fn text_of(minor: i64, currency: Currency) -> String {
+    Money { minor, currency }.to_string()
+}
+
+/// Records how a refund ended and adds the event that says so, once. `error` is why there will be
+/// no refund, if there will be none.
+pub async fn end(
+    outbox: &mut Outbox<'_>,
+    tx: &mut Tx,
+    refund: &RefundJob,
+    answer: &Answer,
+    error: Option<&str>,
+) -> sql::Result<()> {
+    let key = refund.order_key();
+    let Some(entry) = records::load(tx, &[&key]).await?.remove(&key) else {
+        return Ok(());
+    };
+    if !refunds::answered(tx, &key, &refund.payment_id, answer, outbox.now).await? {
+        return Ok(());
+    }
+    let stored = refunds::of(tx, &key)
+        .await?
+        .into_iter()
+        .find(|stored| stored.payment_id == refund.payment_id);
+    let Some(stored) = stored else { return Ok(()) };
+    let amount = stored.amount().map(|amount| amount.to_string());
+    let event = match error {
+        Some(error) => OrderEvent::RefundFailed {
+            payment_id: stored.payment_id,
+            amount,
+            currency: stored.currency,
+            error: error.to_owned(),
+        },
+        None => OrderEvent::RefundIssued {
+            payment_id: stored.payment_id,
+            refund_id: stored.provider_id,
+            amount,
+            currency: stored.currency,
+            already_refunded: answer.state == State::AlreadyRefunded,
+        },
+    };
+    orders::save_with_event(outbox, tx, &key, entry, event).await
+}
