@@ -1,19 +1,21 @@
-//! A checkout through the API, in steps that each may be done again.
+//! A checkout through the API, in steps each of which may be repeated.
 //!
-//! 1. Whoever has used this idempotency key before goes on where it stopped, at step 4.
-//! 2. Prices of variants are asked of the storefront, never of the caller.
-//! 3. One transaction: the `checkouts` row and our order, pending. Of two calls with one key
-//!    one inserts, and both go on with its row: its items, its agreement.
-//! 4. With no transaction open the payment provider opens the page. The row's id is its
-//!    idempotency key, so however often it is asked, and by whomever, there is one page.
-//! 5. The answer is written down: the page, or that it is refused, which calls the order off.
+//! 1. A caller who has used this idempotency key before continues where it stopped, at step 4.
+//! 2. The prices of variants are asked of the storefront, never of the caller.
+//! 3. One transaction stores the `checkouts` row and its pending order (`flows::checkout::begin`).
+//!    Of two calls with one key only one inserts a row, and both continue with that row: with its
+//!    items and its agreement.
+//! 4. With no transaction open, the payment provider opens the page. The row's id is the
+//!    idempotency key. So there is one page, however often the provider is asked and by whom.
+//! 5. The answer is stored: the page, or the refusal, which cancels the order
+//!    (`flows::checkout::refuse`).
 //!
-//! A page ends. Who asks again after that is sent through step 4 once more, for the same order
-//! and at the same prices; the ended session is part of the idempotency key then, so of all who
-//! ask there is again one page. Nobody is sent to a page for an order that is paid or cancelled.
+//! A page ends after a while. A caller who asks again after that goes through step 4 once more, for
+//! the same order and at the same prices. The ended session is then part of the idempotency key,
+//! so all who ask get the same new page. Nobody is sent to a page for an order that is paid or
+//! cancelled.
 //!
-//! The order has the key that a session of its agreement makes (`orders::checkout_key`), so the
-//! session's event joins it. All of it runs in a task that no client cancels.
+//! All of it runs in a task that no client cancels.
 
 pub mod problem;
 pub mod request;
@@ -22,22 +24,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::checkout::{self, Article, Item};
-use domain::event::{Event, LastEvent, OrderEvent};
+use domain::checkout::{Article, Item};
 use domain::money::Money;
-use domain::order::outcome::summary;
-use domain::order::record::Cancellation;
 use domain::time::Timestamp;
+use flows::orders::TrackingCode;
+use flows::outbox::Outbox;
 use platform::trace;
 use providers::payment::{self, CURRENCIES, NewSession, Payment};
 use providers::{CallFailure, storefront};
 use store::checkouts::{self, Checkout, New, Page, Refusal, Standing, State};
-use store::events;
-use store::fulfillments::{self, Moved};
 use store::orders::checkout_key;
-use store::orders::records::{self, OrderEntry, OrderKey};
-use store::payments;
-use store::qr_codes::{self, QrCode};
 use uuid::Uuid;
 
 use self::problem::{CheckoutError, CheckoutProblem};
@@ -45,19 +41,16 @@ use self::request::{Wanted, Wish};
 use crate::App;
 use crate::error::Error;
 
-/// By then the provider is asked again.
+/// How long the caller is told to wait while the provider does not answer.
 const LEFT_ALONE: Duration = Duration::from_secs(5);
 
-/// Why an order is called off whose checkout the provider refused.
-pub const REFUSED: &str = "checkout_refused";
-
-/// Who asks, and by which key it can ask again.
+/// Who asks, and the key by which the caller can ask again.
 pub struct Caller {
     pub api_key_id: Uuid,
     pub idempotency_key: Option<String>,
 }
 
-/// A checkout that is open.
+/// A checkout whose page is open.
 pub struct Opened {
     pub pact_id: String,
     pub order_id: i64,
@@ -91,7 +84,7 @@ pub async fn open(app: &Arc<App>, caller: &Caller, wish: &Wish) -> Result<Opened
 /// Whether the buyer may still be sent to pay.
 async fn is_payable(app: &App, checkout: &Checkout) -> Result<(), Error> {
     let session_id = match &checkout.state {
-        // Its order is cancelled because of that.
+        // Its order is cancelled because of the refusal, which is the answer.
         State::Refused(_) => return Ok(()),
         State::Pending => None,
         State::Open(page) => Some(page.session_id.as_str()),
@@ -133,7 +126,7 @@ fn json_of(wish: &Wish) -> Result<Vec<u8>, Error> {
     serde_json::to_vec(wish).map_err(|_| Error::Internal)
 }
 
-/// Everything that is wanted, at the prices of this moment.
+/// All items that are wanted, at the prices of this moment.
 async fn price(app: &App, wish: &Wish) -> Result<Vec<Item>, Error> {
     let ids = wish.items.iter().filter_map(|item| match item.what {
         request::Article::Variant(id) => Some(id),
@@ -197,47 +190,19 @@ fn priced(
     })
 }
 
-/// Step 3. What is answered is the row of whoever was first.
+/// Step 3. Returns the checkout of whoever was first with this idempotency key.
 async fn begin(app: &App, new: &New<'_>) -> Result<Checkout, Error> {
-    let now = app.clock.now();
-    let key = checkout_key(new.pact_id);
-    let symbol = app.config.qr.order(&new.order_id.to_string());
-    let symbol = symbol.map_err(|_| Error::Internal)?;
-    let code = QrCode {
-        shop: key.0.clone(),
-        order_id: key.1,
-        kind: qr_codes::TRACKING,
-        url: symbol.url.clone(),
-        modules: symbol.packed(),
-    };
+    // Drawn before the transaction is opened, because it takes time.
+    let code = TrackingCode::draw(&app.config, new.order_id).map_err(|_| Error::Internal)?;
+    let mut outbox = Outbox::of_request(app.context(), trace::current());
     let mut tx = app.db.begin().await?;
-    if !checkouts::insert(&mut tx, new, now).await? {
+    if !flows::checkout::begin(&mut outbox, &mut tx, new, code).await? {
         tx.rollback().await?;
         let idempotency_key = new.idempotency_key.ok_or(Error::Internal)?;
         let first = checkouts::find(&app.db, new.api_key_id, idempotency_key).await?;
         return first.ok_or(Error::Internal);
     }
-    let record = checkout::order(new.items, new.pact_id, now.0);
-    let created = OrderEvent::Created(summary(&record));
-    let state = record.fulfillment_state();
-    let mut last_event = LastEvent::before(now);
-    let created = event(app, &mut last_event, &key, created, now);
-    let entry = OrderEntry {
-        record,
-        events_at: last_event,
-    };
-    let orders = BTreeMap::from([(key.clone(), entry)]);
-    records::insert_new(&mut tx, &orders, now).await?;
-    payments::lock_pacts(&mut tx, [new.pact_id.to_owned()]).await?;
-    let moved = Moved {
-        key: &key,
-        state,
-        to_provider: false,
-        requested: None,
-    };
-    fulfillments::save(&mut tx, &[moved], now).await?;
-    qr_codes::insert(&mut tx, &[code], now).await?;
-    events::insert(&mut tx, &[created], app.config.outlet(), now).await?;
+    outbox.write(&mut tx).await?;
     tx.commit().await?;
     Ok(Checkout {
         id: new.id,
@@ -249,7 +214,7 @@ async fn begin(app: &App, new: &New<'_>) -> Result<Checkout, Error> {
     })
 }
 
-/// Steps 4 and 5, or the answer that is there already.
+/// Steps 4 and 5, unless the answer is stored already.
 async fn resume(
     app: &App,
     payment: &Payment,
@@ -271,7 +236,7 @@ async fn resume(
     })
 }
 
-/// Asks for a page, in place of one that has ended if there was one.
+/// Asks for a page. `ended` is the page that it replaces, if there was one.
 async fn ask(
     app: &App,
     payment: &Payment,
@@ -308,9 +273,9 @@ async fn ask(
                 _ => Refusal::Provider,
             };
             tracing::info!(error = %failure, checkout = %checkout.id, "a checkout was refused");
-            // Whoever paid on the page that has ended may still be heard of.
+            // Somebody may have paid on the page that has ended, and the event may still come.
             if ended.is_none() {
-                call_off(app, checkout, refusal).await?;
+                refuse(app, checkout, refusal).await?;
             }
             Err(refusal.into())
         }
@@ -352,54 +317,19 @@ fn sold(items: &[Item]) -> Vec<(payment::Item, i64)> {
     sold.collect()
 }
 
-/// The provider has opened no page and will open none, so nobody can pay for the order.
-async fn call_off(app: &App, checkout: &Checkout, refusal: Refusal) -> Result<(), Error> {
-    let now = app.clock.now();
-    let key = checkout_key(&checkout.pact_id);
+/// Step 5, where the provider refuses: cancels the order, because nobody can pay for it.
+async fn refuse(app: &App, checkout: &Checkout, refusal: Refusal) -> Result<(), Error> {
+    let mut outbox = Outbox::of_request(app.context(), trace::current());
     let mut tx = app.db.begin().await?;
-    if !checkouts::refuse(&mut tx, checkout.id, refusal, now).await? {
+    if !flows::checkout::refuse(&mut outbox, &mut tx, checkout, refusal).await? {
         return Ok(tx.rollback().await?);
     }
-    for (key, mut entry) in records::load(&mut tx, &[&key]).await? {
-        entry.record.cancelled = Some(Cancellation {
-            at: now.0,
-            reason: Some(REFUSED.to_owned()),
-        });
-        let cancelled = OrderEvent::Cancelled {
-            cancelled_at: now,
-            reason: Some(REFUSED.to_owned()),
-        };
-        let cancelled = event(app, &mut entry.events_at, &key, cancelled, now);
-        let moved = Moved {
-            key: &key,
-            state: entry.record.fulfillment_state(),
-            to_provider: false,
-            requested: None,
-        };
-        fulfillments::save(&mut tx, &[moved], now).await?;
-        records::save(&mut tx, &[(&key, &entry)], now).await?;
-        events::insert(&mut tx, &[cancelled], app.config.outlet(), now).await?;
-    }
+    outbox.write(&mut tx).await?;
     Ok(tx.commit().await?)
 }
 
-/// An event of an order that follows from this request.
-fn event(
-    app: &App,
-    last: &mut LastEvent,
-    key: &OrderKey,
-    what: OrderEvent,
-    now: Timestamp,
-) -> events::New {
-    let (shop, order_id) = key;
-    events::New {
-        id: app.clock.id_at(last.next(now)),
-        event: Event::of_order(shop, *order_id, what),
-        traceparent: trace::current(),
-    }
-}
-
-/// What is wrong with the amounts before anybody is asked. Each currency can be paid in.
+/// The error of amounts that cannot be paid, found before a provider is asked. Each of the
+/// currencies can be paid in, so a failure about the currency means that they are several.
 fn unpayable(failure: &CallFailure) -> Error {
     match failure {
         CallFailure::UnsupportedCurrency(_) => {
@@ -409,7 +339,7 @@ fn unpayable(failure: &CallFailure) -> Error {
     }
 }
 
-/// A provider that does not answer, or not as it should: logged here, once.
+/// The error of a provider that does not answer, or not as it should. It is logged here, once.
 fn unavailable(failure: &CallFailure) -> Error {
     match failure {
         CallFailure::Paused(_) => tracing::debug!(error = %failure, "a checkout has to wait"),

@@ -620,6 +620,20 @@ impl From<store::sql::Error> for Error {
     }
 }
 
+/// A transaction that failed. What is not the database's doing is a defect of ours: it is logged
+/// here, once, and hidden from the client.
+impl From<flows::Error> for Error {
+    fn from(error: flows::Error) -> Self {
+        match error {
+            flows::Error::Database(error) => error.into(),
+            error => {
+                tracing::error!(%error, "a transaction could not be written");
+                Error::Internal
+            }
+        }
+    }
+}
+
 /// The error for an export store that fails. The cause is for the operator only, so it is logged
 /// here, once.
 impl From<ActionRefused> for Error {

@@ -30,6 +30,7 @@ use anyhow::Result;
 use bus::Bus;
 use config::Config;
 use domain::privacy::Keys;
+use flows::Context;
 use platform::clock::Clock;
 use platform::metrics::By;
 use process::Parts;
@@ -99,6 +100,15 @@ impl App {
             limits,
             api_keys: ApiKeys::default(),
             stopping: AtomicBool::new(false),
+        }
+    }
+
+    /// What flows need beside a transaction.
+    pub fn context(&self) -> Context<'_> {
+        Context {
+            config: &self.config,
+            clock: &self.clock,
+            keys: &self.keys,
         }
     }
 

@@ -1,10 +1,12 @@
-//! The layers of ARCHITECTURE.md are those of the crates: each uses only crates of lower rows.
+//! The layers of ARCHITECTURE.md are those of the crates: each uses only crates of lower rows. And
+//! one crate, `flows`, is the only one that writes rows of orders and events.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::markdown::root;
+use super::sources::{Sources, is_kind};
 
 /// Used by the crate of its own row: the program has the stand-ins for development.
 const BESIDE: [(&str, &str); 1] = [("waybill", "sandbox")];
@@ -105,4 +107,107 @@ fn a_crate_that_uses_a_layer_above_it_is_found() {
             "unheard_of is in no layer"
         ]
     );
+}
+
+/// The functions of the store that write rows of orders and events, each with its module.
+const WRITERS: [(&str, &str); 3] = [
+    ("records", "insert_new"),
+    ("records", "save"),
+    ("events", "insert"),
+];
+
+/// Whether a text calls this function of this module or brings it in with `use`: `module::function`,
+/// `module::{.., function}` or `module::*`. A module under another name counts as well, because its
+/// functions could then be called under that name.
+fn names(text: &str, module: &str, function: &str) -> bool {
+    let is_letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let begins_with_word = |text: &str, word: &str| {
+        text.strip_prefix(word)
+            .is_some_and(|rest| !rest.starts_with(is_letter))
+    };
+    text.match_indices(module).any(|(at, _)| {
+        let rest = &text[at + module.len()..];
+        if text[..at].ends_with(is_letter) {
+            return false;
+        }
+        if rest.starts_with(" as ") && text[..at].ends_with(['{', ':']) {
+            return true;
+        }
+        let Some(rest) = rest.strip_prefix("::") else {
+            return false;
+        };
+        let listed = rest
+            .strip_prefix('{')
+            .and_then(|rest| rest.split('}').next());
+        let is_listed = listed.is_some_and(|listed| {
+            let mut listed = listed.split(',').map(str::trim);
+            listed.any(|name| begins_with_word(name, function) || name.starts_with("self as "))
+        });
+        begins_with_word(rest, function) || rest.starts_with('*') || is_listed
+    })
+}
+
+/// The sources that write rows of orders and events, tests and the store itself aside.
+fn writers<'a>(sources: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<String> {
+    let is_tried = |path: &str| {
+        let is_test = path.contains("/tests/") || path.contains("/benches/");
+        is_kind(path, "rs") && !is_test && !path.starts_with("common/store/")
+    };
+    let mut writers = Vec::new();
+    for (path, text) in sources.filter(|(path, _)| is_tried(path)) {
+        for (module, function) in WRITERS {
+            if names(text, module, function) {
+                writers.push(format!("{path} uses {module}::{function}"));
+            }
+        }
+    }
+    writers
+}
+
+#[test]
+fn only_flows_writes_rows_of_orders_and_events() {
+    let sources = Sources::read();
+    let files = sources.files.iter();
+    let writers = writers(files.map(|file| (file.path.as_str(), file.text.as_str())));
+    let (of_flows, others): (Vec<_>, Vec<_>) = writers
+        .into_iter()
+        .partition(|it| it.starts_with("common/flows/src/"));
+    assert_eq!(others, Vec::<String>::new());
+    for (module, function) in WRITERS {
+        let what = format!("uses {module}::{function}");
+        assert!(of_flows.iter().any(|it| it.ends_with(&what)), "{what}");
+    }
+}
+
+#[test]
+fn a_writer_elsewhere_is_found() {
+    let found = [
+        "records::save(&mut tx, &rows, now).await?;",
+        "use store::orders::records::insert_new;",
+        "use store::orders::records::{self, OrderKey, save};",
+        "use store::orders::records::*;",
+        "use store::orders::records as rows;",
+        "use store::orders::records::{self as rows, OrderKey};",
+        "store::events::insert(&mut tx, &new, outlet, now).await?;",
+    ];
+    for text in found {
+        let sources = [("ingress/src/checkout.rs", text)];
+        assert!(!writers(sources.into_iter()).is_empty(), "{text}");
+    }
+    let passed = [
+        "checkout_sessions::insert_new(tx, &incoming, now).await?;",
+        "records::save_all(tx)",
+        "use store::orders::records::{self, OrderKey};",
+        "events::insert_here()",
+        "let events = found as Vec<_>;",
+    ];
+    for text in passed {
+        let sources = [("workers/src/run.rs", text)];
+        assert_eq!(writers(sources.into_iter()), Vec::<String>::new(), "{text}");
+    }
+    let elsewhere = [
+        ("waybill/tests/it/api/events.rs", found[6]),
+        ("common/store/src/orders/records.rs", found[0]),
+    ];
+    assert_eq!(writers(elsewhere.into_iter()), Vec::<String>::new());
 }
