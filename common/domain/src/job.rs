@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use uuid::Uuid;
 
+use crate::payment::thin;
 use crate::time::Timestamp;
 use crate::trace::TraceContext;
 
@@ -74,6 +75,7 @@ impl Source {
                 | "checkout.session.completed"
                 | "invoice.payment_succeeded",
             ) => Some(Queue::Payments),
+            (Source::Payment, kind) if thin::kind(kind).is_some() => Some(Queue::Payments),
             _ => None,
         }
     }

@@ -19,6 +19,7 @@ pub mod order;
 pub mod origins;
 pub mod payment;
 pub mod privacy;
+pub mod profile;
 pub mod redact;
 pub mod signature;
 pub mod time;

@@ -1,5 +1,6 @@
 //! A storefront order: the fields that the handlers need, read from the raw body of any of the
-//! five order topics, which all carry the same resource.
+//! five order topics, which all carry the same resource. An order of WooCommerce has other fields,
+//! and is recognized by them.
 //!
 //! Some fields must be right, or the body counts as unreadable: ids, quantities, money,
 //! `updated_at` and `cancelled_at`. Rows have these as keys, counts, amounts and versions. Any
@@ -9,6 +10,7 @@
 pub mod outcome;
 pub mod record;
 pub mod settlement;
+mod woocommerce;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -17,6 +19,17 @@ use serde::Deserialize;
 
 use crate::json::{self, At, Field, Problem, Unreadable};
 use crate::money::{Currency, Money};
+
+/// True for the body of an order of WooCommerce.
+pub fn is_of_woocommerce(body: &[u8]) -> bool {
+    #[derive(Default, Deserialize)]
+    #[serde(default, bound(deserialize = "'de: 'a"))]
+    struct Marked<'a> {
+        date_created_gmt: Field<'a>,
+    }
+
+    json::object::<Marked>(body).is_ok_and(|body| body.date_created_gmt.is_present())
+}
 
 /// All times are Unix milliseconds. Ids are unique within each list. Debug shows ids, amounts and
 /// times, and no text that a sender can choose.
@@ -210,8 +223,11 @@ pub enum FulfillmentStatus {
 impl Order {
     /// Reads the body of a delivery. An error is final, because the same bytes will never be an
     /// order.
-    pub fn read(body: &[u8]) -> Result<Self, Unreadable> {
-        let body: Body = json::object(body)?;
+    pub fn read(bytes: &[u8]) -> Result<Self, Unreadable> {
+        let body: Body = json::object(bytes)?;
+        if body.date_created_gmt.is_present() {
+            return woocommerce::read(bytes);
+        }
         if !body.order_id.is_nothing() {
             // Refunds and fulfilments have an `order_id`, and an order has none. The topic
             // header, which says that this is an order, is not signed.
@@ -362,6 +378,8 @@ struct Body<'a> {
     fulfillments: Field<'a>,
     refunds: Field<'a>,
     note_attributes: Field<'a>,
+    /// Every order of WooCommerce has it, and no other.
+    date_created_gmt: Field<'a>,
 }
 
 fn present_fields(body: &Body) -> PresentFields {

@@ -17,10 +17,12 @@ pub mod record;
 pub mod session;
 pub mod status;
 pub mod subscription;
+pub mod thin;
 
 use std::fmt;
 
 use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
 
 use self::fields::{id, named, required, seconds, text};
 use crate::json::{self, At, Field, Problem, Unreadable};
@@ -78,8 +80,20 @@ impl Event {
         named(envelope.object, "event").at("object")?;
         let kind = required(envelope.kind.text()).at("type")?;
         let kind = Kind::parse(&kind).ok_or(Problem::Foreign).at("type")?;
-        let id = required(id(envelope.id)).at("id")?;
-        let created = required(seconds(envelope.created)).at("created")?;
+        let id = match id(envelope.id).at("id")? {
+            // Standard Webhooks name the event in a header, and its time in words.
+            None if !envelope.timestamp.is_nothing() => id_of(body),
+            id => required(Ok(id)).at("id")?,
+        };
+        let created = match seconds(envelope.created).at("created")? {
+            None => envelope
+                .timestamp
+                .instant()
+                .at("timestamp")?
+                .map(|at| at / 1000),
+            created => created,
+        };
+        let created = required(Ok(created)).at("created")?;
         let object = object(envelope.data)?;
         Ok(Event {
             id,
@@ -139,10 +153,16 @@ struct Envelope<'a> {
     id: Field<'a>,
     object: Field<'a>,
     created: Field<'a>,
+    timestamp: Field<'a>,
     api_version: Field<'a>,
     #[serde(rename = "type")]
     kind: Field<'a>,
     data: Field<'a>,
+}
+
+/// Stands for the id of an event whose body has none: the same for the same body.
+fn id_of(body: &[u8]) -> String {
+    format!("evt_{}", hex::encode(&Sha256::digest(body)[..16]))
 }
 
 fn object(data: Field) -> Result<Field, Unreadable> {

@@ -4,13 +4,18 @@
 //! is tried and every comparison runs to its end, so the time of an answer does not show how much
 //! of a signature was right.
 
+mod standard;
+
 use std::fmt;
 
+use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use subtle::{Choice, ConstantTimeEq as _};
+
+pub use standard::{NotAKey, StandardSignature, sign_standard};
 
 /// How many `v1` values of one payment header are compared. Later ones are ignored. Senders use
 /// two while they replace a secret.
@@ -19,31 +24,116 @@ pub const MAX_V1: usize = 16;
 /// An HMAC-SHA256.
 pub type Digest = [u8; 32];
 
+/// How a provider signs what it sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// One header holds the HMAC of the body in base64.
+    Body,
+    /// One header holds a time and HMACs of time and body in hex.
+    Timed,
+    /// Standard Webhooks: three headers hold an id, a time, and signatures of id, time and body.
+    Standard,
+}
+
+/// The signature of a request, as its headers have it.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one for each request, on the stack; a box would allocate for each"
+)]
+pub enum Signature<'a> {
+    Body(StorefrontSignature),
+    Timed(PaymentSignature<'a>),
+    Standard(StandardSignature<'a>),
+}
+
+impl Signature<'_> {
+    /// The index of the secret that matched. The age counts only where a time is signed.
+    pub fn verify(
+        &self,
+        secrets: &Secrets,
+        body: &[u8],
+        now_unix_seconds: i64,
+        tolerance_seconds: u64,
+    ) -> Result<usize, SignatureError> {
+        match self {
+            Signature::Body(signature) => signature.verify(secrets, body),
+            Signature::Timed(signature) => {
+                signature.verify(secrets, body, now_unix_seconds, tolerance_seconds)
+            }
+            Signature::Standard(signature) => {
+                signature.verify(secrets, body, now_unix_seconds, tolerance_seconds)
+            }
+        }
+    }
+
+    /// Of one that verified, what deliveries of one body have in common: with a signed time, each
+    /// delivery has its own.
+    pub fn digest(&self) -> Digest {
+        match self {
+            Signature::Body(signature) => signature.digest(),
+            Signature::Timed(PaymentSignature(header)) => header.digests[0],
+            Signature::Standard(signature) => signature.digest(),
+        }
+    }
+
+    /// When it was made, in Unix seconds, where a time is signed.
+    pub fn signed_at(&self) -> Option<u64> {
+        match self {
+            Signature::Body(_) => None,
+            Signature::Timed(PaymentSignature(header)) => Some(header.timestamp.seconds),
+            Signature::Standard(signature) => Some(signature.signed_at()),
+        }
+    }
+}
+
 /// The signing secrets of one provider, the newest first. A signature with any of them is
 /// accepted.
-///
-/// The text of a secret is the key itself: it is not decoded or trimmed, and its prefix is part
-/// of it.
 #[derive(Clone)]
 pub struct Secrets {
-    keyed: Vec<Hmac<Sha256>>,
+    keys: Vec<Key>,
+}
+
+#[derive(Clone)]
+enum Key {
+    Hmac(Hmac<Sha256>),
+    /// Half of a pair, of which the provider has the other: Ed25519.
+    Public([u8; 32]),
 }
 
 impl Secrets {
+    /// A secret's text is the key as it stands: no decoding, no trimming, prefix included.
+    ///
     /// # Panics
     ///
     /// When there is no secret, or when one is empty, because anyone can sign with an empty key.
     pub fn new(secrets: impl IntoIterator<Item = String>) -> Self {
-        let keyed: Vec<_> = secrets.into_iter().map(|secret| keyed(&secret)).collect();
-        assert!(!keyed.is_empty(), "at least one signing secret is needed");
-        Secrets { keyed }
+        let keys = secrets.into_iter().map(|secret| Key::Hmac(keyed(&secret)));
+        Secrets::of(keys.collect())
+    }
+
+    /// The secrets of Standard Webhooks: `whsec_` and the key in base64, or `whpk_` and the public
+    /// key.
+    ///
+    /// # Panics
+    /// When there is no secret.
+    pub fn standard(secrets: impl IntoIterator<Item = String>) -> Result<Self, NotAKey> {
+        let keys = secrets.into_iter().map(|secret| standard::key(&secret));
+        Ok(Secrets::of(keys.collect::<Result<_, _>>()?))
+    }
+
+    fn of(keys: Vec<Key>) -> Self {
+        assert!(!keys.is_empty(), "at least one signing secret is needed");
+        Secrets { keys }
     }
 
     /// The index of the first secret under which one of the `given` digests is the digest of
     /// `message`. The parts of the message are signed one after the other.
     fn matching(&self, message: &[&[u8]], given: &[Digest]) -> Result<usize, SignatureError> {
         let mut matched = None;
-        for (index, keyed) in self.keyed.iter().enumerate() {
+        for (index, key) in self.keys.iter().enumerate() {
+            let Key::Hmac(keyed) = key else {
+                continue;
+            };
             let expected = digest(keyed.clone(), message);
             let hit = given.iter().fold(Choice::from(0), |hit, given| {
                 hit | given.as_slice().ct_eq(expected.as_slice())
@@ -52,11 +142,40 @@ impl Secrets {
         }
         matched.ok_or(SignatureError::Mismatch)
     }
+
+    /// The index of the first public key whose other half made one of the `given` signatures.
+    fn matching_public(
+        &self,
+        message: &[&[u8]],
+        given: impl Iterator<Item = [u8; 64]> + Clone,
+    ) -> Option<usize> {
+        let publics = || self.keys.iter().enumerate();
+        if given.clone().next().is_none() || !publics().any(|(_, key)| key.is_public()) {
+            return None;
+        }
+        let message = message.concat();
+        publics().find_map(|(index, key)| {
+            let Key::Public(public) = key else {
+                return None;
+            };
+            let public = UnparsedPublicKey::new(&ED25519, public);
+            let mut given = given.clone();
+            given
+                .any(|signature| public.verify(&message, &signature).is_ok())
+                .then_some(index)
+        })
+    }
+}
+
+impl Key {
+    fn is_public(&self) -> bool {
+        matches!(self, Key::Public(_))
+    }
 }
 
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Secrets({} hidden)", self.keyed.len())
+        write!(f, "Secrets({} hidden)", self.keys.len())
     }
 }
 
@@ -144,14 +263,10 @@ impl<'a> PaymentSignature<'a> {
         let PaymentSignature(header) = self;
         let message = [header.timestamp.text, b".", body];
         let matched = secrets.matching(&message, header.v1())?;
-        let age = i128::from(now_unix_seconds) - i128::from(header.timestamp.seconds);
-        if tolerance_seconds == 0 || age.unsigned_abs() <= u128::from(tolerance_seconds) {
-            Ok(matched)
-        } else if age > 0 {
-            Err(SignatureError::Stale)
-        } else {
-            Err(SignatureError::Early)
-        }
+        header
+            .timestamp
+            .check(now_unix_seconds, tolerance_seconds)?;
+        Ok(matched)
     }
 }
 
@@ -275,6 +390,17 @@ impl<'a> SignedAt<'a> {
         let seconds = str::from_utf8(text).ok()?.parse().ok()?;
         fits.then_some(SignedAt { text, seconds })
     }
+
+    fn check(&self, now_unix_seconds: i64, tolerance_seconds: u64) -> Result<(), SignatureError> {
+        let age = i128::from(now_unix_seconds) - i128::from(self.seconds);
+        if tolerance_seconds == 0 || age.unsigned_abs() <= u128::from(tolerance_seconds) {
+            Ok(())
+        } else if age > 0 {
+            Err(SignatureError::Stale)
+        } else {
+            Err(SignatureError::Early)
+        }
+    }
 }
 
 fn key_and_value(element: &[u8]) -> Option<(&[u8], &[u8])> {
@@ -287,7 +413,11 @@ fn key_and_value(element: &[u8]) -> Option<(&[u8], &[u8])> {
 
 fn keyed(secret: &str) -> Hmac<Sha256> {
     assert!(!secret.is_empty(), "a signing secret is empty");
-    Hmac::new_from_slice(secret.as_bytes()).expect("HMAC takes keys of any length")
+    hmac(secret.as_bytes())
+}
+
+fn hmac(key: &[u8]) -> Hmac<Sha256> {
+    Hmac::new_from_slice(key).expect("HMAC takes keys of any length")
 }
 
 fn digest(mut keyed: Hmac<Sha256>, message: &[&[u8]]) -> Digest {

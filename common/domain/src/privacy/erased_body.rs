@@ -9,7 +9,8 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::Topic;
-use crate::payment::Kind;
+use crate::order;
+use crate::payment::{Kind, thin};
 
 /// The form that a value must have to be kept. A value of another form is removed, because nobody
 /// can say what it is.
@@ -114,6 +115,36 @@ const ORDER: &[(&str, Keep)] = &[
     ("note_attributes", Pact),
 ];
 
+/// Not its `order_key`, with which anybody sees the order in the shop.
+const WOOCOMMERCE: &[(&str, Keep)] = &[
+    ("id", Id),
+    ("number", Id),
+    ("status", Word),
+    ("currency", Word),
+    ("total", Number),
+    ("total_tax", Number),
+    ("date_created_gmt", Time),
+    ("date_modified_gmt", Time),
+    ("date_paid_gmt", Time),
+    ("date_completed_gmt", Time),
+    ("customer_id", Id),
+    (
+        "line_items",
+        List(&[
+            ("id", Id),
+            ("name", Text),
+            ("product_id", Id),
+            ("variation_id", Id),
+            ("quantity", Number),
+            ("price", Number),
+            ("sku", Text),
+        ]),
+    ),
+    // Not the reason, which somebody has worded.
+    ("refunds", List(&[("id", Id), ("total", Number)])),
+    ("meta_data", Pact),
+];
+
 const METADATA: Keep = Object(&[
     ("pact_id", Text),
     ("type", Text),
@@ -147,6 +178,7 @@ const PAYMENT: &[(&str, Keep)] = &[
     ("object", Id),
     ("created", Number),
     ("type", Word),
+    ("timestamp", Time),
     ("api_version", Word),
     ("livemode", Number),
     (
@@ -207,6 +239,19 @@ const PAYMENT: &[(&str, Keep)] = &[
     ),
 ];
 
+const THIN_EVENT: &[(&str, Keep)] = &[
+    ("id", Id),
+    ("object", Id),
+    ("type", Word),
+    ("created", Time),
+    ("context", Id),
+    ("livemode", Number),
+    (
+        "related_object",
+        Object(&[("id", Id), ("type", Word), ("url", Id)]),
+    ),
+];
+
 const REQUEST: &[(&str, Keep)] = &[
     ("shop_id", Id),
     ("shop_domain", Text),
@@ -224,6 +269,10 @@ pub fn erased_body(kind: &str, body: &[u8]) -> Option<Vec<u8>> {
         REQUEST
     } else if Kind::parse(kind).is_some() {
         PAYMENT
+    } else if thin::kind(kind).is_some() {
+        THIN_EVENT
+    } else if kind.starts_with("orders/") && order::is_of_woocommerce(body) {
+        WOOCOMMERCE
     } else if kind.starts_with("orders/") {
         ORDER
     } else {
@@ -333,9 +382,11 @@ fn write_pact(raw: &str, out: &mut String) -> bool {
     write_list(raw, out, |item, out| {
         let is_pact = fields(item).is_ok_and(|fields| {
             let mut fields = fields.iter();
-            fields.any(|(name, value)| name == "name" && value.get() == "\"pact_id\"")
+            fields.any(|(name, value)| {
+                (name == "name" || name == "key") && value.get() == "\"pact_id\""
+            })
         });
-        is_pact && write_object(item, &[("name", Word), ("value", Text)], out)
+        is_pact && write_object(item, &[("name", Word), ("key", Word), ("value", Text)], out)
     })
 }
 

@@ -56,6 +56,10 @@ impl Mentions {
             contact_email: Field<'a>,
             phone: Field<'a>,
             customer: Field<'a>,
+            /// WooCommerce's: the id of the customer, and the address that names the buyer.
+            customer_id: Field<'a>,
+            billing: Field<'a>,
+            date_created_gmt: Field<'a>,
         }
 
         let mut mentions = Mentions::default();
@@ -74,12 +78,19 @@ impl Mentions {
         }
         if let Ok(own) = json::object::<Own>(body) {
             mentions.order = own.id.id().unwrap_or_default();
-            let customer: Own = own
-                .customer
-                .object()
-                .unwrap_or_default()
-                .unwrap_or_default();
-            mentions.customer = customer.id.id().unwrap_or_default();
+            let is_of_woocommerce = own.date_created_gmt.is_present();
+            let customer = if is_of_woocommerce {
+                own.billing
+            } else {
+                own.customer
+            };
+            let customer: Own = customer.object().unwrap_or_default().unwrap_or_default();
+            let customer_id = if is_of_woocommerce {
+                own.customer_id
+            } else {
+                customer.id
+            };
+            mentions.customer = customer_id.id().unwrap_or_default();
             for field in [own.email, own.contact_email, customer.email] {
                 let text = field.text().unwrap_or_default();
                 mentions.own_emails.extend(text.map(|text| email(&text)));
@@ -142,6 +153,8 @@ pub fn created_at(body: &[u8]) -> Option<i64> {
     #[serde(default, bound(deserialize = "'de: 'a"))]
     struct Times<'a> {
         created_at: Field<'a>,
+        /// WooCommerce's.
+        date_created_gmt: Field<'a>,
         created: Field<'a>,
         data: Field<'a>,
         object: Field<'a>,
@@ -152,7 +165,8 @@ pub fn created_at(body: &[u8]) -> Option<i64> {
         let seconds = times.created.integer().unwrap_or_default();
         seconds.map(|seconds| seconds.saturating_mul(1000))
     };
-    let instant = times.created_at.instant().unwrap_or_default();
+    let created = [times.created_at, times.date_created_gmt].map(Field::instant);
+    let instant = created.into_iter().find_map(Result::unwrap_or_default);
     let object = match times.data.object::<Times>() {
         Ok(Some(data)) => match data.object.object::<Times>() {
             Ok(Some(object)) => seconds(&object),

@@ -9,5 +9,7 @@ mod order_history;
 mod payment;
 mod payment_history;
 mod privacy;
+mod profile;
 mod settlement;
 mod signature;
+mod woocommerce;

@@ -4,6 +4,7 @@ mod bought;
 mod fields;
 mod hostile;
 mod records;
+mod thin;
 
 use domain::money::{Currency, Money};
 use domain::payment::{Charge, Email, Event, Intent, Kind, Metadata, Object, PaymentError, Status};

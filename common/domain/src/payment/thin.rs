@@ -1,0 +1,101 @@
+//! Thin events: the provider names an object and leaves it out (`object` is `v2.core.event`, the
+//! type is `v1.` and the usual one). The object is fetched from its API, as it is by then, and
+//! read as if the event had brought it.
+
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::Kind;
+use super::fields::{id, required};
+use crate::json::{self, At, Field, Problem, Unreadable};
+
+/// What a thin event says of itself.
+const OBJECT: &str = "v2.core.event";
+const LONGEST_PATH: usize = 512;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThinEvent {
+    pub id: String,
+    pub kind: Kind,
+    /// Unix seconds.
+    pub created: i64,
+    /// Below the API's address, such as `/v1/payment_intents/pi_1`.
+    pub path: String,
+    /// The account that it is of, where it is not the API key's own.
+    pub context: Option<String>,
+}
+
+/// The kind of a thin event's type: `v1.charge.refunded`.
+pub fn kind(event_type: &str) -> Option<Kind> {
+    Kind::parse(event_type.strip_prefix("v1.")?)
+}
+
+/// True for the `object` of a thin event.
+pub fn is_thin(object: &str) -> bool {
+    object == OBJECT
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Body<'a> {
+    id: Field<'a>,
+    object: Field<'a>,
+    #[serde(rename = "type")]
+    kind: Field<'a>,
+    created: Field<'a>,
+    context: Field<'a>,
+    related_object: Field<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+struct Related<'a> {
+    url: Field<'a>,
+}
+
+impl ThinEvent {
+    /// An error is final: the same bytes will never be one.
+    pub fn read(body: &[u8]) -> Result<Self, Unreadable> {
+        let body: Body = json::object(body)?;
+        let object = body.object.text().unwrap_or_default();
+        if !object.is_some_and(|object| is_thin(&object)) {
+            return Err(Problem::Foreign).at("object");
+        }
+        let event_type = required(body.kind.text()).at("type")?;
+        let related = required(body.related_object.object::<Related>()).at("related_object")?;
+        Ok(ThinEvent {
+            id: required(id(body.id)).at("id")?,
+            kind: kind(&event_type).ok_or(Problem::Foreign).at("type")?,
+            created: required(body.created.instant()).at("created")? / 1000,
+            path: required(path(related.url)).at("related_object.url")?,
+            context: id(body.context).at("context")?,
+        })
+    }
+
+    /// The event as it would have been with its object.
+    pub fn with(&self, object: &RawValue) -> Vec<u8> {
+        let event = json!({
+            "id": self.id,
+            "object": "event",
+            "type": self.kind.as_str(),
+            "created": self.created,
+            "data": { "object": object },
+        });
+        event.to_string().into_bytes()
+    }
+}
+
+/// A path of the API's first version alone: it is asked with our key.
+fn path(url: Field) -> Result<Option<String>, Problem> {
+    let Some(path) = url.text()? else {
+        return Ok(None);
+    };
+    let is_part = |part: &str| {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        !part.is_empty() && part.bytes().all(fits)
+    };
+    let parts = path.strip_prefix("/v1/").map(|rest| rest.split('/'));
+    let fits = path.len() <= LONGEST_PATH && parts.is_some_and(|mut parts| parts.all(is_part));
+    fits.then_some(Some(path)).ok_or(Problem::WrongShape)
+}

@@ -1,0 +1,373 @@
+//! What Waybill knows of each provider that can be connected: how it signs, in which headers it
+//! names a delivery, what it calls our topics, how its bodies are read. One row for each profile;
+//! nothing else in the program distinguishes providers. Names of headers are matched without case.
+
+use crate::job::Source;
+use crate::signature::Scheme;
+
+/// A storefront, as `STOREFRONT_PROVIDER` names it.
+#[derive(Debug)]
+pub struct StorefrontProfile {
+    pub name: &'static str,
+    /// The setting that chooses it.
+    pub setting: &'static str,
+    pub scheme: Scheme,
+    pub headers: Headers<&'static str>,
+    pub delivery_id: DeliveryId,
+    pub shop: Shop,
+    /// Its name for a topic, and ours. What is not listed keeps its name.
+    pub topics: &'static [(&'static str, &'static str)],
+    pub bodies: Bodies,
+    /// The answer to a delivery that came before, where `WEBHOOK_DUPLICATE_STATUS` is not set.
+    pub duplicate_status: u16,
+    /// Where its API expects the access token. `None`: its API is not one that we call.
+    pub token_header: Option<&'static str>,
+}
+
+/// A payment provider, as `PAYMENT_PROVIDER` names it.
+#[derive(Debug)]
+pub struct PaymentProfile {
+    pub name: &'static str,
+    /// The setting that chooses it.
+    pub setting: &'static str,
+    pub scheme: Scheme,
+    pub signature: &'static str,
+    /// The header with the event's id. `None`: the body has it.
+    pub id: Option<&'static str>,
+    /// It also sends events without their object, which are fetched (`payment::thin`).
+    pub thin_events: bool,
+}
+
+/// The headers of a storefront's delivery.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Headers<T> {
+    pub signature: T,
+    pub id: Option<T>,
+    /// `None`: the body's `type` is the topic.
+    pub topic: Option<T>,
+    /// A second half of the topic.
+    pub action: Option<T>,
+    pub shop: Option<T>,
+    pub api_version: Option<T>,
+}
+
+impl<T> Headers<T> {
+    /// The same headers, each name in another form.
+    pub fn try_map<U, E>(&self, read: impl Fn(&T) -> Result<U, E>) -> Result<Headers<U>, E> {
+        let optional = |name: &Option<T>| name.as_ref().map(&read).transpose();
+        Ok(Headers {
+            signature: read(&self.signature)?,
+            id: optional(&self.id)?,
+            topic: optional(&self.topic)?,
+            action: optional(&self.action)?,
+            shop: optional(&self.shop)?,
+            api_version: optional(&self.api_version)?,
+        })
+    }
+}
+
+/// By what a repeated delivery is recognized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeliveryId {
+    Header,
+    /// The provider makes its ids of the webhook and the second, so that two orders of one second
+    /// have the same one: the id counts together with the body.
+    HeaderAndBody,
+}
+
+/// What the header of the shop holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shop {
+    Domain,
+    /// The address of its first page.
+    Url,
+}
+
+/// How the bodies of a storefront are to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bodies {
+    /// The order itself, or the body of a privacy topic.
+    Plain,
+    /// The same, in `data` beside a `type` that is the topic.
+    Enveloped,
+    /// `order::woocommerce`; and a form without a signature when a webhook is set up.
+    WooCommerce,
+    /// Most name only the fields that changed (`fields_changed`), which nothing is made of.
+    Changes,
+}
+
+/// The topics of senders that put a dot where we put a slash.
+const DOTTED: &[(&str, &str)] = &[
+    ("order.created", "orders/create"),
+    ("order.updated", "orders/updated"),
+    ("order.paid", "orders/paid"),
+    ("order.fulfilled", "orders/fulfilled"),
+    ("order.cancelled", "orders/cancelled"),
+    ("order.canceled", "orders/cancelled"),
+    ("customer.data_request", "customers/data_request"),
+    ("customer.redact", "customers/redact"),
+    ("shop.redact", "shop/redact"),
+];
+
+/// The header with the time of a Standard Webhooks signature.
+pub const STANDARD_TIMESTAMP: &str = "webhook-timestamp";
+const STANDARD_SIGNATURE: &str = "webhook-signature";
+const STANDARD_ID: &str = "webhook-id";
+/// Where the API of our own specification expects the access token.
+pub const OWN_TOKEN_HEADER: &str = "X-Storefront-Access-Token";
+
+/// The names of the specification.
+pub static GENERIC: StorefrontProfile = generic();
+
+/// What the rows of other profiles begin with.
+const fn generic() -> StorefrontProfile {
+    StorefrontProfile {
+        name: "generic",
+        setting: "STOREFRONT_PROVIDER=generic",
+        scheme: Scheme::Body,
+        headers: Headers {
+            signature: "x-storefront-hmac-sha256",
+            id: Some("x-storefront-webhook-id"),
+            topic: Some("x-storefront-topic"),
+            action: None,
+            shop: Some("x-storefront-shop-domain"),
+            api_version: Some("x-storefront-api-version"),
+        },
+        delivery_id: DeliveryId::Header,
+        shop: Shop::Domain,
+        topics: &[],
+        bodies: Bodies::Plain,
+        duplicate_status: 409,
+        token_header: Some(OWN_TOKEN_HEADER),
+    }
+}
+
+/// Names of headers of one's own, by `STOREFRONT_HEADERS`; the rest is as in [`GENERIC`].
+pub static OWN_HEADERS: StorefrontProfile = StorefrontProfile {
+    name: "headers",
+    setting: "STOREFRONT_PROVIDER=headers",
+    ..generic()
+};
+
+pub static STOREFRONTS: [&StorefrontProfile; 6] = [
+    &GENERIC,
+    &StorefrontProfile {
+        name: "shopify",
+        setting: "STOREFRONT_PROVIDER=shopify",
+        headers: Headers {
+            signature: "x-shopify-hmac-sha256",
+            // Not X-Shopify-Event-Id: all deliveries of one action share that.
+            id: Some("x-shopify-webhook-id"),
+            topic: Some("x-shopify-topic"),
+            action: None,
+            shop: Some("x-shopify-shop-domain"),
+            api_version: Some("x-shopify-api-version"),
+        },
+        token_header: Some("X-Shopify-Access-Token"),
+        ..generic()
+    },
+    &StorefrontProfile {
+        name: "shopify-events",
+        setting: "STOREFRONT_PROVIDER=shopify-events",
+        headers: Headers {
+            signature: "shopify-hmac-sha256",
+            id: Some("shopify-webhook-id"),
+            topic: Some("shopify-topic"),
+            action: Some("shopify-action"),
+            shop: Some("shopify-shop-domain"),
+            api_version: Some("shopify-api-version"),
+        },
+        topics: &[
+            ("Order/create", "orders/create"),
+            ("Order/update", "orders/updated"),
+        ],
+        bodies: Bodies::Changes,
+        token_header: Some("X-Shopify-Access-Token"),
+        ..generic()
+    },
+    &StorefrontProfile {
+        name: "woocommerce",
+        setting: "STOREFRONT_PROVIDER=woocommerce",
+        headers: Headers {
+            signature: "x-wc-webhook-signature",
+            id: Some("x-wc-webhook-delivery-id"),
+            topic: Some("x-wc-webhook-topic"),
+            action: None,
+            shop: Some("x-wc-webhook-source"),
+            api_version: None,
+        },
+        delivery_id: DeliveryId::HeaderAndBody,
+        shop: Shop::Url,
+        topics: &[
+            ("order.created", "orders/create"),
+            ("order.updated", "orders/updated"),
+            ("order.restored", "orders/updated"),
+            ("order.deleted", "orders/delete"),
+        ],
+        bodies: Bodies::WooCommerce,
+        // It switches a webhook off after five answers that are not 2xx.
+        duplicate_status: 200,
+        token_header: None,
+        ..generic()
+    },
+    &OWN_HEADERS,
+    &StorefrontProfile {
+        name: "standard-webhooks",
+        setting: "STOREFRONT_PROVIDER=standard-webhooks",
+        scheme: Scheme::Standard,
+        headers: Headers {
+            signature: STANDARD_SIGNATURE,
+            id: Some(STANDARD_ID),
+            topic: None,
+            action: None,
+            shop: None,
+            api_version: None,
+        },
+        topics: DOTTED,
+        bodies: Bodies::Enveloped,
+        ..generic()
+    },
+];
+
+pub static GENERIC_PAYMENT: PaymentProfile = PaymentProfile {
+    name: "generic",
+    setting: "PAYMENT_PROVIDER=generic",
+    scheme: Scheme::Timed,
+    signature: "payment-signature",
+    id: None,
+    thin_events: false,
+};
+
+pub static PAYMENTS: [&PaymentProfile; 3] = [
+    &GENERIC_PAYMENT,
+    &PaymentProfile {
+        name: "stripe",
+        setting: "PAYMENT_PROVIDER=stripe",
+        scheme: Scheme::Timed,
+        signature: "stripe-signature",
+        id: None,
+        thin_events: true,
+    },
+    &PaymentProfile {
+        name: "standard-webhooks",
+        setting: "PAYMENT_PROVIDER=standard-webhooks",
+        scheme: Scheme::Standard,
+        signature: STANDARD_SIGNATURE,
+        id: Some(STANDARD_ID),
+        thin_events: false,
+    },
+];
+
+impl StorefrontProfile {
+    pub fn named(name: &str) -> Option<&'static Self> {
+        STOREFRONTS.into_iter().find(|profile| profile.name == name)
+    }
+
+    /// Our name for a topic of this provider.
+    pub fn topic(&self, theirs: String) -> String {
+        let ours = self.topics.iter().find(|(name, _)| *name == theirs);
+        ours.map_or(theirs, |(_, ours)| (*ours).to_owned())
+    }
+}
+
+impl PaymentProfile {
+    pub fn named(name: &str) -> Option<&'static Self> {
+        PAYMENTS.into_iter().find(|profile| profile.name == name)
+    }
+}
+
+/// The domain of a shop that names itself by an address: `https://shop.example/en/`.
+pub fn domain_of(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split(['/', '?', '#']).next().unwrap_or(rest)
+}
+
+/// A header of another profile, and what would have to be done for it to be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Clue {
+    pub header: &'static str,
+    /// A setting and its value, or the path to post to.
+    pub advice: &'static str,
+}
+
+/// Whose request came to the path of `source`, where the profile `chosen` found no signature.
+/// `has` says whether the request has a header.
+pub fn clue(source: Source, chosen: &str, has: impl Fn(&str) -> bool) -> Option<Clue> {
+    let storefronts = STOREFRONTS
+        .iter()
+        .filter(|it| it.name != OWN_HEADERS.name)
+        .map(|it| (it.name, it.headers.signature, it.setting));
+    let payments = PAYMENTS
+        .iter()
+        .map(|it| (it.name, it.signature, it.setting));
+    let found = |(_, header, advice): (&str, &'static str, &'static str)| {
+        has(header).then_some(Clue { header, advice })
+    };
+    let of_others = |header: &'static str, advice| has(header).then_some(Clue { header, advice });
+    match source {
+        Source::Storefront => storefronts
+            .filter(|(name, ..)| *name != chosen)
+            .find_map(found)
+            .or_else(|| {
+                let advice = "the payment provider posts to /api/webhooks/payment";
+                payments
+                    .clone()
+                    .find_map(|(_, header, _)| of_others(header, advice))
+            }),
+        Source::Payment => payments
+            .filter(|(name, ..)| *name != chosen)
+            .find_map(found)
+            .or_else(|| {
+                let advice = "the storefront posts to /api/webhooks/storefront";
+                storefronts
+                    .clone()
+                    .find_map(|(_, header, _)| of_others(header, advice))
+            }),
+        Source::Internal => None,
+    }
+}
+
+/// What is wrong with the names of a provider's headers.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WrongHeaders {
+    #[error(
+        "has {0:?}; it must be a list like signature=x-shop-hmac,id=x-shop-id,topic=x-shop-topic,shop=x-shop"
+    )]
+    Entry(String),
+    #[error("has {0:?}, which is no name of a header")]
+    Name(String),
+    #[error("names {0} twice")]
+    Twice(&'static str),
+    #[error("lacks {0}=..")]
+    Missing(&'static str),
+}
+
+/// Reads `STOREFRONT_HEADERS`: `signature=..,id=..,topic=..,shop=..,version=..`, of which the
+/// signature and the topic are needed.
+pub fn read_headers(text: &str) -> Result<Headers<String>, WrongHeaders> {
+    const KEYS: [&str; 5] = ["signature", "id", "topic", "shop", "version"];
+    let mut names: [Option<String>; 5] = Default::default();
+    for entry in text.split(',').map(str::trim) {
+        let wrong = || WrongHeaders::Entry(entry.to_owned());
+        let (key, name) = entry.split_once('=').ok_or_else(wrong)?;
+        let place = KEYS.iter().position(|it| *it == key.trim());
+        let place = place.ok_or_else(wrong)?;
+        let name = name.trim().to_ascii_lowercase();
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        if name.is_empty() || name.len() > 100 || !name.bytes().all(is_part) {
+            return Err(WrongHeaders::Name(name));
+        }
+        if names[place].replace(name).is_some() {
+            return Err(WrongHeaders::Twice(KEYS[place]));
+        }
+    }
+    let [signature, id, topic, shop, api_version] = names;
+    Ok(Headers {
+        signature: signature.ok_or(WrongHeaders::Missing("signature"))?,
+        id,
+        topic: Some(topic.ok_or(WrongHeaders::Missing("topic"))?),
+        action: None,
+        shop,
+        api_version,
+    })
+}
