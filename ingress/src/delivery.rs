@@ -1,30 +1,34 @@
-//! Webhook authentication as extractors. When a handler gets a [`StorefrontDelivery`] or a
-//! [`PaymentDelivery`] as an argument, the body was limited in size, its signature was verified
-//! over the raw bytes, it was counted against its rate limits, and it was found to be JSON, in
-//! that order. A signature header that cannot be right for any body is refused before the body is
-//! read.
+//! Webhook authentication. The body of a [`Delivery`] was limited in size, its signature was
+//! verified over the raw bytes, it was counted against its rate limits, and it was found to be
+//! JSON, in that order. A signature header that cannot be right for any body is refused before the
+//! body is read. What differs from provider to provider is in its profile (`domain::profile`).
 
-use std::sync::Arc;
+mod body;
+mod headers;
+mod refused;
+
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
-use axum::extract::{FromRequest, Request};
+use axum::extract::Request;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, header};
+use axum::http::{HeaderMap, header};
 use bytes::Bytes;
 use domain::job::{Source, State};
+use domain::payment::thin;
 use domain::privacy::{PERIOD, Request as PrivacyRequest, Topic};
-use domain::signature::{PaymentSignature, SignatureError, StorefrontSignature};
+use domain::profile::{Bodies, DeliveryId, PaymentProfile, StorefrontProfile};
+use domain::signature::{Signature, SignatureError};
 use domain::time::Timestamp;
 use http_body_util::BodyExt;
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use store::jobs::NewJob;
 use store::orders::CHECKOUT;
 use tokio::time::timeout;
 
+pub use headers::Names;
+pub use refused::Refused;
+
 use crate::App;
-use crate::api_version;
 use crate::client_address;
 use crate::error::Error;
 use crate::intake::{ByteBudgetPermit, Size};
@@ -32,120 +36,185 @@ use crate::request_id::RequestId;
 
 const BODY_DEADLINE: Duration = Duration::from_secs(10);
 const LONGEST_ID: usize = 255;
-const LONGEST_TOPIC: usize = 100;
 
-const HMAC: HeaderName = HeaderName::from_static("x-storefront-hmac-sha256");
-const TOPIC: HeaderName = HeaderName::from_static("x-storefront-topic");
-const WEBHOOK_ID: HeaderName = HeaderName::from_static("x-storefront-webhook-id");
-const SHOP: HeaderName = HeaderName::from_static("x-storefront-shop-domain");
-const API_VERSION: HeaderName = HeaderName::from_static("x-storefront-api-version");
-const PAYMENT_SIGNATURE: HeaderName = HeaderName::from_static("payment-signature");
+/// How old a signed time may be where no setting says it, in seconds. The libraries of Standard
+/// Webhooks accept the same age.
+const STANDARD_TOLERANCE: u64 = 300;
 
-/// A verified delivery of the storefront, as the job that will be stored.
-pub struct StorefrontDelivery(pub NewJob, pub ByteBudgetPermit);
+/// The form that `WooCommerce` sends when a webhook is set up has at most so many bytes.
+const LONGEST_PING: u64 = 64;
 
-/// A verified event of the payment provider, as the job that will be stored.
-pub struct PaymentDelivery(pub NewJob, pub ByteBudgetPermit);
+/// Why an event without its object is not understood where the provider's API is not configured.
+const NOT_FETCHED: &str = "a thin event: set PAYMENT_API_URL and PAYMENT_API_KEY, and its object is fetched; then replay it";
+/// Why an event of Standard Webhooks with another body is not understood.
+const NO_OBJECT: &str = "its body has no data.object, so it is about nothing that is known here";
 
-impl FromRequest<Arc<App>> for StorefrontDelivery {
-    type Rejection = Error;
-
-    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Error> {
-        let (parts, body) = request.into_parts();
-        let announced = announced(app, &parts.headers)?;
-        let refused = |refused| {
-            count_refused(Source::Storefront, refused);
-            Error::StorefrontSignature
-        };
-        let signature = StorefrontSignature::read(header_values(&parts.headers, HMAC));
-        let signature = signature.map_err(refused)?;
-        let (body, budget) = read_body(app, &parts, announced, body).await?;
-        let matched = signature.verify(&app.config.storefront_secrets, &body);
-        count_match(Source::Storefront, matched.map_err(refused)?);
-        let topic = text(&parts.headers, &TOPIC)
-            .map_err(|()| Error::TopicHeader)?
-            .filter(|topic| is_topic(topic))
-            .ok_or(Error::TopicHeader)?;
-        let shop = known(app, shop(&parts.headers)?)?;
-        let webhook_id = text(&parts.headers, &WEBHOOK_ID)
-            .map_err(|()| Error::WebhookIdHeader)?
-            .filter(|id| !id.is_empty());
-        if webhook_id.as_ref().is_some_and(|id| id.len() > LONGEST_ID) {
-            return Err(Error::WebhookIdHeader);
-        }
-        app.limits
-            .storefront(shop.as_deref().unwrap_or(""), signature.digest())?;
-        let envelope: StorefrontEnvelope = parse(&body)?;
-        let request = privacy_request(&topic, shop.as_deref(), &body)?;
-        let shop = match &request {
-            Some(request) => known(app, Some(request.shop.clone()))?,
-            None => shop,
-        };
-        let request_id = parts.extensions.get::<RequestId>();
-        let object_id = envelope.id.and_then(digits);
-        let subject = envelope.customer.and_then(|customer| digits(customer.id?));
-        let mut job = NewJob {
-            shop,
-            external_id: webhook_id,
-            object_id,
-            subject,
-            api_version: text(&parts.headers, &API_VERSION)
-                .ok()
-                .flatten()
-                .and_then(|text| api_version::read(&text)),
-            ..new_job(app, request_id, Source::Storefront, topic, body)
-        };
-        if request.is_some_and(|request| request.topic == Topic::ShopRedact) {
-            job.run_at = job.created_at.plus(app.config.privacy.shop_hold);
-        }
-        Ok(StorefrontDelivery(job, budget))
-    }
+/// A verified delivery, as the job that will be stored.
+pub struct Delivery {
+    pub job: NewJob,
+    pub budget: ByteBudgetPermit,
+    /// Why the delivery has no effect although its topic or type has a handler.
+    pub not_understood: Option<&'static str>,
 }
 
-impl FromRequest<Arc<App>> for PaymentDelivery {
-    type Rejection = Error;
+/// A request to the storefront's path that was not refused.
+pub enum Received {
+    Delivery(Delivery),
+    /// The unsigned request with which `WooCommerce` checks an address. Nothing of it is stored.
+    Ping,
+}
 
-    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Error> {
-        let (parts, body) = request.into_parts();
-        let announced = announced(app, &parts.headers)?;
-        let refused = |refused| {
-            count_refused(Source::Payment, refused);
-            Error::PaymentSignature
-        };
-        let signature = PaymentSignature::read(header_values(&parts.headers, PAYMENT_SIGNATURE));
-        let signature = signature.map_err(refused)?;
-        let (body, budget) = read_body(app, &parts, announced, body).await?;
-        let matched = signature.verify(
-            &app.config.payment_secrets,
-            &body,
-            app.clock.now().unix_seconds(),
-            app.config.payment_tolerance.as_secs(),
-        );
-        count_match(Source::Payment, matched.map_err(refused)?);
-        app.limits.payment()?;
-        let envelope: PaymentEnvelope = parse(&body)?;
-        let (Some(id), Some(kind)) = (envelope.id, envelope.kind) else {
-            return Err(Error::Envelope);
-        };
-        if !is_visible(&id, LONGEST_ID) || !is_topic(&kind) {
-            return Err(Error::Envelope);
+/// Reads and verifies a delivery of the storefront.
+pub async fn storefront(app: &App, request: Request) -> Result<Received, Refused> {
+    let (parts, body) = request.into_parts();
+    let profile = app.config.storefront_profile;
+    let names = &app.headers.storefront;
+    let announced = announced(app, &parts.headers)?;
+    let refused = |why| Refused::signature(Source::Storefront, profile.name, &parts.headers, why);
+    let signature = headers::signature(
+        profile.scheme,
+        &parts.headers,
+        &names.signature,
+        names.id.as_ref(),
+    );
+    let signature = match signature {
+        Err(SignatureError::Missing) if is_of_a_ping(profile, &parts.headers, announced) => {
+            let (form, _budget) = read_body(app, &parts, announced, body).await?;
+            return match body::is_ping(&form) {
+                true => Ok(Received::Ping),
+                false => Err(refused(SignatureError::Missing)),
+            };
         }
-        let request_id = parts.extensions.get::<RequestId>();
-        let object = envelope
-            .data
-            .and_then(|data| data.object)
-            .unwrap_or_default();
-        let object_id = object.id.and_then(provider_id);
-        let subject = object.customer.and_then(provider_id);
-        let version: Option<String> = envelope.api_version;
-        let job = NewJob {
-            external_id: Some(id),
-            object_id,
-            subject,
-            api_version: version.and_then(|text| api_version::read(&text)),
-            ..new_job(app, request_id, Source::Payment, kind, body)
-        };
-        Ok(PaymentDelivery(job, budget))
+        signature => signature.map_err(&refused)?,
+    };
+    let (body, budget) = read_body(app, &parts, announced, body).await?;
+    let matched = signature.verify(
+        &app.config.storefront_secrets,
+        &body,
+        app.clock.now().unix_seconds(),
+        STANDARD_TOLERANCE,
+    );
+    count_match(Source::Storefront, matched.map_err(&refused)?);
+    let topic = headers::topic(&parts.headers, names)?;
+    let shop = known(app, headers::shop(&parts.headers, names, profile.shop)?)?;
+    let webhook_id = headers::delivery_id(&parts.headers, names)?;
+    app.limits
+        .storefront(shop.as_deref().unwrap_or(""), signature.digest())?;
+    let read = body::storefront(profile, topic, body)?;
+    let request = privacy_request(&read.topic, shop.as_deref(), &read.body)?;
+    let shop = match &request {
+        Some(request) => known(app, Some(request.shop.clone()))?,
+        None => shop,
+    };
+    let request_id = parts.extensions.get::<RequestId>();
+    let mut job = NewJob {
+        shop,
+        external_id: webhook_id.map(|id| unique_id(profile, id, &signature)),
+        object_id: read.object_id,
+        subject: read.subject,
+        api_version: headers::api_version(&parts.headers, names),
+        ..new_job(app, request_id, Source::Storefront, read.topic, read.body)
+    };
+    if request.is_some_and(|request| request.topic == Topic::ShopRedact) {
+        job.run_at = job.created_at.plus(app.config.privacy.shop_hold);
+    }
+    Ok(Received::Delivery(Delivery {
+        job,
+        budget,
+        not_understood: read.not_understood,
+    }))
+}
+
+/// Reads and verifies an event of the payment provider.
+pub async fn payment(app: &App, request: Request) -> Result<Delivery, Refused> {
+    let (parts, body) = request.into_parts();
+    let profile = app.config.payment_profile;
+    let names = &app.headers.payment;
+    let announced = announced(app, &parts.headers)?;
+    let refused = |why| Refused::signature(Source::Payment, profile.name, &parts.headers, why);
+    let signature = headers::signature(
+        profile.scheme,
+        &parts.headers,
+        &names.signature,
+        names.id.as_ref(),
+    );
+    let signature = signature.map_err(&refused)?;
+    let (body, budget) = read_body(app, &parts, announced, body).await?;
+    let matched = signature.verify(
+        &app.config.payment_secrets,
+        &body,
+        app.clock.now().unix_seconds(),
+        app.config.payment_tolerance.as_secs(),
+    );
+    count_match(Source::Payment, matched.map_err(&refused)?);
+    app.limits.payment()?;
+    let event = body::payment(&body)?;
+    let id = match &names.id {
+        Some(name) => headers::text(&parts.headers, name).ok().flatten(),
+        None => event.id,
+    };
+    let (Some(id), Some(kind)) = (id, event.kind) else {
+        return Err(Error::Envelope.into());
+    };
+    if !headers::is_visible(&id, LONGEST_ID) || !headers::is_topic(&kind) {
+        return Err(Error::Envelope.into());
+    }
+    let request_id = parts.extensions.get::<RequestId>();
+    let not_understood = not_understood(app, profile, &kind, event.is_thin, event.has_object);
+    let is_fetched = event.is_thin && profile.thin_events && not_understood.is_none();
+    let is_left = not_understood.is_some() || (thin::kind(&kind).is_some() && !is_fetched);
+    let mut job = NewJob {
+        external_id: Some(id),
+        object_id: event.object_id,
+        subject: event.subject,
+        api_version: event
+            .api_version
+            .and_then(|text| crate::api_version::read(&text)),
+        ..new_job(app, request_id, Source::Payment, kind, body)
+    };
+    if is_left {
+        job.state = State::Done;
+    }
+    Ok(Delivery {
+        job,
+        budget,
+        not_understood,
+    })
+}
+
+/// Why an event has no effect although its type has a handler; `None` if it has one.
+fn not_understood(
+    app: &App,
+    profile: &PaymentProfile,
+    kind: &str,
+    is_thin: bool,
+    has_object: bool,
+) -> Option<&'static str> {
+    if profile.thin_events && is_thin {
+        let is_handled = thin::kind(kind).is_some();
+        return (is_handled && app.config.payment_api.is_none()).then_some(NOT_FETCHED);
+    }
+    let lacks_it = profile.id.is_some() && !has_object;
+    (lacks_it && Source::Payment.queue(kind).is_some()).then_some(NO_OBJECT)
+}
+
+/// Whether the request can be the form that `WooCommerce` posts when a webhook is set up. Its body
+/// is not read yet.
+fn is_of_a_ping(profile: &StorefrontProfile, headers: &HeaderMap, announced: Option<u64>) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE);
+    profile.bodies == Bodies::WooCommerce
+        && announced.is_some_and(|announced| announced <= LONGEST_PING)
+        && kind.is_some_and(|kind| {
+            kind.as_bytes()
+                .starts_with(b"application/x-www-form-urlencoded")
+        })
+}
+
+/// The id by which a repeated delivery is recognized.
+fn unique_id(profile: &StorefrontProfile, id: String, signature: &Signature<'_>) -> String {
+    match profile.delivery_id {
+        DeliveryId::Header => id,
+        DeliveryId::HeaderAndBody => format!("{id}/{}", hex::encode(&signature.digest()[..12])),
     }
 }
 
@@ -271,11 +340,6 @@ fn append(body: &mut Vec<u8>, data: &[u8]) {
     body.extend_from_slice(data);
 }
 
-fn header_values(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &[u8]> {
-    let values = headers.get_all(name).into_iter();
-    values.map(axum::http::HeaderValue::as_bytes)
-}
-
 /// Counts deliveries that were signed with an old secret, so that an operator sees when this
 /// secret can be removed.
 fn count_match(source: Source, matched: usize) {
@@ -287,139 +351,6 @@ fn count_match(source: Source, matched: usize) {
         )
         .increment(1);
     }
-}
-
-fn count_refused(source: Source, refused: SignatureError) {
-    metrics::counter!(
-        "waybill_signatures_refused_total",
-        "source" => source.as_str(), "reason" => refused.label()
-    )
-    .increment(1);
-}
-
-/// A header that may be missing, but must be visible text if it is there.
-fn text(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, ()> {
-    let Some(value) = headers.get(name) else {
-        return Ok(None);
-    };
-    let text = value.to_str().map_err(|_| ())?;
-    Ok(Some(text.trim().to_owned()))
-}
-
-/// The shop domain in lower case, because the limits, the keys and the privacy checks compare it
-/// in that form.
-fn shop(headers: &HeaderMap) -> Result<Option<String>, Error> {
-    let shop = text(headers, &SHOP).map_err(|()| Error::ShopHeader)?;
-    let Some(shop) = shop.filter(|shop| !shop.is_empty()) else {
-        return Ok(None);
-    };
-    let fits = shop.len() <= LONGEST_ID
-        && shop
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b".-_:".contains(&byte));
-    if !fits {
-        return Err(Error::ShopHeader);
-    }
-    Ok(Some(shop.to_ascii_lowercase()))
-}
-
-/// Whether a text has the form of a kind, such as `orders/create` or `payment_intent.succeeded`,
-/// so that it can be used in a routing key and a label.
-fn is_topic(text: &str) -> bool {
-    is_visible(text, LONGEST_TOPIC)
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte))
-}
-
-fn is_visible(text: &str, longest: usize) -> bool {
-    (1..=longest).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
-}
-
-/// The fields of a storefront body that intake needs. The worker reads all others.
-#[derive(Deserialize)]
-struct StorefrontEnvelope<'a> {
-    #[serde(borrow)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "lenient")]
-    customer: Option<Customer<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Customer<'a> {
-    #[serde(borrow)]
-    id: Option<&'a RawValue>,
-}
-
-/// The fields of a payment event that intake needs.
-#[derive(Deserialize)]
-struct PaymentEnvelope<'a> {
-    id: Option<String>,
-    #[serde(rename = "type")]
-    kind: Option<String>,
-    #[serde(default, deserialize_with = "lenient")]
-    api_version: Option<String>,
-    #[serde(borrow, default, deserialize_with = "lenient")]
-    data: Option<Data<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Data<'a> {
-    #[serde(borrow, default, deserialize_with = "lenient")]
-    object: Option<Object<'a>>,
-}
-
-#[derive(Default, Deserialize)]
-struct Object<'a> {
-    #[serde(borrow)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    customer: Option<&'a RawValue>,
-}
-
-/// Reads a part of the body. If it does not have the expected type, it counts as missing: intake
-/// does not refuse it, because a worker checks it more carefully later.
-fn lenient<'de: 'a, 'a, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
-where
-    D: serde::Deserializer<'de>,
-    T: Deserialize<'a>,
-{
-    let raw = <&RawValue>::deserialize(deserializer)?;
-    Ok(serde_json::from_str(raw.get()).ok())
-}
-
-fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Error> {
-    let text = std::str::from_utf8(body).map_err(|_| Error::NotJson)?;
-    let is_object = text.trim_ascii_start().starts_with('{');
-    match serde_json::from_str(text) {
-        // serde would also accept an array with the fields of the struct, so this checks for an
-        // object.
-        Ok(_) if !is_object => Err(Error::NotAnObject),
-        Ok(envelope) => Ok(envelope),
-        Err(error) if error.is_data() && is_object => Err(Error::Envelope),
-        Err(error) if error.is_data() => Err(Error::NotAnObject),
-        Err(_) => Err(Error::NotJson),
-    }
-}
-
-/// An integer id as text. The body may have it as a number or as a string of digits.
-fn digits(raw: &RawValue) -> Option<String> {
-    let digits = raw.get().trim_matches('"');
-    let fits = (1..=20).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
-    fits.then(|| digits.to_owned())
-}
-
-/// An id of the payment provider. The body may have the whole object in its place, and then this
-/// is the object's `id`.
-fn provider_id(raw: &RawValue) -> Option<String> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Link {
-        Id(String),
-        Object { id: String },
-    }
-    let (Link::Id(id) | Link::Object { id }) = serde_json::from_str(raw.get()).ok()?;
-    is_visible(&id, LONGEST_ID).then_some(id)
 }
 
 fn new_job(

@@ -28,6 +28,8 @@ use store::jobs::{self, NewJob};
 use store::privacy_requests;
 use store::sql::{self, Db, is_connection_error};
 use store::webhook_ids::{self, Claim};
+
+use crate::delivery::Delivery;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, timeout};
@@ -77,6 +79,8 @@ pub struct Intake {
 
 struct Waiting {
     job: NewJob,
+    /// Why nothing is made of it.
+    note: Option<&'static str>,
     answer: oneshot::Sender<Verdict>,
     _budget: ByteBudgetPermit,
 }
@@ -147,19 +151,16 @@ impl Intake {
     }
 
     /// Stores a delivery, and returns when it is committed.
-    pub async fn accept(
-        &self,
-        job: NewJob,
-        budget: ByteBudgetPermit,
-    ) -> Result<Verdict, Unavailable> {
+    pub async fn accept(&self, delivery: Delivery) -> Result<Verdict, Unavailable> {
         let Some(sender) = &self.sender else {
             return Ok(Verdict::Accepted);
         };
         let (answer, verdict) = oneshot::channel();
         let waiting = Waiting {
-            job,
+            job: delivery.job,
+            note: delivery.not_understood,
             answer,
-            _budget: budget,
+            _budget: delivery.budget,
         };
         sender.try_send(waiting).map_err(|_| Unavailable)?;
         match timeout(ANSWER_DEADLINE, verdict).await {
@@ -424,6 +425,11 @@ async fn write(
         .filter(|job| ttl.is_none() || job.external_id.is_none() || fresh.contains(&job.id))
         .collect();
     jobs::insert(tx, &new).await?;
+    for waiting in batch {
+        if let Some(note) = waiting.note {
+            jobs::note(tx, waiting.job.id, note).await?;
+        }
+    }
     let requests = new
         .iter()
         .copied()

@@ -46,7 +46,7 @@ use crate::client_address::Unnamed;
 use crate::intake::{Intake, IntakeTasks};
 use crate::limit::Limits;
 use crate::openapi::Description;
-use crate::routes::Refusals;
+use crate::routes::{NotUnderstood, Refusals};
 use crate::validation::Validations;
 
 pub use server::listen;
@@ -72,6 +72,9 @@ pub struct App {
     pub description: Description,
     pub unnamed_proxy: Unnamed,
     pub refusals: Refusals,
+    pub not_understood: NotUnderstood,
+    /// Of the headers in which the chosen providers say what a delivery is.
+    pub headers: delivery::Names,
     /// Set when the shutdown has begun. `/readyz` then tells load balancers to send requests
     /// elsewhere.
     stopping: AtomicBool,
@@ -86,11 +89,14 @@ impl App {
         App {
             identity: identity.map(|settings| Identity::new(settings, &parts.clock)),
             validations: Validations::default(),
-            storefront: storefront.map(|api| Storefront::new(api, &parts.clock)),
+            storefront: storefront
+                .map(|api| Storefront::new(api, parts.config.storefront_profile, &parts.clock)),
             payment: payment.map(|api| Payment::new(api, &parts.clock)),
             description: Description::new(&parts.config.public_url),
             unnamed_proxy: Unnamed::default(),
             refusals: Refusals::default(),
+            not_understood: NotUnderstood::default(),
+            headers: delivery::Names::of(&parts.config),
             config: parts.config,
             db: parts.db,
             bus: parts.bus,
@@ -128,7 +134,7 @@ pub async fn serve(listener: TcpListener, parts: Parts, shutdown: CancellationTo
     let (intake, intake_tasks) = IntakeTasks::start(&parts);
     let app = Arc::new(App::new(parts, intake));
     limit::forget_idle(&app, &shutdown);
-    routes::report_refusals(&app.refusals, &shutdown);
+    routes::report_counted(&app, &shutdown);
     let router = routes::router(app.clone());
     let limits = connections(&app.config);
     let stopping = app.clone();

@@ -8,6 +8,7 @@ mod cleartext;
 mod mail;
 mod privacy;
 pub mod private_files;
+mod profiles;
 pub mod protections;
 mod settings;
 
@@ -28,6 +29,7 @@ use bus::Broker;
 use domain::catalogue::Catalogue;
 use domain::notification::Templates;
 use domain::origins::Origins;
+use domain::profile::{Headers, PaymentProfile, StorefrontProfile};
 use domain::signature::Secrets;
 use platform::logs::LogFormat;
 use platform::token::Token;
@@ -79,6 +81,10 @@ pub struct Config {
     /// `None`: messages stay within this process.
     pub amqp_url: Option<String>,
     pub amqp_prefix: String,
+    pub storefront_profile: &'static StorefrontProfile,
+    /// The names of its headers, in lower case.
+    pub storefront_headers: Headers<String>,
+    pub payment_profile: &'static PaymentProfile,
     pub storefront_secrets: Secrets,
     pub payment_secrets: Secrets,
     /// The domains of the shops whose deliveries are accepted, in lower case. Empty: all shops.
@@ -370,6 +376,9 @@ impl<'a> Reader<'a> {
             DEVELOPMENT_STOREFRONT_SECRET,
         );
         let payment = self.secrets("PAYMENT_WEBHOOK_SECRET", mode, DEVELOPMENT_PAYMENT_SECRET);
+        let storefront_profile = self.storefront_profile();
+        let storefront_headers = self.headers(storefront_profile);
+        let payment_profile = self.payment_profile();
         let weak_secrets: Vec<_> = [
             ("STOREFRONT_WEBHOOK_SECRET", &storefront),
             ("PAYMENT_WEBHOOK_SECRET", &payment),
@@ -380,6 +389,16 @@ impl<'a> Reader<'a> {
         let development = weak_secrets
             .iter()
             .any(|(_, weakness)| *weakness == Weakness::Public);
+        let storefront_secrets = self.keyed(
+            "STOREFRONT_WEBHOOK_SECRET",
+            storefront_profile.map(|profile| profile.scheme),
+            storefront,
+        );
+        let payment_secrets = self.keyed(
+            "PAYMENT_WEBHOOK_SECRET",
+            payment_profile.map(|profile| profile.scheme),
+            payment,
+        );
         let listen_addr = self.listen_addr();
         let worker_listen_addr = self.worker_listen_addr();
         if development {
@@ -390,6 +409,7 @@ impl<'a> Reader<'a> {
         let amqp_url = self.amqp_url(database_url.as_deref());
         let storefront_shops = self.shops();
         let storefront_api = self.api("STOREFRONT_API_URL", "STOREFRONT_API_TOKEN");
+        self.refuse_another_api(storefront_profile);
         let payment_api = self.api("PAYMENT_API_URL", "PAYMENT_API_KEY");
         let identity = self.identity();
         let auth_stale = self.number("AUTH_STALE_SECONDS", 0, 86_400);
@@ -402,7 +422,7 @@ impl<'a> Reader<'a> {
         let dedupe = self.flag("COMMERCE_IDEMPOTENCY_ENABLED");
         let redact_logs = self.flag("COMMERCE_PII_REDACTION_ENABLED");
         let dedupe_ttl = self.number("WEBHOOK_DEDUPE_TTL_SECONDS", 1, 31_536_000);
-        let duplicate_status = self.duplicate_status();
+        let duplicate_status = self.duplicate_status(storefront_profile);
         let max_body = self.number("WEBHOOK_MAX_BODY_BYTES", 1024, 32 * 1024 * 1024);
         let storefront_rate = self.rate("STOREFRONT_RATE_PER_SECOND", development);
         let takes_any_shop = storefront_shops.as_ref().is_some_and(Vec::is_empty);
@@ -433,8 +453,11 @@ impl<'a> Reader<'a> {
             database_url: database_url?,
             amqp_url,
             amqp_prefix: amqp_prefix?,
-            storefront_secrets: Secrets::new(storefront?),
-            payment_secrets: Secrets::new(payment?),
+            storefront_profile: storefront_profile?,
+            storefront_headers: storefront_headers?,
+            payment_profile: payment_profile?,
+            storefront_secrets: storefront_secrets?,
+            payment_secrets: payment_secrets?,
             storefront_shops: storefront_shops?,
             storefront_api,
             payment_api,
@@ -849,18 +872,6 @@ impl<'a> Reader<'a> {
                      STOREFRONT_WEBHOOK_SECRET and PAYMENT_WEBHOOK_SECRET to your own, or unset it"
                 ),
             );
-        }
-    }
-
-    fn duplicate_status(&mut self) -> Option<u16> {
-        match self.text("WEBHOOK_DUPLICATE_STATUS")?.trim() {
-            "409" => Some(409),
-            "200" => Some(200),
-            other => {
-                let what = format!("is {other:?}; it must be 409 or 200");
-                self.wrong("WEBHOOK_DUPLICATE_STATUS", what);
-                None
-            }
         }
     }
 

@@ -79,6 +79,21 @@ pub const SETTINGS: &[Setting] = &[
         Some("waybill"),
         "The names of exchanges and queues begin with this word",
     ),
+    setting(
+        "STOREFRONT_PROVIDER",
+        Some("generic"),
+        "Whose webhooks are taken: generic, shopify, shopify-events, woocommerce, headers or standard-webhooks",
+    ),
+    setting(
+        "STOREFRONT_HEADERS",
+        None,
+        "With the provider headers their names: signature=..,id=..,topic=..,shop=..,version=..",
+    ),
+    setting(
+        "PAYMENT_PROVIDER",
+        Some("generic"),
+        "Whose payment events are taken: generic, stripe or standard-webhooks",
+    ),
     secret(
         "STOREFRONT_WEBHOOK_SECRET",
         "Signing secret of the storefront; a comma-separated list for rotation, newest first",
@@ -196,8 +211,8 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting(
         "WEBHOOK_DUPLICATE_STATUS",
-        Some("409"),
-        "Status of the answer to a storefront duplicate: 409 or 200",
+        None,
+        "Status of the answer to a storefront duplicate: 409 or 200. Unset: 409, and 200 for woocommerce",
     ),
     setting(
         "WEBHOOK_MAX_BODY_BYTES",

@@ -19,6 +19,7 @@ use std::fmt;
 use reqwest::{RequestBuilder, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use uuid::Uuid;
 
 pub use checkout::{CURRENCIES, CreatedSession, Item, NewSession};
@@ -100,6 +101,27 @@ impl Payment {
         let provider = &self.provider;
         let url = format!("{}/v1/payment_intents/pi_waybill_doctor", provider.url);
         probe::ask(provider.client.get(url).bearer_auth(&provider.token)).await
+    }
+
+    /// The object at a path that an event names, as it is now; `account` is whose it is, where it
+    /// is not the key's own.
+    pub async fn object(
+        &self,
+        path: &str,
+        account: Option<&str>,
+    ) -> Result<Box<RawValue>, CallFailure> {
+        let call = || async {
+            let url = format!("{}{path}", self.provider.url);
+            let request = self.provider.client.get(url);
+            let request = request.bearer_auth(&self.provider.token);
+            let request = match account {
+                Some(account) => request.header("Stripe-Context", account),
+                None => request,
+            };
+            let answer = self.answer(request).await?;
+            answer.map_err(|refusal: Refusal| refusal.failure(&self.provider))
+        };
+        self.provider.patiently("object", call).await
     }
 
     /// Posts a form to a path below `/v1/`, once. The result is the object of a 200, or an error

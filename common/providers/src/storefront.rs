@@ -15,11 +15,16 @@ use super::probe::{self, ProbeError, Probed};
 use super::{CallFailure, Provider};
 use crate::Api;
 use domain::order::Order;
+use domain::profile::{OWN_TOKEN_HEADER, StorefrontProfile};
 use platform::clock::Clock;
 
 #[derive(Clone)]
 pub struct Storefront {
     provider: Provider,
+    /// Where the access token stands.
+    token_header: &'static str,
+    /// Where the shop is named, if it is.
+    shop_header: Option<&'static str>,
 }
 
 /// The result of a request for fulfilment.
@@ -78,9 +83,11 @@ struct CreatedFulfillment {
 }
 
 impl Storefront {
-    pub fn new(api: &Api, clock: &Clock) -> Self {
+    pub fn new(api: &Api, profile: &StorefrontProfile, clock: &Clock) -> Self {
         Storefront {
             provider: Provider::new("storefront", "STOREFRONT_API_TOKEN", api, clock),
+            token_header: profile.token_header.unwrap_or(OWN_TOKEN_HEADER),
+            shop_header: profile.headers.shop,
         }
     }
 
@@ -244,10 +251,10 @@ impl Storefront {
         shop: Option<&str>,
     ) -> reqwest::RequestBuilder {
         let request = request
-            .header("X-Storefront-Access-Token", &self.provider.token)
+            .header(self.token_header, &self.provider.token)
             .header("Accept", "application/json");
-        match shop {
-            Some(shop) => request.header("X-Storefront-Shop-Domain", shop),
+        match self.shop_header.zip(shop) {
+            Some((header, shop)) => request.header(header, shop),
             None => request,
         }
     }

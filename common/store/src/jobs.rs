@@ -82,6 +82,17 @@ pub async fn insert(tx: &mut Tx, jobs: &[&NewJob]) -> Result<()> {
     Ok(())
 }
 
+/// Notes why nothing is made of a job that was inserted as done. Nothing happens when there is no
+/// such job.
+pub async fn note(tx: &mut Tx, id: JobId, why: &str) -> Result<()> {
+    tx.query("update jobs set last_error = $1 where state = 'done' and id = $2")
+        .bind(why)
+        .bind(id)
+        .execute()
+        .await?;
+    Ok(())
+}
+
 /// The jobs of `ids` that are ready and due, with their bodies, sorted by id.
 ///
 /// A job that has never run counts as due even if the clocks of two hosts differ. Statements by

@@ -30,7 +30,7 @@ pub use self::device::{DeviceCode, Login};
 pub use self::health::{Alive, Readiness};
 pub use self::privacy::{ExportLink, PrivacyRequests};
 pub use self::templates::Templates;
-pub use self::webhooks::{Accepted, Refusals, report_refusals};
+pub use self::webhooks::{Accepted, NotUnderstood, Refusals, report_counted};
 
 pub fn router(app: Arc<App>) -> Router {
     let pages = if app.config.public_pages {

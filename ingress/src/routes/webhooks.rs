@@ -3,33 +3,38 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::extract::{FromRequest, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::job::Source;
+use domain::profile::Clue;
+use domain::signature::SignatureError;
 use domain::trace::{TraceContext, TraceId};
 use platform::counted::Counted;
 use server::Peer;
-use store::jobs::NewJob;
 use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 
 use crate::App;
 use crate::api_version;
 use crate::client_address;
-use crate::delivery::{PaymentDelivery, StorefrontDelivery};
+use crate::delivery::{self, Delivery, Received, Refused};
 use crate::error::Error;
-use crate::intake::{ByteBudgetPermit, Verdict};
+use crate::intake::Verdict;
 use crate::request_id::RequestId;
 
 /// Accepts a delivery of the storefront. A duplicate is answered with `WEBHOOK_DUPLICATE_STATUS`.
 pub async fn storefront(State(app): State<Arc<App>>, request: Request) -> Response {
     let sender = Sender::of(&request);
     let answer = async {
-        let StorefrontDelivery(job, budget) =
-            StorefrontDelivery::from_request(request, &app).await?;
-        match accept(&app, job, budget).await? {
-            Verdict::Duplicate if app.config.duplicate_status == 409 => Err(Error::Duplicate),
+        let delivery = match delivery::storefront(&app, request).await? {
+            Received::Delivery(delivery) => delivery,
+            Received::Ping => return Ok(ok()),
+        };
+        match accept(&app, delivery, app.config.storefront_profile.name).await? {
+            Verdict::Duplicate if app.config.duplicate_status == 409 => {
+                Err(Error::Duplicate.into())
+            }
             Verdict::Duplicate | Verdict::Accepted => Ok(ok()),
         }
     };
@@ -41,14 +46,15 @@ pub async fn storefront(State(app): State<Arc<App>>, request: Request) -> Respon
 pub async fn payment(State(app): State<Arc<App>>, request: Request) -> Response {
     let sender = Sender::of(&request);
     let answer = async {
-        let PaymentDelivery(job, budget) = PaymentDelivery::from_request(request, &app).await?;
-        accept(&app, job, budget).await?;
+        let delivery = delivery::payment(&app, request).await?;
+        accept(&app, delivery, app.config.payment_profile.name).await?;
         Ok(ok())
     };
     answered(&app, Source::Payment, &sender, answer.await)
 }
 
-async fn accept(app: &App, job: NewJob, budget: ByteBudgetPermit) -> Result<Verdict, Error> {
+async fn accept(app: &App, delivery: Delivery, profile: &'static str) -> Result<Verdict, Refused> {
+    let (job, not_understood) = (&delivery.job, delivery.not_understood);
     let (source, version) = (job.source, job.api_version.clone());
     let known = if job.source.queue(&job.kind).is_some() {
         "yes"
@@ -60,7 +66,7 @@ async fn accept(app: &App, job: NewJob, budget: ByteBudgetPermit) -> Result<Verd
         trace_id = %job.traceparent.map_or(TraceId::of(job.id), TraceContext::trace_id),
         "a delivery arrived"
     );
-    let verdict = app.intake.accept(job, budget).await?;
+    let verdict = app.intake.accept(delivery).await?;
     match verdict {
         Verdict::Accepted => {
             metrics::counter!(
@@ -69,6 +75,9 @@ async fn accept(app: &App, job: NewJob, budget: ByteBudgetPermit) -> Result<Verd
             )
             .increment(1);
             api_version::count(source, version.as_deref());
+            if let Some(why) = not_understood {
+                count_not_understood(app, source, profile, why);
+            }
         }
         Verdict::Duplicate => {
             metrics::counter!(
@@ -78,6 +87,24 @@ async fn accept(app: &App, job: NewJob, budget: ByteBudgetPermit) -> Result<Verd
         }
     }
     Ok(verdict)
+}
+
+/// Reports a delivery that has no effect although its topic or type has a handler, because nobody
+/// would notice it otherwise.
+fn count_not_understood(app: &App, source: Source, profile: &'static str, why: &'static str) {
+    let source = source.as_str();
+    metrics::counter!(
+        "waybill_deliveries_not_understood_total", "source" => source, "profile" => profile
+    )
+    .increment(1);
+    if app.not_understood.is_first((source, why)) {
+        tracing::warn!(
+            source,
+            profile,
+            why,
+            "a delivery was accepted and nothing is made of it; `waybill jobs list` shows it"
+        );
+    }
 }
 
 /// What [`ok`] answers.
@@ -125,14 +152,35 @@ impl Sender {
     }
 }
 
-/// The numbers of refused deliveries since the last log line, by source and reason. Strangers can
-/// cause any number of refusals, so not each is logged.
-pub type Refusals = Counted<(&'static str, &'static str)>;
+/// The numbers of refused deliveries since the last log line, by source, reason and the header of
+/// another provider. Strangers can cause any number of refusals, so not each is logged.
+pub type Refusals = Counted<(&'static str, &'static str, Option<Clue>)>;
+
+/// The numbers of deliveries that were accepted and have no effect, by source and reason.
+pub type NotUnderstood = Counted<(&'static str, &'static str)>;
 
 /// Logs how many refusals were counted and not logged one by one.
-pub fn report_refusals(refusals: &Refusals, shutdown: &CancellationToken) {
-    refusals.report(shutdown, |(source, reason), deliveries| {
-        tracing::info!(source, reason, deliveries, "more deliveries were refused");
+pub fn report_counted(app: &App, shutdown: &CancellationToken) {
+    let refusals = &app.refusals;
+    refusals.report(shutdown, |(source, reason, clue), deliveries| {
+        let (header, advice) = (clue.map(|it| it.header), clue.map(|it| it.advice));
+        tracing::info!(
+            source,
+            reason,
+            header,
+            advice,
+            deliveries,
+            "more deliveries were refused"
+        );
+    });
+    let not_understood = &app.not_understood;
+    not_understood.report(shutdown, |(source, why), deliveries| {
+        tracing::warn!(
+            source,
+            why,
+            deliveries,
+            "more deliveries were accepted that nothing is made of"
+        );
     });
 }
 
@@ -140,12 +188,13 @@ fn answered(
     app: &App,
     source: Source,
     sender: &Sender,
-    answer: Result<Response, Error>,
+    answer: Result<Response, Refused>,
 ) -> Response {
-    let error = match answer {
+    let refused = match answer {
         Ok(response) => return response,
-        Err(error) => error,
+        Err(refused) => refused,
     };
+    let error = refused.error;
     let source = source.as_str();
     let reason = error.reason();
     if error != Error::Duplicate {
@@ -153,14 +202,14 @@ fn answered(
             "waybill_deliveries_refused_total", "source" => source, "reason" => reason
         )
         .increment(1);
-        if app.refusals.is_first((source, reason)) {
-            log_refusal(app, source, reason, sender);
+        if app.refusals.is_first((source, reason, refused.clue)) {
+            log_refusal(app, source, reason, &refused, sender);
         }
     }
     error.into_response()
 }
 
-fn log_refusal(app: &App, source: &str, reason: &str, sender: &Sender) {
+fn log_refusal(app: &App, source: &str, reason: &str, refused: &Refused, sender: &Sender) {
     let client = sender.peer.map(|peer| {
         let trusted = &app.config.trusted_proxies;
         client_address::resolve(peer.ip(), &sender.headers, trusted).to_string()
@@ -170,9 +219,15 @@ fn log_refusal(app: &App, source: &str, reason: &str, sender: &Sender) {
         .id
         .as_ref()
         .map(|id| id.context().trace_id().to_string());
+    let clue = refused.clue;
+    let (header, advice) = (clue.map(|it| it.header), clue.map(|it| it.advice));
+    let signature = refused.signature.map(SignatureError::label);
     tracing::info!(
         source,
         reason,
+        signature,
+        header,
+        advice,
         client,
         request_id,
         trace_id,

@@ -7,7 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use config::{Config, Settings};
 use domain::job::{Source, State};
-use domain::signature;
+use domain::profile::Bodies;
+use domain::signature::{self, Scheme};
 use platform::clock::Clock;
 use platform::private_files;
 use reqwest::StatusCode;
@@ -62,7 +63,7 @@ struct Delivery {
     path: &'static str,
     id: String,
     body: String,
-    headers: Vec<(&'static str, String)>,
+    headers: Vec<(String, String)>,
 }
 
 pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
@@ -123,20 +124,10 @@ fn build(settings: &Settings, arguments: &Arguments, clock: &Clock) -> Result<De
             .id
             .clone()
             .unwrap_or_else(|| clock.id().to_string());
-        let secret = &Config::storefront_secrets(settings)?[0];
         return Ok(Delivery {
             source: Source::Storefront,
             path: "/api/webhooks/storefront",
-            headers: vec![
-                ("X-Storefront-Topic", topic.to_owned()),
-                ("X-Storefront-Webhook-Id", id.clone()),
-                ("X-Storefront-Shop-Domain", arguments.shop.clone()),
-                ("X-Storefront-API-Version", "2026-07".to_owned()),
-                (
-                    "X-Storefront-Hmac-Sha256",
-                    signature::sign_storefront(secret, body.as_bytes()),
-                ),
-            ],
+            headers: storefront_headers(settings, topic, &id, &arguments.shop, &body)?,
             id,
             body,
         });
@@ -148,15 +139,51 @@ fn build(settings: &Settings, arguments: &Arguments, clock: &Clock) -> Result<De
         event["id"] = json!(id);
         body = serde_json::to_string_pretty(&event)?;
     }
+    let profile = Config::payment_provider(settings)?;
+    if profile.scheme != Scheme::Timed {
+        return Err(not_posted_by_us(profile.setting));
+    }
     let secret = &Config::payment_secrets(settings)?[0];
     let signature = signature::sign_payment(secret, now.unix_seconds(), body.as_bytes());
     Ok(Delivery {
         source: Source::Payment,
         path: "/api/webhooks/payment",
         id: event["id"].as_str().unwrap_or_default().to_owned(),
-        headers: vec![("Payment-Signature", signature)],
+        headers: vec![(profile.signature.to_owned(), signature)],
         body,
     })
+}
+
+/// Under the names of the chosen profile, if it takes bodies of our own shape.
+fn storefront_headers(
+    settings: &Settings,
+    topic: &str,
+    id: &str,
+    shop: &str,
+    body: &str,
+) -> Result<Vec<(String, String)>> {
+    let (profile, names) = Config::storefront_provider(settings)?;
+    if profile.scheme != Scheme::Body || profile.bodies != Bodies::Plain {
+        return Err(not_posted_by_us(profile.setting));
+    }
+    let secret = &Config::storefront_secrets(settings)?[0];
+    let signature = signature::sign_storefront(secret, body.as_bytes());
+    let optional = [
+        (names.topic, topic),
+        (names.id, id),
+        (names.shop, shop),
+        (names.api_version, "2026-07"),
+    ];
+    let named = |(name, value): (Option<String>, &str)| Some((name?, value.to_owned()));
+    let mut headers: Vec<_> = optional.into_iter().filter_map(named).collect();
+    headers.push((names.signature, signature));
+    Ok(headers)
+}
+
+fn not_posted_by_us(setting: &str) -> anyhow::Error {
+    misused(format!(
+        "the samples are not of the shape that {setting} takes; send a test from the provider's own page"
+    ))
 }
 
 /// Puts the shop into a privacy body. Such a body names its shop itself, and intake refuses it if
@@ -183,7 +210,7 @@ async fn post(url: &str, delivery: &Delivery) -> Result<(StatusCode, String)> {
         .header("Content-Type", "application/json")
         .body(delivery.body.clone());
     for (name, value) in &delivery.headers {
-        request = request.header(*name, value);
+        request = request.header(name, value);
     }
     let answer = request
         .send()

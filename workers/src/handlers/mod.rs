@@ -12,8 +12,10 @@ mod notifications;
 pub mod privacy;
 mod refunds;
 mod retries;
+mod thin_events;
 
 use anyhow::{Result, bail};
+use bytes::Bytes;
 use config::Config;
 use domain::job::{Job, Queue};
 use flows::confirmations::KIND as CONFIRMATION;
@@ -52,6 +54,8 @@ pub enum Answer {
     Retry(retries::Tried),
     Mail(notifications::Ended),
     Privacy(Box<privacy::Done>),
+    /// The event with the object that it came without.
+    Object(Bytes),
     /// It was not asked: by now nothing is wanted of it.
     NotAsked,
 }
@@ -74,6 +78,9 @@ impl Providers {
                 .as_ref()
                 .is_some_and(Storefront::is_left_alone),
             REFUND | RETRY => self.payment.as_ref().is_some_and(Payment::is_left_alone),
+            kind if thin_events::is_one(kind) => {
+                self.payment.as_ref().is_some_and(Payment::is_left_alone)
+            }
             _ => false,
         }
     }
@@ -82,7 +89,8 @@ impl Providers {
         let storefront = config.storefront_api.as_ref();
         let payment = config.payment_api.as_ref();
         Providers {
-            storefront: storefront.map(|api| Storefront::new(api, clock)),
+            storefront: storefront
+                .map(|api| Storefront::new(api, config.storefront_profile, clock)),
             payment: payment.map(|api| Payment::new(api, clock)),
             mailer: Mailer::new(config),
             exports: Exports::new(&config.privacy.exports),
@@ -111,6 +119,12 @@ const PAYMENTS: &[&str] = &[
     REFUND,
     RETRY,
     NOTIFICATION,
+    "v1.payment_intent.succeeded",
+    "v1.payment_intent.payment_failed",
+    "v1.payment_intent.canceled",
+    "v1.charge.refunded",
+    "v1.checkout.session.completed",
+    "v1.invoice.payment_succeeded",
 ];
 
 /// The kinds that this version runs; others wait untouched.
@@ -126,6 +140,7 @@ pub fn kinds(queue: Queue) -> &'static [&'static str] {
 pub fn is_call(kind: &str) -> bool {
     [FULFILLMENT, CONFIRMATION, REFUND, RETRY, NOTIFICATION].contains(&kind)
         || privacy::KINDS.contains(&kind)
+        || thin_events::is_one(kind)
 }
 
 /// The pure half of the handler of the job's kind.
@@ -182,6 +197,7 @@ pub async fn call(parts: &Parts, providers: &Providers, job: &Job) -> Result<Ans
         kind if privacy::KINDS.contains(&kind) => {
             Box::pin(privacy::call(parts, &providers.exports, job)).await
         }
+        kind if thin_events::is_one(kind) => thin_events::call(providers, job).await,
         kind => bail!("there is no call for {kind}"),
     }
 }
@@ -205,6 +221,9 @@ pub async fn record<'a>(
         Answer::Retry(answer) => retries::record(&mut outbox, tx, job, answer).await?,
         Answer::Mail(ended) => notifications::record(tx, job, ended, outbox.now).await?,
         Answer::Privacy(done) => privacy::record(&mut outbox, tx, job, done).await?,
+        Answer::Object(event) => {
+            Box::pin(thin_events::record(&mut outbox, tx, job, event)).await?;
+        }
         Answer::NotAsked => {}
     }
     outbox.write(tx).await?;

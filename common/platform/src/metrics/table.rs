@@ -241,6 +241,12 @@ pub const ALL: &[Metric] = &[
     ),
     counter(
         Ingress,
+        "waybill_deliveries_not_understood_total",
+        &["source", "profile"],
+        "Deliveries that were accepted, and whose body nothing can be made of",
+    ),
+    counter(
+        Ingress,
         "waybill_signatures_refused_total",
         &["source", "reason"],
         "Signatures refused",

@@ -35,7 +35,8 @@ pub async fn storefront(config: &Config) -> Vec<Finding> {
         )];
     };
     let shop = config.storefront_shops.first().map_or("", String::as_str);
-    let probed = Storefront::new(api, &Clock::system()).probe(shop).await;
+    let storefront = Storefront::new(api, config.storefront_profile, &Clock::system());
+    let probed = storefront.probe(shop).await;
     asked.judge(&api.url, probed, true)
 }
 

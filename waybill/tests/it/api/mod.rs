@@ -9,5 +9,6 @@ pub mod events_schema;
 pub mod hostile_pages;
 pub mod openapi;
 pub mod pages;
+pub mod profiles;
 pub mod qr;
 pub mod webhooks;

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use config::SETTINGS;
 use config::protections::PROTECTIONS;
 use domain::code::Code;
+use domain::profile::{OWN_HEADERS, PAYMENTS, STOREFRONTS};
 use platform::metrics::{ALL, By, Kind};
 use serde_json::Value;
 
@@ -49,6 +50,70 @@ fn settings() -> String {
         vec![name, default, plain(setting.meaning)]
     });
     table(&["name", "default", "meaning"], rows)
+}
+
+/// The profiles of storefronts, row by row as the program has them.
+fn storefronts() -> String {
+    let rows = STOREFRONTS.iter().map(|profile| {
+        let names = &profile.headers;
+        let own = profile.name == OWN_HEADERS.name;
+        let name = |name: Option<&str>| match name {
+            Some(_) if own => "yours".to_owned(),
+            Some(name) => code(name),
+            None => "-".to_owned(),
+        };
+        let topic = match (names.topic, names.action) {
+            (None, _) => "`type` of the body".to_owned(),
+            (topic, None) => name(topic),
+            (topic, action) => format!("{} and {}", name(topic), name(action)),
+        };
+        vec![
+            code(profile.name),
+            name(Some(names.signature)),
+            name(names.id),
+            topic,
+            name(names.shop),
+            profile.duplicate_status.to_string(),
+            profile.token_header.map_or("not called".to_owned(), code),
+        ]
+    });
+    let head = [
+        "profile",
+        "signature",
+        "delivery id",
+        "topic",
+        "shop",
+        "duplicate",
+        "token of its API",
+    ];
+    table(&head, rows)
+}
+
+/// What each storefront calls the topics that something is done with.
+fn topics() -> String {
+    let rows = STOREFRONTS.iter().flat_map(|profile| {
+        let topics = profile.topics.iter();
+        topics.map(|(theirs, ours)| vec![code(profile.name), code(theirs), code(ours)])
+    });
+    table(&["profile", "its topic", "ours"], rows)
+}
+
+fn payment_providers() -> String {
+    let rows = PAYMENTS.iter().map(|profile| {
+        let id = profile.id.map_or("`id` of the body".to_owned(), code);
+        let thin = if profile.thin_events {
+            "fetched"
+        } else {
+            "kept"
+        };
+        vec![
+            code(profile.name),
+            code(profile.signature),
+            id,
+            thin.to_owned(),
+        ]
+    });
+    table(&["profile", "signature", "event id", "thin events"], rows)
 }
 
 fn protections() -> String {
@@ -194,6 +259,9 @@ async fn tables() -> Vec<Table> {
     vec![
         table("settings", settings()),
         table("protections", protections()),
+        table("storefronts", storefronts()),
+        table("topics", topics()),
+        table("payment providers", payment_providers()),
         table("error codes", codes()),
         table("metrics of every process", metrics(By::Every)),
         table("metrics of ingress", metrics(By::Ingress)),

@@ -1,0 +1,151 @@
+//! Which provider the deliveries come from, and the secrets that it signs with.
+
+use domain::profile::{
+    Headers, OWN_HEADERS, PAYMENTS, PaymentProfile, STOREFRONTS, StorefrontProfile, read_headers,
+};
+use domain::signature::{Scheme, Secrets};
+
+use crate::{Config, Mistakes, Reader, Settings};
+
+const STOREFRONT: &str = "STOREFRONT_PROVIDER";
+const PAYMENT: &str = "PAYMENT_PROVIDER";
+const HEADERS: &str = "STOREFRONT_HEADERS";
+const DUPLICATE: &str = "WEBHOOK_DUPLICATE_STATUS";
+
+impl Config {
+    /// `STOREFRONT_PROVIDER` and `STOREFRONT_HEADERS` alone.
+    pub fn storefront_provider(
+        settings: &Settings,
+    ) -> Result<(&'static StorefrontProfile, Headers<String>), Mistakes> {
+        let mut reader = Reader::alone(settings);
+        let profile = reader.storefront_profile();
+        let headers = reader.headers(profile);
+        match profile.zip(headers) {
+            Some(found) if reader.mistakes.is_empty() => Ok(found),
+            _ => Err(Mistakes(reader.mistakes)),
+        }
+    }
+
+    /// `PAYMENT_PROVIDER` alone.
+    pub fn payment_provider(settings: &Settings) -> Result<&'static PaymentProfile, Mistakes> {
+        let mut reader = Reader::alone(settings);
+        reader.payment_profile().ok_or(Mistakes(reader.mistakes))
+    }
+}
+
+impl Reader<'_> {
+    pub(crate) fn storefront_profile(&mut self) -> Option<&'static StorefrontProfile> {
+        let name = self.text(STOREFRONT)?;
+        let profile = StorefrontProfile::named(name.trim());
+        if profile.is_none() {
+            let known = STOREFRONTS.map(|profile| profile.name).join(", ");
+            self.wrong(
+                STOREFRONT,
+                format_args!("is {name:?}; it must be one of {known}"),
+            );
+        }
+        profile
+    }
+
+    pub(crate) fn payment_profile(&mut self) -> Option<&'static PaymentProfile> {
+        let name = self.text(PAYMENT)?;
+        let profile = PaymentProfile::named(name.trim());
+        if profile.is_none() {
+            let known = PAYMENTS.map(|profile| profile.name).join(", ");
+            self.wrong(
+                PAYMENT,
+                format_args!("is {name:?}; it must be one of {known}"),
+            );
+        }
+        profile
+    }
+
+    /// The names of the storefront's headers: the profile's, or those of one's own.
+    pub(crate) fn headers(
+        &mut self,
+        profile: Option<&'static StorefrontProfile>,
+    ) -> Option<Headers<String>> {
+        let profile = profile?;
+        let are_own = profile.name == OWN_HEADERS.name;
+        match (are_own, self.settings.get(HEADERS)) {
+            (true, Some(_)) => {
+                let text = self.text(HEADERS)?;
+                let headers = read_headers(&text);
+                if let Err(wrong) = &headers {
+                    self.wrong(HEADERS, wrong);
+                }
+                headers.ok()
+            }
+            (true, None) => {
+                let what = "is missing; STOREFRONT_PROVIDER=headers needs it, like \
+                            signature=x-shop-hmac,id=x-shop-id,topic=x-shop-topic,shop=x-shop";
+                self.wrong(HEADERS, what);
+                None
+            }
+            (false, Some(_)) => {
+                self.wrong(
+                    HEADERS,
+                    "is set, and counts only with STOREFRONT_PROVIDER=headers",
+                );
+                None
+            }
+            (false, None) => {
+                let own = profile
+                    .headers
+                    .try_map(|name| Ok::<_, ()>((*name).to_owned()));
+                own.ok()
+            }
+        }
+    }
+
+    /// The secrets in the form in which the provider signs with them.
+    pub(crate) fn keyed(
+        &mut self,
+        name: &'static str,
+        scheme: Option<Scheme>,
+        secrets: Option<Vec<String>>,
+    ) -> Option<Secrets> {
+        let secrets = secrets?;
+        if scheme? != Scheme::Standard {
+            return Some(Secrets::new(secrets));
+        }
+        match Secrets::standard(secrets) {
+            Ok(secrets) => Some(secrets),
+            Err(wrong) => {
+                self.wrong(name, wrong);
+                None
+            }
+        }
+    }
+
+    pub(crate) fn duplicate_status(
+        &mut self,
+        profile: Option<&'static StorefrontProfile>,
+    ) -> Option<u16> {
+        if self.settings.get(DUPLICATE).is_none() {
+            return profile.map(|profile| profile.duplicate_status);
+        }
+        match self.text(DUPLICATE)?.trim() {
+            "409" => Some(409),
+            "200" => Some(200),
+            other => {
+                let what = format!("is {other:?}; it must be 409 or 200");
+                self.wrong(DUPLICATE, what);
+                None
+            }
+        }
+    }
+
+    /// The API that we call is the one of our own specification, which WooCommerce has not.
+    pub(crate) fn refuse_another_api(&mut self, profile: Option<&'static StorefrontProfile>) {
+        const NAME: &str = "STOREFRONT_API_URL";
+        if let Some(profile) = profile
+            && profile.token_header.is_none()
+            && self.settings.get(NAME).is_some()
+        {
+            let name = profile.name;
+            let what = format!("is set, and the API of {name} is not one that is called; unset it");
+            self.wrong(NAME, what);
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! What intake needs of the bodies of deliveries: whom and what they are about, and whether
+//! anything can be made of them. Everything else is left to the worker.
+
+use bytes::Bytes;
+use domain::payment::thin;
+use domain::profile::{Bodies, StorefrontProfile};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::LONGEST_ID;
+use super::headers::{is_topic, is_visible};
+use crate::error::Error;
+
+/// Of a body that only names what has changed.
+const CHANGES: &str = "its body only names the fields that changed, of which no order can be made: take the order itself";
+
+/// What a delivery of the storefront is about.
+pub struct Storefront {
+    /// In our words, where its body can be read.
+    pub topic: String,
+    /// The order's, or whatever else it is of.
+    pub object_id: Option<String>,
+    /// The customer's id.
+    pub subject: Option<String>,
+    /// Of an order, the order itself.
+    pub body: Bytes,
+    pub not_understood: Option<&'static str>,
+}
+
+/// `topic` is in the provider's words; `None`: the body has it.
+pub fn storefront(
+    profile: &StorefrontProfile,
+    topic: Option<String>,
+    body: Bytes,
+) -> Result<Storefront, Error> {
+    match profile.bodies {
+        Bodies::Plain => {
+            let topic = topic.ok_or(Error::TopicHeader)?;
+            plain(profile.topic(topic), body)
+        }
+        Bodies::Enveloped => {
+            let (kind, data) = opened(&body)?;
+            plain(profile.topic(kind), data)
+        }
+        Bodies::WooCommerce => {
+            let topic = topic.ok_or(Error::TopicHeader)?;
+            let order: WooCommerceEnvelope = parse(&body)?;
+            Ok(Storefront {
+                topic: profile.topic(topic),
+                object_id: order.id.and_then(digits),
+                // A guest's is 0.
+                subject: order.customer_id.and_then(digits).filter(|id| id != "0"),
+                body,
+                not_understood: None,
+            })
+        }
+        Bodies::Changes => {
+            let theirs = topic.ok_or(Error::TopicHeader)?;
+            let change: Change = parse(&body)?;
+            let ours = profile.topic(theirs.clone());
+            let is_order = change.fields_changed.is_none() && change.id.and_then(digits).is_some();
+            if ours == theirs || is_order {
+                return plain(ours, body);
+            }
+            Ok(Storefront {
+                not_understood: Some(CHANGES),
+                ..plain(theirs, body)?
+            })
+        }
+    }
+}
+
+fn plain(topic: String, body: Bytes) -> Result<Storefront, Error> {
+    let envelope: StorefrontEnvelope = parse(&body)?;
+    Ok(Storefront {
+        topic,
+        object_id: envelope.id.and_then(digits),
+        subject: envelope.customer.and_then(|customer| digits(customer.id?)),
+        body,
+        not_understood: None,
+    })
+}
+
+/// The topic and the order of a body that has both. One without `data` is the order itself.
+fn opened(body: &Bytes) -> Result<(String, Bytes), Error> {
+    let envelope: Envelope = parse(body)?;
+    let kind = envelope.kind.filter(|kind| is_topic(kind));
+    let kind = kind.ok_or(Error::Envelope)?;
+    let data = envelope.data.filter(|data| data.get().starts_with('{'));
+    let data = data.map_or_else(
+        || body.clone(),
+        |data| body.slice_ref(data.get().as_bytes()),
+    );
+    Ok((kind, data))
+}
+
+/// What the payment provider's event is about.
+pub struct Payment {
+    pub id: Option<String>,
+    pub kind: Option<String>,
+    pub api_version: Option<String>,
+    pub object_id: Option<String>,
+    /// The customer's id.
+    pub subject: Option<String>,
+    pub has_object: bool,
+    /// It names its object instead (`domain::payment::thin`).
+    pub is_thin: bool,
+}
+
+pub fn payment(body: &[u8]) -> Result<Payment, Error> {
+    let envelope: PaymentEnvelope = parse(body)?;
+    let object = envelope.data.and_then(|data| data.object);
+    let has_object = object.is_some();
+    let related = || envelope.related_object.unwrap_or_default();
+    let object = object.unwrap_or_else(related);
+    Ok(Payment {
+        id: envelope.id,
+        kind: envelope.kind,
+        api_version: envelope.api_version,
+        object_id: object.id.and_then(provider_id),
+        subject: object.customer.and_then(provider_id),
+        has_object,
+        is_thin: envelope.object.is_some_and(is_thin),
+    })
+}
+
+fn is_thin(object: &RawValue) -> bool {
+    thin::is_thin(object.get().trim_matches('"'))
+}
+
+/// `webhook_id=12`, and nothing else.
+pub fn is_ping(form: &[u8]) -> bool {
+    let id = form.strip_prefix(b"webhook_id=");
+    id.is_some_and(|id| (1..=20).contains(&id.len()) && id.iter().all(u8::is_ascii_digit))
+}
+
+#[derive(Deserialize)]
+struct StorefrontEnvelope<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "lenient")]
+    customer: Option<Customer<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Customer<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct WooCommerceEnvelope<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    customer_id: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Change<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    fields_changed: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    #[serde(borrow)]
+    data: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct PaymentEnvelope<'a> {
+    id: Option<String>,
+    #[serde(borrow)]
+    object: Option<&'a RawValue>,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    api_version: Option<String>,
+    #[serde(borrow, default, deserialize_with = "lenient")]
+    data: Option<Data<'a>>,
+    #[serde(borrow, default, deserialize_with = "lenient")]
+    related_object: Option<Object<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Data<'a> {
+    #[serde(borrow, default, deserialize_with = "lenient")]
+    object: Option<Object<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+struct Object<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    customer: Option<&'a RawValue>,
+}
+
+/// A part of the body that is not shaped as expected is as good as missing: intake does not
+/// judge what a worker will read with more care.
+fn lenient<'de: 'a, 'a, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Deserialize<'a>,
+{
+    let raw = <&RawValue>::deserialize(deserializer)?;
+    Ok(serde_json::from_str(raw.get()).ok())
+}
+
+fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Error> {
+    let text = std::str::from_utf8(body).map_err(|_| Error::NotJson)?;
+    let is_object = text.trim_ascii_start().starts_with('{');
+    match serde_json::from_str(text) {
+        // serde would also read a struct from an array of its fields.
+        Ok(_) if !is_object => Err(Error::NotAnObject),
+        Ok(envelope) => Ok(envelope),
+        Err(error) if error.is_data() && is_object => Err(Error::Envelope),
+        Err(error) if error.is_data() => Err(Error::NotAnObject),
+        Err(_) => Err(Error::NotJson),
+    }
+}
+
+/// An integer id as text, whether it came as a number or as a string of digits.
+fn digits(raw: &RawValue) -> Option<String> {
+    let digits = raw.get().trim_matches('"');
+    let fits = (1..=20).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
+    fits.then(|| digits.to_owned())
+}
+
+/// A payment provider's id, or the `id` of the object that stands in its place.
+fn provider_id(raw: &RawValue) -> Option<String> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Link {
+        Id(String),
+        Object { id: String },
+    }
+    let (Link::Id(id) | Link::Object { id }) = serde_json::from_str(raw.get()).ok()?;
+    is_visible(&id, LONGEST_ID).then_some(id)
+}

@@ -1,0 +1,157 @@
+//! What stands in the headers of a delivery, by the names that its profile gives them.
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use config::Config;
+use domain::profile::{self, Headers, STANDARD_TIMESTAMP};
+use domain::signature::{
+    PaymentSignature, Scheme, Signature, SignatureError, StandardSignature, StorefrontSignature,
+};
+
+use super::LONGEST_ID;
+use crate::api_version;
+use crate::error::Error;
+
+const LONGEST_TOPIC: usize = 100;
+const TIMESTAMP: HeaderName = HeaderName::from_static(STANDARD_TIMESTAMP);
+
+/// The names of the headers of both providers, as they are looked up.
+pub struct Names {
+    pub storefront: Headers<HeaderName>,
+    pub payment: PaymentNames,
+}
+
+pub struct PaymentNames {
+    pub signature: HeaderName,
+    pub id: Option<HeaderName>,
+}
+
+impl Names {
+    pub fn of(config: &Config) -> Self {
+        let payment = config.payment_profile;
+        let storefront = config
+            .storefront_headers
+            .try_map(|name| HeaderName::from_bytes(name.as_bytes()));
+        Names {
+            storefront: storefront.expect("the settings take names of headers alone"),
+            payment: PaymentNames {
+                signature: HeaderName::from_static(payment.signature),
+                id: payment.id.map(HeaderName::from_static),
+            },
+        }
+    }
+}
+
+/// A signature that could verify something.
+pub fn signature<'a>(
+    scheme: Scheme,
+    headers: &'a HeaderMap,
+    signature: &HeaderName,
+    id: Option<&HeaderName>,
+) -> Result<Signature<'a>, SignatureError> {
+    let given = values(headers, signature);
+    match scheme {
+        Scheme::Body => StorefrontSignature::read(given).map(Signature::Body),
+        Scheme::Timed => PaymentSignature::read(given).map(Signature::Timed),
+        Scheme::Standard => {
+            let ids = id.into_iter().flat_map(|id| values(headers, id));
+            let times = values(headers, &TIMESTAMP);
+            StandardSignature::read(given, ids, times).map(Signature::Standard)
+        }
+    }
+}
+
+fn values<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    let values = headers.get_all(name).into_iter();
+    values.map(HeaderValue::as_bytes)
+}
+
+/// The topic in the provider's words. `None`: the body names it.
+pub fn topic(headers: &HeaderMap, names: &Headers<HeaderName>) -> Result<Option<String>, Error> {
+    let Some(name) = &names.topic else {
+        return Ok(None);
+    };
+    let topic = text(headers, name).map_err(|()| Error::TopicHeader)?;
+    let topic = match &names.action {
+        None => topic,
+        Some(action) => {
+            let action = text(headers, action).map_err(|()| Error::TopicHeader)?;
+            topic
+                .zip(action)
+                .map(|(topic, action)| format!("{topic}/{action}"))
+        }
+    };
+    let topic = topic.filter(|topic| is_topic(topic));
+    topic.map(Some).ok_or(Error::TopicHeader)
+}
+
+/// The shop domain in lower case, as the limits, the keys and the privacy checks compare it.
+pub fn shop(
+    headers: &HeaderMap,
+    names: &Headers<HeaderName>,
+    holds: profile::Shop,
+) -> Result<Option<String>, Error> {
+    let Some(name) = &names.shop else {
+        return Ok(None);
+    };
+    let shop = text(headers, name).map_err(|()| Error::ShopHeader)?;
+    let Some(shop) = shop.filter(|shop| !shop.is_empty()) else {
+        return Ok(None);
+    };
+    let shop = match holds {
+        profile::Shop::Domain => shop.as_str(),
+        profile::Shop::Url => profile::domain_of(&shop),
+    };
+    let fits = (1..=LONGEST_ID).contains(&shop.len())
+        && shop
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b".-_:".contains(&byte));
+    if !fits {
+        return Err(Error::ShopHeader);
+    }
+    Ok(Some(shop.to_ascii_lowercase()))
+}
+
+pub fn delivery_id(
+    headers: &HeaderMap,
+    names: &Headers<HeaderName>,
+) -> Result<Option<String>, Error> {
+    let Some(name) = &names.id else {
+        return Ok(None);
+    };
+    let id = text(headers, name)
+        .map_err(|()| Error::WebhookIdHeader)?
+        .filter(|id| !id.is_empty());
+    if id.as_ref().is_some_and(|id| id.len() > LONGEST_ID) {
+        return Err(Error::WebhookIdHeader);
+    }
+    Ok(id)
+}
+
+pub fn api_version(headers: &HeaderMap, names: &Headers<HeaderName>) -> Option<String> {
+    let text = text(headers, names.api_version.as_ref()?).ok().flatten();
+    text.and_then(|text| api_version::read(&text))
+}
+
+/// A header that may be missing but, when there, is visible text.
+pub fn text(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, ()> {
+    let Some(value) = headers.get(name) else {
+        return Ok(None);
+    };
+    let text = value.to_str().map_err(|_| ())?;
+    Ok(Some(text.trim().to_owned()))
+}
+
+/// `orders/create`, `payment_intent.succeeded`: what may stand in a routing key and a label.
+pub fn is_topic(text: &str) -> bool {
+    is_visible(text, LONGEST_TOPIC)
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte))
+}
+
+pub fn is_visible(text: &str, longest: usize) -> bool {
+    (1..=longest).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
