@@ -1,26 +1,27 @@
-//! Events that came without their object: it is fetched from the payment provider, and they are
-//! worked on as if they had brought it. It is not kept: the payment's row is all that stays.
+//! Thin events of the payment provider, which come without their object. A call fetches the object,
+//! and then the event is processed as if it had brought the object. The object itself is not
+//! stored; only the payment's row is.
 
 use anyhow::{Result, anyhow, bail};
 use bytes::Bytes;
 use domain::job::Job;
 use domain::payment::Event;
 use domain::payment::thin::{self, ThinEvent};
+use flows::outbox::Outbox;
+use flows::payments;
 use store::sql::Tx;
 
-use super::fulfillments::failed;
-use super::outbox::Outbox;
-use super::{Answer, Providers, payments};
-use crate::failure::permanent;
+use super::{Answer, Providers};
+use crate::failure::{call_failed, permanent};
 
-/// Their types, as the provider spells them.
+/// Whether a job of this kind is a thin event whose type has a handler.
 pub fn is_one(kind: &str) -> bool {
     thin::kind(kind).is_some()
 }
 
 pub async fn call(providers: &Providers, job: &Job) -> Result<Answer> {
     if Event::read(&job.body).is_ok() {
-        // Somebody was erased, and what may stay of the whole event has taken its place.
+        // An erasure has replaced the thin event by the part of the whole event that may stay.
         return Ok(Answer::Object(job.body.clone()));
     }
     let event = ThinEvent::read(&job.body).map_err(permanent)?;
@@ -28,11 +29,11 @@ pub async fn call(providers: &Providers, job: &Job) -> Result<Answer> {
         bail!("PAYMENT_API_URL and PAYMENT_API_KEY are not set in this process");
     };
     let object = provider.object(&event.path, event.context.as_deref());
-    let object = object.await.map_err(failed)?;
+    let object = object.await.map_err(call_failed)?;
     Ok(Answer::Object(Bytes::from(event.with(&object))))
 }
 
-/// The event with its object, in place of the one that came without.
+/// Processes the event with its object in place of the thin event.
 pub async fn record(outbox: &mut Outbox<'_>, tx: &mut Tx, job: &Job, event: &Bytes) -> Result<()> {
     let kind = thin::kind(&job.kind).ok_or_else(|| permanent(anyhow!("it is no thin event")))?;
     let job = Job {
@@ -41,5 +42,5 @@ pub async fn record(outbox: &mut Outbox<'_>, tx: &mut Tx, job: &Job, event: &Byt
         ..job.clone()
     };
     let task = payments::prepare(&job)?;
-    payments::apply(outbox, tx, &[(&job, &task)]).await
+    Ok(payments::apply(outbox, tx, &[(&job, &task)]).await?)
 }

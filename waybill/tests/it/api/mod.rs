@@ -10,5 +10,6 @@ pub mod hostile_pages;
 pub mod openapi;
 pub mod pages;
 pub mod profiles;
+pub mod provider_libraries;
 pub mod qr;
 pub mod webhooks;
