@@ -57,7 +57,7 @@ impl Tx {
     }
 
     /// Makes everything that was written durable. After an error it is unknown whether it was
-    /// committed only if [`is_connection_error`] says so.
+    /// committed only if [`is_connection_error`](super::is_connection_error) says so.
     pub async fn commit(mut self) -> Result<()> {
         if self.failed {
             return Err(Error::Protocol(
