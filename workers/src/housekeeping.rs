@@ -11,10 +11,11 @@ use domain::job::Queue;
 use domain::time::Timestamp;
 use store::sql;
 use store::{
-    checkouts, device_code_requests, device_codes, erasure, events, jobs, notifications,
+    checkouts, device_code_requests, device_codes, erasure, events, jobs, leases, notifications,
     person_keys, webhook_ids,
 };
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use crate::Worker;
 use crate::handlers::privacy::export;
@@ -26,26 +27,45 @@ const ROUNDS: usize = 5;
 const CHUNK: u64 = 500;
 /// How far back a process that has just started looks for erasures of an earlier process.
 const LOOKED_BACK: Duration = Duration::from_hours(1);
+/// A transaction that began before an erasure keeps what it may still read. None of ours is open for
+/// so long, so what is cleared after this time is clear.
+const TRANSACTIONS_END: Duration = Duration::from_secs(150);
+/// Between two times that a server's pages are cleared, so many times as long as it took.
+const CLEARING_REST: u32 = 10;
+/// One process clears them for all; one that was killed keeps the others waiting for so long.
+const LEASE: &str = "clearing";
+const LEASE_TIME: Duration = Duration::from_mins(1);
 /// How long a login that is over is kept, so that a poll about it gets another answer than one
 /// about an unknown code.
 const LOGIN_KEPT: Duration = Duration::from_hours(1);
 
 pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
-    // An earlier process may have erased something shortly before it ended, so the first round
-    // also looks for those erasures.
-    let mut vacuumed = worker.parts.clock.now().minus(LOOKED_BACK);
+    let mut clearing = Clearing {
+        holder: worker.parts.clock.id(),
+        cleared: None,
+        rested: Duration::ZERO,
+    };
     for round in (0..ROUNDS).cycle() {
         // The failed step has been logged already.
         let _ = worker.tidy(round == 0, &shutdown).await;
-        if round == 0 && worker.queue == Queue::Privacy {
-            let vacuum = worker.vacuum(&mut vacuumed);
-            shutdown.run_until_cancelled(vacuum).await;
+        if worker.queue == Queue::Privacy {
+            let clear = worker.clear_server(&mut clearing);
+            shutdown.run_until_cancelled(clear).await;
         }
         tokio::select! {
             () = tokio::time::sleep(PAUSE) => {}
             () = shutdown.cancelled() => return,
         }
     }
+}
+
+/// How far a server's pages are cleared.
+struct Clearing {
+    holder: Uuid,
+    /// What the audit says up to this entry.
+    cleared: Option<i64>,
+    /// Not before then.
+    rested: Duration,
 }
 
 /// The steps of a round. They are independent of each other, so all run even if one fails.
@@ -90,21 +110,38 @@ impl Worker {
 
     /// Vacuums the tables of a PostgreSQL server if something was erased since the last time, so
     /// that the erased text leaves its pages.
-    async fn vacuum(&self, since: &mut Timestamp) {
-        let db = &self.parts.db;
-        let now = self.parts.clock.now();
-        let vacuumed = async {
-            if erasure::is_since(db, *since).await? {
-                erasure::vacuum(db).await?;
-            }
-            sql::Result::Ok(())
-        };
-        match vacuumed.await {
-            Ok(()) => *since = now,
-            Err(error) => {
-                tracing::warn!(%error, "tables are not vacuumed after an erasure; trying again later");
-            }
+    async fn clear_server(&self, clearing: &mut Clearing) {
+        let clock = &self.parts.clock;
+        if clock.elapsed() < clearing.rested {
+            return;
         }
+        let (begun, now) = (clock.elapsed(), clock.now());
+        let cleared = self.clear_since(clearing, now).await;
+        clearing.rested = clock.elapsed() + (clock.elapsed() - begun) * CLEARING_REST;
+        if let Err(error) = cleared {
+            tracing::warn!(%error, "tables are not cleared of what was erased; trying again later");
+        }
+    }
+
+    async fn clear_since(&self, clearing: &mut Clearing, now: Timestamp) -> sql::Result<()> {
+        let db = &self.parts.db;
+        let since = match clearing.cleared {
+            Some(since) => since,
+            // What was erased shortly before a process ended counts too.
+            None => erasure::entry_before(db, now.minus(LOOKED_BACK)).await?,
+        };
+        let until = erasure::entry_before(db, now.minus(TRANSACTIONS_END)).await?;
+        if erasure::is_since(db, since).await? {
+            let ends = now.plus(LEASE_TIME);
+            if !leases::take(db, LEASE, clearing.holder, now, ends).await? {
+                return Ok(());
+            }
+            let cleared = erasure::clear(db).await;
+            leases::release(db, LEASE, clearing.holder).await?;
+            cleared?;
+        }
+        clearing.cleared = Some(since.max(until));
+        Ok(())
     }
 
     async fn remove_exports(&self) {

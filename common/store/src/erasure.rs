@@ -108,30 +108,129 @@ const CHECKOUT_SESSIONS: &str = "update checkout_sessions
      set email = null, client_reference_id = null, email_key = null
      where (email is not null or client_reference_id is not null) and id in ($1..)";
 
-/// True when a request for an erasure was finished since then. Erasing data that came late has no
-/// request of its own, so it is not noticed here.
-pub async fn is_since(db: &Db, since: Timestamp) -> Result<bool> {
+/// True when something was erased after this entry of the audit: what a request named and what came
+/// late, also the certain part of one whose rest an operator decides, and discarded bodies.
+pub async fn is_since(db: &Db, entry: i64) -> Result<bool> {
     let row = db
         .query(
-            "select id from privacy_requests
-             where topic <> 'customers/data_request' and state = 'done' and finished_at >= $1
-             limit 1",
+            "select number from audit
+             where number > $1 and action in ('customer.erased', 'customer.erased_again',
+                                              'shop.erased', 'request.held', 'jobs.discarded')
+             order by number limit 1",
         )
-        .bind(since.0)
+        .bind(entry)
         .fetch_optional()
         .await?;
     Ok(row.is_some())
 }
 
-/// Has the database server remove the dead rows of people from the pages of its tables, while
-/// other work goes on.
-pub async fn vacuum(db: &Db) -> Result<()> {
-    db.vacuum(
-        "vacuum (skip_locked, truncate off)
-         customers, orders, parcels, payments, checkout_sessions, jobs, events, privacy_keys",
-    )
-    .await
+/// The audit's last entry before then.
+pub async fn entry_before(db: &Db, then: Timestamp) -> Result<i64> {
+    let row = db
+        .query("select number from audit where at < $1 order by number desc limit 1")
+        .bind(then.0)
+        .fetch_optional()
+        .await?;
+    row.map_or(Ok(0), |row| row.get("number"))
 }
+
+/// A server's tables that hold people, and that intake does not write to. What is read and written
+/// of them waits for as long as one of them is rewritten.
+const REWRITTEN: &[(&str, &str)] = &[
+    ("customers", "vacuum (full) customers"),
+    ("orders", "vacuum (full) orders"),
+    ("parcels", "vacuum (full) parcels"),
+    ("payments", "vacuum (full) payments"),
+    ("checkout_sessions", "vacuum (full) checkout_sessions"),
+];
+
+/// Tables up to here are rewritten, with their indexes: it is a matter of tenths of a second.
+const MOST_REWRITTEN: i64 = 128 * 1024 * 1024;
+
+/// What is waited for a table, and how long others wait for it at most. One that takes longer stays
+/// as it was.
+const REWRITES: [&str; 2] = [
+    "set lock_timeout = '500ms'",
+    "set statement_timeout = '1500ms'",
+];
+
+/// Has a server take out of its pages what was erased. `vacuum` alone frees the space of dead rows
+/// and leaves their bytes in it. So tables are rewritten; those of jobs are not, because intake would
+/// stand still: their free space is written over ([`OVERWRITE`]).
+pub async fn clear(db: &Db) -> Result<()> {
+    db.on_server(&[
+        "set statement_timeout = 0",
+        "vacuum (truncate off) customers, orders, parcels, payments, checkout_sessions, jobs,
+                               events, privacy_keys",
+        "begin",
+        OVERWRITE,
+        "rollback",
+        "vacuum jobs",
+    ])
+    .await?;
+    let mut cleared = Ok(());
+    for (table, rewrite) in REWRITTEN {
+        if db.size_of(table).await? <= MOST_REWRITTEN {
+            let rewritten = db.on_server(&[REWRITES[0], REWRITES[1], rewrite]).await;
+            cleared = cleared.and(rewritten);
+        }
+    }
+    cleared
+}
+
+/// Fills the free space of the jobs' pages with rows of no meaning, which no transaction ever sees,
+/// because the one that writes them is undone. They are as large as fits, then smaller and smaller;
+/// of each size so many until they are put behind the end of the table, because no page has room for
+/// one any more, or until there are enough of them: 600 MiB in all. What is left in a page is less than
+/// the smallest row takes, 100 bytes. First rows of the table itself; then bodies of the table beside it where large
+/// ones are kept, in pieces of 1996 bytes, four a page, so that the rest of one goes wherever it fits.
+/// Their ids are a sequence, at one end of the index; two workers at once wait for each other.
+const OVERWRITE: &str = "do $$
+declare
+    bodies oid := (select reltoastrelid from pg_class where oid = to_regclass('jobs'));
+    noise bytea := (select string_agg(uuid_send(gen_random_uuid()), '')
+                    from generate_series(1, 1024));
+    pages bigint;
+    behind boolean;
+    size int;
+    number bigint := 0;
+    enough bigint;
+begin
+    foreach size in array array[1800, 1200, 800, 500, 300, 200, 150, 120, 104, 88, 72, 56, 40, 32,
+                                24, 16, 8, 0]
+    loop
+        loop
+            pages := pg_relation_size('jobs') / 8192;
+            with filler as (
+                insert into jobs (id, queue, kind, source, state, attempts, run_at, created_at,
+                                  last_error)
+                select cast(lpad(to_hex(number + n), 32, '0') as uuid), '', '', '', 'filler', 0, 0, 0,
+                       nullif(repeat('x', size), '')
+                from generate_series(1, 64) as n
+                returning (cast(cast(ctid as text) as point))[0] as page
+            )
+            select max(page) >= pages into behind from filler;
+            number := number + 64;
+            exit when behind or number > 200000;
+        end loop;
+    end loop;
+    number := 1000000;
+    foreach size in array array[0, 1900, 1300, 900, 600, 400, 250, 150, 90, 50, 20, 4]
+    loop
+        enough := number + case when size = 0 then 30000 else 4000 end;
+        loop
+            pages := pg_relation_size(bodies) / 8192;
+            insert into jobs (id, queue, kind, source, state, attempts, run_at, created_at, body)
+            select cast(lpad(to_hex(number + n), 32, '0') as uuid), '', '', '', 'filler', 0, 0, 0,
+                   substr(noise, 1, 4 * 1996 + size)
+            from generate_series(1, 64) as n;
+            number := number + 64;
+            pages := pg_relation_size(bodies) / 8192 - pages;
+            -- Each of those with a rest takes a page of its own, too.
+            exit when pages > least(size, 1) * 64 or number > enough;
+        end loop;
+    end loop;
+end $$";
 
 /// A job with a body that may be about somebody.
 pub struct Kept {

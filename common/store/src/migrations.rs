@@ -7,10 +7,12 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use sqlx::SqlSafeStr;
 use sqlx::migrate::{Migrate, MigrateError, Migration, MigrationType, Migrator};
+use sqlx::postgres::PgPool;
 use sqlx::sqlite::SqlitePool;
+use sqlx::{AssertSqlSafe, SqlSafeStr};
 
+use crate::erasure::ERASED;
 use crate::sql::{Db, Error};
 
 /// The table in which the database records its migrations.
@@ -46,8 +48,39 @@ pub async fn apply(db: &Db) -> Result<(), MigrationError> {
         return Err(MigrationError::Unreleased);
     }
     match db {
-        Db::Postgres(pool) => migrator().run(pool).await?,
+        Db::Postgres(pool) => {
+            migrator().run(pool).await?;
+            keep_no_samples(pool).await.map_err(MigrateError::from)?;
+        }
         Db::Sqlite { write, .. } => apply_sqlite(db, write).await?,
+    }
+    Ok(())
+}
+
+/// Keeps PostgreSQL from taking samples of personal columns for its planner: they would stand in its
+/// catalog, in clear, when their people are erased. Every statement has its index without them.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "no table of ours, and no other database's"
+)]
+async fn keep_no_samples(pool: &PgPool) -> Result<(), Error> {
+    let mut connection = pool.acquire().await?;
+    for (table, columns) in ERASED {
+        let sampled: Vec<String> = sqlx::query_scalar(
+            "select cast(attname as text) from pg_attribute
+             where attrelid = to_regclass($1) and attname = any($2)
+               and coalesce(attstattarget, -1) <> 0",
+        )
+        .bind(table)
+        .bind(*columns)
+        .fetch_all(&mut *connection)
+        .await?;
+        for column in sampled {
+            let alter = format!("alter table {table} alter column {column} set statistics 0");
+            sqlx::query(AssertSqlSafe(alter))
+                .execute(&mut *connection)
+                .await?;
+        }
     }
     Ok(())
 }

@@ -18,6 +18,7 @@
 mod insert;
 mod query;
 mod server;
+mod slack;
 mod turn;
 mod tx;
 
@@ -31,7 +32,7 @@ use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions, PgSslMode};
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
-use sqlx::{ConnectOptions as _, Connection as _, Row as _, SqliteConnection};
+use sqlx::{ConnectOptions as _, Row as _, SqliteConnection};
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -72,15 +73,12 @@ const EMPTYING_PAUSE: Duration = Duration::from_secs(10);
 const EMPTYING_RETRY: Duration = Duration::from_millis(500);
 /// Writers wait at most this long for the log to be emptied.
 const EMPTYING_TIMEOUT: Duration = Duration::from_millis(100);
-/// The largest file, in bytes, that is rewritten. Rewriting a larger one takes longer than intake
-/// waits for a commit.
-const MOST_REWRITTEN: i64 = 48 * 1024 * 1024;
-/// A file is rewritten when nothing was erased for [`REWRITE_QUIET`], and [`REWRITE_LATEST`]
-/// after an erasure in any case.
-const REWRITE_QUIET: Duration = Duration::from_secs(3);
-const REWRITE_LATEST: Duration = Duration::from_secs(30);
-/// After a file was rewritten, it is left alone for this many times as long as that took.
-const REWRITE_REST: u32 = 30;
+/// The free space of the pages is cleared when nothing was erased for [`CLEARING_QUIET`], and
+/// [`CLEARING_LATEST`] after an erasure in any case.
+const CLEARING_QUIET: Duration = Duration::from_secs(3);
+const CLEARING_LATEST: Duration = Duration::from_secs(30);
+/// After the pages were cleared, they are left alone for this many times as long as that took.
+const CLEARING_REST: u32 = 5;
 /// 128 MiB. When the log has grown to this size, the writer itself folds it into the file.
 const WAL_BACKSTOP_PAGES: &str = "32768";
 
@@ -150,20 +148,6 @@ impl Db {
         if let Db::Sqlite { erased, .. } = self {
             erased.notify_one();
         }
-    }
-
-    /// Has a PostgreSQL server remove what was deleted or changed in these tables from their
-    /// pages, however long that takes. For a SQLite file, see [`Db::erased`].
-    #[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
-    pub async fn vacuum(&self, statement: &'static str) -> Result<()> {
-        let Db::Postgres(pool) = self else {
-            return Ok(());
-        };
-        let mut connection = acquire(pool).await?.detach();
-        for sql in ["set statement_timeout = 0", statement] {
-            sqlx::raw_sql(sql).execute(&mut connection).await?;
-        }
-        connection.close().await
     }
 
     /// Asks the database for a trivial answer.
@@ -323,6 +307,7 @@ async fn open_sqlite(url: &str, lock_timeout: Duration) -> Result<Db> {
         .max_lifetime(None)
         .connect_with(options.clone())
         .await?;
+    slack::check(&mut *write.acquire().await?).await?;
     let read = SqlitePoolOptions::new()
         .max_connections(4)
         .acquire_timeout(Duration::from_secs(10))
@@ -332,14 +317,15 @@ async fn open_sqlite(url: &str, lock_timeout: Duration) -> Result<Db> {
         .connect_lazy_with(options.clone().pragma("query_only", "on"));
     let turn = Turn::beside(options.get_filename());
     let erased = Arc::new(Notify::new());
-    let checkpoints = checkpoint(options, write.clone(), erased.clone());
-    task::spawn("checkpoints", checkpoints);
-    Ok(Db::Sqlite {
-        write,
+    let db = Db::Sqlite {
+        write: write.clone(),
         read,
         turn,
-        erased,
-    })
+        erased: erased.clone(),
+    };
+    let checkpoints = checkpoint(options, db.clone(), write, erased);
+    task::spawn("checkpoints", checkpoints);
+    Ok(db)
 }
 
 /// Folds the log into the database file while the writer works, which would otherwise have to do
@@ -347,13 +333,13 @@ async fn open_sqlite(url: &str, lock_timeout: Duration) -> Result<Db> {
 /// because contents that were folded in stay in the log until they are overwritten. Ends when the
 /// writer's pool is closed.
 #[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
-async fn checkpoint(options: SqliteConnectOptions, write: SqlitePool, erased: Arc<Notify>) {
+async fn checkpoint(options: SqliteConnectOptions, db: Db, write: SqlitePool, erased: Arc<Notify>) {
     let options = options.busy_timeout(EMPTYING_TIMEOUT);
     let Ok(mut connection) = options.connect().await else {
         return;
     };
     let mut emptying = Instant::now() + EMPTYING_PAUSE;
-    let mut rewriting: Option<Rewriting> = None;
+    let mut clearing: Option<Clearing> = None;
     let mut rested = Instant::now();
     while !write.is_closed() {
         // A checkpoint that fails, or that a reader prevents, is tried again; at the latest the
@@ -365,17 +351,17 @@ async fn checkpoint(options: SqliteConnectOptions, write: SqlitePool, erased: Ar
             () = erased.notified() => {
                 let now = Instant::now();
                 emptying = emptying.min(now);
-                let latest = rewriting.map_or(now + REWRITE_LATEST, |known| known.latest);
-                rewriting = Some(Rewriting { quiet: now + REWRITE_QUIET, latest });
+                let latest = clearing.map_or(now + CLEARING_LATEST, |known| known.latest);
+                clearing = Some(Clearing { quiet: now + CLEARING_QUIET, latest });
             }
         }
         let begun = Instant::now();
-        if begun >= rested && rewriting.is_some_and(|it| begun >= it.quiet.min(it.latest)) {
-            match rewrite(&mut connection).await {
+        if begun >= rested && clearing.is_some_and(|it| begun >= it.quiet.min(it.latest)) {
+            match slack::clear(&db, &mut connection).await {
                 Ok(()) => {
-                    rewriting = None;
+                    clearing = None;
                     emptying = Instant::now();
-                    rested = emptying + (emptying - begun) * REWRITE_REST;
+                    rested = emptying + (emptying - begun) * CLEARING_REST;
                 }
                 // Somebody is writing.
                 Err(_) => rested = Instant::now() + EMPTYING_RETRY,
@@ -393,25 +379,12 @@ async fn checkpoint(options: SqliteConnectOptions, write: SqlitePool, erased: Ar
     }
 }
 
-/// When a file is to be rewritten.
+/// When the free space of the pages is to be cleared: when nothing was erased until `quiet`, and at
+/// `latest` in any case.
 #[derive(Clone, Copy)]
-struct Rewriting {
+struct Clearing {
     quiet: Instant,
     latest: Instant,
-}
-
-/// Rewrites a file that is not large.
-#[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
-async fn rewrite(connection: &mut SqliteConnection) -> Result<()> {
-    let mut size = 1;
-    for sql in ["pragma page_count", "pragma page_size"] {
-        let row = sqlx::raw_sql(sql).fetch_one(&mut *connection).await?;
-        size *= row.try_get::<i64, _>(0)?;
-    }
-    if size <= MOST_REWRITTEN {
-        sqlx::raw_sql("vacuum").execute(connection).await?;
-    }
-    Ok(())
 }
 
 /// Empties the log. False when somebody prevented it.

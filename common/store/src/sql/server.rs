@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Db, Result};
+use sqlx::Connection as _;
+
+use super::{Db, Result, acquire};
 use domain::time::Timestamp;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,5 +41,28 @@ impl Db {
             clock: row.get::<Option<i64>>("now")?.map(Timestamp),
             round_trip: asked.elapsed(),
         })
+    }
+
+    /// Has a server run these statements one after the other, on a connection of their own that is
+    /// closed afterwards. A file has its own ways ([`Db::erased`]).
+    #[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
+    pub async fn on_server(&self, statements: &[&'static str]) -> Result<()> {
+        let Db::Postgres(pool) = self else {
+            return Ok(());
+        };
+        let mut connection = acquire(pool).await?.detach();
+        for statement in statements {
+            sqlx::raw_sql(*statement).execute(&mut connection).await?;
+        }
+        connection.close().await
+    }
+
+    /// How many bytes a server's table has with its indexes; of a file's none.
+    pub async fn size_of(&self, table: &str) -> Result<i64> {
+        let Db::Postgres(_) = self else {
+            return Ok(0);
+        };
+        let size = self.query("select pg_total_relation_size(to_regclass($1)) as size");
+        size.bind(table).fetch_one().await?.get("size")
     }
 }

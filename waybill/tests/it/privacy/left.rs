@@ -2,7 +2,7 @@
 //! database's own files, and links of carriers. The tests also cover its proofs: the audit and the
 //! receipts.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use config::{Config, Mode, Settings};
@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::privacy::erasure::places;
 use crate::support::backend::{is_distributed, statement};
-use crate::support::canary::{Found, scan_files, word};
+use crate::support::canary::{Found, Gaps, compress_nothing, scan_database_files, word};
 use crate::support::delivery::{Delivery, SHOP, storefront};
 use crate::support::login::desk;
 use crate::support::object_store::{Bucket, Fault};
@@ -24,9 +24,14 @@ use crate::support::order::{body, deliver, fulfilment, order_delivery, post_all,
 use crate::support::payment::{declined, event};
 use crate::support::process::run;
 use crate::support::requests::{decide, request};
-use crate::support::{Options, PAYMENT_SECRET, STOREFRONT_SECRET, Service, eventually, service};
+use crate::support::{
+    Options, PAYMENT_SECRET, STOREFRONT_SECRET, Service, eventually, pause, service, within,
+};
 
 const MINUTE: Duration = Duration::from_mins(1);
+/// Within this time after an erasure the files are cleared, and how often they are looked at.
+const CLEARED: Duration = Duration::from_secs(150);
+const LOOK: Duration = Duration::from_secs(1);
 
 fn data_request(customer: &Value, orders: &[i64]) -> Delivery {
     let body = json!({
@@ -292,15 +297,6 @@ async fn rows_are_erased_although_the_store_of_exports_does_not_answer() {
         .collect();
     assert_eq!(left, Vec::<String>::new());
     service.stop().await;
-}
-
-/// The files of the database that this service uses, as they lie.
-fn database_files(service: &Service) -> Vec<PathBuf> {
-    let path = service.backend.database_url.trim_start_matches("sqlite://");
-    ["", "-wal", "-shm"]
-        .iter()
-        .map(|end| PathBuf::from(format!("{path}{end}")))
-        .collect()
 }
 
 #[tokio::test]
@@ -659,55 +655,57 @@ async fn nobody_learns_from_the_tables_from_where_a_login_was_begun() {
     desk.stop().await;
 }
 
+#[tokio::test]
+async fn erased_text_is_in_none_of_the_databases_files_while_they_are_in_use() {
+    const PEOPLE: i64 = 120;
+    let service = service().start().await;
+    compress_nothing(&service.backend).await;
+    // Bodies of all sizes: in their rows, and beside them.
+    let person = |id: i64| {
+        let word = |field| word(usize::try_from(id).unwrap(), field);
+        json!({
+            "email": format!("{}@example.com", word("mail")), "phone": null, "note": word("note"),
+            "customer": {"id": 1000 + id, "email": format!("{}@example.com", word("mail")),
+                         "first_name": word("first"), "last_name": word("last"), "tags": word("tags").repeat(usize::try_from(id * id % 500).unwrap() + 1)},
+            "shipping_address": {"address1": word("street"), "city": word("city").repeat(20)},
+        })
+    };
+    for round in 1..=3 {
+        let orders: Vec<Delivery> = (1..=PEOPLE)
+            .map(|id| {
+                order_delivery(
+                    "orders/updated",
+                    &with(body(id, round, "paid"), &person(id)),
+                )
+            })
+            .collect();
+        post_all(&service, &orders).await;
+        service.settled().await;
+    }
+    let everybody = async || {
+        let mut found = Found::new();
+        scan_database_files(&service.backend, Gaps::ThatRowsFitIn, &mut found).await;
+        found
+    };
+    assert_eq!(everybody().await.len(), usize::try_from(PEOPLE).unwrap());
+    let redactions: Vec<Delivery> = (1..=PEOPLE)
+        .filter(|id| id % 2 == 0)
+        .map(|id| redact(&json!({"id": 1000 + id}), &[]))
+        .collect();
+    post_all(&service, &redactions).await;
+    service.settled().await;
+    within(CLEARED, "what was erased is in no file", async || {
+        pause(LOOK).await;
+        everybody().await.into_keys().all(|person| person % 2 == 1)
+    })
+    .await;
+    let left = everybody().await.len();
+    assert_eq!(left, usize::try_from(PEOPLE / 2).unwrap());
+    service.stop().await;
+}
+
 mod embedded {
     use super::*;
-
-    #[tokio::test]
-    async fn erased_text_is_in_none_of_the_databases_files_while_they_are_in_use() {
-        const PEOPLE: i64 = 120;
-        let service = service().start().await;
-        let person = |id: i64| {
-            let word = |field| word(usize::try_from(id).unwrap(), field);
-            json!({
-                "email": format!("{}@example.com", word("mail")), "phone": null, "note": word("note"),
-                "customer": {"id": 1000 + id, "email": format!("{}@example.com", word("mail")),
-                             "first_name": word("first"), "last_name": word("last"), "tags": word("tags").repeat(40)},
-                "shipping_address": {"address1": word("street"), "city": word("city").repeat(20)},
-            })
-        };
-        for round in 1..=3 {
-            let orders: Vec<Delivery> = (1..=PEOPLE)
-                .map(|id| {
-                    order_delivery(
-                        "orders/updated",
-                        &with(body(id, round, "paid"), &person(id)),
-                    )
-                })
-                .collect();
-            post_all(&service, &orders).await;
-            service.settled().await;
-        }
-        let everybody = || {
-            let mut found = Found::new();
-            for file in database_files(&service) {
-                scan_files(&file, &mut found);
-            }
-            found
-        };
-        assert_eq!(everybody().len(), usize::try_from(PEOPLE).unwrap());
-        let redactions: Vec<Delivery> = (1..=PEOPLE)
-            .filter(|id| id % 2 == 0)
-            .map(|id| redact(&json!({"id": 1000 + id}), &[]))
-            .collect();
-        post_all(&service, &redactions).await;
-        service.settled().await;
-        eventually("what was erased is in no file", async || {
-            everybody().into_keys().all(|person| person % 2 == 1)
-        })
-        .await;
-        assert_eq!(everybody().len(), usize::try_from(PEOPLE / 2).unwrap());
-        service.stop().await;
-    }
 
     #[tokio::test]
     async fn the_key_that_a_database_made_can_be_taken_out_and_set() {

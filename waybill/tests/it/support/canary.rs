@@ -153,14 +153,80 @@ pub async fn scan_database(backend: &Backend, found: &mut Found) {
     scan_files(&copy, found);
 }
 
-/// The bytes of SQLite's own files as they lie, log included, be they in use or not. A server's
-/// files are left alone: what is deleted there is overwritten in time (docs/retention.md).
-pub fn scan_database_files(backend: &Backend, found: &mut Found) {
-    let Some(path) = backend.database_url.strip_prefix("sqlite://") else {
+/// What lies in the space between the rows of a page counts too, be it as small as it may.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Gaps {
+    All,
+    /// But not in a page of jobs where no row fits any more (docs/retention.md).
+    ThatRowsFitIn,
+}
+
+/// A row of jobs takes more.
+const SMALLEST_ROW: usize = 100;
+
+/// The bytes of the database's own files as they lie, be they in use or not: SQLite's with its log,
+/// a server's with its indexes, with what is kept beside the rows, and with its catalog.
+pub async fn scan_database_files(backend: &Backend, gaps: Gaps, found: &mut Found) {
+    if is_distributed() {
+        scan_server_files(backend, gaps, found).await;
         return;
-    };
+    }
+    let path = backend.database_url.trim_start_matches("sqlite://");
     for suffix in ["", "-wal", "-shm"] {
         scan_files(Path::new(&format!("{path}{suffix}")), found);
+    }
+}
+
+/// The server itself reads its files, wherever they are.
+async fn scan_server_files(backend: &Backend, gaps: Gaps, found: &mut Found) {
+    let db = Db::open(&backend.database_url, 1).await.unwrap();
+    // What it has in memory goes into the files first.
+    let written = db.query("checkpoint").execute().await;
+    written.expect("the tests' user must be a superuser of the server, to read its files");
+    let jobs = db.query(
+        "select pg_relation_filepath(oid) as rows, pg_relation_filepath(reltoastrelid) as bodies
+         from pg_class where oid = to_regclass('jobs')",
+    );
+    let jobs = jobs.fetch_one().await.unwrap();
+    let jobs: [String; 2] = ["rows", "bodies"].map(|of| jobs.get(of).unwrap());
+    let files = db.query(
+        "select 'base/' || oid || '/' || name as path
+         from pg_database, pg_ls_dir('base/' || oid) as name
+         where datname = current_database()",
+    );
+    let files = files.fetch_all().await.unwrap();
+    assert!(files.len() > 300, "{} files", files.len());
+    for file in &files {
+        let path: String = file.get("path").unwrap();
+        let read = db.query("select pg_read_binary_file($1, 0, 1000000000, true) as bytes");
+        let read = read.bind(path.as_str()).fetch_one().await.unwrap();
+        // It may have been removed meanwhile.
+        let bytes: Option<Vec<u8>> = read.get("bytes").unwrap();
+        let mut bytes = bytes.unwrap_or_default();
+        if jobs.contains(&path) && gaps == Gaps::ThatRowsFitIn {
+            bytes.chunks_mut(8192).for_each(forget_small_gap);
+        }
+        scan(&path, &bytes, found);
+    }
+    db.close().await;
+}
+
+/// Takes out of a page what lies between the list of its rows and the rows, where no row fits in.
+fn forget_small_gap(page: &mut [u8]) {
+    let number = |at: usize| usize::from(u16::from_le_bytes([page[at], page[at + 1]]));
+    let (begin, end) = (number(12), number(14));
+    if begin < end && end - begin < SMALLEST_ROW {
+        page[begin..end].fill(0);
+    }
+}
+
+/// Keeps large bodies as they are: PostgreSQL would compress them, and hide them from the search.
+pub async fn compress_nothing(backend: &Backend) {
+    if is_distributed() {
+        let db = Db::open(&backend.database_url, 1).await.unwrap();
+        let alter = "alter table jobs alter column body set storage external";
+        db.query(alter).execute().await.unwrap();
+        db.close().await;
     }
 }
 
