@@ -257,11 +257,13 @@ pub async fn lock_pacts(tx: &mut Tx, ids: impl IntoIterator<Item = String>) -> R
     Ok(())
 }
 
-/// The agreements of payments, of checkout sessions and of subscriptions, by their ids.
-pub const PACTS: [&str; 3] = [
+/// The agreements of payments, sessions and subscriptions, by their ids. As long as no invoice names
+/// the agreement of a subscription, it has the agreement of the session that began it.
+pub const PACTS: [&str; 4] = [
     "select pact_id from payments where pact_id is not null and id in ($1..)",
     "select pact_id from checkout_sessions where pact_id is not null and id in ($1..)",
     "select pact_id from subscriptions where pact_id is not null and id in ($1..)",
+    "select pact_id from checkout_sessions where pact_id is not null and subscription in ($1..)",
 ];
 
 /// The payments of these agreements, each with its agreement.
