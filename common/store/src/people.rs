@@ -1,11 +1,15 @@
-//! Whatever is held on a person within a shop: for an export and for an erasure, so that both
-//! see the same. Whose an order or a body is says `privacy::owns_order`; here are the rows that
-//! may be theirs, and what hangs on those that are: payments, checkout sessions and subscriptions,
-//! which are of no shop. They are found through the orders that they paid, through the payment
-//! provider's own customer, and by address; but those of an order that is somebody else's are not.
+//! Finds everything that is stored about a person within a shop. Exports and erasures both use
+//! this search, so they see the same rows.
 //!
-//! Addresses that stand in rows lead no further, but for those of the customers that are sought
-//! themselves. What has an address or a number in common and is another's is held (`Held`).
+//! `privacy::owns_order` decides whether an order or a body belongs to the person. This file
+//! finds the rows that may belong to the person, and the rows that depend on those that do:
+//! payments, checkout sessions and subscriptions, which belong to no shop. These are found
+//! through the orders that they paid for, through the customer of the payment provider, and by
+//! address. Those of somebody else's order are left out.
+//!
+//! Addresses in rows that were found lead no further, except the addresses of the customers that
+//! are searched themselves. A row that shares an address or a number with the person but belongs
+//! to somebody else is held (`Held`).
 
 use std::collections::BTreeSet;
 
@@ -20,64 +24,67 @@ use domain::privacy::{
     owns_order, owns_payment, phone,
 };
 
-/// The shop of orders that came without the shop's header: ids of customers are the storefront's,
-/// and no two of its shops have the same.
+/// The shop of orders that came without the shop's header. Customer ids are the storefront's, and
+/// no two of its shops have the same one.
 const UNNAMED: &str = "";
 
-/// The rows of a person, by their keys, sorted.
+/// The rows of a person by their keys, sorted.
 #[derive(Clone, Debug, Default)]
 pub struct PersonRows {
     pub shop: String,
     pub customers: BTreeSet<i64>,
-    /// Those of the shop, and those that checkout sessions made; they may not be there.
+    /// Orders of the shop, and placeholders that checkout sessions made. Some of them may not
+    /// exist.
     pub orders: BTreeSet<OrderKey>,
-    /// Named beside a customer: theirs, should they come and be of nobody else.
+    /// Orders that a request names beside a customer. When such an order comes, it counts as the
+    /// customer's unless it belongs to somebody else.
     pub guest_orders: BTreeSet<i64>,
-    /// Agreements that no other order claims.
+    /// The ids of agreements that no other order claims.
     pub pacts: BTreeSet<String>,
     pub payments: BTreeSet<String>,
     pub sessions: BTreeSet<String>,
     /// The payment provider's ids of subscriptions.
     pub subscriptions: BTreeSet<String>,
-    /// The payment provider's own customers.
+    /// The payment provider's ids of customers.
     pub payers: BTreeSet<String>,
-    /// As they are compared.
+    /// E-mail addresses in the form in which they are compared.
     pub emails: BTreeSet<String>,
-    /// The same, as they were written.
+    /// The same addresses as they were written.
     pub spellings: BTreeSet<String>,
-    /// As they are compared.
+    /// Telephone numbers in the form in which they are compared.
     pub phones: BTreeSet<String>,
-    /// What may be theirs as well.
+    /// What may also belong to the person, for an operator to decide.
     pub held: Held,
-    /// Orders that no address was needed for, and their agreements: these alone lead to the
-    /// payment provider's customer.
+    /// The orders that were found by ids alone, without an address, and their agreements. Only
+    /// these lead to customers of the payment provider.
     by_id: BTreeSet<OrderKey>,
     pacts_by_id: BTreeSet<String>,
     decided: Decided,
 }
 
-/// Values of a list in a statement.
+/// How many values of a list one statement has at most.
 const CHUNK: usize = 500;
 
-/// Whom to look for.
+/// The person to search for.
 #[derive(Clone, Debug, Default)]
 pub struct Sought {
     pub shop: String,
     pub customers: BTreeSet<i64>,
-    /// Orders of theirs, be they known or not, whoever is their customer.
+    /// Orders that belong to the person, whether or not they exist and whoever is their customer.
     pub orders: BTreeSet<i64>,
-    /// The same, unless they are another customer's.
+    /// Orders that belong to the person unless they are another customer's.
     pub guest_orders: BTreeSet<i64>,
-    /// As somebody wrote them.
+    /// The address and the number as somebody wrote them.
     pub email: Option<String>,
     pub phone: Option<String>,
-    /// What is not to be held.
+    /// What operators have already decided, so that it is not held again.
     pub decided: Decided,
 }
 
 impl Sought {
-    /// A request that names a customer and an order of another has one of them wrong, and nobody
-    /// knows which.
+    /// The person that a request means. If a request names a customer and also an order of
+    /// another customer, one of the two is wrong, and nobody knows which; so the orders of such a
+    /// request count only as guest orders.
     pub fn of(request: &Request) -> Self {
         let person = &request.person;
         let orders: BTreeSet<i64> = request.orders.iter().copied().collect();
@@ -96,7 +103,7 @@ impl Sought {
         }
     }
 
-    /// With whom an operator says to be the same person.
+    /// Adds the customers and orders that an operator says belong to the same person.
     #[must_use]
     pub fn decided(mut self, decided: &Decided) -> Self {
         self.customers.extend(&decided.customers);
@@ -106,7 +113,7 @@ impl Sought {
     }
 }
 
-/// What is known without a look.
+/// What is known about the person before any row is read.
 fn named(sought: &Sought) -> PersonRows {
     let mut found = PersonRows {
         shop: sought.shop.clone(),
@@ -123,7 +130,7 @@ fn named(sought: &Sought) -> PersonRows {
     found
 }
 
-/// Everything of a person.
+/// Finds everything that belongs to a person.
 pub async fn find(db: &Db, sought: &Sought) -> Result<PersonRows> {
     person_keys::complete(db).await?;
     let mut found = named(sought);
@@ -141,13 +148,13 @@ pub async fn find(db: &Db, sought: &Sought) -> Result<PersonRows> {
 }
 
 impl PersonRows {
-    /// Without those that checkout sessions made.
+    /// The ids of the orders without the placeholders that checkout sessions made.
     pub fn storefront_orders(&self) -> impl Iterator<Item = i64> {
         let orders = self.orders.iter().filter(|(shop, _)| shop != CHECKOUT);
         orders.map(|(_, id)| *id)
     }
 
-    /// In which shops the ids of customers and orders are theirs.
+    /// The shops in which the ids of the customers and orders count.
     pub fn shops(&self) -> BTreeSet<String> {
         [self.shop.clone(), UNNAMED.to_owned()].into()
     }
@@ -161,7 +168,7 @@ impl PersonRows {
         self.phones.extend(number.and_then(phone));
     }
 
-    /// True for what is recognized as theirs.
+    /// True for a key that is known to be the person's.
     fn knows(&self, key: Trace<'_>) -> bool {
         match key {
             Trace::Customer(id) => self.customers.contains(&id),
@@ -197,7 +204,7 @@ fn list<T: Clone>(set: &BTreeSet<T>) -> Vec<T> {
     set.iter().cloned().collect()
 }
 
-/// Those of the customers.
+/// Adds the addresses and numbers of the customers.
 async fn addresses(db: &Db, found: &mut PersonRows) -> Result<()> {
     let customers = list(&found.customers);
     for shop in found.shops() {
@@ -218,8 +225,8 @@ async fn addresses(db: &Db, found: &mut PersonRows) -> Result<()> {
     Ok(())
 }
 
-/// Other customers who have an address or a number of theirs. Of a number that very many have a
-/// few are enough to say so.
+/// Holds other customers who have an address or a number of the person. If very many have the
+/// same number, a few of them are enough to show that.
 async fn customers_in_common(db: &Db, found: &mut PersonRows) -> Result<()> {
     for shop in found.shops() {
         let by_email = db
@@ -284,7 +291,8 @@ async fn storefront_orders(db: &Db, found: &mut PersonRows, sought: &Sought) -> 
     Ok(())
 }
 
-/// An order that has something in common with them: it is theirs, or it is held.
+/// Takes an order that has something in common with the person: it belongs to the person, or it
+/// is held.
 fn take_order(found: &mut PersonRows, shop: &str, row: &Row) -> Result<()> {
     let id: i64 = row.get("id")?;
     let customer: Option<i64> = row.get("customer_id")?;
@@ -315,8 +323,8 @@ fn take_order(found: &mut PersonRows, shop: &str, row: &Row) -> Result<()> {
     Ok(())
 }
 
-/// Agreements by which payments of these orders are found. One that several orders claim
-/// links none of them.
+/// Finds the agreements of the orders, by which their payments are found. An agreement that
+/// several orders claim is left out, because it links payments to none of them.
 async fn agreements(db: &Db, found: &mut PersonRows) -> Result<()> {
     for (shop, id) in found.orders.clone() {
         let row = db
@@ -340,7 +348,7 @@ async fn agreements(db: &Db, found: &mut PersonRows) -> Result<()> {
     Ok(())
 }
 
-/// Orders that checkout sessions made for one of the addresses.
+/// Finds the placeholders that checkout sessions made for one of the addresses.
 async fn placeholders_by_address(db: &Db, found: &mut PersonRows) -> Result<()> {
     let rows = db
         .query("select id, pact_id from orders where shop = $1 and email_key in ($2..)")
@@ -363,16 +371,17 @@ async fn placeholders_by_address(db: &Db, found: &mut PersonRows) -> Result<()> 
     Ok(())
 }
 
-/// Whose order an agreement is of.
+/// To whom the order of an agreement belongs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Of {
-    /// No storefront's order is known to claim it, or several do.
+    /// No known order of the storefront claims the agreement, or several do.
     Nobody,
     Them,
     Others,
 }
 
-/// Whose a payment or session is by its agreement; one of another in this shop is held.
+/// To whom a payment or session belongs, by its agreement. Somebody else's order in this shop is
+/// held.
 async fn of(db: &Db, found: &mut PersonRows, pact: Option<&str>) -> Result<Of> {
     let Some(pact) = pact else {
         return Ok(Of::Nobody);
@@ -391,8 +400,9 @@ async fn of(db: &Db, found: &mut PersonRows, pact: Option<&str>) -> Result<Of> {
     Ok(if is_others { Of::Others } else { Of::Nobody })
 }
 
-/// Holds an order of somebody else, or its customer. Another shop's has nothing to do with it.
-/// False for one of nobody: it had no customer, and was erased.
+/// Holds an order of somebody else, or its customer. An order of another shop has nothing to do
+/// with the person and is not held. False for an order that belongs to nobody, because it had no
+/// customer and was erased.
 async fn is_held(db: &Db, found: &mut PersonRows, key: &OrderKey) -> Result<bool> {
     let (shop, id) = key;
     if !found.shops().contains(shop) {
@@ -435,7 +445,7 @@ async fn payments_of(db: &Db, found: &mut PersonRows) -> Result<()> {
     take_payments(db, found, &rows).await
 }
 
-/// Those that are of no other's order.
+/// Takes the payments that do not pay for somebody else's order.
 async fn take_payments(db: &Db, found: &mut PersonRows, rows: &[Row]) -> Result<()> {
     for row in rows {
         let pact: Option<String> = row.get("pact_id")?;
@@ -494,7 +504,8 @@ fn order_of(row: &Row) -> Result<Option<OrderKey>> {
     Ok(shop.zip(row.get("order_id")?))
 }
 
-/// Those that are of no other's order, with what they lead to.
+/// Takes the sessions that do not belong to somebody else's order, with the payments and orders
+/// that they lead to.
 async fn take_sessions(db: &Db, found: &mut PersonRows, rows: &[Row]) -> Result<()> {
     for row in rows {
         let pact: Option<String> = row.get("pact_id")?;
@@ -519,14 +530,15 @@ async fn take_sessions(db: &Db, found: &mut PersonRows, rows: &[Row]) -> Result<
     Ok(())
 }
 
-/// Orders that checkout sessions made, be they of a session still or taken the place of.
+/// Adds the placeholders that checkout sessions made, whether they still stand for a session or
+/// the storefront's order has taken their place.
 fn placeholders(found: &mut PersonRows) {
     let names = found.pacts.iter().chain(&found.sessions);
     let keys: Vec<OrderKey> = names.map(|name| orders::checkout_key(name)).collect();
     found.orders.extend(keys);
 }
 
-/// Those of their checkouts and agreements, and the payments of their invoices.
+/// Finds the subscriptions of the sessions and agreements, and the payments of their invoices.
 async fn subscriptions(db: &Db, found: &mut PersonRows) -> Result<()> {
     for sessions in list(&found.sessions).chunks(CHUNK) {
         let rows = db
@@ -567,7 +579,8 @@ async fn subscriptions(db: &Db, found: &mut PersonRows) -> Result<()> {
     Ok(())
 }
 
-/// The payment provider's customers who paid for their orders, and what else is theirs.
+/// Finds the customers of the payment provider who paid for the person's orders, and everything
+/// else of these customers.
 async fn payers(db: &Db, found: &mut PersonRows) -> Result<()> {
     const OF: [&str; 3] = [
         "select customer_id from payments where customer_id is not null and pact_id in ($1..)",
@@ -639,7 +652,7 @@ fn concerns_storefront(found: &PersonRows, kept: &Kept, mentions: &Mentions) -> 
     }
     let mut maker = Maker::from(mentions);
     match Topic::parse(&kept.kind) {
-        // Another erasure that is open reads its own body, and cuts it at its end.
+        // Another open erasure still reads its own body, and deletes it when it ends.
         Some(Topic::Redact) if kept.state == State::Ready => return false,
         Some(_) => maker.order = None,
         None if kept.kind.starts_with("customers/") => {
@@ -654,7 +667,8 @@ fn concerns_storefront(found: &PersonRows, kept: &Kept, mentions: &Mentions) -> 
     owns_order(&maker, |key| found.knows(key))
 }
 
-/// True for an order of somebody else that mentions the person, as one that was sent to them.
+/// True for somebody else's order that mentions the person, such as one that was sent to the
+/// person.
 pub fn is_mentioned(found: &PersonRows, kept: &Kept) -> bool {
     let shops = found.shops();
     if !kept.kind.starts_with("orders/")

@@ -1,7 +1,7 @@
-//! Whatever is held on a person, as JSON, for an export: the rows that `people` found and those
-//! that hang on them. [`EXPORTED`] says which columns of which tables; the statements are made
-//! of the same list. Rows are sorted by their keys and columns by their names, so that the same
-//! rows make the same text.
+//! Everything that is stored about a person, as JSON for an export: the rows that `people` found,
+//! and the rows that depend on them. [`EXPORTED`] lists the tables and columns, and the
+//! statements are made from the same list. Rows are sorted by their keys and columns by their
+//! names, so the same rows always give the same text.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,14 +15,14 @@ use crate::sql::{Db, Result, Row};
 use domain::privacy::{Keys, SubjectKey};
 use domain::time::Timestamp;
 
-/// Rows by table.
+/// The exported rows, by table.
 pub type Data = BTreeMap<&'static str, Vec<Map<String, Value>>>;
 
 /// A table whose rows are exported.
 pub struct Table {
     pub name: &'static str,
     pub columns: &'static [Column],
-    /// How many of the first columns are its key.
+    /// How many of the first columns are the table's key.
     key: usize,
     ways: &'static [(By, &'static str)],
 }
@@ -43,19 +43,19 @@ enum Kind {
     Id,
 }
 
-/// What rows are found by: the list with which their statement ends, after the shop if it has
-/// one.
+/// The list by which rows are found. It is bound as the last value of the statement, after the
+/// shop if the statement has one.
 #[derive(Clone, Copy)]
 enum By {
     Customers,
-    /// Of the shop, and of checkout.
+    /// Orders of the shop, and placeholders.
     Orders,
-    /// The same as text.
+    /// The same orders, with their ids as text.
     OrderTexts,
     Payments,
     Sessions,
     Subscriptions,
-    /// Payments, sessions and subscriptions.
+    /// Payments, sessions and subscriptions, by their ids.
     PaymentTexts,
     /// Keyed hashes of addresses.
     Emails,
@@ -63,7 +63,8 @@ enum By {
     Phones,
 }
 
-/// A table with its columns, each with its kind, and the conditions by which rows are found.
+/// Makes a table from its columns, each with its kind, and from the conditions by which its rows
+/// are found.
 macro_rules! table {
     ($name:literal, key $key:literal, $columns:tt, $($by:ident $condition:literal),+) => {
         Table {
@@ -88,7 +89,8 @@ macro_rules! select {
     };
 }
 
-/// Every column but pictures, which are drawn of the addresses beside them.
+/// The exported tables with all their columns, except pictures, which are drawn from the links
+/// beside them.
 pub const EXPORTED: &[Table] = &[
     table!("customers", key 2, [
         "shop" Text, "id" Int, "email" Text, "phone" Text, "first_name" Text, "last_name" Text,
@@ -195,7 +197,8 @@ pub const EXPORTED: &[Table] = &[
        Phones "shop = $1 and customer_id is null and phone_key in ($2..)"),
 ];
 
-/// What stands in the export of a delivery: a job that came from a provider and has its body.
+/// The fields of a delivery in the export. A delivery is a job that came from a provider and
+/// still has its body.
 pub const DELIVERY: &[&str] = &[
     "id",
     "kind",
@@ -206,15 +209,15 @@ pub const DELIVERY: &[&str] = &[
     "body",
 ];
 
-/// The name under which deliveries stand in the export.
+/// The name of the list of deliveries in the export.
 pub const DELIVERIES: &str = "deliveries";
 
-/// Values of a list in a statement.
+/// How many values of a list one statement has at most.
 const CHUNK: usize = 500;
-/// Bodies in memory at a time that may be about somebody else.
+/// How many bodies, which may be about other people, are in memory at a time.
 const BODIES: usize = 100;
 
-/// All rows of the tables, without that of the request that asks for them.
+/// Reads the rows of all tables, without the row of the request that asks for them.
 pub async fn read(db: &Db, keys: &Keys, found: &PersonRows, request: Uuid) -> Result<Data> {
     let mut data = Data::new();
     for table in EXPORTED {
@@ -272,7 +275,7 @@ impl Column {
     }
 }
 
-/// What is no JSON stands as text.
+/// The JSON of a text. A text that is not JSON stays a text.
 fn as_json(text: &[u8]) -> Value {
     serde_json::from_slice(text).unwrap_or_else(|_| json!(String::from_utf8_lossy(text)))
 }
@@ -327,7 +330,7 @@ impl By {
     }
 }
 
-/// The ids of orders by shop.
+/// The ids of the orders, by shop.
 fn of_shops(found: &PersonRows) -> impl Iterator<Item = (&str, Vec<i64>)> {
     let mut shops: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
     for (shop, id) in &found.orders {
@@ -370,8 +373,8 @@ async fn select(
     Ok(rows)
 }
 
-/// How far the search for deliveries has come. There is no index by which they could be found,
-/// so all jobs are scanned, in the order of their ids.
+/// How far the search for deliveries has come. There is no index by which they could be found, so
+/// all jobs are scanned in the order of their ids.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scan {
     pub after: Uuid,
@@ -380,7 +383,7 @@ pub struct Scan {
     pub is_over: bool,
 }
 
-/// Takes the scan `step` jobs further: every delivery whose body is kept is looked at, by the
+/// Continues the scan by `step` jobs. Every delivery that still has its body is checked by the
 /// same rule as in an erasure.
 pub async fn scan(db: &Db, found: &PersonRows, scan: &mut Scan, step: i64) -> Result<()> {
     let end = db
@@ -420,8 +423,8 @@ pub async fn scan(db: &Db, found: &PersonRows, scan: &mut Scan, step: i64) -> Re
     Ok(())
 }
 
-/// Of an order that is done, and of whatever names a customer, the columns say so; all other bodies
-/// are read.
+/// Whether the body of a job must be read. For the job of an order that is done, and for every
+/// job that names a customer, the columns decide; all other bodies are read.
 fn may_be_about(row: &Row, found: &PersonRows) -> Result<bool> {
     let kind: String = row.get("kind")?;
     let state: String = row.get("state")?;
@@ -439,7 +442,8 @@ fn may_be_about(row: &Row, found: &PersonRows) -> Result<bool> {
     Ok(is_their_order || customer.is_some_and(|id| found.customers.contains(&id)))
 }
 
-/// The deliveries that a scan found, with their bodies; without that of the request itself.
+/// The deliveries that a scan found, with their bodies, without the delivery of the request
+/// itself.
 pub async fn deliveries(db: &Db, scan: &Scan, request: Uuid) -> Result<Vec<Map<String, Value>>> {
     let ids: Vec<Uuid> = scan
         .jobs

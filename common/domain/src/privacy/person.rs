@@ -1,10 +1,11 @@
-//! Whose something is: the one rule by which an export, an erasure, what comes late and the
-//! bodies of jobs are distinguished.
+//! Decides to whom something belongs. Exports, erasures, the handling of data that comes late,
+//! and the search through the bodies of jobs all use this one rule.
 //!
-//! Ids decide: the customer's, and those of orders that a request names. An address that somebody
-//! typed leads to what has no customer id and never to another customer; a telephone number leads
-//! nowhere, as anybody types one. What an address or a number has in common with others is held for an operator
-//! ([`Held`]), who says whether it is the same person ([`Decided`]).
+//! Ids decide: the id of the customer, and the ids of the orders that a request names. An e-mail
+//! address, which anybody can type, leads only to orders without a customer id and never to
+//! another customer. A telephone number leads to nothing, because anybody can type one. What only
+//! shares an address or a number with the person is held for an operator ([`Held`]), who decides
+//! whether it belongs to the same person ([`Decided`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,11 +15,11 @@ use utoipa::ToSchema;
 
 use super::{Mentions, SubjectKey};
 
-/// Who made an order, as a row or a body says.
+/// Who made an order, according to a row or a body.
 pub struct Maker<'a> {
     pub order: Option<i64>,
     pub customer: Option<i64>,
-    /// As they are compared.
+    /// The e-mail addresses in the form in which they are compared.
     pub emails: &'a BTreeSet<String>,
 }
 
@@ -32,7 +33,7 @@ impl<'a> From<&'a Mentions> for Maker<'a> {
     }
 }
 
-/// True for an order of a person, of whom these keys are known.
+/// True for an order that belongs to a person. `knows` says which keys are known as the person's.
 pub fn owns_order(maker: &Maker<'_>, knows: impl Fn(SubjectKey<'_>) -> bool) -> bool {
     let is_named =
         |key: fn(i64) -> SubjectKey<'static>| maker.order.is_some_and(|id| knows(key(id)));
@@ -51,15 +52,16 @@ pub fn owns_order(maker: &Maker<'_>, knows: impl Fn(SubjectKey<'_>) -> bool) -> 
     }
 }
 
-/// True for a body of the payment provider that names something of a person by an id.
+/// True for a body of the payment provider that names, by its id, a payment, session,
+/// subscription or agreement of a person.
 pub fn owns_payment(mentions: &Mentions, knows: impl Fn(SubjectKey<'_>) -> bool) -> bool {
     let ids = mentions.ids.iter().map(|id| SubjectKey::Payment(id));
     let pacts = mentions.pacts.iter().map(|pact| SubjectKey::Pact(pact));
     ids.chain(pacts).any(knows)
 }
 
-/// True for one that names a person as whoever paid: theirs, unless it is of an order that is
-/// somebody else's, or another shop's.
+/// True for a body of the payment provider that names a person as the payer. The payment belongs
+/// to the person, unless its order belongs to somebody else or to another shop.
 pub fn may_own_payment(mentions: &Mentions, knows: impl Fn(SubjectKey<'_>) -> bool) -> bool {
     let payers = mentions.payers.iter().map(|id| SubjectKey::Payer(id));
     let emails = mentions.emails.iter().map(|email| SubjectKey::Email(email));
@@ -90,8 +92,8 @@ pub struct Held {
 }
 
 impl Held {
-    /// Customers that are listed, and orders; who has a number of so many others has a number
-    /// that says nothing.
+    /// The most customers and the most orders that are listed. A telephone number that more
+    /// people have says nothing about who is meant.
     const MOST: usize = 100;
 
     pub fn customer(&mut self, id: i64) {
@@ -139,7 +141,8 @@ impl Decided {
         self.is_all || self.orders.contains(&id) || self.other_orders.contains(&id)
     }
 
-    /// With what is said now; it takes the place of what was said before of the same.
+    /// Adds a later decision. It replaces what was decided before about the same customers and
+    /// orders.
     pub fn merge(&mut self, later: &Decided) {
         let sets = [
             (
