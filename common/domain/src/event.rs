@@ -9,6 +9,7 @@
 
 mod catalogue;
 mod order;
+mod pattern;
 mod payment;
 mod privacy;
 mod time;
@@ -19,6 +20,7 @@ use utoipa::ToSchema;
 
 pub use self::catalogue::{EventField, EventType, catalogue};
 pub use self::order::{OrderEvent, OrderSummary, RequestedLine, RestockedLine, TrackedParcel};
+pub use self::pattern::{NotAPattern, Pattern};
 pub use self::payment::{CheckoutEvent, PaymentEvent, SubscriptionEvent};
 pub use self::privacy::{PrivacyEvent, RequestDeadline};
 pub use self::time::LastEvent;

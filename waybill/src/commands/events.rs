@@ -13,6 +13,7 @@ use bus::Broker;
 use bus::Tap;
 use config::{Config, Settings};
 use domain::envelope::Envelope;
+use domain::event::Pattern;
 use domain::time::Timestamp;
 use platform::clock::Clock;
 use platform::shutdown;
@@ -52,8 +53,8 @@ pub enum Command {
 #[derive(clap::Args)]
 pub struct Tail {
     /// Only these: words between dots, `*` is any one, `#` any number: `order.*`
-    #[arg(long, value_name = "PATTERN", default_value = "#", value_parser = pattern)]
-    kind: String,
+    #[arg(long, value_name = "PATTERN", default_value = "#")]
+    kind: Pattern,
     /// Only those of a shop's orders; payments are of no shop
     #[arg(long)]
     shop: Option<String>,
@@ -72,8 +73,8 @@ pub struct Tail {
 #[derive(clap::Args)]
 pub struct List {
     /// Only these: words between dots, `*` is any one, `#` any number: `order.*`
-    #[arg(long, value_name = "PATTERN", default_value = "#", value_parser = pattern)]
-    kind: String,
+    #[arg(long, value_name = "PATTERN", default_value = "#")]
+    kind: Pattern,
     /// Only those of a shop's orders; payments are of no shop
     #[arg(long)]
     shop: Option<String>,
@@ -106,44 +107,10 @@ fn since(text: &str) -> Result<Since, String> {
     age.map_err(|problem| format!("{problem}, or the id of an event"))
 }
 
-fn pattern(text: &str) -> Result<String, String> {
-    let is_word = |word: &str| {
-        word == "*"
-            || word == "#"
-            || (!word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c == '_'))
-    };
-    if text.split('.').all(is_word) {
-        return Ok(text.to_owned());
-    }
-    Err("it must be words between dots, each a part of a kind, * or #".to_owned())
-}
-
-/// Whether a kind matches a pattern, by the rules of the broker's topic exchanges.
-fn fits(pattern: &str, kind: &str) -> bool {
-    let pattern: Vec<&str> = pattern.split('.').collect();
-    let kind: Vec<&str> = kind.split('.').collect();
-    words_fit(&pattern, &kind)
-}
-
-fn words_fit(pattern: &[&str], kind: &[&str]) -> bool {
-    match pattern.split_first() {
-        None => kind.is_empty(),
-        Some((&"#", rest)) => (0..=kind.len()).any(|taken| words_fit(rest, &kind[taken..])),
-        Some((&word, rest)) => kind.split_first().is_some_and(|(&first, others)| {
-            (word == "*" || word == first) && words_fit(rest, others)
-        }),
-    }
-}
-
-/// The part of a filter that the database can apply. Whether the kind matches is decided by
-/// [`fits`].
-fn filter(kind: &str, shop: Option<String>, object: Option<String>) -> Filter {
-    let wild = kind.find(['*', '#']);
+/// What the database can decide of a filter; whether the kind fits is left to the pattern.
+fn filter(kind: &Pattern, shop: Option<String>, object: Option<String>) -> Filter {
     Filter {
-        // The pattern `order.#` also matches `order`.
-        kind_prefix: kind[..wild.unwrap_or(kind.len())]
-            .trim_end_matches('.')
-            .to_owned(),
+        kind_prefix: kind.prefix().to_owned(),
         shop: shop.unwrap_or_default(),
         object_id: object.unwrap_or_default(),
     }
@@ -173,7 +140,7 @@ async fn list(settings: &Settings, arguments: List) -> Result<()> {
         found.extend(
             older
                 .into_iter()
-                .filter(|event| fits(&arguments.kind, &event.kind)),
+                .filter(|event| arguments.kind.fits(&event.kind)),
         );
     }
     db.close().await;
@@ -207,7 +174,7 @@ async fn tail(settings: &Settings, arguments: Tail) -> Result<()> {
 /// What a tail has shown so far, and what it still has to show.
 struct Follower {
     db: Db,
-    kind: String,
+    kind: Pattern,
     filter: Filter,
     json: bool,
     /// How many events are still to be shown. `None`: no limit.
@@ -289,7 +256,7 @@ impl Follower {
     /// First binds the queue and then reads the database, so that no event between the two is
     /// missed.
     async fn follow_broker(&mut self, broker: &Broker) -> Result<()> {
-        let mut tap = Tap::open(&broker.url, &broker.prefix, &self.kind)
+        let mut tap = Tap::open(&broker.url, &broker.prefix, self.kind.as_str())
             .await
             .map_err(Lost)?;
         if self.catch_up().await? == Flow::End {
@@ -342,7 +309,7 @@ impl Follower {
     fn show(&mut self, event: &Envelope) -> Result<Flow> {
         let shop = self.filter.shop.as_str();
         let of_shop = shop.is_empty() || event.shop.as_deref() == Some(shop);
-        if !of_shop || !fits(&self.kind, &event.kind) {
+        if !of_shop || !self.kind.fits(&event.kind) {
             return Ok(Flow::On);
         }
         let line = if self.json {
