@@ -29,6 +29,7 @@ mod handlers;
 mod heartbeat;
 mod housekeeping;
 pub mod mail;
+mod positions;
 mod publish;
 mod report;
 mod run;
@@ -116,6 +117,8 @@ pub async fn run(worker: Worker, shutdown: CancellationToken) -> Result<()> {
     task::spawn("housekeeping", tasks.track_future(housekeeping));
     let publish = publish::run(worker.clone(), shutdown.clone());
     task::spawn("publisher", tasks.track_future(publish));
+    let positions = positions::run(worker.clone(), shutdown.clone());
+    task::spawn("positions", tasks.track_future(positions));
     tracing::info!(queue = %worker.queue, concurrency = worker.concurrency, "working");
     shutdown.cancelled().await;
     worker.calls.close();

@@ -2,7 +2,11 @@
 //! the transaction in which it happened. Events have only ids and amounts, never personal data.
 //!
 //! The ids of one object's events sort in the sequence in which they happened, and an event is
-//! visible only when all earlier events of its object are. Neither is true between objects.
+//! visible only when all earlier events of its object are. Neither is true between objects, so
+//! readers follow events by their positions (`event_head`).
+
+use std::collections::HashMap;
+use std::time::Duration;
 
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -207,6 +211,117 @@ pub async fn matching(db: &Db, filter: &Filter, ids: Vec<Uuid>) -> Result<Vec<En
         .fetch_all()
         .await?;
     rows.iter().map(read).collect()
+}
+
+/// No event becomes visible so long after the time in its id, unless clocks are that wrong.
+const LATE: Duration = Duration::from_mins(10);
+
+/// The place of an event in the sequence, and what a filter asks about.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    pub id: Uuid,
+    pub position: i64,
+    pub kind: String,
+    pub shop: Option<String>,
+    pub object_id: String,
+}
+
+fn placed(row: &Row) -> Result<Placed> {
+    Ok(Placed {
+        id: row.get("id")?,
+        position: row.get("position")?,
+        kind: row.get("kind")?,
+        shop: row.get("shop")?,
+        object_id: row.get("object_id")?,
+    })
+}
+
+/// The next events after a position, in their sequence.
+pub async fn placed_after(db: &Db, position: i64, limit: i64) -> Result<Vec<Placed>> {
+    let rows = db
+        .query(
+            "select id, position, kind, shop, object_id from events
+             where position > $1
+             order by position
+             limit $2",
+        )
+        .bind(position)
+        .bind(limit)
+        .fetch_all()
+        .await?;
+    rows.iter().map(placed).collect()
+}
+
+/// The events of objects with this id after a position, in their sequence. They are sorted here:
+/// asked for an order by position, PostgreSQL would go through all positions.
+pub async fn placed_of_object(db: &Db, object_id: &str, position: i64) -> Result<Vec<Placed>> {
+    let rows = db
+        .query(
+            "select id, position, kind, shop, object_id from events
+             where object_id = $1 and position > $2",
+        )
+        .bind(object_id)
+        .bind(position)
+        .fetch_all()
+        .await?;
+    let mut events: Vec<Placed> = rows.iter().map(placed).collect::<Result<_>>()?;
+    events.sort_by_key(|event| event.position);
+    Ok(events)
+}
+
+/// The position after which whoever has seen the event with this id goes on. Of an event that is no
+/// longer kept, or has no position yet, it is one that is surely early enough: some events come
+/// again, and none is passed over.
+pub async fn position_of(db: &Db, id: Uuid) -> Result<i64> {
+    let own = db.query("select position from events where id = $1 and position is not null");
+    let own = own.bind(id).fetch_optional().await?;
+    let before = first_id(time_of(id).minus(LATE));
+    let row = match own {
+        Some(row) => Some(row),
+        None => {
+            db.query(
+                "select position from events where id < $1 and position is not null
+                 order by id desc
+                 limit 1",
+            )
+            .bind(before)
+            .fetch_optional()
+            .await?
+        }
+    };
+    row.map_or(Ok(0), |row| row.get("position"))
+}
+
+/// The id of the newest event that has a position up to this one.
+pub async fn id_at(db: &Db, position: i64) -> Result<Option<Uuid>> {
+    let row = db
+        .query(
+            "select id from events where position <= $1
+             order by position desc
+             limit 1",
+        )
+        .bind(position)
+        .fetch_optional()
+        .await?;
+    row.map(|row| row.get("id")).transpose()
+}
+
+/// Those of the events that are still kept, in the sequence of the ids.
+pub async fn by_ids(db: &Db, ids: Vec<Uuid>) -> Result<Vec<Envelope>> {
+    let rows = db
+        .query(
+            "select id, kind, shop, object_id, body, created_at, traceparent from events
+             where id in ($1..)",
+        )
+        .bind(ids.clone())
+        .fetch_all()
+        .await?;
+    let mut found: HashMap<Uuid, Envelope> = HashMap::new();
+    for row in &rows {
+        let event = read(row)?;
+        found.insert(event.id, event);
+    }
+    Ok(ids.iter().filter_map(|id| found.remove(id)).collect())
 }
 
 /// The kinds of the events of one object, oldest first.

@@ -10,6 +10,7 @@ pub mod customers;
 pub mod device_code_requests;
 pub mod device_codes;
 pub mod erasure;
+pub mod event_head;
 pub mod events;
 pub mod export_links;
 pub mod export_stores;

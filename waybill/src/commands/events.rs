@@ -107,7 +107,8 @@ fn since(text: &str) -> Result<Since, String> {
     age.map_err(|problem| format!("{problem}, or the id of an event"))
 }
 
-/// What the database can decide of a filter; whether the kind fits is left to the pattern.
+/// The part of the filter that the database applies. The pattern itself decides whether a kind
+/// matches, because the database compares only the beginning of the kind.
 fn filter(kind: &Pattern, shop: Option<String>, object: Option<String>) -> Filter {
     Filter {
         kind_prefix: kind.prefix().to_owned(),

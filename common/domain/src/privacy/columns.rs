@@ -85,8 +85,9 @@ pub const PLAIN: &[(&str, &str)] = &[
     ("qr_codes", "shop order_id kind url modules created_at"),
     (
         "events",
-        "id kind shop object_id body created_at published_at traceparent",
+        "id kind shop object_id body created_at published_at traceparent position",
     ),
+    ("event_head", "id position"),
     (
         "api_keys",
         "id created_at expires_at revoked_at scopes shops last_used_at",
