@@ -32,6 +32,7 @@ pub trait Needs {
 pub struct OrdersRead;
 pub struct CheckoutWrite;
 pub struct QrWrite;
+pub struct EventsRead;
 pub struct PrivacyRead;
 pub struct PrivacyWrite;
 
@@ -45,6 +46,10 @@ impl Needs for CheckoutWrite {
 
 impl Needs for QrWrite {
     const SCOPE: Scope = Scope::QrWrite;
+}
+
+impl Needs for EventsRead {
+    const SCOPE: Scope = Scope::EventsRead;
 }
 
 impl Needs for PrivacyRead {

@@ -78,6 +78,9 @@ pub enum Error {
     /// The storefront's or the payment provider's API does not answer. The client may ask again
     /// after this time.
     ProviderTimeout(Duration),
+    EventsQuery,
+    /// The key, or all together, have too many streams and waiting requests.
+    TooManyWait,
     PrivacyRequestNotFound,
     PrivacyQuery,
     /// The privacy request has not failed, so it cannot be retried.
@@ -128,6 +131,7 @@ fn missing(scope: Scope) -> &'static str {
         Scope::OrdersRead => "This API key lacks the scope orders:read",
         Scope::CheckoutWrite => "This API key lacks the scope checkout:write",
         Scope::QrWrite => "This API key lacks the scope qr:write",
+        Scope::EventsRead => "This API key lacks the scope events:read",
         Scope::PrivacyRead => "This API key lacks the scope privacy:read",
         Scope::PrivacyWrite => "This API key lacks the scope privacy:write",
     }
@@ -277,6 +281,18 @@ impl Error {
                 S::SERVICE_UNAVAILABLE,
                 Some(Code::ProviderTimeout),
                 "A provider does not answer; try again with the same Idempotency-Key",
+            ),
+            Error::EventsQuery => (
+                S::UNPROCESSABLE_ENTITY,
+                None,
+                "?after= (or Last-Event-ID) is an event's id or latest; ?type= is one or more patterns \
+                 like order.* between commas; ?limit= is 1 to 1000; ?wait= is 0 to 30 seconds; give each \
+                 at most once",
+            ),
+            Error::TooManyWait => (
+                S::TOO_MANY_REQUESTS,
+                Some(Code::RateLimit),
+                "Too many requests wait for events already; end one of this API key, or try again later",
             ),
             Error::PrivacyRequestNotFound => (S::NOT_FOUND, None, "Privacy request not found"),
             Error::PrivacyQuery => (
@@ -441,6 +457,7 @@ impl Error {
                 Some((wait.as_secs() + begun).max(1))
             }
             Error::NotAccepted | Error::Unavailable => Some(2),
+            Error::TooManyWait => Some(5),
             Error::LoginNotSetUp | Error::CheckoutNotSetUp | Error::ExportUnreadable => Some(60),
             _ => None,
         }
@@ -461,7 +478,7 @@ impl Error {
             Error::NotJson | Error::NotAnObject | Error::Field { .. } | Error::Envelope => "json",
             Error::Qr(_) | Error::QrSize(_) => "qr",
             Error::PrivacyBody | Error::PrivacyShop => "privacy",
-            Error::RateLimited(_) | Error::SlowDown(_) => "rate",
+            Error::RateLimited(_) | Error::SlowDown(_) | Error::TooManyWait => "rate",
             Error::NotAccepted
             | Error::Unavailable
             | Error::LoginNotSetUp
@@ -484,6 +501,7 @@ impl Error {
             | Error::DeviceCodeParameter
             | Error::GrantType
             | Error::GrantTypeTwice
+            | Error::EventsQuery
             | Error::PrivacyQuery => "request",
             Error::PrivacyNotFailed
             | Error::PrivacyDuty

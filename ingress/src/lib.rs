@@ -12,6 +12,7 @@ pub mod client_address;
 pub mod database;
 pub mod delivery;
 pub mod error;
+pub mod events;
 pub mod intake;
 pub mod limit;
 pub mod login;
@@ -23,7 +24,6 @@ pub mod routes;
 pub mod validation;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -43,6 +43,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api_key::ApiKeys;
 use crate::client_address::Unnamed;
+use crate::events::Waiting;
 use crate::intake::{Intake, IntakeTasks};
 use crate::limit::Limits;
 use crate::openapi::Description;
@@ -75,9 +76,11 @@ pub struct App {
     pub not_understood: NotUnderstood,
     /// Of the headers in which the chosen providers say what a delivery is.
     pub headers: delivery::Names,
-    /// Set when the shutdown has begun. `/readyz` then tells load balancers to send requests
-    /// elsewhere.
-    stopping: AtomicBool,
+    /// The requests that wait for events.
+    pub waiting: Waiting,
+    /// Cancelled when the shutdown has begun. `/readyz` then tells load balancers to send requests
+    /// elsewhere, and requests that wait for events are answered.
+    pub stopping: CancellationToken,
 }
 
 impl App {
@@ -105,7 +108,8 @@ impl App {
             intake,
             limits,
             api_keys: ApiKeys::default(),
-            stopping: AtomicBool::new(false),
+            waiting: Waiting::default(),
+            stopping: CancellationToken::new(),
         }
     }
 
@@ -119,7 +123,7 @@ impl App {
     }
 
     pub fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Relaxed)
+        self.stopping.is_cancelled()
     }
 }
 
@@ -135,13 +139,14 @@ pub async fn serve(listener: TcpListener, parts: Parts, shutdown: CancellationTo
     let app = Arc::new(App::new(parts, intake));
     limit::forget_idle(&app, &shutdown);
     routes::report_counted(&app, &shutdown);
+    events::look_for_new(&app, &shutdown);
     let router = routes::router(app.clone());
     let limits = connections(&app.config);
     let stopping = app.clone();
     let on_shutdown = shutdown.clone();
     platform::task::spawn("ingress shutdown", async move {
         on_shutdown.cancelled().await;
-        stopping.stopping.store(true, Ordering::Relaxed);
+        stopping.stopping.cancel();
     });
     server::serve(listener, router, limits, shutdown, DRAIN).await?;
     // The last handler has ended, and the app and its `Intake` are dropped.

@@ -96,6 +96,9 @@ def is_right(case):
 @schemathesis.hook
 def before_call(context, case, kwargs):
     kwargs["auth"] = Credential(scheme_of(case))
+    # A request that waits longer for events is answered in the same way, only later.
+    if case.query and str(case.query.get("wait")) in map(str, range(2, 31)):
+        case.query["wait"] = 1
     # Half of the right requests ask for something that exists, so that not every answer is a 404.
     if not is_right(case) or chance(2):
         return

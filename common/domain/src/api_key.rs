@@ -18,6 +18,8 @@ pub enum Scope {
     CheckoutWrite,
     /// Make QR codes of links and texts.
     QrWrite,
+    /// Read events, and follow them as they happen.
+    EventsRead,
     /// See privacy requests.
     PrivacyRead,
     /// Retry and cancel privacy requests, and hand out their exports.
@@ -25,10 +27,11 @@ pub enum Scope {
 }
 
 impl Scope {
-    pub const ALL: [Scope; 5] = [
+    pub const ALL: [Scope; 6] = [
         Scope::OrdersRead,
         Scope::CheckoutWrite,
         Scope::QrWrite,
+        Scope::EventsRead,
         Scope::PrivacyRead,
         Scope::PrivacyWrite,
     ];
@@ -38,6 +41,7 @@ impl Scope {
             Scope::OrdersRead => "orders:read",
             Scope::CheckoutWrite => "checkout:write",
             Scope::QrWrite => "qr:write",
+            Scope::EventsRead => "events:read",
             Scope::PrivacyRead => "privacy:read",
             Scope::PrivacyWrite => "privacy:write",
         }
@@ -51,7 +55,9 @@ impl fmt::Display for Scope {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it must be orders:read, checkout:write, qr:write, privacy:read or privacy:write")]
+#[error(
+    "it must be orders:read, checkout:write, qr:write, events:read, privacy:read or privacy:write"
+)]
 pub struct NotAScope;
 
 impl FromStr for Scope {

@@ -94,6 +94,20 @@ pub async fn authenticate(db: &Db, hash: [u8; 32], now: Timestamp) -> Result<Opt
     .transpose()
 }
 
+/// Whether a key that was good a while ago may still be used.
+pub async fn is_good(db: &Db, id: Uuid, now: Timestamp) -> Result<bool> {
+    let row = db
+        .query(
+            "select id from api_keys
+             where id = $1 and revoked_at is null and (expires_at is null or expires_at > $2)",
+        )
+        .bind(id)
+        .bind(now.0)
+        .fetch_optional()
+        .await?;
+    Ok(row.is_some())
+}
+
 /// The hash by which a key is found.
 pub fn hash(key: &str) -> [u8; 32] {
     Sha256::digest(key.as_bytes()).into()

@@ -20,6 +20,7 @@ mod operation;
 mod page;
 mod pages;
 mod privacy;
+mod reading;
 mod schemas;
 mod service;
 mod webhooks;
@@ -136,6 +137,7 @@ fn operations() -> impl Iterator<Item = Operation> {
         .into_iter()
         .chain(commerce::operations())
         .chain(privacy::operations())
+        .chain(reading::operations())
         .chain(auth::operations())
         .chain(pages::operations())
         .chain(service::operations())
@@ -144,7 +146,7 @@ fn operations() -> impl Iterator<Item = Operation> {
 fn tags() -> Value {
     let events = (
         "Events",
-        "What Waybill sends to your own systems, as messages of a broker.",
+        "What your own systems hear of: as messages of a broker, or read from here.",
     );
     TAGS.into_iter()
         .chain([events])

@@ -4,6 +4,7 @@ mod auth;
 mod checkout;
 mod device;
 mod docs;
+mod events;
 mod health;
 mod orders;
 mod pages;
@@ -27,6 +28,7 @@ use crate::{measure, request_id};
 
 pub use self::checkout::CheckoutResponse;
 pub use self::device::{DeviceCode, Login};
+pub use self::events::{EventList, LONGEST_WAIT, MOST_EVENTS, USUAL_EVENTS};
 pub use self::health::{Alive, Readiness};
 pub use self::privacy::{ExportLink, PrivacyRequests};
 pub use self::templates::Templates;
@@ -61,6 +63,8 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/commerce/qr", post(qr::create))
         .route("/api/commerce/checkout", post(checkout::create))
         .route("/api/privacy/exports/{id}", get(privacy::export))
+        .route("/api/events", get(events::list))
+        .route("/api/events/stream", get(events::stream))
         .merge(auth())
         .route("/api/webhooks/storefront", post(webhooks::storefront))
         .route("/api/webhooks/payment", post(webhooks::payment))

@@ -215,6 +215,12 @@ pub const ALL: &[Metric] = &[
         &["route", "method", "status"],
         "Requests from their headers to their answer, by template of the route and class of status",
     ),
+    gauge(
+        Ingress,
+        "waybill_event_readers",
+        &[],
+        "Requests that wait for events or stream them",
+    ),
     counter(
         Ingress,
         "waybill_deliveries_accepted_total",

@@ -80,6 +80,8 @@ async fn a_key_opens_only_what_its_scopes_say() {
             "/api/commerce/checkout".into(),
             Scope::CheckoutWrite,
         ),
+        ("GET", "/api/events".into(), Scope::EventsRead),
+        ("GET", "/api/events/stream".into(), Scope::EventsRead),
         ("GET", "/api/privacy/requests".into(), Scope::PrivacyRead),
         ("GET", nil.into(), Scope::PrivacyRead),
         ("POST", format!("{nil}/retry"), Scope::PrivacyWrite),

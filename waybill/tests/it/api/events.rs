@@ -135,7 +135,7 @@ fn envelope(delivery: &Delivery) -> Value {
 }
 
 /// Writes events of `orders` orders, `each` of each, and returns their ids in their order.
-async fn write(db: &Db, outlet: Outlet, orders: i64, each: i64) -> Vec<Uuid> {
+pub async fn write(db: &Db, outlet: Outlet, orders: i64, each: i64) -> Vec<Uuid> {
     static NEXT: AtomicI64 = AtomicI64::new(0);
     let clock = Clock::system();
     let now = clock.now();

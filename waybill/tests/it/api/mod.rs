@@ -12,4 +12,5 @@ pub mod pages;
 pub mod profiles;
 pub mod provider_libraries;
 pub mod qr;
+pub mod reading;
 pub mod webhooks;

@@ -173,7 +173,6 @@ fn endpoints(document: &Value) -> String {
                 }
             }
         }
-        // The group of events has none: they are messages.
         if rows.is_empty() {
             continue;
         }

@@ -1,0 +1,268 @@
+//! `/api/events`: what happened, for the merchant's own systems without a broker, in pages that
+//! may be waited for, and as a stream of server-sent events (docs/events.md).
+
+use std::convert::Infallible;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{FromRequestParts, Query, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use domain::envelope::Envelope;
+use domain::event::Pattern;
+use futures_util::stream;
+use serde::{Deserialize, Serialize};
+use store::api_keys;
+use tokio::time::Instant;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::App;
+use crate::api_key::{EventsRead, Holder};
+use crate::database::step;
+use crate::error::Error;
+use crate::events::{Filter, Place, Reader, Start};
+
+/// How long a client may have the answer wait for events.
+pub const LONGEST_WAIT: u64 = 30;
+pub const MOST_EVENTS: usize = 1000;
+pub const USUAL_EVENTS: usize = 100;
+/// Patterns of one reader.
+const MOST_KINDS: usize = 20;
+
+/// Events that a stream reads at a time.
+const AT_A_TIME: usize = 50;
+/// A stream on which nothing happens says so, and looks whether its key is still good.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+/// What a client is told to wait before it connects again, in milliseconds.
+const CONNECT_AGAIN: u64 = 2000;
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// What happened, in the sequence in which all readers see it.
+#[derive(Serialize, ToSchema)]
+pub struct EventList {
+    /// Those that fit, oldest first.
+    events: Vec<Envelope>,
+    /// What to give as `after` the next time; null: nothing has happened yet.
+    next: Option<Uuid>,
+    /// There may be more already: ask again at once.
+    more: bool,
+}
+
+/// What a request asks for: `?after=`, `?type=`, `?shop=`, `?object=`, `?limit=` and `?wait=`.
+pub struct Wanted {
+    start: Option<Start>,
+    kinds: Vec<Pattern>,
+    shop: Option<String>,
+    object_id: Option<String>,
+    limit: usize,
+    wait: Duration,
+}
+
+impl FromRequestParts<Arc<App>> for Wanted {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Error> {
+        #[derive(Deserialize)]
+        struct Given {
+            after: Option<String>,
+            r#type: Option<String>,
+            shop: Option<String>,
+            object: Option<String>,
+            limit: Option<usize>,
+            wait: Option<u64>,
+        }
+        let query = Query::<Given>::from_request_parts(parts, app).await;
+        let Query(given) = query.map_err(|_| Error::EventsQuery)?;
+        let kinds = given.r#type.as_deref().unwrap_or("#");
+        let kinds: Vec<Pattern> = kinds
+            .split(',')
+            .map(str::parse)
+            .collect::<Result<_, _>>()
+            .map_err(|_| Error::EventsQuery)?;
+        let limit = given.limit.unwrap_or(USUAL_EVENTS);
+        let wait = given.wait.unwrap_or(0);
+        let is_text = |text: &Option<String>| !text.as_ref().is_some_and(|it| it.contains('\0'));
+        let fits = (1..=MOST_EVENTS).contains(&limit)
+            && wait <= LONGEST_WAIT
+            && kinds.len() <= MOST_KINDS
+            && is_text(&given.shop)
+            && is_text(&given.object);
+        if !fits {
+            return Err(Error::EventsQuery);
+        }
+        Ok(Wanted {
+            start: given.after.as_deref().map(start).transpose()?,
+            kinds,
+            shop: given.shop.map(|shop| shop.to_ascii_lowercase()),
+            object_id: given.object,
+            limit,
+            wait: Duration::from_secs(wait),
+        })
+    }
+}
+
+fn start(text: &str) -> Result<Start, Error> {
+    if text == "latest" {
+        return Ok(Start::Latest);
+    }
+    text.parse()
+        .map(Start::After)
+        .map_err(|_| Error::EventsQuery)
+}
+
+impl Wanted {
+    fn filter(&self, key: &Holder<EventsRead>) -> Filter {
+        Filter {
+            kinds: self.kinds.clone(),
+            shop: self.shop.clone(),
+            object_id: self.object_id.clone(),
+            shops: key.shops.clone(),
+        }
+    }
+}
+
+/// The next events after a cursor. With `?wait=` the answer waits for the first of them.
+pub async fn list(
+    key: Holder<EventsRead>,
+    State(app): State<Arc<App>>,
+    wanted: Wanted,
+) -> Result<Response, Error> {
+    let mut place = match wanted.wait {
+        Duration::ZERO => None,
+        _ => Some(app.waiting.admit(key.id)?),
+    };
+    let until = Instant::now() + wanted.wait;
+    let start = wanted.start.unwrap_or(Start::Oldest);
+    let mut reader = Reader::begin(&app, start, wanted.filter(&key)).await?;
+    loop {
+        if let Some(place) = &mut place {
+            place.look();
+        }
+        let page = reader.page(&app, wanted.limit).await?;
+        let waits = page.events.is_empty() && !page.is_more && Instant::now() < until;
+        if let (Some(place), true) = (&mut place, waits) {
+            tokio::select! {
+                () = place.wait() => continue,
+                () = tokio::time::sleep_until(until) => {}
+                () = app.stopping.cancelled() => {}
+            }
+        }
+        let answer = EventList {
+            events: page.events,
+            next: reader.cursor(),
+            more: page.is_more,
+        };
+        let headers = [(header::CACHE_CONTROL, "no-store")];
+        return Ok((headers, Json(answer)).into_response());
+    }
+}
+
+/// Events as they happen, for as long as the client listens and its key is good.
+pub async fn stream(
+    key: Holder<EventsRead>,
+    State(app): State<Arc<App>>,
+    wanted: Wanted,
+    headers: HeaderMap,
+) -> Result<Response, Error> {
+    let place = app.waiting.admit(key.id)?;
+    let last = match headers.get(&LAST_EVENT_ID) {
+        Some(last) => Some(start(last.to_str().map_err(|_| Error::EventsQuery)?)?),
+        None => wanted.start,
+    };
+    let start = last.unwrap_or(Start::Latest);
+    let reader = Reader::begin(&app, start, wanted.filter(&key)).await?;
+    let stream = EventStream {
+        heartbeat_at: Instant::now() + HEARTBEAT,
+        app,
+        key: key.id,
+        reader,
+        place,
+    };
+    let hello = Bytes::from(format!("retry: {CONNECT_AGAIN}\n\n"));
+    let hello = stream::iter([Ok::<_, Infallible>(hello)]);
+    let events = stream::unfold(stream, async |mut stream| {
+        let text = stream.next().await?;
+        Some((Ok(Bytes::from(text)), stream))
+    });
+    let headers = [
+        (header::CONTENT_TYPE, "text/event-stream"),
+        (header::CACHE_CONTROL, "no-store"),
+        // nginx would hold events back until its buffer is full.
+        (ACCEL_BUFFERING, "no"),
+    ];
+    let body = Body::from_stream(stream::StreamExt::chain(hello, events));
+    Ok((headers, body).into_response())
+}
+
+/// What one client listens to.
+struct EventStream {
+    app: Arc<App>,
+    key: Uuid,
+    reader: Reader,
+    place: Place,
+    heartbeat_at: Instant,
+}
+
+impl EventStream {
+    /// What is sent next; `None`: the stream ends, and the client connects again.
+    async fn next(&mut self) -> Option<String> {
+        loop {
+            if self.app.is_stopping() {
+                return None;
+            }
+            self.place.look();
+            let page = self.reader.page(&self.app, AT_A_TIME).await.ok()?;
+            if Instant::now() >= self.heartbeat_at {
+                if !self.is_key_good().await {
+                    return None;
+                }
+                self.heartbeat_at = Instant::now() + HEARTBEAT;
+                if page.events.is_empty() {
+                    return Some(self.heartbeat());
+                }
+            }
+            if !page.events.is_empty() {
+                return Some(self.frames(&page.events));
+            }
+            if page.is_more {
+                continue;
+            }
+            tokio::select! {
+                () = self.place.wait() => {}
+                () = tokio::time::sleep_until(self.heartbeat_at) => {}
+                () = self.app.stopping.cancelled() => return None,
+            }
+        }
+    }
+
+    async fn is_key_good(&self) -> bool {
+        let good = api_keys::is_good(&self.app.db, self.key, self.app.clock.now());
+        step(good).await.unwrap_or(false)
+    }
+
+    /// Its id lets a client go on from here that has seen no event for long, because none fits.
+    fn heartbeat(&self) -> String {
+        let id = self.reader.cursor();
+        let id = id.map_or_else(String::new, |id| format!("id: {id}\n"));
+        format!(": nothing happened\n{id}\n")
+    }
+
+    fn frames(&self, events: &[Envelope]) -> String {
+        let mut text = String::new();
+        for event in events {
+            // An event's JSON has no line breaks: they are escaped in its texts.
+            let json = serde_json::to_string(event).unwrap_or_default();
+            let (id, kind) = (event.id, &event.kind);
+            let _ = write!(text, "id: {id}\nevent: {kind}\ndata: {json}\n\n");
+        }
+        text
+    }
+}

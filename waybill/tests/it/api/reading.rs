@@ -1,0 +1,390 @@
+//! Events are read over HTTP: in pages from a cursor on, waited for, and as a stream; every one of
+//! them, in the sequence of its object, whatever the sequence of the commits.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use domain::api_key::{Rights, Scope, Shops};
+use domain::event::{Event, OrderEvent, PaymentEvent};
+use domain::time::Timestamp;
+use platform::clock::Clock;
+use reqwest::Response;
+use serde_json::{Value, json};
+use store::sql::{Db, Tx};
+use store::{api_keys, event_head, events};
+use tokio::time::{Instant, timeout};
+use uuid::Uuid;
+
+use super::events::write;
+use crate::support::backend::is_distributed;
+use crate::support::delivery::{SHOP, order};
+use crate::support::{Service, service, within};
+
+const SOON: Duration = Duration::from_secs(20);
+
+async fn get(service: &Service, key: &str, path: &str) -> Response {
+    service.get(path).bearer_auth(key).send().await.unwrap()
+}
+
+async fn page(service: &Service, key: &str, query: &str) -> Value {
+    let response = get(service, key, &format!("/api/events?{query}")).await;
+    let status = response.status().as_u16();
+    let body: Value = response.json().await.unwrap();
+    assert_eq!(status, 200, "{query}: {body}");
+    body
+}
+
+fn ids(page: &Value) -> Vec<Uuid> {
+    let events = page["events"].as_array().unwrap();
+    let id = |event: &Value| event["id"].as_str().unwrap().parse().unwrap();
+    events.iter().map(id).collect()
+}
+
+/// Reads to the end as a client does; all events in the sequence in which they came.
+async fn read_all(service: &Service, key: &str, limit: usize, filter: &str) -> Vec<Value> {
+    let mut all = Vec::new();
+    let mut query = format!("limit={limit}{filter}");
+    loop {
+        let page = page(service, key, &query).await;
+        let events = page["events"].as_array().unwrap();
+        assert!(events.len() <= limit);
+        all.extend(events.iter().cloned());
+        if page["more"] == false {
+            return all;
+        }
+        query = format!(
+            "limit={limit}{filter}&after={}",
+            page["next"].as_str().unwrap()
+        );
+    }
+}
+
+/// Events of a time that are written, one after the other.
+async fn insert(tx: &mut Tx, at: i64, events: Vec<Event>) -> Vec<Uuid> {
+    let clock = Clock::system();
+    let new: Vec<events::New> = (at..)
+        .zip(events)
+        .map(|(at, event)| events::New {
+            id: clock.id_at(Timestamp(at)),
+            event,
+            traceparent: None,
+        })
+        .collect();
+    events::insert(tx, &new, events::Outlet::Database, Timestamp(at))
+        .await
+        .unwrap();
+    new.iter().map(|event| event.id).collect()
+}
+
+fn fulfilled(shop: &str, order: i64) -> Event {
+    Event::of_order(shop, order, OrderEvent::Fulfilled)
+}
+
+async fn written(db: &Db, at: i64, events: Vec<Event>) -> Vec<Uuid> {
+    let mut tx = db.begin().await.unwrap();
+    let ids = insert(&mut tx, at, events).await;
+    tx.commit().await.unwrap();
+    ids
+}
+
+/// Places all events, as the workers do.
+async fn place(db: &Db) {
+    while event_head::place(db, 500).await.unwrap() > 0 {}
+}
+
+#[tokio::test]
+async fn an_event_that_is_committed_after_a_later_one_was_read_is_not_lost() {
+    let service = service().without_workers().start().await;
+    let key = service.api_key().await;
+    let now = service.clock().now().0;
+    let (earlier, later) = (now, now + 5);
+    // SQLite has one writer: there the earlier id is of a transaction that begins later.
+    let mut open = None;
+    if is_distributed() {
+        let mut tx = service.db().begin().await.unwrap();
+        let ids = insert(&mut tx, earlier, vec![fulfilled(SHOP, 1)]).await;
+        open = Some((tx, ids));
+    }
+    let second = written(service.db(), later, vec![fulfilled(SHOP, 2)]).await;
+    place(service.db()).await;
+    let read = page(&service, &key, "").await;
+    assert_eq!(ids(&read), second);
+    let first = match open {
+        Some((tx, ids)) => {
+            tx.commit().await.unwrap();
+            ids
+        }
+        None => written(service.db(), earlier, vec![fulfilled(SHOP, 1)]).await,
+    };
+    assert!(first[0] < second[0]);
+    place(service.db()).await;
+    let next = read["next"].as_str().unwrap();
+    let after = page(&service, &key, &format!("after={next}")).await;
+    assert_eq!(
+        ids(&after),
+        first,
+        "a cursor by id would have passed it over"
+    );
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn each_event_is_read_once_and_those_of_an_order_in_their_sequence() {
+    let service = service().without_workers().start().await;
+    let key = service.api_key().await;
+    let writing = async {
+        let mut all = Vec::new();
+        for _ in 0..12 {
+            all.extend(write(service.db(), events::Outlet::Database, 20, 5).await);
+        }
+        all
+    };
+    // Several processes place them at a time.
+    let placing = async {
+        loop {
+            let (one, other) = tokio::join!(
+                event_head::place(service.db(), 7),
+                event_head::place(service.db(), 90)
+            );
+            one.unwrap();
+            other.unwrap();
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let all = tokio::select! {
+        all = writing => all,
+        () = placing => unreachable!("it has no end"),
+    };
+    place(service.db()).await;
+    let read = read_all(&service, &key, 37, "").await;
+    assert_eq!(read.len(), all.len());
+    let mut seen = BTreeSet::new();
+    let mut last: BTreeMap<String, Uuid> = BTreeMap::new();
+    for event in &read {
+        let id: Uuid = event["id"].as_str().unwrap().parse().unwrap();
+        assert!(seen.insert(id), "{id} came twice");
+        let object = event["object_id"].as_str().unwrap().to_owned();
+        let earlier = last.insert(object, id);
+        assert!(earlier.is_none_or(|earlier| earlier < id));
+    }
+    assert!(all.iter().all(|id| seen.contains(id)));
+    let of_one = read_all(&service, &key, 3, "&object=1007").await;
+    assert_eq!(of_one.len(), 60);
+    assert!(of_one.iter().all(|event| event["object_id"] == "1007"));
+    assert!(of_one.is_sorted_by_key(|event| event["id"].as_str().unwrap().to_owned()));
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn events_are_filtered_by_type_shop_and_object_and_a_key_of_shops_sees_theirs_alone() {
+    let service = service().without_workers().start().await;
+    let now = service.clock().now().0;
+    let payment = Event::of_payment(
+        "pi_1",
+        PaymentEvent::Canceled {
+            pact_id: None,
+            canceled_at: Timestamp(now),
+        },
+    );
+    let all = vec![
+        fulfilled("a.example", 1),
+        fulfilled("b.example", 2),
+        payment,
+    ];
+    let all = written(service.db(), now, all).await;
+    place(service.db()).await;
+    let key = service.api_key().await;
+    let read = async |key: &str, query: &str| ids(&page(&service, key, query).await);
+    assert_eq!(read(&key, "").await, all);
+    assert_eq!(read(&key, "type=order.*").await, all[..2]);
+    assert_eq!(read(&key, "type=payment.%23,order.created").await, all[2..]);
+    assert_eq!(read(&key, "shop=B.example").await, all[1..2]);
+    assert_eq!(read(&key, "object=pi_1").await, all[2..]);
+    assert!(read(&key, "object=1&shop=b.example").await.is_empty());
+    assert!(read(&key, "after=latest").await.is_empty());
+    let rights = Rights {
+        scopes: Some(vec![Scope::EventsRead]),
+        shops: Shops(Some(vec!["a.example".to_owned()])),
+    };
+    let of_a = service.api_key_for("a", &rights).await;
+    assert_eq!(read(&of_a, "").await, all[..1]);
+    assert!(read(&of_a, "shop=b.example").await.is_empty());
+    assert!(read(&of_a, "object=pi_1").await.is_empty());
+    let empty = page(&service, &of_a, "shop=b.example").await;
+    assert_eq!(
+        empty["next"],
+        all[2].to_string(),
+        "it need not look at these again"
+    );
+    for wrong in [
+        "after=yesterday",
+        "type=Order",
+        "limit=0",
+        "limit=1001",
+        "wait=31",
+        "wait=-1",
+        "shop=%00",
+        "type=a,",
+    ] {
+        let refused = get(&service, &key, &format!("/api/events?{wrong}")).await;
+        assert_eq!(refused.status(), 422, "{wrong}");
+        let refused = get(&service, &key, &format!("/api/events/stream?{wrong}")).await;
+        assert_eq!(refused.status(), 422, "{wrong}");
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_cursor_whose_event_is_no_longer_kept_passes_nothing_over() {
+    let service = service().without_workers().start().await;
+    let key = service.api_key().await;
+    let now = service.clock().now().0;
+    let hour = 3_600_000;
+    let mut all = Vec::new();
+    for hours in [3, 2, 1] {
+        all.extend(
+            written(
+                service.db(),
+                now - hours * hour,
+                vec![fulfilled(SHOP, hours)],
+            )
+            .await,
+        );
+    }
+    place(service.db()).await;
+    let mut tx = service.db().begin().await.unwrap();
+    let delete = tx.query("delete from events where id = $1").bind(all[1]);
+    delete.execute().await.unwrap();
+    tx.commit().await.unwrap();
+    let after = page(&service, &key, &format!("after={}", all[1])).await;
+    assert_eq!(ids(&after), all[2..]);
+    let after = page(&service, &key, &format!("after={}", Uuid::nil())).await;
+    assert_eq!(ids(&after), [all[0], all[2]]);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn an_answer_can_wait_for_the_first_event_and_comes_without_one_in_the_end() {
+    let service = service().start().await;
+    let key = service.api_key().await;
+    let begun = Instant::now();
+    let none = page(&service, &key, "wait=1").await;
+    assert_eq!(none, json!({"events": [], "next": null, "more": false}));
+    assert!(begun.elapsed() >= Duration::from_secs(1));
+    let waiting = timeout(SOON, page(&service, &key, "wait=30&type=order.created"));
+    let posting = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let delivery = order("orders/create", 1).id("w-1");
+        assert_eq!(service.answer(&delivery).await.0, 200);
+    };
+    let (page, ()) = tokio::join!(waiting, posting);
+    let page = page.expect("it does not wait for all of its 30 seconds");
+    assert_eq!(page["events"][0]["type"], "order.created");
+    assert_eq!(page["events"][0]["shop"], SHOP);
+    assert_eq!(page["events"][0]["id"], page["next"]);
+    service.stop().await;
+}
+
+/// Reads a stream until a text has come.
+async fn heard(response: &mut Response, text: &str) -> String {
+    let mut heard = String::new();
+    let read = async {
+        while !heard.contains(text) {
+            let chunk = response.chunk().await.unwrap().expect("the stream goes on");
+            heard.push_str(std::str::from_utf8(&chunk).unwrap());
+        }
+    };
+    let read = timeout(SOON, read).await;
+    assert!(read.is_ok(), "{text:?} did not come: {heard}");
+    heard
+}
+
+#[tokio::test]
+async fn a_stream_shows_events_as_they_happen_and_goes_on_where_it_was_cut() {
+    let mut service = service().start().await;
+    let key = service.api_key().await;
+    let path = "/api/events/stream?type=order.*";
+    let mut live = get(&service, &key, path).await;
+    assert_eq!(live.headers()["content-type"], "text/event-stream");
+    heard(&mut live, "retry: 2000\n\n").await;
+    for seed in 1..=2 {
+        let delivery = order("orders/create", seed).id(&format!("w-{seed}"));
+        assert_eq!(service.answer(&delivery).await.0, 200);
+        let frame = heard(&mut live, "\n\n").await;
+        assert!(
+            frame.contains("event: order.created\ndata: {\"id\":"),
+            "{frame}"
+        );
+    }
+    drop(live);
+    let all = read_all(&service, &key, 10, "&type=order.*").await;
+    let first = all[0]["id"].as_str().unwrap();
+    let again = service
+        .get(path)
+        .bearer_auth(&key)
+        .header("Last-Event-ID", first);
+    let mut again = again.send().await.unwrap();
+    let missed = heard(&mut again, "event: ").await;
+    assert!(
+        missed.contains(&format!("id: {}\n", all[1]["id"].as_str().unwrap())),
+        "{missed}"
+    );
+    assert!(!missed.contains(&format!("id: {first}\n")));
+    let begun = Instant::now();
+    let (rest, ()) = tokio::join!(again.text(), service.halt());
+    assert!(rest.is_ok(), "the stream ends as a whole answer: {rest:?}");
+    assert!(begun.elapsed() < Duration::from_secs(15));
+}
+
+#[tokio::test]
+async fn a_key_has_so_many_streams_and_gets_a_place_back() {
+    let service = service().without_workers().start().await;
+    let key = service.api_key().await;
+    let other = service.api_key_for("other", &Rights::default()).await;
+    let mut open = Vec::new();
+    for _ in 0..16 {
+        let stream = get(&service, &key, "/api/events/stream").await;
+        assert_eq!(stream.status(), 200);
+        open.push(stream);
+    }
+    for path in ["/api/events/stream", "/api/events?wait=1"] {
+        let refused = get(&service, &key, path).await;
+        assert_eq!(refused.status(), 429, "{path}");
+        assert_eq!(refused.headers()["retry-after"], "5");
+    }
+    assert_eq!(get(&service, &key, "/api/events").await.status(), 200);
+    assert_eq!(
+        get(&service, &other, "/api/events/stream").await.status(),
+        200
+    );
+    open.pop();
+    // The service finds out when a comment does not reach it.
+    within(Duration::from_mins(1), "a free place", async || {
+        get(&service, &key, "/api/events/stream").await.status() == 200
+    })
+    .await;
+    drop(open);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_stream_ends_soon_after_its_key_was_revoked() {
+    let service = service().start().await;
+    let key = service.api_key().await;
+    let mut live = get(&service, &key, "/api/events/stream").await;
+    heard(&mut live, "retry: ").await;
+    let id = api_keys::list(service.db(), service.clock().now())
+        .await
+        .unwrap()[0]
+        .id;
+    let mut tx = service.db().begin().await.unwrap();
+    assert!(
+        api_keys::revoke(&mut tx, id, service.clock().now())
+            .await
+            .unwrap()
+    );
+    tx.commit().await.unwrap();
+    let ended = timeout(Duration::from_secs(25), live.text()).await;
+    assert!(ended.expect("it ends").is_ok());
+    service.stop().await;
+}
