@@ -398,11 +398,12 @@ async fn what_is_scraped_after_real_traffic_is_what_the_table_says() {
             "{name} {labels:?}"
         );
     }
-    // What these count needs a login, a rotation, an old request, or a broker.
+    // What these count needs a login, a rotation, an old request, another provider, or a broker.
     let rare = [
         "waybill_broker_up",
         "waybill_broker_connects_total",
         "waybill_old_secret_matches_total",
+        "waybill_deliveries_not_understood_total",
         "waybill_privacy_requests_repeated_total",
         "waybill_order_bodies_repeated_total",
         "waybill_order_topics_refuted_total",
