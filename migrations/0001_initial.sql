@@ -49,6 +49,33 @@ create index jobs_kept on jobs (finished_at) where state = 'done' and body is no
 create index jobs_traceparent on jobs (substr(traceparent, 4, 32)) where traceparent is not null;
 create index jobs_trace on jobs (trace) where trace is not null;
 
+-- How many deliveries were refused, by hour and reason. Their signatures were not verified, so the primary key has only words
+-- of Waybill's own, and a stranger who posts very many only adds to a count. The other columns show the headers of one of the
+-- latest of them.
+create table refused_deliveries (
+    hour_at bigint not null,
+    source text not null,
+    -- The profile that the settings choose.
+    profile text not null,
+    reason text not null,
+    -- What is wrong with the signature; empty if the delivery was refused for another reason.
+    signature text not null,
+    -- The header in which another profile has its signature; empty if no such header came.
+    header text not null,
+    -- The setting with which such deliveries would be accepted; empty if there is none.
+    advice text not null,
+    deliveries bigint not null,
+    first_at bigint not null,
+    last_at bigint not null,
+    headers text not null,
+    topic text,
+    shop text,
+    age_seconds bigint,
+    -- The keyed hash of the body, by which two deliveries of one body are recognized.
+    body_key uuid,
+    primary key (hour_at, source, profile, reason, signature, header, advice)
+);
+
 -- The ids of accepted deliveries. An expired id is taken over by the next delivery that has it.
 create table webhook_ids (
     source text not null,

@@ -26,7 +26,7 @@ use store::orders::CHECKOUT;
 use tokio::time::timeout;
 
 pub use headers::Names;
-pub use refused::Refused;
+pub use refused::{About, Refused};
 
 use crate::App;
 use crate::client_address;
@@ -67,6 +67,16 @@ pub enum Received {
 /// Reads and verifies a delivery of the storefront.
 pub async fn storefront(app: &App, request: Request) -> Result<Received, Refused> {
     let (parts, body) = request.into_parts();
+    let names = &app.headers.storefront;
+    let about = || About::read(&parts.headers, names.topic.as_ref(), names.shop.as_ref());
+    let read = read_storefront(app, &parts, body).await;
+    read.map_err(|refused| Refused {
+        about: about(),
+        ..refused
+    })
+}
+
+async fn read_storefront(app: &App, parts: &Parts, body: Body) -> Result<Received, Refused> {
     let profile = app.config.storefront_profile;
     let names = &app.headers.storefront;
     let announced = announced(app, &parts.headers)?;
@@ -79,7 +89,7 @@ pub async fn storefront(app: &App, request: Request) -> Result<Received, Refused
     );
     let signature = match signature {
         Err(SignatureError::Missing) if is_of_a_ping(profile, &parts.headers, announced) => {
-            let (form, _budget) = read_body(app, &parts, announced, body).await?;
+            let (form, _budget) = read_body(app, parts, announced, body).await?;
             return match body::is_ping(&form) {
                 true => Ok(Received::Ping),
                 false => Err(refused(SignatureError::Missing)),
@@ -87,14 +97,15 @@ pub async fn storefront(app: &App, request: Request) -> Result<Received, Refused
         }
         signature => signature.map_err(&refused)?,
     };
-    let (body, budget) = read_body(app, &parts, announced, body).await?;
+    let (body, budget) = read_body(app, parts, announced, body).await?;
     let matched = signature.verify(
         &app.config.storefront_secrets,
         &body,
         app.clock.now().unix_seconds(),
         STANDARD_TOLERANCE,
     );
-    count_match(Source::Storefront, matched.map_err(&refused)?);
+    let matched = matched.map_err(|why| refused(why).of(&body, signature.signed_at()))?;
+    count_match(Source::Storefront, matched);
     let topic = headers::topic(&parts.headers, names)?;
     let shop = known(app, headers::shop(&parts.headers, names, profile.shop)?)?;
     let webhook_id = headers::delivery_id(&parts.headers, names)?;
@@ -128,6 +139,14 @@ pub async fn storefront(app: &App, request: Request) -> Result<Received, Refused
 /// Reads and verifies an event of the payment provider.
 pub async fn payment(app: &App, request: Request) -> Result<Delivery, Refused> {
     let (parts, body) = request.into_parts();
+    let read = read_payment(app, &parts, body).await;
+    read.map_err(|refused| Refused {
+        about: About::read(&parts.headers, None, None),
+        ..refused
+    })
+}
+
+async fn read_payment(app: &App, parts: &Parts, body: Body) -> Result<Delivery, Refused> {
     let profile = app.config.payment_profile;
     let names = &app.headers.payment;
     let announced = announced(app, &parts.headers)?;
@@ -139,14 +158,15 @@ pub async fn payment(app: &App, request: Request) -> Result<Delivery, Refused> {
         names.id.as_ref(),
     );
     let signature = signature.map_err(&refused)?;
-    let (body, budget) = read_body(app, &parts, announced, body).await?;
+    let (body, budget) = read_body(app, parts, announced, body).await?;
     let matched = signature.verify(
         &app.config.payment_secrets,
         &body,
         app.clock.now().unix_seconds(),
         app.config.payment_tolerance.as_secs(),
     );
-    count_match(Source::Payment, matched.map_err(&refused)?);
+    let matched = matched.map_err(|why| refused(why).of(&body, signature.signed_at()))?;
+    count_match(Source::Payment, matched);
     app.limits.payment()?;
     let event = body::payment(&body)?;
     let id = match &names.id {

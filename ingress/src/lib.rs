@@ -19,6 +19,7 @@ pub mod login;
 pub mod measure;
 pub mod openapi;
 pub mod page;
+pub mod refused_log;
 pub mod request_id;
 pub mod routes;
 pub mod validation;
@@ -47,6 +48,7 @@ use crate::events::Waiting;
 use crate::intake::{Intake, IntakeTasks};
 use crate::limit::Limits;
 use crate::openapi::Description;
+use crate::refused_log::RefusedLog;
 use crate::routes::{NotUnderstood, Refusals};
 use crate::validation::Validations;
 
@@ -74,6 +76,8 @@ pub struct App {
     pub unnamed_proxy: Unnamed,
     pub refusals: Refusals,
     pub not_understood: NotUnderstood,
+    /// What was refused and is not written yet.
+    pub refused: RefusedLog,
     /// Of the headers in which the chosen providers say what a delivery is.
     pub headers: delivery::Names,
     /// The requests that wait for events.
@@ -99,6 +103,7 @@ impl App {
             unnamed_proxy: Unnamed::default(),
             refusals: Refusals::default(),
             not_understood: NotUnderstood::default(),
+            refused: RefusedLog::default(),
             headers: delivery::Names::of(&parts.config),
             config: parts.config,
             db: parts.db,
@@ -140,6 +145,7 @@ pub async fn serve(listener: TcpListener, parts: Parts, shutdown: CancellationTo
     limit::forget_idle(&app, &shutdown);
     routes::report_counted(&app, &shutdown);
     events::look_for_new(&app, &shutdown);
+    refused_log::write_regularly(&app, &shutdown);
     let router = routes::router(app.clone());
     let limits = connections(&app.config);
     let stopping = app.clone();
@@ -149,8 +155,12 @@ pub async fn serve(listener: TcpListener, parts: Parts, shutdown: CancellationTo
         stopping.stopping.cancel();
     });
     server::serve(listener, router, limits, shutdown, DRAIN).await?;
+    let (refused, db) = (app.refused.clone(), app.db.clone());
     // The last handler has ended, and the app and its `Intake` are dropped.
     drop(app);
+    if let Err(error) = refused.write(&db).await {
+        tracing::debug!(%error, "the last refused deliveries are not written");
+    }
     if tokio::time::timeout(DRAIN, intake_tasks.drained())
         .await
         .is_err()

@@ -15,7 +15,9 @@ const GROUPS: &[(&str, &[&str])] = &[
     ),
     (
         "Keep it running",
-        &["doctor", "health", "jobs", "dead", "config", "migrate"],
+        &[
+            "doctor", "health", "jobs", "refused", "dead", "config", "migrate",
+        ],
     ),
     ("Personal data", &["privacy", "audit"]),
     ("Who may use it", &["keys", "licenses", "orgs", "identity"]),

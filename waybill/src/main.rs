@@ -14,8 +14,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
     audit, completions, config, dead, doctor, events, health, identity, jobs, keys, ledger,
-    licenses, login, man, migrate, notifications, orders, orgs, payments, privacy, sandbox, start,
-    trigger,
+    licenses, login, man, migrate, notifications, orders, orgs, payments, privacy, refused,
+    sandbox, start, trigger,
 };
 
 /// Accepts signed webhooks from a storefront and a payment provider, stores every one of them, and
@@ -46,6 +46,9 @@ enum Command {
     /// Jobs: list and show deliveries and other work, and process deliveries again
     #[command(subcommand)]
     Jobs(jobs::Command),
+    /// Deliveries that were refused: why, and which setting would take them
+    #[command(subcommand)]
+    Refused(refused::Command),
     /// Dead letters: list jobs that were given up, and run them again or discard them
     #[command(subcommand)]
     Dead(dead::Command),
@@ -137,6 +140,7 @@ async fn dispatch(arguments: Arguments) -> Result<()> {
         Some(Command::Serve) => start::serve(settings).await,
         Some(Command::Trigger(trigger)) => trigger::run(settings, trigger).await,
         Some(Command::Jobs(command)) => jobs::run(settings, command).await,
+        Some(Command::Refused(command)) => refused::run(settings, command).await,
         Some(Command::Dead(command)) => dead::run(settings, command).await,
         Some(Command::Orders(command)) => orders::run(settings, command).await,
         Some(Command::Payments(command)) => payments::run(settings, command).await,

@@ -12,7 +12,7 @@ use domain::time::Timestamp;
 use store::sql;
 use store::{
     checkouts, device_code_requests, device_codes, erasure, events, jobs, leases, notifications,
-    person_keys, webhook_ids,
+    person_keys, refused_deliveries, webhook_ids,
 };
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -199,6 +199,9 @@ impl Worker {
             // Only the workers of the privacy queue need the export store.
             self.remove_exports().await;
         }
+        let old = now.minus(refused_deliveries::KEPT);
+        let refused = refused_deliveries::forget(db, old);
+        round.step("refused deliveries", refused).await;
         let old = now.minus(LOGIN_KEPT);
         let logins = || device_codes::forget(db, old, now);
         round.chunks("logins", logins).await;

@@ -40,6 +40,7 @@ pub mod privacy_requests;
 pub mod public_orders;
 pub mod qr_codes;
 pub mod refunds;
+pub mod refused_deliveries;
 pub mod shipments;
 pub mod shop_erasure;
 pub mod sql;

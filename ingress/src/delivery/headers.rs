@@ -104,14 +104,17 @@ pub fn shop(
         profile::Shop::Domain => shop.as_str(),
         profile::Shop::Url => profile::domain_of(&shop),
     };
-    let fits = (1..=LONGEST_ID).contains(&shop.len())
-        && shop
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b".-_:".contains(&byte));
-    if !fits {
+    if !is_domain(shop) {
         return Err(Error::ShopHeader);
     }
     Ok(Some(shop.to_ascii_lowercase()))
+}
+
+pub fn is_domain(text: &str) -> bool {
+    (1..=LONGEST_ID).contains(&text.len())
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b".-_:".contains(&byte))
 }
 
 pub fn delivery_id(

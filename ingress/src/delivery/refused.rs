@@ -1,13 +1,19 @@
 //! A delivery that is not taken, and what its headers say of why. The sender learns no more than
 //! the answer; the rest is for the operator.
 
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, HeaderName};
+use bytes::Bytes;
 use domain::job::Source;
-use domain::profile::{self, Clue};
+use domain::profile::{self, Clue, PAYMENTS, STOREFRONTS};
 use domain::signature::SignatureError;
 
+use super::headers;
 use crate::error::Error;
 use crate::intake::Unavailable;
+
+/// Names that are kept of one request.
+const MOST_NAMES: usize = 4;
+const LONGEST_NAME: usize = 64;
 
 pub struct Refused {
     pub error: Error,
@@ -15,13 +21,27 @@ pub struct Refused {
     pub signature: Option<SignatureError>,
     /// It has the signature of another provider.
     pub clue: Option<Clue>,
+    /// When it was signed, in Unix seconds, as it says.
+    pub signed_at: Option<u64>,
+    /// As far as it was read.
+    pub body: Option<Bytes>,
+    pub about: About,
+}
+
+/// What the headers of a refused delivery say. Anybody may have written them.
+#[derive(Default)]
+pub struct About {
+    /// Those that look like a signature's, with spaces between.
+    pub headers: String,
+    pub topic: Option<String>,
+    pub shop: Option<String>,
 }
 
 impl Refused {
     /// One whose signature is missing or wrong. `profile` is the one that was chosen.
     pub(super) fn signature(
         source: Source,
-        profile: &str,
+        profile: &'static str,
         headers: &HeaderMap,
         why: SignatureError,
     ) -> Self {
@@ -32,15 +52,97 @@ impl Refused {
         .increment(1);
         let is_missing = why == SignatureError::Missing;
         let clue = || profile::clue(source, profile, |name| headers.contains_key(name));
+        let clue = is_missing.then(clue).flatten();
+        if let Some(Clue { header, .. }) = clue {
+            metrics::counter!(
+                "waybill_deliveries_of_another_profile_total",
+                "source" => source.as_str(), "header" => header
+            )
+            .increment(1);
+        }
         Refused {
-            error: match source {
+            signature: Some(why),
+            clue,
+            ..Refused::from(match source {
                 Source::Payment => Error::PaymentSignature,
                 Source::Storefront | Source::Internal => Error::StorefrontSignature,
-            },
-            signature: Some(why),
-            clue: is_missing.then(clue).flatten(),
+            })
         }
     }
+
+    /// The same, of one that was read and signed.
+    pub(super) fn of(self, body: &Bytes, signed_at: Option<u64>) -> Self {
+        Refused {
+            signed_at,
+            body: Some(body.clone()),
+            ..self
+        }
+    }
+
+    /// The setting that would take it, or what else to do; empty when nothing would.
+    pub fn advice(&self, source: Source) -> &'static str {
+        if let Some(clue) = self.clue {
+            return clue.advice;
+        }
+        let is_storefront = source == Source::Storefront;
+        match (self.error, self.signature) {
+            (_, Some(SignatureError::Missing))
+                if is_storefront && !self.about.headers.is_empty() =>
+            {
+                "STOREFRONT_PROVIDER=headers, and STOREFRONT_HEADERS with the names of these"
+            }
+            (_, Some(SignatureError::Missing)) => "",
+            (_, Some(SignatureError::Stale | SignatureError::Early)) => {
+                "PAYMENT_TOLERANCE_SECONDS, or set the clocks right"
+            }
+            (_, Some(_)) if is_storefront => "STOREFRONT_WEBHOOK_SECRET to the provider's",
+            (_, Some(_)) => "PAYMENT_WEBHOOK_SECRET to the provider's",
+            (Error::ShopUnknown, _) => "STOREFRONT_SHOPS to this shop too",
+            (Error::RateLimited(_), _) if is_storefront => "STOREFRONT_RATE_PER_SECOND to more",
+            (Error::RateLimited(_), _) => "PAYMENT_RATE_PER_SECOND to more",
+            (Error::BodyTooLarge, _) => "WEBHOOK_MAX_BODY_BYTES to more",
+            _ => "",
+        }
+    }
+}
+
+impl About {
+    pub(super) fn read(
+        headers: &HeaderMap,
+        topic: Option<&HeaderName>,
+        shop: Option<&HeaderName>,
+    ) -> Self {
+        let text = |name: &HeaderName| headers::text(headers, name).ok().flatten();
+        // It may have come with the names of another profile.
+        let mut profiles = STOREFRONTS.iter().map(|profile| &profile.headers);
+        let others = profiles.find(|names| headers.contains_key(names.signature));
+        let of_other = |name: Option<&'static str>| text(&HeaderName::from_static(name?));
+        let topic = topic.and_then(text);
+        let topic = topic.or_else(|| of_other(others?.topic));
+        let shop = shop.and_then(text);
+        let shop = shop.or_else(|| of_other(others?.shop));
+        let shop = shop.map(|shop| profile::domain_of(&shop).to_ascii_lowercase());
+        About {
+            headers: names(headers),
+            topic: topic.filter(|topic| headers::is_topic(topic)),
+            shop: shop.filter(|shop| headers::is_domain(shop)),
+        }
+    }
+}
+
+/// The names of headers that could hold a signature.
+fn names(headers: &HeaderMap) -> String {
+    let is_known = |name: &str| {
+        STOREFRONTS.iter().any(|it| it.headers.signature == name)
+            || PAYMENTS.iter().any(|it| it.signature == name)
+    };
+    let looks_so = |name: &&str| {
+        is_known(name)
+            || ((name.contains("hmac") || name.contains("signature")) && name.len() <= LONGEST_NAME)
+    };
+    let found = headers.keys().map(HeaderName::as_str).filter(looks_so);
+    let found: Vec<&str> = found.take(MOST_NAMES).collect();
+    found.join(" ")
 }
 
 impl From<Error> for Refused {
@@ -49,6 +151,9 @@ impl From<Error> for Refused {
             error,
             signature: None,
             clue: None,
+            signed_at: None,
+            body: None,
+            about: About::default(),
         }
     }
 }

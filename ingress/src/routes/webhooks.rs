@@ -195,6 +195,14 @@ fn answered(
         Err(refused) => refused,
     };
     let error = refused.error;
+    if error != Error::Duplicate {
+        let profile = match source {
+            Source::Payment => app.config.payment_profile.name,
+            Source::Storefront | Source::Internal => app.config.storefront_profile.name,
+        };
+        let now = app.clock.now();
+        app.refused.add(source, profile, &refused, &app.keys, now);
+    }
     let source = source.as_str();
     let reason = error.reason();
     if error != Error::Duplicate {

@@ -22,6 +22,7 @@ pub mod orders;
 pub mod orgs;
 pub mod payments;
 pub mod privacy;
+pub mod refused;
 pub mod sandbox;
 pub mod start;
 pub mod trigger;

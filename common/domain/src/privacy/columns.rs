@@ -31,6 +31,7 @@ pub const ACCOUNTS: &[(&str, &str)] = &[
 /// Hashes and ciphertexts of data that is not stored in clear, and keys.
 pub const SEALED: &[(&str, &str)] = &[
     ("api_keys", "hash"),
+    ("refused_deliveries", "body_key"),
     ("checkouts", "idempotency_key request_key"),
     ("pacts", "id"),
     ("device_codes", "hash token"),
@@ -51,6 +52,11 @@ pub const PLAIN: &[(&str, &str)] = &[
         "id queue kind source shop external_id object_id subject state attempts unfinished_attempts run_at \
          notified_at deadline_at last_error trace traceparent created_at finished_at discarded_at \
          api_version",
+    ),
+    (
+        "refused_deliveries",
+        "hour_at source profile reason signature header advice deliveries first_at last_at headers \
+         topic shop age_seconds",
     ),
     ("webhook_ids", "source id job_id remembered_at expires_at"),
     (

@@ -259,6 +259,12 @@ pub const ALL: &[Metric] = &[
     ),
     counter(
         Ingress,
+        "waybill_deliveries_of_another_profile_total",
+        &["source", "header"],
+        "Deliveries refused that have the signature's header of another profile",
+    ),
+    counter(
+        Ingress,
         "waybill_old_secret_matches_total",
         &["source", "secret"],
         "Signatures made with a secret that is not the first of the list",

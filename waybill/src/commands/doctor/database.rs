@@ -10,13 +10,15 @@ use reqwest::Url;
 use store::jobs::{self, ended};
 use store::migrations::{self, Compared};
 use store::sql::{self, Db, sqlite_file};
-use store::{leases, privacy_requests};
+use store::{leases, privacy_requests, refused_deliveries};
 
 use super::{Finding, clock, machine};
 use crate::age;
+use crate::commands::refused::{set, why};
 
 /// How long a job that is due waits at most when enough workers run.
 const LONG: std::time::Duration = std::time::Duration::from_mins(1);
+const DAY: std::time::Duration = std::time::Duration::from_hours(24);
 
 pub async fn look(config: &Config) -> Vec<Finding> {
     let url = &config.database_url;
@@ -77,6 +79,7 @@ async fn with(db: &Db, config: &Config) -> sql::Result<Vec<Finding>> {
     if is_whole {
         findings.extend(workers(db, config, now).await?);
         findings.extend(work(db, now).await?);
+        findings.push(refused(db, now).await?);
         findings.extend(privacy(db, now).await?);
     }
     Ok(findings)
@@ -182,6 +185,45 @@ async fn work(db: &Db, now: Timestamp) -> sql::Result<Vec<Finding>> {
         ),
     });
     Ok(findings)
+}
+
+/// What was refused in the last day. Strangers who sign nothing are no reason to look at it.
+async fn refused(db: &Db, now: Timestamp) -> sql::Result<Finding> {
+    const CHECK: &str = "refused deliveries";
+    let summary = refused_deliveries::summary(db, now.minus(DAY)).await?;
+    let all: i64 = summary.iter().map(|it| it.deliveries).sum();
+    let mendable: Vec<_> = summary.iter().filter(|it| !it.advice.is_empty()).collect();
+    let Some(most) = mendable.first() else {
+        let found = match all {
+            0 => "none in the last day".to_owned(),
+            all => {
+                format!("{all} in the last day, none with a signature that a setting would take")
+            }
+        };
+        return Ok(Finding::ok(CHECK, found));
+    };
+    let reasons = mendable.iter().map(|it| {
+        let header = match it.header.as_str() {
+            "" => String::new(),
+            header => format!(" but {header}"),
+        };
+        format!(
+            "{} of {}: {}{header}",
+            it.deliveries,
+            it.source,
+            why(&it.reason, &it.signature)
+        )
+    });
+    let reasons = reasons.collect::<Vec<_>>().join("; ");
+    let advice = format!(
+        "Most of them: {}. `waybill refused list` shows them.",
+        set(&most.advice)
+    );
+    Ok(Finding::warning(
+        CHECK,
+        format!("{all} in the last day, because: {reasons}"),
+        &advice,
+    ))
 }
 
 async fn privacy(db: &Db, now: Timestamp) -> sql::Result<Vec<Finding>> {

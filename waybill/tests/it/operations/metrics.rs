@@ -404,6 +404,7 @@ async fn what_is_scraped_after_real_traffic_is_what_the_table_says() {
         "waybill_broker_connects_total",
         "waybill_old_secret_matches_total",
         "waybill_deliveries_not_understood_total",
+        "waybill_deliveries_of_another_profile_total",
         "waybill_privacy_requests_repeated_total",
         "waybill_order_bodies_repeated_total",
         "waybill_order_topics_refuted_total",

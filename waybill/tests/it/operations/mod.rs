@@ -6,6 +6,7 @@ pub mod doctor;
 pub mod health;
 pub mod installing;
 pub mod metrics;
+pub mod refused;
 pub mod replay;
 pub mod sandbox;
 pub mod terminal;

@@ -1,0 +1,174 @@
+//! The `refused_deliveries` table: what was refused, by hour and reason, for an operator who asks why
+//! nothing arrives. Nobody signed these deliveries, so anybody can cause rows: the key is made of
+//! words of our own alone, and more of the same only count. Of the latest one it holds what its
+//! headers said; of a body no more than a keyed hash.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::sql::{Db, Result, Row, Tx, column};
+use domain::time::Timestamp;
+
+/// How long they are kept.
+pub const KEPT: Duration = Duration::from_hours(30 * 24);
+/// Rows that are kept, whatever their age.
+const MOST: i64 = 10_000;
+const HOUR: i64 = 3_600_000;
+
+/// Deliveries of one hour that were refused for one reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Refused {
+    /// `storefront` or `payment`.
+    pub source: String,
+    /// The profile that was chosen.
+    pub profile: String,
+    pub reason: String,
+    /// What is wrong with the signature; empty when that is not why.
+    pub signature: String,
+    /// The signature's header of another profile; empty when there is none.
+    pub header: String,
+    /// The setting that would take them, or what else to do; empty when nothing would.
+    pub advice: String,
+    pub deliveries: i64,
+    pub first_at: Timestamp,
+    pub last_at: Timestamp,
+    /// Names of headers of the latest that look like a signature's, with spaces between.
+    pub headers: String,
+    pub topic: Option<String>,
+    pub shop: Option<String>,
+    /// Seconds between the time that was signed and its arrival.
+    pub age_seconds: Option<i64>,
+    /// What two deliveries of one body have in common.
+    pub body_key: Option<Uuid>,
+}
+
+/// Adds to what was counted in the same hour.
+pub async fn add(tx: &mut Tx, refused: &[Refused]) -> Result<()> {
+    let text = |of: fn(&Refused) -> &str| refused.iter().map(of);
+    let columns = [
+        column(
+            "hour_at",
+            refused.iter().map(|it| it.last_at.0 / HOUR * HOUR),
+        ),
+        column("source", text(|it| &it.source)),
+        column("profile", text(|it| &it.profile)),
+        column("reason", text(|it| &it.reason)),
+        column("signature", text(|it| &it.signature)),
+        column("header", text(|it| &it.header)),
+        column("advice", text(|it| &it.advice)),
+        column("deliveries", refused.iter().map(|it| it.deliveries)),
+        column("first_at", refused.iter().map(|it| it.first_at.0)),
+        column("last_at", refused.iter().map(|it| it.last_at.0)),
+        column("headers", text(|it| &it.headers)),
+        column("topic", refused.iter().map(|it| it.topic.as_deref())),
+        column("shop", refused.iter().map(|it| it.shop.as_deref())),
+        column("age_seconds", refused.iter().map(|it| it.age_seconds)),
+        column("body_key", refused.iter().map(|it| it.body_key)),
+    ];
+    tx.insert(
+        "refused_deliveries",
+        &columns,
+        "on conflict (hour_at, source, profile, reason, signature, header, advice) do update
+         set deliveries = refused_deliveries.deliveries + excluded.deliveries,
+             last_at = excluded.last_at, headers = excluded.headers, topic = excluded.topic,
+             shop = excluded.shop, age_seconds = excluded.age_seconds,
+             body_key = excluded.body_key",
+    )
+    .await?;
+    Ok(())
+}
+
+/// Those of which one came since then, the latest first.
+pub async fn list(db: &Db, since: Timestamp, limit: i64) -> Result<Vec<Refused>> {
+    let rows = db
+        .query(
+            "select source, profile, reason, signature, header, advice, deliveries, first_at,
+                    last_at, headers, topic, shop, age_seconds, body_key
+             from refused_deliveries
+             where last_at >= $1
+             order by last_at desc, source, reason, signature, header
+             limit $2",
+        )
+        .bind(since.0)
+        .bind(limit)
+        .fetch_all()
+        .await?;
+    rows.iter().map(read).collect()
+}
+
+fn read(row: &Row) -> Result<Refused> {
+    Ok(Refused {
+        source: row.get("source")?,
+        profile: row.get("profile")?,
+        reason: row.get("reason")?,
+        signature: row.get("signature")?,
+        header: row.get("header")?,
+        advice: row.get("advice")?,
+        deliveries: row.get("deliveries")?,
+        first_at: Timestamp(row.get("first_at")?),
+        last_at: Timestamp(row.get("last_at")?),
+        headers: row.get("headers")?,
+        topic: row.get("topic")?,
+        shop: row.get("shop")?,
+        age_seconds: row.get("age_seconds")?,
+        body_key: row.get("body_key")?,
+    })
+}
+
+/// All that were refused for one reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    pub source: String,
+    pub reason: String,
+    pub signature: String,
+    pub header: String,
+    pub advice: String,
+    pub deliveries: i64,
+    pub last_at: Timestamp,
+}
+
+/// By reason, those that came most often first. An hour counts whole.
+pub async fn summary(db: &Db, since: Timestamp) -> Result<Vec<Summary>> {
+    let rows = db
+        .query(
+            "select source, reason, signature, header, advice,
+                    cast(sum(deliveries) as bigint) as deliveries, max(last_at) as last_at
+             from refused_deliveries
+             where last_at >= $1
+             group by source, reason, signature, header, advice
+             order by 6 desc, source, reason, signature, header, advice",
+        )
+        .bind(since.0)
+        .fetch_all()
+        .await?;
+    rows.iter()
+        .map(|row| {
+            Ok(Summary {
+                source: row.get("source")?,
+                reason: row.get("reason")?,
+                signature: row.get("signature")?,
+                header: row.get("header")?,
+                advice: row.get("advice")?,
+                deliveries: row.get("deliveries")?,
+                last_at: Timestamp(row.get("last_at")?),
+            })
+        })
+        .collect()
+}
+
+/// Deletes those that are older than this, and the oldest when there are too many.
+pub async fn forget(db: &Db, before: Timestamp) -> Result<()> {
+    let mut tx = db.begin().await?;
+    tx.query(
+        "delete from refused_deliveries
+         where hour_at < $1
+            or hour_at < (select hour_at from refused_deliveries order by hour_at desc limit 1 offset $2)",
+    )
+    .bind(before.0)
+    .bind(MOST)
+    .execute()
+    .await?;
+    tx.commit().await
+}
