@@ -57,15 +57,9 @@ pub struct Delivery {
     pub not_understood: Option<&'static str>,
 }
 
-/// A request to the storefront's path that was not refused.
-pub enum Received {
-    Delivery(Delivery),
-    /// The unsigned request with which `WooCommerce` checks an address. Nothing of it is stored.
-    Ping,
-}
-
-/// Reads and verifies a delivery of the storefront.
-pub async fn storefront(app: &App, request: Request) -> Result<Received, Refused> {
+/// Reads and verifies a delivery of the storefront. `None` is the unsigned request with which
+/// `WooCommerce` checks an address; nothing of it is stored.
+pub async fn storefront(app: &App, request: Request) -> Result<Option<Delivery>, Refused> {
     let (parts, body) = request.into_parts();
     let names = &app.headers.storefront;
     let about = || About::read(&parts.headers, names.topic.as_ref(), names.shop.as_ref());
@@ -76,7 +70,11 @@ pub async fn storefront(app: &App, request: Request) -> Result<Received, Refused
     })
 }
 
-async fn read_storefront(app: &App, parts: &Parts, body: Body) -> Result<Received, Refused> {
+async fn read_storefront(
+    app: &App,
+    parts: &Parts,
+    body: Body,
+) -> Result<Option<Delivery>, Refused> {
     let profile = app.config.storefront_profile;
     let names = &app.headers.storefront;
     let announced = announced(app, &parts.headers)?;
@@ -90,9 +88,10 @@ async fn read_storefront(app: &App, parts: &Parts, body: Body) -> Result<Receive
     let signature = match signature {
         Err(SignatureError::Missing) if is_of_a_ping(profile, &parts.headers, announced) => {
             let (form, _budget) = read_body(app, parts, announced, body).await?;
-            return match body::is_ping(&form) {
-                true => Ok(Received::Ping),
-                false => Err(refused(SignatureError::Missing)),
+            return if body::is_ping(&form) {
+                Ok(None)
+            } else {
+                Err(refused(SignatureError::Missing))
             };
         }
         signature => signature.map_err(&refused)?,
@@ -129,7 +128,7 @@ async fn read_storefront(app: &App, parts: &Parts, body: Body) -> Result<Receive
     if request.is_some_and(|request| request.topic == Topic::ShopRedact) {
         job.run_at = job.created_at.plus(app.config.privacy.shop_hold);
     }
-    Ok(Received::Delivery(Delivery {
+    Ok(Some(Delivery {
         job,
         budget,
         not_understood: read.not_understood,

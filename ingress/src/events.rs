@@ -228,7 +228,7 @@ impl Place {
     pub async fn wait(&mut self) {
         if self.newest.changed().await.is_err() {
             // The process ends, and says so in another way.
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }

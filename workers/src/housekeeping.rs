@@ -117,7 +117,8 @@ impl Worker {
         }
         let (begun, now) = (clock.elapsed(), clock.now());
         let cleared = self.clear_since(clearing, now).await;
-        clearing.rested = clock.elapsed() + (clock.elapsed() - begun) * CLEARING_REST;
+        let took = clock.elapsed().saturating_sub(begun);
+        clearing.rested = clock.elapsed() + took * CLEARING_REST;
         if let Err(error) = cleared {
             tracing::warn!(%error, "tables are not cleared of what was erased; trying again later");
         }

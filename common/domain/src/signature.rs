@@ -143,11 +143,11 @@ impl Secrets {
         matched.ok_or(SignatureError::Mismatch)
     }
 
-    /// The index of the first public key whose other half made one of the `given` signatures.
+    /// The index of the first public key that verifies one of the `given` signatures.
     fn matching_public(
         &self,
         message: &[&[u8]],
-        given: impl Iterator<Item = [u8; 64]> + Clone,
+        given: &(impl Iterator<Item = [u8; 64]> + Clone),
     ) -> Option<usize> {
         let publics = || self.keys.iter().enumerate();
         if given.clone().next().is_none() || !publics().any(|(_, key)| key.is_public()) {

@@ -230,7 +230,7 @@ impl EventStream {
                 }
             }
             if !page.events.is_empty() {
-                return Some(self.frames(&page.events));
+                return Some(frames(&page.events));
             }
             if page.is_more {
                 continue;
@@ -254,15 +254,16 @@ impl EventStream {
         let id = id.map_or_else(String::new, |id| format!("id: {id}\n"));
         format!(": nothing happened\n{id}\n")
     }
+}
 
-    fn frames(&self, events: &[Envelope]) -> String {
-        let mut text = String::new();
-        for event in events {
-            // An event's JSON has no line breaks: they are escaped in its texts.
-            let json = serde_json::to_string(event).unwrap_or_default();
-            let (id, kind) = (event.id, &event.kind);
-            let _ = write!(text, "id: {id}\nevent: {kind}\ndata: {json}\n\n");
-        }
-        text
+/// The events as messages of the stream.
+fn frames(events: &[Envelope]) -> String {
+    let mut text = String::new();
+    for event in events {
+        // An event's JSON has no line breaks: they are escaped in its texts.
+        let json = serde_json::to_string(event).unwrap_or_default();
+        let (id, kind) = (event.id, &event.kind);
+        let _ = write!(text, "id: {id}\nevent: {kind}\ndata: {json}\n\n");
     }
+    text
 }

@@ -18,7 +18,7 @@ use utoipa::ToSchema;
 use crate::App;
 use crate::api_version;
 use crate::client_address;
-use crate::delivery::{self, Delivery, Received, Refused};
+use crate::delivery::{self, Delivery, Refused};
 use crate::error::Error;
 use crate::intake::Verdict;
 use crate::request_id::RequestId;
@@ -27,9 +27,8 @@ use crate::request_id::RequestId;
 pub async fn storefront(State(app): State<Arc<App>>, request: Request) -> Response {
     let sender = Sender::of(&request);
     let answer = async {
-        let delivery = match delivery::storefront(&app, request).await? {
-            Received::Delivery(delivery) => delivery,
-            Received::Ping => return Ok(ok()),
+        let Some(delivery) = delivery::storefront(&app, request).await? else {
+            return Ok(ok());
         };
         match accept(&app, delivery, app.config.storefront_profile.name).await? {
             Verdict::Duplicate if app.config.duplicate_status == 409 => {

@@ -73,7 +73,7 @@ impl<'a> StandardSignature<'a> {
         let matched = match secrets.matching(&message, &given[..count]) {
             Ok(matched) => matched,
             Err(mismatch) => secrets
-                .matching_public(&message, self.ed25519())
+                .matching_public(&message, &self.ed25519())
                 .ok_or(mismatch)?,
         };
         self.signed_at.check(now_unix_seconds, tolerance_seconds)?;

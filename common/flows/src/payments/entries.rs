@@ -53,7 +53,7 @@ pub(super) async fn take_payments(
     let mut taken = Taken::default();
     for (id, new) in incoming {
         let before = known.remove(&id);
-        taken.add(outbox, affected, id, before, new);
+        taken.add(outbox, affected, id, before.as_ref(), new);
     }
     let rows: Vec<(&str, &PaymentEntry)> = taken
         .saved
@@ -74,15 +74,15 @@ impl Taken {
         outbox: &mut Outbox<'_>,
         affected: &mut Affected,
         id: String,
-        before: Option<PaymentEntry>,
+        before: Option<&PaymentEntry>,
         new: PaymentEntry,
     ) {
         let now = outbox.now;
-        let known_last = before.as_ref().map(|entry| entry.events_at);
+        let known_last = before.map(|entry| entry.events_at);
         let mut last_event = known_last.unwrap_or(LastEvent::before(now));
         let mut after = new;
         let mut number = 0;
-        if let Some(before) = &before {
+        if let Some(before) = before {
             let mut record = before.record.clone();
             record.merge(after.record);
             if record == before.record && !before.is_bare {
@@ -92,7 +92,7 @@ impl Taken {
             after.record = record;
         }
         // Nothing has followed yet from a row that an older version stored.
-        let booked = before.as_ref().filter(|entry| !entry.is_bare);
+        let booked = before.filter(|entry| !entry.is_bare);
         let was = booked.map(|entry| &entry.record);
         for posting in ledger::postings(was, &after.record) {
             number += 1;

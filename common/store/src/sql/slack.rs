@@ -144,7 +144,7 @@ fn free_space_of(number: i64, page: &[u8]) -> Option<Vec<Range<usize>>> {
     if begin > cells || cells > page.len() {
         return None;
     }
-    let mut free = vec![begin..cells];
+    let mut free: Vec<_> = std::iter::once(begin..cells).collect();
     let mut block = number_at(page, header + 1)?;
     let mut past = cells;
     while block != 0 {
