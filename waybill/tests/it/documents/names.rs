@@ -23,6 +23,8 @@ const OTHERS: &[&str] = &[
     "delivery_mode",
     "dns_sd_configs",
     "drop-head",
+    "pg_dump",
+    "pg_statistic",
     "rabbitmqadmin",
     // Of providers' bodies, where Waybill knows only what else there can be.
     "in_progress",
