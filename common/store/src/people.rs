@@ -58,6 +58,8 @@ pub struct PersonRows {
     /// The orders that were found by ids alone, without an address, and their agreements. Only
     /// these lead to customers of the payment provider.
     by_id: BTreeSet<OrderKey>,
+    /// The orders that the request or an operator named.
+    orders_named: BTreeSet<i64>,
     pacts_by_id: BTreeSet<String>,
     decided: Decided,
 }
@@ -74,6 +76,9 @@ pub struct Sought {
     pub orders: BTreeSet<i64>,
     /// Orders that belong to the person unless they are another customer's.
     pub guest_orders: BTreeSet<i64>,
+    /// Orders that an earlier search has found, whether by an id or by an address. They belong to
+    /// the person, but lead no further than their own rows do.
+    pub found_orders: BTreeSet<i64>,
     /// The address and the number as somebody wrote them.
     pub email: Option<String>,
     pub phone: Option<String>,
@@ -97,6 +102,7 @@ impl Sought {
             customers: person.id.into_iter().collect(),
             orders,
             guest_orders,
+            found_orders: BTreeSet::new(),
             email: person.email.clone(),
             phone: person.phone.clone(),
             decided: Decided::default(),
@@ -117,14 +123,15 @@ impl Sought {
 fn named(sought: &Sought) -> PersonRows {
     let mut found = PersonRows {
         shop: sought.shop.clone(),
+        orders_named: sought.orders.clone(),
         customers: sought.customers.clone(),
         guest_orders: sought.guest_orders.clone(),
         decided: sought.decided.clone(),
         ..PersonRows::default()
     };
     for shop in found.shops() {
-        let keys = sought.orders.iter().map(|id| (shop.clone(), *id));
-        found.orders.extend(keys);
+        let orders = sought.orders.union(&sought.found_orders);
+        found.orders.extend(orders.map(|id| (shop.clone(), *id)));
     }
     found.add_addresses(sought.email.as_deref(), sought.phone.as_deref());
     found
@@ -185,6 +192,20 @@ impl PersonRows {
             Trace::Payer(id) => self.payers.contains(id),
             Trace::Phone(_) | Trace::Shop => false,
         }
+    }
+
+    /// As [`knows`](Self::knows), without orders that an address may have led to.
+    fn knows_by_id(&self, key: Trace<'_>) -> bool {
+        match key {
+            Trace::Order(id) => self.orders_named.contains(&id),
+            key => self.knows(key),
+        }
+    }
+
+    /// The ids of those of the storefront's orders that an id led to, and no address.
+    pub fn orders_by_id(&self) -> impl Iterator<Item = i64> {
+        let orders = self.by_id.iter().filter(|(shop, _)| shop != CHECKOUT);
+        orders.map(|(_, id)| *id)
     }
 
     fn hold_customer(&mut self, id: i64) {
@@ -250,7 +271,9 @@ async fn customers_in_common(db: &Db, found: &mut PersonRows) -> Result<()> {
 }
 
 async fn storefront_orders(db: &Db, found: &mut PersonRows, sought: &Sought) -> Result<()> {
-    let named: Vec<i64> = sought.orders.union(&sought.guest_orders).copied().collect();
+    let mut named = &sought.orders | &sought.guest_orders;
+    named.extend(&sought.found_orders);
+    let named = list(&named);
     for shop in found.shops() {
         let mut rows = Vec::new();
         for customers in list(&found.customers).chunks(CHUNK) {
@@ -310,7 +333,7 @@ fn take_order(found: &mut PersonRows, shop: &str, row: &Row) -> Result<()> {
             ..maker
         };
         let key = (shop.to_owned(), id);
-        if owns_order(&by_id, |key| found.knows(key)) {
+        if owns_order(&by_id, |key| found.knows_by_id(key)) {
             found.by_id.insert(key.clone());
         }
         found.orders.insert(key);

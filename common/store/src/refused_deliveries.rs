@@ -158,6 +158,15 @@ pub async fn summary(db: &Db, since: Timestamp) -> Result<Vec<Summary>> {
         .collect()
 }
 
+/// Deletes what refused deliveries said of a shop that is erased. Nobody signed them, so a later one
+/// that names the shop is a stranger's and is kept like any other.
+pub async fn forget_shop(tx: &mut Tx, shop: &str) -> Result<u64> {
+    tx.query("delete from refused_deliveries where shop = $1")
+        .bind(shop)
+        .execute()
+        .await
+}
+
 /// Deletes those that are older than this, and the oldest when there are too many.
 pub async fn forget(db: &Db, before: Timestamp) -> Result<()> {
     let mut tx = db.begin().await?;

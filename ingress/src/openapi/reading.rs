@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::commerce::OF_A_KEY;
 use super::operation::{Operation, get, in_header, in_query};
 use crate::error::Error;
-use crate::routes::{EventList, LONGEST_WAIT, MOST_EVENTS, USUAL_EVENTS};
+use crate::routes::{EventList, LONGEST_KINDS, LONGEST_WAIT, MOST_EVENTS, USUAL_EVENTS};
 
 pub fn operations() -> Vec<Operation> {
     let list = by_key(get("/api/events", "listEvents", "What happened, from a cursor on"))
@@ -53,8 +53,7 @@ fn filters() -> [Value; 4] {
     let after = json!({"type": "string", "pattern": CURSOR});
     let word = "([a-z_]+|[*]|#)";
     let pattern = format!("{word}([.]{word})*");
-    let kind =
-        json!({"type": "string", "maxLength": 100, "pattern": format!("^{pattern}(,{pattern})*$")});
+    let kind = json!({"type": "string", "maxLength": LONGEST_KINDS, "pattern": format!("^{pattern}(,{pattern})*$")});
     let text = json!({"type": "string", "pattern": r"^[^\x00]*$"});
     [
         in_query(

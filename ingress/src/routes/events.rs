@@ -32,8 +32,8 @@ use crate::events::{Filter, Place, Reader, Start};
 pub const LONGEST_WAIT: u64 = 30;
 pub const MOST_EVENTS: usize = 1000;
 pub const USUAL_EVENTS: usize = 100;
-/// Patterns of one reader.
-const MOST_KINDS: usize = 20;
+/// How long the patterns of `type` may be together, in characters.
+pub const LONGEST_KINDS: usize = 100;
 
 /// Events that a stream reads at a time.
 const AT_A_TIME: usize = 50;
@@ -82,6 +82,9 @@ impl FromRequestParts<Arc<App>> for Wanted {
         let query = Query::<Given>::from_request_parts(parts, app).await;
         let Query(given) = query.map_err(|_| Error::EventsQuery)?;
         let kinds = given.r#type.as_deref().unwrap_or("#");
+        if kinds.len() > LONGEST_KINDS {
+            return Err(Error::EventsQuery);
+        }
         let kinds: Vec<Pattern> = kinds
             .split(',')
             .map(str::parse)
@@ -92,7 +95,6 @@ impl FromRequestParts<Arc<App>> for Wanted {
         let is_text = |text: &Option<String>| !text.as_ref().is_some_and(|it| it.contains('\0'));
         let fits = (1..=MOST_EVENTS).contains(&limit)
             && wait <= LONGEST_WAIT
-            && kinds.len() <= MOST_KINDS
             && is_text(&given.shop)
             && is_text(&given.object);
         if !fits {

@@ -28,7 +28,7 @@ use crate::{measure, request_id};
 
 pub use self::checkout::CheckoutResponse;
 pub use self::device::{DeviceCode, Login};
-pub use self::events::{EventList, LONGEST_WAIT, MOST_EVENTS, USUAL_EVENTS};
+pub use self::events::{EventList, LONGEST_KINDS, LONGEST_WAIT, MOST_EVENTS, USUAL_EVENTS};
 pub use self::health::{Alive, Readiness};
 pub use self::privacy::{ExportLink, PrivacyRequests};
 pub use self::templates::Templates;

@@ -25,8 +25,8 @@ use crate::support::{PAYMENT_SECRET, STOREFRONT_SECRET, Service, eventually, ser
 /// It is not compared with the database's: doctor opens that without it.
 const PRIVACY_KEY: &str = "a-key-of-thirty-two-characters-or-more";
 
-/// The command on a service's parts, with these settings more.
-fn doctor(service: &Service, settings: &[(&str, &str)]) -> Command {
+/// `waybill doctor --json` on a service's parts, with these settings more.
+pub fn doctor(service: &Service, settings: &[(&str, &str)]) -> Command {
     let mut command = waybill(service, &["doctor", "--json"]);
     command.env("STOREFRONT_WEBHOOK_SECRET", STOREFRONT_SECRET);
     command.env("PAYMENT_WEBHOOK_SECRET", PAYMENT_SECRET);

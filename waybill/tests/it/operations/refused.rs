@@ -7,8 +7,10 @@ use domain::signature::sign_storefront;
 use serde_json::Value;
 use store::refused_deliveries::KEPT;
 
+use super::doctor::doctor;
 use crate::support::delivery::{Delivery, order, payment_at};
-use crate::support::operator::{json, ran, said};
+use crate::support::operator::{json, said};
+use crate::support::process::run;
 use crate::support::{START, STOREFRONT_SECRET, Service, eventually, service};
 
 const CANARY: &str = "canary-person@example.com";
@@ -102,8 +104,8 @@ async fn a_refused_delivery_is_kept_with_the_setting_that_would_take_it() {
     for text in [text, summary, format!("{listed:?}")] {
         assert!(!text.contains("canary"), "{text}");
     }
-    let doctor = ran(&service, &["doctor", "--json"]).await;
-    let doctor: Value = serde_json::from_slice(&doctor.stdout).unwrap();
+    let output = run(doctor(&service, &[])).await;
+    let doctor: Value = serde_json::from_slice(&output.stdout).unwrap();
     let findings = doctor["findings"].as_array().unwrap();
     let finding = findings
         .iter()
@@ -180,7 +182,9 @@ async fn refused_deliveries_are_kept_for_thirty_days() {
     eventually("it is written", async || counted(&service).await == 1).await;
     assert_eq!(list(&service).await[0]["last_at"], START.to_string());
     let worker = workers::Worker::new(service.parts.clone(), domain::job::Queue::Orders, 1);
-    service.clock().advance(KEPT.saturating_sub(Duration::from_hours(1)));
+    service
+        .clock()
+        .advance(KEPT.saturating_sub(Duration::from_hours(1)));
     worker.keep_house().await.unwrap();
     assert_eq!(rows(&service).await, 1);
     service.clock().advance(Duration::from_hours(2));

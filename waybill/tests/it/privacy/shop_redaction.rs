@@ -86,6 +86,14 @@ async fn held(service: &Service, shop: &str) -> BTreeMap<String, i64> {
 /// Fills every table of a shop. Payments are `pi_<base + ..>`.
 async fn fill(service: &Service, shop: &str, base: i64) {
     let named = |id: i64| format!("{shop}-{id}");
+    let hour_at = service.clock().now().0 + base;
+    let refused = format!(
+        "insert into refused_deliveries (hour_at, source, profile, reason, signature, header,
+             advice, deliveries, first_at, last_at, headers, shop)
+         values ({hour_at}, 'storefront', 'generic', 'signature', 'missing', '', '', 1, 1, 1, '',
+             '{shop}')"
+    );
+    service.execute(statement(refused)).await;
     let post = async |topic: &str, body: Value, id: &str| {
         let delivery = order_delivery(topic, &body)
             .of_shop(shop)

@@ -62,6 +62,8 @@ struct Progress {
     scan: Scan,
     /// The storefront's orders that were found so far, in whatever way.
     orders: BTreeSet<i64>,
+    /// Those of them that an id led to. Only these lead to the payment provider's customers.
+    orders_by_id: BTreeSet<i64>,
     /// Requests whose exports are to be removed.
     ended_exports: BTreeSet<Uuid>,
 }
@@ -172,7 +174,8 @@ async fn erase(
 ) -> Result<(Counts, PersonRows)> {
     let mut sought = sought.clone();
     let mut erasure = loop {
-        sought.orders.extend(&progress.orders);
+        sought.orders.extend(&progress.orders_by_id);
+        sought.found_orders.extend(&progress.orders);
         // This search comes before the first tombstone, because from then on late deliveries take
         // addresses from rows.
         let mut found = people::find(&parts.db, &sought).await?;
@@ -183,6 +186,7 @@ async fn erase(
                 break;
             }
             progress.orders.extend(found.storefront_orders());
+            progress.orders_by_id.extend(found.orders_by_id());
             written::write(parts, &note, &progress, &tombstones).await?;
             last = tombstones;
             found = people::find(&parts.db, &sought).await?;

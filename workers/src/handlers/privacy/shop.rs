@@ -4,7 +4,8 @@
 //!    stored has been. The request can no longer be cancelled.
 //! 2. **Orders**, a few hundred at a time: first their payments and checkout sessions lose
 //!    their persons, which only the orders lead to, then the orders are deleted with their parts.
-//! 3. **Customers**, and the tombstones of single ones, which the shop's now covers.
+//! 3. **Customers**, the tombstones of single ones, which the shop's now covers, and what refused
+//!    deliveries said of the shop.
 //! 4. **Exports** of its customers' data end: nobody fetches them any more.
 //! 5. **Jobs**, with what bodies of payment events say of payers, and **events**: until the orders were gone, new ones may have been written.
 //! 6. **Exports** are removed from their store, last: one that does not answer keeps no row.
@@ -28,7 +29,7 @@ use serde_json::json;
 use store::erasure::{self, Kept};
 use store::shop_erasure::{self, Counts, Order, add};
 use store::sql::Tx;
-use store::{privacy_requests, tombstones};
+use store::{privacy_requests, refused_deliveries, tombstones};
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
@@ -239,6 +240,7 @@ impl Erasure<'_> {
         )
         .await?;
         if deleted < limit.cast_unsigned() {
+            refused_deliveries::forget_shop(&mut tx, self.shop).await?;
             self.go_on_to(Phase::Exports);
         }
         self.commit(tx).await
