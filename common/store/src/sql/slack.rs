@@ -32,16 +32,29 @@ const FILE_HEADER: usize = 100;
 #[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
 pub(super) async fn check(connection: &mut SqliteConnection) -> Result<()> {
     let looked = sqlx::query("select pgno from sqlite_dbpage where pgno = 1")
-        .fetch_optional(connection)
+        .fetch_optional(&mut *connection)
         .await;
-    looked.map(drop).map_err(|_| {
+    looked.map_err(|_| {
         Error::Configuration(
             "this program was built without SQLITE_ENABLE_DBPAGE_VTAB, so nothing that is erased \
              would leave the files of a SQLite database; build it in the folder of its source, \
              whose .cargo/config.toml sets that"
                 .into(),
         )
-    })
+    })?;
+    // With auto_vacuum a file has pages that list where other pages belong, and these cannot be
+    // told from pages of a tree by their first byte. Waybill's own files have none.
+    let auto_vacuum = sqlx::raw_sql("pragma auto_vacuum")
+        .fetch_one(connection)
+        .await?;
+    if auto_vacuum.try_get::<i64, _>(0)? == 0 {
+        return Ok(());
+    }
+    Err(Error::Configuration(
+        "this SQLite file has auto_vacuum, with which its pages cannot be cleared of what is erased; \
+         run `pragma auto_vacuum = none; vacuum;` on it in the sqlite3 shell"
+            .into(),
+    ))
 }
 
 /// Looks at every page, with `connection`, and clears those that need it.
@@ -168,6 +181,23 @@ fn number_at(page: &[u8], at: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    #[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
+    async fn a_file_with_auto_vacuum_is_refused() {
+        use sqlx::Connection as _;
+
+        for (mode, is_taken) in [("none", true), ("full", false), ("incremental", false)] {
+            let mut connection = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+            let make = format!("pragma auto_vacuum = {mode}; create table things (id integer)");
+            let make = sqlx::AssertSqlSafe(make);
+            sqlx::raw_sql(make).execute(&mut connection).await.unwrap();
+            let checked = check(&mut connection).await;
+            assert_eq!(checked.is_ok(), is_taken, "{mode}");
+            let refusal = checked.err().map(|error| error.to_string());
+            assert!(refusal.is_none_or(|text| text.contains("auto_vacuum")));
+        }
+    }
 
     /// A leaf page of 64 bytes: a cell at 50, a block of 10 bytes at 40, the cells begin at 40.
     fn leaf() -> Vec<u8> {

@@ -350,6 +350,7 @@ async fn a_process_that_writes_without_a_pause_lets_others_write_in_between() {
                 return;
             };
             tx.query(insert).bind(id).execute().await.unwrap();
+            // Each transaction lasts this long, which is what the commands have to live with.
             tokio::time::sleep(Duration::from_millis(50)).await;
             tx.commit().await.unwrap();
         }
@@ -579,7 +580,7 @@ mod embedded {
                 .unwrap();
             tx.commit().await.unwrap();
             longest = longest.max(begun.elapsed());
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            tokio::task::yield_now().await;
             if looked.elapsed() > Duration::from_secs(2) {
                 let files = files.clone();
                 let left = tokio::task::spawn_blocking(move || found(&files, b"odd"));

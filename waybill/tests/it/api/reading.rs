@@ -148,7 +148,7 @@ async fn each_event_is_read_once_and_those_of_an_order_in_their_sequence() {
             );
             one.unwrap();
             other.unwrap();
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            tokio::task::yield_now().await;
         }
     };
     let all = tokio::select! {
@@ -273,7 +273,14 @@ async fn an_answer_can_wait_for_the_first_event_and_comes_without_one_in_the_end
     assert!(begun.elapsed() >= Duration::from_secs(1));
     let waiting = timeout(SOON, page(&service, &key, "wait=30&type=order.created"));
     let posting = async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        within(SOON, "the request waits", async || {
+            let metrics = service.get("/metrics").send().await.unwrap();
+            let metrics = metrics.text().await.unwrap();
+            metrics
+                .lines()
+                .any(|line| line == "waybill_event_readers 1")
+        })
+        .await;
         let delivery = order("orders/create", 1).id("w-1");
         assert_eq!(service.answer(&delivery).await.0, 200);
     };
