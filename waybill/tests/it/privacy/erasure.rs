@@ -105,6 +105,56 @@ async fn all_is_erased(service: &Service) {
     assert_eq!(places(service, "2025550123").await, Vec::<String>::new());
 }
 
+/// Bodies of payments cannot be changed until [`allow_changes`].
+async fn refuse_changes(service: &Service) {
+    let refusals: &[&str] = if is_distributed() {
+        &[
+            "create function refuse() returns trigger language plpgsql as
+             'begin raise exception ''refused''; end'",
+            "create trigger refused before update of body on jobs for each row
+             when (old.source = 'payment') execute function refuse()",
+        ]
+    } else {
+        &["create trigger refused before update of body on jobs for each row
+           when old.source = 'payment' begin select raise(abort, 'refused'); end"]
+    };
+    for sql in refusals {
+        service.execute(sql).await;
+    }
+}
+
+async fn allow_changes(service: &Service) {
+    let drop = if is_distributed() {
+        "drop trigger refused on jobs"
+    } else {
+        "drop trigger refused"
+    };
+    service.execute(drop).await;
+}
+
+#[tokio::test]
+async fn bodies_that_a_run_found_and_did_not_erase_are_erased_by_the_next_run() {
+    let service = service().manual_clock().start().await;
+    buy(&service).await;
+    refuse_changes(&service).await;
+    let redaction = redact(&json!({"id": 77}), &[1]);
+    assert_eq!(service.answer(&redaction).await.0, 200);
+    let failed = "select count(*) as n from jobs where kind = 'customers/redact' and attempts > 0";
+    eventually("the erasure fails in the middle", async || {
+        service.count(failed).await == 1
+    })
+    .await;
+    assert!(!places(&service, CANARY).await.is_empty());
+    allow_changes(&service).await;
+    eventually("nothing is left", async || {
+        service.clock().advance(Duration::from_mins(1));
+        places(&service, CANARY).await.is_empty()
+    })
+    .await;
+    all_is_erased(&service).await;
+    service.stop().await;
+}
+
 #[tokio::test]
 async fn a_customer_is_found_by_id_and_by_an_address_once_an_operator_says_who_it_is() {
     for customer in [

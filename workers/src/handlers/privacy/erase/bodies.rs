@@ -39,12 +39,16 @@ impl Erasure<'_> {
             let texts = texts.chunks(erasure::TEXTS).nth(passes).unwrap_or_default();
             let ids = ids.chunks(CHUNK).nth(passes).unwrap_or_default();
             let page = erasure::scan(&self.parts.db, after, texts, ids.to_vec()).await?;
-            let scan = &mut self.progress.scan;
-            (scan.passes, scan.after) = match page.last {
+            let (passes, after) = match page.last {
                 Some(last) => (passes, last),
                 None => (passes + 1, Uuid::nil()),
             };
-            self.erase_bodies(page.kept).await?;
+            let next = Scan {
+                passes,
+                after,
+                ..self.progress.scan
+            };
+            self.erase_bodies(page.kept, next).await?;
             if clock.elapsed().saturating_sub(start) > RUN {
                 self.commit(self.parts.db.begin().await?).await?;
                 return Err(Unfinished.into());
@@ -54,8 +58,10 @@ impl Erasure<'_> {
     }
 
     /// Replaces the bodies of jobs that are about the person, and of jobs that are done and mention
-    /// the person.
-    async fn erase_bodies(&mut self, kept: Vec<Kept>) -> Result<()> {
+    /// the person. In the transaction that does this the scan moves on to `next`, and no earlier:
+    /// the progress that is noted with tombstones before must still lead to these bodies, because
+    /// the run may be cut off in between.
+    async fn erase_bodies(&mut self, kept: Vec<Kept>, next: Scan) -> Result<()> {
         let own = self.note.job();
         let (db, found) = (&self.parts.db, &self.found);
         let (mut theirs, mut mentioned) = (Vec::new(), Vec::new());
@@ -74,6 +80,7 @@ impl Erasure<'_> {
             .filter(|(_, erased, body)| erased.as_deref() != Some(body))
             .map(|(id, erased, _)| (id, erased))
             .collect();
+        self.progress.scan = next;
         if replaced.is_empty() {
             return Ok(());
         }
