@@ -24,7 +24,7 @@ pub mod request_id;
 pub mod routes;
 pub mod validation;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -72,7 +72,8 @@ pub struct App {
     pub storefront: Option<Storefront>,
     /// `None`: there are no checkouts.
     pub payment: Option<Payment>,
-    pub description: Description,
+    /// The description of the API, made when somebody asks for it for the first time.
+    description: OnceLock<Description>,
     pub unnamed_proxy: Unnamed,
     pub refusals: Refusals,
     pub not_understood: NotUnderstood,
@@ -99,7 +100,7 @@ impl App {
             storefront: storefront
                 .map(|api| Storefront::new(api, parts.config.storefront_profile, &parts.clock)),
             payment: payment.map(|api| Payment::new(api, &parts.clock)),
-            description: Description::new(&parts.config.public_url),
+            description: OnceLock::new(),
             unnamed_proxy: Unnamed::default(),
             refusals: Refusals::default(),
             not_understood: NotUnderstood::default(),
@@ -116,6 +117,12 @@ impl App {
             waiting: Waiting::default(),
             stopping: CancellationToken::new(),
         }
+    }
+
+    /// The description of the API. Making it takes some milliseconds, so it is made once.
+    pub fn description(&self) -> &Description {
+        let new = || Description::new(&self.config.public_url);
+        self.description.get_or_init(new)
     }
 
     /// What flows need beside a transaction.

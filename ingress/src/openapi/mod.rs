@@ -67,7 +67,7 @@ const TAGS: [(&str, &str); 6] = [
     ("Service", "Health, metrics and this description."),
 ];
 
-/// Both forms of the description, made once.
+/// Both forms of the description.
 pub struct Description {
     pub json: Document,
     pub page: Document,

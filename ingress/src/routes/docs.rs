@@ -12,7 +12,7 @@ use crate::openapi::{Document, POLICY};
 const KEPT: HeaderValue = HeaderValue::from_static("public, max-age=300");
 
 pub async fn json(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
-    let mut response = document(&app.description.json, &headers, "application/json");
+    let mut response = document(&app.description().json, &headers, "application/json");
     // Tools in a browser may read it from another origin, because it contains nothing private.
     let anyone = HeaderValue::from_static("*");
     response
@@ -22,7 +22,7 @@ pub async fn json(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
 }
 
 pub async fn page(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
-    let mut response = document(&app.description.page, &headers, "text/html; charset=utf-8");
+    let mut response = document(&app.description().page, &headers, "text/html; charset=utf-8");
     let own = response.headers_mut();
     own.insert(header::CONTENT_SECURITY_POLICY, POLICY.clone());
     own.insert(
