@@ -42,8 +42,9 @@ pub(super) async fn check(connection: &mut SqliteConnection) -> Result<()> {
                 .into(),
         )
     })?;
-    // With auto_vacuum a file has pages that list where other pages belong, and these cannot be
-    // told from pages of a tree by their first byte. Waybill's own files have none.
+    // With auto_vacuum a file has pages that list where other pages belong. Their first byte may be
+    // the same as that of a page of a tree, so such a file must not be cleared. Files that Waybill
+    // makes have no auto_vacuum.
     let auto_vacuum = sqlx::raw_sql("pragma auto_vacuum")
         .fetch_one(connection)
         .await?;
