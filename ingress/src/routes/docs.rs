@@ -22,7 +22,11 @@ pub async fn json(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
 }
 
 pub async fn page(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
-    let mut response = document(&app.description().page, &headers, "text/html; charset=utf-8");
+    let mut response = document(
+        &app.description().page,
+        &headers,
+        "text/html; charset=utf-8",
+    );
     let own = response.headers_mut();
     own.insert(header::CONTENT_SECURITY_POLICY, POLICY.clone());
     own.insert(

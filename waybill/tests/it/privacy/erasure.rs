@@ -115,8 +115,10 @@ async fn refuse_changes(service: &Service) {
              when (old.source = 'payment') execute function refuse()",
         ]
     } else {
-        &["create trigger refused before update of body on jobs for each row
-           when old.source = 'payment' begin select raise(abort, 'refused'); end"]
+        &[
+            "create trigger refused before update of body on jobs for each row
+           when old.source = 'payment' begin select raise(abort, 'refused'); end",
+        ]
     };
     for sql in refusals {
         service.execute(sql).await;
