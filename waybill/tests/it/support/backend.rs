@@ -17,8 +17,9 @@ const TEMPLATE_LOCK: i64 = 7_460_001;
 
 /// The databases of tests that have ended, which others may use after all rows were deleted. That
 /// takes a fifth of the time of a new database.
-const FREE: &str =
-    "create table if not exists free_databases (name text primary key, schema text not null)";
+const FREE: &str = "create table if not exists free_databases (
+    name text primary key, template text not null, schema text not null
+)";
 
 /// Changes whenever a test has changed the schema of its database.
 const FINGERPRINT: &str = "select md5(string_agg(part, ',' order by part)) as schema from (
@@ -179,11 +180,14 @@ async fn fingerprint(url: &str) -> String {
 /// connected, or whose schema was changed, is dropped instead.
 async fn free(admin: &Db, server: &str) -> Option<(String, String)> {
     loop {
-        let taken = admin.query(
-            "delete from free_databases where name = (
-                 select name from free_databases limit 1 for update skip locked
-             ) returning name, schema",
-        );
+        let taken = admin
+            .query(
+                "delete from free_databases where name = (
+                     select name from free_databases where template = $1
+                     limit 1 for update skip locked
+                 ) returning name, schema",
+            )
+            .bind(template_name());
         let taken = taken.fetch_optional().await.unwrap()?;
         let (name, schema): (String, String) =
             (taken.get("name").unwrap(), taken.get("schema").unwrap());
@@ -212,7 +216,7 @@ async fn free(admin: &Db, server: &str) -> Option<(String, String)> {
 /// The name of the database that others are copied from. The first test that asks for it makes it,
 /// under another name until it is complete; it stays on the server.
 async fn template(admin: &Db, server: &str, unfinished: &str) -> String {
-    let name = format!("waybill_template_{}", schema());
+    let name = template_name();
     run(admin, format!("select pg_advisory_lock({TEMPLATE_LOCK})")).await;
     let known = format!("select count(*) as n from pg_database where datname = '{name}'");
     let known = admin.query(statement(known)).fetch_one().await.unwrap();
@@ -227,8 +231,8 @@ async fn template(admin: &Db, server: &str, unfinished: &str) -> String {
     name
 }
 
-/// Which schema it is: a hash of all migrations.
-fn schema() -> String {
+/// It has a hash of all migrations.
+fn template_name() -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../migrations");
     let files = std::fs::read_dir(folder).unwrap();
     let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
@@ -237,7 +241,7 @@ fn schema() -> String {
     for file in files {
         hash.update(std::fs::read(file).unwrap());
     }
-    hex::encode(&hash.finalize()[..8])
+    format!("waybill_template_{}", hex::encode(&hash.finalize()[..8]))
 }
 
 impl Backend {
@@ -273,7 +277,10 @@ impl Drop for Backend {
         let database = &self.database;
         let end = match &self.schema {
             Some(schema) if !std::thread::panicking() => {
-                format!("insert into free_databases values ('{database}', '{schema}')")
+                let template = template_name();
+                format!(
+                    "insert into free_databases values ('{database}', '{template}', '{schema}')"
+                )
             }
             _ => format!("drop database if exists {database} with (force)"),
         };
