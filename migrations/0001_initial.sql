@@ -639,6 +639,45 @@ create table event_head (
     position bigint not null
 );
 
+-- Endpoints of the merchant's own systems, to which events are sent as webhooks.
+create table endpoints (
+    id uuid primary key,
+    url text not null,
+    -- The patterns of types whose events it gets, separated by spaces.
+    kinds text not null,
+    -- active, paused, failing, gone
+    state text not null,
+    -- Encrypted. The former secret signs too until former_until.
+    secret bytea not null,
+    former_secret bytea,
+    former_until bigint,
+    -- All events up to this position were accepted, do not fit, or wait in outgoing_webhooks.
+    position bigint not null,
+    -- When the first attempt failed since it last accepted a webhook, and how many have failed since.
+    failing_since bigint,
+    failures bigint not null,
+    last_error text,
+    -- To the minute.
+    delivered_at bigint,
+    created_at bigint not null,
+    updated_at bigint not null
+);
+
+-- Events that an endpoint did not accept at once, and later events of the same objects.
+create table outgoing_webhooks (
+    endpoint_id uuid not null,
+    event_id uuid not null,
+    position bigint not null,
+    -- Empty when the event belongs to no shop.
+    shop text not null,
+    object_id text not null,
+    -- The job that sends the event.
+    job_id uuid not null,
+    primary key (endpoint_id, event_id)
+);
+
+create index outgoing_webhooks_object on outgoing_webhooks (endpoint_id, shop, object_id, position);
+
 -- Users, organizations, licences, device logins
 
 -- A person: an account of the identity provider, or, while provider_id is null, an invitation by

@@ -11,6 +11,8 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::api_key::Scope;
 use domain::code::Code;
+use flows::endpoints::Refused;
+use providers::endpoints::AddressError;
 use qr::{QrConfigError, QrError};
 use serde::Serialize;
 use store::checkouts::Refusal;
@@ -78,6 +80,14 @@ pub enum Error {
     /// The storefront's or the payment provider's API does not answer. The client may ask again
     /// after this time.
     ProviderTimeout(Duration),
+    EndpointNotFound,
+    /// The text cannot be the address of an endpoint.
+    EndpointAddress(AddressError),
+    EndpointTypes,
+    EndpointTooLong,
+    TooManyEndpoints,
+    /// The key is limited to shops, and endpoints get the events of all shops.
+    EndpointShops,
     EventsQuery,
     /// The key, or all together, have too many streams and waiting requests.
     TooManyWait,
@@ -132,8 +142,21 @@ fn missing(scope: Scope) -> &'static str {
         Scope::CheckoutWrite => "This API key lacks the scope checkout:write",
         Scope::QrWrite => "This API key lacks the scope qr:write",
         Scope::EventsRead => "This API key lacks the scope events:read",
+        Scope::EndpointsRead => "This API key lacks the scope endpoints:read",
+        Scope::EndpointsWrite => "This API key lacks the scope endpoints:write",
         Scope::PrivacyRead => "This API key lacks the scope privacy:read",
         Scope::PrivacyWrite => "This API key lacks the scope privacy:write",
+    }
+}
+
+/// What is wrong with the address of an endpoint. Which settings would allow it is the operator's
+/// business alone.
+fn address(error: AddressError) -> &'static str {
+    match error {
+        AddressError::NotAUrl => "url must be https:// and a host",
+        AddressError::Credentials => "url must not have a user or a password in it",
+        AddressError::Cleartext => "url must be https://",
+        AddressError::Private => "url must not lead into a private network",
     }
 }
 
@@ -281,6 +304,28 @@ impl Error {
                 S::SERVICE_UNAVAILABLE,
                 Some(Code::ProviderTimeout),
                 "A provider does not answer; try again with the same Idempotency-Key",
+            ),
+            Error::EndpointNotFound => (S::NOT_FOUND, None, "Endpoint not found"),
+            Error::EndpointAddress(error) => (S::UNPROCESSABLE_ENTITY, None, address(error)),
+            Error::EndpointTypes => (
+                S::UNPROCESSABLE_ENTITY,
+                None,
+                "types must be patterns like order.* or payment.#",
+            ),
+            Error::EndpointTooLong => (
+                S::UNPROCESSABLE_ENTITY,
+                None,
+                "url has at most 2000 characters, and types has at most 20 patterns",
+            ),
+            Error::TooManyEndpoints => (
+                S::CONFLICT,
+                None,
+                "There are already 100 endpoints, which is the most; remove one first",
+            ),
+            Error::EndpointShops => (
+                S::FORBIDDEN,
+                None,
+                "This API key is limited to shops, and endpoints get the events of all shops",
             ),
             Error::EventsQuery => (
                 S::UNPROCESSABLE_ENTITY,
@@ -493,7 +538,9 @@ impl Error {
             Error::DeviceCodeInvalid | Error::DeviceCodeExpired => "device_code",
             Error::AuthorizationPending => "pending",
             Error::AccessDenied => "denied",
-            Error::ApiKey | Error::MissingScope(_) | Error::CheckoutShop => "api_key",
+            Error::ApiKey | Error::MissingScope(_) | Error::CheckoutShop | Error::EndpointShops => {
+                "api_key"
+            }
             Error::Checkout(_)
             | Error::IdempotencyKeyReused
             | Error::ShopQuery
@@ -502,6 +549,10 @@ impl Error {
             | Error::GrantType
             | Error::GrantTypeTwice
             | Error::EventsQuery
+            | Error::EndpointAddress(_)
+            | Error::EndpointTypes
+            | Error::EndpointTooLong
+            | Error::TooManyEndpoints
             | Error::PrivacyQuery => "request",
             Error::PrivacyNotFailed
             | Error::PrivacyDuty
@@ -512,6 +563,7 @@ impl Error {
             | Error::ParcelNotFound
             | Error::QrNotFound
             | Error::PrivacyRequestNotFound
+            | Error::EndpointNotFound
             | Error::ExportLink
             | Error::RouteNotFound => "not_found",
             Error::Method => "method",
@@ -606,6 +658,20 @@ impl From<Unavailable> for Error {
 impl From<QrError> for Error {
     fn from(error: QrError) -> Self {
         Error::Qr(error)
+    }
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Unknown => Error::EndpointNotFound,
+            Refused::Address(error) => Error::EndpointAddress(error),
+            Refused::TooLong => Error::EndpointTooLong,
+            Refused::TooMany => Error::TooManyEndpoints,
+            // Only the command can choose how long the former secret signs.
+            Refused::Overlap => Error::Internal,
+            Refused::Database(error) => error.into(),
+        }
     }
 }
 

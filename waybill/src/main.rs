@@ -13,8 +13,8 @@ use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    audit, completions, config, dead, doctor, events, health, identity, jobs, keys, ledger,
-    licenses, login, man, migrate, notifications, orders, orgs, payments, privacy, refused,
+    audit, completions, config, dead, doctor, endpoints, events, health, identity, jobs, keys,
+    ledger, licenses, login, man, migrate, notifications, orders, orgs, payments, privacy, refused,
     sandbox, start, trigger,
 };
 
@@ -76,6 +76,9 @@ enum Command {
     /// Follow the events of orders and payments that Waybill sends to your own systems
     #[command(subcommand)]
     Events(events::Command),
+    /// Where events are sent as webhooks: your own systems
+    #[command(subcommand)]
+    Endpoints(endpoints::Command),
     /// API keys for the commerce API
     #[command(subcommand)]
     Keys(keys::Command),
@@ -150,6 +153,7 @@ async fn dispatch(arguments: Arguments) -> Result<()> {
         Some(Command::Audit(command)) => audit::run(settings, command).await,
         Some(Command::Sandbox(command)) => sandbox::run(settings, command).await,
         Some(Command::Events(command)) => events::run(settings, command).await,
+        Some(Command::Endpoints(command)) => endpoints::run(settings, command).await,
         Some(Command::Keys(command)) => keys::run(settings, command).await,
         Some(Command::Login(arguments)) => login::run(settings, &arguments).await,
         Some(Command::Licenses(command)) => licenses::run(settings, command).await,

@@ -49,6 +49,10 @@ const AT_ONCE: usize = 64;
 /// process has few database connections.
 const REQUESTS_AT_ONCE: usize = 2;
 
+/// How many webhooks of a process may be on their way in calls: so many that a few slow endpoints
+/// leave room for the others (`handlers::webhooks` limits each endpoint).
+const WEBHOOKS_AT_ONCE: usize = 256;
+
 /// How long a message waits for earlier calls to end. After that its own calls are deferred.
 const PATIENCE: Duration = Duration::from_millis(200);
 
@@ -85,6 +89,7 @@ impl Calls {
         let room = match queue {
             Queue::Orders | Queue::Payments => AT_ONCE,
             Queue::Privacy => REQUESTS_AT_ONCE,
+            Queue::Endpoints => WEBHOOKS_AT_ONCE,
         };
         Calls {
             room: Arc::new(Semaphore::new(room)),

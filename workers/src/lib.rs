@@ -34,6 +34,7 @@ mod publish;
 mod report;
 mod run;
 mod sweep;
+mod webhooks;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -117,6 +118,8 @@ pub async fn run(worker: Worker, shutdown: CancellationToken) -> Result<()> {
     task::spawn("housekeeping", tasks.track_future(housekeeping));
     let publish = publish::run(worker.clone(), shutdown.clone());
     task::spawn("publisher", tasks.track_future(publish));
+    let webhooks = webhooks::run(worker.clone(), shutdown.clone());
+    task::spawn("webhooks", tasks.track_future(webhooks));
     let positions = positions::run(worker.clone(), shutdown.clone());
     task::spawn("positions", tasks.track_future(positions));
     tracing::info!(queue = %worker.queue, concurrency = worker.concurrency, "working");

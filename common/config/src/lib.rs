@@ -33,6 +33,7 @@ use domain::profile::{Headers, PaymentProfile, StorefrontProfile};
 use domain::signature::Secrets;
 use platform::logs::LogFormat;
 use platform::token::Token;
+use providers::endpoints::Allowed;
 use providers::identity::IdentityProvider;
 use providers::{Api, is_loopback};
 use qr::{Level, QrConfig};
@@ -141,6 +142,8 @@ pub struct Config {
     /// How many connections an ingress process serves at a time.
     pub max_connections: usize,
     pub trusted_proxies: Vec<IpNet>,
+    /// Where endpoints of webhooks may be.
+    pub endpoints: Allowed,
     pub log_format: LogFormat,
     pub log_filter: String,
     /// The settings whose signing secrets are public or short.
@@ -274,6 +277,15 @@ impl Config {
         let mut reader = Reader::alone(settings);
         match reader.privacy() {
             Some(privacy) if reader.mistakes.is_empty() => Ok(privacy),
+            _ => Err(Mistakes(reader.mistakes)),
+        }
+    }
+
+    /// Where endpoints of webhooks may be, from `ENDPOINT_NETWORKS` and `ALLOW_CLEARTEXT` alone.
+    pub fn endpoints(settings: &Settings) -> Result<Allowed, Mistakes> {
+        let mut reader = Reader::alone(settings);
+        match reader.endpoints() {
+            Some(allowed) if reader.mistakes.is_empty() => Ok(allowed),
             _ => Err(Mistakes(reader.mistakes)),
         }
     }
@@ -443,6 +455,7 @@ impl<'a> Reader<'a> {
         }
         let max_connections = self.number("MAX_CONNECTIONS", 8, 1_000_000);
         let trusted_proxies = self.proxies();
+        let endpoints = self.endpoints();
         let log_format = self.log_format();
         let log_filter = self.log_filter();
         let amqp_prefix = self.amqp_prefix();
@@ -490,6 +503,7 @@ impl<'a> Reader<'a> {
             privacy: privacy?,
             max_connections: usize::try_from(max_connections?).ok()?,
             trusted_proxies: trusted_proxies?,
+            endpoints: endpoints?,
             log_format: log_format?,
             log_filter: log_filter?,
             weak_secrets,
@@ -894,10 +908,25 @@ impl<'a> Reader<'a> {
     }
 
     fn proxies(&mut self) -> Option<Vec<IpNet>> {
-        if self.settings.get("TRUSTED_PROXIES").is_none() {
+        self.networks("TRUSTED_PROXIES")
+    }
+
+    fn endpoints(&mut self) -> Option<Allowed> {
+        let hosts = self.settings.get("ALLOW_CLEARTEXT").unwrap_or_default();
+        let hosts = hosts.split(',').map(|host| host.trim().to_owned());
+        let cleartext = hosts.filter(|host| !host.is_empty()).collect();
+        let networks = self.networks("ENDPOINT_NETWORKS")?;
+        Some(Allowed {
+            networks,
+            cleartext,
+        })
+    }
+
+    fn networks(&mut self, name: &'static str) -> Option<Vec<IpNet>> {
+        if self.settings.get(name).is_none() {
             return Some(Vec::new());
         }
-        let text = self.text("TRUSTED_PROXIES")?;
+        let text = self.text(name)?;
         let mut proxies = Vec::new();
         for part in text.split(',').map(str::trim) {
             let network = part
@@ -906,7 +935,7 @@ impl<'a> Reader<'a> {
             match network {
                 Ok(network) => proxies.push(network),
                 Err(_) => self.wrong(
-                    "TRUSTED_PROXIES",
+                    name,
                     format_args!("has {part:?}; it must be addresses or networks like 10.0.0.0/8"),
                 ),
             }

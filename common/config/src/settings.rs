@@ -347,6 +347,11 @@ pub const SETTINGS: &[Setting] = &[
         "Addresses or networks of proxies whose X-Forwarded-For is believed, separated by commas",
     ),
     setting(
+        "ENDPOINT_NETWORKS",
+        None,
+        "Private networks in which endpoints of webhooks may be, separated by commas; none unless set",
+    ),
+    setting(
         "ALLOW_CLEARTEXT",
         None,
         "Hosts to which credentials and data may be sent without encryption, separated by commas",

@@ -5,6 +5,7 @@
 //! be about a person.
 
 mod breaker;
+pub mod endpoints;
 pub mod exports;
 pub mod identity;
 pub mod payment;

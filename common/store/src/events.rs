@@ -292,6 +292,20 @@ pub async fn position_of(db: &Db, id: Uuid) -> Result<i64> {
     row.map_or(Ok(0), |row| row.get("position"))
 }
 
+/// A position such that all events of this time and later ones come after it.
+pub async fn position_at(db: &Db, at: Timestamp) -> Result<i64> {
+    let row = db
+        .query(
+            "select position from events where id < $1 and position is not null
+             order by id desc
+             limit 1",
+        )
+        .bind(first_id(at))
+        .fetch_optional()
+        .await?;
+    row.map_or(Ok(0), |row| row.get("position"))
+}
+
 /// The id of the newest event that has a position up to this one.
 pub async fn id_at(db: &Db, position: i64) -> Result<Option<Uuid>> {
     let row = db

@@ -398,6 +398,24 @@ pub async fn release(tx: &mut Tx, id: JobId, run_at: Timestamp) -> Result<()> {
     Ok(())
 }
 
+/// Makes waiting jobs due at `run_at`, except those that somebody runs now.
+pub async fn release_unclaimed(tx: &mut Tx, ids: Vec<JobId>, run_at: Timestamp) -> Result<()> {
+    tx.query(
+        "update jobs set run_at = $1, notified_at = null
+         where id in (
+             select id from jobs
+             where state = 'ready' and unfinished_attempts = 0 and run_at > $1 and id in ($2..)
+             order by id
+             for update skip locked
+         )",
+    )
+    .bind(run_at.0)
+    .bind(ids)
+    .execute()
+    .await?;
+    Ok(())
+}
+
 /// A job of which the sweep notifies workers.
 #[derive(Debug)]
 pub struct DueJob {

@@ -9,6 +9,7 @@ pub mod checkouts;
 pub mod customers;
 pub mod device_code_requests;
 pub mod device_codes;
+pub mod endpoints;
 pub mod erasure;
 pub mod event_head;
 pub mod events;

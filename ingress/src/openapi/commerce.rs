@@ -30,7 +30,7 @@ pub const OF_A_KEY: [Error; 4] = [
     Error::Internal,
 ];
 
-const OF_A_BODY: [Error; 4] = [
+pub const OF_A_BODY: [Error; 4] = [
     Error::FormEncoding,
     Error::BodyTooLarge,
     Error::BodyTooSlow,

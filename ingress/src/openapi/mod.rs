@@ -15,6 +15,7 @@
 mod auth;
 mod bodies;
 mod commerce;
+mod endpoints;
 mod events;
 mod operation;
 mod page;
@@ -138,6 +139,7 @@ fn operations() -> impl Iterator<Item = Operation> {
         .chain(commerce::operations())
         .chain(privacy::operations())
         .chain(reading::operations())
+        .chain(endpoints::operations())
         .chain(auth::operations())
         .chain(pages::operations())
         .chain(service::operations())

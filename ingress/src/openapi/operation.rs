@@ -48,6 +48,10 @@ pub fn post(path: &'static str, id: &'static str, summary: &'static str) -> Oper
     Operation::new("post", path, id, summary)
 }
 
+pub fn delete(path: &'static str, id: &'static str, summary: &'static str) -> Operation {
+    Operation::new("delete", path, id, summary)
+}
+
 impl Operation {
     fn new(
         method: &'static str,

@@ -4,6 +4,7 @@ mod auth;
 mod checkout;
 mod device;
 mod docs;
+mod endpoints;
 mod events;
 mod health;
 mod orders;
@@ -28,6 +29,7 @@ use crate::{measure, request_id};
 
 pub use self::checkout::CheckoutResponse;
 pub use self::device::{DeviceCode, Login};
+pub use self::endpoints::{EndpointTest, Endpoints, NewEndpoint, RotatedSecret};
 pub use self::events::{EventList, LONGEST_KINDS, LONGEST_WAIT, MOST_EVENTS, USUAL_EVENTS};
 pub use self::health::{Alive, Readiness};
 pub use self::privacy::{ExportLink, PrivacyRequests};
@@ -65,6 +67,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/privacy/exports/{id}", get(privacy::export))
         .route("/api/events", get(events::list))
         .route("/api/events/stream", get(events::stream))
+        .merge(endpoints())
         .merge(auth())
         .route("/api/webhooks/storefront", post(webhooks::storefront))
         .route("/api/webhooks/payment", post(webhooks::payment))
@@ -96,6 +99,20 @@ fn privacy() -> Router<Arc<App>> {
             "/api/privacy/requests/{id}/export-link",
             post(privacy::link_export),
         )
+}
+
+/// The routes of endpoints of webhooks, for programs with an API key.
+fn endpoints() -> Router<Arc<App>> {
+    Router::new()
+        .route("/api/endpoints", get(endpoints::list).post(endpoints::add))
+        .route(
+            "/api/endpoints/{id}",
+            get(endpoints::show).delete(endpoints::remove),
+        )
+        .route("/api/endpoints/{id}/pause", post(endpoints::pause))
+        .route("/api/endpoints/{id}/resume", post(endpoints::resume))
+        .route("/api/endpoints/{id}/rotate", post(endpoints::rotate))
+        .route("/api/endpoints/{id}/test", post(endpoints::test))
 }
 
 /// The routes of logins, and those that need an access token (docs/login.md).

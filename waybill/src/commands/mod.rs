@@ -5,6 +5,7 @@ pub mod completions;
 pub mod config;
 pub mod dead;
 pub mod doctor;
+pub mod endpoints;
 pub mod events;
 pub mod health;
 pub mod identity;

@@ -260,6 +260,7 @@ fn every_protection_that_is_off_is_a_warning() {
         ("GITHUB_URL", away),
         ("AUTH_STALE_SECONDS", "300"),
         ("ALLOW_CLEARTEXT", "192.0.2.7"),
+        ("ENDPOINT_NETWORKS", "192.0.2.0/24"),
         ("STOREFRONT_RATE_PER_SECOND", "0"),
         ("PAYMENT_RATE_PER_SECOND", "0"),
         ("COMMERCE_RATE_PER_SECOND", "0"),

@@ -398,7 +398,8 @@ async fn what_is_scraped_after_real_traffic_is_what_the_table_says() {
             "{name} {labels:?}"
         );
     }
-    // What these count needs a login, a rotation, an old request, another provider, or a broker.
+    // What these count needs a login, a rotation, an old request, another provider, an endpoint, or a
+    // broker.
     let rare = [
         "waybill_broker_up",
         "waybill_broker_connects_total",
@@ -411,6 +412,7 @@ async fn what_is_scraped_after_real_traffic_is_what_the_table_says() {
         "waybill_privacy_deadline_notices_total",
         "waybill_login_polls_total",
         "waybill_tokens_asked_total",
+        "waybill_webhooks_sent_total",
     ];
     for metric in ALL.iter().filter(|metric| !rare.contains(&metric.name)) {
         assert!(

@@ -101,7 +101,13 @@ impl Backend {
         let mut backend = Backend::named();
         if let Some(server) = backend.server.clone() {
             let admin = Db::open(&server, 1).await.unwrap();
+            run(&admin, format!("select pg_advisory_lock({TEMPLATE_LOCK})")).await;
             run(&admin, FREE.to_owned()).await;
+            run(
+                &admin,
+                format!("select pg_advisory_unlock({TEMPLATE_LOCK})"),
+            )
+            .await;
             if let Some((database, schema)) = free(&admin, &server).await {
                 backend.database_url = with_database(&server, &database);
                 backend.database = database;

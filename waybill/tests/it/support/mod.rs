@@ -279,6 +279,10 @@ impl Service {
         self.client.post(format!("{}{path}", self.url))
     }
 
+    pub fn delete(&self, path: &str) -> RequestBuilder {
+        self.client.delete(format!("{}{path}", self.url))
+    }
+
     /// A new API key that may do everything.
     pub async fn api_key(&self) -> String {
         self.api_key_for("test", &Rights::default()).await
