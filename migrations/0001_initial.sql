@@ -48,6 +48,28 @@ create index jobs_kept on jobs (finished_at) where state = 'done' and body is no
 -- the trace.
 create index jobs_traceparent on jobs (substr(traceparent, 4, 32)) where traceparent is not null;
 create index jobs_trace on jobs (trace) where trace is not null;
+-- For the jobs of one order, payment, ..
+create index jobs_object on jobs (object_id, id) where object_id is not null;
+
+-- The runs of a job that did not end well: those that failed, and calls that the provider told to
+-- come later. A job that succeeds at once has none.
+create table job_attempts (
+    job_id uuid not null,
+    -- Counted from 1, also over the times that an operator requeued the job.
+    number bigint not null,
+    started_at bigint not null,
+    duration_ms bigint not null,
+    -- retried, dead, deferred
+    outcome text not null,
+    -- The error, without personal data, as in jobs.last_error.
+    error text not null,
+    -- The HTTP status of the provider's answer. Null when there was no answer, or no call.
+    status bigint,
+    primary key (job_id, number)
+);
+
+-- Housekeeping deletes the old attempts of jobs that are done.
+create index job_attempts_started on job_attempts (started_at);
 
 -- How many deliveries were refused, by hour and reason. Their signatures were not verified, so the primary key has only words
 -- of Waybill's own, and a stranger who posts very many only adds to a count. The other columns show the headers of one of the

@@ -20,6 +20,7 @@
 //! transaction begins, because SQLite has only one writer, and because no row should stay locked
 //! while a QR code is drawn.
 
+mod attempt;
 mod call;
 mod command;
 mod deadlines;

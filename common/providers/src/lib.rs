@@ -52,6 +52,8 @@ pub enum CallFailure {
     #[error("{code}: the {provider} provider {what}", code = Code::ProviderTimeout)]
     Timeout {
         provider: &'static str,
+        /// Of the answer that says "later", if there was one.
+        status: Option<u16>,
         what: String,
     },
     /// The provider did not answer other calls just now, and is left alone for a moment.
@@ -73,6 +75,7 @@ pub enum CallFailure {
     #[error("the {provider} provider gives its first answer again: it {what}")]
     Stored {
         provider: &'static str,
+        status: u16,
         what: String,
     },
     /// The provider is not ready for the call, and may not be for days.
@@ -85,6 +88,8 @@ pub enum CallFailure {
     #[error("the {provider} provider refused: {what}")]
     Refused {
         provider: &'static str,
+        /// Of the answer, if it is the status that refuses.
+        status: Option<u16>,
         what: String,
     },
     /// Asking again does not help.
@@ -107,6 +112,21 @@ impl CallFailure {
             CallFailure::Misconfigured { .. }
             | CallFailure::Waiting { .. }
             | CallFailure::Refused { .. } => None,
+        }
+    }
+
+    /// The HTTP status of the provider's answer, if there was an answer and its status says why
+    /// the call failed.
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            CallFailure::Timeout { status, .. } | CallFailure::Refused { status, .. } => *status,
+            CallFailure::Misconfigured { status, .. } | CallFailure::Stored { status, .. } => {
+                Some(*status)
+            }
+            CallFailure::Paused(_)
+            | CallFailure::Waiting { .. }
+            | CallFailure::InvalidAmount(_)
+            | CallFailure::UnsupportedCurrency(_) => None,
         }
     }
 
@@ -221,10 +241,10 @@ impl Provider {
             .contains(&status);
         if later && is_stored(&response) {
             let what = format!("answered {}", status.as_u16());
-            return Err(self.stored(what));
+            return Err(self.stored(status, what));
         }
         if later {
-            return Err(self.timeout(&format!("answered {}", status.as_u16())));
+            return Err(self.put_off(status, ""));
         }
         if [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&status) {
             return Err(CallFailure::Misconfigured {
@@ -235,7 +255,7 @@ impl Provider {
         }
         if status.is_redirection() {
             let what = format!("it answered {}; check its address", status.as_u16());
-            return Err(self.refused(what));
+            return Err(self.refused_with(status, what));
         }
         Ok(response)
     }
@@ -250,21 +270,19 @@ impl Provider {
         &self,
         response: Response,
     ) -> Result<T, CallFailure> {
-        let status = response.status().as_u16();
+        let status = response.status();
         let body = response
             .bytes()
             .await
             .map_err(|_| self.timeout("broke off its answer"))?;
-        serde_json::from_slice(&body).map_err(|_| {
-            self.timeout(&format!(
-                "answered {status} with a body that is not its own"
-            ))
-        })
+        serde_json::from_slice(&body)
+            .map_err(|_| self.put_off(status, " with a body that is not its own"))
     }
 
-    fn stored(&self, what: String) -> CallFailure {
+    fn stored(&self, status: StatusCode, what: String) -> CallFailure {
         CallFailure::Stored {
             provider: self.name,
+            status: status.as_u16(),
             what,
         }
     }
@@ -279,13 +297,34 @@ impl Provider {
     fn timeout(&self, what: &str) -> CallFailure {
         CallFailure::Timeout {
             provider: self.name,
+            status: None,
             what: what.to_owned(),
+        }
+    }
+
+    /// The failure of a call that got an answer which does not say whether it had its effect.
+    fn put_off(&self, status: StatusCode, more: &str) -> CallFailure {
+        let status = status.as_u16();
+        CallFailure::Timeout {
+            provider: self.name,
+            status: Some(status),
+            what: format!("answered {status}{more}"),
         }
     }
 
     fn refused(&self, what: String) -> CallFailure {
         CallFailure::Refused {
             provider: self.name,
+            status: None,
+            what,
+        }
+    }
+
+    /// The failure of a call that the status of the answer refuses.
+    fn refused_with(&self, status: StatusCode, what: String) -> CallFailure {
+        CallFailure::Refused {
+            provider: self.name,
+            status: Some(status.as_u16()),
             what,
         }
     }

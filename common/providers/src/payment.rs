@@ -193,14 +193,14 @@ impl Refusal {
             }
             "currency_not_supported" => CallFailure::UnsupportedCurrency(reported()),
             "" if self.is_of_currency() => CallFailure::UnsupportedCurrency(reported()),
-            _ => provider.refused(format!("it {answered}")),
+            _ => provider.refused_with(self.status, format!("it {answered}")),
         }
     }
 
     /// The same as [`Refusal::failure`], for a caller that can ask again with another key.
     fn renewable(&self, provider: &Provider) -> CallFailure {
         if self.is_stored {
-            return provider.stored(self.answered());
+            return provider.stored(self.status, self.answered());
         }
         self.failure(provider)
     }
@@ -301,6 +301,7 @@ mod tests {
             let failure = failure(400, &error);
             assert_eq!(failure.code(), code, "{error}");
             assert!(failure.is_final(), "{error}");
+            assert_eq!(failure.status(), code.is_none().then_some(400), "{error}");
             let text = failure.to_string();
             assert!(text.contains("answered 400"), "{text}");
             assert!(code.is_none_or(|code| text.starts_with(code)), "{text}");

@@ -138,7 +138,7 @@ impl Storefront {
             match response.status() {
                 StatusCode::OK => Ok(Some(self.provider.json(response).await?)),
                 StatusCode::NOT_FOUND => Ok(None),
-                status => Err(self.provider.refused(status_text(status))),
+                status => Err(self.provider.refused_with(status, status_text(status))),
             }
         };
         self.provider.patiently(operation, call).await
@@ -188,7 +188,7 @@ impl Storefront {
             .await?;
         let status = response.status();
         if status != StatusCode::OK {
-            return Err(self.provider.refused(status_text(status)));
+            return Err(self.provider.refused_with(status, status_text(status)));
         }
         let orders: FulfillmentOrders = self.provider.json(response).await?;
         let orders = orders.fulfillment_orders;
@@ -235,7 +235,7 @@ impl Storefront {
             {
                 Ok(None)
             }
-            status => Err(self.provider.refused(status_text(status))),
+            status => Err(self.provider.refused_with(status, status_text(status))),
         }
     }
 

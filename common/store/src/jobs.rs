@@ -346,7 +346,8 @@ pub async fn claim(
         .collect()
 }
 
-/// Defers those of the jobs that nobody has claimed since they were read.
+/// Defers those of the jobs that nobody has claimed since they were read. They were not run. The
+/// last error of a job that has attempts stays, because it says why the job had to wait at all.
 pub async fn defer(
     tx: &mut Tx,
     ids: &[JobId],
@@ -355,7 +356,11 @@ pub async fn defer(
     why: &str,
 ) -> Result<()> {
     tx.query(
-        "update jobs set run_at = $1, notified_at = null, last_error = $2
+        "update jobs
+         set run_at = $1, notified_at = null,
+             last_error = case
+                 when exists (select 1 from job_attempts where job_id = jobs.id)
+                 then coalesce(last_error, $2) else $2 end
          where id in (
              select id from jobs
              where state not in ('done', 'dead') and (run_at <= $3 or run_at = created_at)
@@ -373,15 +378,28 @@ pub async fn defer(
     Ok(())
 }
 
-/// Defers a claimed job without counting a failure. False when the job was no longer ready.
-pub async fn defer_claimed(tx: &mut Tx, id: JobId, run_at: Timestamp, error: &str) -> Result<bool> {
+/// Defers a claimed job without counting a failure. False when the job was no longer ready. `asked`
+/// says that the provider was asked, so that `why` is a cause; otherwise the last error of a job
+/// that has attempts stays, as in [`defer`].
+pub async fn defer_claimed(
+    tx: &mut Tx,
+    id: JobId,
+    run_at: Timestamp,
+    why: &str,
+    asked: bool,
+) -> Result<bool> {
     let changed = tx
         .query(
-            "update jobs set run_at = $1, notified_at = null, unfinished_attempts = 0, last_error = $2
-             where state not in ('done', 'dead') and id = $3",
+            "update jobs
+             set run_at = $1, notified_at = null, unfinished_attempts = 0,
+                 last_error = case
+                     when $3 = 0 and exists (select 1 from job_attempts where job_id = jobs.id)
+                     then coalesce(last_error, $2) else $2 end
+             where state not in ('done', 'dead') and id = $4",
         )
         .bind(run_at.0)
-        .bind(error)
+        .bind(why)
+        .bind(i64::from(asked))
         .bind(id)
         .execute()
         .await?;

@@ -21,6 +21,7 @@ pub mod held;
 pub mod identity_provider;
 pub mod inventory;
 pub mod invoices;
+pub mod job_attempts;
 pub mod jobs;
 pub mod leases;
 pub mod ledger;

@@ -55,6 +55,10 @@ pub const PLAIN: &[(&str, &str)] = &[
          api_version",
     ),
     (
+        "job_attempts",
+        "job_id number started_at duration_ms outcome error status",
+    ),
+    (
         "refused_deliveries",
         "hour_at source profile reason signature header advice deliveries first_at last_at headers \
          topic shop age_seconds",

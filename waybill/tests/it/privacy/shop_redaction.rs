@@ -255,6 +255,8 @@ async fn nothing_of_an_erased_shop_is_left_and_the_other_shop_is_whole() {
     assert_eq!(service.count(remembered).await, 0);
     let remembered = "select count(*) as n from webhook_ids where id like 'other.example/%'";
     assert_eq!(service.count(remembered).await, 8);
+    let tried = "select count(*) as n from job_attempts";
+    assert_eq!(service.count(tried).await, 1, "the other shop's");
 
     // The books are as they were, without the payers' addresses.
     assert_eq!(balances(service.db()).await, books);
@@ -305,6 +307,7 @@ async fn nothing_of_an_erased_shop_is_left_and_the_other_shop_is_whole() {
         ("checkout_sessions", 1),
         ("exports", 1),
         ("webhook_ids", 8),
+        ("job_attempts", 1),
     ] {
         assert_eq!(entry.progress[table], count, "{table}");
     }

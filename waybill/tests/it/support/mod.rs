@@ -384,6 +384,13 @@ impl Service {
             )
             .await;
         assert_eq!(orphans, 0, "an id is remembered together with its job");
+        let orphans = self
+            .count(
+                "select count(*) as n from job_attempts
+                 where not exists (select 1 from jobs where jobs.id = job_attempts.job_id)",
+            )
+            .await;
+        assert_eq!(orphans, 0, "an attempt is kept together with its job");
     }
 
     /// Stops in order.
