@@ -1,8 +1,9 @@
-//! Ages as people write and read them: `90s`, `10m`, `2h`, `7d`.
+//! Ages as people write and read them: `90s`, `10m`, `2h`, `7d`; and moments, which are an age or a
+//! time.
 
 use std::time::Duration;
 
-use domain::time::Timestamp;
+use domain::time::{NotATime, Timestamp};
 
 const UNITS: [(char, u64); 4] = [('s', 1), ('m', 60), ('h', 3600), ('d', 86_400)];
 
@@ -24,4 +25,38 @@ pub fn text(now: Timestamp, then: Timestamp) -> String {
         3600..86_400 => format!("{}h", seconds / 3600),
         _ => format!("{}d", seconds / 86_400),
     }
+}
+
+/// A moment that an operator names by its age or by its time.
+#[derive(Clone, Copy, Debug)]
+pub enum Moment {
+    Ago(Duration),
+    At(Timestamp),
+}
+
+impl Moment {
+    pub fn before(self, now: Timestamp) -> Timestamp {
+        match self {
+            Moment::Ago(age) => now.minus(age),
+            Moment::At(at) => at,
+        }
+    }
+}
+
+/// A moment from which on something counts. A day means its beginning in UTC.
+pub fn since(text: &str) -> Result<Moment, String> {
+    moment(text, text.parse())
+}
+
+/// A moment until which something counts. A day means its end in UTC.
+pub fn until(text: &str) -> Result<Moment, String> {
+    moment(text, Timestamp::end_of(text))
+}
+
+fn moment(text: &str, at: Result<Timestamp, NotATime>) -> Result<Moment, String> {
+    if let Ok(at) = at {
+        return Ok(Moment::At(at));
+    }
+    let ago = parse(text).map(Moment::Ago);
+    ago.map_err(|problem| format!("{problem}, or a time like 2027-01-31T12:00:00Z"))
 }

@@ -75,7 +75,7 @@ fn read(row: &Row) -> Result<Envelope> {
     })
 }
 
-/// The smallest id that an event of this time can have.
+/// The smallest id that an event or a job of this time can have.
 pub fn first_id(at: Timestamp) -> Uuid {
     let millis = u128::from(at.0.unsigned_abs() & 0xffff_ffff_ffff);
     Uuid::from_u128(if at.0 < 0 { 0 } else { millis << 80 })

@@ -3,11 +3,14 @@
 
 pub mod ended;
 pub mod operate;
+pub mod run_now;
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::events::first_id;
 use crate::sql::{Db, Error, Result, Row, Tx, column};
 use domain::job::{Job, JobId, Queue, Source, State};
 use domain::time::Timestamp;
@@ -672,28 +675,111 @@ pub(super) fn read_summary(row: &Row) -> Result<Summary> {
 }
 
 /// Which jobs to list. An empty text means any.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Filter {
     pub queue: String,
     pub state: String,
     pub kind: String,
+    pub shop: String,
+    /// The provider's id of the order, payment, .. that the job is about.
+    pub object_id: String,
+    /// Only jobs that arrived at this time or later.
+    pub since: Timestamp,
+    /// Only jobs that arrived before this time.
+    pub before: Timestamp,
+    /// Only jobs that come after this one in the list: the cursor.
+    pub after: JobId,
 }
 
-/// The newest jobs that match, the newest first.
+impl Default for Filter {
+    fn default() -> Self {
+        Filter {
+            queue: String::new(),
+            state: String::new(),
+            kind: String::new(),
+            shop: String::new(),
+            object_id: String::new(),
+            since: Timestamp(0),
+            before: Timestamp(i64::MAX),
+            after: JobId::max(),
+        }
+    }
+}
+
+/// By how much the time in a job's id may differ from `created_at`.
+const APART: Duration = Duration::from_mins(10);
+
+/// The newest jobs that match, the newest first. Ids begin with their time, so a page is a range
+/// of the primary key, or of the index by object, and the last id of a page is the cursor of the
+/// next page. Jobs that arrive meanwhile come before the first page and move no other.
 pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Summary>> {
+    let all = || {
+        db.query(
+            "select id, queue, kind, source, shop, external_id, object_id, api_version, state,
+                    attempts, run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
+                    cast(length(body) as bigint) as body_bytes
+             from jobs
+             where ($1 = '' or queue = $1) and ($2 = '' or state = $2) and ($3 = '' or kind = $3)
+               and ($4 = '' or shop = $4) and created_at >= $5 and created_at < $6
+               and id >= $7 and id < $8
+             order by id desc
+             limit $9",
+        )
+    };
+    let of_object = || {
+        db.query(
+            "select id, queue, kind, source, shop, external_id, object_id, api_version, state,
+                    attempts, run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
+                    cast(length(body) as bigint) as body_bytes
+             from jobs
+             where ($1 = '' or queue = $1) and ($2 = '' or state = $2) and ($3 = '' or kind = $3)
+               and ($4 = '' or shop = $4) and created_at >= $5 and created_at < $6
+               and id >= $7 and id < $8 and object_id = $10
+             order by object_id desc, id desc
+             limit $9",
+        )
+    };
+    let query = match filter.object_id.as_str() {
+        "" => all(),
+        _ => of_object(),
+    };
+    let end = match filter.before.0 {
+        i64::MAX => JobId::max(),
+        _ => first_id(filter.before.plus(APART)),
+    };
+    let query = query
+        .bind(filter.queue.as_str())
+        .bind(filter.state.as_str())
+        .bind(filter.kind.as_str())
+        .bind(filter.shop.as_str())
+        .bind(filter.since.0)
+        .bind(filter.before.0)
+        .bind(first_id(filter.since.minus(APART)))
+        .bind(end.min(filter.after))
+        .bind(limit);
+    let query = match filter.object_id.as_str() {
+        "" => query,
+        object_id => query.bind(object_id),
+    };
+    let rows = query.fetch_all().await?;
+    rows.iter().map(read_summary).collect()
+}
+
+/// The newest jobs that are about an object of this shop, at most `limit`, the newest first. The
+/// empty shop means the jobs whose delivery named none.
+pub async fn of_object(db: &Db, shop: &str, object_id: &str, limit: i64) -> Result<Vec<Summary>> {
     let rows = db
         .query(
             "select id, queue, kind, source, shop, external_id, object_id, api_version, state,
                     attempts, run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
                     cast(length(body) as bigint) as body_bytes
              from jobs
-             where ($1 = '' or queue = $1) and ($2 = '' or state = $2) and ($3 = '' or kind = $3)
-             order by id desc
-             limit $4",
+             where object_id = $1 and coalesce(shop, '') = $2
+             order by object_id desc, id desc
+             limit $3",
         )
-        .bind(filter.queue.as_str())
-        .bind(filter.state.as_str())
-        .bind(filter.kind.as_str())
+        .bind(object_id)
+        .bind(shop)
         .bind(limit)
         .fetch_all()
         .await?;

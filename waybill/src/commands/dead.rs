@@ -11,6 +11,7 @@ use domain::privacy::operator_view;
 use domain::time::Timestamp;
 use platform::clock::Clock;
 use platform::terminal;
+use store::job_attempts;
 use store::jobs::ended::{self, Ended, Filter, Group};
 use store::jobs::operate::{self, Action};
 use store::jobs::{self, Summary};
@@ -287,8 +288,11 @@ async fn show(db: &Db, id: JobId, json: bool) -> Result<()> {
              waybill dead replay {id}\n  waybill dead discard {id}\n"
         )
     };
+    let attempts = job_attempts::list(db, id).await?;
+    let history = jobs_command::history(&attempts);
+    let history = history.map_or(String::new(), |history| format!("{history}\n"));
     table::print(&format!(
-        "{}\n{}\n\n{next}",
+        "{}\n{history}{}\n\n{next}",
         jobs_command::describe(&job),
         terminal::pretty_json(&body)?
     ))

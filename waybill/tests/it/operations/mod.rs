@@ -5,6 +5,7 @@ pub mod dead_letters;
 pub mod doctor;
 pub mod health;
 pub mod installing;
+pub mod jobs;
 pub mod metrics;
 pub mod refused;
 pub mod replay;
