@@ -215,6 +215,10 @@ create table orders (
 );
 
 create index orders_id on orders (id);
+-- For the list of orders, of all shops and of one.
+create index orders_listed on orders (coalesce(ordered_at, created_at), shop, id);
+create index orders_of_shop on orders (shop, coalesce(ordered_at, created_at), id);
+create index orders_name on orders (name, shop, id) where name is not null;
 create index orders_pact on orders (pact_id) where pact_id is not null;
 -- A person's orders are found by these.
 create index orders_customer on orders (shop, customer_id) where customer_id is not null;

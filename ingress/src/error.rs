@@ -55,6 +55,7 @@ pub enum Error {
     /// The API key lacks the scope for this call.
     MissingScope(Scope),
     ShopQuery,
+    OrdersQuery,
     OrderNotFound,
     OrderAmbiguous,
     ParcelNotFound,
@@ -249,6 +250,14 @@ impl Error {
                 S::UNPROCESSABLE_ENTITY,
                 None,
                 "?shop= is a shop domain; give it at most once",
+            ),
+            Error::OrdersQuery => (
+                S::UNPROCESSABLE_ENTITY,
+                None,
+                "?after= is next of the page before; ?created_after= and ?updated_after= are times like \
+                 2027-01-31T12:00:00Z; ?state= is initiated, requested, fulfilled, cancelled or none; ?limit= \
+                 is 1 to 1000; ?name= and the statuses are not empty, and a # in them is written %23; give \
+                 each at most once",
             ),
             Error::OrderNotFound => (S::NOT_FOUND, Some(Code::OrderNotFound), "Order not found"),
             Error::OrderAmbiguous => (
@@ -553,6 +562,7 @@ impl Error {
             | Error::EndpointTypes
             | Error::EndpointTooLong
             | Error::TooManyEndpoints
+            | Error::OrdersQuery
             | Error::PrivacyQuery => "request",
             Error::PrivacyNotFailed
             | Error::PrivacyDuty

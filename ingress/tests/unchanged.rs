@@ -179,15 +179,26 @@ const ON_PURPOSE: &[Change] = &[
 ];
 
 /// What there was nothing of before, with why it is there: nothing below these is compared.
-const NEW: &[(&str, &[&str])] = &[(
-    "Events can be read over HTTP.",
-    &[
-        "/paths/~1api~1events/",
-        "/paths/~1api~1events~1stream/",
-        "/components/schemas/Event/",
-        "/components/schemas/EventList/",
-    ],
-)];
+const NEW: &[(&str, &[&str])] = &[
+    (
+        "Events can be read over HTTP.",
+        &[
+            "/paths/~1api~1events/",
+            "/paths/~1api~1events~1stream/",
+            "/components/schemas/Event/",
+            "/components/schemas/EventList/",
+        ],
+    ),
+    (
+        "Orders can be listed.",
+        &[
+            "/paths/~1api~1commerce~1orders/",
+            "/components/schemas/ListedFulfillment/",
+            "/components/schemas/ListedOrder/",
+            "/components/schemas/OrderList/",
+        ],
+    ),
+];
 
 /// The lists of a description whose order means nothing.
 const SETS: [&str; 4] = ["required", "enum", "type", "security"];

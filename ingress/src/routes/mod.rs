@@ -32,6 +32,7 @@ pub use self::device::{DeviceCode, Login};
 pub use self::endpoints::{EndpointTest, Endpoints, NewEndpoint, RotatedSecret};
 pub use self::events::{EventList, LONGEST_KINDS, LONGEST_WAIT, MOST_EVENTS, USUAL_EVENTS};
 pub use self::health::{Alive, Readiness};
+pub use self::orders::{MOST_ORDERS, USUAL_ORDERS};
 pub use self::privacy::{ExportLink, PrivacyRequests};
 pub use self::templates::Templates;
 pub use self::webhooks::{Accepted, NotUnderstood, Refusals, report_counted};
@@ -43,6 +44,7 @@ pub fn router(app: Arc<App>) -> Router {
         Router::new()
     };
     Router::new()
+        .route("/api/commerce/orders", get(orders::list))
         .route("/api/commerce/orders/{order_id}", get(orders::show))
         .route(
             "/api/commerce/orders/{order_id}/qr.png",

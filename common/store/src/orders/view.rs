@@ -75,7 +75,7 @@ pub struct View {
     pub updated_at: Timestamp,
 }
 
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Successor {
     #[schema(example = "shop.example")]
     pub shop: String,

@@ -54,6 +54,7 @@ async fn a_key_opens_only_what_its_scopes_say() {
             "/api/commerce/orders/7".to_owned(),
             Scope::OrdersRead,
         ),
+        ("GET", "/api/commerce/orders".into(), Scope::OrdersRead),
         (
             "GET",
             "/api/commerce/orders/7/qr.png".into(),

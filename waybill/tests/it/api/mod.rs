@@ -9,6 +9,7 @@ pub mod events;
 pub mod events_schema;
 pub mod hostile_pages;
 pub mod openapi;
+pub mod orders;
 pub mod pages;
 pub mod profiles;
 pub mod provider_libraries;
