@@ -163,6 +163,24 @@ pub async fn newest(db: &Db, filter: &Filter, before: Uuid, limit: i64) -> Resul
     rows.iter().map(read).collect()
 }
 
+/// The last events of an object of this shop, at most `limit`, in the sequence in which they
+/// happened.
+pub async fn of_object(db: &Db, shop: &str, object_id: &str, limit: i64) -> Result<Vec<Envelope>> {
+    let rows = db
+        .query(
+            "select id, kind, shop, object_id, body, created_at, traceparent from events
+             where object_id = $1 and coalesce(shop, '') = $2
+             order by object_id desc, id desc
+             limit $3",
+        )
+        .bind(object_id)
+        .bind(shop)
+        .bind(limit)
+        .fetch_all()
+        .await?;
+    rows.iter().rev().map(read).collect()
+}
+
 /// The events of these traces, the oldest first. The query sorts by the trace first, because
 /// PostgreSQL would scan the table by its primary key, instead of using the index, if it were
 /// sorted by id alone.

@@ -375,12 +375,7 @@ fn day(at: Timestamp) -> String {
 }
 
 fn short(text: &str) -> String {
-    const MOST: usize = 60;
-    if text.chars().count() <= MOST {
-        return text.to_owned();
-    }
-    let begin: String = text.chars().take(MOST - 2).collect();
-    format!("{begin}..")
+    table::cut(text, 60)
 }
 
 fn or_none(value: Option<impl ToString>) -> String {

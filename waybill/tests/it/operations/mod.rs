@@ -7,6 +7,7 @@ pub mod health;
 pub mod installing;
 pub mod jobs;
 pub mod metrics;
+pub mod orders;
 pub mod refused;
 pub mod replay;
 pub mod sandbox;
