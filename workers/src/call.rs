@@ -332,9 +332,12 @@ impl Worker {
                 Ok(())
             }
             Err(error) => {
-                let failure = JobFailure::new(&error?);
+                let error = error?;
                 tx.rollback().await?;
-                self.record(job, &failure, begun).await
+                match error.downcast_ref() {
+                    Some(Later { pause, .. }) => self.put_off(job, &error, *pause, None).await,
+                    None => self.record(job, &JobFailure::new(&error), begun).await,
+                }
             }
         }
     }
