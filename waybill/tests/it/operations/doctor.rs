@@ -20,6 +20,7 @@ use crate::support::operator::{dead_orders, parsed, said, waybill};
 use crate::support::order::post_all;
 use crate::support::process::{command, free_port, output, run};
 use crate::support::requests::{posted, request};
+use crate::support::smtp::{Reply, SmtpServer};
 use crate::support::{PAYMENT_SECRET, STOREFRONT_SECRET, Service, eventually, service};
 
 /// It is not compared with the database's: doctor opens that without it.
@@ -406,6 +407,79 @@ async fn what_waits_is_dead_or_overdue_is_said() {
     std::fs::write(&file, "").unwrap();
     let exports = format!("file://{}", file.display());
     let output = run(doctor(&service, &[("PRIVACY_EXPORT_URL", &exports)])).await;
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_runs_with_other_settings_than_the_doctor_is_found() {
+    let service = service()
+        .setting("STOREFRONT_SHOPS", SHOP)
+        .without_workers()
+        .start()
+        .await;
+    let same = run(doctor(&service, &[])).await;
+    says(&same, "service settings", "ok", "that are set here");
+    let differs = [
+        ("QR_BORDER", "7"),
+        ("PAYMENT_WEBHOOK_SECRET", "another-secret-17"),
+    ];
+    let differs = run(doctor(&service, &differs)).await;
+    let named = "another PAYMENT_WEBHOOK_SECRET, QR_BORDER";
+    says(&differs, "service settings", "warning", named);
+    // Whoever asks learns no value.
+    let codes = service.get("/doctor").send().await.unwrap();
+    let codes = codes.text().await.unwrap();
+    for value in [STOREFRONT_SECRET, PAYMENT_SECRET, SHOP] {
+        assert!(
+            codes.contains("STOREFRONT_SHOPS") && !codes.contains(value),
+            "{codes}"
+        );
+    }
+    if !is_distributed() {
+        let other = crate::support::service().without_workers().start().await;
+        let address = service.url.trim_start_matches("http://");
+        let asked = [
+            ("PUBLIC_URL", service.url.as_str()),
+            ("LISTEN_ADDR", address),
+        ];
+        let asked = run(doctor(&other, &asked)).await;
+        says(&asked, "service settings", "failed", "another installation");
+        other.stop().await;
+    }
+    service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn links_that_lead_people_to_their_own_machine_are_found() {
+    let service = service().without_workers().start().await;
+    let own = run(doctor(&service, &[])).await;
+    says(
+        &own,
+        "public address",
+        "warning",
+        "lead everybody to their own machine",
+    );
+    let public = [("PUBLIC_URL", "https://waybill.example")];
+    let report = parsed(&run(doctor(&service, &public)).await);
+    assert!(!report.to_string().contains("public address"), "{report}");
+    service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mail_server_that_does_not_take_our_sender_is_found() {
+    let service = service().without_workers().start().await;
+    let server = SmtpServer::start().await;
+    let url = server.url();
+    let settings = [
+        ("SMTP_URL", url.as_str()),
+        ("MAIL_FROM", "shop@shop.example"),
+    ];
+    let well = run(doctor(&service, &settings)).await;
+    says(&well, "mail server", "ok", "takes mail from MAIL_FROM");
+    server.at("MAIL", Reply::Code(553));
+    let refused = run(doctor(&service, &settings)).await;
+    says(&refused, "mail server", "failed", "answered 553 to MAIL");
+    assert_eq!(server.received().len(), 0);
+    service.stop().await;
+}
+
     if is_distributed() {
         says(&output, "workers", "warning", "none has been heard of");
     }
