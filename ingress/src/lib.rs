@@ -195,5 +195,6 @@ fn connections(config: &Config) -> server::Limits {
     server::Limits {
         connections: config.max_connections,
         trusted_proxies: config.trusted_proxies.clone(),
+        keep_alive: config.keep_alive,
     }
 }

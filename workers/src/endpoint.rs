@@ -68,6 +68,7 @@ impl Endpoint {
         let limits = server::Limits {
             connections: CONNECTIONS,
             trusted_proxies: Vec::new(),
+            keep_alive: worker.parts.config.keep_alive,
         };
         let serving = server::serve(listener, router(watched), limits, ended.clone(), DRAIN);
         let task = task::spawn("endpoint", async move {

@@ -146,6 +146,8 @@ pub struct Config {
     pub endpoints: Allowed,
     pub log_format: LogFormat,
     pub log_filter: String,
+    /// How long an idle connection is kept.
+    pub keep_alive: Duration,
     /// The settings whose signing secrets are public or short.
     pub weak_secrets: Vec<(&'static str, Weakness)>,
     /// The settings by which data goes to other machines without encryption. Each of these hosts
@@ -491,6 +493,7 @@ impl<'a> Reader<'a> {
             storefront_total_rate: storefront_total_rate?,
             payment_rate: payment_rate?,
             commerce_rate: commerce_rate?,
+        let keep_alive = self.number("KEEP_ALIVE_SECONDS", 1, 3600);
             return_origins: return_origins?,
             checkout_order_wait: Some(Duration::from_secs(u64::from(order_wait?)))
                 .filter(|wait| !wait.is_zero()),
@@ -539,6 +542,7 @@ impl<'a> Reader<'a> {
     }
 
     fn wrong(&mut self, name: &str, what: impl fmt::Display) {
+            keep_alive: Duration::from_secs(u64::from(keep_alive?)),
         self.mistakes.push(format!("{name} {what}"));
     }
 

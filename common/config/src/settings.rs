@@ -344,6 +344,12 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "TRUSTED_PROXIES",
         None,
+    setting(
+        "KEEP_ALIVE_SECONDS",
+        Some("75"),
+        "How long a connection is kept for another request; it should be longer than a proxy in \
+         front keeps its own, which is often 60",
+    ),
         "Addresses or networks of proxies whose X-Forwarded-For is believed, separated by commas",
     ),
     setting(
