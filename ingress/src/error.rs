@@ -68,6 +68,8 @@ pub enum Error {
     /// The key does not open the shop of the orders that checkouts make.
     CheckoutShop,
     CheckoutNotSetUp,
+    /// What answers at a provider's address is not the provider's API.
+    CheckoutAddress,
     /// The payment provider refuses the checkout.
     CheckoutAmount,
     CheckoutCurrency,
@@ -277,6 +279,12 @@ impl Error {
                 S::SERVICE_UNAVAILABLE,
                 None,
                 "Checkout is not set up here: PAYMENT_API_URL and PAYMENT_API_KEY are not set",
+            ),
+            Error::CheckoutAddress => (
+                S::SERVICE_UNAVAILABLE,
+                None,
+                "Checkout is set up wrongly here: an operator must correct PAYMENT_API_URL or \
+                 STOREFRONT_API_URL, see the log; the Idempotency-Key can be used after that",
             ),
             Error::CheckoutAmount => (
                 S::BAD_REQUEST,
@@ -512,7 +520,10 @@ impl Error {
             }
             Error::NotAccepted | Error::Unavailable => Some(2),
             Error::TooManyWait => Some(5),
-            Error::LoginNotSetUp | Error::CheckoutNotSetUp | Error::ExportUnreadable => Some(60),
+            Error::LoginNotSetUp
+            | Error::CheckoutNotSetUp
+            | Error::CheckoutAddress
+            | Error::ExportUnreadable => Some(60),
             _ => None,
         }
     }
@@ -536,7 +547,8 @@ impl Error {
             Error::NotAccepted
             | Error::Unavailable
             | Error::LoginNotSetUp
-            | Error::CheckoutNotSetUp => "unavailable",
+            | Error::CheckoutNotSetUp
+            | Error::CheckoutAddress => "unavailable",
             Error::ProviderUnavailable(_) | Error::ProviderTimeout(_) => "provider",
             Error::CheckoutAmount | Error::CheckoutCurrency | Error::CheckoutRefused => "refused",
             Error::CheckoutPaid => "paid",

@@ -176,6 +176,82 @@ const ON_PURPOSE: &[Change] = &[
             ),
         ],
     },
+    Change {
+        why: "No text has a link that leads nowhere from here.",
+        now: &[
+            (
+                "/components/schemas/Accepted/description",
+                Some(r#""The answer to a delivery that was accepted.""#),
+            ),
+            (
+                "/components/schemas/Event.order.created/properties/data/properties/financial_status/description",
+                Some(
+                    r#""the further on of what the storefront and the payments say: `pending`, `paid`, ..""#,
+                ),
+            ),
+        ],
+    },
+    Change {
+        why: "Ids are there as text too, for readers whose numbers end at 2^53.",
+        now: &[
+            (
+                "/components/schemas/OrderLine/required",
+                Some(
+                    r#"["fulfillment_status","id","id_text","price","quantity","sku","title","variant_id","variant_id_text"]"#,
+                ),
+            ),
+            (
+                "/components/schemas/PrivacyRequest/required",
+                Some(
+                    r#"["alarmed_at","attempts","customer_id","customer_id_text","decided","due_at","export","finished_at","held","held_until","id","last_error","next_run_at","overdue_at","progress","receipt","received_at","repeats","shop","state","topic","warned_at"]"#,
+                ),
+            ),
+            (
+                "/components/schemas/Restocked/required",
+                Some(r#"["line_id","line_id_text","quantity"]"#),
+            ),
+            (
+                "/components/schemas/Shipment/required",
+                Some(r#"["carrier","id","id_text","parcels","status","updated_at"]"#),
+            ),
+            (
+                "/components/schemas/StorefrontRefund/required",
+                Some(r#"["amount","id","id_text"]"#),
+            ),
+        ],
+    },
+    Change {
+        why: "A wrong address of a provider is told from a provider that does not answer.",
+        now: &[
+            (
+                "/paths/~1api~1commerce~1checkout/post/responses/503/content/application~1json/examples/CheckoutAddress/value/detail",
+                Some(
+                    r#""Checkout is set up wrongly here: an operator must correct PAYMENT_API_URL or STOREFRONT_API_URL, see the log; the Idempotency-Key can be used after that""#,
+                ),
+            ),
+            (
+                "/paths/~1api~1commerce~1checkout/post/responses/503/content/application~1json/examples/CheckoutAddress/value/message",
+                Some(
+                    r#""Checkout is set up wrongly here: an operator must correct PAYMENT_API_URL or STOREFRONT_API_URL, see the log; the Idempotency-Key can be used after that""#,
+                ),
+            ),
+            (
+                "/paths/~1api~1commerce~1checkout/post/responses/503/description",
+                Some(
+                    r#""`A provider does not answer; try again with the same Idempotency-Key` (COMMERCE_003); `Checkout is not set up here: PAYMENT_API_URL and PAYMENT_API_KEY are not set`; `Checkout is set up wrongly here: an operator must correct PAYMENT_API_URL or STOREFRONT_API_URL, see the log; the Idempotency-Key can be used after that`; `Temporarily unavailable, try again later`""#,
+                ),
+            ),
+        ],
+    },
+    Change {
+        why: "Metrics can be had as OpenMetrics.",
+        now: &[(
+            "/paths/~1metrics/get/description",
+            Some(
+                r#""Keep it from the public. With `Accept: application/openmetrics-text` it is OpenMetrics 1.0.""#,
+            ),
+        )],
+    },
 ];
 
 /// What there was nothing of before, with why it is there: nothing below these is compared.

@@ -69,6 +69,14 @@ pub enum CallFailure {
         status: u16,
         setting: &'static str,
     },
+    /// Something answered that does not speak as the provider's API does, so the address is wrong.
+    /// Asking again does not help until an operator has corrected it.
+    #[error("what answers {status} at {setting} is not the {provider} provider's API; correct it")]
+    WrongAddress {
+        provider: &'static str,
+        status: u16,
+        setting: &'static str,
+    },
     /// The provider has kept its first answer to this idempotency key, and gives it again however
     /// often it is asked. With another key the call is made anew, which is safe once it is known
     /// that the first call had no effect.
@@ -110,6 +118,7 @@ impl CallFailure {
                 Some(Code::ProviderTimeout.id())
             }
             CallFailure::Misconfigured { .. }
+            | CallFailure::WrongAddress { .. }
             | CallFailure::Waiting { .. }
             | CallFailure::Refused { .. } => None,
         }
@@ -135,7 +144,7 @@ impl CallFailure {
         match self {
             CallFailure::Timeout { .. } => "timeout",
             CallFailure::Paused(_) => "paused",
-            CallFailure::Misconfigured { .. } => "misconfigured",
+            CallFailure::Misconfigured { .. } | CallFailure::WrongAddress { .. } => "misconfigured",
             CallFailure::Stored { .. } => "stored",
             CallFailure::Waiting { .. } => "waiting",
             CallFailure::Refused { .. }
@@ -149,6 +158,7 @@ impl CallFailure {
         matches!(
             self,
             CallFailure::Refused { .. }
+                | CallFailure::WrongAddress { .. }
                 | CallFailure::InvalidAmount(_)
                 | CallFailure::UnsupportedCurrency(_)
         )
@@ -161,6 +171,8 @@ struct Provider {
     name: &'static str,
     /// The setting that has the credential.
     setting: &'static str,
+    /// The setting that has the address.
+    address_setting: &'static str,
     client: Client,
     url: String,
     token: String,
@@ -169,10 +181,17 @@ struct Provider {
 }
 
 impl Provider {
-    fn new(name: &'static str, setting: &'static str, api: &Api, clock: &Clock) -> Self {
+    fn new(
+        name: &'static str,
+        address_setting: &'static str,
+        setting: &'static str,
+        api: &Api,
+        clock: &Clock,
+    ) -> Self {
         Provider {
             name,
             setting,
+            address_setting,
             client: client(&api.url),
             url: api.url.clone(),
             token: api.token.expose().to_owned(),
@@ -254,8 +273,7 @@ impl Provider {
             });
         }
         if status.is_redirection() {
-            let what = format!("it answered {}; check its address", status.as_u16());
-            return Err(self.refused_with(status, what));
+            return Err(self.wrong_address(status));
         }
         Ok(response)
     }
@@ -277,6 +295,14 @@ impl Provider {
             .map_err(|_| self.timeout("broke off its answer"))?;
         serde_json::from_slice(&body)
             .map_err(|_| self.put_off(status, " with a body that is not its own"))
+    }
+
+    fn wrong_address(&self, status: StatusCode) -> CallFailure {
+        CallFailure::WrongAddress {
+            provider: self.name,
+            status: status.as_u16(),
+            setting: self.address_setting,
+        }
     }
 
     fn stored(&self, status: StatusCode, what: String) -> CallFailure {

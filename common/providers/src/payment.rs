@@ -87,7 +87,7 @@ struct Refusal {
 impl Payment {
     pub fn new(api: &Api, clock: &Clock) -> Self {
         Payment {
-            provider: Provider::new("payment", "PAYMENT_API_KEY", api, clock),
+            provider: Provider::new("payment", "PAYMENT_API_URL", "PAYMENT_API_KEY", api, clock),
         }
     }
 
@@ -165,7 +165,11 @@ impl Payment {
         if status == StatusCode::OK {
             return Ok(Ok(self.provider.json(response).await?));
         }
-        let ErrorBody { error } = self.provider.json(response).await?;
+        let body = response.bytes().await;
+        let body = body.map_err(|_| self.provider.timeout("broke off its answer"))?;
+        // Every refusal of the provider has its own form, and has had no effect.
+        let error = serde_json::from_slice(&body);
+        let ErrorBody { error } = error.map_err(|_| self.provider.wrong_address(status))?;
         Ok(Err(Refusal {
             status,
             error,

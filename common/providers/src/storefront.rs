@@ -85,7 +85,13 @@ struct CreatedFulfillment {
 impl Storefront {
     pub fn new(api: &Api, profile: &StorefrontProfile, clock: &Clock) -> Self {
         Storefront {
-            provider: Provider::new("storefront", "STOREFRONT_API_TOKEN", api, clock),
+            provider: Provider::new(
+                "storefront",
+                "STOREFRONT_API_URL",
+                "STOREFRONT_API_TOKEN",
+                api,
+                clock,
+            ),
             token_header: profile.token_header.unwrap_or(OWN_TOKEN_HEADER),
             shop_header: profile.headers.shop,
         }

@@ -42,7 +42,7 @@ const fn wrong(what: CheckoutProblem) -> Error {
     Error::Checkout(CheckoutError { item: None, what })
 }
 
-const OF_A_CHECKOUT: [Error; 16] = [
+const OF_A_CHECKOUT: [Error; 17] = [
     Error::MissingScope(Scope::CheckoutWrite),
     Error::CheckoutShop,
     wrong(CheckoutProblem::NotJson),
@@ -59,6 +59,7 @@ const OF_A_CHECKOUT: [Error; 16] = [
     Error::IdempotencyKeyReused,
     Error::ProviderTimeout(Duration::from_secs(1)),
     Error::CheckoutNotSetUp,
+    Error::CheckoutAddress,
 ];
 
 const OF_A_CODE: [Error; 9] = [
