@@ -274,7 +274,51 @@ const NEW: &[(&str, &[&str])] = &[
             "/components/schemas/OrderList/",
         ],
     ),
+    (
+        "OAuth clients find the endpoints of a login.",
+        &[
+            "/paths/~1.well-known~1oauth-authorization-server/",
+            "/components/schemas/AuthorizationServer/",
+        ],
+    ),
+    (
+        "The events have a description of their own.",
+        &["/paths/~1asyncapi.json/"],
+    ),
+    (
+        "`waybill doctor` asks the service what it runs with.",
+        &["/paths/~1doctor/", "/components/schemas/RunsWith/"],
+    ),
+    (
+        "Metrics can be had as OpenMetrics.",
+        &["/paths/~1metrics/get/responses/200/content/application~1openmetrics-text/"],
+    ),
 ];
+
+/// The same of what is in many places: how these begin, and what is in their middle or at their end.
+const NEW_WITHIN: &[(&str, &str, &str)] = &[
+    (
+        "Ids are there as text too.",
+        "/components/schemas/",
+        "_text/",
+    ),
+    ("Ids are there as text too.", "/paths/", "/id_text"),
+    ("Ids are there as text too.", "/paths/", "_id_text"),
+    (
+        "A message needs no credential.",
+        "/webhooks/",
+        "/post/security",
+    ),
+    ("Answers lead to further operations.", "/paths/", "/links/"),
+];
+
+/// Whether nothing was at this place before, and it is listed as new.
+fn is_new(place: &str) -> bool {
+    let mut places = NEW.iter().flat_map(|(_, places)| *places);
+    let mut within = NEW_WITHIN.iter();
+    places.any(|new| place.starts_with(new))
+        || within.any(|(_, begin, part)| place.starts_with(begin) && place.contains(part))
+}
 
 /// The lists of a description whose order means nothing.
 const SETS: [&str; 4] = ["required", "enum", "type", "security"];

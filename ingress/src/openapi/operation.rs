@@ -130,6 +130,20 @@ impl Operation {
         self.answers.push((status, about, Map::new(), body));
         self
     }
+    /// Adds a success with a body of either of two media types, as the client asks.
+    pub fn answers_with_either(
+        self,
+        status: u16,
+        about: &'static str,
+        media: [&'static str; 2],
+    ) -> Self {
+        let body: Body = Box::new(move |_| {
+            let kinds = media.map(|media| (media.to_owned(), json!({"schema": content_of(media)})));
+            Map::from_iter(kinds).into()
+        });
+        self.answer(status, about, body)
+    }
+
 
     /// Adds a header to the answer that was added last.
     pub fn header(mut self, name: &'static str, about: &'static str, example: &str) -> Self {
@@ -269,7 +283,7 @@ fn header(about: &str, schema: &Value, example: impl Into<Value>) -> Value {
 fn content_of(media: &str) -> Value {
     if media == "application/json" {
         json!({"type": "object"})
-    } else if media.starts_with("text/") || media == "image/svg+xml" {
+    } else if media.contains("text") || media == "image/svg+xml" {
         json!({"type": "string"})
     } else {
         json!({"type": "string", "contentMediaType": media})

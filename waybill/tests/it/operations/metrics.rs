@@ -13,7 +13,7 @@ use sandbox::{Options, STOREFRONT_TOKEN, Sandbox};
 use crate::support::backend::{Backend, is_distributed};
 use crate::support::delivery::{Delivery, SHOP, order, payment_at, storefront};
 use crate::support::process::{Process, free_port, is_ready, settings};
-use crate::support::scrape::{Family, parse, promtool_check, scrape};
+use crate::support::scrape::{Family, parse, parse_open, promtool_check, scrape, scrape_open};
 use crate::support::within;
 
 type Families = BTreeMap<String, Family>;
@@ -337,6 +337,10 @@ async fn what_is_scraped_after_real_traffic_is_what_the_table_says() {
         };
         check(&families, shown_by);
         promtool_check(&["metrics"], &text);
+        let open = parse_open(&scrape_open(port).await);
+        check(&open, shown_by);
+        let names = |families: &Families| families.keys().cloned().collect::<Vec<_>>();
+        assert_eq!(names(&open), names(&families));
         assert_eq!(value(&families, "waybill_database_up", &[]), Some(1.0));
         assert_eq!(
             value(&families, "waybill_broker_up", &[]),
