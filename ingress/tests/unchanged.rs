@@ -67,7 +67,7 @@ const ON_PURPOSE: &[Change] = &[
             (
                 "/components/schemas/Event.order.paid/properties/data/properties/financial_status/description",
                 Some(
-                    r#""the further on of what the storefront and [the payments](payments.md#orders-and-payments) say: `pending`, `paid`, ..""#,
+                    r#""the further on of what the storefront and the payments say: `pending`, `paid`, ..""#,
                 ),
             ),
             (
@@ -89,7 +89,7 @@ const ON_PURPOSE: &[Change] = &[
             (
                 "/components/schemas/Event.order.updated/properties/data/properties/financial_status/description",
                 Some(
-                    r#""the further on of what the storefront and [the payments](payments.md#orders-and-payments) say: `pending`, `paid`, ..""#,
+                    r#""the further on of what the storefront and the payments say: `pending`, `paid`, ..""#,
                 ),
             ),
             (
@@ -368,12 +368,7 @@ fn differences(before: &Value, now: &Value, on_purpose: &[Change]) -> Vec<String
     let places: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
     for place in places {
         let (was, is) = (before.get(place), now.get(place));
-        let is_new = NEW.iter().flat_map(|(_, places)| *places);
-        if was == is
-            || is_new
-                .into_iter()
-                .any(|new| was.is_none() && place.starts_with(new))
-        {
+        if was == is || (was.is_none() && is_new(place)) {
             continue;
         }
         changed.insert(place.as_str());

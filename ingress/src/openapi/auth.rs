@@ -55,6 +55,11 @@ pub fn operations() -> Vec<Operation> {
              with `device_code`. A client address begins five logins in 15 minutes.",
         )
         .answers::<DeviceCode>(200, "The codes.")
+        .link(
+            "pollLoginByQuery",
+            "What has become of this login. `pollLogin` takes the same in a form.",
+            &[("device_code", "$response.body#/device_code")],
+        )
         .errors(&OF_THE_PROVIDER);
     let poll = poll(post(
         "/auth/device/token",

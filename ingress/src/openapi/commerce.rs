@@ -74,6 +74,12 @@ const OF_A_CODE: [Error; 9] = [
     Error::QrSize(QrConfigError::BoxSize(101)),
 ];
 
+/// The parameters of a further operation on an order that was shown.
+const OF_THE_SAME: [(&str, &str); 2] = [
+    ("order_id", "$response.body#/order_id"),
+    ("shop", "$response.body#/shop"),
+];
+
 pub fn operations() -> Vec<Operation> {
     let qr = |path, id, summary, media| {
         of_an_order(get(path, id, summary))
@@ -89,7 +95,9 @@ pub fn operations() -> Vec<Operation> {
         "Its statuses, amounts, lines, parcels and refunds, without personal data. An order is known a \
          moment after its first delivery.",
     )
-    .answers::<View>(200, "The order.");
+    .answers::<View>(200, "The order.")
+    .link("getOrderQrPng", "Its QR code, as PNG.", &OF_THE_SAME)
+    .link("getOrderQrSvg", "Its QR code, as SVG.", &OF_THE_SAME);
     let parcels = [
         qr(
             "/api/commerce/orders/{order_id}/parcels/{tracking_number}/qr.png",
@@ -227,6 +235,11 @@ fn checkout() -> Operation {
     )])
     .takes(bodies::checkout())
     .answers::<CheckoutResponse>(201, "The page, and the order.")
+    .link(
+        "getOrder",
+        "How the order stands.",
+        &[("order_id", "$response.body#/order_id")],
+    )
     .errors_as(Shape::Checkout)
     .errors(&OF_A_KEY)
     .errors(&OF_A_BODY)

@@ -18,7 +18,12 @@ pub fn operations() -> Vec<Operation> {
         )
         .parameters(filters())
         .parameters([limit(), wait()])
-        .answers::<EventList>(200, "The events; none after the wait is a success, too.");
+        .answers::<EventList>(200, "The events; none after the wait is a success, too.")
+        .link(
+            "listEvents",
+            "The events after these.",
+            &[("after", "$response.body#/next")],
+        );
     let stream = by_key(get(
         "/api/events/stream",
         "streamEvents",

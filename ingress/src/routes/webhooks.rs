@@ -106,7 +106,7 @@ fn count_not_understood(app: &App, source: Source, profile: &'static str, why: &
     }
 }
 
-/// What [`ok`] answers.
+/// The answer to a delivery that was accepted.
 #[derive(ToSchema)]
 pub struct Accepted {
     /// `ok`

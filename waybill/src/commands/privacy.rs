@@ -720,6 +720,7 @@ mod tests {
             topic: "customers/redact".into(),
             shop: "shop.example".into(),
             customer_id: None,
+            customer_id_text: None,
             repeats: None,
             state: "received".into(),
             code: None,
