@@ -129,9 +129,9 @@ impl CallFailure {
     pub fn status(&self) -> Option<u16> {
         match self {
             CallFailure::Timeout { status, .. } | CallFailure::Refused { status, .. } => *status,
-            CallFailure::Misconfigured { status, .. } | CallFailure::Stored { status, .. } => {
-                Some(*status)
-            }
+            CallFailure::Misconfigured { status, .. }
+            | CallFailure::WrongAddress { status, .. }
+            | CallFailure::Stored { status, .. } => Some(*status),
             CallFailure::Paused(_)
             | CallFailure::Waiting { .. }
             | CallFailure::InvalidAmount(_)

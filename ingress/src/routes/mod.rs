@@ -3,6 +3,7 @@
 mod auth;
 mod checkout;
 mod device;
+mod discovery;
 mod docs;
 mod endpoints;
 mod events;
@@ -30,6 +31,7 @@ use crate::{measure, request_id};
 pub use self::checkout::CheckoutResponse;
 pub use self::device::{DeviceCode, Login};
 pub use self::endpoints::{EndpointTest, Endpoints, NewEndpoint, RotatedSecret};
+pub use self::discovery::AuthorizationServer;
 pub use self::events::{EventList, LONGEST_KINDS, LONGEST_WAIT, MOST_EVENTS, USUAL_EVENTS};
 pub use self::health::{Alive, Readiness};
 pub use self::orders::{MOST_ORDERS, USUAL_ORDERS};
@@ -71,6 +73,10 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/events/stream", get(events::stream))
         .merge(endpoints())
         .merge(auth())
+        .route(
+            "/.well-known/oauth-authorization-server",
+            get(discovery::show),
+        )
         .route("/api/webhooks/storefront", post(webhooks::storefront))
         .route("/api/webhooks/payment", post(webhooks::payment))
         .merge(pages)
