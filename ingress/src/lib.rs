@@ -121,7 +121,7 @@ impl App {
 
     /// The description of the API. Making it takes some milliseconds, so it is made once.
     pub fn description(&self) -> &Description {
-        let new = || Description::new(&self.config.public_url);
+        let new = || Description::new(&self.config.public_url, &self.config.amqp_prefix);
         self.description.get_or_init(new)
     }
 

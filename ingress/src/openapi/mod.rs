@@ -1,4 +1,5 @@
-//! The description of the API: OpenAPI 3.1 at `/openapi.json`, and a page for people at `/docs`.
+//! The description of the API: OpenAPI 3.1 at `/openapi.json`, and a page for people at `/docs`; and
+//! that of the events, AsyncAPI 3 at `/asyncapi.json`.
 //!
 //! The shapes of bodies come from the types with which handlers answer, and errors are variants of
 //! `Error`, from which the status, text, code and headers are read. The test `openapi` compares
@@ -12,6 +13,7 @@
 //! be written 29 times there. The request id, the examples and the required fields of every answer
 //! would still have to be added afterwards.
 
+pub mod asyncapi;
 mod auth;
 mod bodies;
 mod commerce;
@@ -68,10 +70,11 @@ const TAGS: [(&str, &str); 6] = [
     ("Service", "Health, metrics and this description."),
 ];
 
-/// Both forms of the description.
+/// All forms of the description.
 pub struct Description {
     pub json: Document,
     pub page: Document,
+    pub events: Document,
 }
 
 /// A document that is served, and the entity tag that distinguishes its versions.
@@ -81,12 +84,13 @@ pub struct Document {
 }
 
 impl Description {
-    pub fn new(public_url: &str) -> Self {
+    pub fn new(public_url: &str, amqp_prefix: &str) -> Self {
         let document = document(public_url);
         let order: Vec<&str> = operations().map(|it| it.id).collect();
         Description {
             page: Document::new(page::html(&document, &order)),
             json: Document::new(document.to_string()),
+            events: Document::new(asyncapi::document(public_url, amqp_prefix).to_string()),
         }
     }
 }

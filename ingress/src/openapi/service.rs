@@ -49,6 +49,13 @@ pub fn operations() -> Vec<Operation> {
             ),
         ),
         cached(
+            get("/asyncapi.json", "describeEvents", "The events, AsyncAPI 3").answers_with(
+                200,
+                "The description.",
+                "application/json",
+            ),
+        ),
+        cached(
             get("/docs", "documentation", "This description, for people").answers_with(
                 200,
                 "The page.",

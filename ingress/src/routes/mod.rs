@@ -82,6 +82,7 @@ pub fn router(app: Arc<App>) -> Router {
         .merge(pages)
         .route("/robots.txt", get(pages::robots))
         .route("/openapi.json", get(docs::json))
+        .route("/asyncapi.json", get(docs::events))
         .route("/docs", get(docs::page))
         .route("/livez", get(health::live))
         .route("/readyz", get(health::ready))

@@ -3,6 +3,7 @@
 pub mod answers;
 pub mod api_keys;
 pub mod api_test;
+pub mod asyncapi;
 pub mod codes;
 pub mod endpoints;
 pub mod events;
