@@ -7,7 +7,6 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::job::Source;
-use domain::profile::Clue;
 use domain::signature::SignatureError;
 use domain::trace::{TraceContext, TraceId};
 use platform::counted::Counted;
@@ -151,9 +150,31 @@ impl Sender {
     }
 }
 
-/// The numbers of refused deliveries since the last log line, by source, reason and the header of
-/// another provider. Strangers can cause any number of refusals, so not each is logged.
-pub type Refusals = Counted<(&'static str, &'static str, Option<Clue>)>;
+/// The numbers of refused deliveries since the last log line. Strangers can cause any number of
+/// refusals, so not each is logged.
+pub type Refusals = Counted<Cause>;
+
+/// Why deliveries are refused, as the log says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cause {
+    source: &'static str,
+    reason: &'static str,
+    /// The header of another provider.
+    header: Option<&'static str>,
+    /// The setting that would take them, or what else to do.
+    advice: Option<&'static str>,
+}
+
+impl Cause {
+    fn of(source: Source, refused: &Refused) -> Self {
+        Cause {
+            source: source.as_str(),
+            reason: refused.error.reason(),
+            header: refused.clue.map(|clue| clue.header),
+            advice: Some(refused.advice(source)).filter(|advice| !advice.is_empty()),
+        }
+    }
+}
 
 /// The numbers of deliveries that were accepted and have no effect, by source and reason.
 pub type NotUnderstood = Counted<(&'static str, &'static str)>;
@@ -161,8 +182,13 @@ pub type NotUnderstood = Counted<(&'static str, &'static str)>;
 /// Logs how many refusals were counted and not logged one by one.
 pub fn report_counted(app: &App, shutdown: &CancellationToken) {
     let refusals = &app.refusals;
-    refusals.report(shutdown, |(source, reason, clue), deliveries| {
-        let (header, advice) = (clue.map(|it| it.header), clue.map(|it| it.advice));
+    refusals.report(shutdown, |cause, deliveries| {
+        let Cause {
+            source,
+            reason,
+            header,
+            advice,
+        } = cause;
         tracing::info!(
             source,
             reason,
@@ -202,21 +228,20 @@ fn answered(
         let now = app.clock.now();
         app.refused.add(source, profile, &refused, &app.keys, now);
     }
-    let source = source.as_str();
-    let reason = error.reason();
     if error != Error::Duplicate {
+        let cause = Cause::of(source, &refused);
         metrics::counter!(
-            "waybill_deliveries_refused_total", "source" => source, "reason" => reason
+            "waybill_deliveries_refused_total", "source" => cause.source, "reason" => cause.reason
         )
         .increment(1);
-        if app.refusals.is_first((source, reason, refused.clue)) {
-            log_refusal(app, source, reason, &refused, sender);
+        if app.refusals.is_first(cause) {
+            log_refusal(app, cause, &refused, sender);
         }
     }
     error.into_response()
 }
 
-fn log_refusal(app: &App, source: &str, reason: &str, refused: &Refused, sender: &Sender) {
+fn log_refusal(app: &App, cause: Cause, refused: &Refused, sender: &Sender) {
     let client = sender.peer.map(|peer| {
         let trusted = &app.config.trusted_proxies;
         client_address::resolve(peer.ip(), &sender.headers, trusted).to_string()
@@ -226,8 +251,12 @@ fn log_refusal(app: &App, source: &str, reason: &str, refused: &Refused, sender:
         .id
         .as_ref()
         .map(|id| id.context().trace_id().to_string());
-    let clue = refused.clue;
-    let (header, advice) = (clue.map(|it| it.header), clue.map(|it| it.advice));
+    let Cause {
+        source,
+        reason,
+        header,
+        advice,
+    } = cause;
     let signature = refused.signature.map(SignatureError::label);
     tracing::info!(
         source,
