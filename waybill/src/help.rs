@@ -1,5 +1,5 @@
-//! The first page of `--help`: it lists the commands in groups by purpose, and then the settings,
-//! because in one flat list of twenty commands nobody finds what they look for.
+//! The first page of `--help`: it lists the commands in groups by purpose, because in one flat list
+//! of twenty commands nobody finds what they look for.
 
 use std::fmt::Write as _;
 
@@ -38,7 +38,10 @@ pub fn grouped(command: Command) -> Command {
 /// The command with its settings listed only once, and not again at every subcommand. The
 /// documents and manual pages are generated from it.
 pub fn without_repeated_help(command: Command) -> Command {
-    command.mut_args(|argument| argument.global(false).hide_short_help(false))
+    command.mut_args(|argument| {
+        let argument = argument.global(false);
+        argument.hide_short_help(false).hide_long_help(false)
+    })
 }
 
 fn groups(command: &Command) -> String {

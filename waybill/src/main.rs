@@ -27,7 +27,6 @@ use crate::commands::{
 #[command(name = "waybill", version, max_term_width = 100)]
 #[command(
     after_help = "Try it: `waybill`, then in a second terminal `waybill trigger orders/create`.\n\
-    --help also lists every setting; each may be given in the environment.\n\
     `waybill doctor` finds what is wrong, and says what to do about it."
 )]
 struct Arguments {

@@ -5,6 +5,7 @@
 //! that an operator can correct them in one go.
 
 mod cleartext;
+mod env_file;
 mod mail;
 mod privacy;
 pub mod private_files;
@@ -13,7 +14,7 @@ pub mod protections;
 mod settings;
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -145,9 +146,9 @@ pub struct Config {
     /// Where endpoints of webhooks may be.
     pub endpoints: Allowed,
     pub log_format: LogFormat,
-    pub log_filter: String,
     /// How long an idle connection is kept.
     pub keep_alive: Duration,
+    pub log_filter: String,
     /// The settings whose signing secrets are public or short.
     pub weak_secrets: Vec<(&'static str, Weakness)>,
     /// The settings by which data goes to other machines without encryption. Each of these hosts
@@ -249,17 +250,24 @@ impl Config {
         grace.ok_or(Mistakes(reader.mistakes))
     }
 
-    /// Reads only `PUBLIC_URL`.
+    /// Reads only `COMMERCE_IDEMPOTENCY_ENABLED`.
+    pub fn dedupe(settings: &Settings) -> Result<bool, Mistakes> {
+        let mut reader = Reader::alone(settings);
+        let dedupe = reader.flag("COMMERCE_IDEMPOTENCY_ENABLED");
+        dedupe.ok_or(Mistakes(reader.mistakes))
+    }
+
+    /// Reads only `PUBLIC_URL`, and `LISTEN_ADDR` if it is not set.
     pub fn public_url(settings: &Settings) -> Result<String, Mistakes> {
         let mut reader = Reader::alone(settings);
-        let url = reader.url("PUBLIC_URL");
+        let url = reader.public_url();
         url.ok_or(Mistakes(reader.mistakes))
     }
 
     /// Reads only the settings of QR codes and `PUBLIC_URL`.
     pub fn qr(settings: &Settings) -> Result<QrConfig, Mistakes> {
         let mut reader = Reader::alone(settings);
-        let public_url = reader.url("PUBLIC_URL");
+        let public_url = reader.public_url();
         let qr = reader.qr(public_url.as_deref());
         qr.ok_or(Mistakes(reader.mistakes))
     }
@@ -313,6 +321,19 @@ impl Config {
 const GITHUB_API: &str = "https://api.github.com";
 
 /// The address of the API that belongs to the address where people log in. This is GitHub itself,
+/// An address at which a service on this machine can be asked that listens on `address`.
+pub fn on_this_machine(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        let is_v4 = address.is_ipv4();
+        address.set_ip(if is_v4 {
+            Ipv4Addr::LOCALHOST.into()
+        } else {
+            Ipv6Addr::LOCALHOST.into()
+        });
+    }
+    address
+}
+
 /// GitHub Enterprise Cloud with data residency (`acme.ghe.com`), or an Enterprise server.
 fn api_of(url: &str) -> String {
     match host(url).as_str() {
@@ -379,11 +400,22 @@ impl<'a> Reader<'a> {
         self.parse(
             "WORKER_LISTEN_ADDR",
             "an address and port like 127.0.0.1:9100",
+    /// The address of clients. Unless it is set, it is where ingress listens, so that it follows the
+    /// port.
+    fn public_url(&mut self) -> Option<String> {
+        if self.settings.get("PUBLIC_URL").is_some() {
+            return self.url("PUBLIC_URL");
+        }
+        // A wrong address is a mistake of its own, which is found when that setting is read.
+        let address = self.settings.get("LISTEN_ADDR")?.trim().parse().ok()?;
+        Some(format!("http://{}", on_this_machine(address)))
+    }
+
         )
     }
 
     fn config(&mut self, mode: Mode) -> Option<Config> {
-        let public_url = self.url("PUBLIC_URL");
+        let public_url = self.public_url();
         let storefront = self.secrets(
             "STOREFRONT_WEBHOOK_SECRET",
             mode,
@@ -461,6 +493,7 @@ impl<'a> Reader<'a> {
         let log_format = self.log_format();
         let log_filter = self.log_filter();
         let amqp_prefix = self.amqp_prefix();
+        let keep_alive = self.number("KEEP_ALIVE_SECONDS", 1, 3600);
         Some(Config {
             listen_addr: listen_addr?,
             worker_listen_addr,
@@ -493,7 +526,6 @@ impl<'a> Reader<'a> {
             storefront_total_rate: storefront_total_rate?,
             payment_rate: payment_rate?,
             commerce_rate: commerce_rate?,
-        let keep_alive = self.number("KEEP_ALIVE_SECONDS", 1, 3600);
             return_origins: return_origins?,
             checkout_order_wait: Some(Duration::from_secs(u64::from(order_wait?)))
                 .filter(|wait| !wait.is_zero()),
@@ -510,6 +542,7 @@ impl<'a> Reader<'a> {
             log_format: log_format?,
             log_filter: log_filter?,
             weak_secrets,
+            keep_alive: Duration::from_secs(u64::from(keep_alive?)),
             cleartext: std::mem::take(&mut self.cleartext),
             development,
         })
@@ -542,7 +575,6 @@ impl<'a> Reader<'a> {
     }
 
     fn wrong(&mut self, name: &str, what: impl fmt::Display) {
-            keep_alive: Duration::from_secs(u64::from(keep_alive?)),
         self.mistakes.push(format!("{name} {what}"));
     }
 

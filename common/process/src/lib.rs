@@ -153,11 +153,43 @@ pub fn exit(result: Result<()>) -> ExitCode {
     };
     // Printed line by line: a line break within a value is escaped, but those between mistakes
     // are ours.
-    for line in format!("error: {error:#}").lines() {
+    for line in format!("error: {}", chain(&error)).lines() {
         terminal::err(&format!("{}\n", domain::redact::redact(line)));
     }
     if error.is::<Mistakes>() || error.is::<Misuse>() {
         return ExitCode::from(EXIT_USAGE);
     }
     ExitCode::FAILURE
+}
+
+/// The error with its causes. Libraries often repeat a cause in the text of the error above it, so a
+/// cause that is already there is not said again.
+fn chain(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain() {
+        let cause = cause.to_string();
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::{Context as _, anyhow};
+
+    use super::chain;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let error = anyhow!("Connection refused (os error 111)");
+        let error = error.context("cannot connect: Connection refused (os error 111)");
+        let error = Err::<(), _>(error).context("DATABASE_URL").unwrap_err();
+        let text = "DATABASE_URL: cannot connect: Connection refused (os error 111)";
+        assert_eq!(chain(&error), text);
+        assert_eq!(chain(&anyhow!("one").context("two")), "two: one");
+    }
 }

@@ -45,10 +45,11 @@ async fn database(settings: &Settings) -> Result<Db> {
     if let Some(file) = sqlite_file(&url)
         && !file.exists()
     {
+        let whole = std::path::absolute(&file).unwrap_or(file);
         bail!(
-            "there is no database {} yet; start `waybill`, or run `waybill migrate` first, or \
-             check DATABASE_URL and the folder you are in",
-            file.display()
+            "there is no database {} yet; start `waybill` or run `waybill migrate` first, or go to \
+             the folder in which Waybill runs, or set DATABASE_URL",
+            whole.display()
         );
     }
     process::open_migrated(&url, 2).await

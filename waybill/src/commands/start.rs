@@ -123,8 +123,9 @@ fn listen(parts: &Parts) -> Result<TcpListener> {
     let address = parts.config.listen_addr;
     ingress::listen(address).with_context(|| {
         format!(
-            "cannot listen on {address}; is another one running? \
-             LISTEN_ADDR or --listen-addr names another address"
+            "LISTEN_ADDR: cannot listen on {address}; another program, perhaps another Waybill, is \
+             there. Stop it, or give this one another port with --listen-addr, and give the same \
+             to the commands that are meant for it"
         )
     })
 }
@@ -190,7 +191,7 @@ fn banner(
         Some(identity) => format!("approved on {}/login/device", identity.url),
         None => "not set up: GITHUB_CLIENT_ID is not set".to_owned(),
     };
-    let next = next_commands(parts, sandbox);
+    let next = next_commands(parts, settings, sandbox);
     format!(
         "Waybill is ready on {url}
 
@@ -215,7 +216,8 @@ Ctrl-C stops it; nothing that was accepted is lost.
 }
 
 /// The commands to try, with the name under which this program was started.
-fn next_commands(parts: &Parts, sandbox: Option<&Sandbox>) -> String {
+/// They get the flags by which they find this process and its data.
+fn next_commands(parts: &Parts, settings: &Settings, sandbox: Option<&Sandbox>) -> String {
     let beside = format!(":{}", sandbox::port_beside(parts.config.listen_addr));
     let checkout = sandbox.map(|sandbox| match sandbox.url() {
         url if url.ends_with(&beside) => "sandbox checkout".to_owned(),
@@ -246,9 +248,17 @@ fn next_commands(parts: &Parts, sandbox: Option<&Sandbox>) -> String {
             "what is well, what is not, and what to do",
         ),
     ];
+    let flags: String = ["LISTEN_ADDR", "PUBLIC_URL", "DATABASE_URL"]
+        .into_iter()
+        .filter(|name| settings.origin(name) == Origin::Flag)
+        .filter_map(|name| {
+            let flag = name.to_ascii_lowercase().replace('_', "-");
+            Some(format!(" --{flag} {}", settings.get(name)?))
+        })
+        .collect();
     let commands = commands
         .into_iter()
-        .filter_map(|(command, what)| Some((format!("{program} {}", command?), what)));
+        .filter_map(|(command, what)| Some((format!("{program} {}{flags}", command?), what)));
     let mut rows = Table::plain();
     for (command, what) in commands {
         rows.row([String::new(), command, what.to_owned()]);
