@@ -12,6 +12,7 @@ pub mod private_files;
 mod profiles;
 pub mod protections;
 mod settings;
+mod values;
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -25,6 +26,7 @@ pub use cleartext::Cleartext;
 pub use mail::{Login, Server, Smtp, Tls};
 pub use privacy::Privacy;
 pub use settings::{Given, Origin, SETTINGS, Setting, Settings};
+pub use values::{Values, installation};
 
 use bus::Broker;
 use domain::catalogue::Catalogue;
@@ -142,12 +144,12 @@ pub struct Config {
     pub privacy: Privacy,
     /// How many connections an ingress process serves at a time.
     pub max_connections: usize,
-    pub trusted_proxies: Vec<IpNet>,
     /// Where endpoints of webhooks may be.
     pub endpoints: Allowed,
-    pub log_format: LogFormat,
     /// How long an idle connection is kept.
     pub keep_alive: Duration,
+    pub trusted_proxies: Vec<IpNet>,
+    pub log_format: LogFormat,
     pub log_filter: String,
     /// The settings whose signing secrets are public or short.
     pub weak_secrets: Vec<(&'static str, Weakness)>,
@@ -156,6 +158,8 @@ pub struct Config {
     pub cleartext: Vec<Cleartext>,
     /// Whether a signing secret is one of the public development secrets.
     pub development: bool,
+    /// What was given for each setting.
+    pub values: Values,
 }
 
 /// All mistakes in the settings.
@@ -317,10 +321,6 @@ impl Config {
     }
 }
 
-/// The API of <https://github.com>.
-const GITHUB_API: &str = "https://api.github.com";
-
-/// The address of the API that belongs to the address where people log in. This is GitHub itself,
 /// An address at which a service on this machine can be asked that listens on `address`.
 pub fn on_this_machine(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
@@ -334,6 +334,10 @@ pub fn on_this_machine(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
+/// The API of <https://github.com>.
+const GITHUB_API: &str = "https://api.github.com";
+
+/// The address of the API that belongs to the address where people log in. This is GitHub itself,
 /// GitHub Enterprise Cloud with data residency (`acme.ghe.com`), or an Enterprise server.
 fn api_of(url: &str) -> String {
     match host(url).as_str() {
@@ -396,10 +400,6 @@ impl<'a> Reader<'a> {
         self.parse("LISTEN_ADDR", "an address and port like 127.0.0.1:8000")
     }
 
-    fn worker_listen_addr(&mut self) -> Option<SocketAddr> {
-        self.parse(
-            "WORKER_LISTEN_ADDR",
-            "an address and port like 127.0.0.1:9100",
     /// The address of clients. Unless it is set, it is where ingress listens, so that it follows the
     /// port.
     fn public_url(&mut self) -> Option<String> {
@@ -411,6 +411,10 @@ impl<'a> Reader<'a> {
         Some(format!("http://{}", on_this_machine(address)))
     }
 
+    fn worker_listen_addr(&mut self) -> Option<SocketAddr> {
+        self.parse(
+            "WORKER_LISTEN_ADDR",
+            "an address and port like 127.0.0.1:9100",
         )
     }
 
@@ -488,12 +492,12 @@ impl<'a> Reader<'a> {
             self.needs_privacy_key(url);
         }
         let max_connections = self.number("MAX_CONNECTIONS", 8, 1_000_000);
+        let keep_alive = self.number("KEEP_ALIVE_SECONDS", 1, 3600);
         let trusted_proxies = self.proxies();
         let endpoints = self.endpoints();
         let log_format = self.log_format();
         let log_filter = self.log_filter();
         let amqp_prefix = self.amqp_prefix();
-        let keep_alive = self.number("KEEP_ALIVE_SECONDS", 1, 3600);
         Some(Config {
             listen_addr: listen_addr?,
             worker_listen_addr,
@@ -537,14 +541,15 @@ impl<'a> Reader<'a> {
             event_retention: days(event_retention?),
             privacy: privacy?,
             max_connections: usize::try_from(max_connections?).ok()?,
+            keep_alive: Duration::from_secs(u64::from(keep_alive?)),
             trusted_proxies: trusted_proxies?,
             endpoints: endpoints?,
             log_format: log_format?,
             log_filter: log_filter?,
             weak_secrets,
-            keep_alive: Duration::from_secs(u64::from(keep_alive?)),
             cleartext: std::mem::take(&mut self.cleartext),
             development,
+            values: Values::of(self.settings),
         })
     }
 

@@ -399,6 +399,8 @@ pub enum Origin {
     /// The file `.env`, or a file that it names.
     EnvFile,
     Default,
+    /// The sandbox, which stands in for a provider that is not set.
+    Sandbox,
     /// It has neither a value nor a default.
     Unset,
 }
@@ -409,9 +411,10 @@ impl fmt::Display for Origin {
             Origin::Flag => "flag",
             Origin::Environment => "environment",
             Origin::File => "file",
-            Origin::Default => "default",
-            Origin::Unset => "unset",
             Origin::EnvFile => env_file::NAME,
+            Origin::Default => "default",
+            Origin::Sandbox => "sandbox",
+            Origin::Unset => "unset",
         })
     }
 }
@@ -472,6 +475,15 @@ impl Settings {
         self.values.insert(name, given);
     }
 
+    /// Sets a value that leads to the sandbox.
+    pub fn stand_in(&mut self, name: &'static str, value: impl Into<String>) {
+        let given = Given {
+            value: Some(value.into()),
+            origin: Origin::Sandbox,
+        };
+        self.values.insert(name, given);
+    }
+
     /// The defaults alone, whatever the environment says.
     pub fn defaults() -> Self {
         let mut settings = Settings::default();
@@ -520,6 +532,10 @@ impl Settings {
         env_file: Result<BTreeMap<String, String>, String>,
     ) -> Self {
         let mut settings = Settings::default();
+        let env_file = env_file.unwrap_or_else(|mistake| {
+            settings.mistakes.push(mistake);
+            BTreeMap::new()
+        });
         for setting in SETTINGS {
             let mut given = Given {
                 value: matches.get_one::<String>(setting.name).cloned(),
@@ -532,10 +548,6 @@ impl Settings {
             };
             let file = format!("{}_FILE", setting.name);
             if let Some(path) = environment.get(&file).filter(|_| setting.secret) {
-        let env_file = env_file.unwrap_or_else(|mistake| {
-            settings.mistakes.push(mistake);
-            BTreeMap::new()
-        });
                 settings.read_file(setting, &file, path, &mut given, Origin::File);
             }
             if matches!(given.origin, Origin::Default | Origin::Unset) {
@@ -600,6 +612,16 @@ impl Settings {
     }
 }
 
+/// The setting that a misspelt name most likely means. The beginnings of names count most, because
+/// they are what people remember.
+fn nearest(name: &str) -> &'static str {
+    let likeness = |setting: &&Setting| strsim::jaro_winkler(name, setting.name);
+    let nearest = SETTINGS
+        .iter()
+        .max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
+    nearest.map_or("", |setting| setting.name)
+}
+
 fn refuse_secret_flags(matches: &ArgMatches) -> Result<(), clap::Error> {
     for setting in SETTINGS {
         let is_given = matches.value_source(setting.name) == Some(ValueSource::CommandLine);
@@ -612,16 +634,6 @@ fn refuse_secret_flags(matches: &ArgMatches) -> Result<(), clap::Error> {
                     "--{flag} would show a secret to everybody who lists this machine's \
                      processes: set \
                      {name} in the environment, or {name}_FILE to the path of a file that holds it\n"
-/// The setting that a misspelt name most likely means. The beginnings of names count most, because
-/// they are what people remember.
-fn nearest(name: &str) -> &'static str {
-    let likeness = |setting: &&Setting| strsim::jaro_winkler(name, setting.name);
-    let nearest = SETTINGS
-        .iter()
-        .max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
-    nearest.map_or("", |setting| setting.name)
-}
-
                 ),
             ));
         }
@@ -646,6 +658,7 @@ impl Args for Settings {
                 .value_name("VALUE")
                 .help_heading("Settings")
                 .hide_short_help(true)
+                .hide_long_help(true)
                 .hide(!setting.is_flag())
                 .global(true)
                 .help(meaning);
@@ -658,7 +671,6 @@ impl Args for Settings {
     }
 
     fn augment_args_for_update(command: Command) -> Command {
-                .hide_long_help(true)
         Self::augment_args(command)
     }
 }

@@ -96,6 +96,26 @@ pub async fn note(tx: &mut Tx, id: JobId, why: &str) -> Result<()> {
     Ok(())
 }
 
+/// When the latest delivery of each source came, by the name of the source. Only the newest jobs are
+/// looked at, so a source is missing that has sent nothing for long.
+pub async fn latest_deliveries(db: &Db) -> Result<Vec<(String, Timestamp)>> {
+    const LOOKED_AT: i64 = 10_000;
+    let rows = db
+        .query(
+            "select source, max(created_at) as latest
+             from (select source, created_at from jobs order by id desc limit $1) as newest
+             where source <> 'internal'
+             group by source
+             order by source",
+        )
+        .bind(LOOKED_AT)
+        .fetch_all()
+        .await?;
+    rows.iter()
+        .map(|row| Ok((row.get("source")?, Timestamp(row.get("latest")?))))
+        .collect()
+}
+
 /// The jobs of `ids` that are ready and due, with their bodies, sorted by id.
 ///
 /// A job that has never run counts as due even if the clocks of two hosts differ. Statements by

@@ -1,7 +1,7 @@
 //! The operations for load balancers, monitoring and readers of this description.
 
 use super::operation::{Operation, get};
-use crate::routes::{Alive, Readiness};
+use crate::routes::{Alive, Readiness, RunsWith};
 
 pub fn operations() -> Vec<Operation> {
     let cached = |operation: Operation| {

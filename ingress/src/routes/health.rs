@@ -1,12 +1,16 @@
 //! `/livez`, `/readyz` and `/metrics`, for load balancers and monitoring.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use serde::Serialize;
 use server::probes;
 pub use server::probes::{Alive, Readiness};
+use utoipa::ToSchema;
 
 use crate::App;
 

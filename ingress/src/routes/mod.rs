@@ -33,7 +33,7 @@ pub use self::device::{DeviceCode, Login};
 pub use self::endpoints::{EndpointTest, Endpoints, NewEndpoint, RotatedSecret};
 pub use self::discovery::AuthorizationServer;
 pub use self::events::{EventList, LONGEST_KINDS, LONGEST_WAIT, MOST_EVENTS, USUAL_EVENTS};
-pub use self::health::{Alive, Readiness};
+pub use self::health::{Alive, Readiness, RunsWith};
 pub use self::orders::{MOST_ORDERS, USUAL_ORDERS};
 pub use self::privacy::{ExportLink, PrivacyRequests};
 pub use self::templates::Templates;
@@ -87,6 +87,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/livez", get(health::live))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))
+        .route("/doctor", get(health::doctor))
         .fallback(async || Error::RouteNotFound)
         .method_not_allowed_fallback(async || Error::Method)
         .layer(middleware::from_fn_with_state(

@@ -95,18 +95,18 @@ async fn start_sandbox(settings: &mut Settings) -> Result<Option<Sandbox>> {
         Err(_) => Sandbox::start(options(0)).await?,
     };
     if storefront {
-        settings.set("STOREFRONT_API_URL", sandbox.storefront_url());
-        settings.set("STOREFRONT_API_TOKEN", STOREFRONT_TOKEN);
+        settings.stand_in("STOREFRONT_API_URL", sandbox.storefront_url());
+        settings.stand_in("STOREFRONT_API_TOKEN", STOREFRONT_TOKEN);
     }
     if payment {
-        settings.set("PAYMENT_API_URL", sandbox.payment_url());
-        settings.set("PAYMENT_API_KEY", PAYMENT_KEY);
+        settings.stand_in("PAYMENT_API_URL", sandbox.payment_url());
+        settings.stand_in("PAYMENT_API_KEY", PAYMENT_KEY);
     }
     if identity {
-        settings.set("GITHUB_URL", sandbox.identity_url());
-        settings.set("GITHUB_API_URL", sandbox.identity_api_url());
-        settings.set("GITHUB_CLIENT_ID", IDENTITY_CLIENT_ID);
-        settings.set("GITHUB_CLIENT_SECRET", IDENTITY_CLIENT_SECRET);
+        settings.stand_in("GITHUB_URL", sandbox.identity_url());
+        settings.stand_in("GITHUB_API_URL", sandbox.identity_api_url());
+        settings.stand_in("GITHUB_CLIENT_ID", IDENTITY_CLIENT_ID);
+        settings.stand_in("GITHUB_CLIENT_SECRET", IDENTITY_CLIENT_SECRET);
     }
     Ok(Some(sandbox))
 }

@@ -1,9 +1,11 @@
 //! Checks of the database: whether it answers, which schema it has, and which jobs and requests
 //! wait in it.
 
+use std::path::{self, PathBuf};
+
 use config::Config;
 use domain::endpoint;
-use domain::job::{Queue, State};
+use domain::job::{Queue, Source, State};
 use domain::redact::redact;
 use domain::time::Timestamp;
 use platform::clock::Clock;
@@ -30,7 +32,7 @@ pub async fn look(config: &Config) -> Vec<Finding> {
     {
         return vec![Finding::warning(
             "database",
-            format!("{} does not exist yet", file.display()),
+            format!("{} does not exist yet", whole(file).display()),
             "`waybill` makes it when it starts; if there should be one, check DATABASE_URL and \
              the folder you are in.",
         )];
@@ -45,6 +47,11 @@ pub async fn look(config: &Config) -> Vec<Finding> {
     let findings = with(&db, config).await;
     db.close().await;
     findings.unwrap_or_else(|error| vec![unreachable(&error)])
+}
+
+/// The path from the root, because a relative one does not say which folder was looked in.
+fn whole(file: PathBuf) -> PathBuf {
+    path::absolute(&file).unwrap_or(file)
 }
 
 async fn with(db: &Db, config: &Config) -> sql::Result<Vec<Finding>> {
@@ -81,6 +88,7 @@ async fn with(db: &Db, config: &Config) -> sql::Result<Vec<Finding>> {
     findings.push(schema(&compared));
     if is_whole {
         findings.extend(workers(db, config, now).await?);
+        findings.push(deliveries(db, now).await?);
         findings.extend(work(db, now).await?);
         findings.push(refused(db, now).await?);
         findings.extend(webhooks(db, now).await?);
@@ -193,6 +201,21 @@ async fn webhooks(db: &Db, now: Timestamp) -> sql::Result<Vec<Finding>> {
         "Start `waybill serve` or `waybill-endpoints`.",
     );
     Ok(vec![state, nobody])
+}
+
+/// When the last delivery of each provider came.
+async fn deliveries(db: &Db, now: Timestamp) -> sql::Result<Finding> {
+    let latest = jobs::latest_deliveries(db).await?;
+    let of = |source: Source| {
+        let mut all = latest.iter();
+        let found = all.find(|(name, _)| name == source.as_str());
+        match found {
+            Some((_, at)) => format!("{} {} ago", source.as_str(), age::text(now, *at)),
+            None => format!("{} none lately", source.as_str()),
+        }
+    };
+    let found = format!("{}, {}", of(Source::Storefront), of(Source::Payment));
+    Ok(Finding::ok("last delivery", found))
 }
 
 /// Checks of waiting jobs and of dead jobs.
