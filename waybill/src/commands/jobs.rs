@@ -124,16 +124,26 @@ pub struct Replay {
     shop: Option<String>,
     /// Only deliveries that arrived then or later: an age like 2h, a time like
     /// 2027-01-31T12:00:00Z, or a day, which means its beginning in UTC
-    #[arg(long, value_name = "AGE|TIME", value_parser = age::since)]
+    #[arg(long, value_name = "AGE|TIME", value_parser = age::moment)]
     since: Option<Moment>,
-    /// Only deliveries that arrived before then; a day means its end in UTC
-    #[arg(long, value_name = "AGE|TIME", value_parser = age::until)]
+    /// Only deliveries that arrived before then
+    #[arg(long, value_name = "AGE|TIME", value_parser = age::moment)]
+    before: Option<Moment>,
+    /// The old name of `--before`; a day means its end in UTC
+    #[arg(long, value_name = "AGE|TIME", value_parser = until, hide = true, conflicts_with = "before")]
     until: Option<Moment>,
     /// All deliveries whose bodies are still kept
     #[arg(long)]
     all: bool,
     #[command(flatten)]
     how: How,
+}
+
+fn until(text: &str) -> Result<Moment, String> {
+    match Timestamp::end_of(text) {
+        Ok(at) => Ok(Moment::At(at)),
+        Err(_) => age::moment(text),
+    }
 }
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
@@ -244,11 +254,13 @@ async fn again(settings: &Settings, db: &Db, replay: &Replay) -> Result<()> {
         kind,
         shop,
         since,
+        before,
         until,
         all,
         how,
     } = replay;
-    let is_filtered = kind.is_some() || shop.is_some() || since.is_some() || until.is_some();
+    let before = before.or(*until);
+    let is_filtered = kind.is_some() || shop.is_some() || since.is_some() || before.is_some();
     nothing_named(ids, *all || is_filtered)?;
     let found = if ids.is_empty() {
         let now = Clock::system().now();
@@ -256,8 +268,8 @@ async fn again(settings: &Settings, db: &Db, replay: &Replay) -> Result<()> {
         let filter = ended::Filter {
             kind: kind.clone().unwrap_or_default(),
             shop: shop.clone().unwrap_or_default().to_ascii_lowercase(),
-            arrived_from: since.map_or(any.arrived_from, |it| it.before(now)),
-            arrived_until: until.map_or(any.arrived_until, |it| it.before(now)),
+            arrived_from: since.map_or(any.arrived_from, |it| it.at(now)),
+            arrived_until: before.map_or(any.arrived_until, |it| it.at(now)),
             ..any
         };
         let jobs = ended::done(db, &filter).await?;
@@ -289,7 +301,7 @@ fn rows(jobs: &[Summary], now: Timestamp) -> String {
         "KIND",
         "STATE",
         "NEXT RUN",
-        "FAILED",
+        "ATTEMPTS",
         "SHOP",
         "LAST ERROR",
     ]);
@@ -301,7 +313,7 @@ fn rows(jobs: &[Summary], now: Timestamp) -> String {
             job.kind.clone(),
             state(job),
             next_run(job, now),
-            job.attempts.to_string(),
+            format!("{:>8}", job.attempts),
             job.shop.clone().unwrap_or_else(|| "-".to_owned()),
             job.last_error.clone().unwrap_or_default(),
         ]);
@@ -396,7 +408,7 @@ pub fn describe(job: &Summary) -> String {
     if job.state == State::Ready.as_str() {
         facts.row(["next run".into(), job.run_at.to_string()]);
     }
-    facts.row(["failed runs".into(), job.attempts.to_string()]);
+    facts.row(["attempts".into(), job.attempts.to_string()]);
     facts.row(["last error".into(), or_none(job.last_error.clone())]);
     facts.row([
         "body".into(),

@@ -338,7 +338,7 @@ fn rows(requests: &[RequestEntry], now: Timestamp) -> String {
         "RECEIVED",
         "DUE",
         "DAYS LEFT",
-        "TRIES",
+        "ATTEMPTS",
         "LAST ERROR",
     ]);
     for request in requests {
@@ -351,7 +351,7 @@ fn rows(requests: &[RequestEntry], now: Timestamp) -> String {
             day(request.received_at),
             day(request.due_at),
             format!("{:>9}", left(request, now)),
-            format!("{:>5}", request.attempts),
+            format!("{:>8}", request.attempts),
             short(request.last_error.as_deref().unwrap_or_default()),
         ]);
     }
