@@ -52,37 +52,3 @@ pub fn text(now: Timestamp, then: Timestamp) -> String {
         _ => format!("{}d", seconds / 86_400),
     }
 }
-
-/// A moment that an operator names by its age or by its time.
-#[derive(Clone, Copy, Debug)]
-pub enum Moment {
-    Ago(Duration),
-    At(Timestamp),
-}
-
-impl Moment {
-    pub fn before(self, now: Timestamp) -> Timestamp {
-        match self {
-            Moment::Ago(age) => now.minus(age),
-            Moment::At(at) => at,
-        }
-    }
-}
-
-/// A moment from which on something counts. A day means its beginning in UTC.
-pub fn since(text: &str) -> Result<Moment, String> {
-    moment(text, text.parse())
-}
-
-/// A moment until which something counts. A day means its end in UTC.
-pub fn until(text: &str) -> Result<Moment, String> {
-    moment(text, Timestamp::end_of(text))
-}
-
-fn moment(text: &str, at: Result<Timestamp, NotATime>) -> Result<Moment, String> {
-    if let Ok(at) = at {
-        return Ok(Moment::At(at));
-    }
-    let ago = parse(text).map(Moment::Ago);
-    ago.map_err(|problem| format!("{problem}, or a time like 2027-01-31T12:00:00Z"))
-}

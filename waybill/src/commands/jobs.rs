@@ -78,10 +78,10 @@ pub struct List {
     shop: Option<String>,
     /// Only jobs that arrived then or later: an age like 2h, a time like 2027-01-31T12:00:00Z, or a
     /// day, which means its beginning in UTC
-    #[arg(long, value_name = "AGE|TIME", value_parser = age::since)]
+    #[arg(long, value_name = "AGE|TIME", value_parser = age::moment)]
     since: Option<Moment>,
     /// Only jobs that arrived before then; a day means its beginning, too
-    #[arg(long, value_name = "AGE|TIME", value_parser = age::since)]
+    #[arg(long, value_name = "AGE|TIME", value_parser = age::moment)]
     before: Option<Moment>,
     /// Only the job of one delivery and all jobs that followed from it, the oldest first. Give its
     /// request id (`X-Request-Id`), trace id (`traceparent`), delivery id or job id
@@ -177,8 +177,8 @@ async fn list(db: &Db, arguments: List) -> Result<()> {
             kind: text(arguments.kind),
             shop: text(arguments.shop).to_ascii_lowercase(),
             object_id: text(arguments.object),
-            since: arguments.since.map_or(any.since, |it| it.before(now)),
-            before: arguments.before.map_or(any.before, |it| it.before(now)),
+            since: arguments.since.map_or(any.since, |it| it.at(now)),
+            before: arguments.before.map_or(any.before, |it| it.at(now)),
             after: arguments.after.unwrap_or(any.after),
         };
         jobs::list(db, &filter, limit).await?

@@ -99,10 +99,10 @@ pub struct List {
     fulfillment_status: Option<String>,
     /// Only orders that were ordered then or later: an age like 2h, a time like
     /// 2027-01-31T12:00:00Z, or a day, which means its beginning in UTC
-    #[arg(long, value_name = "AGE|TIME", value_parser = age::since)]
+    #[arg(long, value_name = "AGE|TIME", value_parser = age::moment)]
     created_after: Option<Moment>,
     /// Only orders that changed then or later
-    #[arg(long, value_name = "AGE|TIME", value_parser = age::since)]
+    #[arg(long, value_name = "AGE|TIME", value_parser = age::moment)]
     updated_after: Option<Moment>,
     /// Show at most this many
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -167,8 +167,8 @@ async fn list(db: &Db, arguments: List) -> Result<()> {
         financial_status: arguments.financial_status,
         payment_status: arguments.payment_status,
         fulfillment_status: arguments.fulfillment_status,
-        created_after: arguments.created_after.map(|it| it.before(now)),
-        updated_after: arguments.updated_after.map(|it| it.before(now)),
+        created_after: arguments.created_after.map(|it| it.at(now)),
+        updated_after: arguments.updated_after.map(|it| it.at(now)),
     };
     let mut found = Page {
         orders: Vec::new(),
