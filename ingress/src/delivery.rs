@@ -6,6 +6,7 @@
 mod body;
 mod headers;
 mod refused;
+mod wording;
 
 use std::time::Duration;
 
@@ -27,6 +28,7 @@ use tokio::time::timeout;
 
 pub use headers::Names;
 pub use refused::{About, Refused};
+pub use wording::text;
 
 use crate::App;
 use crate::client_address;

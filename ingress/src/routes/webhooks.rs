@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -18,7 +19,7 @@ use crate::App;
 use crate::api_version;
 use crate::client_address;
 use crate::delivery::{self, Delivery, Refused};
-use crate::error::Error;
+use crate::error::{DetailBody, Error};
 use crate::intake::Verdict;
 use crate::request_id::RequestId;
 
@@ -220,6 +221,7 @@ fn answered(
         Err(refused) => refused,
     };
     let error = refused.error;
+    let detail = delivery::text(&app.config, source, error);
     if error != Error::Duplicate {
         let profile = match source {
             Source::Payment => app.config.payment_profile.name,
@@ -238,7 +240,7 @@ fn answered(
             log_refusal(app, cause, &refused, sender);
         }
     }
-    error.into_response()
+    error.with_body(Json(DetailBody { detail }))
 }
 
 fn log_refusal(app: &App, cause: Cause, refused: &Refused, sender: &Sender) {
