@@ -258,6 +258,15 @@ pub static PAYMENTS: [&PaymentProfile; 3] = [
     },
 ];
 
+/// The names of all profiles, each once.
+pub fn names() -> Vec<&'static str> {
+    let mut names: Vec<_> = STOREFRONTS.iter().map(|profile| profile.name).collect();
+    let payments = PAYMENTS.iter().map(|profile| profile.name);
+    let more: Vec<_> = payments.filter(|name| !names.contains(name)).collect();
+    names.extend(more);
+    names
+}
+
 impl StorefrontProfile {
     pub fn named(name: &str) -> Option<&'static Self> {
         STOREFRONTS.into_iter().find(|profile| profile.name == name)

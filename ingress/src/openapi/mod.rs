@@ -149,13 +149,17 @@ fn operations() -> impl Iterator<Item = Operation> {
         .chain(service::operations())
 }
 
-fn tags() -> Value {
+/// The groups of operations, with what each is about.
+pub fn parts() -> impl Iterator<Item = (&'static str, &'static str)> {
     let events = (
         "Events",
         "What your own systems hear of: as messages of a broker, or read from here.",
     );
-    TAGS.into_iter()
-        .chain([events])
+    TAGS.into_iter().chain([events])
+}
+
+fn tags() -> Value {
+    parts()
         .map(|(name, about)| json!({"name": name, "description": about}))
         .collect()
 }

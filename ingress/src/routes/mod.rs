@@ -80,6 +80,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/webhooks/storefront", post(webhooks::storefront))
         .route("/api/webhooks/payment", post(webhooks::payment))
         .merge(pages)
+        .merge(front_page(&app))
         .route("/robots.txt", get(pages::robots))
         .route("/openapi.json", get(docs::json))
         .route("/asyncapi.json", get(docs::events))
@@ -146,6 +147,13 @@ fn public_pages(app: &Arc<App>) -> Router<Arc<App>> {
         .route("/orders/{order_id}/track", get(pages::track))
         .route("/tracking/{tracking_number}", get(pages::tracking))
         .route("/pay/{order_id}", get(pages::pay))
+        .route_layer(middleware::from_fn_with_state(app.clone(), pages::guard))
+}
+
+/// The page of the service itself; it is there without the public pages too.
+fn front_page(app: &Arc<App>) -> Router<Arc<App>> {
+    Router::new()
+        .route("/", get(pages::front))
         .route_layer(middleware::from_fn_with_state(app.clone(), pages::guard))
 }
 
