@@ -86,6 +86,8 @@ create table refused_deliveries (
     header text not null,
     -- The setting with which such deliveries would be accepted; empty if there is none.
     advice text not null,
+    -- The status of the answer.
+    status bigint not null,
     deliveries bigint not null,
     first_at bigint not null,
     last_at bigint not null,

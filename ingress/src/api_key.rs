@@ -35,6 +35,7 @@ pub struct QrWrite;
 pub struct EventsRead;
 pub struct EndpointsRead;
 pub struct EndpointsWrite;
+pub struct DeliveriesRead;
 pub struct PrivacyRead;
 pub struct PrivacyWrite;
 
@@ -60,6 +61,10 @@ impl Needs for EndpointsRead {
 
 impl Needs for EndpointsWrite {
     const SCOPE: Scope = Scope::EndpointsWrite;
+}
+
+impl Needs for DeliveriesRead {
+    const SCOPE: Scope = Scope::DeliveriesRead;
 }
 
 impl Needs for PrivacyRead {

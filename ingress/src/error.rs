@@ -147,6 +147,7 @@ fn missing(scope: Scope) -> &'static str {
         Scope::EventsRead => "This API key lacks the scope events:read",
         Scope::EndpointsRead => "This API key lacks the scope endpoints:read",
         Scope::EndpointsWrite => "This API key lacks the scope endpoints:write",
+        Scope::DeliveriesRead => "This API key lacks the scope deliveries:read",
         Scope::PrivacyRead => "This API key lacks the scope privacy:read",
         Scope::PrivacyWrite => "This API key lacks the scope privacy:write",
     }

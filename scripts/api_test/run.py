@@ -294,8 +294,9 @@ def run(waybill, arguments, seeded, report):
         "--generation-database", "none",
         "--suppress-health-check", "all",
         "--request-timeout", "20",
-        # A stream has no end that a tester could wait for; its tests are in waybill/tests/it/api/reading.rs.
+        # A stream has no end that a tester could wait for; the tests are in waybill/tests/it/api/reading.rs and live.rs.
         "--exclude-path", "/api/events/stream",
+        "--exclude-path", "/api/deliveries/stream",
     ]  # fmt: skip
     begun = time.monotonic()
     with open(report / "output", "w") as output:

@@ -11,7 +11,14 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Try it", &["serve", "trigger", "sandbox", "login"]),
     (
         "Look at what came of it",
-        &["orders", "payments", "ledger", "notifications", "events"],
+        &[
+            "listen",
+            "orders",
+            "payments",
+            "ledger",
+            "notifications",
+            "events",
+        ],
     ),
     (
         "Keep it running",

@@ -13,9 +13,9 @@ use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    audit, completions, config, dead, doctor, endpoints, events, health, identity, jobs, keys,
-    ledger, licenses, login, man, migrate, notifications, orders, orgs, payments, privacy, refused,
-    sandbox, start, trigger,
+    audit, completions, config, dead, doctor, endpoints, events, health, identity, jobs,
+    keys, ledger, licenses, listen, login, man, migrate, notifications, orders, orgs, payments,
+    privacy, refused, sandbox, start, trigger,
 };
 
 /// Accepts signed webhooks from a storefront and a payment provider, stores every one of them, and
@@ -42,6 +42,13 @@ enum Command {
     Serve,
     /// Build, sign and post a webhook, and show how it was processed
     Trigger(trigger::Arguments),
+    /// Show each delivery as it arrives, and what becomes of it
+    ///
+    /// It reads the database, or with --url and --key-file a service on another machine. A delivery
+    /// gets its line when its work has ended. After two seconds it gets one that says that it waits,
+    /// and another one at its end. Refused deliveries come with the reason and the setting that would
+    /// take them. Duplicates make no line. Ctrl-C ends it.
+    Listen(listen::Arguments),
     /// Jobs: list and show deliveries and other work, and process deliveries again
     #[command(subcommand)]
     Jobs(jobs::Command),
@@ -141,6 +148,7 @@ async fn dispatch(arguments: Arguments) -> Result<()> {
         None => start::development(settings).await,
         Some(Command::Serve) => start::serve(settings).await,
         Some(Command::Trigger(trigger)) => trigger::run(settings, trigger).await,
+        Some(Command::Listen(arguments)) => listen::run(settings, arguments).await,
         Some(Command::Jobs(command)) => jobs::run(settings, command).await,
         Some(Command::Refused(command)) => refused::run(settings, command).await,
         Some(Command::Dead(command)) => dead::run(settings, command).await,

@@ -149,6 +149,8 @@ pub struct Config {
     /// How long an idle connection is kept.
     pub keep_alive: Duration,
     pub trusted_proxies: Vec<IpNet>,
+    /// Whether deliveries are shown in the terminal. `None`: if there is one.
+    pub show_deliveries: Option<bool>,
     pub log_format: LogFormat,
     pub log_filter: String,
     /// The settings whose signing secrets are public or short.
@@ -495,6 +497,7 @@ impl<'a> Reader<'a> {
         let keep_alive = self.number("KEEP_ALIVE_SECONDS", 1, 3600);
         let trusted_proxies = self.proxies();
         let endpoints = self.endpoints();
+        let show_deliveries = self.flag("SHOW_DELIVERIES");
         let log_format = self.log_format();
         let log_filter = self.log_filter();
         let amqp_prefix = self.amqp_prefix();
@@ -544,6 +547,7 @@ impl<'a> Reader<'a> {
             keep_alive: Duration::from_secs(u64::from(keep_alive?)),
             trusted_proxies: trusted_proxies?,
             endpoints: endpoints?,
+            show_deliveries,
             log_format: log_format?,
             log_filter: log_filter?,
             weak_secrets,

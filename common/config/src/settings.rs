@@ -366,6 +366,11 @@ pub const SETTINGS: &[Setting] = &[
         "Hosts to which credentials and data may be sent without encryption, separated by commas",
     ),
     setting(
+        "SHOW_DELIVERIES",
+        None,
+        "Whether waybill without a command prints a line for each delivery. Unset: on a terminal",
+    ),
+    setting(
         "LOG_FORMAT",
         None,
         "human or json. Unset: human on a terminal, json elsewhere",

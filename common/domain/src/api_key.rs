@@ -24,6 +24,8 @@ pub enum Scope {
     EndpointsRead,
     /// Add, change and remove endpoints of webhooks.
     EndpointsWrite,
+    /// Follow deliveries as they arrive, refused ones included.
+    DeliveriesRead,
     /// See privacy requests.
     PrivacyRead,
     /// Retry and cancel privacy requests, and hand out their exports.
@@ -31,13 +33,14 @@ pub enum Scope {
 }
 
 impl Scope {
-    pub const ALL: [Scope; 8] = [
+    pub const ALL: [Scope; 9] = [
         Scope::OrdersRead,
         Scope::CheckoutWrite,
         Scope::QrWrite,
         Scope::EventsRead,
         Scope::EndpointsRead,
         Scope::EndpointsWrite,
+        Scope::DeliveriesRead,
         Scope::PrivacyRead,
         Scope::PrivacyWrite,
     ];
@@ -50,6 +53,7 @@ impl Scope {
             Scope::EventsRead => "events:read",
             Scope::EndpointsRead => "endpoints:read",
             Scope::EndpointsWrite => "endpoints:write",
+            Scope::DeliveriesRead => "deliveries:read",
             Scope::PrivacyRead => "privacy:read",
             Scope::PrivacyWrite => "privacy:write",
         }
@@ -65,7 +69,7 @@ impl fmt::Display for Scope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "it must be orders:read, checkout:write, qr:write, events:read, endpoints:read, endpoints:write, \
-     privacy:read or privacy:write"
+     deliveries:read, privacy:read or privacy:write"
 )]
 pub struct NotAScope;
 

@@ -1,6 +1,7 @@
 //! The `jobs` table. Every change of a job's state is a guarded update, so a job leaves `ready`
 //! only once, however many workers have its id.
 
+pub mod arrived;
 pub mod ended;
 pub mod operate;
 pub mod run_now;

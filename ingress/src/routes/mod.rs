@@ -2,6 +2,7 @@
 
 mod auth;
 mod checkout;
+mod deliveries;
 mod device;
 mod discovery;
 mod docs;
@@ -72,6 +73,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/events", get(events::list))
         .route("/api/events/stream", get(events::stream))
         .merge(endpoints())
+        .route("/api/deliveries/stream", get(deliveries::stream))
         .merge(auth())
         .route(
             "/.well-known/oauth-authorization-server",

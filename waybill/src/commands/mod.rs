@@ -13,6 +13,7 @@ pub mod jobs;
 pub mod keys;
 pub mod ledger;
 pub mod licenses;
+pub mod listen;
 pub mod login;
 pub mod man;
 pub mod migrate;

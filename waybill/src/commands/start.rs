@@ -8,9 +8,11 @@ use config::{
 };
 use domain::api_key::Rights;
 use domain::job::Queue;
+use ingress::deliveries::Live;
 use platform::clock::Clock;
 use platform::shutdown;
 use platform::task;
+use platform::terminal;
 use process::Parts;
 use std::time::Duration;
 use store::api_keys;
@@ -25,7 +27,7 @@ use ::sandbox::{
     sample,
 };
 
-use crate::commands::sandbox;
+use crate::commands::{listen as live_lines, sandbox};
 use crate::table::{self, Table};
 
 /// How many messages each worker of the process handles at a time.
@@ -34,6 +36,7 @@ const CONCURRENCY: u16 = 2;
 /// workers and the API.
 const CONNECTIONS: u32 = 20;
 const DEVELOPMENT_KEY_LIFE: Duration = Duration::from_hours(24);
+const SHOWN: &str = "Each delivery gets a line below, as of `waybill listen`; --show-deliveries false leaves them out.\n\n";
 
 /// `waybill` without a command. It uses development secrets where none are set, and prints a
 /// banner with commands to try. While neither signing secret is set, it also starts stand-ins for
@@ -60,7 +63,13 @@ pub async fn development(settings: &Settings) -> Result<()> {
         None
     };
     table::print(&banner(&parts, &settings, key.as_deref(), sandbox.as_ref()))?;
-    let ended = run(parts, listener, shutdown).await;
+    let live = Live::default();
+    let shows = parts.config.show_deliveries;
+    if shows.unwrap_or_else(terminal::out_is_one) {
+        table::print(SHOWN)?;
+        live_lines::show(&live, &shutdown);
+    }
+    let ended = run(parts, listener, shutdown, live).await;
     if let Some(sandbox) = sandbox {
         sandbox.stop().await;
     }
@@ -116,7 +125,7 @@ pub async fn serve(settings: &Settings) -> Result<()> {
     let shutdown = shutdown::on_signal()?;
     let parts = Parts::start(settings, Mode::Production, CONNECTIONS).await?;
     let listener = listen(&parts)?;
-    run(parts, listener, shutdown).await
+    run(parts, listener, shutdown, Live::default()).await
 }
 
 fn listen(parts: &Parts) -> Result<TcpListener> {
@@ -130,7 +139,12 @@ fn listen(parts: &Parts) -> Result<TcpListener> {
     })
 }
 
-async fn run(parts: Parts, listener: TcpListener, shutdown: CancellationToken) -> Result<()> {
+async fn run(
+    parts: Parts,
+    listener: TcpListener,
+    shutdown: CancellationToken,
+    live: Live,
+) -> Result<()> {
     let working = TaskTracker::new();
     for queue in Queue::ALL {
         let worker = Worker::new(parts.clone(), queue, CONCURRENCY);
@@ -144,7 +158,7 @@ async fn run(parts: Parts, listener: TcpListener, shutdown: CancellationToken) -
     }
     working.close();
     tracing::info!(address = %parts.config.listen_addr, "taking webhooks");
-    ingress::serve(listener, parts.clone(), shutdown).await?;
+    ingress::serve_heard(listener, parts.clone(), shutdown, live).await?;
     working.wait().await;
     parts.close().await;
     Ok(())

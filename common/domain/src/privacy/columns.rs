@@ -60,7 +60,7 @@ pub const PLAIN: &[(&str, &str)] = &[
     ),
     (
         "refused_deliveries",
-        "hour_at source profile reason signature header advice deliveries first_at last_at headers \
+        "hour_at source profile reason signature header advice status deliveries first_at last_at headers \
          topic shop age_seconds",
     ),
     ("webhook_ids", "source id job_id remembered_at expires_at"),

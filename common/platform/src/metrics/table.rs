@@ -219,7 +219,7 @@ pub const ALL: &[Metric] = &[
         Ingress,
         "waybill_event_readers",
         &[],
-        "Requests that wait for events or stream them",
+        "Requests that wait for events, or stream events or deliveries",
     ),
     counter(
         Ingress,

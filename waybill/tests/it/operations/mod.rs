@@ -6,6 +6,7 @@ pub mod doctor;
 pub mod health;
 pub mod installing;
 pub mod jobs;
+pub mod live;
 pub mod metrics;
 pub mod orders;
 pub mod refused;

@@ -89,8 +89,8 @@ async fn fill(service: &Service, shop: &str, base: i64) {
     let hour_at = service.clock().now().0 + base;
     let refused = format!(
         "insert into refused_deliveries (hour_at, source, profile, reason, signature, header,
-             advice, deliveries, first_at, last_at, headers, shop)
-         values ({hour_at}, 'storefront', 'generic', 'signature', 'missing', '', '', 1, 1, 1, '',
+             advice, status, deliveries, first_at, last_at, headers, shop)
+         values ({hour_at}, 'storefront', 'generic', 'signature', 'missing', '', '', 401, 1, 1, 1, '',
              '{shop}')"
     );
     service.execute(statement(refused)).await;
