@@ -8,7 +8,10 @@ use config::Settings;
 
 /// The groups of commands with their titles. Every command that is not hidden is in one of them.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Try it", &["serve", "trigger", "sandbox", "login"]),
+    (
+        "Try it",
+        &["serve", "trigger", "connect", "sandbox", "login"],
+    ),
     (
         "Look at what came of it",
         &[

@@ -13,7 +13,7 @@ use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    audit, completions, config, dead, doctor, endpoints, events, health, identity, jobs,
+    audit, completions, config, connect, dead, doctor, endpoints, events, health, identity, jobs,
     keys, ledger, licenses, listen, login, man, migrate, notifications, orders, orgs, payments,
     privacy, refused, sandbox, start, trigger,
 };
@@ -42,6 +42,16 @@ enum Command {
     Serve,
     /// Build, sign and post a webhook, and show how it was processed
     Trigger(trigger::Arguments),
+    /// Say what a provider needs to connect, and wait for its first delivery
+    ///
+    /// PROVIDER is the name of a profile, as in docs/connect.md. It prints the URL to paste at the
+    /// provider, the topics to subscribe, the settings that are needed, and a warning for each that
+    /// is missing or would surprise. Then it waits for the first signed delivery, and says of each
+    /// refused one why it was refused and which setting would take it.
+    ///
+    /// Exit code 0 when a signed delivery has come, 3 when nothing came in time, and 4 when all that
+    /// came was refused.
+    Connect(connect::Arguments),
     /// Show each delivery as it arrives, and what becomes of it
     ///
     /// It reads the database, or with --url and --key-file a service on another machine. A delivery
@@ -148,6 +158,7 @@ async fn dispatch(arguments: Arguments) -> Result<()> {
         None => start::development(settings).await,
         Some(Command::Serve) => start::serve(settings).await,
         Some(Command::Trigger(trigger)) => trigger::run(settings, trigger).await,
+        Some(Command::Connect(arguments)) => connect::run(settings, arguments).await,
         Some(Command::Listen(arguments)) => listen::run(settings, arguments).await,
         Some(Command::Jobs(command)) => jobs::run(settings, command).await,
         Some(Command::Refused(command)) => refused::run(settings, command).await,

@@ -26,6 +26,15 @@ pub const EXIT_USAGE: u8 = 2;
 #[error("{0}")]
 pub struct Misuse(pub String);
 
+/// An end that is no failure of the command itself and that scripts can distinguish by its exit code.
+/// The text is printed as it is.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+pub struct Ended {
+    pub code: u8,
+    pub text: String,
+}
+
 /// The parts of which every process is made.
 #[derive(Clone)]
 pub struct Parts {
@@ -151,6 +160,12 @@ pub fn exit(result: Result<()>) -> ExitCode {
     let Err(error) = result else {
         return ExitCode::SUCCESS;
     };
+    if let Some(Ended { code, text }) = error.downcast_ref() {
+        if !text.is_empty() {
+            terminal::err(&format!("{}\n", domain::redact::redact(text)));
+        }
+        return ExitCode::from(*code);
+    }
     // Printed line by line: a line break within a value is escaped, but those between mistakes
     // are ours.
     for line in format!("error: {}", chain(&error)).lines() {

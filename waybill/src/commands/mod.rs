@@ -3,6 +3,7 @@
 pub mod audit;
 pub mod completions;
 pub mod config;
+pub mod connect;
 pub mod dead;
 pub mod doctor;
 pub mod endpoints;

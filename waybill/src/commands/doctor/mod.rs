@@ -9,7 +9,7 @@ mod machine;
 mod protections;
 mod providers;
 mod secrets;
-mod service;
+pub(super) mod service;
 mod stores;
 
 use std::time::Duration;

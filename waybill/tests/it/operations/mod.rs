@@ -1,6 +1,7 @@
 //! Tests of the operators' commands, health checks and metrics.
 
 pub mod command;
+pub mod connect;
 pub mod dead_letters;
 pub mod doctor;
 pub mod health;
