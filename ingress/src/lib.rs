@@ -167,6 +167,7 @@ pub async fn serve_heard(
         live,
         ..App::new(parts, intake)
     });
+    routes::count_from_zero(&app.config);
     limit::forget_idle(&app, &shutdown);
     routes::report_counted(&app, &shutdown);
     events::look_for_new(&app, &shutdown);

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use domain::time::{NotATime, Timestamp};
+use domain::time::Timestamp;
 
 const UNITS: [(char, u64); 4] = [('s', 1), ('m', 60), ('h', 3600), ('d', 86_400)];
 

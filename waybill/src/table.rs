@@ -58,6 +58,15 @@ impl Table {
     }
 }
 
+/// The text with at most so many characters. `..` stands for what was cut.
+pub fn cut(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let begin: String = text.chars().take(most.saturating_sub(2)).collect();
+    format!("{begin}..")
+}
+
 /// What lies between two columns, and before the columns of further lines.
 const GAP: usize = 2;
 const INDENT: usize = 4;

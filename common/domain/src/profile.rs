@@ -2,6 +2,8 @@
 //! names a delivery, what it calls our topics, how its bodies are read. One row for each profile;
 //! nothing else in the program distinguishes providers. Names of headers are matched without case.
 
+use std::collections::BTreeSet;
+
 use crate::job::Source;
 use crate::signature::Scheme;
 
@@ -329,6 +331,13 @@ pub static PAYMENTS: [&PaymentProfile; 3] = [
         setup: STANDARD,
     },
 ];
+
+/// The headers in which the profiles have their signatures, each once.
+pub fn signature_headers() -> BTreeSet<&'static str> {
+    let storefronts = STOREFRONTS.iter().map(|profile| profile.headers.signature);
+    let payments = PAYMENTS.iter().map(|profile| profile.signature);
+    storefronts.chain(payments).collect()
+}
 
 /// The names of all profiles, each once.
 pub fn names() -> Vec<&'static str> {

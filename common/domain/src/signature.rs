@@ -199,6 +199,15 @@ pub enum SignatureError {
 }
 
 impl SignatureError {
+    pub const ALL: [SignatureError; 6] = [
+        SignatureError::Missing,
+        SignatureError::Malformed,
+        SignatureError::Conflicting,
+        SignatureError::Mismatch,
+        SignatureError::Stale,
+        SignatureError::Early,
+    ];
+
     pub fn label(self) -> &'static str {
         match self {
             SignatureError::Missing => "missing",

@@ -31,14 +31,14 @@ use crate::{measure, request_id};
 
 pub use self::checkout::CheckoutResponse;
 pub use self::device::{DeviceCode, Login};
-pub use self::endpoints::{EndpointTest, Endpoints, NewEndpoint, RotatedSecret};
 pub use self::discovery::AuthorizationServer;
+pub use self::endpoints::{EndpointTest, Endpoints, NewEndpoint, RotatedSecret};
 pub use self::events::{EventList, LONGEST_KINDS, LONGEST_WAIT, MOST_EVENTS, USUAL_EVENTS};
 pub use self::health::{Alive, Readiness, RunsWith};
 pub use self::orders::{MOST_ORDERS, USUAL_ORDERS};
 pub use self::privacy::{ExportLink, PrivacyRequests};
 pub use self::templates::Templates;
-pub use self::webhooks::{Accepted, NotUnderstood, Refusals, report_counted};
+pub use self::webhooks::{Accepted, NotUnderstood, Refusals, count_from_zero, report_counted};
 
 pub fn router(app: Arc<App>) -> Router {
     let pages = if app.config.public_pages {

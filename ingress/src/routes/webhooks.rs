@@ -2,12 +2,15 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use config::Config;
 use domain::job::Source;
+use domain::profile;
 use domain::signature::SignatureError;
 use domain::trace::{TraceContext, TraceId};
 use platform::counted::Counted;
@@ -106,7 +109,62 @@ fn count_not_understood(app: &App, source: Source, profile: &'static str, why: &
     }
 }
 
-/// The answer to a delivery that was accepted.
+/// One error of each reason for which a delivery may be refused.
+const REASONS: [Error; 9] = [
+    Error::StorefrontSignature,
+    Error::BodyTooLarge,
+    Error::BodyIncomplete,
+    Error::ContentEncoding,
+    Error::TopicHeader,
+    Error::NotJson,
+    Error::PrivacyBody,
+    Error::RateLimited(Duration::ZERO),
+    Error::NotAccepted,
+];
+
+/// Shows the counters of deliveries before the first one comes. Otherwise the first one of each kind would
+/// be no increase to Prometheus, and at low volume it may be the only one for hours.
+pub fn count_from_zero(config: &Config) {
+    let profiles = [
+        (Source::Storefront, config.storefront_profile.name),
+        (Source::Payment, config.payment_profile.name),
+    ];
+    for (source, profile) in profiles {
+        let source = source.as_str();
+        for known in ["yes", "no"] {
+            metrics::counter!(
+                "waybill_deliveries_accepted_total",
+                "source" => source, "known" => known
+            )
+            .increment(0);
+        }
+        metrics::counter!(
+            "waybill_deliveries_not_understood_total", "source" => source, "profile" => profile
+        )
+        .increment(0);
+        for reason in REASONS.map(|error| error.reason()) {
+            metrics::counter!(
+                "waybill_deliveries_refused_total", "source" => source, "reason" => reason
+            )
+            .increment(0);
+        }
+        for reason in SignatureError::ALL.map(SignatureError::label) {
+            metrics::counter!(
+                "waybill_signatures_refused_total", "source" => source, "reason" => reason
+            )
+            .increment(0);
+        }
+        for header in profile::signature_headers() {
+            metrics::counter!(
+                "waybill_deliveries_of_another_profile_total",
+                "source" => source, "header" => header
+            )
+            .increment(0);
+        }
+    }
+}
+
+/// What [`ok`] answers.
 #[derive(ToSchema)]
 pub struct Accepted {
     /// `ok`

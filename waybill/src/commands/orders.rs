@@ -25,8 +25,6 @@ use crate::commands::database;
 use crate::commands::jobs::{WithHistory, attempt_cells};
 use crate::table::{self, Table};
 
-/// The width of a terminal for which lists are made.
-const WIDTH: usize = 80;
 /// How many characters of an order's name a list shows.
 const NAME: usize = 16;
 /// How many jobs and events of an order are shown, at most: the newest.
@@ -216,7 +214,7 @@ fn rows(orders: &[ListedOrder], now: Timestamp) -> String {
             order.shop.clone(),
         ]);
     }
-    table.render_within(WIDTH)
+    table.render()
 }
 
 async fn show(

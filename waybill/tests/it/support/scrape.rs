@@ -161,14 +161,13 @@ fn promtool() -> Option<PathBuf> {
         .then_some(program)
 }
 
-/// Runs `promtool check ..` with `input`. Where it is not installed nothing is checked.
-pub fn promtool_check(arguments: &[&str], input: &str) {
+/// Runs `promtool ..` with `input`. Where it is not installed nothing is checked.
+pub fn promtool_run(arguments: &[&str], input: &str) {
     let Some(program) = promtool() else {
         eprintln!("promtool is not installed: `scripts/services promtool` fetches it");
         return;
     };
     let mut checking = Command::new(program)
-        .arg("check")
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -181,8 +180,5 @@ pub fn promtool_check(arguments: &[&str], input: &str) {
     let checked = checking.wait_with_output().unwrap();
     let said = [checked.stdout, checked.stderr].concat();
     let said = String::from_utf8_lossy(&said);
-    assert!(
-        checked.status.success(),
-        "promtool check {arguments:?}: {said}"
-    );
+    assert!(checked.status.success(), "promtool {arguments:?}: {said}");
 }
