@@ -266,6 +266,23 @@ const NEW: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "Events are sent to endpoints as webhooks.",
+        &[
+            "/paths/~1api~1endpoints/",
+            "/paths/~1api~1endpoints~1{id}/",
+            "/paths/~1api~1endpoints~1{id}~1pause/",
+            "/paths/~1api~1endpoints~1{id}~1resume/",
+            "/paths/~1api~1endpoints~1{id}~1rotate/",
+            "/paths/~1api~1endpoints~1{id}~1test/",
+            "/components/schemas/Endpoint/",
+            "/components/schemas/EndpointRequest/",
+            "/components/schemas/EndpointTest/",
+            "/components/schemas/Endpoints/",
+            "/components/schemas/NewEndpoint/",
+            "/components/schemas/RotatedSecret/",
+        ],
+    ),
+    (
         "Orders can be listed.",
         &[
             "/paths/~1api~1commerce~1orders/",

@@ -21,9 +21,11 @@ use uuid::Uuid;
 
 use super::events::write;
 use crate::support::delivery::order;
-use crate::support::operator::{json as machine, refused, said};
+use crate::support::operator::{json as machine, refused, said, waybill};
 use crate::support::process::{Process, free_port, run, settings};
-use crate::support::{Options, Service, eventually, service, within};
+use crate::support::{
+    Options, PAYMENT_SECRET, STOREFRONT_SECRET, Service, eventually, service, within,
+};
 
 /// What an endpoint does with a request instead of answering with a status.
 const SLOW: u16 = 1;
@@ -383,11 +385,12 @@ async fn an_endpoint_that_accepts_nothing_for_days_is_paused_and_resumed_without
         (&shown["state"], &shown["last_error"]),
         (&json!("failing"), &json!("it answered 500"))
     );
-    let checked = machine(&service, &["doctor"]).await;
-    assert!(
-        checked.to_string().contains("1 of 1 endpoints are paused"),
-        "{checked}"
-    );
+    let mut doctor = waybill(&service, &["doctor", "--json"]);
+    doctor.env("STOREFRONT_WEBHOOK_SECRET", STOREFRONT_SECRET);
+    doctor.env("PAYMENT_WEBHOOK_SECRET", PAYMENT_SECRET);
+    let checked = run(doctor).await;
+    let found = String::from_utf8_lossy(&checked.stdout);
+    assert!(found.contains("1 of 1 endpoints are paused"), "{found}");
     let requests = stand_in.requests();
     let later = write(service.db(), events::Outlet::Database, 3, 1).await;
     stand_in.is(200);

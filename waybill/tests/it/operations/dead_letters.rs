@@ -445,7 +445,7 @@ async fn a_look_before_names_the_database_and_the_ages() {
     assert!(text.starts_with("JOBS  KIND           ARRIVED"), "{text}");
     assert!(text.contains("20d to "), "{text}");
     let name = if is_distributed() {
-        service.backend.name.clone()
+        service.backend.database.clone()
     } else {
         service
             .backend

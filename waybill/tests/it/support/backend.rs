@@ -29,6 +29,8 @@ const FINGERPRINT: &str = "select md5(string_agg(part, ',' order by part)) as sc
     union all
     select concat_ws(' ', tgname, tgrelid::regclass) from pg_trigger where not tgisinternal
     union all
+    select concat_ws(' ', version, checksum, success) from _sqlx_migrations
+    union all
     select concat_ws(' ', proname, md5(prosrc)) from pg_proc
     where pronamespace = current_schema()::regnamespace
 ) as parts";
@@ -50,7 +52,8 @@ const DELETE_ALL: &str = "do $$
 pub struct Backend {
     /// Also the prefix of exchanges and queues.
     pub name: String,
-    database: String,
+    /// The name of the database on a server.
+    pub database: String,
     /// What [`FINGERPRINT`] was of the schema, when the database may be used by another test after
     /// this one.
     schema: Option<String>,
