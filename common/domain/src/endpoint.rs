@@ -155,7 +155,12 @@ mod tests {
         let secret: Secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".parse().unwrap();
         let at = Timestamp::from_unix_seconds(1_614_265_330);
         let id = "msg_p5jXN8AQM9LWM0D4loKWxJek";
-        let signature = signatures(&[secret.clone()], id, at, br#"{"test": 2432232314}"#);
+        let signature = signatures(
+            std::slice::from_ref(&secret),
+            id,
+            at,
+            br#"{"test": 2432232314}"#,
+        );
         assert_eq!(signature, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
         let other = Secret::new([7; 32]);
         let both = signatures(&[other, secret], id, at, br#"{"test": 2432232314}"#);

@@ -179,7 +179,7 @@ impl Sender {
             .header("webhook-timestamp", webhook.timestamp)
             .header("webhook-signature", webhook.signature)
             .body(webhook.body);
-        let response = request.send().await.map_err(failed)?;
+        let response = request.send().await.map_err(|error| failed(&error))?;
         let status = response.status();
         let beginning = beginning(response).await;
         match status {
@@ -194,11 +194,11 @@ impl Sender {
 }
 
 /// The deepest cause says best what is wrong, and does not have the address in it.
-fn failed(error: reqwest::Error) -> Failed {
+fn failed(error: &reqwest::Error) -> Failed {
     if error.is_timeout() {
         return Failed::TooSlow;
     }
-    let mut cause: &dyn std::error::Error = &error;
+    let mut cause: &dyn std::error::Error = error;
     while let Some(deeper) = cause.source() {
         cause = deeper;
     }

@@ -72,10 +72,10 @@ impl StandIn {
             requests: Arc::default(),
         };
         let serving = stand_in.clone();
-        tokio::spawn(async move {
+        platform::task::spawn("endpoint", async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let serving = serving.clone();
-                tokio::spawn(async move { serving.serve(stream).await });
+                platform::task::spawn("connection", async move { serving.serve(stream).await });
             }
         });
         stand_in
