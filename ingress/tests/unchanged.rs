@@ -283,6 +283,10 @@ const NEW: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "Deliveries can be followed, and / says what runs here.",
+        &["/paths/~1/", "/paths/~1api~1deliveries~1stream/"],
+    ),
+    (
         "Orders can be listed.",
         &[
             "/paths/~1api~1commerce~1orders/",

@@ -164,7 +164,7 @@ pub fn count_from_zero(config: &Config) {
     }
 }
 
-/// What [`ok`] answers.
+/// The answer to a delivery that was accepted.
 #[derive(ToSchema)]
 pub struct Accepted {
     /// `ok`
