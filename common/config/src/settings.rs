@@ -521,9 +521,9 @@ impl Settings {
     /// Adds to a command's help where settings are found. The table of all settings is longer than
     /// everything else that a help says, so it is not a part of it.
     pub fn explained(command: Command) -> Command {
-        const WHERE: &str = "Every setting is a variable of the environment, a line of the file .env in \
-                             this folder, and, unless it is a secret, a flag: LISTEN_ADDR is \
-                             --listen-addr. `waybill config` lists all with their values.";
+        const WHERE: &str = "Every setting is a variable of the environment, a line of the file .env in this\n\
+                             folder, and, unless it is a secret, a flag: LISTEN_ADDR is --listen-addr.\n\
+                             `waybill config` lists all with their values.";
         let text = match command.get_after_help() {
             Some(after) => format!("{WHERE}\n\n{after}"),
             None => WHERE.to_owned(),

@@ -55,7 +55,7 @@ pub async fn add(
     allowed: &Allowed,
     new: New<'_>,
 ) -> Result<(Endpoint, Secret), Refused> {
-    let url = new.url.trim();
+    let url = new.url;
     if url.len() > LONGEST_URL || new.types.len() > MOST_TYPES {
         return Err(Refused::TooLong);
     }

@@ -107,6 +107,14 @@ impl Allowed {
 
     /// Checks everything that can be seen of a URL alone. A host name is looked up at each connect.
     pub fn check(&self, url: &str) -> Result<Url, AddressError> {
+        // A parser of URLs passes over blanks and line breaks.
+        let scheme = url.split("://").next().unwrap_or_default();
+        let is_http = ["http", "https"]
+            .iter()
+            .any(|it| it.eq_ignore_ascii_case(scheme));
+        if !is_http || url.contains(|c: char| c.is_whitespace() || c.is_control()) {
+            return Err(AddressError::NotAUrl);
+        }
         let url = Url::parse(url).map_err(|_| AddressError::NotAUrl)?;
         let host = url.host_str().ok_or(AddressError::NotAUrl)?;
         let host = host.trim_matches(['[', ']']);
@@ -247,6 +255,9 @@ mod tests {
         for (url, error) in [
             ("shop.example", AddressError::NotAUrl),
             ("ftp://shop.example/", AddressError::NotAUrl),
+            (" https://shop.example/", AddressError::NotAUrl),
+            ("https://shop.example/a\nb", AddressError::NotAUrl),
+            ("https:/shop.example/", AddressError::NotAUrl),
             ("file:///etc/passwd", AddressError::NotAUrl),
             ("https://ann:x@shop.example/", AddressError::Credentials),
             ("http://shop.example/", AddressError::Cleartext),

@@ -376,6 +376,13 @@ pub async fn remove_waiting(tx: &mut Tx, endpoint: Uuid, event: Uuid) -> Result<
     next.map(|row| row.get("job_id")).transpose()
 }
 
+/// Removes the waiting events of a shop that is erased. Their jobs are deleted with all others of the
+/// shop.
+pub async fn forget_shop(tx: &mut Tx, shop: &str) -> Result<u64> {
+    let waiting = tx.query("delete from outgoing_webhooks where shop = $1");
+    waiting.bind(shop).execute().await
+}
+
 /// The jobs of the first waiting event of each object.
 pub async fn first_jobs(tx: &mut Tx, id: Uuid) -> Result<Vec<Uuid>> {
     let rows = tx

@@ -239,7 +239,7 @@ impl Warning {
 
 fn guide(settings: &Settings, asked: Asked) -> Result<Guide> {
     let here = listens_at(settings)?;
-    let has_address = settings.origin("PUBLIC_URL") != Origin::Default;
+    let has_address = settings.origin("PUBLIC_URL") != Origin::Unset;
     let base = if has_address {
         Config::public_url(settings)?
     } else {

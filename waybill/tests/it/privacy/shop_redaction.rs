@@ -7,6 +7,7 @@ use std::time::Duration;
 use domain::job::{Queue, State};
 use domain::privacy::{State as RequestState, SubjectKey};
 use serde_json::{Value, json};
+use store::endpoints::{self, Waiting};
 use store::privacy_requests::{self, By, RequestEntry};
 use store::sql::{Db, column};
 use store::{audit, jobs, tombstones};
@@ -94,6 +95,17 @@ async fn fill(service: &Service, shop: &str, base: i64) {
              '{shop}')"
     );
     service.execute(statement(refused)).await;
+    let waiting = Waiting {
+        event_id: service.clock().id(),
+        position: 1,
+        object: (shop.to_owned(), "1".to_owned()),
+        job_id: service.clock().id(),
+    };
+    let mut tx = service.db().begin().await.unwrap();
+    endpoints::insert_waiting(&mut tx, service.clock().id(), &[waiting])
+        .await
+        .unwrap();
+    tx.commit().await.unwrap();
     let post = async |topic: &str, body: Value, id: &str| {
         let delivery = order_delivery(topic, &body)
             .of_shop(shop)
