@@ -13,7 +13,8 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
         target/release/waybill-ingress \
         target/release/waybill-orders \
         target/release/waybill-payments \
-        target/release/waybill-privacy
+        target/release/waybill-privacy \
+        target/release/waybill-endpoints
 
 FROM debian:bookworm-slim
 RUN apt-get update \

@@ -48,6 +48,28 @@ create index jobs_kept on jobs (finished_at) where state = 'done' and body is no
 -- the trace.
 create index jobs_traceparent on jobs (substr(traceparent, 4, 32)) where traceparent is not null;
 create index jobs_trace on jobs (trace) where trace is not null;
+-- For the jobs of one order, payment, ..
+create index jobs_object on jobs (object_id, id) where object_id is not null;
+
+-- The runs of a job that did not end well: those that failed, and calls that the provider told to
+-- come later. A job that succeeds at once has none.
+create table job_attempts (
+    job_id uuid not null,
+    -- Counted from 1, also over the times that an operator requeued the job.
+    number bigint not null,
+    started_at bigint not null,
+    duration_ms bigint not null,
+    -- retried, dead, deferred
+    outcome text not null,
+    -- The error, without personal data, as in jobs.last_error.
+    error text not null,
+    -- The HTTP status of the provider's answer. Null when there was no answer, or no call.
+    status bigint,
+    primary key (job_id, number)
+);
+
+-- Housekeeping deletes the old attempts of jobs that are done.
+create index job_attempts_started on job_attempts (started_at);
 
 -- How many deliveries were refused, by hour and reason. Their signatures were not verified, so the primary key has only words
 -- of Waybill's own, and a stranger who posts very many only adds to a count. The other columns show the headers of one of the
@@ -64,6 +86,8 @@ create table refused_deliveries (
     header text not null,
     -- The setting with which such deliveries would be accepted; empty if there is none.
     advice text not null,
+    -- The status of the answer.
+    status bigint not null,
     deliveries bigint not null,
     first_at bigint not null,
     last_at bigint not null,
@@ -193,6 +217,10 @@ create table orders (
 );
 
 create index orders_id on orders (id);
+-- For the list of orders, of all shops and of one.
+create index orders_listed on orders (coalesce(ordered_at, created_at), shop, id);
+create index orders_of_shop on orders (shop, coalesce(ordered_at, created_at), id);
+create index orders_name on orders (name, shop, id) where name is not null;
 create index orders_pact on orders (pact_id) where pact_id is not null;
 -- A person's orders are found by these.
 create index orders_customer on orders (shop, customer_id) where customer_id is not null;
@@ -638,6 +666,45 @@ create table event_head (
     id bigint primary key,
     position bigint not null
 );
+
+-- Endpoints of the merchant's own systems, to which events are sent as webhooks.
+create table endpoints (
+    id uuid primary key,
+    url text not null,
+    -- The patterns of types whose events it gets, separated by spaces.
+    kinds text not null,
+    -- active, paused, failing, gone
+    state text not null,
+    -- Encrypted. The former secret signs too until former_until.
+    secret bytea not null,
+    former_secret bytea,
+    former_until bigint,
+    -- All events up to this position were accepted, do not fit, or wait in outgoing_webhooks.
+    position bigint not null,
+    -- When the first attempt failed since it last accepted a webhook, and how many have failed since.
+    failing_since bigint,
+    failures bigint not null,
+    last_error text,
+    -- To the minute.
+    delivered_at bigint,
+    created_at bigint not null,
+    updated_at bigint not null
+);
+
+-- Events that an endpoint did not accept at once, and later events of the same objects.
+create table outgoing_webhooks (
+    endpoint_id uuid not null,
+    event_id uuid not null,
+    position bigint not null,
+    -- Empty when the event belongs to no shop.
+    shop text not null,
+    object_id text not null,
+    -- The job that sends the event.
+    job_id uuid not null,
+    primary key (endpoint_id, event_id)
+);
+
+create index outgoing_webhooks_object on outgoing_webhooks (endpoint_id, shop, object_id, position);
 
 -- Users, organizations, licences, device logins
 

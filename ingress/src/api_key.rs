@@ -33,6 +33,9 @@ pub struct OrdersRead;
 pub struct CheckoutWrite;
 pub struct QrWrite;
 pub struct EventsRead;
+pub struct EndpointsRead;
+pub struct EndpointsWrite;
+pub struct DeliveriesRead;
 pub struct PrivacyRead;
 pub struct PrivacyWrite;
 
@@ -50,6 +53,18 @@ impl Needs for QrWrite {
 
 impl Needs for EventsRead {
     const SCOPE: Scope = Scope::EventsRead;
+}
+
+impl Needs for EndpointsRead {
+    const SCOPE: Scope = Scope::EndpointsRead;
+}
+
+impl Needs for EndpointsWrite {
+    const SCOPE: Scope = Scope::EndpointsWrite;
+}
+
+impl Needs for DeliveriesRead {
+    const SCOPE: Scope = Scope::DeliveriesRead;
 }
 
 impl Needs for PrivacyRead {

@@ -266,6 +266,7 @@ async fn ask(
             tx.commit().await?;
             Ok(page)
         }
+        Err(failure @ CallFailure::WrongAddress { .. }) => Err(unavailable(&failure)),
         Err(failure) if failure.is_final() => {
             let refusal = match &failure {
                 CallFailure::InvalidAmount(_) => Refusal::Amount,
@@ -343,6 +344,10 @@ fn unpayable(failure: &CallFailure) -> Error {
 fn unavailable(failure: &CallFailure) -> Error {
     match failure {
         CallFailure::Paused(_) => tracing::debug!(error = %failure, "a checkout has to wait"),
+        CallFailure::WrongAddress { .. } => {
+            tracing::error!(error = %failure, "a checkout cannot be opened");
+            return Error::CheckoutAddress;
+        }
         CallFailure::Misconfigured { .. } | CallFailure::Refused { .. } => {
             tracing::error!(error = %failure, "a checkout cannot be opened");
         }

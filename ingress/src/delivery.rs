@@ -6,6 +6,7 @@
 mod body;
 mod headers;
 mod refused;
+mod wording;
 
 use std::time::Duration;
 
@@ -27,6 +28,7 @@ use tokio::time::timeout;
 
 pub use headers::Names;
 pub use refused::{About, Refused};
+pub use wording::text;
 
 use crate::App;
 use crate::client_address;
@@ -48,6 +50,10 @@ const LONGEST_PING: u64 = 64;
 const NOT_FETCHED: &str = "a thin event: set PAYMENT_API_URL and PAYMENT_API_KEY, and its object is fetched; then replay it";
 /// Why an event of Standard Webhooks with another body is not understood.
 const NO_OBJECT: &str = "its body has no data.object, so it is about nothing that is known here";
+
+/// Why the provider's sample of a privacy request is not understood.
+const SAMPLE: &str =
+    "its shop_domain is the provider's placeholder, so it is a sample, which asks for nothing";
 
 /// A verified delivery, as the job that will be stored.
 pub struct Delivery {
@@ -112,6 +118,9 @@ async fn read_storefront(
         .storefront(shop.as_deref().unwrap_or(""), signature.digest())?;
     let read = body::storefront(profile, topic, body)?;
     let request = privacy_request(&read.topic, shop.as_deref(), &read.body)?;
+    let is_of_a_shop = |request: &PrivacyRequest| !headers::is_placeholder(&request.shop);
+    let is_sample = request.as_ref().is_some_and(|it| !is_of_a_shop(it));
+    let request = request.filter(is_of_a_shop);
     let shop = match &request {
         Some(request) => known(app, Some(request.shop.clone()))?,
         None => shop,
@@ -128,10 +137,15 @@ async fn read_storefront(
     if request.is_some_and(|request| request.topic == Topic::ShopRedact) {
         job.run_at = job.created_at.plus(app.config.privacy.shop_hold);
     }
+    let mut not_understood = read.not_understood;
+    if is_sample {
+        (job.state, job.deadline_at, job.body) = (State::Done, None, Bytes::new());
+        not_understood = Some(SAMPLE);
+    }
     Ok(Some(Delivery {
         job,
         budget,
-        not_understood: read.not_understood,
+        not_understood,
     }))
 }
 
@@ -238,7 +252,8 @@ fn unique_id(profile: &StorefrontProfile, id: String, signature: &Signature<'_>)
 }
 
 /// Reads the privacy request from the body of a privacy topic. The headers with topic and shop are
-/// not signed, so the body is refused if it belongs to another topic or another shop.
+/// not signed, so the body is refused if it belongs to another topic or another shop. The samples
+/// that a provider sends as a test belong to no shop: they have a placeholder in its place.
 fn privacy_request(
     topic: &str,
     shop: Option<&str>,
@@ -251,7 +266,8 @@ fn privacy_request(
     if request.is_about_nobody() {
         return Err(Error::PrivacyBody);
     }
-    if shop.is_some_and(|shop| shop != request.shop) {
+    let is_other = shop.is_some_and(|shop| shop != request.shop);
+    if is_other && !headers::is_placeholder(&request.shop) {
         return Err(Error::PrivacyShop);
     }
     Ok(Some(request))

@@ -11,6 +11,8 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::api_key::Scope;
 use domain::code::Code;
+use flows::endpoints::Refused;
+use providers::endpoints::AddressError;
 use qr::{QrConfigError, QrError};
 use serde::Serialize;
 use store::checkouts::Refusal;
@@ -53,6 +55,7 @@ pub enum Error {
     /// The API key lacks the scope for this call.
     MissingScope(Scope),
     ShopQuery,
+    OrdersQuery,
     OrderNotFound,
     OrderAmbiguous,
     ParcelNotFound,
@@ -65,6 +68,8 @@ pub enum Error {
     /// The key does not open the shop of the orders that checkouts make.
     CheckoutShop,
     CheckoutNotSetUp,
+    /// What answers at a provider's address is not the provider's API.
+    CheckoutAddress,
     /// The payment provider refuses the checkout.
     CheckoutAmount,
     CheckoutCurrency,
@@ -78,6 +83,14 @@ pub enum Error {
     /// The storefront's or the payment provider's API does not answer. The client may ask again
     /// after this time.
     ProviderTimeout(Duration),
+    EndpointNotFound,
+    /// The text cannot be the address of an endpoint.
+    EndpointAddress(AddressError),
+    EndpointTypes,
+    EndpointTooLong,
+    TooManyEndpoints,
+    /// The key is limited to shops, and endpoints get the events of all shops.
+    EndpointShops,
     EventsQuery,
     /// The key, or all together, have too many streams and waiting requests.
     TooManyWait,
@@ -132,8 +145,22 @@ fn missing(scope: Scope) -> &'static str {
         Scope::CheckoutWrite => "This API key lacks the scope checkout:write",
         Scope::QrWrite => "This API key lacks the scope qr:write",
         Scope::EventsRead => "This API key lacks the scope events:read",
+        Scope::EndpointsRead => "This API key lacks the scope endpoints:read",
+        Scope::EndpointsWrite => "This API key lacks the scope endpoints:write",
+        Scope::DeliveriesRead => "This API key lacks the scope deliveries:read",
         Scope::PrivacyRead => "This API key lacks the scope privacy:read",
         Scope::PrivacyWrite => "This API key lacks the scope privacy:write",
+    }
+}
+
+/// What is wrong with the address of an endpoint. Which settings would allow it is the operator's
+/// business alone.
+fn address(error: AddressError) -> &'static str {
+    match error {
+        AddressError::NotAUrl => "url must be https:// and a host",
+        AddressError::Credentials => "url must not have a user or a password in it",
+        AddressError::Cleartext => "url must be https://",
+        AddressError::Private => "url must not lead into a private network",
     }
 }
 
@@ -227,6 +254,14 @@ impl Error {
                 None,
                 "?shop= is a shop domain; give it at most once",
             ),
+            Error::OrdersQuery => (
+                S::UNPROCESSABLE_ENTITY,
+                None,
+                "?after= is next of the page before; ?created_after= and ?updated_after= are times like \
+                 2027-01-31T12:00:00Z; ?state= is initiated, requested, fulfilled, cancelled or none; ?limit= \
+                 is 1 to 1000; ?name= and the statuses are not empty, and a # in them is written %23; give \
+                 each at most once",
+            ),
             Error::OrderNotFound => (S::NOT_FOUND, Some(Code::OrderNotFound), "Order not found"),
             Error::OrderAmbiguous => (
                 S::CONFLICT,
@@ -245,6 +280,12 @@ impl Error {
                 S::SERVICE_UNAVAILABLE,
                 None,
                 "Checkout is not set up here: PAYMENT_API_URL and PAYMENT_API_KEY are not set",
+            ),
+            Error::CheckoutAddress => (
+                S::SERVICE_UNAVAILABLE,
+                None,
+                "Checkout is set up wrongly here: an operator must correct PAYMENT_API_URL or \
+                 STOREFRONT_API_URL, see the log; the Idempotency-Key can be used after that",
             ),
             Error::CheckoutAmount => (
                 S::BAD_REQUEST,
@@ -281,6 +322,28 @@ impl Error {
                 S::SERVICE_UNAVAILABLE,
                 Some(Code::ProviderTimeout),
                 "A provider does not answer; try again with the same Idempotency-Key",
+            ),
+            Error::EndpointNotFound => (S::NOT_FOUND, None, "Endpoint not found"),
+            Error::EndpointAddress(error) => (S::UNPROCESSABLE_ENTITY, None, address(error)),
+            Error::EndpointTypes => (
+                S::UNPROCESSABLE_ENTITY,
+                None,
+                "types must be patterns like order.* or payment.#",
+            ),
+            Error::EndpointTooLong => (
+                S::UNPROCESSABLE_ENTITY,
+                None,
+                "url has at most 2000 characters, and types has at most 20 patterns",
+            ),
+            Error::TooManyEndpoints => (
+                S::CONFLICT,
+                None,
+                "There are already 100 endpoints, which is the most; remove one first",
+            ),
+            Error::EndpointShops => (
+                S::FORBIDDEN,
+                None,
+                "This API key is limited to shops, and endpoints get the events of all shops",
             ),
             Error::EventsQuery => (
                 S::UNPROCESSABLE_ENTITY,
@@ -458,7 +521,10 @@ impl Error {
             }
             Error::NotAccepted | Error::Unavailable => Some(2),
             Error::TooManyWait => Some(5),
-            Error::LoginNotSetUp | Error::CheckoutNotSetUp | Error::ExportUnreadable => Some(60),
+            Error::LoginNotSetUp
+            | Error::CheckoutNotSetUp
+            | Error::CheckoutAddress
+            | Error::ExportUnreadable => Some(60),
             _ => None,
         }
     }
@@ -482,7 +548,8 @@ impl Error {
             Error::NotAccepted
             | Error::Unavailable
             | Error::LoginNotSetUp
-            | Error::CheckoutNotSetUp => "unavailable",
+            | Error::CheckoutNotSetUp
+            | Error::CheckoutAddress => "unavailable",
             Error::ProviderUnavailable(_) | Error::ProviderTimeout(_) => "provider",
             Error::CheckoutAmount | Error::CheckoutCurrency | Error::CheckoutRefused => "refused",
             Error::CheckoutPaid => "paid",
@@ -493,7 +560,9 @@ impl Error {
             Error::DeviceCodeInvalid | Error::DeviceCodeExpired => "device_code",
             Error::AuthorizationPending => "pending",
             Error::AccessDenied => "denied",
-            Error::ApiKey | Error::MissingScope(_) | Error::CheckoutShop => "api_key",
+            Error::ApiKey | Error::MissingScope(_) | Error::CheckoutShop | Error::EndpointShops => {
+                "api_key"
+            }
             Error::Checkout(_)
             | Error::IdempotencyKeyReused
             | Error::ShopQuery
@@ -502,6 +571,11 @@ impl Error {
             | Error::GrantType
             | Error::GrantTypeTwice
             | Error::EventsQuery
+            | Error::EndpointAddress(_)
+            | Error::EndpointTypes
+            | Error::EndpointTooLong
+            | Error::TooManyEndpoints
+            | Error::OrdersQuery
             | Error::PrivacyQuery => "request",
             Error::PrivacyNotFailed
             | Error::PrivacyDuty
@@ -512,6 +586,7 @@ impl Error {
             | Error::ParcelNotFound
             | Error::QrNotFound
             | Error::PrivacyRequestNotFound
+            | Error::EndpointNotFound
             | Error::ExportLink
             | Error::RouteNotFound => "not_found",
             Error::Method => "method",
@@ -606,6 +681,20 @@ impl From<Unavailable> for Error {
 impl From<QrError> for Error {
     fn from(error: QrError) -> Self {
         Error::Qr(error)
+    }
+}
+
+impl From<Refused> for Error {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Unknown => Error::EndpointNotFound,
+            Refused::Address(error) => Error::EndpointAddress(error),
+            Refused::TooLong => Error::EndpointTooLong,
+            Refused::TooMany => Error::TooManyEndpoints,
+            // Only the command can choose how long the former secret signs.
+            Refused::Overlap => Error::Internal,
+            Refused::Database(error) => error.into(),
+        }
     }
 }
 

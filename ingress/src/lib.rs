@@ -10,6 +10,7 @@ pub mod body;
 pub mod checkout;
 pub mod client_address;
 pub mod database;
+pub mod deliveries;
 pub mod delivery;
 pub mod error;
 pub mod events;
@@ -44,6 +45,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api_key::ApiKeys;
 use crate::client_address::Unnamed;
+use crate::deliveries::Live;
 use crate::events::Waiting;
 use crate::intake::{Intake, IntakeTasks};
 use crate::limit::Limits;
@@ -83,6 +85,8 @@ pub struct App {
     pub headers: delivery::Names,
     /// The requests that wait for events.
     pub waiting: Waiting,
+    /// Where deliveries are shown as they arrive.
+    pub live: Live,
     /// Cancelled when the shutdown has begun. `/readyz` then tells load balancers to send requests
     /// elsewhere, and requests that wait for events are answered.
     pub stopping: CancellationToken,
@@ -115,13 +119,14 @@ impl App {
             limits,
             api_keys: ApiKeys::default(),
             waiting: Waiting::default(),
+            live: Live::default(),
             stopping: CancellationToken::new(),
         }
     }
 
     /// The description of the API. Making it takes some milliseconds, so it is made once.
     pub fn description(&self) -> &Description {
-        let new = || Description::new(&self.config.public_url);
+        let new = || Description::new(&self.config.public_url, &self.config.amqp_prefix);
         self.description.get_or_init(new)
     }
 
@@ -146,12 +151,27 @@ const DRAIN: Duration = Duration::from_secs(4);
 /// Serves until `shutdown`. Then it answers the requests that are under way, commits the accepted
 /// deliveries, and notifies workers of them.
 pub async fn serve(listener: TcpListener, parts: Parts, shutdown: CancellationToken) -> Result<()> {
+    serve_heard(listener, parts, shutdown, Live::default()).await
+}
+
+/// The same, where the process itself listens to its deliveries too.
+pub async fn serve_heard(
+    listener: TcpListener,
+    parts: Parts,
+    shutdown: CancellationToken,
+    live: Live,
+) -> Result<()> {
     platform::metrics::begin(By::Ingress);
     let (intake, intake_tasks) = IntakeTasks::start(&parts);
-    let app = Arc::new(App::new(parts, intake));
+    let app = Arc::new(App {
+        live,
+        ..App::new(parts, intake)
+    });
+    routes::count_from_zero(&app.config);
     limit::forget_idle(&app, &shutdown);
     routes::report_counted(&app, &shutdown);
     events::look_for_new(&app, &shutdown);
+    deliveries::look_for_new(&app, &shutdown);
     refused_log::write_regularly(&app, &shutdown);
     let router = routes::router(app.clone());
     let limits = connections(&app.config);
@@ -195,5 +215,6 @@ fn connections(config: &Config) -> server::Limits {
     server::Limits {
         connections: config.max_connections,
         trusted_proxies: config.trusted_proxies.clone(),
+        keep_alive: config.keep_alive,
     }
 }

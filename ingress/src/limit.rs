@@ -59,6 +59,42 @@ const PAGES_AT_ONCE: NonZeroU32 = NonZeroU32::new(30).unwrap();
 const WORTHLESS: u32 = 20;
 const WORTHLESS_PERIOD: Duration = Duration::from_mins(1);
 
+/// A limit of deliveries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// For each signed body.
+    Body,
+    /// For each shop.
+    Shop,
+    AllShops,
+    Payment,
+}
+
+impl Limit {
+    /// The setting by which an operator allows more.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Limit::Body => {
+                "STOREFRONT_RATE_PER_SECOND=0 if it is a test of yours that repeats one body; \
+                 otherwise somebody sends again what they have captured"
+            }
+            Limit::Shop => "STOREFRONT_RATE_PER_SECOND to more than this shop sends",
+            Limit::AllShops => {
+                "STOREFRONT_SHOPS to your shops, or STOREFRONT_TOTAL_RATE_PER_SECOND to more"
+            }
+            Limit::Payment => "PAYMENT_RATE_PER_SECOND to more",
+        }
+    }
+}
+
+/// Too many deliveries came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limited {
+    pub limit: Limit,
+    /// When there is room for one more.
+    pub wait: Duration,
+}
+
 /// The limits that are on.
 pub struct Limits {
     clock: LimitClock,
@@ -189,29 +225,36 @@ impl Limits {
 
     /// Counts a delivery of a shop. Its body is known by its digest. All deliveries without the
     /// shop's header count as one shop.
-    pub fn storefront(&self, shop: &str, body: Digest) -> Result<(), Error> {
-        let late =
-            |until: NotUntil<Duration>| Error::RateLimited(until.wait_time_from(self.clock.now()));
+    pub fn storefront(&self, shop: &str, body: Digest) -> Result<(), Limited> {
         if let Some(limiter) = &self.bodies {
-            limiter.check_key(&body).map_err(late)?;
+            let admitted = limiter.check_key(&body);
+            admitted.map_err(|until| self.limited(Limit::Body, &until))?;
         }
         if let Some(limiter) = &self.storefront {
-            limiter.check_key(&shop.to_owned()).map_err(late)?;
+            let admitted = limiter.check_key(&shop.to_owned());
+            admitted.map_err(|until| self.limited(Limit::Shop, &until))?;
         }
         if let Some(limiter) = &self.all_shops {
-            limiter.check().map_err(late)?;
+            let admitted = limiter.check();
+            admitted.map_err(|until| self.limited(Limit::AllShops, &until))?;
         }
         Ok(())
     }
 
+    fn limited(&self, limit: Limit, until: &NotUntil<Duration>) -> Limited {
+        Limited {
+            limit,
+            wait: until.wait_time_from(self.clock.now()),
+        }
+    }
+
     /// Counts a payment event.
-    pub fn payment(&self) -> Result<(), Error> {
+    pub fn payment(&self) -> Result<(), Limited> {
         let Some(limiter) = &self.payment else {
             return Ok(());
         };
-        limiter
-            .check()
-            .map_err(|until| Error::RateLimited(until.wait_time_from(self.clock.now())))
+        let admitted = limiter.check();
+        admitted.map_err(|until| self.limited(Limit::Payment, &until))
     }
 
     /// Counts a public page.

@@ -14,11 +14,7 @@ use process::Parts;
 /// with the same id is the first. On SIGTERM the process answers the requests that are under way,
 /// and then ends.
 #[derive(Parser)]
-#[command(
-    name = "waybill-ingress",
-    version,
-    after_help = "--help also lists every setting; each may be given in the environment."
-)]
+#[command(name = "waybill-ingress", version)]
 struct Arguments {
     #[command(flatten)]
     settings: Settings,

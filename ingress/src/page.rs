@@ -17,12 +17,14 @@ use domain::carrier;
 use domain::due::{AmountDue, NothingDue};
 use domain::money::Money;
 use domain::order::FinancialStatus;
+use domain::profile;
 use domain::time::Timestamp;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use sha2::{Digest, Sha256};
 use store::public_orders::{self, Progress, PublicOrder};
 
 use crate::error::Error;
+use crate::openapi;
 
 pub const STYLE: &str = include_str!("../templates/page.css");
 
@@ -274,6 +276,26 @@ pub fn refusal(error: Error) -> String {
         ),
     };
     Refusal { heading, advice }.to_string()
+}
+
+#[derive(Template)]
+#[template(path = "front.html")]
+struct Front {
+    version: &'static str,
+    parts: Vec<(&'static str, &'static str)>,
+    providers: Vec<&'static str>,
+}
+
+/// The page of the service itself. It says the same wherever Waybill runs, so a stranger learns nothing
+/// about the deployment: neither its settings nor its addresses, shops, workers or database. The version
+/// is in the description of the API too.
+pub fn front() -> String {
+    let page = Front {
+        version: env!("CARGO_PKG_VERSION"),
+        parts: openapi::parts().collect(),
+        providers: profile::names(),
+    };
+    page.to_string()
 }
 
 fn status(progress: Progress) -> &'static str {

@@ -67,7 +67,7 @@ const ON_PURPOSE: &[Change] = &[
             (
                 "/components/schemas/Event.order.paid/properties/data/properties/financial_status/description",
                 Some(
-                    r#""the further on of what the storefront and [the payments](payments.md#orders-and-payments) say: `pending`, `paid`, ..""#,
+                    r#""the further on of what the storefront and the payments say: `pending`, `paid`, ..""#,
                 ),
             ),
             (
@@ -89,7 +89,7 @@ const ON_PURPOSE: &[Change] = &[
             (
                 "/components/schemas/Event.order.updated/properties/data/properties/financial_status/description",
                 Some(
-                    r#""the further on of what the storefront and [the payments](payments.md#orders-and-payments) say: `pending`, `paid`, ..""#,
+                    r#""the further on of what the storefront and the payments say: `pending`, `paid`, ..""#,
                 ),
             ),
             (
@@ -176,18 +176,170 @@ const ON_PURPOSE: &[Change] = &[
             ),
         ],
     },
+    Change {
+        why: "No text has a link that leads nowhere from here.",
+        now: &[
+            (
+                "/components/schemas/Accepted/description",
+                Some(r#""The answer to a delivery that was accepted.""#),
+            ),
+            (
+                "/components/schemas/Event.order.created/properties/data/properties/financial_status/description",
+                Some(
+                    r#""the further on of what the storefront and the payments say: `pending`, `paid`, ..""#,
+                ),
+            ),
+        ],
+    },
+    Change {
+        why: "Ids are there as text too, for readers whose numbers end at 2^53.",
+        now: &[
+            (
+                "/components/schemas/OrderLine/required",
+                Some(
+                    r#"["fulfillment_status","id","id_text","price","quantity","sku","title","variant_id","variant_id_text"]"#,
+                ),
+            ),
+            (
+                "/components/schemas/PrivacyRequest/required",
+                Some(
+                    r#"["alarmed_at","attempts","customer_id","customer_id_text","decided","due_at","export","finished_at","held","held_until","id","last_error","next_run_at","overdue_at","progress","receipt","received_at","repeats","shop","state","topic","warned_at"]"#,
+                ),
+            ),
+            (
+                "/components/schemas/Restocked/required",
+                Some(r#"["line_id","line_id_text","quantity"]"#),
+            ),
+            (
+                "/components/schemas/Shipment/required",
+                Some(r#"["carrier","id","id_text","parcels","status","updated_at"]"#),
+            ),
+            (
+                "/components/schemas/StorefrontRefund/required",
+                Some(r#"["amount","id","id_text"]"#),
+            ),
+        ],
+    },
+    Change {
+        why: "A wrong address of a provider is told from a provider that does not answer.",
+        now: &[
+            (
+                "/paths/~1api~1commerce~1checkout/post/responses/503/content/application~1json/examples/CheckoutAddress/value/detail",
+                Some(
+                    r#""Checkout is set up wrongly here: an operator must correct PAYMENT_API_URL or STOREFRONT_API_URL, see the log; the Idempotency-Key can be used after that""#,
+                ),
+            ),
+            (
+                "/paths/~1api~1commerce~1checkout/post/responses/503/content/application~1json/examples/CheckoutAddress/value/message",
+                Some(
+                    r#""Checkout is set up wrongly here: an operator must correct PAYMENT_API_URL or STOREFRONT_API_URL, see the log; the Idempotency-Key can be used after that""#,
+                ),
+            ),
+            (
+                "/paths/~1api~1commerce~1checkout/post/responses/503/description",
+                Some(
+                    r#""`A provider does not answer; try again with the same Idempotency-Key` (COMMERCE_003); `Checkout is not set up here: PAYMENT_API_URL and PAYMENT_API_KEY are not set`; `Checkout is set up wrongly here: an operator must correct PAYMENT_API_URL or STOREFRONT_API_URL, see the log; the Idempotency-Key can be used after that`; `Temporarily unavailable, try again later`""#,
+                ),
+            ),
+        ],
+    },
+    Change {
+        why: "Metrics can be had as OpenMetrics.",
+        now: &[(
+            "/paths/~1metrics/get/description",
+            Some(
+                r#""Keep it from the public. With `Accept: application/openmetrics-text` it is OpenMetrics 1.0.""#,
+            ),
+        )],
+    },
 ];
 
 /// What there was nothing of before, with why it is there: nothing below these is compared.
-const NEW: &[(&str, &[&str])] = &[(
-    "Events can be read over HTTP.",
-    &[
-        "/paths/~1api~1events/",
-        "/paths/~1api~1events~1stream/",
-        "/components/schemas/Event/",
-        "/components/schemas/EventList/",
-    ],
-)];
+const NEW: &[(&str, &[&str])] = &[
+    (
+        "Events can be read over HTTP.",
+        &[
+            "/paths/~1api~1events/",
+            "/paths/~1api~1events~1stream/",
+            "/components/schemas/Event/",
+            "/components/schemas/EventList/",
+        ],
+    ),
+    (
+        "Events are sent to endpoints as webhooks.",
+        &[
+            "/paths/~1api~1endpoints/",
+            "/paths/~1api~1endpoints~1{id}/",
+            "/paths/~1api~1endpoints~1{id}~1pause/",
+            "/paths/~1api~1endpoints~1{id}~1resume/",
+            "/paths/~1api~1endpoints~1{id}~1rotate/",
+            "/paths/~1api~1endpoints~1{id}~1test/",
+            "/components/schemas/Endpoint/",
+            "/components/schemas/EndpointRequest/",
+            "/components/schemas/EndpointTest/",
+            "/components/schemas/Endpoints/",
+            "/components/schemas/NewEndpoint/",
+            "/components/schemas/RotatedSecret/",
+        ],
+    ),
+    (
+        "Deliveries can be followed, and / says what runs here.",
+        &["/paths/~1/", "/paths/~1api~1deliveries~1stream/"],
+    ),
+    (
+        "Orders can be listed.",
+        &[
+            "/paths/~1api~1commerce~1orders/",
+            "/components/schemas/ListedFulfillment/",
+            "/components/schemas/ListedOrder/",
+            "/components/schemas/OrderList/",
+        ],
+    ),
+    (
+        "OAuth clients find the endpoints of a login.",
+        &[
+            "/paths/~1.well-known~1oauth-authorization-server/",
+            "/components/schemas/AuthorizationServer/",
+        ],
+    ),
+    (
+        "The events have a description of their own.",
+        &["/paths/~1asyncapi.json/"],
+    ),
+    (
+        "`waybill doctor` asks the service what it runs with.",
+        &["/paths/~1doctor/", "/components/schemas/RunsWith/"],
+    ),
+    (
+        "Metrics can be had as OpenMetrics.",
+        &["/paths/~1metrics/get/responses/200/content/application~1openmetrics-text/"],
+    ),
+];
+
+/// The same of what is in many places: how these begin, and what is in their middle or at their end.
+const NEW_WITHIN: &[(&str, &str, &str)] = &[
+    (
+        "Ids are there as text too.",
+        "/components/schemas/",
+        "_text/",
+    ),
+    ("Ids are there as text too.", "/paths/", "/id_text"),
+    ("Ids are there as text too.", "/paths/", "_id_text"),
+    (
+        "A message needs no credential.",
+        "/webhooks/",
+        "/post/security",
+    ),
+    ("Answers lead to further operations.", "/paths/", "/links/"),
+];
+
+/// Whether nothing was at this place before, and it is listed as new.
+fn is_new(place: &str) -> bool {
+    let mut places = NEW.iter().flat_map(|(_, places)| *places);
+    let mut within = NEW_WITHIN.iter();
+    places.any(|new| place.starts_with(new))
+        || within.any(|(_, begin, part)| place.starts_with(begin) && place.contains(part))
+}
 
 /// The lists of a description whose order means nothing.
 const SETS: [&str; 4] = ["required", "enum", "type", "security"];
@@ -237,12 +389,7 @@ fn differences(before: &Value, now: &Value, on_purpose: &[Change]) -> Vec<String
     let places: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
     for place in places {
         let (was, is) = (before.get(place), now.get(place));
-        let is_new = NEW.iter().flat_map(|(_, places)| *places);
-        if was == is
-            || is_new
-                .into_iter()
-                .any(|new| was.is_none() && place.starts_with(new))
-        {
+        if was == is || (was.is_none() && is_new(place)) {
             continue;
         }
         changed.insert(place.as_str());

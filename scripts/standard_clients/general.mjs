@@ -3,14 +3,11 @@ import * as client from "openid-client";
 import assert from "node:assert/strict";
 
 const url = process.argv[2];
-const server = {
-  issuer: url,
-  device_authorization_endpoint: `${url}/auth/device/code`,
-  token_endpoint: `${url}/auth/device/token`,
-};
-const config = new client.Configuration(server, "any-client", undefined, client.None());
-// Without this the library accepts only https.
-client.allowInsecureRequests(config);
+// It finds the endpoints by itself (RFC 8414). Without the last option it accepts only https.
+const config = await client.discovery(new URL(url), "any-client", undefined, client.None(), {
+  algorithm: "oauth2",
+  execute: [client.allowInsecureRequests],
+});
 
 const begun = await client.initiateDeviceAuthorization(config, {});
 setTimeout(async () => {

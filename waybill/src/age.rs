@@ -1,4 +1,5 @@
-//! Ages as people write and read them: `90s`, `10m`, `2h`, `7d`.
+//! Ages as people write and read them, `90s`, `10m`, `2h`, `7d`, and moments, which are given as an
+//! age or as a time. All commands with `--since` and `--before` take the same forms.
 
 use std::time::Duration;
 
@@ -13,6 +14,32 @@ pub fn parse(text: &str) -> Result<Duration, String> {
         (Ok(number), Some((_, seconds))) => Ok(Duration::from_secs(u64::from(number) * seconds)),
         _ => Err("it must be an age like 90s, 10m, 2h or 7d".to_owned()),
     }
+}
+
+/// A moment as it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    Ago(Duration),
+    At(Timestamp),
+}
+
+impl Moment {
+    pub fn at(self, now: Timestamp) -> Timestamp {
+        match self {
+            Moment::Ago(age) => now.minus(age),
+            Moment::At(at) => at,
+        }
+    }
+}
+
+/// Reads a moment: an age, which is counted back from now; a time; or a day, which means its
+/// beginning in UTC.
+pub fn moment(text: &str) -> Result<Moment, String> {
+    if let Ok(at) = text.parse() {
+        return Ok(Moment::At(at));
+    }
+    let ago = parse(text).map(Moment::Ago);
+    ago.map_err(|problem| format!("{problem}, or a time like 2027-01-31T12:00:00Z"))
 }
 
 /// How long ago the given time was, in the largest unit that fits.

@@ -1,5 +1,5 @@
-//! The first page of `--help`: it lists the commands in groups by purpose, and then the settings,
-//! because in one flat list of twenty commands nobody finds what they look for.
+//! The first page of `--help`: it lists the commands in groups by purpose, because in one flat list
+//! of twenty commands nobody finds what they look for.
 
 use std::fmt::Write as _;
 
@@ -8,10 +8,20 @@ use config::Settings;
 
 /// The groups of commands with their titles. Every command that is not hidden is in one of them.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Try it", &["serve", "trigger", "sandbox", "login"]),
+    (
+        "Try it",
+        &["serve", "trigger", "connect", "sandbox", "login"],
+    ),
     (
         "Look at what came of it",
-        &["orders", "payments", "ledger", "notifications", "events"],
+        &[
+            "listen",
+            "orders",
+            "payments",
+            "ledger",
+            "notifications",
+            "events",
+        ],
     ),
     (
         "Keep it running",
@@ -20,6 +30,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         ],
     ),
     ("Personal data", &["privacy", "audit"]),
+    ("Your own systems", &["endpoints"]),
     ("Who may use it", &["keys", "licenses", "orgs", "identity"]),
     ("This command", &["completions", "man", "help"]),
 ];
@@ -37,7 +48,10 @@ pub fn grouped(command: Command) -> Command {
 /// The command with its settings listed only once, and not again at every subcommand. The
 /// documents and manual pages are generated from it.
 pub fn without_repeated_help(command: Command) -> Command {
-    command.mut_args(|argument| argument.global(false).hide_short_help(false))
+    command.mut_args(|argument| {
+        let argument = argument.global(false);
+        argument.hide_short_help(false).hide_long_help(false)
+    })
 }
 
 fn groups(command: &Command) -> String {

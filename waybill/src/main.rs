@@ -13,9 +13,9 @@ use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    audit, completions, config, dead, doctor, events, health, identity, jobs, keys, ledger,
-    licenses, login, man, migrate, notifications, orders, orgs, payments, privacy, refused,
-    sandbox, start, trigger,
+    audit, completions, config, connect, dead, doctor, endpoints, events, health, identity, jobs,
+    keys, ledger, licenses, listen, login, man, migrate, notifications, orders, orgs, payments,
+    privacy, refused, sandbox, start, trigger,
 };
 
 /// Accepts signed webhooks from a storefront and a payment provider, stores every one of them, and
@@ -27,7 +27,6 @@ use crate::commands::{
 #[command(name = "waybill", version, max_term_width = 100)]
 #[command(
     after_help = "Try it: `waybill`, then in a second terminal `waybill trigger orders/create`.\n\
-    --help also lists every setting; each may be given in the environment.\n\
     `waybill doctor` finds what is wrong, and says what to do about it."
 )]
 struct Arguments {
@@ -43,6 +42,23 @@ enum Command {
     Serve,
     /// Build, sign and post a webhook, and show how it was processed
     Trigger(trigger::Arguments),
+    /// Say what a provider needs to connect, and wait for its first delivery
+    ///
+    /// PROVIDER is the name of a profile, as in docs/connect.md. It prints the URL to paste at the
+    /// provider, the topics to subscribe, the settings that are needed, and a warning for each that
+    /// is missing or would surprise. Then it waits for the first signed delivery, and says of each
+    /// refused one why it was refused and which setting would take it.
+    ///
+    /// Exit code 0 when a signed delivery has come, 3 when nothing came in time, and 4 when all that
+    /// came was refused.
+    Connect(connect::Arguments),
+    /// Show each delivery as it arrives, and what becomes of it
+    ///
+    /// It reads the database, or with --url and --key-file a service on another machine. A delivery
+    /// gets its line when its work has ended. After two seconds it gets one that says that it waits,
+    /// and another one at its end. Refused deliveries come with the reason and the setting that would
+    /// take them. Duplicates make no line. Ctrl-C ends it.
+    Listen(listen::Arguments),
     /// Jobs: list and show deliveries and other work, and process deliveries again
     #[command(subcommand)]
     Jobs(jobs::Command),
@@ -76,6 +92,9 @@ enum Command {
     /// Follow the events of orders and payments that Waybill sends to your own systems
     #[command(subcommand)]
     Events(events::Command),
+    /// Where events are sent as webhooks: your own systems
+    #[command(subcommand)]
+    Endpoints(endpoints::Command),
     /// API keys for the commerce API
     #[command(subcommand)]
     Keys(keys::Command),
@@ -139,6 +158,8 @@ async fn dispatch(arguments: Arguments) -> Result<()> {
         None => start::development(settings).await,
         Some(Command::Serve) => start::serve(settings).await,
         Some(Command::Trigger(trigger)) => trigger::run(settings, trigger).await,
+        Some(Command::Connect(arguments)) => connect::run(settings, arguments).await,
+        Some(Command::Listen(arguments)) => listen::run(settings, arguments).await,
         Some(Command::Jobs(command)) => jobs::run(settings, command).await,
         Some(Command::Refused(command)) => refused::run(settings, command).await,
         Some(Command::Dead(command)) => dead::run(settings, command).await,
@@ -150,6 +171,7 @@ async fn dispatch(arguments: Arguments) -> Result<()> {
         Some(Command::Audit(command)) => audit::run(settings, command).await,
         Some(Command::Sandbox(command)) => sandbox::run(settings, command).await,
         Some(Command::Events(command)) => events::run(settings, command).await,
+        Some(Command::Endpoints(command)) => endpoints::run(settings, command).await,
         Some(Command::Keys(command)) => keys::run(settings, command).await,
         Some(Command::Login(arguments)) => login::run(settings, &arguments).await,
         Some(Command::Licenses(command)) => licenses::run(settings, command).await,

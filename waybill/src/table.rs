@@ -7,8 +7,8 @@ use anyhow::Result;
 use platform::terminal;
 use serde::Serialize;
 
-/// Rows under a heading. Each row is printed on one line, whatever its cells contain. The last
-/// column is as long as it needs to be.
+/// Rows under a heading. A line break in a cell is escaped, so what others wrote cannot look like a
+/// row.
 pub struct Table {
     rows: Vec<Vec<String>>,
 }
@@ -30,25 +30,144 @@ impl Table {
         self.rows.push(cells.into());
     }
 
+    /// The table as text. On a terminal no line is longer than the terminal is wide.
     pub fn render(&self) -> String {
+        self.fit(terminal::out_width())
+    }
+
+    /// The table in lines of at most `width` characters. If its columns have no room side by side,
+    /// the last ones are put on further lines, indented, in the heading and in every row. Cells that
+    /// are longer than a line are broken between words. Nothing is left out, so that ids can still
+    /// be copied.
+    fn fit(&self, width: Option<usize>) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let widths: Vec<usize> = (0..columns)
             .map(|column| {
                 let cells = self.rows.iter().filter_map(|row| row.get(column));
-                cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+                cells.map(|cell| length(cell)).max().unwrap_or(0)
             })
             .collect();
+        let groups = groups(&widths, width.unwrap_or(usize::MAX));
         let mut text = String::new();
         for row in &self.rows {
-            let mut line = String::new();
-            for (cell, width) in row.iter().zip(&widths) {
-                let _ = write!(line, "{cell:width$}  ");
+            for group in &groups {
+                group.write(row, &widths, &mut text);
             }
-            text.push_str(line.trim_end());
-            text.push('\n');
         }
         text
     }
+}
+
+/// The text with at most so many characters. `..` stands for what was cut.
+pub fn cut(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let begin: String = text.chars().take(most.saturating_sub(2)).collect();
+    format!("{begin}..")
+}
+
+/// What lies between two columns, and before the columns of further lines.
+const GAP: usize = 2;
+const INDENT: usize = 4;
+/// A last column that is longer than the line is broken where it stands, if it has at least this
+/// much room there.
+const LEAST_ROOM: usize = 30;
+
+/// Columns that stand side by side.
+struct Group {
+    columns: std::ops::Range<usize>,
+    indent: usize,
+    /// How much room the last of the columns has.
+    room: usize,
+}
+
+fn groups(widths: &[usize], width: usize) -> Vec<Group> {
+    let mut groups = Vec::new();
+    let (mut begin, mut indent, mut used) = (0, 0, 0);
+    for (column, own) in widths.iter().enumerate() {
+        let before = if column == begin { indent } else { used + GAP };
+        let is_last = column + 1 == widths.len();
+        let room = width.saturating_sub(before);
+        let fits = *own <= room || (is_last && room >= LEAST_ROOM);
+        if fits || column == begin {
+            used = before.saturating_add(*own);
+            continue;
+        }
+        groups.push(Group {
+            columns: begin..column,
+            indent,
+            room: usize::MAX,
+        });
+        (begin, indent) = (column, INDENT);
+        used = indent.saturating_add(*own);
+    }
+    let before = widths.len().checked_sub(1).map_or(0, |last| {
+        let others = widths[begin.min(last)..last].iter();
+        indent + others.map(|own| own + GAP).sum::<usize>()
+    });
+    groups.push(Group {
+        columns: begin..widths.len(),
+        indent,
+        room: width.saturating_sub(before).max(1),
+    });
+    // Of the others only a column that stands alone can be longer than the line.
+    for group in &mut groups {
+        if group.columns.len() == 1 {
+            group.room = width.saturating_sub(group.indent).max(1);
+        }
+    }
+    groups
+}
+
+impl Group {
+    fn write(&self, row: &[String], widths: &[usize], text: &mut String) {
+        let cells = row.get(self.columns.clone());
+        let cells = cells.unwrap_or_else(|| row.get(self.columns.start..).unwrap_or_default());
+        let is_empty = cells.iter().all(String::is_empty);
+        if is_empty && self.columns.start > 0 {
+            return;
+        }
+        let mut line = " ".repeat(self.indent);
+        let Some((last, others)) = cells.split_last() else {
+            text.push('\n');
+            return;
+        };
+        for (cell, width) in others.iter().zip(&widths[self.columns.start..]) {
+            let _ = write!(line, "{cell:width$}{:GAP$}", "");
+        }
+        let below = " ".repeat(length(&line));
+        let mut parts = broken(last, self.room).into_iter();
+        line += parts.next().unwrap_or_default();
+        text.push_str(line.trim_end());
+        text.push('\n');
+        for part in parts {
+            text.extend([&below, part, "\n"]);
+        }
+    }
+}
+
+fn length(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// The text in parts of at most `room` characters, broken between words where there are any.
+fn broken(text: &str, room: usize) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while let Some((end, _)) = rest.char_indices().nth(room) {
+        // A space right after the room is a place to break, too.
+        let next = rest[end..].chars().next().map_or(0, char::len_utf8);
+        let space = rest[..end + next].rfind(' ').filter(|at| *at > 0);
+        let (part, after) = match space {
+            Some(at) => (&rest[..at], &rest[at + 1..]),
+            None => rest.split_at(end),
+        };
+        parts.push(part.trim_end());
+        rest = after;
+    }
+    parts.push(rest);
+    parts
 }
 
 /// Prints text for people. It is not an error if the reader has gone away (`| head`).
@@ -68,4 +187,70 @@ pub fn was_read(printed: io::Result<()>) -> Result<bool> {
 /// Prints a value as JSON for machines.
 pub fn print_json(value: &impl Serialize) -> Result<()> {
     print(&format!("{}\n", terminal::pretty_json(value)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "01a2013a-4069-7f9a-8696-a695862b279c";
+
+    fn jobs() -> Table {
+        let mut table = Table::new(["JOB", "AGE", "KIND", "SHOP", "LAST ERROR"]);
+        let error = "the storefront provider refused: it answered 422, and the words go on and on \
+                     until nobody reads them any more";
+        table.row([ID, "30m", "orders/create", "shop.example", error].map(str::to_owned));
+        table.row(["b", "1m", "orders/paid", "-", ""].map(str::to_owned));
+        table
+    }
+
+    #[test]
+    fn a_table_that_has_room_is_one_line_for_each_row() {
+        let text = jobs().fit(None);
+        assert_eq!(text.lines().count(), 3);
+        assert_eq!(jobs().fit(Some(200)), text);
+        assert!(text.contains("KIND           SHOP          LAST ERROR\n"));
+    }
+
+    #[test]
+    fn a_table_without_room_goes_on_below_and_loses_nothing() {
+        for width in 37..120 {
+            let text = jobs().fit(Some(width));
+            let longest = text.lines().map(length).max().unwrap();
+            assert!(longest <= width, "{width}: {text}");
+            let words = |text: &str| {
+                let words = text.split_whitespace().map(str::to_owned);
+                words.collect::<Vec<_>>()
+            };
+            assert_eq!(words(&text), words(&jobs().fit(None)), "{width}: {text}");
+        }
+        let expected = format!(
+            "JOB                                   AGE  KIND           SHOP\n    LAST ERROR\n\
+             {ID}  30m  orders/create  shop.example\n    \
+             the storefront provider refused: it answered 422, and the words go on and on\n    \
+             until nobody reads them any more\n\
+             b                                     1m   orders/paid    -\n"
+        );
+        assert_eq!(jobs().fit(Some(80)), expected);
+    }
+
+    #[test]
+    fn the_last_column_is_broken_where_it_stands_if_it_has_room_there() {
+        let mut table = Table::new(["CHECK", "STATE", "FOUND"]);
+        let found = "sqlite://data/waybill.db answers, and this sentence is longer than the line";
+        table.row(["database", "ok", found].map(str::to_owned));
+        let expected = "CHECK     STATE  FOUND\n\
+                        database  ok     sqlite://data/waybill.db answers, and\n                 \
+                        this sentence is longer than the line\n";
+        assert_eq!(table.fit(Some(58)), expected);
+    }
+
+    #[test]
+    fn a_word_longer_than_the_line_is_cut_and_letters_count_not_bytes() {
+        assert_eq!(broken("aaaaaa", 4), ["aaaa", "aa"]);
+        assert_eq!(broken("äöü äöü", 3), ["äöü", "äöü"]);
+        assert_eq!(broken("a b c", 3), ["a b", "c"]);
+        assert_eq!(broken("", 3), [""]);
+        assert_eq!(Table::plain().fit(Some(10)), "");
+    }
 }

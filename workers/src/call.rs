@@ -18,15 +18,15 @@ use std::time::Duration;
 use anyhow::Error;
 use bus::{JobRef, MAX_JOBS_PER_MESSAGE};
 use domain::code::Code;
-use domain::job::{Job, JobId, MAX_UNFINISHED_ATTEMPTS, Queue};
+use domain::job::{Job, JobId, LEASE, MAX_UNFINISHED_ATTEMPTS, Queue};
 use flows::outbox::JobNotification;
 use futures_util::FutureExt;
 use platform::backoff::Backoff;
 use platform::task;
 use platform::trace;
 use providers::{CallFailure, PAUSE};
-use store::jobs;
-use store::sql;
+use store::job_attempts::Outcome;
+use store::{job_attempts, jobs, sql};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -34,13 +34,11 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use crate::Worker;
-use crate::failure::{Held, JobFailure, Later, Unfinished, outage};
+use crate::attempt::Begun;
+use crate::failure::{Held, JobFailure, Later, Unfinished, outage, status, storable};
 use crate::handlers::{self, Answer};
 use crate::report::{finished, span, took};
 use crate::run::{JOB_DEADLINE, PANICKED};
-
-/// How long a claim lasts: longer than any call takes.
-const LEASE: Duration = Duration::from_secs(35);
 
 /// How many calls of a process may be under way: at least as many as a message has jobs.
 const AT_ONCE: usize = 64;
@@ -48,6 +46,10 @@ const AT_ONCE: usize = 64;
 /// How many privacy requests of a process may be under way. Each reads and writes much, and a
 /// process has few database connections.
 const REQUESTS_AT_ONCE: usize = 2;
+
+/// How many webhooks of a process may be on their way in calls: so many that a few slow endpoints
+/// leave room for the others (`handlers::webhooks` limits each endpoint).
+const WEBHOOKS_AT_ONCE: usize = 256;
 
 /// How long a message waits for earlier calls to end. After that its own calls are deferred.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -85,6 +87,7 @@ impl Calls {
         let room = match queue {
             Queue::Orders | Queue::Payments => AT_ONCE,
             Queue::Privacy => REQUESTS_AT_ONCE,
+            Queue::Endpoints => WEBHOOKS_AT_ONCE,
         };
         Calls {
             room: Arc::new(Semaphore::new(room)),
@@ -112,10 +115,11 @@ impl Calls {
 
 /// The result of a call.
 enum Ended {
-    Answered(Answer),
-    Failed(JobFailure),
-    /// The call must be made later. This does not count as a failure.
-    Deferred(Error, Duration),
+    Answered(Answer, Begun),
+    Failed(JobFailure, Begun),
+    /// The call must be made later. This does not count as a failure. With `Begun` the provider was
+    /// asked, and its answer says so.
+    Deferred(Error, Duration, Option<Begun>),
 }
 
 impl Worker {
@@ -209,7 +213,7 @@ impl Worker {
             .cut
             .run_until_cancelled(self.ask(job, runs))
             .await;
-        let stopped = || Ended::Deferred(Error::msg(STOPPED), Duration::ZERO);
+        let stopped = || Ended::Deferred(Error::msg(STOPPED), Duration::ZERO, None);
         let ended = ended.unwrap_or_else(stopped);
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         while let Err(error) = self.settle(job, &ended).await {
@@ -228,31 +232,30 @@ impl Worker {
     }
 
     async fn ask(&self, job: &Job, runs: i64) -> Ended {
+        let begun = Begun::now(&self.parts.clock);
         if runs > MAX_UNFINISHED_ATTEMPTS {
-            return Ended::Failed(JobFailure {
-                text: format!(
-                    "its process ended while running it, {MAX_UNFINISHED_ATTEMPTS} times in a row"
-                ),
-                permanent: true,
-            });
+            let text = format!(
+                "its process ended while running it, {MAX_UNFINISHED_ATTEMPTS} times in a row"
+            );
+            return Ended::Failed(JobFailure::permanent(text), begun);
         }
         let call = handlers::call(&self.parts, &self.providers, job);
-        let begun = Instant::now();
+        let started = Instant::now();
         let ended = timeout(JOB_DEADLINE, AssertUnwindSafe(call).catch_unwind()).await;
-        took(self.queue, &job.kind, begun.elapsed());
+        took(self.queue, &job.kind, started.elapsed());
         let error = match ended {
-            Ok(Ok(Ok(answer))) => return Ended::Answered(answer),
+            Ok(Ok(Ok(answer))) => return Ended::Answered(answer, begun),
             Ok(Ok(Err(error))) => error,
-            Ok(Err(_)) => return Ended::Failed(JobFailure::retry(PANICKED)),
-            Err(_) => return Ended::Failed(JobFailure::retry("it took too long")),
+            Ok(Err(_)) => return Ended::Failed(JobFailure::retry(PANICKED), begun),
+            Err(_) => return Ended::Failed(JobFailure::retry("it took too long"), begun),
         };
         let spread = 1.0 + self.parts.clock.jitter();
         let pause = PAUSE.mul_f64(spread);
         // These results, and outages, do not count as failures of the job.
         match error.downcast_ref() {
-            Some(CallFailure::Paused(_)) => return Ended::Deferred(error, pause),
+            Some(CallFailure::Paused(_)) => return Ended::Deferred(error, pause, None),
             Some(CallFailure::Waiting { .. }) => {
-                return Ended::Deferred(error, HELD_BACK.mul_f64(spread));
+                return Ended::Deferred(error, HELD_BACK.mul_f64(spread), Some(begun));
             }
             Some(CallFailure::Misconfigured { .. }) => {
                 tracing::error!(
@@ -260,41 +263,56 @@ impl Worker {
                     trace_id = %job.context().trace_id(), %error,
                     "a provider refuses our credential"
                 );
-                return Ended::Deferred(error, MISCONFIGURED.mul_f64(spread));
+                return Ended::Deferred(error, MISCONFIGURED.mul_f64(spread), Some(begun));
             }
             _ => {}
         }
         if let Some(Held(pause)) = error.downcast_ref() {
             let pause = *pause;
-            return Ended::Deferred(error, pause);
+            return Ended::Deferred(error, pause, None);
         }
         if let Some(Later { pause, .. }) = error.downcast_ref() {
             let pause = *pause;
-            return Ended::Deferred(error, pause);
+            return Ended::Deferred(error, pause, None);
         }
         if error.is::<Unfinished>() {
-            return Ended::Deferred(error, Duration::ZERO);
+            return Ended::Deferred(error, Duration::ZERO, None);
         }
         match outage(error) {
-            Ok(error) => Ended::Failed(JobFailure::new(&error)),
-            Err(_) => Ended::Deferred(Error::msg("the database was away"), pause),
+            Ok(error) => Ended::Failed(JobFailure::new(&error), begun),
+            Err(_) => Ended::Deferred(Error::msg("the database was away"), pause, None),
         }
     }
 
     async fn settle(&self, job: &Job, ended: &Ended) -> sql::Result<()> {
         match ended {
-            Ended::Answered(answer) => self.answered(job, answer).await,
-            Ended::Failed(failure) => self.record(job, failure).await,
-            Ended::Deferred(why, pause) => {
-                let run_at = self.parts.clock.now().plus(*pause);
-                let mut tx = self.parts.db.begin().await?;
-                jobs::defer_claimed(&mut tx, job.id, run_at, &why.to_string()).await?;
-                tx.commit().await
-            }
+            Ended::Answered(answer, begun) => self.answered(job, answer, *begun).await,
+            Ended::Failed(failure, begun) => self.record(job, failure, *begun).await,
+            Ended::Deferred(why, pause, begun) => self.put_off(job, why, *pause, *begun).await,
         }
     }
 
-    async fn answered(&self, job: &Job, answer: &Answer) -> sql::Result<()> {
+    /// Defers a job. If the provider was asked, this run is one of the job's attempts.
+    async fn put_off(
+        &self,
+        job: &Job,
+        why: &Error,
+        pause: Duration,
+        begun: Option<Begun>,
+    ) -> sql::Result<()> {
+        let clock = &self.parts.clock;
+        let run_at = clock.now().plus(pause);
+        let text = storable(why);
+        let mut tx = self.parts.db.begin().await?;
+        let is_ready = jobs::defer_claimed(&mut tx, job.id, run_at, &text, begun.is_some()).await?;
+        if let (true, Some(begun)) = (is_ready, begun) {
+            let attempt = begun.attempt(clock, Outcome::Deferred, &text, status(why));
+            job_attempts::add(&mut tx, job.id, &attempt).await?;
+        }
+        tx.commit().await
+    }
+
+    async fn answered(&self, job: &Job, answer: &Answer, begun: Begun) -> sql::Result<()> {
         let mut tx = self.parts.db.begin().await?;
         if jobs::finish(&mut tx, &[job.id], self.parts.clock.now())
             .await?
@@ -314,9 +332,12 @@ impl Worker {
                 Ok(())
             }
             Err(error) => {
-                let failure = JobFailure::new(&error?);
+                let error = error?;
                 tx.rollback().await?;
-                self.record(job, &failure).await
+                match error.downcast_ref() {
+                    Some(Later { pause, .. }) => self.put_off(job, &error, *pause, None).await,
+                    None => self.record(job, &JobFailure::new(&error), begun).await,
+                }
             }
         }
     }

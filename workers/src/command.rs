@@ -27,9 +27,8 @@ pub fn main(queue: Queue) -> ExitCode {
         .name(format!("waybill-{queue}"))
         .about(format!("Works on Waybill's {queue} queue"))
         .after_help(
-            "Start as many as you like, on as many machines: a job is done once. \
-             SIGTERM lets the jobs under way finish.\n\
-             --help also lists every setting; each may be given in the environment.",
+            "Start as many as you like, on as many machines: a job is done once. SIGTERM lets the jobs \
+             under way finish.",
         );
     let matches = Settings::explained(command).get_matches();
     match Arguments::from_arg_matches(&matches) {

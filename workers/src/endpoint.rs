@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -68,6 +68,7 @@ impl Endpoint {
         let limits = server::Limits {
             connections: CONNECTIONS,
             trusted_proxies: Vec::new(),
+            keep_alive: worker.parts.config.keep_alive,
         };
         let serving = server::serve(listener, router(watched), limits, ended.clone(), DRAIN);
         let task = task::spawn("endpoint", async move {
@@ -89,7 +90,10 @@ fn router(watched: Watched) -> Router {
     Router::new()
         .route("/livez", get(live))
         .route("/readyz", get(ready))
-        .route("/metrics", get(async || probes::metrics()))
+        .route(
+            "/metrics",
+            get(async |headers: HeaderMap| probes::metrics(&headers)),
+        )
         .fallback(async || refused(StatusCode::NOT_FOUND, "Not found"))
         .method_not_allowed_fallback(async || {
             refused(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed")

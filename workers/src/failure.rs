@@ -68,6 +68,8 @@ fn is_permanent(error: &anyhow::Error) -> bool {
 pub struct JobFailure {
     pub text: String,
     pub permanent: bool,
+    /// The HTTP status of the provider's answer, if the job was a call that got one.
+    pub status: Option<u16>,
 }
 
 impl JobFailure {
@@ -75,19 +77,45 @@ impl JobFailure {
         JobFailure {
             text: text.into(),
             permanent: false,
+            status: None,
+        }
+    }
+
+    pub fn permanent(text: impl Into<String>) -> Self {
+        JobFailure {
+            permanent: true,
+            ..JobFailure::retry(text)
         }
     }
 
     pub fn new(error: &anyhow::Error) -> Self {
-        let mut text = Hide::PersonalDataAndSecrets.redacted(format_args!("{error:#}"));
-        if let Some((end, _)) = text.char_indices().nth(LONGEST_TEXT) {
-            text.truncate(end);
-        }
         JobFailure {
-            text,
+            text: storable(error),
             permanent: is_permanent(error),
+            status: status(error),
         }
     }
+}
+
+/// The text of an error as it may be stored: without personal data, and not too long.
+pub fn storable(error: &anyhow::Error) -> String {
+    let mut text = Hide::PersonalDataAndSecrets.redacted(format_args!("{error:#}"));
+    if let Some((end, _)) = text.char_indices().nth(LONGEST_TEXT) {
+        text.truncate(end);
+    }
+    text
+}
+
+/// The status with which a provider answered the call that failed.
+pub fn status(error: &anyhow::Error) -> Option<u16> {
+    let error = match error.downcast_ref() {
+        Some(Permanent(inner)) => inner,
+        None => error,
+    };
+    let failure = error
+        .chain()
+        .find_map(|it| it.downcast_ref::<CallFailure>());
+    failure.and_then(CallFailure::status)
 }
 
 /// Returns the outage behind an error as `Err`. It is not the job's fault, so it is not counted as
@@ -141,6 +169,28 @@ mod tests {
         );
         let error = flows::Error::Database(sql::Error::RowNotFound);
         assert!(!JobFailure::new(&error.into()).permanent);
+    }
+
+    #[test]
+    fn a_failure_knows_the_status_of_the_providers_answer() {
+        let refused = |status| CallFailure::Refused {
+            provider: "payment",
+            status,
+            what: "it answered 404".to_owned(),
+        };
+        let failure = JobFailure::new(&call_failed(refused(Some(404))));
+        assert_eq!((failure.permanent, failure.status), (true, Some(404)));
+        let late = CallFailure::Timeout {
+            provider: "payment",
+            status: Some(503),
+            what: "answered 503".to_owned(),
+        };
+        let within = call_failed(late).context("while asking");
+        let failure = JobFailure::new(&within);
+        assert_eq!((failure.permanent, failure.status), (false, Some(503)));
+        let failure = JobFailure::new(&call_failed(refused(None)));
+        assert_eq!(failure.status, None);
+        assert_eq!(JobFailure::new(&unreadable().into()).status, None);
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! Removes old data in small transactions. Every few minutes it removes expired webhook ids, the
-//! bodies of jobs that finished long ago, old notifications and events, answers to checkouts, and
+//! bodies and attempts of jobs that finished long ago, old notifications and events, answers to checkouts, and
 //! logins that are over. Every minute it removes tokens of logins and checks the deadlines of
 //! privacy requests. If a step fails, it is tried again in a later round, and the other steps run
 //! all the same.
@@ -11,8 +11,8 @@ use domain::job::Queue;
 use domain::time::Timestamp;
 use store::sql;
 use store::{
-    checkouts, device_code_requests, device_codes, erasure, events, jobs, leases, notifications,
-    person_keys, refused_deliveries, webhook_ids,
+    checkouts, device_code_requests, device_codes, erasure, events, job_attempts, jobs, leases,
+    notifications, person_keys, refused_deliveries, webhook_ids,
 };
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -187,6 +187,8 @@ impl Worker {
         let old = now.minus(config.job_retention);
         let bodies = || jobs::cut_bodies(db, old, most);
         round.chunks("bodies of jobs", bodies).await;
+        let attempts = || job_attempts::forget(db, old, most);
+        round.chunks("attempts of jobs", attempts).await;
         let old = now.minus(config.notification_retention);
         let reported = || notifications::forget(db, old, most);
         round.chunks("notifications", reported).await;

@@ -20,6 +20,7 @@
 //! transaction begins, because SQLite has only one writer, and because no row should stay locked
 //! while a QR code is drawn.
 
+mod attempt;
 mod call;
 mod command;
 mod deadlines;
@@ -34,6 +35,7 @@ mod publish;
 mod report;
 mod run;
 mod sweep;
+mod webhooks;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -117,6 +119,8 @@ pub async fn run(worker: Worker, shutdown: CancellationToken) -> Result<()> {
     task::spawn("housekeeping", tasks.track_future(housekeeping));
     let publish = publish::run(worker.clone(), shutdown.clone());
     task::spawn("publisher", tasks.track_future(publish));
+    let webhooks = webhooks::run(worker.clone(), shutdown.clone());
+    task::spawn("webhooks", tasks.track_future(webhooks));
     let positions = positions::run(worker.clone(), shutdown.clone());
     task::spawn("positions", tasks.track_future(positions));
     tracing::info!(queue = %worker.queue, concurrency = worker.concurrency, "working");

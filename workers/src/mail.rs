@@ -6,11 +6,14 @@
 //!
 //! The library `lettre` makes the connection and sends each command. The sequence of commands is
 //! written here, because `lettre`'s transport returns one error for the whole dialogue. For a code
-//! 5xx it does not say which command failed. If it was `RCPT`, this address never gets a mail. If
-//! it was the login, the sender or the text, the operator has to correct a setting, and the mail
-//! is sent again later. Also, the time limits of `lettre` apply to each command, and here one
-//! limit applies to the whole mail.
+//! 5xx it does not say which command failed. If it was `RCPT`, this address never gets a mail; if
+//! it was `DATA` or the text, the server never takes this mail (RFC 5321, section 4.2.1). Neither
+//! is tried again. If it was the greeting, the login or the sender, the operator has to correct a
+//! setting, and the mail is sent again later. Also, the time limits of `lettre` apply to each
+//! command, and here one limit applies to the whole mail.
 
+use std::error::Error as StdError;
+use std::io;
 use std::time::{Duration, SystemTime};
 
 use config::{Config, Server, Smtp, Tls};
@@ -22,6 +25,7 @@ use lettre::transport::smtp::client::{AsyncSmtpConnection, TlsParameters};
 use lettre::transport::smtp::extension::{ClientId, Extension, MailBodyParameter, MailParameter};
 use lettre::transport::smtp::{Error, commands};
 use lettre::{Address, Message};
+use rustls::CertificateError;
 use tokio::time::timeout;
 use uuid::Uuid;
 
@@ -41,7 +45,8 @@ pub enum MailFailure {
     /// Another try may succeed. This try may have succeeded too, if only the answer was lost.
     #[error("{0}")]
     Later(String),
-    /// The address does not exist, or the server does not accept mail for it.
+    /// The server never takes this mail: the address does not exist, the server does not accept
+    /// mail for it, or refuses the text.
     #[error("{0}")]
     Refused(String),
 }
@@ -86,9 +91,12 @@ impl Mailer {
         Ok(())
     }
 
-    /// Connects and logs in as for a mail, but sends none.
+    /// Connects, logs in and names the sender as for a mail, but sends none.
     pub async fn probe(&self) -> Result<(), MailFailure> {
         let mut connection = self.connect().await?;
+        let mail = commands::Mail::new(Some(self.smtp.from.email.clone()), Vec::new());
+        let mail = connection.command(mail).await;
+        mail.map_err(|error| failed("MAIL", &error))?;
         let _ = timeout(GOODBYE, connection.quit()).await;
         Ok(())
     }
@@ -140,17 +148,11 @@ impl Mailer {
         mail.map_err(|error| failed("MAIL", &error))?;
         let recipient = commands::Rcpt::new(to, Vec::new());
         let recipient = connection.command(recipient).await;
-        recipient.map_err(|error| {
-            if error.is_permanent() {
-                refused(&failure_text("RCPT", &error))
-            } else {
-                failed("RCPT", &error)
-            }
-        })?;
+        recipient.map_err(|error| not_taken("RCPT", &error))?;
         let data = connection.command(commands::Data).await;
-        data.map_err(|error| failed("DATA", &error))?;
+        data.map_err(|error| not_taken("DATA", &error))?;
         let taken = connection.message(message).await;
-        taken.map_err(|error| failed("the text", &error))?;
+        taken.map_err(|error| not_taken("the text", &error))?;
         Ok(connection)
     }
 
@@ -168,7 +170,7 @@ impl Mailer {
         );
         let unreachable = |error: Error| match error.status() {
             Some(_) => failed("our greeting", &error),
-            None => later("the mail server cannot be reached"),
+            None => later(encryption_text(&error).unwrap_or("the mail server cannot be reached")),
         };
         let mut connection = connected.await.map_err(unreachable)?;
         let wanted = match self.smtp.server.tls {
@@ -183,16 +185,74 @@ impl Mailer {
                 ));
             }
             let encrypted = connection.starttls(tls, &self.hello).await;
-            encrypted.map_err(|error| failed("STARTTLS", &error))?;
+            encrypted.map_err(|error| match encryption_text(&error) {
+                Some(text) => later(text),
+                None => failed("STARTTLS", &error),
+            })?;
         }
         if let Some(login) = &self.smtp.server.login {
             let password = login.password.expose().to_owned();
             let login = Credentials::new(login.user.clone(), password);
             let answer = connection.auth(DEFAULT_MECHANISMS, &login).await;
-            answer.map_err(|error| failed("our login; check SMTP_URL", &error))?;
+            answer.map_err(|error| {
+                // No mechanism fits those that the server has named, so nothing was sent.
+                if error.is_client() {
+                    later(NO_LOGIN)
+                } else {
+                    failed("our login; check SMTP_URL", &error)
+                }
+            })?;
         }
         Ok(connection)
     }
+}
+
+const NO_LOGIN: &str = "the mail server offers no login by PLAIN or LOGIN; check SMTP_URL: some \
+                        servers offer it only over an encrypted connection, and others need no \
+                        user and password";
+
+/// What is wrong with the encryption, if that is why a connection failed. Of a server's certificate
+/// only the kind of fault is passed on.
+fn encryption_text(error: &Error) -> Option<&'static str> {
+    use CertificateError as Fault;
+
+    Some(match tls_error(error)? {
+        rustls::Error::InvalidCertificate(fault) => match fault {
+            Fault::UnknownIssuer => {
+                "nobody whom this machine trusts has issued the mail server's certificate; add the \
+                 issuer to this machine's certificates, or check SMTP_URL"
+            }
+            Fault::Expired | Fault::ExpiredContext { .. } => {
+                "the mail server's certificate has expired; it must be renewed there"
+            }
+            Fault::NotValidYet | Fault::NotValidYetContext { .. } => {
+                "the mail server's certificate is not valid yet; check the clocks of both machines"
+            }
+            Fault::NotValidForName | Fault::NotValidForNameContext { .. } => {
+                "the mail server's certificate is for another name than the host in SMTP_URL"
+            }
+            _ => "the mail server's certificate cannot be verified; check SMTP_URL",
+        },
+        rustls::Error::InvalidMessage(_) => {
+            "the mail server does not answer in TLS; check SMTP_URL: smtps:// is for ports that \
+             encrypt from the first byte, and smtp://..?tls=required for all others"
+        }
+        _ => "the mail server and this machine agree on no encryption; check SMTP_URL",
+    })
+}
+
+/// The error of TLS behind an error of the connection.
+fn tls_error(error: &Error) -> Option<&rustls::Error> {
+    let mut next: Option<&(dyn StdError + 'static)> = Some(error);
+    while let Some(error) = next {
+        let io = error.downcast_ref::<io::Error>();
+        let tls = io.and_then(|io| io.get_ref()?.downcast_ref());
+        if tls.is_some() {
+            return tls;
+        }
+        next = error.source();
+    }
+    None
 }
 
 fn failure_text(command: &str, error: &Error) -> String {
@@ -204,6 +264,15 @@ fn failure_text(command: &str, error: &Error) -> String {
 
 fn failed(command: &str, error: &Error) -> MailFailure {
     MailFailure::Later(failure_text(command, error))
+}
+
+/// A code 5xx to a part of the mail itself is the server's last word.
+fn not_taken(command: &str, error: &Error) -> MailFailure {
+    if error.is_permanent() {
+        refused(&failure_text(command, error))
+    } else {
+        failed(command, error)
+    }
 }
 
 fn later(text: &str) -> MailFailure {

@@ -11,12 +11,13 @@ use domain::job::{self, Job, JobId, MAX_UNFINISHED_ATTEMPTS, Next};
 use flows::erased;
 use flows::outbox::JobNotification;
 use futures_util::FutureExt;
-use store::jobs;
 use store::sql::{self, Tx};
+use store::{job_attempts, jobs};
 use tokio::time::{Instant, timeout};
 use tracing::Instrument;
 
 use crate::Worker;
+use crate::attempt::Begun;
 use crate::failure::{JobFailure, outage};
 use crate::handlers::{self, Prepared};
 use crate::report::{finished, span, took};
@@ -67,9 +68,10 @@ impl Worker {
         if message.redelivered || jobs.iter().any(|job| job.unfinished_attempts > 0) {
             return self.run_isolated(jobs, counted).await;
         }
+        let begun = Begun::now(&self.parts.clock);
         let (prepared, failed) = self.prepare(jobs).await?;
         for (job, failure) in &failed {
-            self.record(job, failure).await?;
+            self.record(job, failure, begun).await?;
         }
         self.run_batch(prepared, counted).await
     }
@@ -188,6 +190,7 @@ impl Worker {
         let mut notifications = Vec::new();
         for prepared in prepared {
             tx.savepoint().await?;
+            let begun = Begun::now(&self.parts.clock);
             let run = self.run_one(&mut tx, prepared);
             match run.instrument(span(&prepared.job)).await? {
                 Ok(more) => {
@@ -196,8 +199,8 @@ impl Worker {
                 }
                 Err(failure) => {
                     tx.undo_to_savepoint().await?;
-                    if let Some(next) = self.write_failure(&mut tx, &prepared.job, &failure).await?
-                    {
+                    let written = self.write_failure(&mut tx, &prepared.job, &failure, begun);
+                    if let Some(next) = written.await? {
                         failed.push((prepared.job.id, (next, failure)));
                     }
                 }
@@ -228,6 +231,7 @@ impl Worker {
     /// Runs each job in a transaction of its own, and counts each run before it starts.
     async fn run_isolated(&self, jobs: Vec<Job>, counted: &mut HashSet<JobId>) -> sql::Result<()> {
         for job in jobs {
+            let begun = Begun::now(&self.parts.clock);
             let unfinished_attempts = if counted.contains(&job.id) {
                 job.unfinished_attempts
             } else {
@@ -241,11 +245,8 @@ impl Worker {
                 let text = format!(
                     "its process ended while running it, {MAX_UNFINISHED_ATTEMPTS} times in a row"
                 );
-                let failure = JobFailure {
-                    text,
-                    permanent: true,
-                };
-                self.record(&job, &failure).await?;
+                self.record(&job, &JobFailure::permanent(text), begun)
+                    .await?;
                 continue;
             }
             self.run_one_isolated(job).await?;
@@ -261,9 +262,10 @@ impl Worker {
     }
 
     async fn run_one_isolated(&self, job: Job) -> sql::Result<()> {
+        let begun = Begun::now(&self.parts.clock);
         let (prepared, failed) = self.prepare(vec![job]).await?;
         for (job, failure) in &failed {
-            self.record(job, failure).await?;
+            self.record(job, failure, begun).await?;
         }
         let Some(prepared) = prepared.into_iter().next() else {
             return Ok(());
@@ -292,9 +294,12 @@ impl Worker {
             }
             Outcome::Refused => {
                 let failure = failure.unwrap_or_else(|| JobFailure::retry("it failed"));
-                self.record(&prepared.job, &failure).await
+                self.record(&prepared.job, &failure, begun).await
             }
-            Outcome::Lost(why) => self.record(&prepared.job, &JobFailure::retry(why)).await,
+            Outcome::Lost(why) => {
+                let failure = JobFailure::retry(why);
+                self.record(&prepared.job, &failure, begun).await
+            }
         }
     }
 
@@ -316,9 +321,14 @@ impl Worker {
     }
 
     /// Records a failed run, in a transaction of its own.
-    pub(crate) async fn record(&self, job: &Job, failure: &JobFailure) -> sql::Result<()> {
+    pub(crate) async fn record(
+        &self,
+        job: &Job,
+        failure: &JobFailure,
+        begun: Begun,
+    ) -> sql::Result<()> {
         let mut tx = self.parts.db.begin().await?;
-        let next = self.write_failure(&mut tx, job, failure).await?;
+        let next = self.write_failure(&mut tx, job, failure, begun).await?;
         tx.commit().await?;
         if let Some(next) = next {
             self.announce(job, next, failure);
@@ -326,12 +336,14 @@ impl Worker {
         Ok(())
     }
 
-    /// Decides whether and when a failed job runs again. `None`: the job was no longer ready.
+    /// Decides whether and when a failed job runs again, and adds the run to the job's attempts.
+    /// `None`: the job was no longer ready.
     async fn write_failure(
         &self,
         tx: &mut Tx,
         job: &Job,
         failure: &JobFailure,
+        begun: Begun,
     ) -> sql::Result<Option<Next>> {
         let clock = &self.parts.clock;
         let now = clock.now();
@@ -342,16 +354,25 @@ impl Worker {
         } else {
             job::next(job.queue, attempts, now, job.deadline_at, clock.jitter())
         };
-        let written = match next {
+        let (written, outcome) = match next {
             Next::RetryAt(run_at) => {
-                jobs::retry(tx, job.id, attempts, run_at, &failure.text).await?
+                let written = jobs::retry(tx, job.id, attempts, run_at, &failure.text);
+                (written.await?, job_attempts::Outcome::Retried)
             }
-            Next::Dead => jobs::dead_letter(tx, job.id, attempts, now, &failure.text).await?,
+            Next::Dead => {
+                let written = jobs::dead_letter(tx, job.id, attempts, now, &failure.text);
+                (written.await?, job_attempts::Outcome::Dead)
+            }
         };
-        if written && next == Next::Dead {
+        if !written {
+            return Ok(None);
+        }
+        let attempt = begun.attempt(clock, outcome, &failure.text, failure.status);
+        job_attempts::add(tx, job.id, &attempt).await?;
+        if next == Next::Dead {
             handlers::on_exhausted(self.context(), tx, job, &failure.text).await?;
         }
-        Ok(written.then_some(next))
+        Ok(Some(next))
     }
 }
 

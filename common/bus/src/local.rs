@@ -14,7 +14,7 @@ const CAPACITY: usize = 256;
 
 #[derive(Clone)]
 pub struct Local {
-    channels: Arc<[Channel; 3]>,
+    channels: Arc<[Channel; 4]>,
 }
 
 struct Channel {
@@ -46,6 +46,7 @@ impl Local {
             Queue::Orders => 0,
             Queue::Payments => 1,
             Queue::Privacy => 2,
+            Queue::Endpoints => 3,
         }]
     }
 

@@ -62,7 +62,14 @@ const DELIVERY_LIMIT: i32 = 20;
 const DEAD_LETTERS: i32 = 10_000;
 
 /// The exchanges, by the last word of their names.
-const EXCHANGES: [&str; 5] = ["orders", "payments", "privacy", "events", "dead"];
+const EXCHANGES: [&str; 6] = [
+    "orders",
+    "payments",
+    "privacy",
+    "endpoints",
+    "events",
+    "dead",
+];
 
 #[derive(Clone)]
 pub struct RabbitMq {

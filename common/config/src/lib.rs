@@ -5,15 +5,17 @@
 //! that an operator can correct them in one go.
 
 mod cleartext;
+mod env_file;
 mod mail;
 mod privacy;
 pub mod private_files;
 mod profiles;
 pub mod protections;
 mod settings;
+mod values;
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -24,6 +26,7 @@ pub use cleartext::Cleartext;
 pub use mail::{Login, Server, Smtp, Tls};
 pub use privacy::Privacy;
 pub use settings::{Given, Origin, SETTINGS, Setting, Settings};
+pub use values::{Values, installation};
 
 use bus::Broker;
 use domain::catalogue::Catalogue;
@@ -33,6 +36,7 @@ use domain::profile::{Headers, PaymentProfile, StorefrontProfile};
 use domain::signature::Secrets;
 use platform::logs::LogFormat;
 use platform::token::Token;
+use providers::endpoints::Allowed;
 use providers::identity::IdentityProvider;
 use providers::{Api, is_loopback};
 use qr::{Level, QrConfig};
@@ -140,7 +144,13 @@ pub struct Config {
     pub privacy: Privacy,
     /// How many connections an ingress process serves at a time.
     pub max_connections: usize,
+    /// Where endpoints of webhooks may be.
+    pub endpoints: Allowed,
+    /// How long an idle connection is kept.
+    pub keep_alive: Duration,
     pub trusted_proxies: Vec<IpNet>,
+    /// Whether deliveries are shown in the terminal. `None`: if there is one.
+    pub show_deliveries: Option<bool>,
     pub log_format: LogFormat,
     pub log_filter: String,
     /// The settings whose signing secrets are public or short.
@@ -150,6 +160,8 @@ pub struct Config {
     pub cleartext: Vec<Cleartext>,
     /// Whether a signing secret is one of the public development secrets.
     pub development: bool,
+    /// What was given for each setting.
+    pub values: Values,
 }
 
 /// All mistakes in the settings.
@@ -244,17 +256,24 @@ impl Config {
         grace.ok_or(Mistakes(reader.mistakes))
     }
 
-    /// Reads only `PUBLIC_URL`.
+    /// Reads only `COMMERCE_IDEMPOTENCY_ENABLED`.
+    pub fn dedupe(settings: &Settings) -> Result<bool, Mistakes> {
+        let mut reader = Reader::alone(settings);
+        let dedupe = reader.flag("COMMERCE_IDEMPOTENCY_ENABLED");
+        dedupe.ok_or(Mistakes(reader.mistakes))
+    }
+
+    /// Reads only `PUBLIC_URL`, and `LISTEN_ADDR` if it is not set.
     pub fn public_url(settings: &Settings) -> Result<String, Mistakes> {
         let mut reader = Reader::alone(settings);
-        let url = reader.url("PUBLIC_URL");
+        let url = reader.public_url();
         url.ok_or(Mistakes(reader.mistakes))
     }
 
     /// Reads only the settings of QR codes and `PUBLIC_URL`.
     pub fn qr(settings: &Settings) -> Result<QrConfig, Mistakes> {
         let mut reader = Reader::alone(settings);
-        let public_url = reader.url("PUBLIC_URL");
+        let public_url = reader.public_url();
         let qr = reader.qr(public_url.as_deref());
         qr.ok_or(Mistakes(reader.mistakes))
     }
@@ -278,6 +297,15 @@ impl Config {
         }
     }
 
+    /// Where endpoints of webhooks may be, from `ENDPOINT_NETWORKS` and `ALLOW_CLEARTEXT` alone.
+    pub fn endpoints(settings: &Settings) -> Result<Allowed, Mistakes> {
+        let mut reader = Reader::alone(settings);
+        match reader.endpoints() {
+            Some(allowed) if reader.mistakes.is_empty() => Ok(allowed),
+            _ => Err(Mistakes(reader.mistakes)),
+        }
+    }
+
     /// The storefront's secrets, newest first; if none is set, the development secret.
     pub fn storefront_secrets(settings: &Settings) -> Result<Vec<String>, Mistakes> {
         let mut reader = Reader::alone(settings);
@@ -293,6 +321,19 @@ impl Config {
         let secrets = reader.secrets(name, Mode::Development, DEVELOPMENT_PAYMENT_SECRET);
         secrets.ok_or(Mistakes(reader.mistakes))
     }
+}
+
+/// An address at which a service on this machine can be asked that listens on `address`.
+pub fn on_this_machine(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        let is_v4 = address.is_ipv4();
+        address.set_ip(if is_v4 {
+            Ipv4Addr::LOCALHOST.into()
+        } else {
+            Ipv6Addr::LOCALHOST.into()
+        });
+    }
+    address
 }
 
 /// The API of <https://github.com>.
@@ -361,6 +402,17 @@ impl<'a> Reader<'a> {
         self.parse("LISTEN_ADDR", "an address and port like 127.0.0.1:8000")
     }
 
+    /// The address of clients. Unless it is set, it is where ingress listens, so that it follows the
+    /// port.
+    fn public_url(&mut self) -> Option<String> {
+        if self.settings.get("PUBLIC_URL").is_some() {
+            return self.url("PUBLIC_URL");
+        }
+        // A wrong address is a mistake of its own, which is found when that setting is read.
+        let address = self.settings.get("LISTEN_ADDR")?.trim().parse().ok()?;
+        Some(format!("http://{}", on_this_machine(address)))
+    }
+
     fn worker_listen_addr(&mut self) -> Option<SocketAddr> {
         self.parse(
             "WORKER_LISTEN_ADDR",
@@ -369,7 +421,7 @@ impl<'a> Reader<'a> {
     }
 
     fn config(&mut self, mode: Mode) -> Option<Config> {
-        let public_url = self.url("PUBLIC_URL");
+        let public_url = self.public_url();
         let storefront = self.secrets(
             "STOREFRONT_WEBHOOK_SECRET",
             mode,
@@ -442,7 +494,10 @@ impl<'a> Reader<'a> {
             self.needs_privacy_key(url);
         }
         let max_connections = self.number("MAX_CONNECTIONS", 8, 1_000_000);
+        let keep_alive = self.number("KEEP_ALIVE_SECONDS", 1, 3600);
         let trusted_proxies = self.proxies();
+        let endpoints = self.endpoints();
+        let show_deliveries = self.flag("SHOW_DELIVERIES");
         let log_format = self.log_format();
         let log_filter = self.log_filter();
         let amqp_prefix = self.amqp_prefix();
@@ -489,12 +544,16 @@ impl<'a> Reader<'a> {
             event_retention: days(event_retention?),
             privacy: privacy?,
             max_connections: usize::try_from(max_connections?).ok()?,
+            keep_alive: Duration::from_secs(u64::from(keep_alive?)),
             trusted_proxies: trusted_proxies?,
+            endpoints: endpoints?,
+            show_deliveries,
             log_format: log_format?,
             log_filter: log_filter?,
             weak_secrets,
             cleartext: std::mem::take(&mut self.cleartext),
             development,
+            values: Values::of(self.settings),
         })
     }
 
@@ -894,10 +953,25 @@ impl<'a> Reader<'a> {
     }
 
     fn proxies(&mut self) -> Option<Vec<IpNet>> {
-        if self.settings.get("TRUSTED_PROXIES").is_none() {
+        self.networks("TRUSTED_PROXIES")
+    }
+
+    fn endpoints(&mut self) -> Option<Allowed> {
+        let hosts = self.settings.get("ALLOW_CLEARTEXT").unwrap_or_default();
+        let hosts = hosts.split(',').map(|host| host.trim().to_owned());
+        let cleartext = hosts.filter(|host| !host.is_empty()).collect();
+        let networks = self.networks("ENDPOINT_NETWORKS")?;
+        Some(Allowed {
+            networks,
+            cleartext,
+        })
+    }
+
+    fn networks(&mut self, name: &'static str) -> Option<Vec<IpNet>> {
+        if self.settings.get(name).is_none() {
             return Some(Vec::new());
         }
-        let text = self.text("TRUSTED_PROXIES")?;
+        let text = self.text(name)?;
         let mut proxies = Vec::new();
         for part in text.split(',').map(str::trim) {
             let network = part
@@ -906,7 +980,7 @@ impl<'a> Reader<'a> {
             match network {
                 Ok(network) => proxies.push(network),
                 Err(_) => self.wrong(
-                    "TRUSTED_PROXIES",
+                    name,
                     format_args!("has {part:?}; it must be addresses or networks like 10.0.0.0/8"),
                 ),
             }

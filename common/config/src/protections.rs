@@ -131,6 +131,25 @@ pub const PROTECTIONS: &[Protection] = &[
         },
     },
     Protection {
+        name: "addresses of endpoints",
+        setting: "ENDPOINT_NETWORKS",
+        open: "who may add endpoints of webhooks has requests made to what is in these networks",
+        advice: "Name no more than the addresses of your own systems.",
+        state: |config| {
+            let networks: Vec<String> = config
+                .endpoints
+                .networks
+                .iter()
+                .map(ToString::to_string)
+                .collect();
+            if networks.is_empty() {
+                State::On
+            } else {
+                State::Off(networks.join(", "))
+            }
+        },
+    },
+    Protection {
         name: "client addresses",
         setting: "TRUSTED_PROXIES",
         open: "PUBLIC_URL is the address of a proxy, and all clients behind it count as one: a \

@@ -1,4 +1,5 @@
-//! The table of settings, and where the value of each setting came from.
+//! The table of settings, and where the value of each setting came from: a flag, the environment,
+//! the file `.env` ([`env_file`]), or the default.
 //!
 //! A row gives the name, the default and the meaning of a setting. The flag, the variable, the
 //! help and the line of `waybill config` are made from it. The row does not give the type, because
@@ -8,8 +9,10 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fmt::{self, Write as _};
+use std::fmt;
+use std::path::Path;
 
+use crate::env_file;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
@@ -61,8 +64,8 @@ pub const SETTINGS: &[Setting] = &[
     ),
     setting(
         "PUBLIC_URL",
-        Some("http://127.0.0.1:8000"),
-        "The address at which clients reach ingress",
+        None,
+        "The address at which clients reach ingress. Unset: http:// and LISTEN_ADDR, on this machine",
     ),
     Setting {
         name: "DATABASE_URL",
@@ -342,14 +345,30 @@ pub const SETTINGS: &[Setting] = &[
          them",
     ),
     setting(
+        "KEEP_ALIVE_SECONDS",
+        Some("75"),
+        "How long a connection is kept for another request; it should be longer than a proxy in \
+         front keeps its own, which is often 60",
+    ),
+    setting(
         "TRUSTED_PROXIES",
         None,
         "Addresses or networks of proxies whose X-Forwarded-For is believed, separated by commas",
     ),
     setting(
+        "ENDPOINT_NETWORKS",
+        None,
+        "Private networks in which endpoints of webhooks may be, separated by commas; none unless set",
+    ),
+    setting(
         "ALLOW_CLEARTEXT",
         None,
         "Hosts to which credentials and data may be sent without encryption, separated by commas",
+    ),
+    setting(
+        "SHOW_DELIVERIES",
+        None,
+        "Whether waybill without a command prints a line for each delivery. Unset: on a terminal",
     ),
     setting(
         "LOG_FORMAT",
@@ -382,7 +401,11 @@ pub enum Origin {
     Flag,
     Environment,
     File,
+    /// The file `.env`, or a file that it names.
+    EnvFile,
     Default,
+    /// The sandbox, which stands in for a provider that is not set.
+    Sandbox,
     /// It has neither a value nor a default.
     Unset,
 }
@@ -393,7 +416,9 @@ impl fmt::Display for Origin {
             Origin::Flag => "flag",
             Origin::Environment => "environment",
             Origin::File => "file",
+            Origin::EnvFile => env_file::NAME,
             Origin::Default => "default",
+            Origin::Sandbox => "sandbox",
             Origin::Unset => "unset",
         })
     }
@@ -455,6 +480,15 @@ impl Settings {
         self.values.insert(name, given);
     }
 
+    /// Sets a value that leads to the sandbox.
+    pub fn stand_in(&mut self, name: &'static str, value: impl Into<String>) {
+        let given = Given {
+            value: Some(value.into()),
+            origin: Origin::Sandbox,
+        };
+        self.values.insert(name, given);
+    }
+
     /// The defaults alone, whatever the environment says.
     pub fn defaults() -> Self {
         let mut settings = Settings::default();
@@ -484,24 +518,29 @@ impl Settings {
         }
     }
 
-    /// Adds to a command's `--help` the settings that have no flags.
+    /// Adds to a command's help where settings are found. The table of all settings is longer than
+    /// everything else that a help says, so it is not a part of it.
     pub fn explained(command: Command) -> Command {
-        let mut text = String::from(
-            "These secrets have no flags. Set the variable NAME, or set NAME_FILE to the path of a \
-             file that holds the secret\n",
-        );
-        for setting in SETTINGS.iter().filter(|setting| !setting.is_flag()) {
-            let Setting { name, meaning, .. } = setting;
-            let _ = write!(text, "\n  {name}, {name}_FILE\n          {meaning}\n");
-        }
-        if let Some(after) = command.get_after_help() {
-            let _ = write!(text, "\n{after}");
-        }
-        command.after_long_help(text)
+        const WHERE: &str = "Every setting is a variable of the environment, a line of the file .env in this\n\
+                             folder, and, unless it is a secret, a flag: LISTEN_ADDR is --listen-addr.\n\
+                             `waybill config` lists all with their values.";
+        let text = match command.get_after_help() {
+            Some(after) => format!("{WHERE}\n\n{after}"),
+            None => WHERE.to_owned(),
+        };
+        command.after_help(text)
     }
 
-    fn gather(matches: &ArgMatches, environment: &BTreeMap<String, OsString>) -> Self {
+    fn gather(
+        matches: &ArgMatches,
+        environment: &BTreeMap<String, OsString>,
+        env_file: Result<BTreeMap<String, String>, String>,
+    ) -> Self {
         let mut settings = Settings::default();
+        let env_file = env_file.unwrap_or_else(|mistake| {
+            settings.mistakes.push(mistake);
+            BTreeMap::new()
+        });
         for setting in SETTINGS {
             let mut given = Given {
                 value: matches.get_one::<String>(setting.name).cloned(),
@@ -514,16 +553,35 @@ impl Settings {
             };
             let file = format!("{}_FILE", setting.name);
             if let Some(path) = environment.get(&file).filter(|_| setting.secret) {
-                settings.read_file(setting, &file, path, &mut given);
+                settings.read_file(setting, &file, path, &mut given, Origin::File);
+            }
+            if matches!(given.origin, Origin::Default | Origin::Unset) {
+                if let Some(value) = env_file.get(setting.name) {
+                    given.value = Some(value.clone());
+                    given.origin = Origin::EnvFile;
+                }
+                if let Some(path) = env_file.get(&file).filter(|_| setting.secret) {
+                    let path = OsString::from(path);
+                    settings.read_file(setting, &file, &path, &mut given, Origin::EnvFile);
+                }
             }
             settings.values.insert(setting.name, given);
         }
-        settings.refuse_unknown(environment);
+        settings.refuse_unknown(environment.keys(), "");
+        settings.refuse_unknown(env_file.keys(), ".env: ");
         settings
     }
 
-    fn read_file(&mut self, setting: &Setting, file: &str, path: &OsString, given: &mut Given) {
-        if matches!(given.origin, Origin::Flag | Origin::Environment) {
+    /// Reads the value from the file that `NAME_FILE` names.
+    fn read_file(
+        &mut self,
+        setting: &Setting,
+        file: &str,
+        path: &OsString,
+        given: &mut Given,
+        origin: Origin,
+    ) {
+        if !matches!(given.origin, Origin::Default | Origin::Unset) {
             let both = format!("{} and {file} are both set; keep one", setting.name);
             self.mistakes.push(both);
             return;
@@ -531,7 +589,7 @@ impl Settings {
         match std::fs::read_to_string(path) {
             Ok(text) => {
                 given.value = Some(text.trim_end_matches(['\r', '\n']).to_owned());
-                given.origin = Origin::File;
+                given.origin = origin;
             }
             Err(error) => {
                 let path = path.display();
@@ -541,8 +599,8 @@ impl Settings {
         }
     }
 
-    fn refuse_unknown(&mut self, environment: &BTreeMap<String, OsString>) {
-        for name in environment.keys() {
+    fn refuse_unknown<'a>(&mut self, names: impl Iterator<Item = &'a String>, place: &str) {
+        for name in names {
             let ours = PREFIXES.iter().any(|prefix| name.starts_with(prefix));
             let known = SETTINGS.iter().any(|setting| {
                 name == setting.name
@@ -551,14 +609,22 @@ impl Settings {
             if !ours || known {
                 continue;
             }
-            let nearest = SETTINGS
-                .iter()
-                .min_by_key(|setting| strsim::levenshtein(name, setting.name))
-                .map_or("", |setting| setting.name);
-            self.mistakes
-                .push(format!("{name} is not a setting; did you mean {nearest}?"));
+            let nearest = nearest(name);
+            self.mistakes.push(format!(
+                "{place}{name} is not a setting; did you mean {nearest}?"
+            ));
         }
     }
+}
+
+/// The setting that a misspelt name most likely means. The beginnings of names count most, because
+/// they are what people remember.
+fn nearest(name: &str) -> &'static str {
+    let likeness = |setting: &&Setting| strsim::jaro_winkler(name, setting.name);
+    let nearest = SETTINGS
+        .iter()
+        .max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
+    nearest.map_or("", |setting| setting.name)
 }
 
 fn refuse_secret_flags(matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -597,6 +663,7 @@ impl Args for Settings {
                 .value_name("VALUE")
                 .help_heading("Settings")
                 .hide_short_help(true)
+                .hide_long_help(true)
                 .hide(!setting.is_flag())
                 .global(true)
                 .help(meaning);
@@ -623,7 +690,8 @@ impl FromArgMatches for Settings {
         let environment = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
             .collect();
-        Ok(Settings::gather(matches, &environment))
+        let env_file = env_file::read(Path::new(env_file::NAME));
+        Ok(Settings::gather(matches, &environment, env_file))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

@@ -20,6 +20,12 @@ pub enum Scope {
     QrWrite,
     /// Read events, and follow them as they happen.
     EventsRead,
+    /// See where events are sent as webhooks.
+    EndpointsRead,
+    /// Add, change and remove endpoints of webhooks.
+    EndpointsWrite,
+    /// Follow deliveries as they arrive, refused ones included.
+    DeliveriesRead,
     /// See privacy requests.
     PrivacyRead,
     /// Retry and cancel privacy requests, and hand out their exports.
@@ -27,11 +33,14 @@ pub enum Scope {
 }
 
 impl Scope {
-    pub const ALL: [Scope; 6] = [
+    pub const ALL: [Scope; 9] = [
         Scope::OrdersRead,
         Scope::CheckoutWrite,
         Scope::QrWrite,
         Scope::EventsRead,
+        Scope::EndpointsRead,
+        Scope::EndpointsWrite,
+        Scope::DeliveriesRead,
         Scope::PrivacyRead,
         Scope::PrivacyWrite,
     ];
@@ -42,6 +51,9 @@ impl Scope {
             Scope::CheckoutWrite => "checkout:write",
             Scope::QrWrite => "qr:write",
             Scope::EventsRead => "events:read",
+            Scope::EndpointsRead => "endpoints:read",
+            Scope::EndpointsWrite => "endpoints:write",
+            Scope::DeliveriesRead => "deliveries:read",
             Scope::PrivacyRead => "privacy:read",
             Scope::PrivacyWrite => "privacy:write",
         }
@@ -56,7 +68,8 @@ impl fmt::Display for Scope {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "it must be orders:read, checkout:write, qr:write, events:read, privacy:read or privacy:write"
+    "it must be orders:read, checkout:write, qr:write, events:read, endpoints:read, endpoints:write, \
+     deliveries:read, privacy:read or privacy:write"
 )]
 pub struct NotAScope;
 

@@ -22,16 +22,23 @@ pub enum Queue {
     Orders,
     Payments,
     Privacy,
+    Endpoints,
 }
 
 impl Queue {
-    pub const ALL: [Queue; 3] = [Queue::Orders, Queue::Payments, Queue::Privacy];
+    pub const ALL: [Queue; 4] = [
+        Queue::Orders,
+        Queue::Payments,
+        Queue::Privacy,
+        Queue::Endpoints,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Queue::Orders => "orders",
             Queue::Payments => "payments",
             Queue::Privacy => "privacy",
+            Queue::Endpoints => "endpoints",
         }
     }
 }
@@ -118,7 +125,7 @@ impl FromStr for Queue {
         Queue::ALL
             .into_iter()
             .find(|queue| queue.as_str() == text)
-            .ok_or(Unknown("orders, payments, privacy"))
+            .ok_or(Unknown("orders, payments, privacy, endpoints"))
     }
 }
 
@@ -187,6 +194,9 @@ impl Job {
     }
 }
 
+/// How long a claim lasts: longer than any call takes.
+pub const LEASE: Duration = Duration::from_secs(35);
+
 /// A job with this many unfinished attempts in a row is dead-lettered (docs/faults.md, C6).
 pub const MAX_UNFINISHED_ATTEMPTS: i64 = 5;
 
@@ -217,6 +227,12 @@ fn policy(queue: Queue) -> Policy {
             first: Duration::from_mins(1),
             cap: Duration::from_hours(6),
             attempts: None,
+        },
+        // Three days: an hour and a half until the pauses are an hour, spread by a fifth.
+        Queue::Endpoints => Policy {
+            first: Duration::from_secs(5),
+            cap: Duration::from_hours(1),
+            attempts: Some(88),
         },
     }
 }

@@ -8,6 +8,7 @@ pub mod catalogue;
 pub mod checkout;
 pub mod code;
 pub mod due;
+pub mod endpoint;
 pub mod envelope;
 pub mod event;
 pub mod job;

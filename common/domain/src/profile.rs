@@ -2,6 +2,8 @@
 //! names a delivery, what it calls our topics, how its bodies are read. One row for each profile;
 //! nothing else in the program distinguishes providers. Names of headers are matched without case.
 
+use std::collections::BTreeSet;
+
 use crate::job::Source;
 use crate::signature::Scheme;
 
@@ -22,6 +24,21 @@ pub struct StorefrontProfile {
     pub duplicate_status: u16,
     /// Where its API expects the access token. `None`: its API is not one that we call.
     pub token_header: Option<&'static str>,
+    pub setup: Setup,
+}
+
+/// What somebody must know who connects a provider; `waybill connect` and docs/connect.md say it.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    /// Where the provider takes the address to which it posts.
+    pub page: &'static str,
+    /// What the signing secret is at the provider.
+    pub secret: &'static str,
+    /// What the provider does when answers are not 2xx, a 409 among them. `None`: it takes a 409 for
+    /// what it is.
+    pub on_failures: Option<&'static str>,
+    /// What else would surprise.
+    pub beware: Option<&'static str>,
 }
 
 /// A payment provider, as `PAYMENT_PROVIDER` names it.
@@ -36,6 +53,7 @@ pub struct PaymentProfile {
     pub id: Option<&'static str>,
     /// It also sends events without their object, which are fetched (`payment::thin`).
     pub thin_events: bool,
+    pub setup: Setup,
 }
 
 /// The headers of a storefront's delivery.
@@ -139,8 +157,31 @@ const fn generic() -> StorefrontProfile {
         bodies: Bodies::Plain,
         duplicate_status: 409,
         token_header: Some(OWN_TOKEN_HEADER),
+        setup: Setup {
+            page: "the settings of webhooks at the storefront",
+            secret: "a long random text that the storefront signs with; both sides have the same",
+            on_failures: None,
+            beware: None,
+        },
     }
 }
+
+/// What a sender of Standard Webhooks calls these.
+const STANDARD: Setup = Setup {
+    page: "the settings of webhooks at the sender",
+    secret: "the signing secret of the endpoint, whsec_.., or the public key, whpk_..",
+    on_failures: Some("most senders repeat it for days, and then switch the endpoint off"),
+    beware: None,
+};
+
+const SHOPIFY: Setup = Setup {
+    page: "the webhooks of the app, or Settings, Notifications, Webhooks of the shop; format JSON",
+    secret: "the client secret of the app; for webhooks of the shop's settings the key shown there",
+    on_failures: Some("Shopify takes a subscription away after eight failures in a row"),
+    beware: Some(
+        "the topics about people's data are compliance webhooks, which are set in the app alone",
+    ),
+};
 
 /// Names of headers of one's own, by `STOREFRONT_HEADERS`; the rest is as in [`GENERIC`].
 pub static OWN_HEADERS: StorefrontProfile = StorefrontProfile {
@@ -164,6 +205,7 @@ pub static STOREFRONTS: [&StorefrontProfile; 6] = [
             api_version: Some("x-shopify-api-version"),
         },
         token_header: Some("X-Shopify-Access-Token"),
+        setup: SHOPIFY,
         ..generic()
     },
     &StorefrontProfile {
@@ -183,6 +225,13 @@ pub static STOREFRONTS: [&StorefrontProfile; 6] = [
         ],
         bodies: Bodies::Changes,
         token_header: Some("X-Shopify-Access-Token"),
+        setup: Setup {
+            beware: Some(
+                "most of these bodies only name the fields that changed, and no order can be made \
+                 of them; use shopify unless you know that the whole order is sent",
+            ),
+            ..SHOPIFY
+        },
         ..generic()
     },
     &StorefrontProfile {
@@ -208,6 +257,14 @@ pub static STOREFRONTS: [&StorefrontProfile; 6] = [
         // It switches a webhook off after five answers that are not 2xx.
         duplicate_status: 200,
         token_header: None,
+        setup: Setup {
+            page: "WooCommerce, Settings, Advanced, Webhooks: the delivery URL, API version 3",
+            secret: "the secret of the webhooks; give each webhook the same one",
+            on_failures: Some("WooCommerce switches a webhook off after five failures"),
+            beware: Some(
+                "it posts a form without a signature when a webhook is saved; that is no delivery",
+            ),
+        },
         ..generic()
     },
     &OWN_HEADERS,
@@ -225,6 +282,7 @@ pub static STOREFRONTS: [&StorefrontProfile; 6] = [
         },
         topics: DOTTED,
         bodies: Bodies::Enveloped,
+        setup: STANDARD,
         ..generic()
     },
 ];
@@ -236,6 +294,12 @@ pub static GENERIC_PAYMENT: PaymentProfile = PaymentProfile {
     signature: "payment-signature",
     id: None,
     thin_events: false,
+    setup: Setup {
+        page: "the settings of webhooks at the payment provider",
+        secret: "the signing secret of the endpoint",
+        on_failures: None,
+        beware: None,
+    },
 };
 
 pub static PAYMENTS: [&PaymentProfile; 3] = [
@@ -247,6 +311,15 @@ pub static PAYMENTS: [&PaymentProfile; 3] = [
         signature: "stripe-signature",
         id: None,
         thin_events: true,
+        setup: Setup {
+            page: "Developers, Webhooks: the endpoint's URL",
+            secret: "the signing secret of the endpoint, with its whsec_",
+            on_failures: None,
+            beware: Some(
+                "each endpoint has a secret of its own, and so has the provider's command line that \
+                 forwards events",
+            ),
+        },
     },
     &PaymentProfile {
         name: "standard-webhooks",
@@ -255,8 +328,25 @@ pub static PAYMENTS: [&PaymentProfile; 3] = [
         signature: STANDARD_SIGNATURE,
         id: Some(STANDARD_ID),
         thin_events: false,
+        setup: STANDARD,
     },
 ];
+
+/// The headers in which the profiles have their signatures, each once.
+pub fn signature_headers() -> BTreeSet<&'static str> {
+    let storefronts = STOREFRONTS.iter().map(|profile| profile.headers.signature);
+    let payments = PAYMENTS.iter().map(|profile| profile.signature);
+    storefronts.chain(payments).collect()
+}
+
+/// The names of all profiles, each once.
+pub fn names() -> Vec<&'static str> {
+    let mut names: Vec<_> = STOREFRONTS.iter().map(|profile| profile.name).collect();
+    let payments = PAYMENTS.iter().map(|profile| profile.name);
+    let more: Vec<_> = payments.filter(|name| !names.contains(name)).collect();
+    names.extend(more);
+    names
+}
 
 impl StorefrontProfile {
     pub fn named(name: &str) -> Option<&'static Self> {
@@ -267,6 +357,16 @@ impl StorefrontProfile {
     pub fn topic(&self, theirs: String) -> String {
         let ours = self.topics.iter().find(|(name, _)| *name == theirs);
         ours.map_or(theirs, |(_, ours)| (*ours).to_owned())
+    }
+
+    /// Its names for the topics that something is done with. `ours` are all such topics.
+    pub fn subscriptions(&self, ours: &[&'static str]) -> Vec<&'static str> {
+        if self.topics.is_empty() {
+            return ours.to_vec();
+        }
+        let theirs = self.topics.iter();
+        let handled = theirs.filter(|(_, topic)| ours.contains(topic));
+        handled.map(|(name, _)| *name).collect()
     }
 }
 

@@ -15,7 +15,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use subtle::{Choice, ConstantTimeEq as _};
 
-pub use standard::{NotAKey, StandardSignature, sign_standard};
+pub use standard::{NotAKey, StandardSignature, sign_standard, sign_with_key};
 
 /// How many `v1` values of one payment header are compared. Later ones are ignored. Senders use
 /// two while they replace a secret.
@@ -199,6 +199,15 @@ pub enum SignatureError {
 }
 
 impl SignatureError {
+    pub const ALL: [SignatureError; 6] = [
+        SignatureError::Missing,
+        SignatureError::Malformed,
+        SignatureError::Conflicting,
+        SignatureError::Mismatch,
+        SignatureError::Stale,
+        SignatureError::Early,
+    ];
+
     pub fn label(self) -> &'static str {
         match self {
             SignatureError::Missing => "missing",

@@ -5,6 +5,7 @@
 //! The values of labels are bounded: sources, queues, kinds with a handler, reasons, templates of
 //! routes. A label is never an id, a shop or anything else that a sender chooses.
 
+mod open_metrics;
 mod process;
 mod table;
 
@@ -89,4 +90,9 @@ pub fn render() -> String {
     let mut text = handle.render();
     process::render(&mut text);
     text
+}
+
+/// The same as OpenMetrics 1.0.
+pub fn render_open_metrics() -> String {
+    open_metrics::of(&render())
 }

@@ -18,6 +18,18 @@ pub fn out_is_one() -> bool {
     io::stdout().is_terminal()
 }
 
+/// How many characters a line of standard output has room for. None if no person reads it, or if
+/// the terminal does not say.
+#[expect(clippy::disallowed_methods, reason = "this is the terminal's one home")]
+pub fn out_width() -> Option<usize> {
+    let out = io::stdout();
+    if !out.is_terminal() {
+        return None;
+    }
+    let size = rustix::termios::tcgetwinsize(&out).ok()?;
+    Some(usize::from(size.ws_col)).filter(|width| *width > 0)
+}
+
 /// Whether a person reads standard error.
 #[expect(clippy::disallowed_methods, reason = "this is the terminal's one home")]
 pub fn err_is_one() -> bool {

@@ -26,6 +26,15 @@ pub const EXIT_USAGE: u8 = 2;
 #[error("{0}")]
 pub struct Misuse(pub String);
 
+/// An end that is no failure of the command itself and that scripts can distinguish by its exit code.
+/// The text is printed as it is.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+pub struct Ended {
+    pub code: u8,
+    pub text: String,
+}
+
 /// The parts of which every process is made.
 #[derive(Clone)]
 pub struct Parts {
@@ -151,13 +160,51 @@ pub fn exit(result: Result<()>) -> ExitCode {
     let Err(error) = result else {
         return ExitCode::SUCCESS;
     };
+    if let Some(Ended { code, text }) = error.downcast_ref() {
+        if !text.is_empty() {
+            terminal::err(&format!("{}\n", domain::redact::redact(text)));
+        }
+        return ExitCode::from(*code);
+    }
     // Printed line by line: a line break within a value is escaped, but those between mistakes
     // are ours.
-    for line in format!("error: {error:#}").lines() {
+    for line in format!("error: {}", chain(&error)).lines() {
         terminal::err(&format!("{}\n", domain::redact::redact(line)));
     }
     if error.is::<Mistakes>() || error.is::<Misuse>() {
         return ExitCode::from(EXIT_USAGE);
     }
     ExitCode::FAILURE
+}
+
+/// The error with its causes. Libraries often repeat a cause in the text of the error above it, so a
+/// cause that is already there is not said again.
+fn chain(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain() {
+        let cause = cause.to_string();
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::{Context as _, anyhow};
+
+    use super::chain;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let error = anyhow!("Connection refused (os error 111)");
+        let error = error.context("cannot connect: Connection refused (os error 111)");
+        let error = Err::<(), _>(error).context("DATABASE_URL").unwrap_err();
+        let text = "DATABASE_URL: cannot connect: Connection refused (os error 111)";
+        assert_eq!(chain(&error), text);
+        assert_eq!(chain(&anyhow!("one").context("two")), "two: one");
+    }
 }

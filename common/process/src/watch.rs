@@ -14,8 +14,8 @@ use crate::Parts;
 use domain::time::Timestamp;
 use platform::clock::Clock;
 use platform::task;
-use store::backlog;
 use store::sql::{self, Db, Error};
+use store::{backlog, endpoints};
 
 const PAUSE: Duration = Duration::from_secs(10);
 /// The pause after an update is at least this many times as long as the update took, so a
@@ -54,6 +54,10 @@ async fn look(db: &Db, clock: &Clock) -> sql::Result<()> {
     let events = backlog::events(db).await?;
     gauge!("waybill_events_waiting").set(number(events.waiting));
     gauge!("waybill_events_oldest_waiting_seconds").set(age(events.since, now));
+    for (state, count) in endpoints::states(db).await? {
+        gauge!("waybill_endpoints", "state" => state.as_str()).set(number(count));
+    }
+    gauge!("waybill_webhooks_behind_events").set(number(endpoints::behind(db).await?));
     Ok(())
 }
 

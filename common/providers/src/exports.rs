@@ -298,11 +298,7 @@ impl Exports {
             return Ok(());
         };
         let folder = folder.join(id.to_string());
-        on_disk(move || match std::fs::remove_dir_all(folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            removed => removed,
-        })
-        .await
+        on_disk(move || remove_folder(&folder)).await
     }
 
     fn root(&self) -> Path {
@@ -405,6 +401,22 @@ async fn make(folder: PathBuf) -> Result<()> {
             .create(folder)
     })
     .await
+}
+
+/// Removes a folder with its files. If somebody writes another file into it meanwhile, it is tried
+/// again. It is no error if the folder is not there.
+fn remove_folder(folder: &path::Path) -> io::Result<()> {
+    const TRIES: usize = 5;
+    let mut removed = Ok(());
+    for _ in 0..TRIES {
+        removed = std::fs::remove_dir_all(folder);
+        match &removed {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            _ => break,
+        }
+    }
+    removed
 }
 
 async fn keep_to_ourselves(file: PathBuf) -> Result<()> {

@@ -50,7 +50,8 @@ pub struct IdentityProvider {
 }
 
 pub const GRANT_TYPE: &str = "urn:ietf:params:oauth:grant-type:device_code";
-const SCOPE: &str = "read:user user:email";
+/// What every login asks the provider for, with spaces between the scopes.
+pub const SCOPE: &str = "read:user user:email";
 
 /// The interval and the lifetime, in seconds, if the provider names none (RFC 8628, section 3.2).
 const DEFAULT_INTERVAL: u64 = 5;

@@ -5,6 +5,7 @@
 //! be about a person.
 
 mod breaker;
+pub mod endpoints;
 pub mod exports;
 pub mod identity;
 pub mod payment;
@@ -51,6 +52,8 @@ pub enum CallFailure {
     #[error("{code}: the {provider} provider {what}", code = Code::ProviderTimeout)]
     Timeout {
         provider: &'static str,
+        /// Of the answer that says "later", if there was one.
+        status: Option<u16>,
         what: String,
     },
     /// The provider did not answer other calls just now, and is left alone for a moment.
@@ -66,12 +69,21 @@ pub enum CallFailure {
         status: u16,
         setting: &'static str,
     },
+    /// Something answered that does not speak as the provider's API does, so the address is wrong.
+    /// Asking again does not help until an operator has corrected it.
+    #[error("what answers {status} at {setting} is not the {provider} provider's API; correct it")]
+    WrongAddress {
+        provider: &'static str,
+        status: u16,
+        setting: &'static str,
+    },
     /// The provider has kept its first answer to this idempotency key, and gives it again however
     /// often it is asked. With another key the call is made anew, which is safe once it is known
     /// that the first call had no effect.
     #[error("the {provider} provider gives its first answer again: it {what}")]
     Stored {
         provider: &'static str,
+        status: u16,
         what: String,
     },
     /// The provider is not ready for the call, and may not be for days.
@@ -84,6 +96,8 @@ pub enum CallFailure {
     #[error("the {provider} provider refused: {what}")]
     Refused {
         provider: &'static str,
+        /// Of the answer, if it is the status that refuses.
+        status: Option<u16>,
         what: String,
     },
     /// Asking again does not help.
@@ -104,8 +118,24 @@ impl CallFailure {
                 Some(Code::ProviderTimeout.id())
             }
             CallFailure::Misconfigured { .. }
+            | CallFailure::WrongAddress { .. }
             | CallFailure::Waiting { .. }
             | CallFailure::Refused { .. } => None,
+        }
+    }
+
+    /// The HTTP status of the provider's answer, if there was an answer and its status says why
+    /// the call failed.
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            CallFailure::Timeout { status, .. } | CallFailure::Refused { status, .. } => *status,
+            CallFailure::Misconfigured { status, .. }
+            | CallFailure::WrongAddress { status, .. }
+            | CallFailure::Stored { status, .. } => Some(*status),
+            CallFailure::Paused(_)
+            | CallFailure::Waiting { .. }
+            | CallFailure::InvalidAmount(_)
+            | CallFailure::UnsupportedCurrency(_) => None,
         }
     }
 
@@ -114,7 +144,7 @@ impl CallFailure {
         match self {
             CallFailure::Timeout { .. } => "timeout",
             CallFailure::Paused(_) => "paused",
-            CallFailure::Misconfigured { .. } => "misconfigured",
+            CallFailure::Misconfigured { .. } | CallFailure::WrongAddress { .. } => "misconfigured",
             CallFailure::Stored { .. } => "stored",
             CallFailure::Waiting { .. } => "waiting",
             CallFailure::Refused { .. }
@@ -128,6 +158,7 @@ impl CallFailure {
         matches!(
             self,
             CallFailure::Refused { .. }
+                | CallFailure::WrongAddress { .. }
                 | CallFailure::InvalidAmount(_)
                 | CallFailure::UnsupportedCurrency(_)
         )
@@ -140,6 +171,8 @@ struct Provider {
     name: &'static str,
     /// The setting that has the credential.
     setting: &'static str,
+    /// The setting that has the address.
+    address_setting: &'static str,
     client: Client,
     url: String,
     token: String,
@@ -148,10 +181,17 @@ struct Provider {
 }
 
 impl Provider {
-    fn new(name: &'static str, setting: &'static str, api: &Api, clock: &Clock) -> Self {
+    fn new(
+        name: &'static str,
+        address_setting: &'static str,
+        setting: &'static str,
+        api: &Api,
+        clock: &Clock,
+    ) -> Self {
         Provider {
             name,
             setting,
+            address_setting,
             client: client(&api.url),
             url: api.url.clone(),
             token: api.token.expose().to_owned(),
@@ -220,10 +260,10 @@ impl Provider {
             .contains(&status);
         if later && is_stored(&response) {
             let what = format!("answered {}", status.as_u16());
-            return Err(self.stored(what));
+            return Err(self.stored(status, what));
         }
         if later {
-            return Err(self.timeout(&format!("answered {}", status.as_u16())));
+            return Err(self.put_off(status, ""));
         }
         if [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&status) {
             return Err(CallFailure::Misconfigured {
@@ -233,8 +273,7 @@ impl Provider {
             });
         }
         if status.is_redirection() {
-            let what = format!("it answered {}; check its address", status.as_u16());
-            return Err(self.refused(what));
+            return Err(self.wrong_address(status));
         }
         Ok(response)
     }
@@ -249,21 +288,27 @@ impl Provider {
         &self,
         response: Response,
     ) -> Result<T, CallFailure> {
-        let status = response.status().as_u16();
+        let status = response.status();
         let body = response
             .bytes()
             .await
             .map_err(|_| self.timeout("broke off its answer"))?;
-        serde_json::from_slice(&body).map_err(|_| {
-            self.timeout(&format!(
-                "answered {status} with a body that is not its own"
-            ))
-        })
+        serde_json::from_slice(&body)
+            .map_err(|_| self.put_off(status, " with a body that is not its own"))
     }
 
-    fn stored(&self, what: String) -> CallFailure {
+    fn wrong_address(&self, status: StatusCode) -> CallFailure {
+        CallFailure::WrongAddress {
+            provider: self.name,
+            status: status.as_u16(),
+            setting: self.address_setting,
+        }
+    }
+
+    fn stored(&self, status: StatusCode, what: String) -> CallFailure {
         CallFailure::Stored {
             provider: self.name,
+            status: status.as_u16(),
             what,
         }
     }
@@ -278,13 +323,34 @@ impl Provider {
     fn timeout(&self, what: &str) -> CallFailure {
         CallFailure::Timeout {
             provider: self.name,
+            status: None,
             what: what.to_owned(),
+        }
+    }
+
+    /// The failure of a call that got an answer which does not say whether it had its effect.
+    fn put_off(&self, status: StatusCode, more: &str) -> CallFailure {
+        let status = status.as_u16();
+        CallFailure::Timeout {
+            provider: self.name,
+            status: Some(status),
+            what: format!("answered {status}{more}"),
         }
     }
 
     fn refused(&self, what: String) -> CallFailure {
         CallFailure::Refused {
             provider: self.name,
+            status: None,
+            what,
+        }
+    }
+
+    /// The failure of a call that the status of the answer refuses.
+    fn refused_with(&self, status: StatusCode, what: String) -> CallFailure {
+        CallFailure::Refused {
+            provider: self.name,
+            status: Some(status.as_u16()),
             what,
         }
     }

@@ -87,7 +87,7 @@ struct Refusal {
 impl Payment {
     pub fn new(api: &Api, clock: &Clock) -> Self {
         Payment {
-            provider: Provider::new("payment", "PAYMENT_API_KEY", api, clock),
+            provider: Provider::new("payment", "PAYMENT_API_URL", "PAYMENT_API_KEY", api, clock),
         }
     }
 
@@ -165,7 +165,11 @@ impl Payment {
         if status == StatusCode::OK {
             return Ok(Ok(self.provider.json(response).await?));
         }
-        let ErrorBody { error } = self.provider.json(response).await?;
+        let body = response.bytes().await;
+        let body = body.map_err(|_| self.provider.timeout("broke off its answer"))?;
+        // Every refusal of the provider has its own form, and has had no effect.
+        let error = serde_json::from_slice(&body);
+        let ErrorBody { error } = error.map_err(|_| self.provider.wrong_address(status))?;
         Ok(Err(Refusal {
             status,
             error,
@@ -193,14 +197,14 @@ impl Refusal {
             }
             "currency_not_supported" => CallFailure::UnsupportedCurrency(reported()),
             "" if self.is_of_currency() => CallFailure::UnsupportedCurrency(reported()),
-            _ => provider.refused(format!("it {answered}")),
+            _ => provider.refused_with(self.status, format!("it {answered}")),
         }
     }
 
     /// The same as [`Refusal::failure`], for a caller that can ask again with another key.
     fn renewable(&self, provider: &Provider) -> CallFailure {
         if self.is_stored {
-            return provider.stored(self.answered());
+            return provider.stored(self.status, self.answered());
         }
         self.failure(provider)
     }
@@ -301,6 +305,7 @@ mod tests {
             let failure = failure(400, &error);
             assert_eq!(failure.code(), code, "{error}");
             assert!(failure.is_final(), "{error}");
+            assert_eq!(failure.status(), code.is_none().then_some(400), "{error}");
             let text = failure.to_string();
             assert!(text.contains("answered 400"), "{text}");
             assert!(code.is_none_or(|code| text.starts_with(code)), "{text}");

@@ -85,7 +85,13 @@ struct CreatedFulfillment {
 impl Storefront {
     pub fn new(api: &Api, profile: &StorefrontProfile, clock: &Clock) -> Self {
         Storefront {
-            provider: Provider::new("storefront", "STOREFRONT_API_TOKEN", api, clock),
+            provider: Provider::new(
+                "storefront",
+                "STOREFRONT_API_URL",
+                "STOREFRONT_API_TOKEN",
+                api,
+                clock,
+            ),
             token_header: profile.token_header.unwrap_or(OWN_TOKEN_HEADER),
             shop_header: profile.headers.shop,
         }
@@ -138,7 +144,7 @@ impl Storefront {
             match response.status() {
                 StatusCode::OK => Ok(Some(self.provider.json(response).await?)),
                 StatusCode::NOT_FOUND => Ok(None),
-                status => Err(self.provider.refused(status_text(status))),
+                status => Err(self.provider.refused_with(status, status_text(status))),
             }
         };
         self.provider.patiently(operation, call).await
@@ -188,7 +194,7 @@ impl Storefront {
             .await?;
         let status = response.status();
         if status != StatusCode::OK {
-            return Err(self.provider.refused(status_text(status)));
+            return Err(self.provider.refused_with(status, status_text(status)));
         }
         let orders: FulfillmentOrders = self.provider.json(response).await?;
         let orders = orders.fulfillment_orders;
@@ -235,7 +241,7 @@ impl Storefront {
             {
                 Ok(None)
             }
-            status => Err(self.provider.refused(status_text(status))),
+            status => Err(self.provider.refused_with(status, status_text(status))),
         }
     }
 

@@ -15,7 +15,7 @@ use super::Level;
 pub(super) const LONGEST: usize = 7089;
 
 /// How many bytes fit of a text of the same kind as `data`, from ISO/IEC 18004, table 7, version
-/// 40.
+/// 40. The designator of a text that is not ASCII takes the place of one byte.
 pub(super) fn capacity(data: &[u8], level: Level) -> usize {
     let by_mode = match level {
         Level::L => [LONGEST, 4296, 2953],
@@ -27,7 +27,7 @@ pub(super) fn capacity(data: &[u8], level: Level) -> usize {
         data.iter()
             .all(|&byte| sixths(MODES[*mode], byte).is_some())
     };
-    by_mode[(0..3).find(fitting).unwrap_or(2)]
+    by_mode[(0..3).find(fitting).unwrap_or(2)] - usize::from(!data.is_ascii())
 }
 
 /// The modes, the densest first. Kanji is not used, because the texts are UTF-8.

@@ -2,6 +2,10 @@
 //!
 //! The `qrcode` crate writes the bits, adds the error correction and places the modules. Cutting
 //! the text into segments and choosing the mask are done here.
+//!
+//! A text that is not ASCII begins with an ECI designator that says that it is UTF-8. Without it
+//! some readers take short texts for Latin-1 or Shift JIS. A text in ASCII, such as every link, is
+//! the same in all of these, and has no designator, because some old readers do not know it.
 
 use qrcode::bits::Bits;
 use qrcode::canvas::Canvas;
@@ -13,6 +17,10 @@ use super::{Level, QrError, packed};
 
 /// The width of version 40, the largest, in modules.
 pub(super) const MAX_WIDTH: u32 = 177;
+
+/// The ECI designator of UTF-8 (AIM ECI, 000026), and the bits that it takes with its mode.
+const UTF_8: u32 = 26;
+const UTF_8_BITS: usize = 12;
 
 /// A QR code that is ready to be drawn.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,11 +95,15 @@ fn encode(data: &[u8], level: Level) -> Option<(u8, Vec<Line>)> {
             .iter()
             .map(|segment| segment.encoded_len(last))
             .sum();
+        let needed = needed + if data.is_ascii() { 0 } else { UTF_8_BITS };
         for number in group {
             let version = Version::Normal(number);
             let mut bits = Bits::new(version);
             if bits.max_len(ec_level).ok()? < needed {
                 continue;
+            }
+            if !data.is_ascii() {
+                bits.push_eci_designator(UTF_8).ok()?;
             }
             bits.push_segments(data, segments.iter().copied()).ok()?;
             bits.push_terminator(ec_level).ok()?;

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use ipnet::IpNet;
 use platform::counted::Counted;
@@ -16,14 +17,21 @@ const SHARE: usize = 8;
 /// The reason for ending a connection whose client does not read.
 pub const UNREAD: &str = "unread";
 
+/// How long an idle connection of a stranger is kept when half of all connections are taken. It is
+/// as long as a stranger may take for the headers of a request, so keeping connections idle gains
+/// nothing.
+const CROWDED_KEEP_ALIVE: Duration = Duration::from_secs(10);
+
 /// How many files a process needs beside its connections, for its database and the broker.
 const OTHER_FILES: usize = 128;
 
-/// How many connections a port serves, and for whom.
+/// How many connections a port serves, for whom, and for how long.
 #[derive(Clone, Debug)]
 pub struct Limits {
     pub connections: usize,
     pub trusted_proxies: Vec<IpNet>,
+    /// How long an idle connection is kept, while there is room.
+    pub keep_alive: Duration,
 }
 
 /// The network of a client. For IPv6 it is the /64, because a client can choose any address in
@@ -62,6 +70,7 @@ pub struct Connections {
     most_of_strangers: usize,
     most_of_network: usize,
     trusted: Vec<IpNet>,
+    keep_alive: Duration,
     open: Mutex<Open>,
     pub refused: Counted<Full>,
 }
@@ -98,6 +107,7 @@ impl Connections {
             most_of_strangers: most - kept,
             most_of_network: share,
             trusted: limits.trusted_proxies,
+            keep_alive: limits.keep_alive,
             open: Mutex::default(),
             refused: Counted::default(),
         }
@@ -122,6 +132,18 @@ impl Connections {
 
     fn open(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place {
+    /// How long this connection is kept when it is idle.
+    pub fn keep_alive(&self) -> Duration {
+        let connections = &self.connections;
+        let is_crowded = connections.open().all * 2 > connections.most;
+        match self.network {
+            Some(_) if is_crowded => connections.keep_alive.min(CROWDED_KEEP_ALIVE),
+            _ => connections.keep_alive,
+        }
     }
 }
 

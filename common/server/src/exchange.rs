@@ -1,11 +1,13 @@
 //! One request and its answer at a time on one connection: the checks that HTTP/1.1 requires
 //! before a request is handled, and whether the request's body was read to its end. If it was
-//! not, no further request can follow on the connection.
+//! not, no further request can follow on the connection. Between two requests it knows for what the
+//! connection waits, and for how long it may.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use axum::Json;
 use axum::body::{Body, Bytes};
@@ -16,10 +18,44 @@ use hyper::body::{Frame, Incoming, SizeHint};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
+/// The headers of a request must be there within this time after its first byte, or after the
+/// connection was opened.
+pub const HEADER_DEADLINE: Duration = Duration::from_secs(10);
+
+/// What a connection waits for. The number of requests before it distinguishes two phases of the
+/// same kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The headers of a request.
+    Head(u64),
+    /// The body of a request, or its answer. These have limits of their own.
+    Answer(u64),
+    /// Another request, for as long as the answer before it has announced.
+    Idle(u64, Duration),
+}
+
+impl Phase {
+    /// How long it may last.
+    pub fn limit(self) -> Option<Duration> {
+        match self {
+            Phase::Head(_) => Some(HEADER_DEADLINE),
+            Phase::Answer(_) => None,
+            Phase::Idle(_, limit) => Some(limit),
+        }
+    }
+
+    fn requests(self) -> u64 {
+        match self {
+            Phase::Head(requests) | Phase::Answer(requests) | Phase::Idle(requests, _) => requests,
+        }
+    }
+}
+
 /// What the parts of a connection share about its present request.
 pub struct Exchange {
     /// True while bytes of the request's body may still come.
     unread: AtomicBool,
+    phase: Mutex<Phase>,
     stopping: CancellationToken,
 }
 
@@ -27,8 +63,25 @@ impl Exchange {
     pub fn new(stopping: CancellationToken) -> Self {
         Exchange {
             unread: AtomicBool::new(false),
+            phase: Mutex::new(Phase::Head(0)),
             stopping,
         }
+    }
+
+    pub fn phase(&self) -> Phase {
+        *self.lock()
+    }
+
+    /// Records that bytes have come. On an idle connection they begin another request.
+    pub fn came(&self) {
+        let mut phase = self.lock();
+        if let Phase::Idle(requests, _) = *phase {
+            *phase = Phase::Head(requests);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Phase> {
+        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn is_unread(&self) -> bool {
@@ -41,6 +94,9 @@ impl Exchange {
 
     /// The body of the next request, which records when all of it was read.
     pub fn begin(self: &Arc<Self>, body: Incoming) -> Body {
+        let mut phase = self.lock();
+        *phase = Phase::Answer(phase.requests() + 1);
+        drop(phase);
         let is_empty = hyper::body::Body::is_end_stream(&body);
         self.unread.store(!is_empty, Ordering::Relaxed);
         if is_empty {
@@ -52,12 +108,75 @@ impl Exchange {
         })
     }
 
-    /// Adds `Connection: close` to the answer if it is the last one of the connection.
-    pub fn finish(&self, response: &mut Response) {
+    /// Adds `Connection: close` to the answer if it is the last one of the connection, or else, if
+    /// the client keeps connections, for how long this one is kept.
+    pub fn finish(
+        self: &Arc<Self>,
+        mut response: Response,
+        client_keeps: bool,
+        keep_alive: Duration,
+    ) -> Response {
         if self.is_unread() {
             let close = HeaderValue::from_static("close");
             response.headers_mut().insert(CONNECTION, close);
+        } else if client_keeps
+            && !self.is_stopping()
+            && let Ok(kept) = HeaderValue::try_from(format!("timeout={}", keep_alive.as_secs()))
+        {
+            response.headers_mut().insert("keep-alive", kept);
         }
+        let exchange = self.clone();
+        response.map(|body| {
+            Body::new(Answered {
+                body,
+                exchange,
+                keep_alive,
+            })
+        })
+    }
+}
+
+/// Whether the client keeps the connection after this request.
+pub fn keeps(version: Version, headers: &HeaderMap) -> bool {
+    let mut named = headers.get_all(CONNECTION).iter();
+    let closes = |value: &HeaderValue| {
+        let mut words = value.as_bytes().split(|byte| *byte == b',');
+        words.any(|word| word.trim_ascii().eq_ignore_ascii_case(b"close"))
+    };
+    version >= Version::HTTP_11 && !named.any(closes)
+}
+
+/// The body of an answer. When it ends, the connection is idle.
+struct Answered {
+    body: Body,
+    exchange: Arc<Exchange>,
+    keep_alive: Duration,
+}
+
+impl hyper::body::Body for Answered {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.get_mut().body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Answered {
+    fn drop(&mut self) {
+        let mut phase = self.exchange.lock();
+        *phase = Phase::Idle(phase.requests(), self.keep_alive);
     }
 }
 

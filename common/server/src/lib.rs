@@ -23,14 +23,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
-use crate::connections::Connections;
-use crate::exchange::{Exchange, refuse_host};
+use crate::connections::{Connections, Place};
+use crate::exchange::{Exchange, HEADER_DEADLINE, keeps, refuse_host};
 use crate::socket::Socket;
 
 pub use crate::connections::{Limits, network, raise_file_limit};
 
-/// A connection that has not sent the headers of its next request within this time is closed.
-const HEADER_DEADLINE: Duration = Duration::from_secs(10);
+/// The longest time for which an idle connection may be kept.
+pub const LONGEST_KEEP_ALIVE: Duration = Duration::from_hours(1);
 
 /// The address of the client, in the extensions of a request.
 #[derive(Clone, Copy, Debug)]
@@ -88,14 +88,14 @@ pub async fn serve(
                         continue;
                     }
                 };
-                let connection = serve_connection(stream, peer, router.clone(), shutdown.clone());
+                let (router, shutdown) = (router.clone(), shutdown.clone());
+                let connection = serve_connection(stream, peer, place, router, shutdown);
                 let overdue = overdue.clone();
                 let connection = async move {
                     tokio::select! {
                         () = connection => {}
                         () = overdue.cancelled() => {}
                     }
-                    drop(place);
                 };
                 platform::task::spawn("connection", tasks.track_future(connection));
             }
@@ -121,6 +121,7 @@ pub async fn serve(
 async fn serve_connection(
     stream: TcpStream,
     peer: SocketAddr,
+    place: Place,
     router: Router,
     shutdown: CancellationToken,
 ) {
@@ -128,11 +129,21 @@ async fn serve_connection(
     let exchange = Arc::new(Exchange::new(shutdown.clone()));
     let socket = Socket::new(stream, exchange.clone());
     let service = hyper::service::service_fn(move |request| {
-        answer(router.clone(), request, Peer(peer), exchange.clone())
+        let keep_alive = place.keep_alive();
+        answer(
+            router.clone(),
+            request,
+            Peer(peer),
+            exchange.clone(),
+            keep_alive,
+        )
     });
+    // The socket limits how long a connection waits, so this limit is never reached. Without it
+    // `hyper` would not read from an idle connection, and the socket's timer would not run.
+    let never = LONGEST_KEEP_ALIVE + HEADER_DEADLINE * 2;
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_DEADLINE)
+        .header_read_timeout(never)
         // A client that closes its sending side after the request, or in the middle of it, still
         // gets its answer.
         .half_close(true)
@@ -156,13 +167,14 @@ async fn answer(
     request: hyper::Request<Incoming>,
     peer: Peer,
     exchange: Arc<Exchange>,
+    keep_alive: Duration,
 ) -> Result<Response, Infallible> {
     let mut request = request.map(|body| exchange.begin(body));
+    let client_keeps = keeps(request.version(), request.headers());
     if let Some(refusal) = refuse_host(request.version(), request.headers()) {
         return Ok(refusal);
     }
     request.extensions_mut().insert(peer);
-    let mut response = router.oneshot(request).await?;
-    exchange.finish(&mut response);
-    Ok(response)
+    let response = router.oneshot(request).await?;
+    Ok(exchange.finish(response, client_keeps, keep_alive))
 }

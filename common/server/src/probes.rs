@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::Json;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bus::Bus;
 use serde::Serialize;
@@ -16,6 +16,9 @@ const PING_DEADLINE: Duration = Duration::from_secs(1);
 
 /// The version of Prometheus' text format that [`metrics`] answers in.
 const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// The version of OpenMetrics that [`metrics`] answers in, if it is asked for it.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Whether the database and the bus of a process can be reached at this moment.
 #[derive(Clone, Copy, Debug)]
@@ -81,11 +84,78 @@ pub fn ready(
     (code, Json(body)).into_response()
 }
 
-/// The metrics in Prometheus' text format.
-pub fn metrics() -> Response {
-    (
-        [(header::CONTENT_TYPE, TEXT_FORMAT)],
-        platform::metrics::render(),
-    )
-        .into_response()
+/// The metrics in Prometheus' text format, or as OpenMetrics if the client asks for that.
+pub fn metrics(asked: &HeaderMap) -> Response {
+    let (kind, text) = if prefers_open_metrics(asked) {
+        (OPEN_METRICS, platform::metrics::render_open_metrics())
+    } else {
+        (TEXT_FORMAT, platform::metrics::render())
+    };
+    let headers = [(header::CONTENT_TYPE, kind), (header::VARY, "accept")];
+    (headers, text).into_response()
+}
+
+/// Whether `Accept` names a version of OpenMetrics that we have, and nothing else before it.
+fn prefers_open_metrics(asked: &HeaderMap) -> bool {
+    let asked = asked.get_all(header::ACCEPT).iter();
+    let ranges = asked.filter_map(|value| value.to_str().ok());
+    let (mut open, mut text) = (0.0, 0.0);
+    for range in ranges.flat_map(|value| value.split(',')) {
+        let mut parts = range.split(';').map(str::trim);
+        let kind = parts.next().unwrap_or_default();
+        let parameters: Vec<(&str, &str)> = parts.filter_map(|it| it.split_once('=')).collect();
+        let parameter = |name: &str| {
+            let of_name = |(given, _): &&(&str, &str)| given.eq_ignore_ascii_case(name);
+            parameters.iter().find(of_name).map(|(_, value)| *value)
+        };
+        let quality = parameter("q").map_or(Some(1.0), |quality| quality.parse().ok());
+        let quality: f32 = quality.unwrap_or(0.0);
+        if kind.eq_ignore_ascii_case("application/openmetrics-text") {
+            let is_ours = parameter("version").is_none_or(|version| version == "1.0.0");
+            open = if is_ours { quality.max(open) } else { open };
+        } else if kind.eq_ignore_ascii_case("text/plain") {
+            text = quality.max(text);
+        }
+    }
+    open > 0.0 && open >= text
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderMap;
+    use axum::http::header::ACCEPT;
+
+    use super::prefers_open_metrics;
+
+    #[test]
+    fn open_metrics_are_for_whoever_prefers_them() {
+        for (accept, is_open) in [
+            ("application/openmetrics-text", true),
+            (
+                "application/openmetrics-text; version=1.0.0; charset=utf-8",
+                true,
+            ),
+            // What Prometheus sends.
+            (
+                "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
+                 application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;q=0.4,\
+                 text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
+                true,
+            ),
+            (
+                "text/plain;version=0.0.4, application/openmetrics-text;q=0.5",
+                false,
+            ),
+            ("application/openmetrics-text;version=2.0.0", false),
+            ("application/openmetrics-text;q=0", false),
+            ("application/openmetrics-text;q=x", false),
+            ("text/plain", false),
+            ("*/*", false),
+            ("", false),
+        ] {
+            let headers = HeaderMap::from_iter([(ACCEPT, accept.parse().unwrap())]);
+            assert_eq!(prefers_open_metrics(&headers), is_open, "{accept}");
+        }
+        assert!(!prefers_open_metrics(&HeaderMap::new()));
+    }
 }

@@ -1,5 +1,6 @@
-//! A TCP stream on a port that strangers can reach. It gives up on a peer that does not read, and
-//! it closes in such a way that the last bytes written arrive. A connection that is closed while
+//! A TCP stream on a port that strangers can reach. It gives up on a peer that does not read, on
+//! one that does not send the headers of its request in time, and on one that has been idle for as
+//! long as it may. It closes in such a way that the last bytes written arrive. A connection that is closed while
 //! bytes are unread is reset, and a reset takes from the peer what the peer has not read yet. So
 //! the end of our side is sent first (FIN), and what still comes is read and dropped, with limits
 //! on time and bytes and without keeping it in memory.
@@ -16,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::connections::{self, count_cut};
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, Phase};
 
 /// A peer that has taken no byte of its answers for this long is cut off.
 const UNREAD_LIMIT: Duration = Duration::from_secs(15);
@@ -39,6 +40,8 @@ pub struct Socket {
     exchange: Arc<Exchange>,
     /// Runs while the peer takes no bytes.
     unread: Option<Pin<Box<Sleep>>>,
+    /// Runs while the peer sends no bytes, for the phase in which it was started.
+    waiting: Option<(Phase, Pin<Box<Sleep>>)>,
     closing: Option<Closing>,
 }
 
@@ -73,8 +76,30 @@ impl Socket {
             stream,
             exchange,
             unread: None,
+            waiting: None,
             closing: None,
         }
+    }
+
+    /// Lets a read wait for as long as the peer may take. An idle connection then ends as if the
+    /// peer had ended it. A request whose headers are not complete is an error.
+    fn wait(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let phase = self.exchange.phase();
+        let Some(limit) = phase.limit() else {
+            return Poll::Pending;
+        };
+        let (begun, timer) = self
+            .waiting
+            .get_or_insert_with(|| (phase, Box::pin(sleep(limit))));
+        if *begun != phase {
+            *begun = phase;
+            timer.as_mut().reset(Instant::now() + limit);
+        }
+        ready!(timer.as_mut().poll(context));
+        Poll::Ready(match phase {
+            Phase::Idle(..) => Ok(()),
+            Phase::Head(_) | Phase::Answer(_) => Err(io::ErrorKind::TimedOut.into()),
+        })
     }
 
     /// Lets a write wait for as long as the peer may take.
@@ -131,7 +156,14 @@ impl AsyncRead for Socket {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_read(context, buffer)
+        let this = self.get_mut();
+        match Pin::new(&mut this.stream).poll_read(context, buffer) {
+            Poll::Pending => this.wait(context),
+            Poll::Ready(read) => {
+                this.exchange.came();
+                Poll::Ready(read)
+            }
+        }
     }
 }
 

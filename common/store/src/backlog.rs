@@ -33,7 +33,7 @@ pub async fn queues(db: &Db, now: Timestamp) -> Result<Vec<Line>> {
                  select queue, (select min(kind) from jobs
                                 where state = 'ready' and jobs.queue = queues.queue)
                  from (select 'orders' as queue union all select 'payments'
-                       union all select 'privacy') as queues
+                       union all select 'privacy' union all select 'endpoints') as queues
                  union all
                  select queue, (select min(kind) from jobs
                                 where state = 'ready' and jobs.queue = kinds.queue

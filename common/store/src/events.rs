@@ -75,7 +75,7 @@ fn read(row: &Row) -> Result<Envelope> {
     })
 }
 
-/// The smallest id that an event of this time can have.
+/// The smallest id that an event or a job of this time can have.
 pub fn first_id(at: Timestamp) -> Uuid {
     let millis = u128::from(at.0.unsigned_abs() & 0xffff_ffff_ffff);
     Uuid::from_u128(if at.0 < 0 { 0 } else { millis << 80 })
@@ -161,6 +161,24 @@ pub async fn newest(db: &Db, filter: &Filter, before: Uuid, limit: i64) -> Resul
         .fetch_all()
         .await?;
     rows.iter().map(read).collect()
+}
+
+/// The last events of an object of this shop, at most `limit`, in the sequence in which they
+/// happened.
+pub async fn of_object(db: &Db, shop: &str, object_id: &str, limit: i64) -> Result<Vec<Envelope>> {
+    let rows = db
+        .query(
+            "select id, kind, shop, object_id, body, created_at, traceparent from events
+             where object_id = $1 and coalesce(shop, '') = $2
+             order by object_id desc, id desc
+             limit $3",
+        )
+        .bind(object_id)
+        .bind(shop)
+        .bind(limit)
+        .fetch_all()
+        .await?;
+    rows.iter().rev().map(read).collect()
 }
 
 /// The events of these traces, the oldest first. The query sorts by the trace first, because
@@ -289,6 +307,20 @@ pub async fn position_of(db: &Db, id: Uuid) -> Result<i64> {
             .await?
         }
     };
+    row.map_or(Ok(0), |row| row.get("position"))
+}
+
+/// A position such that all events of this time and later ones come after it.
+pub async fn position_at(db: &Db, at: Timestamp) -> Result<i64> {
+    let row = db
+        .query(
+            "select position from events where id < $1 and position is not null
+             order by id desc
+             limit 1",
+        )
+        .bind(first_id(at))
+        .fetch_optional()
+        .await?;
     row.map_or(Ok(0), |row| row.get("position"))
 }
 

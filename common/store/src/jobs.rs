@@ -1,13 +1,17 @@
 //! The `jobs` table. Every change of a job's state is a guarded update, so a job leaves `ready`
 //! only once, however many workers have its id.
 
+pub mod arrived;
 pub mod ended;
 pub mod operate;
+pub mod run_now;
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::events::first_id;
 use crate::sql::{Db, Error, Result, Row, Tx, column};
 use domain::job::{Job, JobId, Queue, Source, State};
 use domain::time::Timestamp;
@@ -91,6 +95,26 @@ pub async fn note(tx: &mut Tx, id: JobId, why: &str) -> Result<()> {
         .execute()
         .await?;
     Ok(())
+}
+
+/// When the latest delivery of each source came, by the name of the source. Only the newest jobs are
+/// looked at, so a source is missing that has sent nothing for long.
+pub async fn latest_deliveries(db: &Db) -> Result<Vec<(String, Timestamp)>> {
+    const LOOKED_AT: i64 = 10_000;
+    let rows = db
+        .query(
+            "select source, max(created_at) as latest
+             from (select source, created_at from jobs order by id desc limit $1) as newest
+             where source <> 'internal'
+             group by source
+             order by source",
+        )
+        .bind(LOOKED_AT)
+        .fetch_all()
+        .await?;
+    rows.iter()
+        .map(|row| Ok((row.get("source")?, Timestamp(row.get("latest")?))))
+        .collect()
 }
 
 /// The jobs of `ids` that are ready and due, with their bodies, sorted by id.
@@ -346,7 +370,8 @@ pub async fn claim(
         .collect()
 }
 
-/// Defers those of the jobs that nobody has claimed since they were read.
+/// Defers those of the jobs that nobody has claimed since they were read. They were not run. The
+/// last error of a job that has attempts stays, because it says why the job had to wait at all.
 pub async fn defer(
     tx: &mut Tx,
     ids: &[JobId],
@@ -355,7 +380,11 @@ pub async fn defer(
     why: &str,
 ) -> Result<()> {
     tx.query(
-        "update jobs set run_at = $1, notified_at = null, last_error = $2
+        "update jobs
+         set run_at = $1, notified_at = null,
+             last_error = case
+                 when exists (select 1 from job_attempts where job_id = jobs.id)
+                 then coalesce(last_error, $2) else $2 end
          where id in (
              select id from jobs
              where state not in ('done', 'dead') and (run_at <= $3 or run_at = created_at)
@@ -373,15 +402,28 @@ pub async fn defer(
     Ok(())
 }
 
-/// Defers a claimed job without counting a failure. False when the job was no longer ready.
-pub async fn defer_claimed(tx: &mut Tx, id: JobId, run_at: Timestamp, error: &str) -> Result<bool> {
+/// Defers a claimed job without counting a failure. False when the job was no longer ready. `asked`
+/// says that the provider was asked, so that `why` is a cause; otherwise the last error of a job
+/// that has attempts stays, as in [`defer`].
+pub async fn defer_claimed(
+    tx: &mut Tx,
+    id: JobId,
+    run_at: Timestamp,
+    why: &str,
+    asked: bool,
+) -> Result<bool> {
     let changed = tx
         .query(
-            "update jobs set run_at = $1, notified_at = null, unfinished_attempts = 0, last_error = $2
-             where state not in ('done', 'dead') and id = $3",
+            "update jobs
+             set run_at = $1, notified_at = null, unfinished_attempts = 0,
+                 last_error = case
+                     when $3 = 0 and exists (select 1 from job_attempts where job_id = jobs.id)
+                     then coalesce(last_error, $2) else $2 end
+             where state not in ('done', 'dead') and id = $4",
         )
         .bind(run_at.0)
-        .bind(error)
+        .bind(why)
+        .bind(i64::from(asked))
         .bind(id)
         .execute()
         .await?;
@@ -395,6 +437,24 @@ pub async fn release(tx: &mut Tx, id: JobId, run_at: Timestamp) -> Result<()> {
         .bind(id)
         .execute()
         .await?;
+    Ok(())
+}
+
+/// Makes waiting jobs due at `run_at`, except those that somebody runs now.
+pub async fn release_unclaimed(tx: &mut Tx, ids: Vec<JobId>, run_at: Timestamp) -> Result<()> {
+    tx.query(
+        "update jobs set run_at = $1, notified_at = null
+         where id in (
+             select id from jobs
+             where state = 'ready' and unfinished_attempts = 0 and run_at > $1 and id in ($2..)
+             order by id
+             for update skip locked
+         )",
+    )
+    .bind(run_at.0)
+    .bind(ids)
+    .execute()
+    .await?;
     Ok(())
 }
 
@@ -636,28 +696,111 @@ pub(super) fn read_summary(row: &Row) -> Result<Summary> {
 }
 
 /// Which jobs to list. An empty text means any.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Filter {
     pub queue: String,
     pub state: String,
     pub kind: String,
+    pub shop: String,
+    /// The provider's id of the order, payment, .. that the job is about.
+    pub object_id: String,
+    /// Only jobs that arrived at this time or later.
+    pub since: Timestamp,
+    /// Only jobs that arrived before this time.
+    pub before: Timestamp,
+    /// Only jobs that come after this one in the list: the cursor.
+    pub after: JobId,
 }
 
-/// The newest jobs that match, the newest first.
+impl Default for Filter {
+    fn default() -> Self {
+        Filter {
+            queue: String::new(),
+            state: String::new(),
+            kind: String::new(),
+            shop: String::new(),
+            object_id: String::new(),
+            since: Timestamp(0),
+            before: Timestamp(i64::MAX),
+            after: JobId::max(),
+        }
+    }
+}
+
+/// By how much the time in a job's id may differ from `created_at`.
+const APART: Duration = Duration::from_mins(10);
+
+/// The newest jobs that match, the newest first. Ids begin with their time, so a page is a range
+/// of the primary key, or of the index by object, and the last id of a page is the cursor of the
+/// next page. Jobs that arrive meanwhile come before the first page and move no other.
 pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Summary>> {
+    let all = || {
+        db.query(
+            "select id, queue, kind, source, shop, external_id, object_id, api_version, state,
+                    attempts, run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
+                    cast(length(body) as bigint) as body_bytes
+             from jobs
+             where ($1 = '' or queue = $1) and ($2 = '' or state = $2) and ($3 = '' or kind = $3)
+               and ($4 = '' or shop = $4) and created_at >= $5 and created_at < $6
+               and id >= $7 and id < $8
+             order by id desc
+             limit $9",
+        )
+    };
+    let of_object = || {
+        db.query(
+            "select id, queue, kind, source, shop, external_id, object_id, api_version, state,
+                    attempts, run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
+                    cast(length(body) as bigint) as body_bytes
+             from jobs
+             where ($1 = '' or queue = $1) and ($2 = '' or state = $2) and ($3 = '' or kind = $3)
+               and ($4 = '' or shop = $4) and created_at >= $5 and created_at < $6
+               and id >= $7 and id < $8 and object_id = $10
+             order by object_id desc, id desc
+             limit $9",
+        )
+    };
+    let query = match filter.object_id.as_str() {
+        "" => all(),
+        _ => of_object(),
+    };
+    let end = match filter.before.0 {
+        i64::MAX => JobId::max(),
+        _ => first_id(filter.before.plus(APART)),
+    };
+    let query = query
+        .bind(filter.queue.as_str())
+        .bind(filter.state.as_str())
+        .bind(filter.kind.as_str())
+        .bind(filter.shop.as_str())
+        .bind(filter.since.0)
+        .bind(filter.before.0)
+        .bind(first_id(filter.since.minus(APART)))
+        .bind(end.min(filter.after))
+        .bind(limit);
+    let query = match filter.object_id.as_str() {
+        "" => query,
+        object_id => query.bind(object_id),
+    };
+    let rows = query.fetch_all().await?;
+    rows.iter().map(read_summary).collect()
+}
+
+/// The newest jobs that are about an object of this shop, at most `limit`, the newest first. The
+/// empty shop means the jobs whose delivery named none.
+pub async fn of_object(db: &Db, shop: &str, object_id: &str, limit: i64) -> Result<Vec<Summary>> {
     let rows = db
         .query(
             "select id, queue, kind, source, shop, external_id, object_id, api_version, state,
                     attempts, run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
                     cast(length(body) as bigint) as body_bytes
              from jobs
-             where ($1 = '' or queue = $1) and ($2 = '' or state = $2) and ($3 = '' or kind = $3)
-             order by id desc
-             limit $4",
+             where object_id = $1 and coalesce(shop, '') = $2
+             order by object_id desc, id desc
+             limit $3",
         )
-        .bind(filter.queue.as_str())
-        .bind(filter.state.as_str())
-        .bind(filter.kind.as_str())
+        .bind(object_id)
+        .bind(shop)
         .bind(limit)
         .fetch_all()
         .await?;

@@ -52,6 +52,20 @@ pub async fn release(db: &Db, name: &str, holder: Uuid) -> Result<()> {
     tx.commit().await
 }
 
+/// The lease to send webhooks to endpoints.
+pub const WEBHOOKS: &str = "webhooks";
+
+/// True when some process holds this lease.
+pub async fn is_held(db: &Db, name: &str, now: Timestamp) -> Result<bool> {
+    let row = db
+        .query("select name from leases where name = $1 and expires_at > $2")
+        .bind(name)
+        .bind(now.0)
+        .fetch_optional()
+        .await?;
+    Ok(row.is_some())
+}
+
 /// True when any process holds a lease. A process that works renews its own.
 pub async fn any_held(db: &Db, now: Timestamp) -> Result<bool> {
     let row = db

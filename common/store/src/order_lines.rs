@@ -72,8 +72,14 @@ pub async fn of(tx: &mut Tx, shop: &str, orders: &[i64]) -> Result<Vec<(i64, Lin
 pub struct StoredLine {
     #[schema(example = 466_157_049)]
     pub id: i64,
+    /// The same as text, for readers whose numbers end at 2^53.
+    #[schema(example = "466157049")]
+    pub id_text: String,
     #[schema(example = 39_072_856)]
     pub variant_id: Option<i64>,
+    /// The same as text.
+    #[schema(example = "39072856")]
+    pub variant_id_text: Option<String>,
     #[schema(example = "Linen apron")]
     pub title: Option<String>,
     #[schema(example = 2)]
@@ -97,7 +103,9 @@ pub async fn list(db: &Db, shop: &str, order_id: i64) -> Result<Vec<StoredLine>>
             let line = read(row)?;
             Ok(StoredLine {
                 id: line.id,
+                id_text: line.id.to_string(),
                 variant_id: line.variant_id,
+                variant_id_text: line.variant_id.map(|id| id.to_string()),
                 title: line.title,
                 quantity: line.quantity,
                 price: line.price,

@@ -1,6 +1,7 @@
-//! How the `orders` table is read. [`records`] writes it, and [`view`] shows an order to API
-//! clients.
+//! How the `orders` table is read. [`records`] writes it, [`view`] shows an order to API clients,
+//! and [`list`] lists orders.
 
+pub mod list;
 pub mod records;
 pub mod view;
 
@@ -40,6 +41,18 @@ pub async fn shops(tx: &mut Tx, id: i64) -> Result<Vec<String>> {
     let rows = tx
         .query("select shop from orders where id = $1 order by shop limit 2")
         .bind(id)
+        .fetch_all()
+        .await?;
+    rows.iter().map(|row| row.get("shop")).collect()
+}
+
+/// The shops that have an order with this id, at most `limit` of them, for somebody who has to
+/// name one.
+pub async fn places(db: &Db, id: i64, limit: i64) -> Result<Vec<String>> {
+    let rows = db
+        .query("select shop from orders where id = $1 order by shop limit $2")
+        .bind(id)
+        .bind(limit)
         .fetch_all()
         .await?;
     rows.iter().map(|row| row.get("shop")).collect()
@@ -317,6 +330,41 @@ pub async fn find(db: &Db, id: i64, shops: Option<Vec<String>>) -> Result<OrderL
     }
 }
 
+/// Whether an order is paid or cancelled, as the storefront and the payments say together.
+struct Standing {
+    financial_status: Option<FinancialStatus>,
+    payment_status: Option<FinancialStatus>,
+    cancelled_at: Option<Timestamp>,
+    cancel_reason: Option<String>,
+}
+
+impl Standing {
+    fn read(row: &Row) -> Result<Self> {
+        let status = |name| -> Result<Option<FinancialStatus>> {
+            Ok(row.get::<Option<String>>(name)?.map(Into::into))
+        };
+        let time = |name| -> Result<Option<Timestamp>> {
+            Ok(row.get::<Option<i64>>(name)?.map(Timestamp))
+        };
+        let reported = status("financial_status")?;
+        let payment_status = status("payment_status")?;
+        let (storefront, payments) = (reported.as_ref(), payment_status.as_ref());
+        let was_paid = row.get::<i64>("was_paid")? != 0;
+        let counts = settlement::is_cancelled_by_payment(was_paid, storefront, payments);
+        let cancelled_at = time("cancelled_at")?;
+        let canceled = time("payment_canceled_at")?.filter(|_| counts);
+        Ok(Standing {
+            financial_status: settlement::status(storefront, payments),
+            cancelled_at: cancelled_at.or(canceled),
+            cancel_reason: match canceled {
+                Some(_) if cancelled_at.is_none() => Some(PAYMENT_CANCELED.to_owned()),
+                _ => row.get("cancel_reason")?,
+            },
+            payment_status,
+        })
+    }
+}
+
 fn read(row: &Row) -> Result<StoredOrder> {
     let currency = row
         .get::<Option<String>>("currency")?
@@ -349,16 +397,7 @@ fn read(row: &Row) -> Result<StoredOrder> {
         }),
         _ => None,
     };
-    let status = |name| -> Result<Option<FinancialStatus>> {
-        Ok(row.get::<Option<String>>(name)?.map(Into::into))
-    };
-    let reported = status("financial_status")?;
-    let payment_status = status("payment_status")?;
-    let was_paid = row.get::<i64>("was_paid")? != 0;
-    let counts =
-        settlement::is_cancelled_by_payment(was_paid, reported.as_ref(), payment_status.as_ref());
-    let cancelled_at = time("cancelled_at")?;
-    let canceled = time("payment_canceled_at")?.filter(|_| counts);
+    let standing = Standing::read(row)?;
     Ok(StoredOrder {
         shop: row.get("shop")?,
         id: row.get("id")?,
@@ -368,14 +407,11 @@ fn read(row: &Row) -> Result<StoredOrder> {
         subtotal: money("subtotal_minor")?,
         tax: money("tax_minor")?,
         outstanding: money("outstanding_minor")?,
-        financial_status: settlement::status(reported.as_ref(), payment_status.as_ref()),
-        cancelled_at: cancelled_at.or(canceled),
-        cancel_reason: match canceled {
-            Some(_) if cancelled_at.is_none() => Some(PAYMENT_CANCELED.to_owned()),
-            _ => row.get("cancel_reason")?,
-        },
+        financial_status: standing.financial_status,
+        cancelled_at: standing.cancelled_at,
+        cancel_reason: standing.cancel_reason,
         superseded_by: successor_shop.zip(row.get("successor_id")?),
-        payment_status,
+        payment_status: standing.payment_status,
         fulfillment_status: row.get("fulfillment_status")?,
         fulfillment,
         lines: Vec::new(),

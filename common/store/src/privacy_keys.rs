@@ -80,6 +80,21 @@ pub async fn load(
     }
 }
 
+/// The keys of this database, without changing anything. None if there are none yet, or if the
+/// setting is another key.
+pub async fn look(db: &Db, setting: Option<&Token>) -> Result<Option<Keys>> {
+    let Some(Stored {
+        secret,
+        fingerprint,
+    }) = stored(db).await?
+    else {
+        return Ok(None);
+    };
+    let set = setting.map(read).unwrap_or_default();
+    let mut keys = set.into_iter().chain(secret.map(Keys::new));
+    Ok(keys.find(|keys| keys.fingerprint().as_slice() == fingerprint))
+}
+
 /// The key that the database made, in the form of a setting: `hex:` and its digits.
 pub async fn taken_out(db: &Db) -> std::result::Result<(Token, Keys), NoSecret> {
     let stored = stored(db).await?;

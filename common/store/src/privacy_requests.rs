@@ -42,6 +42,9 @@ pub struct RequestEntry {
     /// Null when the body names none, or is about a shop.
     #[schema(example = 207_119_551)]
     pub customer_id: Option<i64>,
+    /// The same as text, for readers whose numbers end at 2^53.
+    #[schema(example = "207119551")]
+    pub customer_id_text: Option<String>,
     /// The earlier request with the same body.
     pub repeats: Option<Uuid>,
     /// `received`, `held`, `done`, `cancelled` or `failed`.
@@ -778,11 +781,13 @@ fn read(row: &Row) -> Result<RequestEntry> {
     };
     let state: String = row.get("state")?;
     let is_ready = row.get::<Option<String>>("job_state")?.as_deref() == Some("ready");
+    let customer_id: Option<i64> = row.get("customer_id")?;
     Ok(RequestEntry {
         id: row.get("id")?,
         topic: row.get("topic")?,
         shop: row.get("shop")?,
-        customer_id: row.get("customer_id")?,
+        customer_id,
+        customer_id_text: customer_id.map(|id| id.to_string()),
         repeats: row.get("repeats")?,
         code: (state == State::Failed.as_str()).then_some(Code::Privacy.id()),
         state,

@@ -31,6 +31,8 @@ pub struct Refused {
     pub header: String,
     /// The setting that would take them, or what else to do; empty when nothing would.
     pub advice: String,
+    /// The status of the answer.
+    pub status: i64,
     pub deliveries: i64,
     pub first_at: Timestamp,
     pub last_at: Timestamp,
@@ -48,16 +50,14 @@ pub struct Refused {
 pub async fn add(tx: &mut Tx, refused: &[Refused]) -> Result<()> {
     let text = |of: fn(&Refused) -> &str| refused.iter().map(of);
     let columns = [
-        column(
-            "hour_at",
-            refused.iter().map(|it| it.last_at.0 / HOUR * HOUR),
-        ),
+        column("hour_at", refused.iter().map(|it| hour(it.last_at))),
         column("source", text(|it| &it.source)),
         column("profile", text(|it| &it.profile)),
         column("reason", text(|it| &it.reason)),
         column("signature", text(|it| &it.signature)),
         column("header", text(|it| &it.header)),
         column("advice", text(|it| &it.advice)),
+        column("status", refused.iter().map(|it| it.status)),
         column("deliveries", refused.iter().map(|it| it.deliveries)),
         column("first_at", refused.iter().map(|it| it.first_at.0)),
         column("last_at", refused.iter().map(|it| it.last_at.0)),
@@ -72,7 +72,7 @@ pub async fn add(tx: &mut Tx, refused: &[Refused]) -> Result<()> {
         &columns,
         "on conflict (hour_at, source, profile, reason, signature, header, advice) do update
          set deliveries = refused_deliveries.deliveries + excluded.deliveries,
-             last_at = excluded.last_at, headers = excluded.headers, topic = excluded.topic,
+             status = excluded.status, last_at = excluded.last_at, headers = excluded.headers, topic = excluded.topic,
              shop = excluded.shop, age_seconds = excluded.age_seconds,
              body_key = excluded.body_key",
     )
@@ -84,8 +84,8 @@ pub async fn add(tx: &mut Tx, refused: &[Refused]) -> Result<()> {
 pub async fn list(db: &Db, since: Timestamp, limit: i64) -> Result<Vec<Refused>> {
     let rows = db
         .query(
-            "select source, profile, reason, signature, header, advice, deliveries, first_at,
-                    last_at, headers, topic, shop, age_seconds, body_key
+            "select source, profile, reason, signature, header, advice, status, deliveries,
+                    first_at, last_at, headers, topic, shop, age_seconds, body_key
              from refused_deliveries
              where last_at >= $1
              order by last_at desc, source, reason, signature, header
@@ -98,6 +98,28 @@ pub async fn list(db: &Db, since: Timestamp, limit: i64) -> Result<Vec<Refused>>
     rows.iter().map(read).collect()
 }
 
+/// All of the hour of this time and of later hours, by the primary key. There are never many, because
+/// the key has only words of our own.
+pub async fn of_hour(db: &Db, at: Timestamp) -> Result<Vec<Refused>> {
+    let rows = db
+        .query(
+            "select source, profile, reason, signature, header, advice, status, deliveries,
+                    first_at, last_at, headers, topic, shop, age_seconds, body_key
+             from refused_deliveries
+             where hour_at >= $1
+             order by last_at, source, profile, reason, signature, header, advice",
+        )
+        .bind(hour(at))
+        .fetch_all()
+        .await?;
+    rows.iter().map(read).collect()
+}
+
+/// When the hour of this time began.
+pub fn hour(at: Timestamp) -> i64 {
+    at.0 / HOUR * HOUR
+}
+
 fn read(row: &Row) -> Result<Refused> {
     Ok(Refused {
         source: row.get("source")?,
@@ -106,6 +128,7 @@ fn read(row: &Row) -> Result<Refused> {
         signature: row.get("signature")?,
         header: row.get("header")?,
         advice: row.get("advice")?,
+        status: row.get("status")?,
         deliveries: row.get("deliveries")?,
         first_at: Timestamp(row.get("first_at")?),
         last_at: Timestamp(row.get("last_at")?),

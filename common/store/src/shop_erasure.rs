@@ -13,6 +13,7 @@ use uuid::Uuid;
 use crate::sql::{Db, Query, Result, Tx};
 use domain::time::Timestamp;
 
+use super::job_attempts;
 use super::orders::{CHECKOUT, checkout_key};
 
 /// How many rows were erased, by table.
@@ -344,7 +345,7 @@ async fn page(next: Query<'_, '_>, shop: &str, after: Uuid, limit: i64) -> Resul
     Ok(ScanPage { last, found })
 }
 
-/// Deletes jobs in any state, and the ids of their deliveries. A run that is under way finds its
+/// Deletes jobs in any state, their attempts, and the ids of their deliveries. A run that is under way finds its
 /// job gone and has no effect. Jobs of requests that are still open stay: those requests end by
 /// themselves, and their deadlines are watched until then.
 pub async fn delete_jobs(
@@ -384,9 +385,13 @@ pub async fn delete_jobs(
     for (source, external_ids) in deliveries {
         forget_deliveries(tx, &source, external_ids, &ids, counts).await?;
     }
-    let deleted = tx
-        .query("delete from jobs where id in ($1..)")
-        .bind(ids.into_iter().collect::<Vec<_>>());
+    let ids: Vec<Uuid> = ids.into_iter().collect();
+    add(
+        counts,
+        "job_attempts",
+        job_attempts::delete(tx, ids.clone()).await?,
+    );
+    let deleted = tx.query("delete from jobs where id in ($1..)").bind(ids);
     add(counts, "jobs", deleted.execute().await?);
     Ok(())
 }

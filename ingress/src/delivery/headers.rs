@@ -97,7 +97,7 @@ pub fn shop(
         return Ok(None);
     };
     let shop = text(headers, name).map_err(|()| Error::ShopHeader)?;
-    let Some(shop) = shop.filter(|shop| !shop.is_empty()) else {
+    let Some(shop) = shop.filter(|shop| !shop.is_empty() && !is_placeholder(shop)) else {
         return Ok(None);
     };
     let shop = match holds {
@@ -108,6 +108,11 @@ pub fn shop(
         return Err(Error::ShopHeader);
     }
     Ok(Some(shop.to_ascii_lowercase()))
+}
+
+/// Whether this is what a provider's samples have in place of a shop: `{shop}.myshopify.com`.
+pub fn is_placeholder(text: &str) -> bool {
+    text.strip_prefix("{shop}.").is_some_and(is_domain)
 }
 
 pub fn is_domain(text: &str) -> bool {

@@ -10,6 +10,7 @@ use domain::signature::SignatureError;
 use super::headers;
 use crate::error::Error;
 use crate::intake::Unavailable;
+use crate::limit::{Limit, Limited};
 
 /// Names that are kept of one request.
 const MOST_NAMES: usize = 4;
@@ -21,6 +22,8 @@ pub struct Refused {
     pub signature: Option<SignatureError>,
     /// It has the signature of another provider.
     pub clue: Option<Clue>,
+    /// Which limit there was no room in, when that is why.
+    pub limit: Option<Limit>,
     /// When it was signed, in Unix seconds, as it says.
     pub signed_at: Option<u64>,
     /// As far as it was read.
@@ -84,6 +87,9 @@ impl Refused {
         if let Some(clue) = self.clue {
             return clue.advice;
         }
+        if let Some(limit) = self.limit {
+            return limit.advice();
+        }
         let is_storefront = source == Source::Storefront;
         match (self.error, self.signature) {
             (_, Some(SignatureError::Missing))
@@ -98,8 +104,6 @@ impl Refused {
             (_, Some(_)) if is_storefront => "STOREFRONT_WEBHOOK_SECRET to the provider's",
             (_, Some(_)) => "PAYMENT_WEBHOOK_SECRET to the provider's",
             (Error::ShopUnknown, _) => "STOREFRONT_SHOPS to this shop too",
-            (Error::RateLimited(_), _) if is_storefront => "STOREFRONT_RATE_PER_SECOND to more",
-            (Error::RateLimited(_), _) => "PAYMENT_RATE_PER_SECOND to more",
             (Error::BodyTooLarge, _) => "WEBHOOK_MAX_BODY_BYTES to more",
             _ => "",
         }
@@ -151,6 +155,7 @@ impl From<Error> for Refused {
             error,
             signature: None,
             clue: None,
+            limit: None,
             signed_at: None,
             body: None,
             about: About::default(),
@@ -161,5 +166,14 @@ impl From<Error> for Refused {
 impl From<Unavailable> for Refused {
     fn from(unavailable: Unavailable) -> Self {
         Error::from(unavailable).into()
+    }
+}
+
+impl From<Limited> for Refused {
+    fn from(limited: Limited) -> Self {
+        Refused {
+            limit: Some(limited.limit),
+            ..Refused::from(Error::RateLimited(limited.wait))
+        }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::operation::{Operation, Shape, get, in_query, post};
 use crate::error::Error;
-use crate::routes::{DeviceCode, Login, Templates};
+use crate::routes::{AuthorizationServer, DeviceCode, Login, Templates};
 use crate::validation::Validated;
 
 const WAIT: Duration = Duration::from_mins(1);
@@ -55,6 +55,11 @@ pub fn operations() -> Vec<Operation> {
              with `device_code`. A client address begins five logins in 15 minutes.",
         )
         .answers::<DeviceCode>(200, "The codes.")
+        .link(
+            "pollLoginByQuery",
+            "What has become of this login. `pollLogin` takes the same in a form.",
+            &[("device_code", "$response.body#/device_code")],
+        )
         .errors(&OF_THE_PROVIDER);
     let poll = poll(post(
         "/auth/device/token",
@@ -80,7 +85,14 @@ pub fn operations() -> Vec<Operation> {
         "The templates of the caller's tier",
     ))
     .answers::<Templates>(200, "The templates.");
-    vec![code, poll, legacy, validate, templates]
+    let discovery = login(get(
+        "/.well-known/oauth-authorization-server",
+        "discoverLogin",
+        "Where OAuth clients log in (RFC 8414)",
+    ))
+    .answers::<AuthorizationServer>(200, "The endpoints, and what they take.")
+    .errors(&[Error::LoginNotSetUp]);
+    vec![code, poll, legacy, validate, templates, discovery]
 }
 
 fn login(operation: Operation) -> Operation {

@@ -59,6 +59,15 @@ pub fn qr() -> Value {
     with_examples("QrRequest", [("order", order), ("payment", payment)])
 }
 
+pub fn endpoint() -> Value {
+    let all = json!({"url": "https://shop.example/hooks/waybill"});
+    let some = json!({
+        "url": "https://shop.example/hooks/waybill", "types": ["order.*", "payment.#"],
+        "since_seconds": 3600,
+    });
+    with_examples("EndpointRequest", [("all", all), ("some", some)])
+}
+
 fn with_examples(name: &str, examples: [(&str, Value); 2]) -> Value {
     let examples: Map<String, Value> = examples
         .into_iter()

@@ -6,13 +6,14 @@ use domain::api_key::Scope;
 use domain::origins::NotAllowed;
 use qr::{QrConfigError, QrError, QrResult};
 use serde_json::{Value, json};
+use store::orders::list::{Page, STATES};
 use store::orders::view::View;
 
 use super::bodies;
 use super::operation::{Operation, Shape, get, in_header, in_path, in_query, post};
 use crate::checkout::problem::{CheckoutError, CheckoutProblem};
 use crate::error::Error;
-use crate::routes::CheckoutResponse;
+use crate::routes::{CheckoutResponse, MOST_ORDERS, USUAL_ORDERS};
 
 /// The errors of every request about an order.
 const OF_AN_ORDER: [Error; 4] = [
@@ -30,7 +31,7 @@ pub const OF_A_KEY: [Error; 4] = [
     Error::Internal,
 ];
 
-const OF_A_BODY: [Error; 4] = [
+pub const OF_A_BODY: [Error; 4] = [
     Error::FormEncoding,
     Error::BodyTooLarge,
     Error::BodyTooSlow,
@@ -41,7 +42,7 @@ const fn wrong(what: CheckoutProblem) -> Error {
     Error::Checkout(CheckoutError { item: None, what })
 }
 
-const OF_A_CHECKOUT: [Error; 16] = [
+const OF_A_CHECKOUT: [Error; 17] = [
     Error::MissingScope(Scope::CheckoutWrite),
     Error::CheckoutShop,
     wrong(CheckoutProblem::NotJson),
@@ -58,6 +59,7 @@ const OF_A_CHECKOUT: [Error; 16] = [
     Error::IdempotencyKeyReused,
     Error::ProviderTimeout(Duration::from_secs(1)),
     Error::CheckoutNotSetUp,
+    Error::CheckoutAddress,
 ];
 
 const OF_A_CODE: [Error; 9] = [
@@ -70,6 +72,12 @@ const OF_A_CODE: [Error; 9] = [
     Error::Qr(QrError::CurrencyNotSupported),
     Error::Qr(QrError::UnknownKind),
     Error::QrSize(QrConfigError::BoxSize(101)),
+];
+
+/// The parameters of a further operation on an order that was shown.
+const OF_THE_SAME: [(&str, &str); 2] = [
+    ("order_id", "$response.body#/order_id"),
+    ("shop", "$response.body#/shop"),
 ];
 
 pub fn operations() -> Vec<Operation> {
@@ -87,7 +95,9 @@ pub fn operations() -> Vec<Operation> {
         "Its statuses, amounts, lines, parcels and refunds, without personal data. An order is known a \
          moment after its first delivery.",
     )
-    .answers::<View>(200, "The order.");
+    .answers::<View>(200, "The order.")
+    .link("getOrderQrPng", "Its QR code, as PNG.", &OF_THE_SAME)
+    .link("getOrderQrSvg", "Its QR code, as SVG.", &OF_THE_SAME);
     let parcels = [
         qr(
             "/api/commerce/orders/{order_id}/parcels/{tracking_number}/qr.png",
@@ -116,10 +126,88 @@ pub fn operations() -> Vec<Operation> {
             "image/svg+xml",
         ),
     ];
-    let mut all = vec![checkout(), draw(), order];
+    let mut all = vec![checkout(), draw(), list(), order];
     all.extend(codes);
     all.extend(parcels.map(|it| it.parameters([tracking_number()])));
     all
+}
+
+fn list() -> Operation {
+    get("/api/commerce/orders", "listOrders", "Orders, page by page")
+        .tag("Orders")
+        .needs("apiKey")
+        .about(
+            "The newest first, by `created_at`; without one, by when its first delivery came. Give `next` \
+             as `after` for the next page, with the same filters, until it is null. Orders that are added \
+             meanwhile neither repeat nor hide another. A page looks at 1,000 orders at most for those \
+             that fit `updated_after` and the statuses, so it may have few or none and yet a `next`; to \
+             follow what changes, read `/api/events`. A key that is limited to shops sees theirs alone.",
+        )
+        .parameters(filters())
+        .answers::<Page>(200, "The orders.")
+        .errors(&OF_A_KEY)
+        .errors(&[
+            Error::MissingScope(Scope::OrdersRead),
+            Error::OrdersQuery,
+        ])
+}
+
+fn filters() -> [Value; 10] {
+    let shop = json!({"type": "string", "pattern": r"^[^\x00]*$"});
+    let text = json!({"type": "string", "pattern": r"^[^\x00]+$"});
+    let state = json!({"type": "string", "enum": STATES});
+    let time = json!({"type": "string", "format": "date-time"});
+    let after = json!({"type": "string", "minLength": 1});
+    let limit =
+        json!({"type": "integer", "minimum": 1, "maximum": MOST_ORDERS, "default": USUAL_ORDERS});
+    let at = "2026-11-20T00:00:00Z";
+    [
+        in_query("shop", "Those of this shop.", &shop, "shop.example"),
+        in_query(
+            "name",
+            "What the shop calls it, with or without its `#`, which is `%23` in a query.",
+            &text,
+            "#1042",
+        ),
+        in_query(
+            "state",
+            "Of `fulfillment`; `none`: nothing was asked yet.",
+            &state,
+            "requested",
+        ),
+        in_query(
+            "financial_status",
+            "Exactly; `none`: null. So with the others.",
+            &text,
+            "paid",
+        ),
+        in_query(
+            "payment_status",
+            "What the payments come to.",
+            &text,
+            "paid",
+        ),
+        in_query(
+            "fulfillment_status",
+            "The storefront's word; `none`: not shipped.",
+            &text,
+            "none",
+        ),
+        in_query("created_after", "Those of this time or later.", &time, at),
+        in_query(
+            "updated_after",
+            "Those that changed at this time or later.",
+            &time,
+            at,
+        ),
+        in_query(
+            "after",
+            "`next` of the page before.",
+            &after,
+            "MTc5NTE4NDk4NDAwMC44MjA5ODI5MTE5NDYxNTQ1MDguc2hvcC5leGFtcGxl",
+        ),
+        in_query("limit", "How many at most.", &limit, USUAL_ORDERS),
+    ]
 }
 
 fn checkout() -> Operation {
@@ -147,6 +235,11 @@ fn checkout() -> Operation {
     )])
     .takes(bodies::checkout())
     .answers::<CheckoutResponse>(201, "The page, and the order.")
+    .link(
+        "getOrder",
+        "How the order stands.",
+        &[("order_id", "$response.body#/order_id")],
+    )
     .errors_as(Shape::Checkout)
     .errors(&OF_A_KEY)
     .errors(&OF_A_BODY)

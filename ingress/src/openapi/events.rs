@@ -16,6 +16,8 @@ pub fn webhooks(schemas: &mut Schemas) -> Value {
         let description = json!({"post": {
             "operationId": event.name,
             "tags": ["Events"],
+            // Without this the credentials of the document as a whole would count.
+            "security": [],
             "summary": plain(&event.when),
             "description": "A message of the exchange `waybill.events` with the event's type as its routing \
                             key, not a request over HTTP; without a broker `waybill events tail` shows it. At \
@@ -31,22 +33,34 @@ pub fn webhooks(schemas: &mut Schemas) -> Value {
     webhooks.into()
 }
 
-/// The text with a capital as its first letter, and with only the words of links.
-fn plain(text: &str) -> String {
-    let text = text.replace(['[', ']'], "");
-    let text = match text.split_once("(#") {
-        Some((before, after)) => {
-            let after = after.split_once(')').map_or("", |(_, after)| after);
-            format!("{before}{after}")
-        }
-        None => text,
-    };
+/// The text with a capital as its first letter, and without links.
+pub(super) fn plain(text: &str) -> String {
+    let text = without_links(text);
     let mut letters = text.chars();
     let first = letters.next().map(char::to_uppercase);
     first.into_iter().flatten().chain(letters).collect()
 }
 
-fn message(event: &EventType) -> Value {
+/// The text with only the words of its links, which lead to places in our documents and not in
+/// this description.
+fn without_links(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, link)) = rest.split_once('[') {
+        let Some((words, after)) = link.split_once("](") else {
+            break;
+        };
+        let Some((_, after)) = after.split_once(')') else {
+            break;
+        };
+        plain += before;
+        plain += words;
+        rest = after;
+    }
+    plain + rest
+}
+
+pub(super) fn message(event: &EventType) -> Value {
     let mut data = json!({"type": "object", "properties": {}, "required": []});
     for field in &event.fields {
         put(&mut data, &field.path, described(field));
@@ -67,7 +81,7 @@ fn message(event: &EventType) -> Value {
 
 fn described(field: &EventField) -> Value {
     let mut schema = field.schema.clone();
-    schema["description"] = field.meaning.as_str().into();
+    schema["description"] = without_links(&field.meaning).into();
     let kind = schema["type"].to_string();
     if let (true, Some(example)) = (kind.contains("string"), example(field)) {
         schema["example"] = example.into();

@@ -1,4 +1,5 @@
-//! The description of the API: OpenAPI 3.1 at `/openapi.json`, and a page for people at `/docs`.
+//! The description of the API: OpenAPI 3.1 at `/openapi.json`, and a page for people at `/docs`; and
+//! that of the events, AsyncAPI 3 at `/asyncapi.json`.
 //!
 //! The shapes of bodies come from the types with which handlers answer, and errors are variants of
 //! `Error`, from which the status, text, code and headers are read. The test `openapi` compares
@@ -12,9 +13,11 @@
 //! be written 29 times there. The request id, the examples and the required fields of every answer
 //! would still have to be added afterwards.
 
+pub mod asyncapi;
 mod auth;
 mod bodies;
 mod commerce;
+mod endpoints;
 mod events;
 mod operation;
 mod page;
@@ -67,10 +70,11 @@ const TAGS: [(&str, &str); 6] = [
     ("Service", "Health, metrics and this description."),
 ];
 
-/// Both forms of the description.
+/// All forms of the description.
 pub struct Description {
     pub json: Document,
     pub page: Document,
+    pub events: Document,
 }
 
 /// A document that is served, and the entity tag that distinguishes its versions.
@@ -80,12 +84,13 @@ pub struct Document {
 }
 
 impl Description {
-    pub fn new(public_url: &str) -> Self {
+    pub fn new(public_url: &str, amqp_prefix: &str) -> Self {
         let document = document(public_url);
         let order: Vec<&str> = operations().map(|it| it.id).collect();
         Description {
             page: Document::new(page::html(&document, &order)),
             json: Document::new(document.to_string()),
+            events: Document::new(asyncapi::document(public_url, amqp_prefix).to_string()),
         }
     }
 }
@@ -138,18 +143,23 @@ fn operations() -> impl Iterator<Item = Operation> {
         .chain(commerce::operations())
         .chain(privacy::operations())
         .chain(reading::operations())
+        .chain(endpoints::operations())
         .chain(auth::operations())
         .chain(pages::operations())
         .chain(service::operations())
 }
 
-fn tags() -> Value {
+/// The groups of operations, with what each is about.
+pub fn parts() -> impl Iterator<Item = (&'static str, &'static str)> {
     let events = (
         "Events",
         "What your own systems hear of: as messages of a broker, or read from here.",
     );
-    TAGS.into_iter()
-        .chain([events])
+    TAGS.into_iter().chain([events])
+}
+
+fn tags() -> Value {
+    parts()
         .map(|(name, about)| json!({"name": name, "description": about}))
         .collect()
 }

@@ -26,9 +26,18 @@ pub struct Operation {
     security: Option<&'static str>,
     parameters: Vec<Value>,
     body: Option<Body>,
-    answers: Vec<(u16, &'static str, Map<String, Value>, Body)>,
+    answers: Vec<Answer>,
     errors: Vec<Error>,
     errors_as: Shape,
+}
+
+/// A success.
+struct Answer {
+    status: u16,
+    about: &'static str,
+    headers: Map<String, Value>,
+    links: Map<String, Value>,
+    body: Body,
 }
 
 /// The kind of body that an error has.
@@ -46,6 +55,10 @@ pub fn get(path: &'static str, id: &'static str, summary: &'static str) -> Opera
 
 pub fn post(path: &'static str, id: &'static str, summary: &'static str) -> Operation {
     Operation::new("post", path, id, summary)
+}
+
+pub fn delete(path: &'static str, id: &'static str, summary: &'static str) -> Operation {
+    Operation::new("delete", path, id, summary)
 }
 
 impl Operation {
@@ -117,23 +130,64 @@ impl Operation {
         self.answer(status, about, body)
     }
 
+    /// Adds a success with a body of either of two media types, as the client asks.
+    pub fn answers_with_either(
+        self,
+        status: u16,
+        about: &'static str,
+        media: [&'static str; 2],
+    ) -> Self {
+        let body: Body = Box::new(move |_| {
+            let kinds = media.map(|media| (media.to_owned(), json!({"schema": content_of(media)})));
+            Map::from_iter(kinds).into()
+        });
+        self.answer(status, about, body)
+    }
+
     /// Adds a success without a body.
     pub fn answers_nothing(self, status: u16, about: &'static str) -> Self {
         self.answer(status, about, Box::new(|_| json!({})))
     }
 
     fn answer(mut self, status: u16, about: &'static str, body: Body) -> Self {
-        self.answers.push((status, about, Map::new(), body));
+        self.answers.push(Answer {
+            status,
+            about,
+            headers: Map::new(),
+            links: Map::new(),
+            body,
+        });
         self
     }
 
     /// Adds a header to the answer that was added last.
     pub fn header(mut self, name: &'static str, about: &'static str, example: &str) -> Self {
-        if let Some((_, _, headers, _)) = self.answers.last_mut() {
-            headers.insert(
+        if let Some(answer) = self.answers.last_mut() {
+            answer.headers.insert(
                 name.to_owned(),
                 header(about, &json!({"type": "string"}), example),
             );
+        }
+        self
+    }
+
+    /// Adds to the answer that was added last the operation with this id, which can follow it.
+    /// `parameters` are the names of its parameters, each with the runtime expression of its value.
+    pub fn link(
+        mut self,
+        operation_id: &'static str,
+        about: &'static str,
+        parameters: &[(&str, &str)],
+    ) -> Self {
+        if let Some(answer) = self.answers.last_mut() {
+            let parameters: Map<String, Value> = parameters
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).into()))
+                .collect();
+            let link = json!({
+                "operationId": operation_id, "description": about, "parameters": parameters,
+            });
+            answer.links.insert(operation_id.to_owned(), link);
         }
         self
     }
@@ -149,11 +203,16 @@ impl Operation {
 
     pub fn describe(self, schemas: &mut Schemas) -> Value {
         let mut responses = Map::new();
-        for (status, about, headers, body) in self.answers {
+        for answer in self.answers {
             let mut all = request_id();
-            all.extend(headers);
-            let response = json!({"description": about, "headers": all, "content": body(schemas)});
-            responses.insert(status.to_string(), response);
+            all.extend(answer.headers);
+            let mut response = json!({
+                "description": answer.about, "headers": all, "content": (answer.body)(schemas),
+            });
+            if !answer.links.is_empty() {
+                response["links"] = answer.links.into();
+            }
+            responses.insert(answer.status.to_string(), response);
         }
         let mut by_status: BTreeMap<StatusCode, Vec<Error>> = BTreeMap::new();
         for error in self.errors {
@@ -265,7 +324,7 @@ fn header(about: &str, schema: &Value, example: impl Into<Value>) -> Value {
 fn content_of(media: &str) -> Value {
     if media == "application/json" {
         json!({"type": "object"})
-    } else if media.starts_with("text/") || media == "image/svg+xml" {
+    } else if media.contains("text") || media == "image/svg+xml" {
         json!({"type": "string"})
     } else {
         json!({"type": "string", "contentMediaType": media})

@@ -40,7 +40,9 @@ pub fn operations() -> Vec<Operation> {
     .about("It says nothing of their orders.")
     .parameters([tracking_number()])
     .errors(&[Error::ParcelNotFound]);
-    vec![track, tracking, pay]
+    let front = page(get("/", "showFrontPage", "What runs here, and where to go"))
+        .about("The same wherever Waybill runs: it says nothing about the deployment.");
+    vec![front, track, tracking, pay]
 }
 
 fn of_an_order(operation: Operation) -> Operation {

@@ -12,6 +12,9 @@ use crate::routes::{ExportLink, PrivacyRequests};
 const READ: Error = Error::MissingScope(Scope::PrivacyRead);
 const WRITE: Error = Error::MissingScope(Scope::PrivacyWrite);
 
+/// The parameter of a further operation on the same request.
+const ID: (&str, &str) = ("id", "$request.path.id");
+
 pub fn operations() -> Vec<Operation> {
     let list = by_key(get(
         "/api/privacy/requests",
@@ -28,6 +31,17 @@ pub fn operations() -> Vec<Operation> {
         "A privacy request and its audit",
     ))
     .answers::<History>(200, "The request.")
+    .link(
+        "linkPrivacyExport",
+        "A link to its export, if it has one.",
+        &[ID],
+    )
+    .link(
+        "retryPrivacyRequest",
+        "Starts it again, if it failed.",
+        &[ID],
+    )
+    .link("cancelPrivacyRequest", "Cancels it, if it is held.", &[ID])
     .errors(&[READ]);
     let retry = of_a_request(post(
         "/api/privacy/requests/{id}/retry",
@@ -35,6 +49,7 @@ pub fn operations() -> Vec<Operation> {
         "Start a request again that was given up",
     ))
     .answers::<History>(200, "The request as it is then.")
+    .link("getPrivacyRequest", "How it stands later.", &[ID])
     .errors(&[Error::PrivacyNotFailed, WRITE]);
     let cancel = of_a_request(post(
         "/api/privacy/requests/{id}/cancel",
@@ -43,6 +58,7 @@ pub fn operations() -> Vec<Operation> {
     ))
     .about("A customer's request cannot be cancelled.")
     .answers::<History>(200, "The request as it is then.")
+    .link("getPrivacyRequest", "How it stands later.", &[ID])
     .errors(&[Error::PrivacyDuty, Error::PrivacyNotHeld, WRITE]);
     let link = of_a_request(post(
         "/api/privacy/requests/{id}/export-link",

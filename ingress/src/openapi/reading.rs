@@ -1,4 +1,4 @@
-//! Reading events.
+//! Reading events, and following deliveries.
 
 use domain::api_key::Scope;
 use serde_json::{Value, json};
@@ -18,7 +18,12 @@ pub fn operations() -> Vec<Operation> {
         )
         .parameters(filters())
         .parameters([limit(), wait()])
-        .answers::<EventList>(200, "The events; none after the wait is a success, too.");
+        .answers::<EventList>(200, "The events; none after the wait is a success, too.")
+        .link(
+            "listEvents",
+            "The events after these.",
+            &[("after", "$response.body#/next")],
+        );
     let stream = by_key(get(
         "/api/events/stream",
         "streamEvents",
@@ -32,7 +37,36 @@ pub fn operations() -> Vec<Operation> {
     .parameters(filters())
     .parameters([last_event_id()])
     .answers_with(200, "It goes on until the client or the service ends it.", "text/event-stream");
-    vec![list, stream]
+    vec![list, stream, deliveries()]
+}
+
+fn deliveries() -> Operation {
+    get(
+        "/api/deliveries/stream",
+        "streamDeliveries",
+        "Deliveries as they arrive and what becomes of each, as server-sent events",
+    )
+    .about(
+        "For operators; `waybill listen` reads it. Messages are `delivery`, `refused` (deliveries that were \
+         not accepted, counted by reason, up to two seconds late), and `passed_over` (so many are not shown, \
+         because more arrive than somebody could read). A delivery comes when its work has ended, or after \
+         two seconds as `waiting` and again at its end. There is no cursor: the stream begins with what \
+         arrives next. It holds ids, topics, shops, states and times, and nothing of bodies and customers. A \
+         key that is limited to shops sees their deliveries alone, and nothing that was refused. A comment \
+         comes every ten seconds.",
+    )
+    .tag("Service")
+    .needs("apiKey")
+    .errors(&OF_A_KEY)
+    .errors(&[
+        Error::MissingScope(Scope::DeliveriesRead),
+        Error::TooManyWait,
+    ])
+    .answers_with(
+        200,
+        "It goes on until the client or the service ends it.",
+        "text/event-stream",
+    )
 }
 
 fn by_key(operation: Operation) -> Operation {

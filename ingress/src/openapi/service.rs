@@ -1,7 +1,7 @@
 //! The operations for load balancers, monitoring and readers of this description.
 
 use super::operation::{Operation, get};
-use crate::routes::{Alive, Readiness};
+use crate::routes::{Alive, Readiness, RunsWith};
 
 pub fn operations() -> Vec<Operation> {
     let cached = |operation: Operation| {
@@ -31,12 +31,25 @@ pub fn operations() -> Vec<Operation> {
                 "`unavailable`: there is no database; or `stopping`: the process is about to end.",
             ),
         get("/metrics", "metrics", "Metrics in Prometheus' text format")
-            .about("Keep it from the public.")
-            .answers_with(200, "The metrics.", "text/plain"),
+            .about("Keep it from the public. With `Accept: application/openmetrics-text` it is OpenMetrics 1.0.")
+            .answers_with_either(
+                200,
+                "The metrics.",
+                ["text/plain", "application/openmetrics-text"],
+            ),
+        get("/doctor", "doctor", "What `waybill doctor` compares with its own settings")
+            .answers::<RunsWith>(200, "Codes of the settings, which only who has the key can compare."),
         get("/robots.txt", "robots", "Asks robots to stay away from everything")
             .answers_with(200, "The request.", "text/plain"),
         cached(
             get("/openapi.json", "describe", "This description, OpenAPI 3.1").answers_with(
+                200,
+                "The description.",
+                "application/json",
+            ),
+        ),
+        cached(
+            get("/asyncapi.json", "describeEvents", "The events, AsyncAPI 3").answers_with(
                 200,
                 "The description.",
                 "application/json",

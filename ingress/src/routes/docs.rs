@@ -1,4 +1,5 @@
-//! `/openapi.json` and `/docs` serve the description of the API (`openapi`) from memory.
+//! `/openapi.json`, `/asyncapi.json` and `/docs` serve the descriptions of the API and of the events
+//! (`openapi`) from memory.
 
 use std::sync::Arc;
 
@@ -12,7 +13,15 @@ use crate::openapi::{Document, POLICY};
 const KEPT: HeaderValue = HeaderValue::from_static("public, max-age=300");
 
 pub async fn json(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
-    let mut response = document(&app.description().json, &headers, "application/json");
+    for_tools(&app.description().json, &headers)
+}
+
+pub async fn events(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    for_tools(&app.description().events, &headers)
+}
+
+fn for_tools(description: &Document, asked: &HeaderMap) -> Response {
+    let mut response = document(description, asked, "application/json");
     // Tools in a browser may read it from another origin, because it contains nothing private.
     let anyone = HeaderValue::from_static("*");
     response

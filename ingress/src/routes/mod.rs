@@ -2,8 +2,11 @@
 
 mod auth;
 mod checkout;
+mod deliveries;
 mod device;
+mod discovery;
 mod docs;
+mod endpoints;
 mod events;
 mod health;
 mod orders;
@@ -28,11 +31,14 @@ use crate::{measure, request_id};
 
 pub use self::checkout::CheckoutResponse;
 pub use self::device::{DeviceCode, Login};
+pub use self::discovery::AuthorizationServer;
+pub use self::endpoints::{EndpointTest, Endpoints, NewEndpoint, RotatedSecret};
 pub use self::events::{EventList, LONGEST_KINDS, LONGEST_WAIT, MOST_EVENTS, USUAL_EVENTS};
-pub use self::health::{Alive, Readiness};
+pub use self::health::{Alive, Readiness, RunsWith};
+pub use self::orders::{MOST_ORDERS, USUAL_ORDERS};
 pub use self::privacy::{ExportLink, PrivacyRequests};
 pub use self::templates::Templates;
-pub use self::webhooks::{Accepted, NotUnderstood, Refusals, report_counted};
+pub use self::webhooks::{Accepted, NotUnderstood, Refusals, count_from_zero, report_counted};
 
 pub fn router(app: Arc<App>) -> Router {
     let pages = if app.config.public_pages {
@@ -41,6 +47,7 @@ pub fn router(app: Arc<App>) -> Router {
         Router::new()
     };
     Router::new()
+        .route("/api/commerce/orders", get(orders::list))
         .route("/api/commerce/orders/{order_id}", get(orders::show))
         .route(
             "/api/commerce/orders/{order_id}/qr.png",
@@ -65,16 +72,25 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/api/privacy/exports/{id}", get(privacy::export))
         .route("/api/events", get(events::list))
         .route("/api/events/stream", get(events::stream))
+        .merge(endpoints())
+        .route("/api/deliveries/stream", get(deliveries::stream))
         .merge(auth())
+        .route(
+            "/.well-known/oauth-authorization-server",
+            get(discovery::show),
+        )
         .route("/api/webhooks/storefront", post(webhooks::storefront))
         .route("/api/webhooks/payment", post(webhooks::payment))
         .merge(pages)
+        .merge(front_page(&app))
         .route("/robots.txt", get(pages::robots))
         .route("/openapi.json", get(docs::json))
+        .route("/asyncapi.json", get(docs::events))
         .route("/docs", get(docs::page))
         .route("/livez", get(health::live))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))
+        .route("/doctor", get(health::doctor))
         .fallback(async || Error::RouteNotFound)
         .method_not_allowed_fallback(async || Error::Method)
         .layer(middleware::from_fn_with_state(
@@ -98,6 +114,20 @@ fn privacy() -> Router<Arc<App>> {
         )
 }
 
+/// The routes of endpoints of webhooks, for programs with an API key.
+fn endpoints() -> Router<Arc<App>> {
+    Router::new()
+        .route("/api/endpoints", get(endpoints::list).post(endpoints::add))
+        .route(
+            "/api/endpoints/{id}",
+            get(endpoints::show).delete(endpoints::remove),
+        )
+        .route("/api/endpoints/{id}/pause", post(endpoints::pause))
+        .route("/api/endpoints/{id}/resume", post(endpoints::resume))
+        .route("/api/endpoints/{id}/rotate", post(endpoints::rotate))
+        .route("/api/endpoints/{id}/test", post(endpoints::test))
+}
+
 /// The routes of logins, and those that need an access token (docs/login.md).
 fn auth() -> Router<Arc<App>> {
     Router::new()
@@ -119,6 +149,13 @@ fn public_pages(app: &Arc<App>) -> Router<Arc<App>> {
         .route("/orders/{order_id}/track", get(pages::track))
         .route("/tracking/{tracking_number}", get(pages::tracking))
         .route("/pay/{order_id}", get(pages::pay))
+        .route_layer(middleware::from_fn_with_state(app.clone(), pages::guard))
+}
+
+/// The page of the service itself; it is there without the public pages too.
+fn front_page(app: &Arc<App>) -> Router<Arc<App>> {
+    Router::new()
+        .route("/", get(pages::front))
         .route_layer(middleware::from_fn_with_state(app.clone(), pages::guard))
 }
 

@@ -1,5 +1,5 @@
-//! `GET /api/commerce/orders/{order_id}` and its QR codes, for clients with an API key
-//! (docs/orders.md).
+//! `GET /api/commerce/orders`, `GET /api/commerce/orders/{order_id}` and its QR codes, for clients
+//! with an API key (docs/orders.md).
 
 use std::sync::Arc;
 
@@ -8,8 +8,10 @@ use axum::extract::{FromRequestParts, Path, Query, State};
 use axum::http::header;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
+use domain::time::Timestamp;
 use qr::Format;
 use serde::Deserialize;
+use store::orders::list::{self, Cursor};
 use store::orders::{self, OrderLookup};
 use store::{qr_codes, shipments};
 
@@ -50,6 +52,94 @@ impl FromRequestParts<Arc<App>> for Wanted {
         }
         Ok(Wanted { id, shop })
     }
+}
+
+/// The most orders of a page, and how many a page has that asks for no number.
+pub const MOST_ORDERS: usize = 1000;
+pub const USUAL_ORDERS: usize = 100;
+
+/// What a request for a list asks for. Each text that is given names something, so an empty one is
+/// a mistake: `?name=#1007` without percent-encoding ends before the `#`.
+pub struct Listed {
+    filter: list::Filter,
+    after: Option<Cursor>,
+    limit: usize,
+}
+
+impl FromRequestParts<Arc<App>> for Listed {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Error> {
+        #[derive(Deserialize)]
+        struct Given {
+            shop: Option<String>,
+            name: Option<String>,
+            state: Option<String>,
+            financial_status: Option<String>,
+            payment_status: Option<String>,
+            fulfillment_status: Option<String>,
+            created_after: Option<String>,
+            updated_after: Option<String>,
+            after: Option<String>,
+            limit: Option<usize>,
+        }
+        let query = Query::<Given>::from_request_parts(parts, app).await;
+        let Query(given) = query.map_err(|_| Error::OrdersQuery)?;
+        let limit = given.limit.unwrap_or(USUAL_ORDERS);
+        let time = |text: Option<String>| {
+            let time = text.map(|text| text.parse::<Timestamp>()).transpose();
+            time.map_err(|_| Error::OrdersQuery)
+        };
+        let after = given.after.map(|text| text.parse::<Cursor>()).transpose();
+        let filter = list::Filter {
+            shops: given.shop.map(|shop| vec![shop.to_ascii_lowercase()]),
+            name: given.name,
+            state: given.state,
+            financial_status: given.financial_status,
+            payment_status: given.payment_status,
+            fulfillment_status: given.fulfillment_status,
+            created_after: time(given.created_after)?,
+            updated_after: time(given.updated_after)?,
+        };
+        let texts = [
+            &filter.name,
+            &filter.state,
+            &filter.financial_status,
+            &filter.payment_status,
+            &filter.fulfillment_status,
+        ];
+        let is_text = |text: &String| !text.is_empty() && !text.contains('\0');
+        let is_state = |state: &String| list::STATES.contains(&state.as_str());
+        let is_shop = |shops: &Vec<String>| shops.iter().all(|shop| !shop.contains('\0'));
+        let fits = (1..=MOST_ORDERS).contains(&limit)
+            && filter.state.as_ref().is_none_or(is_state)
+            && texts.into_iter().flatten().all(is_text)
+            && filter.shops.as_ref().is_none_or(is_shop);
+        if !fits {
+            return Err(Error::OrdersQuery);
+        }
+        Ok(Listed {
+            filter,
+            after: after.map_err(|_| Error::OrdersQuery)?,
+            limit,
+        })
+    }
+}
+
+/// The orders of the shops that the key opens, page by page. A shop that it does not open is
+/// answered as if it had no orders.
+pub async fn list(
+    key: Key,
+    State(app): State<Arc<App>>,
+    listed: Listed,
+) -> Result<Response, Error> {
+    let mut filter = listed.filter;
+    filter.shops = match filter.shops {
+        Some(named) => Some(named.into_iter().filter(|it| key.shops.have(it)).collect()),
+        None => key.shops.0.clone(),
+    };
+    let page = list::page(&app.db, &filter, listed.after.as_ref(), listed.limit).await?;
+    Ok(Json(page).into_response())
 }
 
 /// The order's state. `?shop=` is needed when several shops have an order with this id.

@@ -1,6 +1,6 @@
 //! The pages that QR codes lead to: `/orders/{order_id}/track`, `/tracking/{tracking_number}` and
 //! `/pay/{order_id}`. Everyone who has the link can open them, so they show only status and
-//! tracking.
+//! tracking. And `/`, which says what runs here and where to go.
 
 use std::sync::Arc;
 
@@ -82,6 +82,11 @@ fn asked(amounts: &[&str], currencies: &[&str]) -> Asked {
         Some(money) if money.minor > 0 => Asked::Amount(money),
         _ => Asked::Garbled,
     }
+}
+
+/// The page of the service itself.
+pub async fn front() -> Html<String> {
+    Html(page::front())
 }
 
 pub async fn track(State(app): State<Arc<App>>, link: Link) -> Result<Response, Refusal> {

@@ -2,12 +2,15 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
+use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use config::Config;
 use domain::job::Source;
-use domain::profile::Clue;
+use domain::profile;
 use domain::signature::SignatureError;
 use domain::trace::{TraceContext, TraceId};
 use platform::counted::Counted;
@@ -19,7 +22,7 @@ use crate::App;
 use crate::api_version;
 use crate::client_address;
 use crate::delivery::{self, Delivery, Refused};
-use crate::error::Error;
+use crate::error::{DetailBody, Error};
 use crate::intake::Verdict;
 use crate::request_id::RequestId;
 
@@ -106,7 +109,62 @@ fn count_not_understood(app: &App, source: Source, profile: &'static str, why: &
     }
 }
 
-/// What [`ok`] answers.
+/// One error of each reason for which a delivery may be refused.
+const REASONS: [Error; 9] = [
+    Error::StorefrontSignature,
+    Error::BodyTooLarge,
+    Error::BodyIncomplete,
+    Error::ContentEncoding,
+    Error::TopicHeader,
+    Error::NotJson,
+    Error::PrivacyBody,
+    Error::RateLimited(Duration::ZERO),
+    Error::NotAccepted,
+];
+
+/// Shows the counters of deliveries before the first one comes. Otherwise the first one of each kind would
+/// be no increase to Prometheus, and at low volume it may be the only one for hours.
+pub fn count_from_zero(config: &Config) {
+    let profiles = [
+        (Source::Storefront, config.storefront_profile.name),
+        (Source::Payment, config.payment_profile.name),
+    ];
+    for (source, profile) in profiles {
+        let source = source.as_str();
+        for known in ["yes", "no"] {
+            metrics::counter!(
+                "waybill_deliveries_accepted_total",
+                "source" => source, "known" => known
+            )
+            .increment(0);
+        }
+        metrics::counter!(
+            "waybill_deliveries_not_understood_total", "source" => source, "profile" => profile
+        )
+        .increment(0);
+        for reason in REASONS.map(|error| error.reason()) {
+            metrics::counter!(
+                "waybill_deliveries_refused_total", "source" => source, "reason" => reason
+            )
+            .increment(0);
+        }
+        for reason in SignatureError::ALL.map(SignatureError::label) {
+            metrics::counter!(
+                "waybill_signatures_refused_total", "source" => source, "reason" => reason
+            )
+            .increment(0);
+        }
+        for header in profile::signature_headers() {
+            metrics::counter!(
+                "waybill_deliveries_of_another_profile_total",
+                "source" => source, "header" => header
+            )
+            .increment(0);
+        }
+    }
+}
+
+/// The answer to a delivery that was accepted.
 #[derive(ToSchema)]
 pub struct Accepted {
     /// `ok`
@@ -151,9 +209,31 @@ impl Sender {
     }
 }
 
-/// The numbers of refused deliveries since the last log line, by source, reason and the header of
-/// another provider. Strangers can cause any number of refusals, so not each is logged.
-pub type Refusals = Counted<(&'static str, &'static str, Option<Clue>)>;
+/// The numbers of refused deliveries since the last log line. Strangers can cause any number of
+/// refusals, so not each is logged.
+pub type Refusals = Counted<Cause>;
+
+/// Why deliveries are refused, as the log says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cause {
+    source: &'static str,
+    reason: &'static str,
+    /// The header of another provider.
+    header: Option<&'static str>,
+    /// The setting that would take them, or what else to do.
+    advice: Option<&'static str>,
+}
+
+impl Cause {
+    fn of(source: Source, refused: &Refused) -> Self {
+        Cause {
+            source: source.as_str(),
+            reason: refused.error.reason(),
+            header: refused.clue.map(|clue| clue.header),
+            advice: Some(refused.advice(source)).filter(|advice| !advice.is_empty()),
+        }
+    }
+}
 
 /// The numbers of deliveries that were accepted and have no effect, by source and reason.
 pub type NotUnderstood = Counted<(&'static str, &'static str)>;
@@ -161,8 +241,13 @@ pub type NotUnderstood = Counted<(&'static str, &'static str)>;
 /// Logs how many refusals were counted and not logged one by one.
 pub fn report_counted(app: &App, shutdown: &CancellationToken) {
     let refusals = &app.refusals;
-    refusals.report(shutdown, |(source, reason, clue), deliveries| {
-        let (header, advice) = (clue.map(|it| it.header), clue.map(|it| it.advice));
+    refusals.report(shutdown, |cause, deliveries| {
+        let Cause {
+            source,
+            reason,
+            header,
+            advice,
+        } = cause;
         tracing::info!(
             source,
             reason,
@@ -194,6 +279,7 @@ fn answered(
         Err(refused) => refused,
     };
     let error = refused.error;
+    let detail = delivery::text(&app.config, source, error);
     if error != Error::Duplicate {
         let profile = match source {
             Source::Payment => app.config.payment_profile.name,
@@ -202,21 +288,20 @@ fn answered(
         let now = app.clock.now();
         app.refused.add(source, profile, &refused, &app.keys, now);
     }
-    let source = source.as_str();
-    let reason = error.reason();
     if error != Error::Duplicate {
+        let cause = Cause::of(source, &refused);
         metrics::counter!(
-            "waybill_deliveries_refused_total", "source" => source, "reason" => reason
+            "waybill_deliveries_refused_total", "source" => cause.source, "reason" => cause.reason
         )
         .increment(1);
-        if app.refusals.is_first((source, reason, refused.clue)) {
-            log_refusal(app, source, reason, &refused, sender);
+        if app.refusals.is_first(cause) {
+            log_refusal(app, cause, &refused, sender);
         }
     }
-    error.into_response()
+    error.with_body(Json(DetailBody { detail }))
 }
 
-fn log_refusal(app: &App, source: &str, reason: &str, refused: &Refused, sender: &Sender) {
+fn log_refusal(app: &App, cause: Cause, refused: &Refused, sender: &Sender) {
     let client = sender.peer.map(|peer| {
         let trusted = &app.config.trusted_proxies;
         client_address::resolve(peer.ip(), &sender.headers, trusted).to_string()
@@ -226,8 +311,12 @@ fn log_refusal(app: &App, source: &str, reason: &str, refused: &Refused, sender:
         .id
         .as_ref()
         .map(|id| id.context().trace_id().to_string());
-    let clue = refused.clue;
-    let (header, advice) = (clue.map(|it| it.header), clue.map(|it| it.advice));
+    let Cause {
+        source,
+        reason,
+        header,
+        advice,
+    } = cause;
     let signature = refused.signature.map(SignatureError::label);
     tracing::info!(
         source,

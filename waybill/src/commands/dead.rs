@@ -11,12 +11,13 @@ use domain::privacy::operator_view;
 use domain::time::Timestamp;
 use platform::clock::Clock;
 use platform::terminal;
+use store::job_attempts;
 use store::jobs::ended::{self, Ended, Filter, Group};
 use store::jobs::operate::{self, Action};
 use store::jobs::{self, Summary};
 use store::sql::Db;
 
-use crate::age;
+use crate::age::{self, Moment};
 use crate::commands::operation::{
     FoundJobs, How, Missing, Operation, missing, nothing_named, to_json,
 };
@@ -83,12 +84,13 @@ pub struct Which {
     /// Only jobs whose last error contains this text
     #[arg(long, value_name = "TEXT")]
     error: Option<String>,
-    /// Only jobs that died longer ago than this: 90s, 10m, 2h, 7d
-    #[arg(long, value_name = "AGE", value_parser = age::parse)]
-    older_than: Option<std::time::Duration>,
-    /// Only jobs that died less long ago than this
-    #[arg(long, value_name = "AGE", value_parser = age::parse)]
-    newer_than: Option<std::time::Duration>,
+    /// Only jobs that died then or later: an age like 2h, a time like 2027-01-31T12:00:00Z, or a
+    /// day, which means its beginning in UTC
+    #[arg(long, value_name = "AGE|TIME", value_parser = age::moment, alias = "newer-than")]
+    since: Option<Moment>,
+    /// Only jobs that died before then
+    #[arg(long, value_name = "AGE|TIME", value_parser = age::moment, alias = "older-than")]
+    before: Option<Moment>,
 }
 
 #[derive(clap::Args)]
@@ -110,8 +112,8 @@ impl Which {
             && self.queue.is_none()
             && self.shop.is_none()
             && self.error.is_none()
-            && self.older_than.is_none()
-            && self.newer_than.is_none()
+            && self.since.is_none()
+            && self.before.is_none()
     }
 
     fn filter(&self, now: Timestamp) -> Filter {
@@ -122,11 +124,11 @@ impl Which {
             error: self.error.clone().unwrap_or_default(),
             ..Filter::default()
         };
-        if let Some(age) = self.older_than {
-            filter.until = now.minus(age);
+        if let Some(before) = self.before {
+            filter.until = before.at(now);
         }
-        if let Some(age) = self.newer_than {
-            filter.from = now.minus(age);
+        if let Some(since) = self.since {
+            filter.from = since.at(now);
         }
         filter
     }
@@ -287,8 +289,11 @@ async fn show(db: &Db, id: JobId, json: bool) -> Result<()> {
              waybill dead replay {id}\n  waybill dead discard {id}\n"
         )
     };
+    let attempts = job_attempts::list(db, id).await?;
+    let history = jobs_command::history(&attempts);
+    let history = history.map_or(String::new(), |history| format!("{history}\n"));
     table::print(&format!(
-        "{}\n{}\n\n{next}",
+        "{}\n{history}{}\n\n{next}",
         jobs_command::describe(&job),
         terminal::pretty_json(&body)?
     ))
@@ -325,7 +330,7 @@ fn list(jobs: &[Summary], now: Timestamp) -> String {
         "JOB",
         "DIED",
         "KIND",
-        "TRIES",
+        "ATTEMPTS",
         "SHOP",
         "ABOUT",
         "LAST ERROR",
@@ -335,7 +340,7 @@ fn list(jobs: &[Summary], now: Timestamp) -> String {
             job.id.to_string(),
             age::text(now, job.finished_at.unwrap_or(job.created_at)),
             job.kind.clone(),
-            format!("{:>5}", job.attempts),
+            format!("{:>8}", job.attempts),
             job.shop.clone().unwrap_or_else(|| "-".to_owned()),
             job.object_id.clone().unwrap_or_else(|| "-".to_owned()),
             job.last_error.clone().unwrap_or_default(),

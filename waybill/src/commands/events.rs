@@ -25,7 +25,7 @@ use store::traces;
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use crate::age;
+use crate::age::{self, Moment};
 use crate::commands::database;
 use crate::table::{self, Table};
 
@@ -58,9 +58,9 @@ pub struct Tail {
     /// Only those of a shop's orders; payments are of no shop
     #[arg(long)]
     shop: Option<String>,
-    /// First show past events: those of the last 90s, 10m, 2h or 7d, or those after the event with
-    /// this id
-    #[arg(long, value_name = "AGE|ID", value_parser = since)]
+    /// First show past events, from then on: an age like 2h, a time like 2027-01-31T12:00:00Z, a day,
+    /// which means its beginning in UTC, or the id of an event, which means those after it
+    #[arg(long, value_name = "AGE|TIME|ID", value_parser = since)]
     since: Option<Since>,
     /// End after this many events
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -95,7 +95,7 @@ pub struct List {
 
 #[derive(Clone, Copy, Debug)]
 enum Since {
-    Age(Duration),
+    Moment(Moment),
     After(Uuid),
 }
 
@@ -103,8 +103,8 @@ fn since(text: &str) -> Result<Since, String> {
     if let Ok(id) = text.parse() {
         return Ok(Since::After(id));
     }
-    let age = age::parse(text).map(Since::Age);
-    age.map_err(|problem| format!("{problem}, or the id of an event"))
+    let moment = age::moment(text).map(Since::Moment);
+    moment.map_err(|problem| format!("{problem}, or the id of an event"))
 }
 
 /// The part of the filter that the database applies. The pattern itself decides whether a kind
@@ -203,7 +203,7 @@ impl Follower {
         let now = Clock::system().now();
         let after = match arguments.since {
             None => events::first_id(now),
-            Some(Since::Age(age)) => events::first_id(now.minus(age)),
+            Some(Since::Moment(moment)) => events::first_id(moment.at(now)),
             Some(Since::After(id)) => id,
         };
         Follower {

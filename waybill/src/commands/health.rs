@@ -1,25 +1,22 @@
 //! `waybill health` asks the service that listens on `LISTEN_ADDR` of this machine, or the worker
 //! on `WORKER_LISTEN_ADDR`, whether it is ready.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use config::{Config, Settings};
+use config::{Config, Settings, on_this_machine};
 
 use crate::table;
 
 pub async fn run(settings: &Settings, worker: bool) -> Result<()> {
-    let mut address: SocketAddr = if worker {
+    let address: SocketAddr = if worker {
         Config::worker_listen_addr(settings)?
             .context("WORKER_LISTEN_ADDR is not set, so no worker listens")?
     } else {
         Config::listen_addr(settings)?
     };
-    if address.ip().is_unspecified() {
-        address.set_ip(Ipv4Addr::LOCALHOST.into());
-    }
-    let url = format!("http://{address}/readyz");
+    let url = format!("http://{}/readyz", on_this_machine(address));
     let client = reqwest::Client::builder()
         .timeout(Duration::from_secs(3))
         .build()?;

@@ -1,54 +1,46 @@
-//! `waybill jobs` shows jobs and their states, and processes finished deliveries again.
+//! `waybill jobs` shows jobs, their states and their attempts, makes waiting jobs due, and processes
+//! finished deliveries again.
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use config::Settings;
 use domain::job::{JobId, Queue, State};
-use domain::time::{NotATime, Timestamp};
+use domain::time::Timestamp;
 use platform::clock::Clock;
+use serde::Serialize;
+use store::job_attempts::{self, Attempt};
 use store::jobs::ended;
 use store::jobs::operate::Action;
-use store::jobs::{self, Filter, Summary};
+use store::jobs::{self, Filter, Summary, run_now};
 use store::sql::Db;
 use store::traces;
 
-use crate::age;
-use crate::commands::operation::{FoundJobs, How, Operation, nothing_named};
+use crate::age::{self, Moment};
+use crate::commands::operation::{FoundJobs, How, Notifier, Operation, nothing_named};
+use crate::commands::operator::Operator;
 use crate::commands::{database, dead};
 use crate::table::{self, Table};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// List the newest jobs
-    List {
-        /// Only jobs of this queue: orders, payments, privacy
-        #[arg(long)]
-        queue: Option<Queue>,
-        /// Only jobs in this state: ready, done, dead
-        #[arg(long)]
-        state: Option<State>,
-        /// Only jobs of this topic or event type, `orders/create` for example
-        #[arg(long)]
-        kind: Option<String>,
-        /// Only the job of one delivery and all jobs that followed from it, the oldest first. Give
-        /// its request id (`X-Request-Id`), trace id (`traceparent`), delivery id or job id
-        #[arg(long, value_name = "ID", conflicts_with_all = ["queue", "state", "kind"])]
-        trace: Option<String>,
-        /// Show at most this many
-        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
-        limit: i64,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Show a job without its body, which holds personal data
+    /// List the newest jobs, page by page
+    List(List),
+    /// Show a job and its attempts, without its body, which holds personal data
     ///
-    /// For a dead job `waybill dead show` also shows the body, without personal data.
+    /// The attempts are the runs that failed, and the calls that the provider told to come later:
+    /// the first of them and the last 20. For a dead job `waybill dead show` also shows the body,
+    /// without personal data.
     Show {
         id: JobId,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
+    /// Make a job that waits due now, after you have fixed the cause
+    ///
+    /// Its tries count on, and what a call checks before it asks a provider is checked as always.
+    /// A job that has ended, that may be running at this moment, or that was put down for later on
+    /// purpose stays as it is.
+    RunNow(RunNow),
     /// Process finished deliveries again, as long as their bodies are kept
     ///
     /// Use this if orders or payments are lost or wrong in the database: after a backup was
@@ -68,6 +60,59 @@ pub enum Command {
 }
 
 #[derive(clap::Args)]
+pub struct List {
+    /// Only jobs of this queue: orders, payments, privacy
+    #[arg(long)]
+    queue: Option<Queue>,
+    /// Only jobs in this state: ready, done, dead
+    #[arg(long)]
+    state: Option<State>,
+    /// Only jobs of this topic or event type, `orders/create` for example
+    #[arg(long)]
+    kind: Option<String>,
+    /// Only jobs that are about the order, payment or other object with this id
+    #[arg(long, value_name = "ID")]
+    object: Option<String>,
+    /// Only jobs of this shop domain
+    #[arg(long)]
+    shop: Option<String>,
+    /// Only jobs that arrived then or later: an age like 2h, a time like 2027-01-31T12:00:00Z, or a
+    /// day, which means its beginning in UTC
+    #[arg(long, value_name = "AGE|TIME", value_parser = age::moment)]
+    since: Option<Moment>,
+    /// Only jobs that arrived before then; a day means its beginning, too
+    #[arg(long, value_name = "AGE|TIME", value_parser = age::moment)]
+    before: Option<Moment>,
+    /// Only the job of one delivery and all jobs that followed from it, the oldest first. Give its
+    /// request id (`X-Request-Id`), trace id (`traceparent`), delivery id or job id
+    #[arg(
+        long,
+        value_name = "ID",
+        conflicts_with_all = ["queue", "state", "kind", "object", "shop", "since", "before", "after"]
+    )]
+    trace: Option<String>,
+    /// Show at most this many
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
+    limit: i64,
+    /// The next page: go on after the job with this id, the last one of the page before
+    #[arg(long, value_name = "ID")]
+    after: Option<JobId>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
+pub struct RunNow {
+    id: JobId,
+    #[command(flatten)]
+    operator: Operator,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
 pub struct Replay {
     /// The job ids of the deliveries. Without any, all deliveries that the filters select
     ids: Vec<JobId>,
@@ -79,10 +124,13 @@ pub struct Replay {
     shop: Option<String>,
     /// Only deliveries that arrived then or later: an age like 2h, a time like
     /// 2027-01-31T12:00:00Z, or a day, which means its beginning in UTC
-    #[arg(long, value_name = "AGE|TIME", value_parser = since)]
+    #[arg(long, value_name = "AGE|TIME", value_parser = age::moment)]
     since: Option<Moment>,
-    /// Only deliveries that arrived before then; a day means its end in UTC
-    #[arg(long, value_name = "AGE|TIME", value_parser = until)]
+    /// Only deliveries that arrived before then
+    #[arg(long, value_name = "AGE|TIME", value_parser = age::moment)]
+    before: Option<Moment>,
+    /// The old name of `--before`; a day means its end in UTC
+    #[arg(long, value_name = "AGE|TIME", value_parser = until, hide = true, conflicts_with = "before")]
     until: Option<Moment>,
     /// All deliveries whose bodies are still kept
     #[arg(long)]
@@ -91,83 +139,113 @@ pub struct Replay {
     how: How,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub enum Moment {
-    Ago(std::time::Duration),
-    At(Timestamp),
-}
-
-impl Moment {
-    fn before(self, now: Timestamp) -> Timestamp {
-        match self {
-            Moment::Ago(age) => now.minus(age),
-            Moment::At(at) => at,
-        }
-    }
-}
-
-fn since(text: &str) -> Result<Moment, String> {
-    moment(text, text.parse())
-}
-
 fn until(text: &str) -> Result<Moment, String> {
-    moment(text, Timestamp::end_of(text))
-}
-
-fn moment(text: &str, at: Result<Timestamp, NotATime>) -> Result<Moment, String> {
-    if let Ok(at) = at {
-        return Ok(Moment::At(at));
+    match Timestamp::end_of(text) {
+        Ok(at) => Ok(Moment::At(at)),
+        Err(_) => age::moment(text),
     }
-    let ago = age::parse(text).map(Moment::Ago);
-    ago.map_err(|problem| format!("{problem}, or a time like 2027-01-31T12:00:00Z"))
 }
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     let db = database(settings).await?;
+    let done = with_database(settings, &db, command).await;
+    db.close().await;
+    done
+}
+
+async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result<()> {
     match command {
-        Command::List {
-            queue,
-            state,
-            kind,
-            trace,
-            limit,
-            json,
-        } => {
-            let filter = Filter {
-                queue: queue.map(|queue| queue.to_string()).unwrap_or_default(),
-                state: state.map(|state| state.to_string()).unwrap_or_default(),
-                kind: kind.unwrap_or_default(),
-            };
-            let jobs = match trace {
-                Some(id) => traces::jobs(&db, &traces::of(&db, id.trim()).await?, limit).await?,
-                None => jobs::list(&db, &filter, limit).await?,
-            };
-            db.close().await;
-            if json {
-                return table::print_json(&jobs);
-            }
-            table::print(&list(&jobs, Clock::system().now()))
-        }
-        Command::Replay(replay) => {
-            let done = again(settings, &db, &replay).await;
-            db.close().await;
-            done
-        }
-        Command::Retry { id, how } => {
-            let done = dead::replay_one(settings, &db, id, &how).await;
-            db.close().await;
-            done
-        }
-        Command::Show { id, json } => {
-            let job = jobs::show(&db, id).await?;
-            db.close().await;
-            match job {
-                None => bail!("{}", dead::unknown(id)),
-                Some(job) if json => table::print_json(&job),
-                Some(job) => table::print(&describe(&job)),
-            }
-        }
+        Command::List(arguments) => list(db, arguments).await,
+        Command::Show { id, json } => show(db, id, json).await,
+        Command::RunNow(arguments) => run_now(settings, db, &arguments).await,
+        Command::Replay(replay) => again(settings, db, &replay).await,
+        Command::Retry { id, how } => dead::replay_one(settings, db, id, &how).await,
     }
+}
+
+async fn list(db: &Db, arguments: List) -> Result<()> {
+    let now = Clock::system().now();
+    let any = Filter::default();
+    let limit = arguments.limit;
+    let jobs = if let Some(id) = &arguments.trace {
+        traces::jobs(db, &traces::of(db, id.trim()).await?, limit).await?
+    } else {
+        let text = |it: Option<String>| it.unwrap_or_default();
+        let filter = Filter {
+            queue: text(arguments.queue.map(|queue| queue.to_string())),
+            state: text(arguments.state.map(|state| state.to_string())),
+            kind: text(arguments.kind),
+            shop: text(arguments.shop).to_ascii_lowercase(),
+            object_id: text(arguments.object),
+            since: arguments.since.map_or(any.since, |it| it.at(now)),
+            before: arguments.before.map_or(any.before, |it| it.at(now)),
+            after: arguments.after.unwrap_or(any.after),
+        };
+        jobs::list(db, &filter, limit).await?
+    };
+    if arguments.json {
+        return table::print_json(&jobs);
+    }
+    table::print(&rows(&jobs, now))?;
+    match jobs.last() {
+        Some(last) if jobs.len() as u64 == limit.unsigned_abs() && arguments.trace.is_none() => {
+            let id = last.id;
+            table::print(&format!("\nThe next page: the same with --after {id}\n"))
+        }
+        _ => Ok(()),
+    }
+}
+
+async fn show(db: &Db, id: JobId, json: bool) -> Result<()> {
+    let Some(job) = jobs::show(db, id).await? else {
+        bail!("{}", dead::unknown(id));
+    };
+    let attempts = job_attempts::list(db, id).await?;
+    if json {
+        return table::print_json(&WithHistory {
+            job,
+            history: attempts,
+        });
+    }
+    table::print(&describe(&job))?;
+    match history(&attempts) {
+        Some(history) => table::print(&format!("\n{history}")),
+        None => Ok(()),
+    }
+}
+
+/// A job with its attempts, as JSON.
+#[derive(Serialize)]
+pub struct WithHistory {
+    #[serde(flatten)]
+    pub job: Summary,
+    pub history: Vec<Attempt>,
+}
+
+async fn run_now(settings: &Settings, db: &Db, arguments: &RunNow) -> Result<()> {
+    let author = arguments.operator.author(settings, db).await?;
+    let notifier = Notifier::open(settings).await?;
+    let (is_reached, reach) = (notifier.is_reached(), notifier.reach);
+    let by = author.by(Clock::system().now());
+    let made = run_now::run_now(db, by, arguments.id, is_reached).await;
+    let notified = match &made {
+        Ok(made) => {
+            notifier
+                .notify_of(db, made.queue, &made.kind, &[made.id])
+                .await
+        }
+        Err(_) => Ok(()),
+    };
+    notifier.close(db).await;
+    let made = made.with_context(|| format!("job {} is not run now", arguments.id))?;
+    notified?;
+    if arguments.json {
+        return table::print_json(&made);
+    }
+    let (id, how) = (made.id, reach.description());
+    table::print(&format!(
+        "Job {id} is due now; {how}.\nSee what becomes of it: waybill jobs show {id}\n"
+    ))
 }
 
 async fn again(settings: &Settings, db: &Db, replay: &Replay) -> Result<()> {
@@ -176,11 +254,13 @@ async fn again(settings: &Settings, db: &Db, replay: &Replay) -> Result<()> {
         kind,
         shop,
         since,
+        before,
         until,
         all,
         how,
     } = replay;
-    let is_filtered = kind.is_some() || shop.is_some() || since.is_some() || until.is_some();
+    let before = before.or(*until);
+    let is_filtered = kind.is_some() || shop.is_some() || since.is_some() || before.is_some();
     nothing_named(ids, *all || is_filtered)?;
     let found = if ids.is_empty() {
         let now = Clock::system().now();
@@ -188,8 +268,8 @@ async fn again(settings: &Settings, db: &Db, replay: &Replay) -> Result<()> {
         let filter = ended::Filter {
             kind: kind.clone().unwrap_or_default(),
             shop: shop.clone().unwrap_or_default().to_ascii_lowercase(),
-            arrived_from: since.map_or(any.arrived_from, |it| it.before(now)),
-            arrived_until: until.map_or(any.arrived_until, |it| it.before(now)),
+            arrived_from: since.map_or(any.arrived_from, |it| it.at(now)),
+            arrived_until: before.map_or(any.arrived_until, |it| it.at(now)),
             ..any
         };
         let jobs = ended::done(db, &filter).await?;
@@ -210,7 +290,7 @@ async fn again(settings: &Settings, db: &Db, replay: &Replay) -> Result<()> {
     operation.run(found).await
 }
 
-fn list(jobs: &[Summary], now: Timestamp) -> String {
+fn rows(jobs: &[Summary], now: Timestamp) -> String {
     if jobs.is_empty() {
         return "No jobs.\n".to_owned();
     }
@@ -220,7 +300,8 @@ fn list(jobs: &[Summary], now: Timestamp) -> String {
         "QUEUE",
         "KIND",
         "STATE",
-        "FAILED",
+        "NEXT RUN",
+        "ATTEMPTS",
         "SHOP",
         "LAST ERROR",
     ]);
@@ -231,12 +312,67 @@ fn list(jobs: &[Summary], now: Timestamp) -> String {
             job.queue.clone(),
             job.kind.clone(),
             state(job),
-            job.attempts.to_string(),
+            next_run(job, now),
+            format!("{:>8}", job.attempts),
             job.shop.clone().unwrap_or_else(|| "-".to_owned()),
             job.last_error.clone().unwrap_or_default(),
         ]);
     }
     rows.render()
+}
+
+/// When a job that waits runs the next time. A job that a worker has claimed for a call is due when
+/// the claim ends.
+fn next_run(job: &Summary, now: Timestamp) -> String {
+    if job.state != State::Ready.as_str() {
+        "-".to_owned()
+    } else if job.run_at <= now {
+        "now".to_owned()
+    } else {
+        format!("in {}", age::text(job.run_at, now))
+    }
+}
+
+/// The attempts of a job in a table, if there are any.
+pub fn history(attempts: &[Attempt]) -> Option<String> {
+    let mut table = Table::new(["ATTEMPT", "STARTED", "TOOK", "OUTCOME", "STATUS", "ERROR"]);
+    let mut expected = 1;
+    for attempt in attempts {
+        if attempt.number > expected {
+            let gone = format!("{expected} to {}", attempt.number - 1);
+            table.row([
+                gone,
+                "not kept".into(),
+                String::new(),
+                String::new(),
+                String::new(),
+                String::new(),
+            ]);
+        }
+        expected = attempt.number + 1;
+        table.row(attempt_cells(attempt));
+    }
+    (!attempts.is_empty()).then(|| table.render())
+}
+
+/// Number, beginning, duration, outcome, the provider's status and the error.
+pub fn attempt_cells(attempt: &Attempt) -> [String; 6] {
+    let status = attempt.status.map(|status| status.to_string());
+    [
+        attempt.number.to_string(),
+        attempt.started_at.to_string(),
+        took(attempt.duration_ms),
+        attempt.outcome.clone(),
+        status.unwrap_or_else(|| "-".to_owned()),
+        attempt.error.clone(),
+    ]
+}
+
+fn took(millis: i64) -> String {
+    match millis {
+        0..1000 => format!("{millis}ms"),
+        _ => format!("{}.{}s", millis / 1000, millis % 1000 / 100),
+    }
 }
 
 /// The state in words for people.
@@ -269,7 +405,10 @@ pub fn describe(job: &Summary) -> String {
     if let Some(at) = job.discarded_at {
         facts.row(["discarded".into(), at.to_string()]);
     }
-    facts.row(["failed runs".into(), job.attempts.to_string()]);
+    if job.state == State::Ready.as_str() {
+        facts.row(["next run".into(), job.run_at.to_string()]);
+    }
+    facts.row(["attempts".into(), job.attempts.to_string()]);
     facts.row(["last error".into(), or_none(job.last_error.clone())]);
     facts.row([
         "body".into(),

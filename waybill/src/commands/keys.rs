@@ -50,8 +50,9 @@ pub enum Command {
 pub struct CreateArguments {
     /// A name that says what the key is for
     name: String,
-    /// A scope of the key: orders:read, checkout:write, qr:write, privacy:read or privacy:write.
-    /// Give it several times for several scopes. Without it the key has all scopes
+    /// A scope of the key: orders:read, checkout:write, qr:write, events:read, deliveries:read,
+    /// privacy:read or privacy:write. Give it several times for several scopes. Without it the key
+    /// has all scopes
     #[arg(long, value_name = "SCOPE")]
     scope: Vec<Scope>,
     /// A shop domain whose orders and privacy requests the key opens. Give it several times for

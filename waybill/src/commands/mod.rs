@@ -3,8 +3,10 @@
 pub mod audit;
 pub mod completions;
 pub mod config;
+pub mod connect;
 pub mod dead;
 pub mod doctor;
+pub mod endpoints;
 pub mod events;
 pub mod health;
 pub mod identity;
@@ -12,6 +14,7 @@ pub mod jobs;
 pub mod keys;
 pub mod ledger;
 pub mod licenses;
+pub mod listen;
 pub mod login;
 pub mod man;
 pub mod migrate;
@@ -44,10 +47,11 @@ async fn database(settings: &Settings) -> Result<Db> {
     if let Some(file) = sqlite_file(&url)
         && !file.exists()
     {
+        let whole = std::path::absolute(&file).unwrap_or(file);
         bail!(
-            "there is no database {} yet; start `waybill`, or run `waybill migrate` first, or \
-             check DATABASE_URL and the folder you are in",
-            file.display()
+            "there is no database {} yet; start `waybill` or run `waybill migrate` first, or go to \
+             the folder in which Waybill runs, or set DATABASE_URL",
+            whole.display()
         );
     }
     process::open_migrated(&url, 2).await

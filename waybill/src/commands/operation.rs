@@ -474,7 +474,7 @@ impl Report {
 }
 
 #[derive(Clone, Copy)]
-enum Reach {
+pub enum Reach {
     Unneeded,
     Reached,
     NoBroker,
@@ -482,7 +482,7 @@ enum Reach {
 }
 
 impl Reach {
-    fn description(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             Reach::Unneeded | Reach::Reached => "workers are notified at once",
             Reach::NoBroker => "workers find out within seconds",
@@ -494,13 +494,13 @@ impl Reach {
 }
 
 /// Notifies the workers at once if there is a broker. Without one their sweep finds the jobs.
-struct Notifier {
+pub struct Notifier {
     bus: Option<Bus>,
-    reach: Reach,
+    pub reach: Reach,
 }
 
 impl Notifier {
-    async fn open(settings: &Settings) -> Result<Self> {
+    pub async fn open(settings: &Settings) -> Result<Self> {
         let Some(broker) = Config::broker(settings)? else {
             let reach = Reach::NoBroker;
             return Ok(Notifier { bus: None, reach });
@@ -521,24 +521,30 @@ impl Notifier {
         })
     }
 
-    fn is_reached(&self) -> bool {
+    pub fn is_reached(&self) -> bool {
         matches!(self.reach, Reach::Reached)
     }
 
     /// Notifies the workers. Jobs whose notification the bus does not take are left to the sweep.
     async fn notify(&self, db: &Db, jobs: &[&Ended]) -> Result<()> {
-        let Some(bus) = self.bus.as_ref().filter(|_| self.is_reached()) else {
-            return Ok(());
-        };
         let mut messages: BTreeMap<(Queue, &str), Vec<JobId>> = BTreeMap::new();
         for job in jobs {
             let message = messages.entry((job.queue, &job.kind)).or_default();
             message.push(job.id);
         }
         for ((queue, kind), ids) in messages {
-            if bus.notify(queue, kind, &ids).await.is_err() {
-                jobs::clear_notified(db, &ids).await?;
-            }
+            self.notify_of(db, queue, kind, &ids).await?;
+        }
+        Ok(())
+    }
+
+    /// Notifies the workers of jobs of one kind.
+    pub async fn notify_of(&self, db: &Db, queue: Queue, kind: &str, ids: &[JobId]) -> Result<()> {
+        let Some(bus) = self.bus.as_ref().filter(|_| self.is_reached()) else {
+            return Ok(());
+        };
+        if bus.notify(queue, kind, ids).await.is_err() {
+            jobs::clear_notified(db, ids).await?;
         }
         Ok(())
     }
@@ -547,7 +553,7 @@ impl Notifier {
     /// When no job of this database is dead any more, the ids of its jobs on that queue are no
     /// longer true. Messages with other ids stay, because another database may share the broker by
     /// mistake.
-    async fn close(self, db: &Db) {
+    pub async fn close(self, db: &Db) {
         let is_reached = self.is_reached();
         let Some(bus) = self.bus else {
             return;

@@ -1,28 +1,51 @@
-//! `waybill orders` shows an order as the commerce API shows it, lists orders and payments that an
-//! operator has to decide about, and lists bodies whose topic did not count.
+//! `waybill orders` lists orders and shows an order as the commerce API shows it, with its
+//! deliveries, their attempts and its events. It also lists orders and payments that an operator has
+//! to decide about, and bodies whose topic did not count.
+
+use std::collections::HashMap;
 
 use anyhow::{Result, bail};
 use config::{Config, Settings};
+use domain::envelope::Envelope;
+use domain::job::JobId;
 use domain::order::FinancialStatus;
+use domain::time::Timestamp;
+use platform::clock::Clock;
+use serde::Serialize;
 use store::held::{self, Held, Reason};
 use store::order_bodies::{self, Repeated};
+use store::orders::list::{self, Cursor, Filter, ListedOrder, Page, STATES};
+use store::orders::view::View;
 use store::orders::{self, OrderLookup, StoredOrder};
 use store::sql::Db;
+use store::{events, job_attempts, jobs};
 
+use crate::age::{self, Moment};
 use crate::commands::database;
+use crate::commands::jobs::{WithHistory, attempt_cells};
 use crate::table::{self, Table};
+
+/// How many characters of an order's name a list shows.
+const NAME: usize = 16;
+/// How many jobs and events of an order are shown, at most: the newest.
+const MOST: i64 = 100;
+/// How many orders of one name, or shops of one id, an answer lists.
+const CHOICES: usize = 50;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Show an order: statuses, lines, fulfilment and tracking link
+    /// List orders, the newest first, page by page
+    List(List),
+    /// Show an order: statuses, lines, fulfilment and tracking link, and what came of its
+    /// deliveries: their jobs, failed attempts, and events in their sequence
     Show {
-        /// The storefront's order id
-        #[arg(value_parser = clap::value_parser!(i64).range(1..))]
-        id: i64,
-        /// The shop of the order, if several shops have an order with this id
+        /// The storefront's order id, or the order's name; a name with a # needs quotes: '#1007'
+        #[arg(value_name = "ID|NAME")]
+        order: String,
+        /// The shop of the order, if several shops have an order with this id or name
         #[arg(long)]
         shop: Option<String>,
-        /// Print the JSON of the commerce API
+        /// Print JSON: that of the commerce API, with `jobs` and `events`
         #[arg(long)]
         json: bool,
     },
@@ -51,16 +74,57 @@ pub enum Command {
     },
 }
 
+#[derive(clap::Args)]
+pub struct List {
+    /// Only orders of this shop domain
+    #[arg(long)]
+    shop: Option<String>,
+    /// Only orders of this name, such as '#1007'; the # may be left out
+    #[arg(long)]
+    name: Option<String>,
+    /// Only orders whose fulfilment is in this state; none: nothing was asked yet
+    #[arg(long, value_parser = STATES)]
+    state: Option<String>,
+    /// Only orders with this `financial_status`, `paid` for example. Of this and the other
+    /// statuses, none means that there is none
+    #[arg(long, value_name = "STATUS")]
+    financial_status: Option<String>,
+    /// Only orders whose payments come to this `payment_status`
+    #[arg(long, value_name = "STATUS")]
+    payment_status: Option<String>,
+    /// Only orders with this `fulfillment_status` of the storefront
+    #[arg(long, value_name = "STATUS")]
+    fulfillment_status: Option<String>,
+    /// Only orders that were ordered then or later: an age like 2h, a time like
+    /// 2027-01-31T12:00:00Z, or a day, which means its beginning in UTC
+    #[arg(long, value_name = "AGE|TIME", value_parser = age::moment)]
+    created_after: Option<Moment>,
+    /// Only orders that changed then or later
+    #[arg(long, value_name = "AGE|TIME", value_parser = age::moment)]
+    updated_after: Option<Moment>,
+    /// Show at most this many
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    limit: u32,
+    /// The next page: go on after this cursor, which the page before names at its end (in JSON:
+    /// `next`)
+    #[arg(long, value_name = "CURSOR")]
+    after: Option<Cursor>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     let db = database(settings).await?;
     let done = match command {
-        Command::Show { id, shop, json } => show(settings, &db, id, shop, json).await,
+        Command::List(arguments) => list(&db, arguments).await,
+        Command::Show { order, shop, json } => show(settings, &db, order.trim(), shop, json).await,
         Command::Held { limit, json } => {
             let held = held::list(&db, limit).await?;
             if json {
                 table::print_json(&held)
             } else {
-                table::print(&list(&held))
+                table::print(&waiting(&held))
             }
         }
         Command::Repeated { limit, json } => {
@@ -91,25 +155,222 @@ fn repeated(bodies: &[Repeated]) -> String {
     table.render()
 }
 
-async fn show(
-    settings: &Settings,
-    db: &Db,
-    id: i64,
-    shop: Option<String>,
-    json: bool,
-) -> Result<()> {
-    let found = orders::find(db, id, shop.map(|shop| vec![shop])).await?;
-    match found {
-        OrderLookup::One(order) if json => {
-            table::print_json(&order.view(&Config::public_url(settings)?))
+async fn list(db: &Db, arguments: List) -> Result<()> {
+    let now = Clock::system().now();
+    let limit = usize::try_from(arguments.limit)?;
+    let filter = Filter {
+        shops: arguments.shop.map(|shop| vec![shop.to_ascii_lowercase()]),
+        name: arguments.name,
+        state: arguments.state,
+        financial_status: arguments.financial_status,
+        payment_status: arguments.payment_status,
+        fulfillment_status: arguments.fulfillment_status,
+        created_after: arguments.created_after.map(|it| it.at(now)),
+        updated_after: arguments.updated_after.map(|it| it.at(now)),
+    };
+    let mut found = Page {
+        orders: Vec::new(),
+        next: arguments.after,
+    };
+    loop {
+        let left = limit - found.orders.len();
+        let page = list::page(db, &filter, found.next.as_ref(), left).await?;
+        found.orders.extend(page.orders);
+        found.next = page.next;
+        if found.next.is_none() || found.orders.len() == limit {
+            break;
         }
-        OrderLookup::One(order) => table::print(&describe(&order)),
-        OrderLookup::None => bail!("there is no order {id} here"),
-        OrderLookup::Several => bail!("several shops have an order {id}; add --shop"),
+    }
+    if arguments.json {
+        return table::print_json(&found);
+    }
+    table::print(&rows(&found.orders, now))?;
+    match &found.next {
+        Some(next) => table::print(&format!("\nThe next page: the same with\n--after {next}\n")),
+        None => Ok(()),
     }
 }
 
-fn list(held: &[Held]) -> String {
+/// A line for each order, none longer than a terminal is wide.
+fn rows(orders: &[ListedOrder], now: Timestamp) -> String {
+    if orders.is_empty() {
+        return "No orders.\n".to_owned();
+    }
+    let mut table = Table::new(["ORDER", "AGE", "TOTAL", "PAID", "STATE", "SHOP"]);
+    for order in orders {
+        let name = order.name.as_ref().unwrap_or(&order.order_id);
+        let total = order.total_price.as_ref().zip(order.currency.as_ref());
+        let state = match (&order.cancelled_at, &order.fulfillment) {
+            (Some(_), _) => Some("cancelled"),
+            (None, Some(fulfillment)) => Some(fulfillment.state.as_str()),
+            (None, None) => None,
+        };
+        table.row([
+            table::cut(name, NAME),
+            age::text(now, order.listed_at()),
+            total.map_or("-".to_owned(), |(total, code)| format!("{total} {code}")),
+            or_none(order.financial_status.as_deref()),
+            or_none(state),
+            order.shop.clone(),
+        ]);
+    }
+    table.render()
+}
+
+async fn show(
+    settings: &Settings,
+    db: &Db,
+    order: &str,
+    shop: Option<String>,
+    json: bool,
+) -> Result<()> {
+    let order = find(db, order, shop).await?;
+    let story = Story::of(db, &order).await?;
+    if json {
+        return table::print_json(&Shown {
+            order: order.view(&Config::public_url(settings)?),
+            story,
+        });
+    }
+    let mut parts = vec![describe(&order)];
+    parts.extend(story.parts(&order));
+    table::print(&parts.join("\n"))
+}
+
+/// Finds an order by its id, or else by its name, with or without the `#` before it.
+async fn find(db: &Db, order: &str, shop: Option<String>) -> Result<StoredOrder> {
+    let shops = shop.map(|shop| vec![shop]);
+    if let Ok(id) = order.parse() {
+        match orders::find(db, id, shops.clone()).await? {
+            OrderLookup::One(order) => return Ok(*order),
+            OrderLookup::Several => {
+                let shops = orders::places(db, id, i64::try_from(CHOICES)?).await?;
+                bail!(
+                    "several shops have an order {id}; add --shop with one of these:\n  {}",
+                    shops.join("\n  ")
+                );
+            }
+            OrderLookup::None => {}
+        }
+    }
+    let filter = Filter {
+        shops,
+        name: Some(order.to_owned()),
+        ..Filter::default()
+    };
+    let named = list::page(db, &filter, None, CHOICES).await?.orders;
+    let found = match named.as_slice() {
+        [] => OrderLookup::None,
+        [one] => orders::find(db, one.id, Some(vec![one.shop.clone()])).await?,
+        _ => OrderLookup::Several,
+    };
+    match found {
+        OrderLookup::One(order) => Ok(*order),
+        OrderLookup::None => {
+            bail!("there is no order {order} here; `waybill orders list` shows which there are")
+        }
+        OrderLookup::Several => {
+            let choices: Vec<String> = named
+                .iter()
+                .map(|order| format!("  {}  {}", order.id, order.shop))
+                .collect();
+            bail!(
+                "several orders are called {order}; add --shop, or give the id of one of these:\n{}",
+                choices.join("\n")
+            )
+        }
+    }
+}
+
+/// What came of an order's deliveries.
+#[derive(Serialize)]
+struct Story {
+    /// Deliveries and calls, with their failed attempts, the oldest first.
+    jobs: Vec<WithHistory>,
+    events: Vec<Envelope>,
+}
+
+/// An order as the commerce API shows it, and what came of its deliveries.
+#[derive(Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    order: View,
+    #[serde(flatten)]
+    story: Story,
+}
+
+impl Story {
+    async fn of(db: &Db, order: &StoredOrder) -> Result<Self> {
+        let (shop, id) = (order.shop.as_str(), order.id.to_string());
+        let found = jobs::of_object(db, shop, &id, MOST).await?;
+        let ids: Vec<JobId> = found.iter().map(|job| job.id).collect();
+        let mut attempts: HashMap<JobId, Vec<_>> = HashMap::new();
+        for (job, attempt) in job_attempts::of_jobs(db, ids).await? {
+            attempts.entry(job).or_default().push(attempt);
+        }
+        let with_history = |job: jobs::Summary| WithHistory {
+            history: attempts.remove(&job.id).unwrap_or_default(),
+            job,
+        };
+        Ok(Story {
+            jobs: found.into_iter().rev().map(with_history).collect(),
+            events: events::of_object(db, shop, &id, MOST).await?,
+        })
+    }
+
+    fn parts(&self, order: &StoredOrder) -> Vec<String> {
+        let mut accepted = Table::new(["  ACCEPTED", "TOPIC", "STATE", "JOB", "DELIVERY"]);
+        let mut attempts = Table::new([
+            "  ATTEMPT",
+            "STARTED",
+            "TOOK",
+            "OUTCOME",
+            "STATUS",
+            "TOPIC",
+            "ERROR",
+        ]);
+        let mut events = Table::new(["  EVENT", "HAPPENED", "ID"]);
+        for WithHistory { job, history } in &self.jobs {
+            accepted.row([
+                format!("  {}", job.created_at),
+                job.kind.clone(),
+                job.state.clone(),
+                job.id.to_string(),
+                or_none(job.external_id.as_deref()),
+            ]);
+            for attempt in history {
+                let [number, started, took, outcome, status, error] = attempt_cells(attempt);
+                let kind = job.kind.clone();
+                let number = format!("  {number}");
+                attempts.row([number, started, took, outcome, status, kind, error]);
+            }
+        }
+        for event in &self.events {
+            let at = event.created_at.to_string();
+            events.row([format!("  {}", event.kind), at, event.id.to_string()]);
+        }
+        let has_failed = self.jobs.iter().any(|it| !it.history.is_empty());
+        let mut parts = Vec::new();
+        parts.extend((!self.jobs.is_empty()).then(|| accepted.render()));
+        parts.extend(has_failed.then(|| attempts.render()));
+        parts.extend((!self.events.is_empty()).then(|| events.render()));
+        let most = usize::try_from(MOST).unwrap_or(usize::MAX);
+        if self.jobs.len() == most || self.events.len() == most {
+            let (id, shop) = (order.id, &order.shop);
+            parts.push(format!(
+                "There may be more than these {MOST}:\n  waybill jobs list --object {id} --shop {shop}\n  \
+                 waybill events list --object {id} --shop {shop}\n"
+            ));
+        }
+        parts
+    }
+}
+
+fn or_none(text: Option<&str>) -> String {
+    text.unwrap_or("-").to_owned()
+}
+
+fn waiting(held: &[Held]) -> String {
     if held.is_empty() {
         return "nothing waits for you\n".to_owned();
     }
@@ -138,7 +399,6 @@ fn list(held: &[Held]) -> String {
 
 /// Shows an order in a few lines, without personal data.
 pub fn describe(order: &StoredOrder) -> String {
-    let or_none = |text: Option<&str>| text.unwrap_or("-").to_owned();
     let total = match (&order.total, order.currency) {
         (Some(total), Some(currency)) => format!("{total} {currency}"),
         _ => "-".to_owned(),

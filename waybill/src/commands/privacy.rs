@@ -338,7 +338,7 @@ fn rows(requests: &[RequestEntry], now: Timestamp) -> String {
         "RECEIVED",
         "DUE",
         "DAYS LEFT",
-        "TRIES",
+        "ATTEMPTS",
         "LAST ERROR",
     ]);
     for request in requests {
@@ -351,7 +351,7 @@ fn rows(requests: &[RequestEntry], now: Timestamp) -> String {
             day(request.received_at),
             day(request.due_at),
             format!("{:>9}", left(request, now)),
-            format!("{:>5}", request.attempts),
+            format!("{:>8}", request.attempts),
             short(request.last_error.as_deref().unwrap_or_default()),
         ]);
     }
@@ -375,12 +375,7 @@ fn day(at: Timestamp) -> String {
 }
 
 fn short(text: &str) -> String {
-    const MOST: usize = 60;
-    if text.chars().count() <= MOST {
-        return text.to_owned();
-    }
-    let begin: String = text.chars().take(MOST - 2).collect();
-    format!("{begin}..")
+    table::cut(text, 60)
 }
 
 fn or_none(value: Option<impl ToString>) -> String {
@@ -725,6 +720,7 @@ mod tests {
             topic: "customers/redact".into(),
             shop: "shop.example".into(),
             customer_id: None,
+            customer_id_text: None,
             repeats: None,
             state: "received".into(),
             code: None,

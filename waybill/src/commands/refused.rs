@@ -1,7 +1,6 @@
 //! `waybill refused`: deliveries that were refused, why, and which setting would take them.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use anyhow::Result;
 use config::Settings;
@@ -10,7 +9,7 @@ use platform::clock::Clock;
 use platform::terminal;
 use store::refused_deliveries::{self, Refused, Summary};
 
-use crate::age;
+use crate::age::{self, Moment};
 use crate::commands::database;
 use crate::table::{self, Table};
 
@@ -20,9 +19,10 @@ pub enum Command {
     ///
     /// Topic, shop, age and headers are those of the first of the last seconds. Nobody signed them.
     List {
-        /// No older than this: 90s, 10m, 2h or 7d
-        #[arg(long, value_name = "AGE", default_value = "24h", value_parser = age::parse)]
-        since: Duration,
+        /// What was refused then or later: an age like 2h, a time like 2027-01-31T12:00:00Z, or a
+        /// day, which means its beginning in UTC
+        #[arg(long, value_name = "AGE|TIME", default_value = "24h", value_parser = age::moment)]
+        since: Moment,
         /// How many
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(i64).range(1..=10_000))]
         limit: i64,
@@ -32,9 +32,10 @@ pub enum Command {
     },
     /// Count what was refused by reason, and say what to set
     Summary {
-        /// No older than this: 90s, 10m, 2h or 7d
-        #[arg(long, value_name = "AGE", default_value = "24h", value_parser = age::parse)]
-        since: Duration,
+        /// What was refused then or later: an age like 2h, a time like 2027-01-31T12:00:00Z, or a
+        /// day, which means its beginning in UTC
+        #[arg(long, value_name = "AGE|TIME", default_value = "24h", value_parser = age::moment)]
+        since: Moment,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -46,7 +47,7 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     let db = database(settings).await?;
     let done = match command {
         Command::List { since, limit, json } => {
-            let refused = refused_deliveries::list(&db, now.minus(since), limit).await?;
+            let refused = refused_deliveries::list(&db, since.at(now), limit).await?;
             if json {
                 table::print_json(&refused)
             } else {
@@ -54,7 +55,7 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
             }
         }
         Command::Summary { since, json } => {
-            let summary = refused_deliveries::summary(&db, now.minus(since)).await?;
+            let summary = refused_deliveries::summary(&db, since.at(now)).await?;
             if json {
                 table::print_json(&summary)
             } else {

@@ -8,9 +8,11 @@ use config::{
 };
 use domain::api_key::Rights;
 use domain::job::Queue;
+use ingress::deliveries::Live;
 use platform::clock::Clock;
 use platform::shutdown;
 use platform::task;
+use platform::terminal;
 use process::Parts;
 use std::time::Duration;
 use store::api_keys;
@@ -25,7 +27,7 @@ use ::sandbox::{
     sample,
 };
 
-use crate::commands::sandbox;
+use crate::commands::{listen as live_lines, sandbox};
 use crate::table::{self, Table};
 
 /// How many messages each worker of the process handles at a time.
@@ -34,6 +36,7 @@ const CONCURRENCY: u16 = 2;
 /// workers and the API.
 const CONNECTIONS: u32 = 20;
 const DEVELOPMENT_KEY_LIFE: Duration = Duration::from_hours(24);
+const SHOWN: &str = "Each delivery gets a line below, as of `waybill listen`; --show-deliveries false leaves them out.\n\n";
 
 /// `waybill` without a command. It uses development secrets where none are set, and prints a
 /// banner with commands to try. While neither signing secret is set, it also starts stand-ins for
@@ -60,7 +63,13 @@ pub async fn development(settings: &Settings) -> Result<()> {
         None
     };
     table::print(&banner(&parts, &settings, key.as_deref(), sandbox.as_ref()))?;
-    let ended = run(parts, listener, shutdown).await;
+    let live = Live::default();
+    let shows = parts.config.show_deliveries;
+    if shows.unwrap_or_else(terminal::out_is_one) {
+        table::print(SHOWN)?;
+        live_lines::show(&live, &shutdown);
+    }
+    let ended = run(parts, listener, shutdown, live).await;
     if let Some(sandbox) = sandbox {
         sandbox.stop().await;
     }
@@ -95,18 +104,18 @@ async fn start_sandbox(settings: &mut Settings) -> Result<Option<Sandbox>> {
         Err(_) => Sandbox::start(options(0)).await?,
     };
     if storefront {
-        settings.set("STOREFRONT_API_URL", sandbox.storefront_url());
-        settings.set("STOREFRONT_API_TOKEN", STOREFRONT_TOKEN);
+        settings.stand_in("STOREFRONT_API_URL", sandbox.storefront_url());
+        settings.stand_in("STOREFRONT_API_TOKEN", STOREFRONT_TOKEN);
     }
     if payment {
-        settings.set("PAYMENT_API_URL", sandbox.payment_url());
-        settings.set("PAYMENT_API_KEY", PAYMENT_KEY);
+        settings.stand_in("PAYMENT_API_URL", sandbox.payment_url());
+        settings.stand_in("PAYMENT_API_KEY", PAYMENT_KEY);
     }
     if identity {
-        settings.set("GITHUB_URL", sandbox.identity_url());
-        settings.set("GITHUB_API_URL", sandbox.identity_api_url());
-        settings.set("GITHUB_CLIENT_ID", IDENTITY_CLIENT_ID);
-        settings.set("GITHUB_CLIENT_SECRET", IDENTITY_CLIENT_SECRET);
+        settings.stand_in("GITHUB_URL", sandbox.identity_url());
+        settings.stand_in("GITHUB_API_URL", sandbox.identity_api_url());
+        settings.stand_in("GITHUB_CLIENT_ID", IDENTITY_CLIENT_ID);
+        settings.stand_in("GITHUB_CLIENT_SECRET", IDENTITY_CLIENT_SECRET);
     }
     Ok(Some(sandbox))
 }
@@ -116,20 +125,26 @@ pub async fn serve(settings: &Settings) -> Result<()> {
     let shutdown = shutdown::on_signal()?;
     let parts = Parts::start(settings, Mode::Production, CONNECTIONS).await?;
     let listener = listen(&parts)?;
-    run(parts, listener, shutdown).await
+    run(parts, listener, shutdown, Live::default()).await
 }
 
 fn listen(parts: &Parts) -> Result<TcpListener> {
     let address = parts.config.listen_addr;
     ingress::listen(address).with_context(|| {
         format!(
-            "cannot listen on {address}; is another one running? \
-             LISTEN_ADDR or --listen-addr names another address"
+            "LISTEN_ADDR: cannot listen on {address}; another program, perhaps another Waybill, is \
+             there. Stop it, or give this one another port with --listen-addr, and give the same \
+             to the commands that are meant for it"
         )
     })
 }
 
-async fn run(parts: Parts, listener: TcpListener, shutdown: CancellationToken) -> Result<()> {
+async fn run(
+    parts: Parts,
+    listener: TcpListener,
+    shutdown: CancellationToken,
+    live: Live,
+) -> Result<()> {
     let working = TaskTracker::new();
     for queue in Queue::ALL {
         let worker = Worker::new(parts.clone(), queue, CONCURRENCY);
@@ -143,7 +158,7 @@ async fn run(parts: Parts, listener: TcpListener, shutdown: CancellationToken) -
     }
     working.close();
     tracing::info!(address = %parts.config.listen_addr, "taking webhooks");
-    ingress::serve(listener, parts.clone(), shutdown).await?;
+    ingress::serve_heard(listener, parts.clone(), shutdown, live).await?;
     working.wait().await;
     parts.close().await;
     Ok(())
@@ -190,7 +205,7 @@ fn banner(
         Some(identity) => format!("approved on {}/login/device", identity.url),
         None => "not set up: GITHUB_CLIENT_ID is not set".to_owned(),
     };
-    let next = next_commands(parts, sandbox);
+    let next = next_commands(parts, settings, sandbox);
     format!(
         "Waybill is ready on {url}
 
@@ -215,7 +230,8 @@ Ctrl-C stops it; nothing that was accepted is lost.
 }
 
 /// The commands to try, with the name under which this program was started.
-fn next_commands(parts: &Parts, sandbox: Option<&Sandbox>) -> String {
+/// They get the flags by which they find this process and its data.
+fn next_commands(parts: &Parts, settings: &Settings, sandbox: Option<&Sandbox>) -> String {
     let beside = format!(":{}", sandbox::port_beside(parts.config.listen_addr));
     let checkout = sandbox.map(|sandbox| match sandbox.url() {
         url if url.ends_with(&beside) => "sandbox checkout".to_owned(),
@@ -246,9 +262,17 @@ fn next_commands(parts: &Parts, sandbox: Option<&Sandbox>) -> String {
             "what is well, what is not, and what to do",
         ),
     ];
+    let flags: String = ["LISTEN_ADDR", "PUBLIC_URL", "DATABASE_URL"]
+        .into_iter()
+        .filter(|name| settings.origin(name) == Origin::Flag)
+        .filter_map(|name| {
+            let flag = name.to_ascii_lowercase().replace('_', "-");
+            Some(format!(" --{flag} {}", settings.get(name)?))
+        })
+        .collect();
     let commands = commands
         .into_iter()
-        .filter_map(|(command, what)| Some((format!("{program} {}", command?), what)));
+        .filter_map(|(command, what)| Some((format!("{program} {}{flags}", command?), what)));
     let mut rows = Table::plain();
     for (command, what) in commands {
         rows.row([String::new(), command, what.to_owned()]);

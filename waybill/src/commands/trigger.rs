@@ -1,6 +1,7 @@
 //! `waybill trigger` posts a signed delivery as a provider would, and shows how Waybill processed
 //! it.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use sandbox::sample;
 use serde_json::{Value, json};
 use store::jobs::{self, Summary};
 use store::orders::{self, OrderLookup, StoredOrder};
-use store::sql::Db;
+use store::sql::{Db, place};
 use store::{qr_codes, webhook_ids};
 
 use crate::commands::{client, database, misused};
@@ -62,6 +63,8 @@ struct Delivery {
     source: Source,
     path: &'static str,
     id: String,
+    /// The number of its sample.
+    seed: u64,
     body: String,
     headers: Vec<(String, String)>,
 }
@@ -97,10 +100,46 @@ pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
         &outcome,
         png.as_deref(),
     )?;
-    if status.is_success() {
-        return Ok(());
+    judge(settings, &delivery, status, outcome.job.is_some(), &url)
+}
+
+/// Whether the delivery was taken, and if not, what to do. A duplicate is what it should be: it was
+/// taken before, and changes nothing.
+fn judge(
+    settings: &Settings,
+    delivery: &Delivery,
+    status: StatusCode,
+    is_here: bool,
+    url: &str,
+) -> Result<()> {
+    let is_storefront = delivery.source == Source::Storefront;
+    match status {
+        status if status.is_success() && !is_here && Config::dedupe(settings)? => bail!(
+            "{url} took it, but it is not in the database that DATABASE_URL names here ({}): is \
+             another Waybill listening there? Give this command the DATABASE_URL, LISTEN_ADDR and \
+             PUBLIC_URL of the one that you mean",
+            place(&Config::database_url(settings)?)
+        ),
+        status if status.is_success() || (status == StatusCode::CONFLICT && is_here) => Ok(()),
+        StatusCode::TOO_MANY_REQUESTS if is_storefront => bail!(
+            "the service answered {status}: more came at once than STOREFRONT_RATE_PER_SECOND of \
+             the service allows for a shop, or STOREFRONT_TOTAL_RATE_PER_SECOND for all shops; 0 is \
+             no limit"
+        ),
+        StatusCode::TOO_MANY_REQUESTS => bail!(
+            "the service answered {status}: more came at once than PAYMENT_RATE_PER_SECOND of the \
+             service allows; 0 is no limit"
+        ),
+        StatusCode::UNAUTHORIZED if is_storefront => bail!(
+            "the service answered {status}: its STOREFRONT_WEBHOOK_SECRET or STOREFRONT_PROVIDER is \
+             another than this command's"
+        ),
+        StatusCode::UNAUTHORIZED => bail!(
+            "the service answered {status}: its PAYMENT_WEBHOOK_SECRET or PAYMENT_PROVIDER is \
+             another than this command's"
+        ),
+        _ => bail!("the service answered {status}"),
     }
-    bail!("the service answered {status}");
 }
 
 fn build(settings: &Settings, arguments: &Arguments, clock: &Clock) -> Result<Delivery> {
@@ -117,7 +156,7 @@ fn build(settings: &Settings, arguments: &Arguments, clock: &Clock) -> Result<De
     if sample::STOREFRONT_TOPICS.contains(&topic) || (given.is_some() && topic.contains('/')) {
         let body = given.or_else(|| {
             let body = sample::storefront(topic, seed, now.0)?;
-            Some(of_shop(body, &arguments.shop))
+            Some(as_it_stands(topic, of_shop(body, &arguments.shop)))
         });
         let body = body.ok_or_else(|| unknown(topic))?;
         let id = arguments
@@ -129,6 +168,7 @@ fn build(settings: &Settings, arguments: &Arguments, clock: &Clock) -> Result<De
             path: "/api/webhooks/storefront",
             headers: storefront_headers(settings, topic, &id, &arguments.shop, &body)?,
             id,
+            seed,
             body,
         });
     }
@@ -150,6 +190,7 @@ fn build(settings: &Settings, arguments: &Arguments, clock: &Clock) -> Result<De
         path: "/api/webhooks/payment",
         id: event["id"].as_str().unwrap_or_default().to_owned(),
         headers: vec![(profile.signature.to_owned(), signature)],
+        seed,
         body,
     })
 }
@@ -196,6 +237,21 @@ fn of_shop(body: String, shop: &str) -> String {
         }
         _ => body,
     }
+}
+
+/// Takes from a later sample of an order that nothing was shipped of it. The sample does not know
+/// what has become of the order, and a field that a body does not have leaves what is known as it
+/// is.
+fn as_it_stands(topic: &str, body: String) -> String {
+    let is_later = ["orders/updated", "orders/paid"].contains(&topic);
+    let order = serde_json::from_str(&body);
+    let Some(Value::Object(mut order)) = order.ok().filter(|_| is_later) else {
+        return body;
+    };
+    if order.get("fulfillment_status").is_some_and(Value::is_null) {
+        order.remove("fulfillment_status");
+    }
+    Value::Object(order).to_string()
 }
 
 fn unknown(topic: &str) -> anyhow::Error {
@@ -305,11 +361,11 @@ fn report(
         }));
     }
     let Some(job) = job else {
-        if status.is_success() {
-            table::print("The database that DATABASE_URL names here does not have it.\n")?;
-        }
         return Ok(());
     };
+    if status == StatusCode::CONFLICT {
+        table::print("\nIt is a duplicate: it was taken before, and nothing changes.\n")?;
+    }
     table::print(&format!("\n{}", crate::commands::jobs::describe(job)))?;
     if job.state == State::Ready.as_str() {
         table::print("\nIt waits: no worker of this version has run it yet.\n")?;
@@ -320,13 +376,32 @@ fn report(
     if let Some(png) = png {
         table::print(&format!("\nQR code written to {}\n", png.display()))?;
     }
-    let topic = &arguments.topic;
-    let again = match arguments.seed {
-        Some(seed) => format!("{topic} --seed {seed}"),
-        None => topic.clone(),
-    };
     table::print(&format!(
-        "\nThe same delivery again: waybill trigger {again} --id {}\n",
-        delivery.id
+        "\nThe same delivery again: waybill trigger {}\n",
+        again(arguments, delivery)
     ))
+}
+
+/// The arguments with which the same delivery is sent again.
+fn again(arguments: &Arguments, delivery: &Delivery) -> String {
+    let mut again = arguments.topic.clone();
+    if let Some(body) = &arguments.body {
+        let _ = write!(again, " --body {}", quoted(&body.display().to_string()));
+    } else {
+        let _ = write!(again, " --seed {}", delivery.seed);
+    }
+    if arguments.shop != sample::shop() {
+        let _ = write!(again, " --shop {}", quoted(&arguments.shop));
+    }
+    let _ = write!(again, " --id {}", quoted(&delivery.id));
+    again
+}
+
+/// The text as a shell reads it as one word.
+fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
 }

@@ -13,6 +13,7 @@ pub mod privacy;
 mod refunds;
 mod retries;
 mod thin_events;
+pub mod webhooks;
 
 use anyhow::{Result, bail};
 use bytes::Bytes;
@@ -27,11 +28,13 @@ use flows::retries::KIND as RETRY;
 use flows::{Context, orders, payments};
 use platform::clock::Clock;
 use process::Parts;
+use providers::endpoints::Sender;
 use providers::exports::Exports;
 use providers::payment::{Payment, Refunded};
 use providers::storefront::{Requested, Storefront};
 use store::sql::{self, Tx};
 
+use self::webhooks::Rooms;
 use crate::mail::Mailer;
 
 /// A job ready to be applied.
@@ -56,6 +59,7 @@ pub enum Answer {
     Privacy(Box<privacy::Done>),
     /// The event with the object that it came without.
     Object(Bytes),
+    Webhook(webhooks::Ended),
     /// It was not asked: by now nothing is wanted of it.
     NotAsked,
 }
@@ -67,6 +71,8 @@ pub struct Providers {
     pub payment: Option<Payment>,
     pub mailer: Option<Mailer>,
     pub exports: Exports,
+    pub endpoints: Sender,
+    pub endpoint_rooms: Rooms,
 }
 
 impl Providers {
@@ -94,6 +100,8 @@ impl Providers {
             payment: payment.map(|api| Payment::new(api, clock)),
             mailer: Mailer::new(config),
             exports: Exports::new(&config.privacy.exports),
+            endpoints: Sender::new(config.endpoints.clone()),
+            endpoint_rooms: Rooms::default(),
         }
     }
 }
@@ -133,12 +141,21 @@ pub fn kinds(queue: Queue) -> &'static [&'static str] {
         Queue::Orders => ORDERS,
         Queue::Payments => PAYMENTS,
         Queue::Privacy => privacy::KINDS,
+        Queue::Endpoints => &[webhooks::KIND],
     }
 }
 
 /// True for the kinds that ask a provider, or take longer than a transaction should.
 pub fn is_call(kind: &str) -> bool {
-    [FULFILLMENT, CONFIRMATION, REFUND, RETRY, NOTIFICATION].contains(&kind)
+    [
+        FULFILLMENT,
+        CONFIRMATION,
+        REFUND,
+        RETRY,
+        NOTIFICATION,
+        webhooks::KIND,
+    ]
+    .contains(&kind)
         || privacy::KINDS.contains(&kind)
         || thin_events::is_one(kind)
 }
@@ -193,6 +210,9 @@ pub async fn call(parts: &Parts, providers: &Providers, job: &Job) -> Result<Ans
         REFUND => refunds::call(db, &parts.clock, providers, job).await,
         RETRY => retries::call(db, &parts.clock, providers, job).await,
         NOTIFICATION => notifications::call(parts, providers.mailer.as_ref(), job).await,
+        webhooks::KIND => {
+            webhooks::call(parts, &providers.endpoints, &providers.endpoint_rooms, job).await
+        }
         // Boxed: it is far larger than the others.
         kind if privacy::KINDS.contains(&kind) => {
             Box::pin(privacy::call(parts, &providers.exports, job)).await
@@ -224,6 +244,7 @@ pub async fn record<'a>(
         Answer::Object(event) => {
             Box::pin(thin_events::record(&mut outbox, tx, job, event)).await?;
         }
+        Answer::Webhook(ended) => webhooks::record(tx, job, *ended, outbox.now).await?,
         Answer::NotAsked => {}
     }
     outbox.write(tx).await?;
@@ -244,6 +265,7 @@ pub async fn on_exhausted(
         REFUND => refunds::on_exhausted(&mut outbox, tx, job, error).await?,
         RETRY => retries::on_exhausted(tx, job, outbox.now).await?,
         NOTIFICATION => notifications::on_exhausted(tx, job, error, outbox.now).await?,
+        webhooks::KIND => webhooks::on_exhausted(tx, job, outbox.now).await?,
         kind if privacy::KINDS.contains(&kind) => {
             privacy::on_exhausted(&mut outbox, tx, job, error).await?;
         }

@@ -34,6 +34,7 @@ pub const SEALED: &[(&str, &str)] = &[
     ("refused_deliveries", "body_key"),
     ("checkouts", "idempotency_key request_key"),
     ("pacts", "id"),
+    ("endpoints", "secret former_secret"),
     ("device_codes", "hash token"),
     ("device_code_requests", "client"),
     ("privacy_requests", "email_key phone_key body_key"),
@@ -54,8 +55,12 @@ pub const PLAIN: &[(&str, &str)] = &[
          api_version",
     ),
     (
+        "job_attempts",
+        "job_id number started_at duration_ms outcome error status",
+    ),
+    (
         "refused_deliveries",
-        "hour_at source profile reason signature header advice deliveries first_at last_at headers \
+        "hour_at source profile reason signature header advice status deliveries first_at last_at headers \
          topic shop age_seconds",
     ),
     ("webhook_ids", "source id job_id remembered_at expires_at"),
@@ -94,6 +99,15 @@ pub const PLAIN: &[(&str, &str)] = &[
         "id kind shop object_id body created_at published_at traceparent position",
     ),
     ("event_head", "id position"),
+    (
+        "endpoints",
+        "id url kinds state former_until position failing_since failures last_error delivered_at \
+         created_at updated_at",
+    ),
+    (
+        "outgoing_webhooks",
+        "endpoint_id event_id position shop object_id job_id",
+    ),
     (
         "api_keys",
         "id created_at expires_at revoked_at scopes shops last_used_at",

@@ -219,7 +219,7 @@ pub const ALL: &[Metric] = &[
         Ingress,
         "waybill_event_readers",
         &[],
-        "Requests that wait for events or stream them",
+        "Requests that wait for events, or stream events or deliveries",
     ),
     counter(
         Ingress,
@@ -310,6 +310,24 @@ pub const ALL: &[Metric] = &[
         "waybill_intake_waiting",
         &[],
         "Deliveries that wait to be put into a batch, of at most 4096",
+    ),
+    gauge(
+        Every,
+        "waybill_endpoints",
+        &["state"],
+        "Endpoints of webhooks: active, paused by an operator, failing or gone",
+    ),
+    gauge(
+        Every,
+        "waybill_webhooks_behind_events",
+        &[],
+        "How many events the active endpoint that is furthest behind has not got yet",
+    ),
+    counter(
+        Worker,
+        "waybill_webhooks_sent_total",
+        &["outcome"],
+        "Webhooks sent to endpoints, by the answer: accepted, status, gone, too_slow, unreachable, address",
     ),
     counter(
         Worker,

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
+use reqwest::StatusCode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -71,9 +72,11 @@ impl Storefront {
         shop: Option<&str>,
         ids: &BTreeSet<i64>,
     ) -> Result<BTreeMap<i64, Variant>, CallFailure> {
-        let currency = self.get::<OfShop>(OPERATION, shop, "shop.json").await?;
-        let currency = currency.and_then(|it| Currency::parse(&it.shop.currency));
-        let currency = currency.ok_or_else(|| {
+        let of_shop = self.get::<OfShop>(OPERATION, shop, "shop.json").await?;
+        // Every shop has this, so an address without it is not that of a shop.
+        let not_found = || self.provider.wrong_address(StatusCode::NOT_FOUND);
+        let of_shop = of_shop.ok_or_else(not_found)?;
+        let currency = Currency::parse(&of_shop.shop.currency).ok_or_else(|| {
             let what = "it names no currency of the shop".to_owned();
             self.provider.refused(what)
         })?;

@@ -307,6 +307,30 @@ fn each_level_holds_what_the_standard_says_and_not_one_more() {
 }
 
 #[test]
+fn a_text_beyond_ascii_says_that_it_is_utf_8_which_costs_one_byte() {
+    for (level, bytes) in [
+        (Level::L, 2952),
+        (Level::M, 2330),
+        (Level::Q, 1662),
+        (Level::H, 1272),
+    ] {
+        let text = |length: usize| format!("é{}", "x".repeat(length - 2));
+        assert_eq!(shop(level).custom(&text(bytes)).unwrap().version, 40);
+        let refused = QrError::Capacity {
+            length: bytes + 1,
+            capacity: bytes,
+            level,
+        };
+        assert_eq!(shop(level).custom(&text(bytes + 1)), Err(refused));
+    }
+    // Bytes that are also texts in Latin-1 and in Shift JIS.
+    for text in ["é", "Ã©", "naïve", "ﾃｩ", "ß", "東京", "Größe 7", "🚚"] {
+        let symbol = shop(Level::M).custom(text).unwrap();
+        assert_eq!(as_text(&symbol.png()).as_deref(), Some(text));
+    }
+}
+
+#[test]
 fn digits_between_other_text_never_make_a_code_larger() {
     // Switching to digits and back costs more here than it saves.
     let text = "letters_00000000_".repeat(80);
@@ -697,12 +721,23 @@ fn assert_reads(symbol: &Symbol) {
     );
 }
 
-/// The text that zbar reads from a picture. None when it finds no code.
+/// The bytes that zbar reads from a picture. None when it finds no code.
 fn read(picture: &[u8]) -> Option<Vec<u8>> {
+    zbar(picture, &["-Sbinary"])
+}
+
+/// The text that zbar reads from a picture, in the encoding that it takes the bytes for.
+fn as_text(picture: &[u8]) -> Option<String> {
+    let text = String::from_utf8(zbar(picture, &[])?).unwrap();
+    Some(text.trim_end_matches('\n').to_owned())
+}
+
+fn zbar(picture: &[u8], options: &[&str]) -> Option<Vec<u8>> {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), picture).unwrap();
     let zbar = Command::new("zbarimg")
-        .args(["-q", "--raw", "-Sbinary"])
+        .args(["-q", "--raw"])
+        .args(options)
         .arg(file.path())
         .output();
     let output = zbar.expect("zbarimg reads the codes: install it (Debian package zbar-tools)");

@@ -75,7 +75,7 @@ pub struct View {
     pub updated_at: Timestamp,
 }
 
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Successor {
     #[schema(example = "shop.example")]
     pub shop: String,
@@ -102,6 +102,9 @@ pub struct Tracking {
 pub struct Shipment {
     #[schema(example = 1_069_019_909)]
     pub id: i64,
+    /// The same as text, for readers whose numbers end at 2^53.
+    #[schema(example = "1069019909")]
+    pub id_text: String,
     /// The storefront's word: `success`, `pending`, `cancelled`, ..
     #[schema(example = "success")]
     pub status: Option<String>,
@@ -153,6 +156,9 @@ pub struct RefundView {
 #[derive(Debug, Serialize, ToSchema)]
 pub struct StorefrontRefund {
     pub id: i64,
+    /// The same as text, for readers whose numbers end at 2^53.
+    #[schema(example = "509562969")]
+    pub id_text: String,
     #[schema(example = "10.00")]
     pub amount: Option<String>,
 }
@@ -161,6 +167,9 @@ pub struct StorefrontRefund {
 pub struct Restocked {
     #[schema(example = 518_995_019)]
     pub line_id: i64,
+    /// The same as text, for readers whose numbers end at 2^53.
+    #[schema(example = "518995019")]
+    pub line_id_text: String,
     #[schema(example = 1)]
     pub quantity: i64,
 }
@@ -221,7 +230,11 @@ impl StoredOrder {
             restocked: self
                 .restocked
                 .iter()
-                .map(|&(line_id, quantity)| Restocked { line_id, quantity })
+                .map(|&(line_id, quantity)| Restocked {
+                    line_id,
+                    line_id_text: line_id.to_string(),
+                    quantity,
+                })
                 .collect(),
             created_at: self.ordered_at,
             cancelled_at: self.cancelled_at,
@@ -238,6 +251,7 @@ impl StoredOrder {
         let money = refund.amount.zip(self.currency);
         StorefrontRefund {
             id: refund.id,
+            id_text: refund.id.to_string(),
             amount: amount(money.map(|(minor, currency)| Money { minor, currency })),
         }
     }
@@ -250,6 +264,7 @@ fn amount(money: Option<Money>) -> Option<String> {
 fn shipment(shipment: &StoredShipment, links: &Links) -> Shipment {
     Shipment {
         id: shipment.id,
+        id_text: shipment.id.to_string(),
         status: shipment.status.clone(),
         carrier: shipment.carrier.clone(),
         parcels: shipment

@@ -4,6 +4,7 @@
 use bus::Broker;
 use bus::{Holds, QueueState};
 use config::Config;
+use domain::job::Queue;
 use reqwest::Url;
 
 use super::{Finding, machine};
@@ -35,7 +36,8 @@ pub async fn look(config: &Config) -> Vec<Finding> {
         }
         Ok(topology) => {
             let mut findings = vec![exchanges(&topology.missing_exchanges)];
-            findings.extend(topology.queues.iter().map(queue));
+            let queues = Queue::ALL.into_iter().zip(&topology.queues);
+            findings.extend(queues.map(|(of, found)| queue(of, found)));
             findings.extend(topology.dead.iter().map(dead_letters));
             findings
         }
@@ -65,7 +67,7 @@ fn exchanges(missing: &[String]) -> Finding {
     )
 }
 
-fn queue(queue: &QueueState) -> Finding {
+fn queue(of: Queue, queue: &QueueState) -> Finding {
     const CHECK: &str = "queue";
     let name = &queue.name;
     let Some(holds) = queue.holds else {
@@ -88,6 +90,13 @@ fn queue(queue: &QueueState) -> Finding {
             format!("{found}; made with other arguments than ours"),
             "Delete the queue when it is empty; any process of Waybill declares it anew. Or set \
              another AMQP_PREFIX.",
+        );
+    }
+    if consumers == 0 && of == Queue::Endpoints {
+        // Whether there are endpoints, the check of the database knows.
+        return Finding::ok(
+            CHECK,
+            format!("{found}; only endpoints of webhooks need one"),
         );
     }
     if consumers == 0 {

@@ -1,16 +1,21 @@
 //! Checks of the database: whether it answers, which schema it has, and which jobs and requests
 //! wait in it.
 
+use std::path::{self, PathBuf};
+
 use config::Config;
-use domain::job::{Queue, State};
+use domain::endpoint;
+use domain::job::{Queue, Source, State};
 use domain::redact::redact;
 use domain::time::Timestamp;
 use platform::clock::Clock;
 use reqwest::Url;
+use store::endpoints::{self, Endpoint};
 use store::jobs::{self, ended};
+use store::leases::{self, WEBHOOKS};
 use store::migrations::{self, Compared};
 use store::sql::{self, Db, sqlite_file};
-use store::{leases, privacy_requests, refused_deliveries};
+use store::{privacy_requests, refused_deliveries};
 
 use super::{Finding, clock, machine};
 use crate::age;
@@ -27,7 +32,7 @@ pub async fn look(config: &Config) -> Vec<Finding> {
     {
         return vec![Finding::warning(
             "database",
-            format!("{} does not exist yet", file.display()),
+            format!("{} does not exist yet", whole(file).display()),
             "`waybill` makes it when it starts; if there should be one, check DATABASE_URL and \
              the folder you are in.",
         )];
@@ -42,6 +47,11 @@ pub async fn look(config: &Config) -> Vec<Finding> {
     let findings = with(&db, config).await;
     db.close().await;
     findings.unwrap_or_else(|error| vec![unreachable(&error)])
+}
+
+/// The path from the root, because a relative one does not say which folder was looked in.
+fn whole(file: PathBuf) -> PathBuf {
+    path::absolute(&file).unwrap_or(file)
 }
 
 async fn with(db: &Db, config: &Config) -> sql::Result<Vec<Finding>> {
@@ -78,8 +88,10 @@ async fn with(db: &Db, config: &Config) -> sql::Result<Vec<Finding>> {
     findings.push(schema(&compared));
     if is_whole {
         findings.extend(workers(db, config, now).await?);
+        findings.push(deliveries(db, now).await?);
         findings.extend(work(db, now).await?);
         findings.push(refused(db, now).await?);
+        findings.extend(webhooks(db, now).await?);
         findings.extend(privacy(db, now).await?);
     }
     Ok(findings)
@@ -148,6 +160,62 @@ async fn workers(db: &Db, config: &Config, now: Timestamp) -> sql::Result<Option
         "Start `waybill serve`, or `waybill-orders`, `waybill-payments` and `waybill-privacy`; \
          deliveries wait until then.",
     )))
+}
+
+/// Checks of the endpoints of webhooks, if there are any.
+async fn webhooks(db: &Db, now: Timestamp) -> sql::Result<Vec<Finding>> {
+    const CHECK: &str = "webhooks";
+    let endpoints = endpoints::list(db).await?;
+    if endpoints.is_empty() {
+        return Ok(Vec::new());
+    }
+    let all = endpoints.len();
+    let is_down =
+        |it: &&Endpoint| matches!(it.state, endpoint::State::Failing | endpoint::State::Gone);
+    let down = endpoints.iter().filter(is_down).count();
+    let away = endpoints
+        .iter()
+        .filter(|it| it.failing_since.is_some())
+        .count();
+    let state = if down > 0 {
+        Finding::failed(
+            CHECK,
+            format!("{down} of {all} endpoints are paused because they accepted nothing"),
+            "`waybill endpoints list` shows them. Mend them, then run `waybill endpoints resume`.",
+        )
+    } else if away > 0 {
+        Finding::warning(
+            CHECK,
+            format!("{away} of {all} endpoints did not accept the last webhook"),
+            "`waybill endpoints show` says why. Waybill tries again for three days.",
+        )
+    } else {
+        Finding::ok(CHECK, format!("{all} endpoints"))
+    };
+    if leases::is_held(db, WEBHOOKS, now).await? {
+        return Ok(vec![state]);
+    }
+    let nobody = Finding::failed(
+        CHECK,
+        "there are endpoints, and no process sends to them",
+        "Start `waybill serve` or `waybill-endpoints`.",
+    );
+    Ok(vec![state, nobody])
+}
+
+/// When the last delivery of each provider came.
+async fn deliveries(db: &Db, now: Timestamp) -> sql::Result<Finding> {
+    let latest = jobs::latest_deliveries(db).await?;
+    let of = |source: Source| {
+        let mut all = latest.iter();
+        let found = all.find(|(name, _)| name == source.as_str());
+        match found {
+            Some((_, at)) => format!("{} {} ago", source.as_str(), age::text(now, *at)),
+            None => format!("{} none lately", source.as_str()),
+        }
+    };
+    let found = format!("{}, {}", of(Source::Storefront), of(Source::Payment));
+    Ok(Finding::ok("last delivery", found))
 }
 
 /// Checks of waiting jobs and of dead jobs.

@@ -9,7 +9,7 @@ mod machine;
 mod protections;
 mod providers;
 mod secrets;
-mod service;
+pub(super) mod service;
 mod stores;
 
 use std::time::Duration;
@@ -84,8 +84,9 @@ impl Finding {
 /// settings are wrong.
 pub async fn run(settings: &Settings, arguments: &Arguments) -> Result<()> {
     let config = Config::load(settings, Mode::Development)?;
-    let (service, database, broker, storefront, payment, identity, exports, mail, disk) = tokio::join!(
+    let (service, compared, database, broker, storefront, payment, identity, exports, mail, disk) = tokio::join!(
         within("service", service::look(&config)),
+        within("service settings", service::settings(&config)),
         within("database", database::look(&config)),
         within("broker", broker::look(&config)),
         within("storefront API", providers::storefront(&config)),
@@ -101,8 +102,9 @@ pub async fn run(settings: &Settings, arguments: &Arguments) -> Result<()> {
     )];
     findings.extend(protections::look(&config));
     findings.extend(secrets::look(settings));
+    findings.extend(service::public_address(&config));
     for found in [
-        service, database, broker, storefront, payment, identity, exports, mail, disk,
+        service, compared, database, broker, storefront, payment, identity, exports, mail, disk,
     ] {
         findings.extend(found);
     }

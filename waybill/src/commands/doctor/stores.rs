@@ -22,18 +22,19 @@ pub async fn exports(config: &Config) -> Vec<Finding> {
     }]
 }
 
-/// Connects to the mail server and logs in, but sends no mail.
+/// Connects to the mail server, logs in and names the sender, but sends no mail.
 pub async fn mail(config: &Config) -> Vec<Finding> {
     const CHECK: &str = "mail server";
     let Some(mailer) = Mailer::new(config) else {
         return vec![Finding::ok(CHECK, "not set: no mail is sent")];
     };
     vec![match mailer.probe().await {
-        Ok(()) => Finding::ok(CHECK, "connected as for a mail"),
+        Ok(()) => Finding::ok(CHECK, "takes mail from MAIL_FROM; none was sent"),
         Err(failure) => Finding::failed(
             CHECK,
             failure.to_string(),
-            "Check SMTP_URL: host, port, user, password and encryption.",
+            "Check SMTP_URL: host, port, user, password and encryption; and MAIL_FROM, which the server must \
+             let us send from.",
         ),
     }]
 }

@@ -54,6 +54,7 @@ async fn a_key_opens_only_what_its_scopes_say() {
             "/api/commerce/orders/7".to_owned(),
             Scope::OrdersRead,
         ),
+        ("GET", "/api/commerce/orders".into(), Scope::OrdersRead),
         (
             "GET",
             "/api/commerce/orders/7/qr.png".into(),
@@ -82,6 +83,11 @@ async fn a_key_opens_only_what_its_scopes_say() {
         ),
         ("GET", "/api/events".into(), Scope::EventsRead),
         ("GET", "/api/events/stream".into(), Scope::EventsRead),
+        (
+            "GET",
+            "/api/deliveries/stream".into(),
+            Scope::DeliveriesRead,
+        ),
         ("GET", "/api/privacy/requests".into(), Scope::PrivacyRead),
         ("GET", nil.into(), Scope::PrivacyRead),
         ("POST", format!("{nil}/retry"), Scope::PrivacyWrite),

@@ -2,8 +2,6 @@
 //! broker or processes fail. The tests also cover `waybill events`.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -27,7 +25,7 @@ use uuid::Uuid;
 
 use crate::support::backend::{Backend, is_distributed};
 use crate::support::delivery::{SHOP, order};
-use crate::support::process::{Process, binary, command, free_port, output, settings};
+use crate::support::process::{Lines, Process, command, free_port, output, settings};
 use crate::support::{eventually, pause, proxy, service};
 
 const UNPUBLISHED: &str = "select count(*) as n from events where published_at is null";
@@ -437,60 +435,14 @@ async fn events_are_listed_for_people_and_machines() {
     db.close().await;
 }
 
-/// A `waybill events tail` that runs; its lines come one by one.
-struct Tail {
-    child: Child,
-    lines: tokio::sync::mpsc::UnboundedReceiver<String>,
+/// A `waybill events tail` that runs.
+fn tail(settings: &[(String, String)], arguments: &[&str]) -> Lines {
+    Lines::start(&[&["events", "tail"], arguments].concat(), settings)
 }
 
-impl Tail {
-    fn start(settings: &[(String, String)], arguments: &[&str]) -> Self {
-        let mut child = Command::new(binary("waybill"))
-            .args(["events", "tail"])
-            .args(arguments)
-            .env_clear()
-            .envs(settings.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        let (sender, lines) = tokio::sync::mpsc::unbounded_channel();
-        std::thread::spawn(move || {
-            for line in stdout.lines().map_while(Result::ok) {
-                let _ = sender.send(line);
-            }
-        });
-        Tail { child, lines }
-    }
-
-    async fn line(&mut self) -> String {
-        let line = tokio::time::timeout(Duration::from_secs(30), self.lines.recv());
-        line.await.expect("a line in time").expect("a line")
-    }
-
-    async fn event(&mut self) -> Uuid {
-        let event: Value = serde_json::from_str(&self.line().await).unwrap();
-        event["id"].as_str().unwrap().parse().unwrap()
-    }
-
-    async fn exit_code(&mut self) -> Option<i32> {
-        for _ in 0..1000 {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status.code();
-            }
-            pause(Duration::from_millis(20)).await;
-        }
-        panic!("the tail did not end");
-    }
-}
-
-impl Drop for Tail {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+async fn next_event(tail: &mut Lines) -> Uuid {
+    let event: Value = serde_json::from_str(&tail.line().await).unwrap();
+    event["id"].as_str().unwrap().parse().unwrap()
 }
 
 fn outlet() -> Outlet {
@@ -507,21 +459,21 @@ async fn a_tail_shows_history_and_then_each_new_event_once() {
     let service = service().start_on(backend.clone()).await;
     let settings = settings(&backend, free_port());
     let written = write(service.db(), outlet(), 4, 5).await;
-    let mut all = Tail::start(&settings, &["--since", "10m", "--json"]);
-    let mut five = Tail::start(
+    let mut all = tail(&settings, &["--since", "10m", "--json"]);
+    let mut five = tail(
         &settings,
         &["--since", &written[9].to_string(), "--limit", "15"],
     );
-    let mut created = Tail::start(
+    let mut created = tail(
         &settings,
         &["--kind", "*.created", "--json", "--since", "1h"],
     );
-    let mut elsewhere = Tail::start(&settings, &["--shop", "other.example", "--since", "1h"]);
+    let elsewhere = tail(&settings, &["--shop", "other.example", "--since", "1h"]);
     for id in &written {
-        assert_eq!(all.event().await, *id);
+        assert_eq!(next_event(&mut all).await, *id);
     }
     for id in &written[..4] {
-        assert_eq!(created.event().await, *id);
+        assert_eq!(next_event(&mut created).await, *id);
     }
     for _ in 0..10 {
         five.line().await;
@@ -529,13 +481,13 @@ async fn a_tail_shows_history_and_then_each_new_event_once() {
     let more = write(service.db(), outlet(), 4, 5).await;
     let mut live = Vec::new();
     for _ in &more {
-        live.push(all.event().await);
+        live.push(next_event(&mut all).await);
     }
     live.sort();
     assert_eq!(live, more, "each once");
     let mut of_created = Vec::new();
     for _ in 0..4 {
-        of_created.push(created.event().await);
+        of_created.push(next_event(&mut created).await);
     }
     of_created.sort();
     assert_eq!(of_created, more[..4]);
@@ -547,11 +499,12 @@ async fn a_tail_shows_history_and_then_each_new_event_once() {
     for _ in 0..4 {
         assert_eq!(five.line().await.find("total_price="), Some(95));
     }
-    assert_eq!(five.exit_code().await, Some(0), "--limit");
-    let pid = all.child.id().to_string();
-    Command::new("kill").args(["-INT", &pid]).status().unwrap();
-    assert_eq!(all.exit_code().await, Some(0), "Ctrl-C");
-    assert!(elsewhere.lines.try_recv().is_err(), "another shop's");
+    assert_eq!(five.end().await.0, Some(0), "--limit");
+    all.interrupt();
+    assert_eq!(all.end().await.0, Some(0), "Ctrl-C");
+    elsewhere.interrupt();
+    let (_, shown, _) = elsewhere.end().await;
+    assert!(shown.is_empty(), "another shop's: {shown:?}");
     service.stop().await;
 }
 
@@ -563,13 +516,13 @@ async fn a_tail_that_loses_the_broker_misses_nothing() {
     let mut settings = settings(&backend, free_port());
     settings.retain(|(name, _)| name != "AMQP_URL");
     settings.push(("AMQP_URL".into(), broker.url.clone()));
-    let mut tail = Tail::start(&settings, &["--since", "10m", "--json"]);
+    let mut tail = tail(&settings, &["--since", "10m", "--json"]);
     let mut shown = BTreeSet::new();
     let mut written = Vec::new();
     for _ in 0..3 {
         let more = write(service.db(), Outlet::Broker, 5, 4).await;
         for _ in &more {
-            assert!(shown.insert(tail.event().await), "none twice");
+            assert!(shown.insert(next_event(&mut tail).await), "none twice");
         }
         written.extend(more);
         broker.kill();
@@ -580,7 +533,7 @@ async fn a_tail_that_loses_the_broker_misses_nothing() {
         .await;
         broker.restore();
         for _ in &missed {
-            assert!(shown.insert(tail.event().await), "none twice");
+            assert!(shown.insert(next_event(&mut tail).await), "none twice");
         }
         written.extend(missed);
     }

@@ -3,11 +3,14 @@
 pub mod answers;
 pub mod api_keys;
 pub mod api_test;
+pub mod asyncapi;
 pub mod codes;
+pub mod endpoints;
 pub mod events;
 pub mod events_schema;
 pub mod hostile_pages;
 pub mod openapi;
+pub mod orders;
 pub mod pages;
 pub mod profiles;
 pub mod provider_libraries;

@@ -871,6 +871,47 @@ async fn pages_can_be_switched_off() {
 }
 
 #[tokio::test]
+async fn the_first_page_says_what_runs_here_and_nothing_about_where_it_runs() {
+    let mut pages = Vec::new();
+    for (public_pages, shops) in [("true", "canary.example"), ("false", "another.example")] {
+        let service = service()
+            .setting("PUBLIC_PAGES", public_pages)
+            .setting("STOREFRONT_SHOPS", shops)
+            .start()
+            .await;
+        deliver(&service, &order(shops, 7, "#1001")).await;
+        let page = shown(&service, "/").await;
+        for said in [
+            "Waybill",
+            env!("CARGO_PKG_VERSION"),
+            "Webhooks",
+            "Login",
+            "Events",
+        ] {
+            assert!(page.contains(said), "{said}: {page}");
+        }
+        assert!(
+            !page.contains("<script") && !page.contains("<form"),
+            "{page}"
+        );
+        // Each of its links leads to something that is there.
+        let links: Vec<&str> = page
+            .split("href=\"")
+            .skip(1)
+            .map(|rest| rest.split('"').next().unwrap())
+            .collect();
+        assert_eq!(links, ["/docs", "/openapi.json", "/readyz"]);
+        for link in links {
+            assert_eq!(get(&service, link).await.status(), 200, "{link}");
+        }
+        pages.push(page);
+        service.stop().await;
+    }
+    // Two deployments, one text.
+    assert_eq!(pages[0], pages[1]);
+}
+
+#[tokio::test]
 async fn robots_are_asked_to_stay_away_with_pages_and_without() {
     for setting in ["true", "false"] {
         let service = service().setting("PUBLIC_PAGES", setting).start().await;
@@ -923,6 +964,7 @@ async fn heavy_a_browser_shows_the_page_behind_each_qr_code_on_any_screen() {
     let payment = qr.payment("7", 50_000, "USD").unwrap().url.clone();
     let at = |path: &str| format!("{}{path}", service.url);
     let pages = [
+        (at("/"), "Waybill", "waybill connect PROVIDER"),
         (tracked, "Order #1001", "Your order is on its way."),
         (parcel, "Parcel JD01-4 677", "Track at www.dhl.com"),
         (

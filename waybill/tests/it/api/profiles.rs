@@ -567,7 +567,7 @@ async fn a_request_with_the_header_of_another_profile_is_refused_as_ever() {
     ] {
         let headers = [(name, hmac.as_str()), ("X-Shopify-Topic", "orders/create")];
         let answer = post(&service, "storefront", &headers, &body).await;
-        let expected = r#"{"detail":"Invalid HMAC signature"}"#;
+        let expected = r#"{"detail":"Invalid signature in x-shopify-hmac-sha256"}"#;
         assert_eq!(answer, (401, expected.to_owned()), "{name}");
     }
     let now = service.clock().now().unix_seconds();
@@ -577,6 +577,147 @@ async fn a_request_with_the_header_of_another_profile_is_refused_as_ever() {
         answer,
         (401, r#"{"detail":"Invalid payment signature"}"#.to_owned())
     );
+    service.stop().await;
+}
+
+/// What is said of a delivery that is refused: its status and the text.
+async fn refusal(service: &Service, source: &str, headers: &[(&str, &str)], body: &str) -> String {
+    let (status, text) = post(service, source, headers, body).await;
+    let text: Value = serde_json::from_str(&text).unwrap();
+    format!("{status} {}", text["detail"].as_str().unwrap())
+}
+
+#[tokio::test]
+async fn what_is_refused_is_said_in_the_names_of_the_headers_that_the_sender_uses() {
+    let privacy = r#"{"shop_domain":"other.example","customer":{"id":1},"orders_to_redact":[]}"#;
+    let long = "x".repeat(256);
+    // The profile, its own names, and what it calls a topic and a shop.
+    for (provider, hmac, topic, shop, id, topics, shops) in [
+        (
+            "generic",
+            "x-storefront-hmac-sha256",
+            "X-Storefront-Topic",
+            "X-Storefront-Shop-Domain",
+            "X-Storefront-Webhook-Id",
+            [
+                "X-Storefront-Topic is missing or is not a topic like orders/create",
+                "customers/redact",
+            ],
+            ["X-Storefront-Shop-Domain is not a domain", "shop.example"],
+        ),
+        (
+            "shopify",
+            "x-shopify-hmac-sha256",
+            "x-shopify-topic",
+            "x-shopify-shop-domain",
+            "x-shopify-webhook-id",
+            [
+                "x-shopify-topic is missing or is not a topic like orders/create",
+                "customers/redact",
+            ],
+            ["x-shopify-shop-domain is not a domain", "shop.example"],
+        ),
+        (
+            "woocommerce",
+            "x-wc-webhook-signature",
+            "x-wc-webhook-topic",
+            "x-wc-webhook-source",
+            "x-wc-webhook-delivery-id",
+            [
+                "x-wc-webhook-topic is missing or is not a topic like order.created",
+                "customers/redact",
+            ],
+            [
+                "x-wc-webhook-source is not the address of a shop",
+                "https://shop.example/",
+            ],
+        ),
+        (
+            "headers",
+            "x-my-hmac",
+            "x-my-topic",
+            "x-my-shop",
+            "x-my-id",
+            [
+                "x-my-topic is missing or is not a topic like orders/create",
+                "customers/redact",
+            ],
+            ["x-my-shop is not a domain", "shop.example"],
+        ),
+    ] {
+        let mut options = of(provider).setting("STOREFRONT_SHOPS", "shop.example,another.example");
+        if provider == "headers" {
+            let names = "signature=x-my-hmac,topic=x-my-topic,shop=x-my-shop,id=x-my-id";
+            options = options.setting("STOREFRONT_HEADERS", names);
+        }
+        let service = options.without_workers().start().await;
+        let signed = sign_storefront(STOREFRONT_SECRET, privacy.as_bytes());
+        let [no_topic, redact] = topics;
+        let [no_shop, known] = shops;
+        let said = async |headers: &[(&str, &str)]| {
+            refusal(&service, "storefront", headers, privacy).await
+        };
+        let unsigned = said(&[(topic, redact)]).await;
+        if provider == "generic" {
+            assert_eq!(unsigned, "401 Invalid HMAC signature");
+        } else {
+            assert_eq!(unsigned, format!("401 Invalid signature in {hmac}"));
+        }
+        assert_eq!(said(&[(topic, redact), (hmac, "AAAA")]).await, unsigned);
+        let sent = (hmac, signed.as_str());
+        assert_eq!(said(&[sent]).await, format!("422 {no_topic}"));
+        let odd = said(&[sent, (topic, redact), (shop, "not a domain")]).await;
+        assert_eq!(odd, format!("422 {no_shop}"));
+        let stranger = said(&[sent, (topic, redact), (shop, "https://x.example")]).await;
+        let unknown = format!("422 {shop} is not one of STOREFRONT_SHOPS");
+        // Only one of the profiles has an address there.
+        if provider == "woocommerce" {
+            assert_eq!(stranger, unknown);
+        }
+        let stranger = said(&[sent, (topic, redact), (shop, "x.example")]).await;
+        assert_eq!(stranger, unknown);
+        let wrong_id = said(&[sent, (topic, redact), (shop, known), (id, &long)]).await;
+        let not_an_id = format!("422 {id} is not an id of at most 255 visible characters");
+        assert_eq!(wrong_id, not_an_id);
+        let another = said(&[sent, (topic, redact), (shop, known)]).await;
+        let not_its_own = format!("422 {shop} is not the shop_domain of the body");
+        assert_eq!(another, not_its_own);
+        service.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_topic_in_two_headers_and_a_shop_in_none_are_named_as_they_are() {
+    let service = of("shopify-events").without_workers().start().await;
+    let signed = sign_storefront(STOREFRONT_SECRET, b"{}");
+    let headers = [
+        ("shopify-hmac-sha256", signed.as_str()),
+        ("shopify-topic", "Order"),
+    ];
+    assert_eq!(
+        refusal(&service, "storefront", &headers, "{}").await,
+        "422 shopify-topic or shopify-action is missing, or together they are not a topic like Order/create"
+    );
+    service.stop().await;
+
+    let service = of("standard-webhooks")
+        .setting("STOREFRONT_WEBHOOK_SECRET", STANDARD_SECRET)
+        .setting("STOREFRONT_SHOPS", "shop.example")
+        .setting("PAYMENT_PROVIDER", "stripe")
+        .without_workers()
+        .start()
+        .await;
+    let now = service.clock().now().unix_seconds();
+    let redact = |shop: &str| {
+        format!(r#"{{"type":"shop.redact","data":{{"shop_id":1,"shop_domain":"{shop}"}}}}"#)
+    };
+    let answer = standard(&service, "storefront", "m-1", now, &redact("other.example")).await;
+    let said = r#"{"detail":"STOREFRONT_SHOPS is not the shop_domain of the body"}"#;
+    assert_eq!(answer, (422, said.to_owned()));
+    let unsigned = refusal(&service, "storefront", &[], "{}").await;
+    assert_eq!(unsigned, "401 Invalid signature in webhook-signature");
+    let unsigned = refusal(&service, "payment", &[], "{}").await;
+    assert_eq!(unsigned, "401 Invalid signature in stripe-signature");
     service.stop().await;
 }
 

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use domain::job::{MAX_UNFINISHED_ATTEMPTS, Queue, State};
+use domain::job::{JobId, MAX_UNFINISHED_ATTEMPTS, Queue, State};
 use serde_json::json;
+use store::{job_attempts, jobs};
+use workers::Worker;
 
 use crate::support::backend::is_distributed;
 use crate::support::delivery::{Delivery, order, storefront};
-use crate::support::{Service, eventually, service};
+use crate::support::{START, Service, eventually, service};
 
 /// Makes every write of an order fail, as a bug or a full table space would.
 async fn break_orders(service: &Service) {
@@ -64,6 +66,82 @@ async fn a_failed_job_is_tried_again_with_growing_pauses_until_it_succeeds() {
             .await,
         1
     );
+    // What happened before it succeeded can still be read.
+    let tried = job_attempts::list(service.db(), only_job(&service).await);
+    let tried = tried.await.unwrap();
+    let numbers: Vec<i64> = tried.iter().map(|attempt| attempt.number).collect();
+    assert_eq!(numbers, [1, 2, 3, 4]);
+    for (attempt, second) in tried.iter().zip([0, 1, 3, 7]) {
+        assert_eq!(attempt.outcome, "retried");
+        assert_eq!(attempt.started_at, START.plus(Duration::from_secs(second)));
+        assert!(!attempt.error.is_empty());
+        assert_eq!(attempt.status, None, "nobody was asked");
+    }
+    service.stop().await;
+}
+
+async fn only_job(service: &Service) -> JobId {
+    let row = service.db().query("select id from jobs").fetch_one().await;
+    row.unwrap().get("id").unwrap()
+}
+
+const ATTEMPTS: &str = "select count(*) as n from job_attempts";
+
+#[tokio::test]
+async fn a_job_that_succeeds_at_once_has_no_attempts() {
+    let service = service().start().await;
+    for id in 1..=20 {
+        assert_eq!(service.answer(&named(id, &id.to_string())).await.0, 200);
+    }
+    service.drained().await;
+    assert_eq!(service.jobs(State::Done).await, 20);
+    assert_eq!(service.count(ATTEMPTS).await, 0);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn the_first_attempt_and_the_last_twenty_are_kept_until_the_body_is_cut() {
+    let service = service().without_workers().manual_clock().start().await;
+    assert_eq!(service.answer(&order("orders/create", 1)).await.0, 200);
+    let id = only_job(&service).await;
+    let error = |number: i64| format!("error {number}");
+    for number in 1..=30_i64 {
+        let mut tx = service.db().begin().await.unwrap();
+        let attempt = job_attempts::New {
+            started_at: START.plus(Duration::from_secs(number.unsigned_abs())),
+            duration_ms: number,
+            outcome: job_attempts::Outcome::Retried,
+            error: &error(number),
+            status: Some(503),
+        };
+        job_attempts::add(&mut tx, id, &attempt).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+    let kept = job_attempts::list(service.db(), id).await.unwrap();
+    let numbers: Vec<i64> = kept.iter().map(|attempt| attempt.number).collect();
+    let expected: Vec<i64> = [1].into_iter().chain(11..=30).collect();
+    assert_eq!(numbers, expected);
+    for attempt in &kept {
+        assert_eq!(attempt.error, error(attempt.number));
+        assert_eq!(
+            (attempt.duration_ms, attempt.status),
+            (attempt.number, Some(503))
+        );
+    }
+    let worker = Worker::new(service.parts.clone(), Queue::Orders, 1);
+    service.clock().advance(Duration::from_hours(30 * 24));
+    worker.keep_house().await.unwrap();
+    assert_eq!(service.count(ATTEMPTS).await, 21, "its job is not done yet");
+    let mut tx = service.db().begin().await.unwrap();
+    let now = service.clock().now();
+    assert_eq!(jobs::finish(&mut tx, &[id], now).await.unwrap(), [id]);
+    tx.commit().await.unwrap();
+    worker.keep_house().await.unwrap();
+    assert_eq!(service.count(ATTEMPTS).await, 21, "it was done just now");
+    service.clock().advance(Duration::from_hours(8 * 24));
+    worker.keep_house().await.unwrap();
+    assert_eq!(service.count(ATTEMPTS).await, 0);
+    assert_eq!(service.jobs(State::Done).await, 1);
     service.stop().await;
 }
 
@@ -118,6 +196,12 @@ async fn a_job_that_fails_does_not_take_its_neighbours_with_it() {
     .await;
     assert_eq!(service.count("select count(*) as n from orders").await, 19);
     assert_eq!(service.count("select count(*) as n from events").await, 19);
+    let outcomes = "select count(*) as n from job_attempts
+                    join jobs on jobs.id = job_attempts.job_id and jobs.last_error = error
+                    where (jobs.state = 'dead' and outcome = 'dead')
+                       or (jobs.state = 'ready' and outcome = 'retried')";
+    assert_eq!(service.count(outcomes).await, 2);
+    assert_eq!(service.count(ATTEMPTS).await, 2);
     service.stop().await;
 }
 
@@ -236,7 +320,7 @@ async fn expired_ids_and_old_bodies_are_cut() {
         1
     );
     let old = now.minus(service.parts.config.job_retention);
-    assert_eq!(store::jobs::cut_bodies(db, old, 10).await.unwrap(), 1);
+    assert_eq!(jobs::cut_bodies(db, old, 10).await.unwrap(), 1);
     assert_eq!(
         service
             .count("select count(*) as n from jobs where body is null")

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 use sandbox::{Answer, Fault, Limit, LoginRules, Route};
-use serde_json::json;
+use serde_json::{Value, json};
 use store::device_codes;
 use store::sql::Db;
 
@@ -685,12 +685,43 @@ async fn without_a_primary_verified_address_nobody_logs_in() {
 }
 
 #[tokio::test]
+async fn a_client_finds_the_endpoints_of_a_login_by_itself() {
+    let desk = desk().await;
+    let asked = desk.service.get("/.well-known/oauth-authorization-server");
+    let answer = asked.send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    assert_eq!(answer.headers()["access-control-allow-origin"], "*");
+    let found: Value = answer.json().await.unwrap();
+    assert_eq!(found["issuer"], desk.service.url.as_str());
+    let grants = &found["grant_types_supported"];
+    assert_eq!(
+        *grants,
+        json!(["urn:ietf:params:oauth:grant-type:device_code"])
+    );
+    assert_eq!(found["response_types_supported"], json!([]));
+    let begin = found["device_authorization_endpoint"].as_str().unwrap();
+    let begun = reqwest::Client::new().post(begin).send().await.unwrap();
+    let begun: Value = begun.json().await.unwrap();
+    let poll = found["token_endpoint"].as_str().unwrap();
+    let code = begun["device_code"].as_str().unwrap();
+    desk.clock.advance(Duration::from_secs(5));
+    let form = [
+        ("device_code", code),
+        ("grant_type", grants[0].as_str().unwrap()),
+    ];
+    let polled = reqwest::Client::new().post(poll).form(&form).send().await;
+    assert_eq!(polled.unwrap().status(), 428, "it is pending");
+    desk.service.stop().await;
+}
+
+#[tokio::test]
 async fn where_login_is_not_set_up_everyone_gets_that_answer() {
     let service = service().without_workers().start().await;
     for request in [
         service.post_to("/auth/device/code"),
         service.post_to("/auth/device/token").body("device_code=a"),
         service.get("/auth/validate").bearer_auth("gho_a"),
+        service.get("/.well-known/oauth-authorization-server"),
     ] {
         let answer = read(request.send().await.unwrap()).await;
         assert_eq!((answer.status, answer.retry_after), (503, Some(60)));

@@ -5,6 +5,7 @@ use std::process::Output;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::support::eventually;
 use crate::support::process::{Process, command, free_port, is_ready, output};
 
 fn text(bytes: &[u8]) -> String {
@@ -59,7 +60,7 @@ impl Shop {
 }
 
 #[tokio::test]
-async fn trigger_ends_with_an_order_and_a_qr_code_and_prints_409_the_second_time() {
+async fn trigger_ends_with_an_order_and_a_qr_code_and_says_that_the_second_time_is_a_duplicate() {
     let shop = Shop::new();
     let _process = shop.start().await;
     let first = shop.run(&["trigger", "orders/create", "--id", "w-1", "--seed", "7"]);
@@ -78,9 +79,259 @@ async fn trigger_ends_with_an_order_and_a_qr_code_and_prints_409_the_second_time
     let picture = std::fs::read(pictures.next().unwrap().unwrap().path()).unwrap();
     assert!(picture.starts_with(b"\x89PNG"));
     let second = shop.run(&["trigger", "orders/create", "--id", "w-1", "--seed", "7"]);
-    assert_eq!(second.status.code(), Some(1));
-    assert!(text(&second.stdout).contains(r#"409 {"detail":"Duplicate webhook"}"#));
-    assert!(text(&second.stderr).contains("409"));
+    let said = text(&second.stdout);
+    assert!(second.status.success(), "{said}{}", text(&second.stderr));
+    assert!(
+        said.contains(r#"409 {"detail":"Duplicate webhook"}"#),
+        "{said}"
+    );
+    assert!(said.contains("It is a duplicate"), "{said}");
+}
+
+#[tokio::test]
+async fn what_is_sent_again_is_the_same_and_takes_nothing_back() {
+    let shop = Shop::new();
+    let _process = shop.start().await;
+    let from = ["--shop", "it's.example", "--json"];
+    let wrong = shop.run(&[&["trigger", "orders/create"][..], &from].concat());
+    assert_eq!(wrong.status.code(), Some(1), "no shop has this name");
+    let paid = ["trigger", "orders/paid", "--seed", "9"];
+    assert!(shop.run(&paid).status.success());
+    let shipped = [
+        "trigger",
+        "orders/fulfilled",
+        "--seed",
+        "9",
+        "--shop",
+        "b.example",
+    ];
+    let said = text(&shop.run(&shipped).stdout);
+    let again = said.lines().last().unwrap();
+    let again = again
+        .strip_prefix("The same delivery again: waybill ")
+        .unwrap();
+    assert!(again.contains("--seed 9 --shop b.example --id "), "{again}");
+    let again: Vec<&str> = again.split(' ').collect();
+    let said = text(&shop.run(&again).stdout);
+    assert!(said.contains("It is a duplicate"), "{said}");
+    // An order that was shipped stays shipped when it is paid again.
+    let paid = [
+        "trigger",
+        "orders/paid",
+        "--seed",
+        "9",
+        "--shop",
+        "b.example",
+    ];
+    let said = text(&shop.run(&paid).stdout);
+    assert!(said.contains("shipped     fulfilled"), "{said}");
+    let body = shop.folder.path().join("my order.json");
+    std::fs::write(&body, r#"{"id":77}"#).unwrap();
+    let sent = ["trigger", "orders/create", "--body", body.to_str().unwrap()];
+    let said = text(&shop.run(&sent).stdout);
+    let named = format!("--body '{}' --id ", body.display());
+    assert!(said.contains(&named), "{said}");
+}
+
+#[tokio::test]
+async fn a_limit_is_named_by_its_setting_in_the_log_and_by_trigger() {
+    let shop = Shop::new();
+    let log = shop.folder.path().join("log");
+    let mut settings = shop.settings();
+    settings.push(("RUST_LOG".into(), "info".into()));
+    settings.push(("PAYMENT_RATE_PER_SECOND".into(), "1".into()));
+    let _process = Process::start_logged("waybill", &[], &settings, &log);
+    is_ready(shop.port).await;
+    let mut refused = None;
+    for seed in 1..50 {
+        let sent = ["trigger", "charge.refunded", "--seed", &seed.to_string()];
+        let sent = shop.run(&sent);
+        if !sent.status.success() {
+            refused = Some(text(&sent.stderr));
+            break;
+        }
+    }
+    let refused = refused.expect("two at once are the limit");
+    assert!(refused.contains("429"), "{refused}");
+    assert!(refused.contains("PAYMENT_RATE_PER_SECOND"), "{refused}");
+    eventually("the log names it", async || {
+        let log = std::fs::read_to_string(&log).unwrap();
+        log.contains("PAYMENT_RATE_PER_SECOND to more")
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn addresses_follow_the_port() {
+    let shop = Shop::new();
+    let mut settings = shop.settings();
+    settings.retain(|(name, _)| name == "DATABASE_URL" || name == "RUST_LOG");
+    let address = format!("127.0.0.1:{}", shop.port);
+    let flag = ["--listen-addr", &address];
+    let mut starting = command("waybill", &[]);
+    starting.env_remove("PRIVACY_KEY");
+    starting.envs(settings.iter().map(|(name, value)| (name, value)));
+    starting.args(flag).stdout(std::process::Stdio::piped());
+    let mut child = starting.spawn().unwrap();
+    is_ready(shop.port).await;
+    let run = |arguments: &[&str]| {
+        let mut command = command("waybill", &[]);
+        command.env_remove("PRIVACY_KEY");
+        command.envs(settings.iter().map(|(name, value)| (name, value)));
+        command.current_dir(shop.folder.path());
+        command.args([&flag, arguments].concat());
+        output(command)
+    };
+    let sent = run(&["trigger", "orders/create"]);
+    assert!(sent.status.success(), "{}", text(&sent.stderr));
+    assert!(text(&sent.stdout).contains(&format!("POST http://{address}/")));
+    // A second one on the same port, with data of its own, says what is wrong.
+    let other = format!("sqlite://{}/other.db", shop.folder.path().display());
+    let busy = run(&["serve", "--database-url", &other]);
+    assert_eq!(busy.status.code(), Some(2), "it has no secrets");
+    let mut busy = command(
+        "waybill",
+        &[("DATABASE_URL", &other), ("LISTEN_ADDR", &address)],
+    );
+    busy.env_remove("PRIVACY_KEY");
+    let busy = output(busy);
+    assert_eq!(busy.status.code(), Some(1));
+    let said = text(&busy.stderr);
+    assert!(
+        said.contains(&format!("cannot listen on {address}")),
+        "{said}"
+    );
+    assert!(said.contains("--listen-addr"), "{said}");
+    // A command that looks into another database than the service's does not say that all is well.
+    let elsewhere = run(&["trigger", "orders/create", "--database-url", &other]);
+    assert_eq!(elsewhere.status.code(), Some(1));
+    let said = text(&elsewhere.stderr);
+    assert!(
+        said.contains("another Waybill") && said.contains("other.db"),
+        "{said}"
+    );
+    child.kill().unwrap();
+    let banner = text(&child.wait_with_output().unwrap().stdout);
+    assert!(
+        banner.contains(&format!("ready on http://{address}\n")),
+        "{banner}"
+    );
+    let next = format!("trigger orders/create --listen-addr {address}");
+    assert!(banner.contains(&next), "{banner}");
+}
+
+#[test]
+fn a_command_in_a_wrong_folder_says_where_it_has_looked_and_makes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    for arguments in [
+        &["jobs", "list"][..],
+        &["orders", "show", "1"],
+        &["dead", "summary"],
+    ] {
+        let mut command = command("waybill", &[]);
+        command.env_remove("PRIVACY_KEY");
+        command.args(arguments).current_dir(folder.path());
+        let looked = output(command);
+        assert_eq!(looked.status.code(), Some(1), "{arguments:?}");
+        let said = text(&looked.stderr);
+        let place = folder
+            .path()
+            .canonicalize()
+            .unwrap()
+            .join("data/waybill.db");
+        assert!(said.contains(place.to_str().unwrap()), "{said}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+/// The value and origin of settings, as `waybill config` shows them in a folder.
+fn shown(folder: &TempDir, environment: &[(&str, &str)], flags: &[&str]) -> (Value, Output) {
+    let mut config = command("waybill", environment);
+    config.env_remove("PRIVACY_KEY");
+    config.current_dir(folder.path());
+    config.args(["config", "--json"]).args(flags);
+    let output = output(config);
+    (serde_json::from_slice(&output.stdout).unwrap(), output)
+}
+
+fn setting(rows: &Value, name: &str) -> (String, String) {
+    let mut rows = rows.as_array().unwrap().iter();
+    let row = rows.find(|row| row["name"] == name).unwrap();
+    let text = |field: &str| row[field].as_str().unwrap_or_default().to_owned();
+    (text("value"), text("origin"))
+}
+
+#[test]
+fn the_file_env_is_read_after_flags_and_environment() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join(".env");
+    let secret = folder.path().join("secret");
+    std::fs::write(&secret, "from-a-file-in-env\n").unwrap();
+    let text_of = "# a comment\nQR_BOX_SIZE=6\nQR_BORDER='5'\nexport MAX_CONNECTIONS=64 # few\n\
+                   PRIVACY_KEY=\nPOSTGRES_PASSWORD=another-program's\n\
+                   STOREFRONT_WEBHOOK_SECRET_FILE=secret\nLISTEN_ADDR=127.0.0.1:9009\n";
+    std::fs::write(&file, text_of).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let environment = [("QR_BORDER", "4"), ("MAX_CONNECTIONS", "32")];
+    let (rows, output) = shown(&folder, &environment, &["--max-connections", "16"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for (name, value, origin) in [
+        ("QR_BOX_SIZE", "6", ".env"),
+        ("QR_BORDER", "4", "environment"),
+        ("MAX_CONNECTIONS", "16", "flag"),
+        ("STOREFRONT_WEBHOOK_SECRET", "***", ".env"),
+        ("PRIVACY_KEY", "", "unset"),
+        ("LISTEN_ADDR", "127.0.0.1:9009", ".env"),
+        ("QR_ERROR_CORRECTION", "H", "default"),
+    ] {
+        let expected = (value.to_owned(), origin.to_owned());
+        assert_eq!(setting(&rows, name), expected, "{name}");
+    }
+    // A folder below is another folder.
+    let below = tempfile::tempdir_in(folder.path()).unwrap();
+    let (rows, _) = shown(&below, &[], &[]);
+    assert_eq!(setting(&rows, "QR_BOX_SIZE").1, "default");
+    let wrong = |content: &str, mode: u32| {
+        std::fs::write(&file, content).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+        let (_, output) = shown(&folder, &[], &[]);
+        assert_eq!(output.status.code(), Some(2));
+        text(&output.stderr)
+    };
+    let said = wrong("COMMERCE_RATE=7\n", 0o600);
+    let meant = ".env: COMMERCE_RATE is not a setting; did you mean COMMERCE_RATE_PER_SECOND?";
+    assert!(said.contains(meant), "{said}");
+    let said = wrong("QR_BOX_SIZE=6\nnonsense\n", 0o600);
+    assert!(said.contains(".env, line 2"), "{said}");
+    let said = wrong("QR_BOX_SIZE=6\n", 0o666);
+    assert!(said.contains("chmod 600"), "{said}");
+}
+
+#[test]
+fn the_reader_of_a_command_may_go_away() {
+    let folder = tempfile::tempdir().unwrap();
+    for line in [
+        "doctor | head -2",
+        "config | head -1",
+        "doctor --json | head -1",
+    ] {
+        let mut shell = std::process::Command::new("bash");
+        let program = crate::support::process::binary("waybill");
+        let script = format!(
+            "set -o pipefail; {} {line}; echo ${{PIPESTATUS[0]}}",
+            program.display()
+        );
+        shell.env_clear().env("PATH", "/usr/bin:/bin");
+        shell.current_dir(folder.path()).args(["-c", &script]);
+        let piped = output(shell);
+        let said = text(&piped.stderr);
+        assert!(!said.contains("panicked"), "{line}: {said}");
+        let code = text(&piped.stdout);
+        let code = code.lines().last().unwrap();
+        assert!(["0", "1"].contains(&code), "{line}: {code} {said}");
+    }
 }
 
 #[tokio::test]
@@ -414,14 +665,24 @@ fn help_teaches_and_the_worker_binaries_have_it_too() {
         help.arg("--help");
         let said = text(&output(help).stdout);
         assert!(
-            said.contains("--database-url") && said.contains("[env: DATABASE_URL"),
+            said.contains("`waybill config` lists all"),
             "{name}: {said}"
         );
+        assert!(!said.contains("--database-url"), "{name}: {said}");
+        assert!(said.lines().count() < 80, "{name}: {said}");
         assert!(
             name == "waybill" || name == "waybill-ingress" || said.contains("--concurrency"),
             "{said}"
         );
     }
+    let mut short = command("waybill", &[]);
+    short.args(["dead", "list", "-h"]);
+    let short = text(&output(short).stdout);
+    let mut long = command("waybill", &[]);
+    long.args(["dead", "list", "--help"]);
+    let long = text(&output(long).stdout);
+    assert!(short.lines().count() < long.lines().count(), "{long}");
+    assert!(long.lines().count() < 60, "{long}");
 }
 
 #[tokio::test]

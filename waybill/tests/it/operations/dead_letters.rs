@@ -101,13 +101,17 @@ async fn the_summary_says_what_died_of_what_and_filters_find_them() {
         (&["--error", "100%_odd"], 1),
         (&["--error", "100 odd"], 0),
         (&["--error", "%"], 1),
+        (&["--before", "1h"], 1),
+        (&["--since", "1h"], 3),
+        (&["--since", "2000-01-01"], 4),
+        (&["--before", "2000-01-01T00:00:00Z"], 0),
         (&["--older-than", "1h"], 1),
         (&["--newer-than", "1h"], 3),
         (&["--kind", "*create", "--limit", "2"], 2),
     ] {
         assert_eq!(found(filters).await, jobs, "{filters:?}");
     }
-    let wrong = refused(&service, &["dead", "list", "--older-than", "long"]).await;
+    let wrong = refused(&service, &["dead", "list", "--before", "long"]).await;
     assert_eq!(wrong.0, 2, "{}", wrong.1);
     service.stop().await;
 }
@@ -441,7 +445,7 @@ async fn a_look_before_names_the_database_and_the_ages() {
     assert!(text.starts_with("JOBS  KIND           ARRIVED"), "{text}");
     assert!(text.contains("20d to "), "{text}");
     let name = if is_distributed() {
-        service.backend.name.clone()
+        service.backend.database.clone()
     } else {
         service
             .backend

@@ -20,6 +20,7 @@ use crate::support::operator::{dead_orders, parsed, said, waybill};
 use crate::support::order::post_all;
 use crate::support::process::{command, free_port, output, run};
 use crate::support::requests::{posted, request};
+use crate::support::smtp::{Reply, SmtpServer};
 use crate::support::{PAYMENT_SECRET, STOREFRONT_SECRET, Service, eventually, service};
 
 /// It is not compared with the database's: doctor opens that without it.
@@ -127,7 +128,15 @@ async fn where_all_is_well_nothing_fails() {
     let output = run(doctor(&service, &settings)).await;
     let report = parsed(&output);
     assert_eq!(report["failed"], 0, "{report:#}");
-    assert_eq!(report["warnings"], 0, "{report:#}");
+    // The test's service is on this machine alone, and its providers are set for the doctor only.
+    let findings = report["findings"].as_array().unwrap().iter();
+    let warnings = findings.filter(|finding| finding["level"] == "warning");
+    let warnings: Vec<_> = warnings.map(|finding| &finding["check"]).collect();
+    assert_eq!(
+        warnings,
+        ["public address", "service settings"],
+        "{report:#}"
+    );
     assert_eq!(output.status.code(), Some(0));
     for check in ["storefront API", "payment API", "identity provider"] {
         says(&output, check, "ok", "takes our credential");
@@ -135,6 +144,12 @@ async fn where_all_is_well_nothing_fails() {
     says(&output, "export store", "ok", "written to");
     says(&output, "payment clock", "ok", "agrees");
     says(&output, "service", "ok", "is ready");
+    says(
+        &output,
+        "last delivery",
+        "ok",
+        "storefront 0s ago, payment none",
+    );
     if is_distributed() {
         says(&output, "workers", "ok", "working");
     }
@@ -260,6 +275,7 @@ fn every_protection_that_is_off_is_a_warning() {
         ("GITHUB_URL", away),
         ("AUTH_STALE_SECONDS", "300"),
         ("ALLOW_CLEARTEXT", "192.0.2.7"),
+        ("ENDPOINT_NETWORKS", "192.0.2.0/24"),
         ("STOREFRONT_RATE_PER_SECOND", "0"),
         ("PAYMENT_RATE_PER_SECOND", "0"),
         ("COMMERCE_RATE_PER_SECOND", "0"),
@@ -388,6 +404,87 @@ async fn a_provider_whose_clock_is_wrong_that_is_silent_or_away_is_distinguished
     let storefront = found(&output, "storefront API");
     assert_eq!(storefront[0].0, "failed", "{storefront:?}");
     says(&output, "identity provider", "failed", "cannot be reached");
+    service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_runs_with_other_settings_than_the_doctor_is_found() {
+    let service = service()
+        .setting("STOREFRONT_SHOPS", SHOP)
+        .without_workers()
+        .start()
+        .await;
+    // What every service of a test has.
+    let same = [
+        ("STOREFRONT_RATE_PER_SECOND", "0"),
+        ("PAYMENT_RATE_PER_SECOND", "0"),
+        ("COMMERCE_RATE_PER_SECOND", "0"),
+        ("CHECKOUT_ORDER_WAIT_SECONDS", "0"),
+    ];
+    let equal = run(doctor(&service, &same)).await;
+    says(&equal, "service settings", "ok", "that are set here");
+    let others = [
+        ("QR_BORDER", "7"),
+        ("PAYMENT_WEBHOOK_SECRET", "another-secret-17"),
+    ];
+    let differs = [same.as_slice(), &others].concat();
+    let differs = run(doctor(&service, &differs)).await;
+    let named = "another PAYMENT_WEBHOOK_SECRET, QR_BORDER";
+    says(&differs, "service settings", "warning", named);
+    // Whoever asks learns no value.
+    let codes = service.get("/doctor").send().await.unwrap();
+    let codes = codes.text().await.unwrap();
+    for value in [STOREFRONT_SECRET, PAYMENT_SECRET, SHOP] {
+        assert!(
+            codes.contains("STOREFRONT_SHOPS") && !codes.contains(value),
+            "{codes}"
+        );
+    }
+    if !is_distributed() {
+        let other = crate::support::service().without_workers().start().await;
+        let address = service.url.trim_start_matches("http://");
+        let asked = [
+            ("PUBLIC_URL", service.url.as_str()),
+            ("LISTEN_ADDR", address),
+        ];
+        let asked = run(doctor(&other, &asked)).await;
+        says(&asked, "service settings", "failed", "another installation");
+        other.stop().await;
+    }
+    service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn links_that_lead_people_to_their_own_machine_are_found() {
+    let service = service().without_workers().start().await;
+    let own = run(doctor(&service, &[])).await;
+    says(
+        &own,
+        "public address",
+        "warning",
+        "lead everybody to their own machine",
+    );
+    let public = [("PUBLIC_URL", "https://waybill.example")];
+    let report = parsed(&run(doctor(&service, &public)).await);
+    assert!(!report.to_string().contains("public address"), "{report}");
+    service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mail_server_that_does_not_take_our_sender_is_found() {
+    let service = service().without_workers().start().await;
+    let server = SmtpServer::start().await;
+    let url = server.url();
+    let settings = [
+        ("SMTP_URL", url.as_str()),
+        ("MAIL_FROM", "shop@shop.example"),
+    ];
+    let well = run(doctor(&service, &settings)).await;
+    says(&well, "mail server", "ok", "takes mail from MAIL_FROM");
+    server.at("MAIL", Reply::Code(553));
+    let refused = run(doctor(&service, &settings)).await;
+    says(&refused, "mail server", "failed", "answered 553 to MAIL");
+    assert_eq!(server.received().len(), 0);
     service.stop().await;
 }
 

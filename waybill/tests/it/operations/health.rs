@@ -80,6 +80,11 @@ async fn deliveries_and_refusals_are_counted() {
         r#"waybill_deliveries_accepted_total{source="storefront",known="yes"} 1"#,
         r#"waybill_deliveries_duplicate_total{source="storefront"} 1"#,
         r#"waybill_deliveries_refused_total{source="storefront",reason="signature"} 1"#,
+        // They are there before the first one, so that Prometheus sees that one as an increase.
+        r#"waybill_deliveries_accepted_total{source="payment",known="yes"} 0"#,
+        r#"waybill_deliveries_refused_total{source="payment",reason="rate"} 0"#,
+        r#"waybill_deliveries_not_understood_total{source="payment",profile="generic"} 0"#,
+        r#"waybill_signatures_refused_total{source="payment",reason="stale"} 0"#,
     ] {
         assert!(metrics.contains(line), "{line} in\n{metrics}");
     }

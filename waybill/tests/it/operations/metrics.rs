@@ -13,7 +13,7 @@ use sandbox::{Options, STOREFRONT_TOKEN, Sandbox};
 use crate::support::backend::{Backend, is_distributed};
 use crate::support::delivery::{Delivery, SHOP, order, payment_at, storefront};
 use crate::support::process::{Process, free_port, is_ready, settings};
-use crate::support::scrape::{Family, parse, promtool_check, scrape};
+use crate::support::scrape::{Family, parse, parse_open, promtool_run, scrape, scrape_open};
 use crate::support::within;
 
 type Families = BTreeMap<String, Family>;
@@ -92,7 +92,14 @@ fn the_alert_rules_are_rules_and_name_metrics_that_there_are() {
         named += 1;
     }
     assert!(named > 10, "{named}");
-    promtool_check(&["rules", path.to_str().unwrap()], "");
+    promtool_run(&["check", "rules", path.to_str().unwrap()], "");
+}
+
+/// On deliveries of days and weeks, which the file of tests makes up.
+#[test]
+fn the_alerts_at_low_volume_wake_somebody_when_they_should_and_not_by_night() {
+    let tests = workspace().join("waybill/tests/it/operations/alerts_test.yml");
+    promtool_run(&["test", "rules", tests.to_str().unwrap()], "");
 }
 
 /// The processes of a product, and where each can be scraped.
@@ -336,7 +343,11 @@ async fn what_is_scraped_after_real_traffic_is_what_the_table_says() {
             (false, false) => &[By::Every, By::Worker],
         };
         check(&families, shown_by);
-        promtool_check(&["metrics"], &text);
+        let open = parse_open(&scrape_open(port).await);
+        check(&open, shown_by);
+        let names = |families: &Families| families.keys().cloned().collect::<Vec<_>>();
+        assert_eq!(names(&open), names(&families));
+        promtool_run(&["check", "metrics"], &text);
         assert_eq!(value(&families, "waybill_database_up", &[]), Some(1.0));
         assert_eq!(
             value(&families, "waybill_broker_up", &[]),
@@ -398,19 +409,19 @@ async fn what_is_scraped_after_real_traffic_is_what_the_table_says() {
             "{name} {labels:?}"
         );
     }
-    // What these count needs a login, a rotation, an old request, another provider, or a broker.
+    // What these count needs a login, a rotation, an old request, another provider, an endpoint, or a
+    // broker.
     let rare = [
         "waybill_broker_up",
         "waybill_broker_connects_total",
         "waybill_old_secret_matches_total",
-        "waybill_deliveries_not_understood_total",
-        "waybill_deliveries_of_another_profile_total",
         "waybill_privacy_requests_repeated_total",
         "waybill_order_bodies_repeated_total",
         "waybill_order_topics_refuted_total",
         "waybill_privacy_deadline_notices_total",
         "waybill_login_polls_total",
         "waybill_tokens_asked_total",
+        "waybill_webhooks_sent_total",
     ];
     for metric in ALL.iter().filter(|metric| !rare.contains(&metric.name)) {
         assert!(

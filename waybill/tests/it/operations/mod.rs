@@ -1,11 +1,15 @@
 //! Tests of the operators' commands, health checks and metrics.
 
 pub mod command;
+pub mod connect;
 pub mod dead_letters;
 pub mod doctor;
 pub mod health;
 pub mod installing;
+pub mod jobs;
+pub mod live;
 pub mod metrics;
+pub mod orders;
 pub mod refused;
 pub mod replay;
 pub mod sandbox;

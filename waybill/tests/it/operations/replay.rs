@@ -75,7 +75,9 @@ async fn what_was_lost_is_made_anew_of_the_deliveries_that_filters_name() {
     let today = service.clock().now().to_string();
     let today = today.split('T').next().unwrap().to_owned();
     for (filters, matched) in [
-        (&["--until", "1h"][..], 0),
+        (&["--before", "1h"][..], 0),
+        (&["--before", &today], 0),
+        (&["--until", "1h"], 0),
         (&["--since", "2100-01-01"], 0),
         (&["--until", "2020-01-31"], 0),
         (&["--since", &today, "--until", &today], 2),

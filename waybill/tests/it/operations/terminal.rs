@@ -40,6 +40,9 @@ async fn escapes_in_what_a_shop_sent_never_reach_the_terminal() {
     for arguments in [
         ["orders", "show", "7"].as_slice(),
         &["orders", "show", "7", "--json"],
+        &["orders", "list"],
+        &["orders", "list", "--json"],
+        &["orders", "show", NAME],
         &["orders", "held"],
         &["orders", "repeated"],
         &["jobs", "list"],

@@ -13,7 +13,7 @@ use sandbox::{
     Fault, FaultInjector, Intent, Options as SandboxOptions, PAYMENT_KEY, STOREFRONT_TOKEN,
 };
 use serde_json::{Value, json};
-use store::jobs;
+use store::{job_attempts, jobs};
 
 use crate::support::delivery::{Delivery, SHOP};
 use crate::support::operator;
@@ -666,12 +666,28 @@ async fn a_call_is_tried_after_1_2_and_4_seconds_and_then_in_the_jobs_own_turn()
         )
         .await;
     eventually("the job is deferred", async || {
-        job(&service, REFUND).await.2.contains("left alone")
+        let deferred = "select count(*) as n from jobs
+                        where kind = 'refunds/issue' and run_at > created_at";
+        service.count(deferred).await == 1
     })
     .await;
     let (state, attempts, error) = job(&service, REFUND).await;
     assert_eq!((state.as_str(), attempts), ("ready", 1), "{error}");
+    // What the provider answered stays visible while it is left alone.
     assert!(error.contains("COMMERCE_003"), "{error}");
+    assert!(error.contains("answered 500"), "{error}");
+    let row = "select id from jobs where kind = 'refunds/issue'";
+    let row = service.db().query(row).fetch_one().await.unwrap();
+    let tried = job_attempts::list(service.db(), row.get("id").unwrap());
+    let tried = tried.await.unwrap();
+    assert_eq!(tried.len(), 1, "a run that did not ask is no attempt");
+    assert_eq!((tried[0].number, tried[0].status), (1, Some(500)));
+    assert_eq!(
+        (tried[0].outcome.as_str(), tried[0].duration_ms),
+        ("retried", 7000),
+        "with the pauses of 1, 2 and 4 seconds"
+    );
+    assert_eq!(tried[0].error, error);
     assert_eq!(refund(&service, 7).await["state"], "requested");
     fault_injector.clear_faults();
     service.clock().advance(Duration::from_mins(1));
@@ -817,6 +833,29 @@ async fn a_wrong_credential_costs_no_call_its_life() {
         assert_eq!((state.as_str(), attempts), ("ready", 0), "{error}");
         assert!(!error.contains("wrong-token"), "{error}");
     }
+    // While the storefront is left alone, its job still says what to mend.
+    service
+        .execute(
+            "update jobs set notified_at = null, run_at = created_at
+             where kind = 'fulfillments/request'",
+        )
+        .await;
+    eventually("it is deferred", async || {
+        let deferred = "select count(*) as n from jobs
+                        where kind = 'fulfillments/request' and run_at > created_at";
+        service.count(deferred).await == 1
+    })
+    .await;
+    assert!(job(&service, FULFILLMENT).await.2.contains(settings[0].1));
+    let row = "select id from jobs where kind = 'fulfillments/request'";
+    let row = service.db().query(row).fetch_one().await.unwrap();
+    let tried = job_attempts::list(service.db(), row.get("id").unwrap());
+    let tried = tried.await.unwrap();
+    assert_eq!(tried.len(), 1);
+    assert_eq!(
+        (tried[0].outcome.as_str(), tried[0].status),
+        ("deferred", Some(401))
+    );
     // A moment later the provider is asked again.
     service.clock().advance(Duration::from_secs(6));
     service

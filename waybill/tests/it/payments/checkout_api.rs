@@ -146,6 +146,27 @@ async fn a_checkout_is_a_page_to_pay_on_and_a_pending_order() {
 }
 
 #[tokio::test]
+async fn a_wrong_address_of_the_provider_is_named_and_the_checkout_is_kept_until_it_is_right() {
+    let sandbox = sandbox().await;
+    let nowhere = format!("{}/nowhere", sandbox.url());
+    let service = with_providers(&sandbox)
+        .setting("PAYMENT_API_URL", &nowhere)
+        .without_workers()
+        .start()
+        .await;
+    let key = service.api_key().await;
+    let answered = post(&service, &key, Some("k-1"), &mug().to_string()).await;
+    assert_eq!(answered.headers()["retry-after"], "60");
+    let (status, code, body) = answer(answered).await;
+    assert_eq!((status, code), (503, None));
+    let text = body["message"].as_str().unwrap();
+    assert!(text.contains("PAYMENT_API_URL"), "{text}");
+    let pending = "select count(*) as n from orders where cancelled_at is null";
+    assert_eq!(service.count(pending).await, 1);
+    stop(sandbox, service).await;
+}
+
+#[tokio::test]
 async fn a_variant_costs_what_the_storefront_says_whatever_the_caller_thinks() {
     let (sandbox, service, key) = start().await;
     sandbox

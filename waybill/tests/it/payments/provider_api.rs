@@ -270,6 +270,28 @@ async fn however_often_a_confirmation_is_tried_it_is_made_once() {
 }
 
 #[tokio::test]
+async fn what_does_not_speak_as_the_provider_is_a_wrong_address_and_not_asked_again() {
+    let sandbox = sandbox().await;
+    let api = Api {
+        url: format!("{}/nowhere", sandbox.url()),
+        token: Token::new(PAYMENT_KEY),
+    };
+    let clock = Clock::manual(START);
+    let client = Payment::new(&api, &clock);
+    let failure = client.confirm("pi_1", VISA, key(1)).await.unwrap_err();
+    let expected = CallFailure::WrongAddress {
+        provider: "payment",
+        status: 404,
+        setting: "PAYMENT_API_URL",
+    };
+    assert_eq!(failure, expected);
+    assert!(failure.is_final() && failure.code().is_none());
+    let text = failure.to_string();
+    assert!(text.contains("404 at PAYMENT_API_URL"), "{text}");
+    assert_eq!(clock.now(), START, "it waited for nothing");
+}
+
+#[tokio::test]
 async fn however_often_a_session_is_asked_for_it_is_opened_once() {
     let sandbox = sandbox().await;
     let fault_injector = &sandbox.payment().fault_injector;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use domain::job::State;
 use domain::time::Timestamp;
 use sandbox::sample;
-use serde_json::Value;
+use serde_json::{Value, json};
 use store::privacy_requests::{self, Filter};
 use store::sql::Row;
 
@@ -93,6 +93,52 @@ async fn a_body_is_taken_from_its_own_shop_alone() {
         let nobody = storefront(topic, body.to_string()).of_shop(sample::shop());
         assert_eq!(service.answer(&nobody).await, (422, OTHER_TOPIC.into()));
     }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn the_samples_that_a_provider_documents_are_taken_and_ask_for_nothing() {
+    const PLACEHOLDER: &str = "{shop}.myshopify.com";
+    let service = service()
+        .setting("STOREFRONT_SHOPS", SHOP)
+        .manual_clock()
+        .start()
+        .await;
+    let customer = json!({"id": 191_167, "email": "john@example.com", "phone": "555-625-1199"});
+    let bodies = [
+        json!({
+            "shop_id": 954_889, "shop_domain": PLACEHOLDER, "orders_requested": [299_938, 280_263],
+            "customer": customer, "data_request": {"id": 9999},
+        }),
+        json!({
+            "shop_id": 954_889, "shop_domain": PLACEHOLDER, "customer": customer,
+            "orders_to_redact": [299_938, 280_263],
+        }),
+        json!({"shop_id": 954_889, "shop_domain": PLACEHOLDER}),
+    ];
+    for (topic, body) in TOPICS.into_iter().zip(&bodies) {
+        let sample = storefront(topic, body.to_string());
+        for delivery in [
+            sample.clone(),
+            sample.clone().of_shop(PLACEHOLDER),
+            sample.without("X-Storefront-Shop-Domain"),
+        ] {
+            assert_eq!(service.answer(&delivery).await.0, 200, "{topic}");
+        }
+    }
+    assert_eq!(requests(&service).await, 0);
+    let kept = "select count(*) as n from jobs where state = 'done' and deadline_at is null
+                and last_error like '%placeholder%'";
+    assert_eq!(service.count(kept).await, 9);
+    let bodies = "select count(*) as n from jobs where length(body) > 0";
+    assert_eq!(
+        service.count(bodies).await,
+        0,
+        "a sample's person is not kept"
+    );
+    // Another text in braces is no placeholder, and no shop either.
+    let other = storefront("orders/create", "{}").of_shop("{other}.example");
+    assert_eq!(service.answer(&other).await.0, 422);
     service.stop().await;
 }
 

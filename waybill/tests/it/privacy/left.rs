@@ -658,7 +658,7 @@ async fn nobody_learns_from_the_tables_from_where_a_login_was_begun() {
 #[tokio::test]
 async fn erased_text_is_in_none_of_the_databases_files_while_they_are_in_use() {
     const PEOPLE: i64 = 120;
-    let service = service().start().await;
+    let service = service().new_files().start().await;
     compress_nothing(&service.backend).await;
     // Bodies of all sizes: in their rows, and beside them.
     let person = |id: i64| {

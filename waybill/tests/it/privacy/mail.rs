@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 use workers::mail::{MailFailure, Mailer};
 
-use crate::support::smtp::{Reply, SmtpServer};
+use crate::support::smtp::{Reply, SmtpServer, self_signed};
 
 const ADA: &str = "ada@example.com";
 
@@ -154,12 +154,22 @@ async fn nothing_that_a_mail_is_made_of_becomes_a_header() {
 }
 
 #[tokio::test]
-async fn only_the_address_can_be_refused_for_good() {
+async fn only_the_address_and_the_mail_itself_can_be_refused_for_good() {
     let server = SmtpServer::start().await;
     for code in [550, 551, 553] {
         server.at("RCPT", Reply::Code(code));
         let text = format!("the mail server answered {code} to RCPT");
         assert_eq!(failure(&server).await, refused(&text));
+    }
+    for (command, code, reported) in [
+        ("DATA", 554, "DATA"),
+        (".", 552, "the text"),
+        (".", 554, "the text"),
+    ] {
+        server.be_kind();
+        server.at(command, Reply::Code(code));
+        let text = format!("the mail server answered {code} to {reported}");
+        assert_eq!(failure(&server).await, refused(&text), "{command}");
     }
     for (command, code, reported) in [
         ("", 554, "our greeting"),
@@ -168,8 +178,7 @@ async fn only_the_address_can_be_refused_for_good() {
         ("MAIL", 451, "MAIL"),
         ("RCPT", 450, "RCPT"),
         ("RCPT", 421, "RCPT"),
-        ("DATA", 554, "DATA"),
-        (".", 552, "the text"),
+        ("DATA", 451, "DATA"),
         (".", 451, "the text"),
     ] {
         server.be_kind();
@@ -249,7 +258,50 @@ async fn nothing_is_said_in_the_clear_when_encryption_is_required() {
     // Its greeting is no handshake.
     let wrapped = mailer_to(&format!("smtps://{}", server.address));
     let sent = wrapped.send(id(), ADA, &mail()).await;
-    assert_eq!(sent, Err(later("the mail server cannot be reached")));
+    let text = sent.expect_err("it is not sent").to_string();
+    assert!(text.contains("does not answer in TLS"), "{text}");
+}
+
+#[tokio::test]
+async fn a_certificate_that_nobody_vouches_for_is_called_that() {
+    let address = self_signed().await;
+    let mailer = mailer_to(&format!("smtps://{address}"));
+    for failure in [mailer.send(id(), ADA, &mail()).await, mailer.probe().await] {
+        let failure = failure.expect_err("it is not trusted");
+        assert!(matches!(failure, MailFailure::Later(_)), "{failure}");
+        let text = failure.to_string();
+        assert!(
+            text.contains("has issued the mail server's certificate"),
+            "{text}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_a_login_is_called_that() {
+    let server = SmtpServer::start().await;
+    server.offer_no_login();
+    let mailer = mailer_to(&format!("smtp://waybill:secret@{}", server.address));
+    let sent = mailer.send(id(), ADA, &mail()).await;
+    let text = sent.expect_err("it cannot log in").to_string();
+    assert!(text.contains("offers no login by PLAIN or LOGIN"), "{text}");
+    assert_eq!(server.said(), ["EHLO shop.example"], "no password was said");
+}
+
+#[tokio::test]
+async fn a_probe_goes_as_far_as_a_mail_and_sends_none() {
+    let server = SmtpServer::start().await;
+    mailer(&server).probe().await.unwrap();
+    let said = [
+        "EHLO shop.example",
+        "MAIL FROM:<orders@shop.example>",
+        "QUIT",
+    ];
+    assert_eq!(server.said(), said);
+    assert_eq!(server.received().len(), 0);
+    server.at("MAIL", Reply::Code(550));
+    let probed = mailer(&server).probe().await;
+    assert_eq!(probed, Err(later("the mail server answered 550 to MAIL")));
 }
 
 #[tokio::test]

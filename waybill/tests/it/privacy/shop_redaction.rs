@@ -7,6 +7,7 @@ use std::time::Duration;
 use domain::job::{Queue, State};
 use domain::privacy::{State as RequestState, SubjectKey};
 use serde_json::{Value, json};
+use store::endpoints::{self, Waiting};
 use store::privacy_requests::{self, By, RequestEntry};
 use store::sql::{Db, column};
 use store::{audit, jobs, tombstones};
@@ -89,11 +90,22 @@ async fn fill(service: &Service, shop: &str, base: i64) {
     let hour_at = service.clock().now().0 + base;
     let refused = format!(
         "insert into refused_deliveries (hour_at, source, profile, reason, signature, header,
-             advice, deliveries, first_at, last_at, headers, shop)
-         values ({hour_at}, 'storefront', 'generic', 'signature', 'missing', '', '', 1, 1, 1, '',
+             advice, status, deliveries, first_at, last_at, headers, shop)
+         values ({hour_at}, 'storefront', 'generic', 'signature', 'missing', '', '', 401, 1, 1, 1, '',
              '{shop}')"
     );
     service.execute(statement(refused)).await;
+    let waiting = Waiting {
+        event_id: service.clock().id(),
+        position: 1,
+        object: (shop.to_owned(), "1".to_owned()),
+        job_id: service.clock().id(),
+    };
+    let mut tx = service.db().begin().await.unwrap();
+    endpoints::insert_waiting(&mut tx, service.clock().id(), &[waiting])
+        .await
+        .unwrap();
+    tx.commit().await.unwrap();
     let post = async |topic: &str, body: Value, id: &str| {
         let delivery = order_delivery(topic, &body)
             .of_shop(shop)
@@ -255,6 +267,8 @@ async fn nothing_of_an_erased_shop_is_left_and_the_other_shop_is_whole() {
     assert_eq!(service.count(remembered).await, 0);
     let remembered = "select count(*) as n from webhook_ids where id like 'other.example/%'";
     assert_eq!(service.count(remembered).await, 8);
+    let tried = "select count(*) as n from job_attempts";
+    assert_eq!(service.count(tried).await, 1, "the other shop's");
 
     // The books are as they were, without the payers' addresses.
     assert_eq!(balances(service.db()).await, books);
@@ -305,6 +319,7 @@ async fn nothing_of_an_erased_shop_is_left_and_the_other_shop_is_whole() {
         ("checkout_sessions", 1),
         ("exports", 1),
         ("webhook_ids", 8),
+        ("job_attempts", 1),
     ] {
         assert_eq!(entry.progress[table], count, "{table}");
     }

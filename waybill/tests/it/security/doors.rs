@@ -289,6 +289,97 @@ async fn whoever_never_reads_its_answers_is_cut_off_after_fifteen_seconds() {
     service.stop().await;
 }
 
+/// The headers of the next answer, in lower case. Its body is read too.
+async fn headers(stream: &mut TcpStream) -> String {
+    let mut answer = Vec::new();
+    let end = loop {
+        let at = answer.windows(4).position(|it| it == b"\r\n\r\n");
+        if let Some(at) = at {
+            break at + 4;
+        }
+        answer.push(stream.read_u8().await.unwrap());
+    };
+    let head = String::from_utf8(answer[..end].to_vec()).unwrap();
+    let head = head.to_ascii_lowercase();
+    let length = head.split("content-length: ").nth(1).unwrap();
+    let length = length.lines().next().unwrap().parse().unwrap();
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await.unwrap();
+    head
+}
+
+/// How long the service lets a connection wait until it ends it.
+async fn kept(stream: &mut TcpStream) -> Duration {
+    let begun = tokio::time::Instant::now();
+    let ended = timeout(Duration::from_secs(30), stream.read(&mut [0; 1])).await;
+    let ended = ended.expect("the connection ends");
+    assert!(matches!(ended, Ok(0) | Err(_)), "nothing is sent");
+    begun.elapsed()
+}
+
+const ALIVE: &[u8] = b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n";
+
+#[tokio::test]
+async fn an_idle_connection_is_kept_for_as_long_as_the_answer_announces() {
+    let service = service()
+        .setting("KEEP_ALIVE_SECONDS", "3")
+        .without_workers()
+        .start()
+        .await;
+    let mut idle = from(&service, 1).await;
+    for _ in 0..2 {
+        idle.write_all(ALIVE).await.unwrap();
+        let headers = headers(&mut idle).await;
+        assert!(
+            headers.contains("\r\nkeep-alive: timeout=3\r\n"),
+            "{headers}"
+        );
+    }
+    // The time for headers begins with their first byte, and is another one.
+    let mut slow = from(&service, 1).await;
+    slow.write_all(ALIVE).await.unwrap();
+    headers(&mut slow).await;
+    slow.write_all(&ALIVE[..9]).await.unwrap();
+    let (idle, slow) = tokio::join!(kept(&mut idle), kept(&mut slow));
+    assert!(idle > Duration::from_secs(2), "{idle:?}");
+    assert!(idle < Duration::from_secs(8), "{idle:?}");
+    assert!(slow > Duration::from_secs(8), "{slow:?}");
+    let closing = b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    let answer = exchange(from(&service, 1).await, closing).await.unwrap();
+    let answer = answer.to_ascii_lowercase();
+    assert!(!answer.contains("keep-alive"), "{answer}");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn proxies_are_announced_75_seconds_and_strangers_ten_in_a_crowd() {
+    let service = service()
+        .setting("MAX_CONNECTIONS", "80")
+        .setting("TRUSTED_PROXIES", "127.0.0.1")
+        .without_workers()
+        .start()
+        .await;
+    let mut strangers = Vec::new();
+    for last in 2..7 {
+        strangers.extend(open(&service, last, 9).await);
+    }
+    for (own, seconds) in [(1, 75), (7, 10)] {
+        let mut stream = from(&service, own).await;
+        stream.write_all(ALIVE).await.unwrap();
+        let headers = headers(&mut stream).await;
+        let announced = format!("\r\nkeep-alive: timeout={seconds}\r\n");
+        assert!(headers.contains(&announced), "{headers}");
+    }
+    drop(strangers);
+    eventually("there is room again", async || {
+        let mut stream = from(&service, 7).await;
+        stream.write_all(ALIVE).await.unwrap();
+        headers(&mut stream).await.contains("timeout=75")
+    })
+    .await;
+    service.stop().await;
+}
+
 /// How many of the connections are served.
 async fn served(streams: &mut [TcpStream]) -> usize {
     let mut served = 0;

@@ -62,6 +62,7 @@ pub struct Options {
     database_url: Option<String>,
     amqp_url: Option<String>,
     listener: Option<TcpListener>,
+    new_files: bool,
 }
 
 /// A running product with a database and a bus of its own.
@@ -88,6 +89,7 @@ pub fn service() -> Options {
         database_url: None,
         amqp_url: None,
         listener: None,
+        new_files: false,
     }
 }
 
@@ -141,9 +143,19 @@ impl Options {
         self
     }
 
+    /// The files of the database have nothing of another test: for tests that search them.
+    pub fn new_files(mut self) -> Self {
+        self.new_files = true;
+        self
+    }
+
     pub async fn start(self) -> Service {
-        let backend = Arc::new(Backend::with_schema().await);
-        self.start_on(backend).await
+        let backend = if self.new_files {
+            Backend::with_new_files().await
+        } else {
+            Backend::with_schema().await
+        };
+        self.start_on(Arc::new(backend)).await
     }
 
     /// A further replica of a service: the same database and bus, a port of its own.
@@ -267,6 +279,10 @@ impl Service {
         self.client.post(format!("{}{path}", self.url))
     }
 
+    pub fn delete(&self, path: &str) -> RequestBuilder {
+        self.client.delete(format!("{}{path}", self.url))
+    }
+
     /// A new API key that may do everything.
     pub async fn api_key(&self) -> String {
         self.api_key_for("test", &Rights::default()).await
@@ -368,6 +384,13 @@ impl Service {
             )
             .await;
         assert_eq!(orphans, 0, "an id is remembered together with its job");
+        let orphans = self
+            .count(
+                "select count(*) as n from job_attempts
+                 where not exists (select 1 from jobs where jobs.id = job_attempts.job_id)",
+            )
+            .await;
+        assert_eq!(orphans, 0, "an attempt is kept together with its job");
     }
 
     /// Stops in order.

@@ -1,9 +1,12 @@
 //! Starts and kills the real binaries, as an operator or the kernel would.
 
 use std::fs::File;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
+
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::backend::{Backend, PRIVACY_KEY, is_distributed};
 use super::{PAYMENT_SECRET, STOREFRONT_SECRET, eventually, pause, serves_here};
@@ -185,4 +188,98 @@ pub fn output(mut command: Command) -> Output {
         "a service runs on this thread, and would stand still; use process::run(..).await"
     );
     command.output().unwrap()
+}
+
+/// A command that runs on. Its lines come one by one, those of standard error apart.
+pub struct Lines {
+    child: Child,
+    out: UnboundedReceiver<String>,
+    err: UnboundedReceiver<String>,
+}
+
+impl Lines {
+    pub fn start(arguments: &[&str], settings: &[(String, String)]) -> Self {
+        let mut command = Command::new(binary("waybill"));
+        command.args(arguments);
+        command.env_clear().envs(settings.iter().cloned());
+        Self::of(command)
+    }
+
+    pub fn of(mut command: Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let out = lines(child.stdout.take().unwrap());
+        let err = lines(child.stderr.take().unwrap());
+        Lines { child, out, err }
+    }
+
+    /// The next line of standard output.
+    pub async fn line(&mut self) -> String {
+        next(&mut self.out).await.expect("a line")
+    }
+
+    /// Reads standard output up to a line that has this text, and returns that line.
+    pub async fn until(&mut self, text: &str) -> String {
+        loop {
+            let line = self.line().await;
+            if line.contains(text) {
+                return line;
+            }
+        }
+    }
+
+    /// Reads standard error up to a line that has this text.
+    pub async fn says(&mut self, text: &str) {
+        loop {
+            let line = next(&mut self.err).await;
+            let line = line.unwrap_or_else(|| panic!("it never said {text:?}"));
+            if line.contains(text) {
+                return;
+            }
+        }
+    }
+
+    /// What is left on standard output and standard error, and how it ended.
+    pub async fn end(mut self) -> (Option<i32>, Vec<String>, Vec<String>) {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        while let Some(line) = next(&mut self.out).await {
+            out.push(line);
+        }
+        while let Some(line) = next(&mut self.err).await {
+            err.push(line);
+        }
+        (self.child.wait().unwrap().code(), out, err)
+    }
+
+    /// Ctrl-C.
+    pub fn interrupt(&self) {
+        let pid = self.child.id().to_string();
+        Command::new("kill").args(["-INT", &pid]).status().unwrap();
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn lines(from: impl std::io::Read + Send + 'static) -> UnboundedReceiver<String> {
+    let (sender, lines) = unbounded_channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(from).lines().map_while(Result::ok) {
+            let _ = sender.send(line);
+        }
+    });
+    lines
+}
+
+async fn next(lines: &mut UnboundedReceiver<String>) -> Option<String> {
+    let line = tokio::time::timeout(Duration::from_secs(30), lines.recv());
+    line.await.expect("a line or the end in time")
 }

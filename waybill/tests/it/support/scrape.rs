@@ -31,6 +31,45 @@ pub async fn scrape(port: u16) -> String {
     answer.text().await.unwrap()
 }
 
+/// The same as OpenMetrics, as Prometheus asks for it.
+pub async fn scrape_open(port: u16) -> String {
+    let url = format!("http://127.0.0.1:{port}/metrics");
+    let asked = reqwest::Client::new().get(url).header(
+        "Accept",
+        "application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
+    );
+    let answer = asked.send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    let kind = answer.headers()["content-type"].to_str().unwrap();
+    let expected = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    assert_eq!(kind, expected);
+    answer.text().await.unwrap()
+}
+
+/// Reads OpenMetrics strictly: it ends with `# EOF` and has no empty line, and the samples of a
+/// counter end with `_total`, which its family's name does not. The result is as that of [`parse`],
+/// with the names that the text format has.
+pub fn parse_open(text: &str) -> BTreeMap<String, Family> {
+    let text = text.strip_suffix("# EOF\n").expect("it says where it ends");
+    assert!(
+        text.lines().all(|line| !line.is_empty()),
+        "no line is empty"
+    );
+    let counters: BTreeSet<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter"))
+        .collect();
+    assert!(counters.len() > 10 && counters.iter().all(|name| !name.ends_with("_total")));
+    let named = text.lines().map(|line| {
+        let family = line.strip_prefix("# ").and_then(|it| it.split(' ').nth(1));
+        match family.filter(|family| counters.contains(family)) {
+            Some(family) => line.replacen(family, &format!("{family}_total"), 1),
+            None => line.to_owned(),
+        }
+    });
+    parse(&named.map(|line| line + "\n").collect::<String>())
+}
+
 /// Panics at whatever is not in order: a sample before its TYPE, a HELP or TYPE that is missing
 /// or comes twice, a family in two pieces, a series twice, a value that is no number.
 pub fn parse(text: &str) -> BTreeMap<String, Family> {
@@ -122,14 +161,13 @@ fn promtool() -> Option<PathBuf> {
         .then_some(program)
 }
 
-/// Runs `promtool check ..` with `input`. Where it is not installed nothing is checked.
-pub fn promtool_check(arguments: &[&str], input: &str) {
+/// Runs `promtool ..` with `input`. Where it is not installed nothing is checked.
+pub fn promtool_run(arguments: &[&str], input: &str) {
     let Some(program) = promtool() else {
         eprintln!("promtool is not installed: `scripts/services promtool` fetches it");
         return;
     };
     let mut checking = Command::new(program)
-        .arg("check")
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -142,8 +180,5 @@ pub fn promtool_check(arguments: &[&str], input: &str) {
     let checked = checking.wait_with_output().unwrap();
     let said = [checked.stdout, checked.stderr].concat();
     let said = String::from_utf8_lossy(&said);
-    assert!(
-        checked.status.success(),
-        "promtool check {arguments:?}: {said}"
-    );
+    assert!(checked.status.success(), "promtool {arguments:?}: {said}");
 }

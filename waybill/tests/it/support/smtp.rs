@@ -8,6 +8,10 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 /// What it does instead of saying yes.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +39,7 @@ struct State {
     replies: HashMap<String, Reply>,
     /// Offered in the answer to EHLO.
     extensions: Vec<String>,
+    offers_no_login: bool,
     received: Vec<Received>,
     said: Vec<String>,
 }
@@ -78,6 +83,11 @@ impl SmtpServer {
         state.extensions.push(extension.to_owned());
     }
 
+    /// From now on it names no way to log in.
+    pub fn offer_no_login(&self) {
+        self.state.lock().unwrap().offers_no_login = true;
+    }
+
     pub fn be_kind(&self) {
         self.state.lock().unwrap().replies.clear();
     }
@@ -90,6 +100,28 @@ impl SmtpServer {
     pub fn said(&self) -> Vec<String> {
         self.state.lock().unwrap().said.clone()
     }
+}
+
+/// The certificate of a server that nobody has vouched for, and its key. They are the test's alone.
+const CERTIFICATE: &str = include_str!("../../fixtures/self-signed.pem");
+const KEY: &str = include_str!("../../fixtures/self-signed.key");
+
+/// Starts a mail server that encrypts from the first byte, with a certificate that it has issued
+/// itself; its address.
+pub async fn self_signed() -> std::net::SocketAddr {
+    let chain = vec![CertificateDer::from_pem_slice(CERTIFICATE.as_bytes()).unwrap()];
+    let key = PrivateKeyDer::from_pem_slice(KEY.as_bytes()).unwrap();
+    let config = ServerConfig::builder().with_no_client_auth();
+    let config = config.with_single_cert(chain, key).unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    platform::task::spawn("encrypted mail server", async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let _ = acceptor.accept(client).await;
+        }
+    });
+    address
 }
 
 impl Received {
@@ -185,7 +217,7 @@ async fn serve(client: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
             None => {
                 let answer = match command.as_str() {
                     "" => "220 test",
-                    "EHLO" => &hello(&state.lock().unwrap().extensions),
+                    "EHLO" => &hello(&state.lock().unwrap()),
                     "AUTH" => "235 welcome",
                     "DATA" => "354 go on",
                     "QUIT" => "221 bye",
@@ -223,10 +255,15 @@ async fn serve(client: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
     }
 }
 
-fn hello(extensions: &[String]) -> String {
-    let more = extensions.iter().map(|it| format!("250-{it}\r\n"));
+fn hello(state: &State) -> String {
+    let more = state.extensions.iter().map(|it| format!("250-{it}\r\n"));
+    let last = if state.offers_no_login {
+        "HELP"
+    } else {
+        "AUTH PLAIN"
+    };
     format!(
-        "250-test\r\n{}250-8BITMIME\r\n250 AUTH PLAIN",
+        "250-test\r\n{}250-8BITMIME\r\n250 {last}",
         more.collect::<String>()
     )
 }

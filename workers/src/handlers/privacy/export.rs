@@ -8,11 +8,15 @@
 //!    or ended meanwhile may not have known of this export, which may hold what it erased: the run
 //!    counts for nothing then, and the next one writes the export anew. One that comes later finds
 //!    the export with its request and removes it.
+//!
+//! An erasure also removes exports that are being written, so a store may then say that a file or
+//! folder is missing. The request waits until the erasure is over. This is not counted as a
+//! failure, and the store is not blamed ([`BEING_ERASED`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use bytes::Bytes;
 use domain::job::Job;
 use domain::privacy::{Keys, Request, SubjectKey};
@@ -31,7 +35,7 @@ use store::{audit, export_stores, privacy_requests, tombstones};
 use uuid::Uuid;
 
 use super::{Done, Written};
-use crate::failure::Unfinished;
+use crate::failure::{Later, Unfinished};
 
 /// Of the document and its manifest.
 const FORMAT: &str = "waybill-export/1";
@@ -43,6 +47,12 @@ const LONGEST_SCAN: Duration = Duration::from_secs(5);
 
 /// Clocks of two hosts differ by less.
 const SKEW: Duration = Duration::from_secs(10);
+
+/// Why an export waits while data of the same person is erased, and for how long.
+const BEING_ERASED: Later = Later {
+    why: "data of this customer is being erased; the export is made after that",
+    pause: Duration::from_secs(5),
+};
 
 /// Exports that are removed between two looks at what is left.
 const CHUNK: i64 = 100;
@@ -64,6 +74,9 @@ pub async fn write(parts: &Parts, exports: &Exports, job: &Job, request: &Reques
     let sought = Sought::of(request).decided(&decided.clone().unwrap_or_default());
     let found = people::find(db, &sought).await?;
     let seen = Seen::look(parts, &found, now).await?;
+    if seen.is_erased(parts).await? {
+        return Err(BEING_ERASED.into());
+    }
     let mut data = person_data::read(db, &parts.keys, &found, job.id).await?;
     for row in data.get_mut("notifications").into_iter().flatten() {
         letters::as_read(db, config, row).await?;
@@ -92,7 +105,12 @@ pub async fn write(parts: &Parts, exports: &Exports, job: &Job, request: &Reques
     let subjects = keys(&parts.keys, &found);
     privacy_requests::announce_export(&mut tx, job.id, store, expires_at, &subjects).await?;
     tx.commit().await?;
-    exports.write(job.id, document, manifest).await?;
+    if let Err(failure) = exports.write(job.id, document, manifest).await {
+        if seen.is_erased(parts).await? {
+            return Err(BEING_ERASED.into());
+        }
+        return Err(failure.into());
+    }
     Ok(Done {
         action: "export.written",
         counts: Value::Object(counts),
@@ -159,6 +177,29 @@ impl Seen {
             tombstones,
             at: now,
         })
+    }
+
+    /// Whether data of the person is being erased, or was erased since it was looked at.
+    async fn is_erased(&self, parts: &Parts) -> Result<bool> {
+        let mut tx = parts.db.begin().await?;
+        let is_erased = self.is_erased_in(&mut tx, parts.clock.now()).await?;
+        tx.commit().await?;
+        Ok(is_erased)
+    }
+
+    /// The same in a transaction. No erasure of the person can begin until its end, because it
+    /// holds the shared lock of the shop.
+    async fn is_erased_in(&self, tx: &mut Tx, now: Timestamp) -> Result<bool> {
+        let locks = BTreeMap::from([(self.shop.as_str(), self.keys.clone())]);
+        let tombstones = tombstones::check(tx, &locks).await?;
+        if tombstones != self.tombstones {
+            return Ok(true);
+        }
+        let Some(begun) = tombstones.values().max() else {
+            return Ok(false);
+        };
+        let (begun, since) = (begun.plus(SKEW), self.at.minus(SKEW));
+        Ok(privacy_requests::is_erasing(tx, &self.shop, begun, since, now).await?)
     }
 }
 
@@ -246,19 +287,9 @@ pub async fn record(
     job: &Job,
     written: &Written,
 ) -> Result<()> {
-    let seen = &written.seen;
-    let locks = BTreeMap::from([(seen.shop.as_str(), seen.keys.clone())]);
-    let tombstones = tombstones::check(tx, &locks).await?;
     let now = outbox.now;
-    let is_erasing = match tombstones.values().max() {
-        Some(begun) => {
-            let (begun, since) = (begun.plus(SKEW), seen.at.minus(SKEW));
-            privacy_requests::is_erasing(tx, &seen.shop, begun, since, now).await?
-        }
-        None => false,
-    };
-    if is_erasing || tombstones != seen.tombstones {
-        bail!("data of this customer was being erased meanwhile; the export is made again");
+    if written.seen.is_erased_in(tx, now).await? {
+        return Err(BEING_ERASED.into());
     }
     let expires_at = now.plus(outbox.context.config.privacy.export_retention);
     privacy_requests::note_export(tx, job.id, &written.sha256, written.bytes, expires_at).await?;

@@ -29,7 +29,7 @@ use serde_json::json;
 use store::erasure::{self, Kept};
 use store::shop_erasure::{self, Counts, Order, add};
 use store::sql::Tx;
-use store::{privacy_requests, refused_deliveries, tombstones};
+use store::{endpoints, privacy_requests, refused_deliveries, tombstones};
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
@@ -326,7 +326,10 @@ impl Erasure<'_> {
         add(&mut self.progress.counts, "events", deleted);
         match page.last {
             Some(last) => self.progress.cursor = last,
-            None => self.go_on_to(Phase::Removal),
+            None => {
+                endpoints::forget_shop(&mut tx, self.shop).await?;
+                self.go_on_to(Phase::Removal);
+            }
         }
         self.commit(tx).await
     }

@@ -1,0 +1,139 @@
+//! The file `.env` in the folder where the program is started, in which settings may be kept beside
+//! the environment.
+//!
+//! Decisions:
+//! 1. A flag comes before the environment, the environment before `.env`, and `.env` before the
+//!    default. So a supervisor that sets variables is never overruled by a file.
+//! 2. Only the folder in which the program runs is looked in, and not those above it.
+//! 3. A name without a value is as good as a name that is not there, because `.env.example` has
+//!    such lines to be filled in.
+//! 4. Names that are not settings are passed over, since other programs, such as compose, read the
+//!    same file. Misspelt names of ours are mistakes, as in the environment.
+//! 5. Somebody who can write the file can lead our credentials to their own host. So a file is not
+//!    read that belongs to another user than the one who runs the program or root, or that others
+//!    may write.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+pub const NAME: &str = ".env";
+
+/// The permission bits of users other than the owner to write a file.
+const WRITTEN_BY_OTHERS: u32 = 0o022;
+
+/// The values of the file by name; nothing if there is no file. An error says what is wrong with
+/// the file, without its content.
+pub fn read(path: &Path) -> Result<BTreeMap<String, String>, String> {
+    let unreadable = |error: io::Error| format!("{NAME}: cannot read {}: {error}", path.display());
+    let file = match std::fs::metadata(path) {
+        Ok(file) if file.is_file() => file,
+        Ok(_) => return Ok(BTreeMap::new()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        Err(error) => return Err(unreadable(error)),
+    };
+    let ours = [0, rustix::process::getuid().as_raw()];
+    if !ours.contains(&file.uid()) || file.mode() & WRITTEN_BY_OTHERS != 0 {
+        return Err(format!(
+            "{NAME} in this folder is not read, because others than you may have written it: make \
+             it your own (chown, chmod 600), or start the program in another folder"
+        ));
+    }
+    parse(&std::fs::read_to_string(path).map_err(unreadable)?)
+}
+
+fn parse(text: &str) -> Result<BTreeMap<String, String>, String> {
+    let mut values = BTreeMap::new();
+    for (line, number) in text.lines().zip(1..) {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let line = line.strip_prefix("export ").unwrap_or(line);
+        let wrong = |what: &str| format!("{NAME}, line {number}: {what}");
+        let (name, value) = line
+            .split_once('=')
+            .ok_or_else(|| wrong("must be NAME=value"))?;
+        let value = unquoted(value.trim())
+            .ok_or_else(|| wrong("the quotation marks around its value do not fit"))?;
+        if !value.is_empty() {
+            values.insert(name.trim().to_owned(), value);
+        }
+    }
+    Ok(values)
+}
+
+/// The value without its quotation marks. Within single ones everything is as it is; within double
+/// ones a backslash stands before `"`, `\`, `$` and `n`. Without any, a comment begins with ` #`.
+fn unquoted(value: &str) -> Option<String> {
+    if let Some(rest) = value.strip_prefix('\'') {
+        let (value, rest) = rest.split_once('\'')?;
+        return is_over(rest).then(|| value.to_owned());
+    }
+    let Some(rest) = value.strip_prefix('"') else {
+        let end = value.find(" #").unwrap_or(value.len());
+        return Some(value[..end].trim_end().to_owned());
+    };
+    let mut value = String::new();
+    let mut letters = rest.chars();
+    loop {
+        match letters.next()? {
+            '"' => return is_over(letters.as_str()).then_some(value),
+            '\\' => match letters.next()? {
+                'n' => value.push('\n'),
+                c @ ('"' | '\\' | '$') => value.push(c),
+                c => value.extend(['\\', c]),
+            },
+            c => value.push(c),
+        }
+    }
+}
+
+/// Whether nothing but a comment follows a value.
+fn is_over(rest: &str) -> bool {
+    let rest = rest.trim();
+    rest.is_empty() || rest.starts_with('#')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    fn value(line: &str) -> Option<String> {
+        parse(line).unwrap().remove("A")
+    }
+
+    #[test]
+    fn values_are_read_as_compose_reads_them() {
+        for (line, expected) in [
+            ("A=b", "b"),
+            ("  export A = b c  ", "b c"),
+            ("A=b # a comment", "b"),
+            ("A=b#c", "b#c"),
+            ("A='b $c \\n # d'", "b $c \\n # d"),
+            (r#"A="b \"c\" \$d\n\e" # f"#, "b \"c\" $d\n\\e"),
+            ("A=x=y", "x=y"),
+            ("A=1\nA=2", "2"),
+        ] {
+            assert_eq!(value(line).as_deref(), Some(expected), "{line}");
+        }
+        for line in ["A=", "A= ", "A=''", "# A=b", "", "B=c"] {
+            assert_eq!(value(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_cannot_be_read_is_named_by_its_number_and_not_by_its_content() {
+        for text in [
+            "A=b\nsecret",
+            "A=b\nC='secret",
+            "A=b\nC=\"secret",
+            "A=b\nC='secret' x",
+        ] {
+            let wrong = parse(text).unwrap_err();
+            assert!(wrong.starts_with(".env, line 2: "), "{wrong}");
+            assert!(!wrong.contains("secret"), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Endpoints of the merchant's own systems, to which events are sent as webhooks: their secrets, the
+//! signatures of Standard Webhooks, and the network addresses that an endpoint may have.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
+
+use crate::signature::sign_with_key;
+use crate::time::Timestamp;
+
+const PREFIX: &str = "whsec_";
+
+/// How long the former secret still signs after a rotation, unless the operator says otherwise.
+pub const ROTATION: Duration = Duration::from_hours(24);
+/// The longest time for which an operator can let it sign.
+pub const LONGEST_ROTATION: Duration = Duration::from_hours(30 * 24);
+
+/// The key with which webhooks to an endpoint are signed, and with which it verifies them. `Debug`
+/// does not show it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Vec<u8>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it must be whsec_ and 24 to 64 bytes in base64")]
+pub struct NotASecret;
+
+impl Secret {
+    pub fn new(bytes: [u8; 32]) -> Self {
+        Secret(bytes.to_vec())
+    }
+
+    /// The secret as the receiver's library takes it: `whsec_` and base64. It is shown once.
+    pub fn reveal(&self) -> String {
+        format!("{PREFIX}{}", STANDARD.encode(&self.0))
+    }
+}
+
+impl FromStr for Secret {
+    type Err = NotASecret;
+
+    fn from_str(text: &str) -> Result<Self, NotASecret> {
+        let bytes = text
+            .strip_prefix(PREFIX)
+            .and_then(|it| STANDARD.decode(it).ok());
+        let bytes = bytes.filter(|bytes| (24..=64).contains(&bytes.len()));
+        bytes.map(Secret).ok_or(NotASecret)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
+/// The value of the header `webhook-signature`: one signature for each secret, with spaces between.
+pub fn signatures(secrets: &[Secret], id: &str, at: Timestamp, body: &[u8]) -> String {
+    let sign = |secret: &Secret| sign_with_key(&secret.0, id, at.unix_seconds(), body);
+    secrets.iter().map(sign).collect::<Vec<_>>().join(" ")
+}
+
+/// Whether events are sent to an endpoint, and if not, why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    Active,
+    /// An operator has paused it.
+    Paused,
+    /// It accepted nothing for a day, and a webhook to it was given up.
+    Failing,
+    /// It answered 410, which means that it wants no more webhooks.
+    Gone,
+}
+
+impl State {
+    pub const ALL: [State; 4] = [State::Active, State::Paused, State::Failing, State::Gone];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Active => "active",
+            State::Paused => "paused",
+            State::Failing => "failing",
+            State::Gone => "gone",
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("is not a state of an endpoint")]
+pub struct NotAState;
+
+impl FromStr for State {
+    type Err = NotAState;
+
+    fn from_str(text: &str) -> Result<Self, NotAState> {
+        let mut all = State::ALL.into_iter();
+        all.find(|state| state.as_str() == text).ok_or(NotAState)
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Whether an address belongs to the public internet, and not to this machine, to a private network,
+/// to the metadata service of a cloud, or to another special use (RFC 6890).
+pub fn is_public(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(address) => is_public_v4(address),
+        IpAddr::V6(address) => is_public_v6(address),
+    }
+}
+
+fn is_public_v4(address: Ipv4Addr) -> bool {
+    let [a, b, c, _] = address.octets();
+    let is_special = a == 0
+        || a == 10
+        || a == 127
+        || a >= 224
+        || (a == 100 && (64..128).contains(&b))
+        || (a == 169 && b == 254)
+        || (a == 172 && (16..32).contains(&b))
+        || (a == 192 && b == 168)
+        || (a == 192 && b == 0 && (c == 0 || c == 2))
+        || (a == 192 && b == 88 && c == 99)
+        || (a == 198 && (b == 18 || b == 19))
+        || (a == 198 && b == 51 && c == 100)
+        || (a == 203 && b == 0 && c == 113);
+    !is_special
+}
+
+/// Only global unicast addresses are public, without those that lead to IPv4 addresses (6to4,
+/// Teredo) and those for examples.
+fn is_public_v6(address: Ipv6Addr) -> bool {
+    let [first, second, ..] = address.segments();
+    let is_special = first == 0x2002
+        || (first == 0x2001 && (second < 0x200 || second == 0xdb8))
+        || (first == 0x3fff && second < 0x1000);
+    first & 0xe000 == 0x2000 && !is_special
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signature_is_that_of_the_standards_own_example() {
+        let secret: Secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw".parse().unwrap();
+        let at = Timestamp::from_unix_seconds(1_614_265_330);
+        let id = "msg_p5jXN8AQM9LWM0D4loKWxJek";
+        let signature = signatures(
+            std::slice::from_ref(&secret),
+            id,
+            at,
+            br#"{"test": 2432232314}"#,
+        );
+        assert_eq!(signature, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+        let other = Secret::new([7; 32]);
+        let both = signatures(&[other, secret], id, at, br#"{"test": 2432232314}"#);
+        assert!(both.starts_with("v1,") && both.ends_with(&format!(" {signature}")));
+    }
+
+    #[test]
+    fn a_secret_is_read_as_it_is_shown() {
+        let secret = Secret::new([7; 32]);
+        assert_eq!(secret.reveal().parse(), Ok(secret.clone()));
+        assert_eq!(format!("{secret:?}"), "Secret(..)");
+        for text in [
+            "",
+            "whsec_",
+            "whsec_c2hvcnQ=",
+            "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+        ] {
+            assert_eq!(text.parse::<Secret>(), Err(NotASecret), "{text}");
+        }
+    }
+
+    #[test]
+    fn only_addresses_of_the_public_internet_are_public() {
+        let public = |text: &str| is_public(text.parse().unwrap());
+        for text in [
+            "8.8.8.8",
+            "172.32.0.1",
+            "100.128.0.1",
+            "2606:4700::1111",
+            "::ffff:8.8.8.8",
+        ] {
+            assert!(public(text), "{text}");
+        }
+        for text in [
+            "0.0.0.0",
+            "10.1.2.3",
+            "127.0.0.1",
+            "100.64.0.1",
+            "169.254.169.254",
+            "172.16.0.1",
+            "192.168.1.1",
+            "192.0.2.1",
+            "198.18.0.1",
+            "203.0.113.7",
+            "224.0.0.1",
+            "255.255.255.255",
+            "::",
+            "::1",
+            "::ffff:127.0.0.1",
+            "::ffff:169.254.169.254",
+            "fe80::1",
+            "fd00:ec2::254",
+            "ff02::1",
+            "64:ff9b::7f00:1",
+            "2002:7f00:1::",
+            "2001::1",
+            "2001:db8::1",
+            "::127.0.0.1",
+        ] {
+            assert!(!public(text), "{text}");
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Sends webhooks to endpoints of the merchant's own systems.
+//!
+//! Whoever can add an endpoint must not reach through it what only this machine can reach. So a
+//! host name is resolved here at each connect, and only addresses of the public internet are
+//! connected to, besides those in the networks of `ENDPOINT_NETWORKS`. A name that resolves to
+//! another address the next time is checked again then. Redirects are not followed, and no proxy is
+//! used. Of the body of an answer only the beginning is read, which an operator may need to see.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use domain::endpoint::{Secret, is_public, signatures};
+use domain::origins::is_this_machine;
+use domain::time::Timestamp;
+use ipnet::IpNet;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::header::CONTENT_TYPE;
+use reqwest::redirect::Policy;
+use reqwest::{Client, Response, StatusCode, Url};
+
+const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
+const DEADLINE: Duration = Duration::from_secs(15);
+/// How many bytes of the body of an answer are read. A connection is used again only after a body
+/// was read to its end.
+const MOST_READ: usize = 4096;
+/// How much of it an operator sees, in characters.
+const EXCERPT: usize = 200;
+
+/// A webhook, ready to be sent.
+pub struct Webhook {
+    url: String,
+    id: String,
+    timestamp: i64,
+    signature: String,
+    body: Bytes,
+}
+
+impl Webhook {
+    /// Signs a body that is sent at the time `at`.
+    pub fn signed(url: &str, secrets: &[Secret], id: String, at: Timestamp, body: Vec<u8>) -> Self {
+        Webhook {
+            url: url.to_owned(),
+            timestamp: at.unix_seconds(),
+            signature: signatures(secrets, &id, at, &body),
+            id,
+            body: body.into(),
+        }
+    }
+}
+
+/// Why an endpoint did not accept a webhook.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failed {
+    #[error("{0}")]
+    Address(AddressError),
+    #[error("it cannot be reached: {0}")]
+    Unreachable(String),
+    #[error("it did not answer within 15 s")]
+    TooSlow,
+    #[error("it answered {status}")]
+    Status {
+        status: u16,
+        /// The beginning of the body. It may be about a person, so it is shown to an operator who
+        /// tests the endpoint, and never stored.
+        excerpt: String,
+    },
+    #[error("it answered 410, so it wants no more webhooks")]
+    Gone,
+}
+
+/// Why a URL cannot be the address of an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    #[error("the address of an endpoint must be https:// or http:// and a host")]
+    NotAUrl,
+    #[error("the address of an endpoint must not have a user or a password in it")]
+    Credentials,
+    #[error(
+        "the address of an endpoint must be https://, except for hosts that ALLOW_CLEARTEXT names"
+    )]
+    Cleartext,
+    #[error(
+        "the address of an endpoint must not be in a private network or on this machine, except in \
+         networks that ENDPOINT_NETWORKS names"
+    )]
+    Private,
+}
+
+/// Where endpoints may be.
+#[derive(Clone, Debug)]
+pub struct Allowed {
+    /// Private networks in which endpoints may be.
+    pub networks: Vec<IpNet>,
+    /// Hosts that may be addressed without encryption.
+    pub cleartext: Vec<String>,
+}
+
+impl Allowed {
+    fn has(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        let mut networks = self.networks.iter();
+        is_public(address) || networks.any(|network| network.contains(&address))
+    }
+
+    /// Checks everything that can be seen of a URL alone. A host name is looked up at each connect.
+    pub fn check(&self, url: &str) -> Result<Url, AddressError> {
+        // A parser of URLs passes over blanks and line breaks.
+        let scheme = url.split("://").next().unwrap_or_default();
+        let is_http = ["http", "https"]
+            .iter()
+            .any(|it| it.eq_ignore_ascii_case(scheme));
+        if !is_http || url.contains(|c: char| c.is_whitespace() || c.is_control()) {
+            return Err(AddressError::NotAUrl);
+        }
+        let url = Url::parse(url).map_err(|_| AddressError::NotAUrl)?;
+        let host = url.host_str().ok_or(AddressError::NotAUrl)?;
+        let host = host.trim_matches(['[', ']']);
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(AddressError::Credentials);
+        }
+        let mut cleartext = self.cleartext.iter();
+        match url.scheme() {
+            "https" => {}
+            "http" if is_this_machine(host) => {}
+            "http" if cleartext.any(|it| it.eq_ignore_ascii_case(host)) => {}
+            "http" => return Err(AddressError::Cleartext),
+            _ => return Err(AddressError::NotAUrl),
+        }
+        let address = host.parse::<IpAddr>();
+        if address.is_ok_and(|address| !self.has(address)) {
+            return Err(AddressError::Private);
+        }
+        Ok(url)
+    }
+}
+
+/// Resolves host names, and leaves out the addresses that must not be connected to.
+struct Guard(Arc<Allowed>);
+
+impl Resolve for Guard {
+    fn resolve(&self, name: Name) -> Resolving {
+        let allowed = self.0.clone();
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            let found: Vec<SocketAddr> = found.filter(|it| allowed.has(it.ip())).collect();
+            if found.is_empty() {
+                return Err(io::Error::other(AddressError::Private).into());
+            }
+            let addresses: Addrs = Box::new(found.into_iter());
+            Ok(addresses)
+        })
+    }
+}
+
+#[derive(Clone)]
+pub struct Sender {
+    client: Client,
+    allowed: Arc<Allowed>,
+}
+
+impl Sender {
+    pub fn new(allowed: Allowed) -> Self {
+        let allowed = Arc::new(allowed);
+        let client = Client::builder()
+            .dns_resolver(Arc::new(Guard(allowed.clone())))
+            .redirect(Policy::none())
+            .no_proxy()
+            .connect_timeout(CONNECT_DEADLINE)
+            .timeout(DEADLINE)
+            .user_agent(concat!("waybill/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .expect("a client with these settings can be made");
+        Sender { client, allowed }
+    }
+
+    /// Sends a webhook once. Only a status of 2xx is a success.
+    pub async fn send(&self, webhook: Webhook) -> Result<(), Failed> {
+        let url = self.allowed.check(&webhook.url).map_err(Failed::Address)?;
+        let request = self
+            .client
+            .post(url)
+            .header(CONTENT_TYPE, "application/json")
+            .header("webhook-id", webhook.id)
+            .header("webhook-timestamp", webhook.timestamp)
+            .header("webhook-signature", webhook.signature)
+            .body(webhook.body);
+        let response = request.send().await.map_err(|error| failed(&error))?;
+        let status = response.status();
+        let beginning = beginning(response).await;
+        match status {
+            status if status.is_success() => Ok(()),
+            StatusCode::GONE => Err(Failed::Gone),
+            status => Err(Failed::Status {
+                status: status.as_u16(),
+                excerpt: excerpt(&beginning),
+            }),
+        }
+    }
+}
+
+/// The deepest cause says best what is wrong, and does not have the address in it.
+fn failed(error: &reqwest::Error) -> Failed {
+    if error.is_timeout() {
+        return Failed::TooSlow;
+    }
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    Failed::Unreachable(cause.to_string())
+}
+
+async fn beginning(mut response: Response) -> Vec<u8> {
+    let mut read = Vec::new();
+    while read.len() < MOST_READ {
+        let Ok(Some(chunk)) = response.chunk().await else {
+            break;
+        };
+        let room = MOST_READ - read.len();
+        read.extend_from_slice(&chunk[..chunk.len().min(room)]);
+    }
+    read
+}
+
+fn excerpt(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let plain = words.join(" ");
+    let shown = plain.chars().filter(|c| !c.is_control()).take(EXCERPT);
+    shown.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_that_are_allowed_can_be_endpoints() {
+        let allowed = Allowed {
+            networks: vec!["10.1.0.0/16".parse().unwrap()],
+            cleartext: vec!["hooks.shop.example".to_owned()],
+        };
+        let check = |url: &str| allowed.check(url).err();
+        for url in [
+            "https://shop.example/hooks",
+            "https://shop.example:8443/hooks?a=b",
+            "https://10.1.2.3/",
+            "http://hooks.shop.example/",
+        ] {
+            assert_eq!(check(url), None, "{url}");
+        }
+        for (url, error) in [
+            ("shop.example", AddressError::NotAUrl),
+            ("ftp://shop.example/", AddressError::NotAUrl),
+            (" https://shop.example/", AddressError::NotAUrl),
+            ("https://shop.example/a\nb", AddressError::NotAUrl),
+            ("https:/shop.example/", AddressError::NotAUrl),
+            ("file:///etc/passwd", AddressError::NotAUrl),
+            ("https://ann:x@shop.example/", AddressError::Credentials),
+            ("http://shop.example/", AddressError::Cleartext),
+            ("https://127.0.0.1/", AddressError::Private),
+            ("http://127.0.0.1/", AddressError::Private),
+            ("https://[::1]/", AddressError::Private),
+            ("https://[::ffff:10.0.0.1]/", AddressError::Private),
+            ("https://0x7f000001/", AddressError::Private),
+            ("https://2130706433/", AddressError::Private),
+            ("https://127.1/", AddressError::Private),
+            (
+                "https://169.254.169.254/latest/meta-data",
+                AddressError::Private,
+            ),
+            ("https://10.2.0.1/", AddressError::Private),
+        ] {
+            assert_eq!(check(url), Some(error), "{url}");
+        }
+    }
+
+    #[test]
+    fn an_excerpt_is_one_short_line() {
+        assert_eq!(excerpt(b""), "");
+        assert_eq!(excerpt(b" \r\n\t\0 "), "");
+        assert_eq!(excerpt(b"no\n\x1b[31mroom"), "no [31mroom");
+        assert_eq!(excerpt(&[b'a'; 4096]).len(), EXCERPT);
+        assert_eq!(excerpt(b"\xff"), "\u{fffd}");
+    }
+}

@@ -1,0 +1,433 @@
+//! The `endpoints` table: where events are sent as webhooks, and how far each endpoint has come.
+//!
+//! Each endpoint has one row with a cursor: all events up to this position (`event_head`) were
+//! accepted by the endpoint, do not fit its patterns, or wait in `outgoing_webhooks`. That table has
+//! rows only for events that the endpoint did not accept at once, each with the job that sends the
+//! event again, and for later events of the same objects. The cursor stands while
+//! [`MOST_WAITING`] or more of them wait. So what is stored does not grow with events times
+//! endpoints, and an endpoint that is away for a day costs no more than one that is away for a
+//! minute.
+//!
+//! Of the waiting events of one object only the first has a job that is due. The next one's job is
+//! made due in the transaction that records that the first was accepted or given up.
+//!
+//! Secrets are encrypted (AES-256-GCM) under a key that is made of our own (`privacy_keys`) and the
+//! endpoint's id.
+
+use std::time::Duration;
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
+use domain::endpoint::{Secret, State};
+use domain::event::Pattern;
+use domain::privacy::Keys;
+use domain::time::Timestamp;
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::sql::{Db, Error, Result, Row, Tx, column};
+
+/// How many events of an endpoint may wait before its cursor stands.
+pub const MOST_WAITING: usize = 64;
+
+/// How many endpoints there may be.
+pub const MOST_ENDPOINTS: usize = 100;
+
+/// How exactly it is stored when an endpoint last accepted a webhook.
+const DELIVERY_NOTED: Duration = Duration::from_mins(1);
+
+/// After so many failures in a row, the first success makes all webhooks of the endpoint due. After
+/// fewer, it may be one event that the endpoint never accepts, and the others go well.
+const AWAY: i64 = 5;
+
+/// An endpoint without its secrets.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Endpoint)]
+pub struct Endpoint {
+    pub id: Uuid,
+    #[schema(example = "https://shop.example/hooks/waybill")]
+    pub url: String,
+    /// The patterns of types whose events it gets.
+    #[serde(serialize_with = "texts")]
+    #[schema(value_type = Vec<String>)]
+    pub types: Vec<Pattern>,
+    #[schema(value_type = String, example = "active")]
+    pub state: State,
+    /// Since when it has accepted nothing.
+    pub failing_since: Option<Timestamp>,
+    /// How many attempts have failed since then.
+    pub failures: i64,
+    /// Why the last attempt that failed did so.
+    pub last_error: Option<String>,
+    /// When it last accepted a webhook, to the minute.
+    pub delivered_at: Option<Timestamp>,
+    /// Until when its former secret signs too.
+    pub former_secret_until: Option<Timestamp>,
+    pub created_at: Timestamp,
+    #[serde(skip)]
+    pub position: i64,
+}
+
+fn texts<S: serde::Serializer>(
+    patterns: &[Pattern],
+    serializer: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    serializer.collect_seq(patterns.iter().map(Pattern::as_str))
+}
+
+fn read(row: &Row) -> Result<Endpoint> {
+    let time = |column: &str| -> Result<Option<Timestamp>> {
+        Ok(row.get::<Option<i64>>(column)?.map(Timestamp))
+    };
+    let kinds: String = row.get("kinds")?;
+    let state: String = row.get("state")?;
+    Ok(Endpoint {
+        id: row.get("id")?,
+        url: row.get("url")?,
+        types: kinds
+            .split_whitespace()
+            .filter_map(|kind| kind.parse().ok())
+            .collect(),
+        state: state
+            .parse()
+            .map_err(|error| Error::Decode(Box::new(error)))?,
+        failing_since: time("failing_since")?,
+        failures: row.get("failures")?,
+        last_error: row.get("last_error")?,
+        delivered_at: time("delivered_at")?,
+        former_secret_until: time("former_until")?,
+        created_at: Timestamp(row.get("created_at")?),
+        position: row.get("position")?,
+    })
+}
+
+/// A new endpoint, which gets the events after `position`.
+pub struct New<'a> {
+    pub id: Uuid,
+    pub url: &'a str,
+    pub types: &'a [Pattern],
+    pub secret: &'a Secret,
+    pub position: i64,
+}
+
+pub async fn insert(tx: &mut Tx, keys: &Keys, new: New<'_>, now: Timestamp) -> Result<()> {
+    let kinds: Vec<&str> = new.types.iter().map(Pattern::as_str).collect();
+    tx.query(
+        "insert into endpoints (id, url, kinds, state, secret, position, failures, created_at, updated_at)
+         values ($1, $2, $3, 'active', $4, $5, 0, $6, $6)",
+    )
+    .bind(new.id)
+    .bind(new.url)
+    .bind(kinds.join(" "))
+    .bind(seal(keys, new.id, new.secret)?)
+    .bind(new.position)
+    .bind(now.0)
+    .execute()
+    .await?;
+    Ok(())
+}
+
+/// Every endpoint, the oldest first.
+pub async fn list(db: &Db) -> Result<Vec<Endpoint>> {
+    let rows = db
+        .query("select * from endpoints order by created_at, id")
+        .fetch_all()
+        .await?;
+    rows.iter().map(read).collect()
+}
+
+pub async fn find(db: &Db, id: Uuid) -> Result<Option<Endpoint>> {
+    let row = db.query("select * from endpoints where id = $1").bind(id);
+    row.fetch_optional().await?.as_ref().map(read).transpose()
+}
+
+/// How many endpoints are in each state.
+pub async fn states(db: &Db) -> Result<[(State, i64); 4]> {
+    let mut states = State::ALL.map(|state| (state, 0));
+    let rows = db
+        .query("select state, count(*) as n from endpoints group by state")
+        .fetch_all()
+        .await?;
+    for row in &rows {
+        let of: String = row.get("state")?;
+        if let Some((_, count)) = states.iter_mut().find(|(state, _)| state.as_str() == of) {
+            *count = row.get("n")?;
+        }
+    }
+    Ok(states)
+}
+
+/// How many events are after the cursor of the active endpoint that is furthest behind, whether
+/// they fit it or not.
+pub async fn behind(db: &Db) -> Result<i64> {
+    let row = db
+        .query(
+            "select min(position) as furthest,
+                    coalesce((select position from event_head where id = 1), 0) as newest
+             from endpoints where state = 'active'",
+        )
+        .fetch_one()
+        .await?;
+    let (furthest, newest): (Option<i64>, i64) = (row.get("furthest")?, row.get("newest")?);
+    Ok(furthest.map_or(0, |furthest| newest - furthest))
+}
+
+/// An endpoint, and the secrets that sign for it now, the newest first.
+pub async fn with_secrets(
+    db: &Db,
+    keys: &Keys,
+    id: Uuid,
+    now: Timestamp,
+) -> Result<Option<(Endpoint, Vec<Secret>)>> {
+    let row = db.query("select * from endpoints where id = $1").bind(id);
+    let Some(row) = row.fetch_optional().await? else {
+        return Ok(None);
+    };
+    let endpoint = read(&row)?;
+    let mut secrets = vec![unseal(keys, id, &row.get::<Vec<u8>>("secret")?)?];
+    let former: Option<Vec<u8>> = row.get("former_secret")?;
+    if let (Some(former), Some(until)) = (former, endpoint.former_secret_until)
+        && until > now
+    {
+        secrets.push(unseal(keys, id, &former)?);
+    }
+    Ok(Some((endpoint, secrets)))
+}
+
+/// Gives an endpoint another secret. The former one signs too until `until`. False when there is no
+/// such endpoint.
+pub async fn rotate(
+    tx: &mut Tx,
+    keys: &Keys,
+    id: Uuid,
+    secret: &Secret,
+    until: Timestamp,
+    now: Timestamp,
+) -> Result<bool> {
+    let changed = tx
+        .query(
+            "update endpoints
+             set former_secret = secret, former_until = $1, secret = $2, updated_at = $3
+             where id = $4",
+        )
+        .bind(until.0)
+        .bind(seal(keys, id, secret)?)
+        .bind(now.0)
+        .bind(id)
+        .execute()
+        .await?;
+    Ok(changed == 1)
+}
+
+/// Pauses an endpoint that is active, or resumes one that is not. False when it was so before.
+pub async fn set_state(tx: &mut Tx, id: Uuid, state: State, now: Timestamp) -> Result<bool> {
+    let changed = tx
+        .query(
+            "update endpoints
+             set state = $1, updated_at = $2,
+                 failing_since = case when $1 = 'active' then null else failing_since end,
+                 failures = case when $1 = 'active' then 0 else failures end
+             where id = $3 and state <> $1 and ($1 = 'active' or state = 'active')",
+        )
+        .bind(state.as_str())
+        .bind(now.0)
+        .bind(id)
+        .execute()
+        .await?;
+    Ok(changed == 1)
+}
+
+/// Removes an endpoint and what waits for it. False when there is no such endpoint.
+pub async fn remove(tx: &mut Tx, id: Uuid) -> Result<bool> {
+    tx.query("delete from outgoing_webhooks where endpoint_id = $1")
+        .bind(id)
+        .execute()
+        .await?;
+    let removed = tx.query("delete from endpoints where id = $1").bind(id);
+    Ok(removed.execute().await? == 1)
+}
+
+/// Records that an endpoint did not accept webhooks, in this many attempts.
+pub async fn failed(
+    tx: &mut Tx,
+    id: Uuid,
+    attempts: usize,
+    error: &str,
+    now: Timestamp,
+) -> Result<()> {
+    tx.query(
+        "update endpoints
+         set failing_since = coalesce(failing_since, $1), failures = failures + $2, last_error = $3,
+             updated_at = $1
+         where id = $4",
+    )
+    .bind(now.0)
+    .bind(i64::try_from(attempts).unwrap_or(i64::MAX))
+    .bind(error)
+    .bind(id)
+    .execute()
+    .await?;
+    Ok(())
+}
+
+/// Records that an endpoint accepted a webhook. True when it had been away before, so that all that
+/// waits for it should be sent now.
+pub async fn delivered(tx: &mut Tx, endpoint: &Endpoint, now: Timestamp) -> Result<bool> {
+    let is_noted = endpoint
+        .delivered_at
+        .is_some_and(|at| at > now.minus(DELIVERY_NOTED));
+    if endpoint.failing_since.is_none() && is_noted {
+        return Ok(false);
+    }
+    tx.query(
+        "update endpoints set failing_since = null, failures = 0, delivered_at = $1, updated_at = $1
+         where id = $2",
+    )
+    .bind(now.0)
+    .bind(endpoint.id)
+    .execute()
+    .await?;
+    Ok(endpoint.failures >= AWAY)
+}
+
+/// Finds an endpoint and locks it until the transaction ends. Whoever adds or removes waiting events
+/// of an endpoint holds this lock, so that no event waits for one that has just ended.
+pub async fn lock(tx: &mut Tx, id: Uuid) -> Result<Option<Endpoint>> {
+    let row = tx
+        .query("select * from endpoints where id = $1 for update")
+        .bind(id);
+    row.fetch_optional().await?.as_ref().map(read).transpose()
+}
+
+/// The object of an event: its shop, empty for none, and its id.
+pub type Object = (String, String);
+
+const OBJECTS: &str = "select shop, object_id from outgoing_webhooks where endpoint_id = $1";
+
+/// The objects of which events wait for an endpoint, each as often as events of it wait.
+pub async fn objects(db: &Db, id: Uuid) -> Result<Vec<Object>> {
+    read_objects(&db.query(OBJECTS).bind(id).fetch_all().await?)
+}
+
+/// The same within a transaction that has locked the endpoint.
+pub async fn waiting(tx: &mut Tx, id: Uuid) -> Result<Vec<Object>> {
+    read_objects(&tx.query(OBJECTS).bind(id).fetch_all().await?)
+}
+
+fn read_objects(rows: &[Row]) -> Result<Vec<Object>> {
+    let object = |row: &Row| -> Result<Object> { Ok((row.get("shop")?, row.get("object_id")?)) };
+    rows.iter().map(object).collect()
+}
+
+/// Moves the cursor of an endpoint, which is locked.
+pub async fn move_cursor(tx: &mut Tx, id: Uuid, to: i64) -> Result<()> {
+    let moved = tx.query("update endpoints set position = $1 where id = $2");
+    moved.bind(to).bind(id).execute().await?;
+    Ok(())
+}
+
+/// An event that waits for an endpoint, and the job that sends it.
+pub struct Waiting {
+    pub event_id: Uuid,
+    pub position: i64,
+    pub object: Object,
+    pub job_id: Uuid,
+}
+
+/// Adds waiting events of an endpoint, which is locked.
+pub async fn insert_waiting(tx: &mut Tx, id: Uuid, waiting: &[Waiting]) -> Result<()> {
+    let columns = [
+        column("endpoint_id", waiting.iter().map(|_| id)),
+        column("event_id", waiting.iter().map(|it| it.event_id)),
+        column("position", waiting.iter().map(|it| it.position)),
+        column("shop", waiting.iter().map(|it| it.object.0.as_str())),
+        column("object_id", waiting.iter().map(|it| it.object.1.as_str())),
+        column("job_id", waiting.iter().map(|it| it.job_id)),
+    ];
+    tx.insert("outgoing_webhooks", &columns, "").await?;
+    Ok(())
+}
+
+/// Removes a waiting event that was accepted or given up. Returns the job of the next event of the
+/// same object, if one waits. The endpoint is locked.
+pub async fn remove_waiting(tx: &mut Tx, endpoint: Uuid, event: Uuid) -> Result<Option<Uuid>> {
+    let row = tx
+        .query(
+            "delete from outgoing_webhooks where endpoint_id = $1 and event_id = $2
+             returning shop, object_id",
+        )
+        .bind(endpoint)
+        .bind(event)
+        .fetch_optional()
+        .await?;
+    let Some(row) = row else { return Ok(None) };
+    let next = tx
+        .query(
+            "select job_id from outgoing_webhooks
+             where endpoint_id = $1 and shop = $2 and object_id = $3
+             order by position
+             limit 1",
+        )
+        .bind(endpoint)
+        .bind(row.get::<String>("shop")?)
+        .bind(row.get::<String>("object_id")?)
+        .fetch_optional()
+        .await?;
+    next.map(|row| row.get("job_id")).transpose()
+}
+
+/// Removes the waiting events of a shop that is erased. Their jobs are deleted with all others of the
+/// shop.
+pub async fn forget_shop(tx: &mut Tx, shop: &str) -> Result<u64> {
+    let waiting = tx.query("delete from outgoing_webhooks where shop = $1");
+    waiting.bind(shop).execute().await
+}
+
+/// The jobs of the first waiting event of each object.
+pub async fn first_jobs(tx: &mut Tx, id: Uuid) -> Result<Vec<Uuid>> {
+    let rows = tx
+        .query(
+            "select job_id from outgoing_webhooks
+             where endpoint_id = $1 and not exists (
+                 select 1 from outgoing_webhooks as earlier
+                 where earlier.endpoint_id = outgoing_webhooks.endpoint_id
+                   and earlier.shop = outgoing_webhooks.shop
+                   and earlier.object_id = outgoing_webhooks.object_id
+                   and earlier.position < outgoing_webhooks.position
+             )",
+        )
+        .bind(id)
+        .fetch_all()
+        .await?;
+    rows.iter().map(|row| row.get("job_id")).collect()
+}
+
+fn seal(keys: &Keys, id: Uuid, secret: &Secret) -> Result<Vec<u8>> {
+    let mut sealed = secret.reveal().into_bytes();
+    let nonce = key(keys, id)?
+        .seal_in_place_append_tag(Aad::empty(), &mut sealed)
+        .map_err(|_| Error::Encode("a secret cannot be encrypted".into()))?;
+    Ok([nonce.as_ref().as_slice(), &sealed].concat())
+}
+
+fn unseal(keys: &Keys, id: Uuid, sealed: &[u8]) -> Result<Secret> {
+    let open = || {
+        let (nonce, sealed) = sealed.split_at_checked(NONCE_LEN)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+        let mut text = sealed.to_vec();
+        let key = key(keys, id).ok()?;
+        let text = key.open_in_place(nonce, Aad::empty(), &mut text).ok()?;
+        std::str::from_utf8(text).ok()?.parse().ok()
+    };
+    open().ok_or_else(|| {
+        Error::Decode(
+            "the secret of an endpoint was encrypted under another PRIVACY_KEY; rotate it".into(),
+        )
+    })
+}
+
+fn key(keys: &Keys, id: Uuid) -> Result<RandomizedNonceKey> {
+    let key = keys.code("secret of an endpoint", &[id.as_bytes()]);
+    RandomizedNonceKey::new(&AES_256_GCM, &key)
+        .map_err(|_| Error::Encode("a key cannot be made".into()))
+}

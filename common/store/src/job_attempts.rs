@@ -1,0 +1,173 @@
+//! The `job_attempts` table: the runs of a job that failed, or that a provider told to come later,
+//! with the cause of each. `jobs.last_error` says why a job waits at this moment; this table says
+//! what happened before.
+//!
+//! - An attempt is written in the transaction that records the failure. A job that succeeds writes
+//!   nothing here, so the usual delivery costs no statement more.
+//! - A run that did not ask, because its provider is left alone or because it is not yet time, is
+//!   no attempt. While a job has attempts, such a run does not replace the job's last error either
+//!   (`jobs::defer`), so the cause of the last failure stays visible.
+//! - A run whose process died leaves no attempt, because nobody is left to write it. The job
+//!   counts it (`unfinished_attempts`).
+//! - The first attempt of a job and the last [`LAST`] are kept. They are deleted when the body of
+//!   the done job is cut, and together with the row of the job.
+
+use serde::Serialize;
+
+use crate::sql::{Db, Result, Row, Tx};
+use domain::job::JobId;
+use domain::time::Timestamp;
+
+/// How many of the last attempts of a job are kept, besides the first.
+pub const LAST: i64 = 20;
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It failed, and the job runs again.
+    Retried,
+    /// It failed, and the job was given up.
+    Dead,
+    /// The call must be made later, and no failure is counted.
+    Deferred,
+}
+
+impl Outcome {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Outcome::Retried => "retried",
+            Outcome::Dead => "dead",
+            Outcome::Deferred => "deferred",
+        }
+    }
+}
+
+/// An attempt to be stored.
+#[derive(Clone, Copy, Debug)]
+pub struct New<'a> {
+    pub started_at: Timestamp,
+    pub duration_ms: i64,
+    pub outcome: Outcome,
+    /// Without personal data.
+    pub error: &'a str,
+    /// The HTTP status of the provider's answer.
+    pub status: Option<u16>,
+}
+
+/// Adds an attempt, and deletes the one that is then too many. The caller holds the lock of the
+/// job's row, so numbers are given one after the other.
+pub async fn add(tx: &mut Tx, job: JobId, new: &New<'_>) -> Result<()> {
+    let row = tx
+        .query(
+            "insert into job_attempts
+                 (job_id, number, started_at, duration_ms, outcome, error, status)
+             select $1, coalesce(max(number), 0) + 1, $2, $3, $4, $5, $6
+             from job_attempts where job_id = $1
+             returning number",
+        )
+        .bind(job)
+        .bind(new.started_at.0)
+        .bind(new.duration_ms)
+        .bind(new.outcome.as_str())
+        .bind(new.error)
+        .bind(new.status.map(i64::from))
+        .fetch_one()
+        .await?;
+    let number: i64 = row.get("number")?;
+    let too_old = number - LAST;
+    if too_old > 1 {
+        tx.query("delete from job_attempts where job_id = $1 and number = $2")
+            .bind(job)
+            .bind(too_old)
+            .execute()
+            .await?;
+    }
+    Ok(())
+}
+
+/// An attempt as an operator sees it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Attempt {
+    pub number: i64,
+    pub started_at: Timestamp,
+    pub duration_ms: i64,
+    /// `retried`, `dead` or `deferred`.
+    pub outcome: String,
+    pub error: String,
+    /// The HTTP status of the provider's answer.
+    pub status: Option<i64>,
+}
+
+fn read(row: &Row) -> Result<Attempt> {
+    Ok(Attempt {
+        number: row.get("number")?,
+        started_at: Timestamp(row.get("started_at")?),
+        duration_ms: row.get("duration_ms")?,
+        outcome: row.get("outcome")?,
+        error: row.get("error")?,
+        status: row.get("status")?,
+    })
+}
+
+/// The attempts of a job that are kept, the oldest first.
+pub async fn list(db: &Db, job: JobId) -> Result<Vec<Attempt>> {
+    let rows = db
+        .query(
+            "select number, started_at, duration_ms, outcome, error, status from job_attempts
+             where job_id = $1 order by number",
+        )
+        .bind(job)
+        .fetch_all()
+        .await?;
+    rows.iter().map(read).collect()
+}
+
+/// The attempts of several jobs, with the job of each, those of one job the oldest first.
+pub async fn of_jobs(db: &Db, jobs: Vec<JobId>) -> Result<Vec<(JobId, Attempt)>> {
+    let rows = db
+        .query(
+            "select job_id, number, started_at, duration_ms, outcome, error, status
+             from job_attempts where job_id in ($1..) order by job_id, number",
+        )
+        .bind(jobs)
+        .fetch_all()
+        .await?;
+    rows.iter()
+        .map(|row| Ok((row.get("job_id")?, read(row)?)))
+        .collect()
+}
+
+/// Deletes at most `limit` attempts of jobs that were done before `before`.
+pub async fn forget(db: &Db, before: Timestamp, limit: i64) -> Result<u64> {
+    let mut tx = db.begin().await?;
+    let rows = tx
+        .query(
+            "select job_attempts.job_id as job_id, job_attempts.number as number
+             from job_attempts
+             join jobs on jobs.id = job_attempts.job_id
+             where job_attempts.started_at < $1 and jobs.state = 'done' and jobs.finished_at < $1
+             order by job_attempts.started_at
+             limit $2",
+        )
+        .bind(before.0)
+        .bind(limit)
+        .fetch_all()
+        .await?;
+    let mut jobs: Vec<JobId> = rows
+        .iter()
+        .map(|row| row.get("job_id"))
+        .collect::<Result<_>>()?;
+    jobs.sort_unstable();
+    jobs.dedup();
+    let forgotten = delete(&mut tx, jobs).await?;
+    tx.commit().await?;
+    Ok(forgotten)
+}
+
+/// Deletes all attempts of these jobs.
+pub async fn delete(tx: &mut Tx, jobs: Vec<JobId>) -> Result<u64> {
+    tx.query("delete from job_attempts where job_id in ($1..)")
+        .bind(jobs)
+        .execute()
+        .await
+}

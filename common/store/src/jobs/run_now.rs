@@ -1,0 +1,178 @@
+//! `waybill jobs run-now`: an operator makes a job that waits due now, because its cause is mended
+//! and the rest of a pause is not worth waiting for. Nothing else of the job changes: its tries
+//! count on, and what a call checks before it asks a provider is checked as always.
+
+use serde::Serialize;
+use serde_json::json;
+
+use super::parsed;
+use crate::audit::{self, By};
+use crate::privacy_requests;
+use crate::sql::{self, Db, Row};
+use domain::job::{JobId, LEASE, Queue, State};
+use domain::time::Timestamp;
+
+/// A job that was made due.
+#[derive(Clone, Debug, Serialize)]
+pub struct MadeDue {
+    pub id: JobId,
+    #[serde(serialize_with = "crate::as_text")]
+    pub queue: Queue,
+    pub kind: String,
+    /// When it would have run by itself.
+    pub was_due_at: Timestamp,
+    pub run_at: Timestamp,
+}
+
+/// Why a job is not made due.
+#[derive(Debug, thiserror::Error)]
+pub enum NotMadeDue {
+    #[error("there is no job {0} here; `waybill jobs list` shows some")]
+    Unknown(JobId),
+    #[error("it was discarded, and is never run again")]
+    Discarded,
+    #[error("it is done; `waybill jobs replay {0}` processes a finished delivery again")]
+    Done(JobId),
+    #[error("it is dead; once its cause is mended, `waybill dead replay {0}` runs it again")]
+    Dead(JobId),
+    #[error(
+        "it may be running at this moment: a worker has it until {0}, and if that worker is gone, \
+         another one takes it then"
+    )]
+    Claimed(Timestamp),
+    #[error(
+        "it stands for a privacy request that is held; `waybill privacy show {0}` says what it \
+         waits for and how it goes on"
+    )]
+    Held(JobId),
+    #[error(
+        "it has not failed: it was put down for {0} on purpose, and running it earlier would do \
+         something else than was meant"
+    )]
+    Scheduled(Timestamp),
+    /// The job changed while it was looked at.
+    #[error("a worker was faster; look at it again: `waybill jobs show {0}`")]
+    Changed(JobId),
+    #[error(transparent)]
+    Database(#[from] sql::Error),
+}
+
+/// Makes a job due now, and writes that into the audit. `will_notify` says that the caller notifies
+/// workers afterwards.
+pub async fn run_now(
+    db: &Db,
+    by: By<'_>,
+    id: JobId,
+    will_notify: bool,
+) -> Result<MadeDue, NotMadeDue> {
+    let held = privacy_requests::find(db, id).await?;
+    if held.is_some_and(|request| request.state == domain::privacy::State::Held.as_str()) {
+        return Err(NotMadeDue::Held(id));
+    }
+    let mut tx = db.begin().await?;
+    let row = tx
+        .query(
+            "select id, queue, kind, shop, state, attempts, unfinished_attempts, run_at, last_error,
+                    discarded_at
+             from jobs where id = $1
+             for update",
+        )
+        .bind(id)
+        .fetch_optional()
+        .await?;
+    let waiting = row.as_ref().map(read).transpose()?;
+    let waiting = waiting.ok_or(NotMadeDue::Unknown(id));
+    let waiting = waiting.and_then(|job| job.refusal(by.now).map_or(Ok(job), Err));
+    let waiting = match waiting {
+        Ok(waiting) => waiting,
+        Err(refusal) => {
+            tx.rollback().await?;
+            return Err(refusal);
+        }
+    };
+    let changed = tx
+        .query(
+            "update jobs set run_at = $1, notified_at = $2
+             where state = 'ready' and id = $3 and run_at = $4",
+        )
+        .bind(by.now.0)
+        .bind(will_notify.then_some(by.now.0))
+        .bind(id)
+        .bind(waiting.run_at.0)
+        .execute()
+        .await?;
+    if changed != 1 {
+        tx.rollback().await?;
+        return Err(NotMadeDue::Changed(id));
+    }
+    let entry = audit::New {
+        actor: by.actor,
+        action: "jobs.run_now",
+        object_id: &id.to_string(),
+        shop: waiting.shop.as_deref(),
+        details: json!({
+            "kind": waiting.kind,
+            "was_due_at": waiting.run_at,
+            "attempts": waiting.attempts,
+        }),
+    };
+    audit::append(&mut tx, by.keys, entry, by.now).await?;
+    tx.commit().await?;
+    Ok(MadeDue {
+        id,
+        queue: waiting.queue,
+        kind: waiting.kind,
+        was_due_at: waiting.run_at,
+        run_at: by.now,
+    })
+}
+
+struct Waiting {
+    id: JobId,
+    queue: Queue,
+    kind: String,
+    shop: Option<String>,
+    state: State,
+    attempts: i64,
+    unfinished_attempts: i64,
+    run_at: Timestamp,
+    /// It ran or was deferred before.
+    has_error: bool,
+    is_discarded: bool,
+}
+
+fn read(row: &Row) -> sql::Result<Waiting> {
+    Ok(Waiting {
+        id: row.get("id")?,
+        queue: parsed(row, "queue")?,
+        kind: row.get("kind")?,
+        shop: row.get("shop")?,
+        state: parsed(row, "state")?,
+        attempts: row.get("attempts")?,
+        unfinished_attempts: row.get("unfinished_attempts")?,
+        run_at: Timestamp(row.get("run_at")?),
+        has_error: row.get::<Option<String>>("last_error")?.is_some(),
+        is_discarded: row.get::<Option<i64>>("discarded_at")?.is_some(),
+    })
+}
+
+impl Waiting {
+    fn refusal(&self, now: Timestamp) -> Option<NotMadeDue> {
+        let waits = self.run_at > now;
+        match self.state {
+            _ if self.is_discarded => Some(NotMadeDue::Discarded),
+            State::Done => Some(NotMadeDue::Done(self.id)),
+            State::Dead => Some(NotMadeDue::Dead(self.id)),
+            // A claim counts the run before it begins, and puts the job down for its own end.
+            State::Ready
+                if waits && self.unfinished_attempts > 0 && self.run_at <= now.plus(LEASE) =>
+            {
+                Some(NotMadeDue::Claimed(self.run_at))
+            }
+            State::Ready if waits && self.attempts == 0 && !self.has_error => {
+                Some(NotMadeDue::Scheduled(self.run_at))
+            }
+            State::Ready => None,
+        }
+    }
+}

@@ -1,0 +1,464 @@
+//! Lists orders, page by page, for the commerce API and for `waybill orders list` (docs/orders.md).
+//!
+//! - The newest order comes first. An order is as old as its `created_at`, or, while no delivery
+//!   has said when it was ordered, as its row. Neither changes when the order does, so an order
+//!   keeps its place, and orders that are added meanwhile move no other.
+//! - A page is one statement on an index, or one for each shop, when the reader may see only some
+//!   shops. It counts nothing. A cursor is the place of the last order that was looked at.
+//! - The filters by status and by `updated_at` have no index: these columns change with nearly
+//!   every delivery, and each index on them would be written as often. A page looks at
+//!   [`LOOKED_AT`] orders at most and then ends, with few or no orders in it and with a cursor.
+//!   Whoever wants to follow changes reads events (docs/events.md).
+//! - Only orders of shops that the reader may see are looked at, so a cursor names no other shop.
+
+use std::cmp::Reverse;
+use std::fmt;
+use std::str::FromStr;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Serialize, Serializer};
+use utoipa::ToSchema;
+
+use super::Standing;
+use super::view::Successor;
+use crate::sql::{Db, Query, Result, Row};
+use domain::money::{Currency, Money};
+use domain::order::FinancialStatus;
+use domain::time::Timestamp;
+
+/// How many orders a page looks at, at most, to find those that fit.
+pub const LOOKED_AT: usize = 1000;
+
+/// What a filter by `fulfillment.state` may ask for.
+pub const STATES: [&str; 5] = ["initiated", "requested", "fulfilled", "cancelled", NONE];
+
+/// The word of a filter by status for orders that have no such status.
+pub const NONE: &str = "none";
+
+/// An order in a list. Its fields are those of the order itself.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ListedOrder {
+    /// The storefront's id as text, for readers whose numbers end at 2^53.
+    #[schema(example = "820982911946154508")]
+    pub order_id: String,
+    pub id: i64,
+    #[schema(example = "shop.example")]
+    pub shop: String,
+    #[schema(example = "#1042")]
+    pub name: Option<String>,
+    #[schema(example = "paid")]
+    pub financial_status: Option<String>,
+    #[schema(example = "paid")]
+    pub payment_status: Option<String>,
+    #[schema(example = "fulfilled")]
+    pub fulfillment_status: Option<String>,
+    /// Null: nothing was asked for this order yet.
+    pub fulfillment: Option<ListedFulfillment>,
+    #[schema(example = "EUR")]
+    pub currency: Option<String>,
+    #[schema(example = "199.00")]
+    pub total_price: Option<String>,
+    /// When it was ordered, as the storefront says.
+    pub created_at: Option<Timestamp>,
+    pub cancelled_at: Option<Timestamp>,
+    #[schema(example = "customer")]
+    pub cancel_reason: Option<String>,
+    /// Of an order that a checkout session made: the storefront's own, which has taken its
+    /// place.
+    pub superseded_by: Option<Successor>,
+    /// When anything of it changed here.
+    pub updated_at: Timestamp,
+    /// By which it has its place in the list.
+    #[serde(skip)]
+    listed_at: i64,
+}
+
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ListedFulfillment {
+    /// `initiated`, `requested`, `fulfilled` or `cancelled`.
+    #[schema(example = "fulfilled")]
+    pub state: String,
+}
+
+/// A page of the list.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = OrderList)]
+pub struct Page {
+    /// The newest first. With filters by status or `updated_after` a page may have few orders, or
+    /// none, and yet not be the last.
+    pub orders: Vec<ListedOrder>,
+    /// What to give as `after` for the next page; null: that was all.
+    #[schema(value_type = Option<String>, example = "MTc5NTE4NDk4NDAwMC44MjA5ODI5MTE5NDYxNTQ1MDguc2hvcC5leGFtcGxl")]
+    pub next: Option<Cursor>,
+}
+
+/// Which orders to list. `None` means any.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Those whose orders the reader may see, or has asked for.
+    pub shops: Option<Vec<String>>,
+    /// As the shop shows it. The `#` before it may be left out.
+    pub name: Option<String>,
+    /// Of `fulfillment.state`.
+    pub state: Option<String>,
+    pub financial_status: Option<String>,
+    pub payment_status: Option<String>,
+    pub fulfillment_status: Option<String>,
+    /// Those that were created at this time or later.
+    pub created_after: Option<Timestamp>,
+    /// Those that changed at this time or later.
+    pub updated_after: Option<Timestamp>,
+}
+
+impl Filter {
+    /// Whether orders must be looked at that the statements cannot leave out.
+    fn is_by_what_changes(&self) -> bool {
+        let statuses = [
+            &self.state,
+            &self.financial_status,
+            &self.payment_status,
+            &self.fulfillment_status,
+        ];
+        self.updated_after.is_some() || statuses.iter().any(|it| it.is_some())
+    }
+
+    fn fits(&self, order: &ListedOrder) -> bool {
+        let state = order.fulfillment.as_ref().map(|it| it.state.as_str());
+        is(self.state.as_deref(), state)
+            && is(
+                self.financial_status.as_deref(),
+                order.financial_status.as_deref(),
+            )
+            && is(
+                self.payment_status.as_deref(),
+                order.payment_status.as_deref(),
+            )
+            && is(
+                self.fulfillment_status.as_deref(),
+                order.fulfillment_status.as_deref(),
+            )
+            && self.updated_after.is_none_or(|at| order.updated_at >= at)
+    }
+
+    /// The names by which the order may be known: with and without `#`.
+    fn names(&self) -> Option<(String, String)> {
+        let name = self.name.as_ref()?;
+        let bare = name.strip_prefix('#').unwrap_or(name);
+        Some((name.clone(), format!("#{bare}")))
+    }
+}
+
+fn is(wanted: Option<&str>, status: Option<&str>) -> bool {
+    match wanted {
+        None => true,
+        Some(NONE) => status.is_none(),
+        wanted => status == wanted,
+    }
+}
+
+/// The place of an order in the list. Clients see it as a text of no meaning.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cursor {
+    at: i64,
+    shop: String,
+    id: i64,
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Cursor { at, shop, id } = self;
+        f.write_str(&URL_SAFE_NO_PAD.encode(format!("{at}.{id}.{shop}")))
+    }
+}
+
+impl Serialize for Cursor {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it is not the `next` of a page of orders")]
+pub struct NotACursor;
+
+impl FromStr for Cursor {
+    type Err = NotACursor;
+
+    fn from_str(text: &str) -> std::result::Result<Self, NotACursor> {
+        let place = URL_SAFE_NO_PAD.decode(text).map_err(|_| NotACursor)?;
+        let place = String::from_utf8(place).map_err(|_| NotACursor)?;
+        let mut parts = place.splitn(3, '.');
+        let (at, id) = (parts.next(), parts.next());
+        let number = |part: Option<&str>| part.and_then(|it| it.parse().ok()).ok_or(NotACursor);
+        let shop = parts.next().ok_or(NotACursor)?;
+        if shop.contains('\0') {
+            return Err(NotACursor);
+        }
+        Ok(Cursor {
+            at: number(at)?,
+            id: number(id)?,
+            shop: shop.to_owned(),
+        })
+    }
+}
+
+/// The next page after a cursor, with at most `limit` orders.
+pub async fn page(db: &Db, filter: &Filter, after: Option<&Cursor>, limit: usize) -> Result<Page> {
+    let most = if filter.is_by_what_changes() {
+        LOOKED_AT.max(limit + 1)
+    } else {
+        limit + 1
+    };
+    let looked_at = look(db, filter, after, most).await?;
+    let is_last = looked_at.len() < most;
+    let mut orders = Vec::new();
+    let mut next = None;
+    for order in looked_at {
+        if orders.len() == limit {
+            return Ok(Page { orders, next });
+        }
+        next = Some(order.place());
+        if filter.fits(&order) {
+            orders.push(order);
+        }
+    }
+    Ok(Page {
+        orders,
+        next: next.filter(|_| !is_last),
+    })
+}
+
+/// The next orders that the statements can find, at most `most` of them.
+async fn look(
+    db: &Db,
+    filter: &Filter,
+    after: Option<&Cursor>,
+    most: usize,
+) -> Result<Vec<ListedOrder>> {
+    let limit = i64::try_from(most).unwrap_or(i64::MAX);
+    let since = filter.created_after.map_or(i64::MIN, |at| at.0);
+    let names = filter.names();
+    let mut found = Vec::new();
+    let Some(shops) = &filter.shops else {
+        let begin = Cursor {
+            at: i64::MAX,
+            shop: String::new(),
+            id: 0,
+        };
+        let after = after.unwrap_or(&begin);
+        let statement = if names.is_some() { NAMED } else { ALL };
+        let query = db
+            .query(statement)
+            .bind(after.at)
+            .bind(since)
+            .bind(limit)
+            .bind(after.shop.as_str())
+            .bind(after.id);
+        return read_all(query, names).await;
+    };
+    for shop in shops {
+        let (at, id) = place_within(shop, after);
+        let statement = if names.is_some() {
+            NAMED_OF_SHOP
+        } else {
+            OF_SHOP
+        };
+        let query = db
+            .query(statement)
+            .bind(at)
+            .bind(since)
+            .bind(limit)
+            .bind(shop.as_str())
+            .bind(id);
+        found.extend(read_all(query, names.clone()).await?);
+    }
+    found.sort_by_key(|order| Reverse(order.place()));
+    found.dedup_by_key(|order| order.place());
+    found.truncate(most);
+    Ok(found)
+}
+
+/// Where a cursor is among the orders of one shop: those that are older come after it, and of
+/// those that are as old, the ones up to this id. Shops are compared here and not by the database,
+/// which may sort texts in another way.
+fn place_within(shop: &str, after: Option<&Cursor>) -> (i64, i64) {
+    match after {
+        None => (i64::MAX, i64::MAX),
+        Some(after) if shop == after.shop => (after.at, after.id.saturating_sub(1)),
+        Some(after) if *shop < *after.shop => (after.at, i64::MAX),
+        Some(after) => (after.at, i64::MIN),
+    }
+}
+
+async fn read_all(
+    query: Query<'_, '_>,
+    names: Option<(String, String)>,
+) -> Result<Vec<ListedOrder>> {
+    let query = match names {
+        Some((name, other)) => query.bind(name).bind(other),
+        None => query,
+    };
+    let rows = query.fetch_all().await?;
+    rows.iter().map(read).collect()
+}
+
+/// A statement that reads the orders which fit a condition, sorted by these expressions. The
+/// fulfilments are joined afterwards, to no more orders than are read.
+macro_rules! orders {
+    ($condition:literal, $sequence:literal) => {
+        concat!(
+            "select listed.shop as shop, listed.id as id, listed.name as name,
+                    listed.currency as currency, listed.total_minor as total_minor,
+                    listed.financial_status as financial_status,
+                    listed.payment_status as payment_status,
+                    listed.payment_canceled_at as payment_canceled_at,
+                    listed.was_paid as was_paid,
+                    listed.fulfillment_status as fulfillment_status,
+                    listed.ordered_at as ordered_at, listed.created_at as created_at,
+                    listed.cancelled_at as cancelled_at, listed.cancel_reason as cancel_reason,
+                    listed.successor_shop as successor_shop, listed.successor_id as successor_id,
+                    listed.updated_at as updated_at, fulfillments.state as state
+             from (
+                 select shop, id, name, currency, total_minor, financial_status, payment_status,
+                        payment_canceled_at, was_paid, fulfillment_status, ordered_at, created_at,
+                        cancelled_at, cancel_reason, successor_shop, successor_id, updated_at
+                 from orders
+                 where ",
+            $condition,
+            " order by ",
+            $sequence,
+            " limit $3
+             ) listed
+             left join fulfillments
+               on fulfillments.shop = listed.shop and fulfillments.order_id = listed.id
+             order by coalesce(listed.ordered_at, listed.created_at) desc, listed.shop desc,
+                      listed.id desc"
+        )
+    };
+}
+
+const ALL: &str = orders!(
+    "coalesce(ordered_at, created_at) <= $1 and coalesce(ordered_at, created_at) >= $2
+     and (coalesce(ordered_at, created_at) < $1 or shop < $4 or (shop = $4 and id < $5))",
+    "coalesce(ordered_at, created_at) desc, shop desc, id desc"
+);
+
+const OF_SHOP: &str = orders!(
+    "shop = $4
+     and coalesce(ordered_at, created_at) <= $1 and coalesce(ordered_at, created_at) >= $2
+     and (coalesce(ordered_at, created_at) < $1 or id <= $5)",
+    "shop desc, coalesce(ordered_at, created_at) desc, id desc"
+);
+
+/// Few orders have one name. The sums and the joined text keep the databases from going through
+/// all orders, or all of the shop, by their age in search of them.
+const NAMED: &str = orders!(
+    "(name = $6 or name = $7)
+     and coalesce(ordered_at, created_at) + 0 <= $1 and coalesce(ordered_at, created_at) + 0 >= $2
+     and (coalesce(ordered_at, created_at) < $1 or shop < $4 or (shop = $4 and id < $5))",
+    "coalesce(ordered_at, created_at) + 0 desc, shop desc, id desc"
+);
+
+const NAMED_OF_SHOP: &str = orders!(
+    "(name = $6 or name = $7) and shop || '' = $4
+     and coalesce(ordered_at, created_at) + 0 <= $1 and coalesce(ordered_at, created_at) + 0 >= $2
+     and (coalesce(ordered_at, created_at) < $1 or id <= $5)",
+    "coalesce(ordered_at, created_at) + 0 desc, id desc"
+);
+
+fn read(row: &Row) -> Result<ListedOrder> {
+    let id: i64 = row.get("id")?;
+    let currency: Option<String> = row.get("currency")?;
+    let currency = currency.and_then(|code| Currency::parse(&code));
+    let total: Option<i64> = row.get("total_minor")?;
+    let total = total
+        .zip(currency)
+        .map(|(minor, currency)| Money { minor, currency });
+    let time =
+        |name| -> Result<Option<Timestamp>> { Ok(row.get::<Option<i64>>(name)?.map(Timestamp)) };
+    let standing = Standing::read(row)?;
+    let status = |status: Option<FinancialStatus>| status.map(|it| it.as_str().to_owned());
+    let state: Option<String> = row.get("state")?;
+    let successor_shop: Option<String> = row.get("successor_shop")?;
+    let successor = successor_shop.zip(row.get::<Option<i64>>("successor_id")?);
+    let ordered_at = time("ordered_at")?;
+    Ok(ListedOrder {
+        order_id: id.to_string(),
+        id,
+        shop: row.get("shop")?,
+        name: row.get("name")?,
+        financial_status: status(standing.financial_status),
+        payment_status: status(standing.payment_status),
+        fulfillment_status: row.get("fulfillment_status")?,
+        fulfillment: state.map(|state| ListedFulfillment { state }),
+        currency: currency.map(|currency| currency.to_string()),
+        total_price: total.map(|total| total.to_string()),
+        created_at: ordered_at,
+        cancelled_at: standing.cancelled_at,
+        cancel_reason: standing.cancel_reason,
+        superseded_by: successor.map(|(shop, id)| Successor {
+            shop,
+            order_id: id.to_string(),
+        }),
+        updated_at: Timestamp(row.get("updated_at")?),
+        listed_at: ordered_at.map_or_else(|| row.get("created_at"), |at| Ok(at.0))?,
+    })
+}
+
+impl ListedOrder {
+    /// When it was ordered, or when Waybill came to know it, while nobody has said that.
+    pub fn listed_at(&self) -> Timestamp {
+        Timestamp(self.listed_at)
+    }
+
+    fn place(&self) -> Cursor {
+        Cursor {
+            at: self.listed_at,
+            shop: self.shop.clone(),
+            id: self.id,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_read_as_it_was_written() {
+        for (at, shop, id) in [(1_800_000_000_000, "a.b.example", 7), (-1, "", i64::MAX)] {
+            let shop = shop.to_owned();
+            let cursor = Cursor { at, shop, id };
+            assert_eq!(cursor.to_string().parse(), Ok(cursor));
+        }
+    }
+
+    #[test]
+    fn what_is_no_cursor_is_refused() {
+        let encoded = |text: &str| URL_SAFE_NO_PAD.encode(text);
+        for text in [
+            "",
+            "latest",
+            "00",
+            &encoded("1.2"),
+            &encoded("x.2.shop"),
+            &encoded("1.2.sh\0p"),
+            &encoded("1.99999999999999999999.shop"),
+        ] {
+            assert_eq!(text.parse::<Cursor>(), Err(NotACursor), "{text}");
+        }
+    }
+
+    #[test]
+    fn orders_of_the_same_time_are_sorted_by_shop_and_id() {
+        let after = Cursor {
+            at: 5,
+            shop: "b".to_owned(),
+            id: 7,
+        };
+        assert_eq!(place_within("b", Some(&after)), (5, 6));
+        assert_eq!(place_within("a", Some(&after)), (5, i64::MAX));
+        assert_eq!(place_within("c", Some(&after)), (5, i64::MIN));
+    }
+}

@@ -1,0 +1,756 @@
+//! `waybill connect` says what somebody has to paste and to set so that a provider's deliveries are
+//! taken, and then waits for the first one. All that it knows of a provider is in its profile
+//! (`domain::profile`), and all about protections in `config::protections`.
+//!
+//! It reads the settings of its own terminal, as every command does. The service may run with others;
+//! what really arrives there, and why something is refused, it reads from the database.
+
+use std::fmt::Write as _;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use anyhow::Result;
+use config::protections::{PROTECTIONS, State};
+use config::{Config, Mode, Origin, Settings};
+use domain::job::{Queue, Source};
+use domain::profile::{
+    Headers, OWN_HEADERS, PAYMENTS, PaymentProfile, Setup, StorefrontProfile, names,
+};
+use ingress::deliveries::{Follower, LOOK_AGAIN, Line, Message, Outcome};
+use platform::clock::Clock;
+use platform::{shutdown, terminal};
+use process::Ended;
+use providers::is_loopback;
+use reqwest::Url;
+use serde::Serialize;
+use serde_json::json;
+use store::sql::{self, Db};
+use tokio::time::{sleep, timeout};
+
+use crate::age;
+use crate::commands::doctor::{Level, service};
+use crate::commands::listen::refusal;
+use crate::commands::{database, misused};
+use crate::table;
+
+/// Exit codes for scripts.
+const NOTHING_CAME: u8 = 3;
+const ALL_REFUSED: u8 = 4;
+const INTERRUPTED: u8 = 130;
+
+/// The pause before the next look when the database does not answer.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+/// How wide a line of a warning may be.
+const WIDTH: usize = 78;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The name of the provider's profile
+    #[arg(value_name = "PROVIDER", value_parser = clap::builder::PossibleValuesParser::new(names()))]
+    provider: String,
+    /// Connect its payment events; only needed for a name that is also a storefront's
+    #[arg(long)]
+    payment: bool,
+    /// Print what to do, and do not wait for a delivery
+    #[arg(long)]
+    no_wait: bool,
+    /// How long to wait for a signed delivery: 90s, 10m, 2h or 7d
+    #[arg(long, value_name = "AGE", default_value = "10m", value_parser = age::parse)]
+    timeout: Duration,
+    /// Print JSON: a line with what to do, and a line for each delivery or refusal that comes
+    #[arg(long)]
+    json: bool,
+}
+
+pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
+    let stop = shutdown::on_signal()?;
+    let asked = Asked::read(&arguments.provider, arguments.payment)?;
+    let mut guide = guide(settings, asked)?;
+    if !arguments.no_wait {
+        let looked = look_for_service(settings, asked, &mut guide.warnings);
+        if stop.run_until_cancelled(looked).await.is_none() {
+            return Err(interrupted());
+        }
+    }
+    if arguments.json {
+        table::print(&format!("{}\n", terminal::json(&guide)?))?;
+    } else {
+        table::print(&render(&guide))?;
+    }
+    if arguments.no_wait {
+        return Ok(());
+    }
+    let db = database(settings).await?;
+    let waited = stop.run_until_cancelled(wait(&db, asked, &arguments)).await;
+    db.close().await;
+    waited.unwrap_or_else(|| Err(interrupted()))
+}
+
+/// Ctrl-C, as shells report it, and without a word.
+fn interrupted() -> anyhow::Error {
+    Ended {
+        code: INTERRUPTED,
+        text: String::new(),
+    }
+    .into()
+}
+
+/// The profile that is to be connected.
+#[derive(Clone, Copy)]
+enum Asked {
+    Storefront(&'static StorefrontProfile),
+    Payment(&'static PaymentProfile),
+}
+
+impl Asked {
+    fn read(name: &str, is_payment: bool) -> Result<Self> {
+        let storefront = StorefrontProfile::named(name).map(Asked::Storefront);
+        let payment = PaymentProfile::named(name).map(Asked::Payment);
+        if is_payment && payment.is_none() {
+            let known = PAYMENTS.map(|profile| profile.name).join(", ");
+            return Err(misused(format!(
+                "--payment: {name} is no payment provider; those are {known}"
+            )));
+        }
+        let asked = if is_payment {
+            payment
+        } else {
+            storefront.or(payment)
+        };
+        asked.ok_or_else(|| misused(format!("{name} is not a provider")))
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Asked::Storefront(profile) => profile.name,
+            Asked::Payment(profile) => profile.name,
+        }
+    }
+
+    fn setup(self) -> Setup {
+        match self {
+            Asked::Storefront(profile) => profile.setup,
+            Asked::Payment(profile) => profile.setup,
+        }
+    }
+
+    fn source(self) -> Source {
+        match self {
+            Asked::Storefront(_) => Source::Storefront,
+            Asked::Payment(_) => Source::Payment,
+        }
+    }
+
+    fn path(self) -> &'static str {
+        match self {
+            Asked::Storefront(_) => "/api/webhooks/storefront",
+            Asked::Payment(_) => "/api/webhooks/payment",
+        }
+    }
+
+    /// The setting that chooses the profile.
+    fn provider_setting(self) -> &'static str {
+        match self {
+            Asked::Storefront(_) => "STOREFRONT_PROVIDER",
+            Asked::Payment(_) => "PAYMENT_PROVIDER",
+        }
+    }
+
+    fn secret_setting(self) -> &'static str {
+        match self {
+            Asked::Storefront(_) => "STOREFRONT_WEBHOOK_SECRET",
+            Asked::Payment(_) => "PAYMENT_WEBHOOK_SECRET",
+        }
+    }
+
+    /// What the provider calls the topics or types that something is done with.
+    fn topics(self) -> Vec<&'static str> {
+        let handled = Queue::ALL.into_iter().flat_map(workers::kinds).copied();
+        let is_plain = |kind: &&str| !kind.starts_with("v1.");
+        let ours: Vec<&str> = handled
+            .filter(|kind| self.source().queue(kind).is_some())
+            .filter(is_plain)
+            .collect();
+        match self {
+            Asked::Storefront(profile) => profile.subscriptions(&ours),
+            Asked::Payment(_) => ours,
+        }
+    }
+
+    /// The protections that count for its deliveries, by their names.
+    fn protections(self) -> [&'static str; 4] {
+        match self {
+            Asked::Storefront(_) => [
+                "storefront secret",
+                "shops",
+                "deduplication",
+                "encryption to clients",
+            ],
+            Asked::Payment(_) => [
+                "payment secret",
+                "age of payment signatures",
+                "deduplication",
+                "encryption to clients",
+            ],
+        }
+    }
+}
+
+/// All that somebody has to do.
+#[derive(Debug, Serialize)]
+struct Guide {
+    provider: &'static str,
+    source: &'static str,
+    url: String,
+    /// Where the provider takes the URL.
+    page: &'static str,
+    topics: Vec<&'static str>,
+    settings: Vec<Wanted>,
+    warnings: Vec<Warning>,
+}
+
+/// A setting that the provider needs.
+#[derive(Debug, Serialize)]
+struct Wanted {
+    name: &'static str,
+    /// What it must be, where that is always the same.
+    value: Option<&'static str>,
+    /// What it is; of a secret which one, and never its value.
+    what: Option<&'static str>,
+    /// It is set so in this terminal.
+    is_set: bool,
+}
+
+/// Something that would surprise.
+#[derive(Debug, Serialize)]
+struct Warning {
+    warning: String,
+    advice: Option<String>,
+}
+
+impl Warning {
+    fn new(warning: impl Into<String>, advice: impl Into<String>) -> Self {
+        Warning {
+            warning: warning.into(),
+            advice: Some(advice.into()),
+        }
+    }
+}
+
+fn guide(settings: &Settings, asked: Asked) -> Result<Guide> {
+    let here = listens_at(settings)?;
+    let has_address = settings.origin("PUBLIC_URL") != Origin::Unset;
+    let base = if has_address {
+        Config::public_url(settings)?
+    } else {
+        here.clone()
+    };
+    let mut warnings = address_warnings(&base, &here, has_address);
+    warnings.extend(profile_warning(settings, asked));
+    warnings.extend(config_warnings(settings, asked));
+    let beware = asked.setup().beware;
+    warnings.extend(beware.map(|beware| Warning {
+        warning: beware.to_owned(),
+        advice: None,
+    }));
+    Ok(Guide {
+        provider: asked.name(),
+        source: asked.source().as_str(),
+        url: format!("{base}{}", asked.path()),
+        page: asked.setup().page,
+        topics: asked.topics(),
+        settings: wanted(settings, asked, has_address),
+        warnings,
+    })
+}
+
+/// Where the service listens on this machine.
+fn listens_at(settings: &Settings) -> Result<String> {
+    let mut address = Config::listen_addr(settings)?;
+    if address.ip().is_unspecified() {
+        address.set_ip(match address.ip() {
+            IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    Ok(format!("http://{address}"))
+}
+
+fn address_warnings(base: &str, here: &str, has_address: bool) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let tunnel = format!(
+        "Set PUBLIC_URL to the https:// address of the server or of a tunnel: `cloudflared tunnel --url {here}` \
+         prints one."
+    );
+    if !has_address {
+        let what = format!("PUBLIC_URL is not set, and no provider can reach {base}");
+        warnings.push(Warning::new(what, tunnel));
+    } else if is_loopback(base) {
+        let what = format!("PUBLIC_URL is {base}, which only this machine can reach");
+        warnings.push(Warning::new(what, tunnel));
+        let port = |url: &str| {
+            Url::parse(url)
+                .ok()
+                .and_then(|it| it.port_or_known_default())
+        };
+        if port(base) != port(here) {
+            let what = format!("PUBLIC_URL has another port than LISTEN_ADDR: {base}, {here}");
+            warnings.push(Warning::new(what, "Give both the same port."));
+        }
+    }
+    warnings
+}
+
+/// The service may have been started for another provider.
+fn profile_warning(settings: &Settings, asked: Asked) -> Option<Warning> {
+    let name = asked.provider_setting();
+    let set = settings.get(name).unwrap_or_default().trim();
+    let wanted = asked.name();
+    (set != wanted).then(|| {
+        Warning::new(
+            format!("{name} is {set}, so deliveries of {wanted} are refused with 401"),
+            format!("Set {name}={wanted}, and restart the service."),
+        )
+    })
+}
+
+/// What is wrong or would surprise with the settings as they would be with this provider.
+fn config_warnings(settings: &Settings, asked: Asked) -> Vec<Warning> {
+    let mut with = settings.clone();
+    with.set(asked.provider_setting(), asked.name());
+    let config = match Config::load(&with, Mode::Development) {
+        Ok(config) => config,
+        Err(mistakes) => {
+            let mistakes = mistakes.0.into_iter().map(|warning| Warning {
+                warning,
+                advice: None,
+            });
+            return mistakes.collect();
+        }
+    };
+    let mut warnings: Vec<Warning> = PROTECTIONS
+        .iter()
+        .filter(|it| asked.protections().contains(&it.name))
+        .filter(|it| matches!(it.state(&config), State::Off(_)))
+        .map(|it| Warning::new(format!("{}: {}", it.setting, it.open), it.advice))
+        .collect();
+    match asked {
+        Asked::Storefront(profile) => {
+            warnings.extend(duplicates(profile, &config));
+            warnings.extend(shopless(&config));
+        }
+        Asked::Payment(profile) if profile.thin_events && config.payment_api.is_none() => {
+            warnings.push(Warning::new(
+                "thin events do not bring their object, and nothing can fetch it",
+                "Subscribe to events with their objects, or set PAYMENT_API_URL and PAYMENT_API_KEY.",
+            ));
+        }
+        Asked::Payment(_) => {}
+    }
+    warnings
+}
+
+/// A provider that counts a 409 as a failure sends it again, and in the end sends nothing more.
+fn duplicates(profile: &StorefrontProfile, config: &Config) -> Option<Warning> {
+    let on_failures = profile.setup.on_failures?;
+    (config.duplicate_status == 409).then(|| {
+        Warning::new(
+            format!("a duplicate is answered with 409, which counts as a failure: {on_failures}"),
+            "Set WEBHOOK_DUPLICATE_STATUS=200.",
+        )
+    })
+}
+
+fn shopless(config: &Config) -> Option<Warning> {
+    let Headers { shop, .. } = &config.storefront_headers;
+    (shop.is_none() && config.storefront_shops.len() != 1).then(|| {
+        Warning::new(
+            "no header names the shop, so its orders would be of the shop without a name",
+            "Set STOREFRONT_SHOPS to exactly one shop.",
+        )
+    })
+}
+
+fn wanted(settings: &Settings, asked: Asked, has_address: bool) -> Vec<Wanted> {
+    let is_given = |name| settings.get(name).is_some();
+    let is = |name, value| settings.get(name).map(str::trim) == Some(value);
+    let exactly = |name, value| Wanted {
+        name,
+        value: Some(value),
+        what: None,
+        is_set: is(name, value),
+    };
+    let one = |name, what, is_set| Wanted {
+        name,
+        value: None,
+        what: Some(what),
+        is_set,
+    };
+    let (provider, secret) = (asked.provider_setting(), asked.secret_setting());
+    let mut wanted = vec![
+        one(
+            "PUBLIC_URL",
+            "the https:// address at which the provider reaches this service",
+            has_address,
+        ),
+        exactly(provider, asked.name()),
+        one(secret, asked.setup().secret, is_given(secret)),
+    ];
+    if let Asked::Storefront(profile) = asked {
+        if profile.name == OWN_HEADERS.name {
+            let names = "the names of the headers, signature=..,id=..,topic=..,shop=..";
+            wanted.push(one(
+                "STOREFRONT_HEADERS",
+                names,
+                is_given("STOREFRONT_HEADERS"),
+            ));
+        }
+        let shops = "the domain of the shop";
+        wanted.push(one("STOREFRONT_SHOPS", shops, is_given("STOREFRONT_SHOPS")));
+        if profile.setup.on_failures.is_some() && profile.duplicate_status == 409 {
+            wanted.push(exactly("WEBHOOK_DUPLICATE_STATUS", "200"));
+        }
+    }
+    wanted
+}
+
+/// Warns if nothing answers where the deliveries would go.
+async fn look_for_service(settings: &Settings, asked: Asked, warnings: &mut Vec<Warning>) {
+    let mut with = settings.clone();
+    with.set(asked.provider_setting(), asked.name());
+    // What is wrong with the settings is a warning already.
+    let Ok(config) = Config::load(&with, Mode::Development) else {
+        return;
+    };
+    let found = service::look(&config).await;
+    let wrong = found.into_iter().filter(|it| it.level != Level::Ok);
+    warnings.extend(wrong.map(|it| Warning {
+        warning: it.found,
+        advice: it.advice,
+    }));
+}
+
+fn render(guide: &Guide) -> String {
+    let mut text = format!("Connect {} ({})\n\n", guide.provider, guide.source);
+    text.push_str(&wrapped("  URL to paste  ", &guide.url));
+    text.push_str(&wrapped("  where         ", guide.page));
+    for (at, topic) in guide.topics.iter().enumerate() {
+        let before = if at == 0 { "topics" } else { "" };
+        text.push_str(&wrapped(&format!("  {before:<14}"), topic));
+    }
+    text.push_str("\nSettings of the service, and whether this terminal has them:\n\n");
+    for Wanted {
+        name,
+        value,
+        what,
+        is_set,
+    } in &guide.settings
+    {
+        let state = if *is_set { "set" } else { "NOT SET" };
+        let setting = match (value, what) {
+            (Some(value), _) => format!("{name}={value}"),
+            (None, what) => format!("{name}, {}", what.unwrap_or_default()),
+        };
+        text.push_str(&wrapped(&format!("  {state:<9}"), &setting));
+    }
+    if !guide.warnings.is_empty() {
+        text.push_str("\nLook at this first:\n\n");
+        for warning in &guide.warnings {
+            text.push_str(&wrapped("  - ", &warning.warning));
+            if let Some(advice) = &warning.advice {
+                text.push_str(&wrapped("    -> ", advice));
+            }
+        }
+    }
+    text
+}
+
+/// The text in lines that fit a terminal, the later ones below the first word.
+fn wrapped(before: &str, text: &str) -> String {
+    let indent = " ".repeat(before.len());
+    let mut lines = String::from(before);
+    let mut width = before.len();
+    for (at, word) in text.split_whitespace().enumerate() {
+        let word = terminal::cell(word);
+        let length = word.chars().count();
+        if at > 0 && width + 1 + length > WIDTH {
+            let _ = write!(lines, "\n{indent}");
+            width = indent.len();
+        } else if at > 0 {
+            lines.push(' ');
+            width += 1;
+        }
+        lines.push_str(&word);
+        width += length;
+    }
+    lines + "\n"
+}
+
+/// Waits for the first signed delivery, and says why others are refused meanwhile.
+async fn wait(db: &Db, asked: Asked, arguments: &Arguments) -> Result<()> {
+    let mut follower = Follower::begin(db, &Clock::system(), Duration::ZERO).await?;
+    let within = arguments.timeout;
+    let seconds = within.as_secs();
+    terminal::err(&format!(
+        "\nWaiting up to {seconds} s for a signed delivery of the {}; Ctrl-C ends it.\n",
+        asked.source().as_str()
+    ));
+    let mut refused = None;
+    let first = first_delivery(&mut follower, asked, arguments.json, &mut refused);
+    let waited = timeout(within, first).await;
+    match waited {
+        Ok(delivery) => show(&delivery?, arguments.json),
+        Err(_) => Err(in_vain(refused, seconds).into()),
+    }
+}
+
+async fn first_delivery(
+    follower: &mut Follower,
+    asked: Asked,
+    is_json: bool,
+    refused: &mut Option<Line>,
+) -> Result<Line> {
+    loop {
+        match follower.look().await {
+            Ok(messages) => {
+                for message in messages {
+                    let Message::Line(line) = message else {
+                        continue;
+                    };
+                    if line.outcome == Outcome::Refused {
+                        show(&line, is_json)?;
+                        *refused = Some(*line);
+                    } else if line.source == asked.source().as_str() {
+                        return Ok(*line);
+                    }
+                }
+                sleep(LOOK_AGAIN).await;
+            }
+            Err(error) if sql::is_outage(&error) => sleep(TRY_AGAIN).await,
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn in_vain(refused: Option<Line>, seconds: u64) -> Ended {
+    match refused {
+        Some(line) => Ended {
+            code: ALL_REFUSED,
+            text: format!(
+                "No signed delivery came within {seconds} s; the last one was refused: {}",
+                refusal(&line)
+            ),
+        },
+        None => Ended {
+            code: NOTHING_CAME,
+            text: format!(
+                "Nothing came within {seconds} s. Has the provider the URL above, and can it reach it? Send \
+                 a test from its page."
+            ),
+        },
+    }
+}
+
+fn show(line: &Line, is_json: bool) -> Result<()> {
+    if is_json {
+        let name = match line.outcome {
+            Outcome::Refused => "refused",
+            _ => "delivery",
+        };
+        return table::print(&format!("{}\n", terminal::json(&json!({ name: line }))?));
+    }
+    let at = line.received_at.to_string();
+    let at = at.get(11..19).unwrap_or(&at);
+    let topic = line.topic.as_deref().unwrap_or("no topic");
+    let shop = line.shop.as_deref().unwrap_or("no shop");
+    let text = if line.outcome == Outcome::Refused {
+        let count = match line.deliveries {
+            1 => String::new(),
+            many => format!(" {many} times"),
+        };
+        format!(
+            "{at} UTC  refused with {}{count}: {topic} of {shop}, {}",
+            line.status,
+            refusal(line)
+        )
+    } else {
+        let job = line.job.unwrap_or_default();
+        format!(
+            "{at} UTC  accepted: {topic} of {shop}. It is connected.\nWhat became of it: waybill jobs show {job}"
+        )
+    };
+    table::print(&format!("{text}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guided(provider: &str, given: &[(&'static str, &str)]) -> Guide {
+        let mut settings = Settings::defaults();
+        for (name, value) in given {
+            settings.set(name, *value);
+        }
+        guide(&settings, Asked::read(provider, false).unwrap()).unwrap()
+    }
+
+    fn warns(guide: &Guide, of: &str) -> bool {
+        guide.warnings.iter().any(|it| it.warning.contains(of))
+    }
+
+    const WELL: [(&str, &str); 4] = [
+        ("PUBLIC_URL", "https://hooks.example"),
+        ("STOREFRONT_WEBHOOK_SECRET", "a secret of the shop's own"),
+        (
+            "PAYMENT_WEBHOOK_SECRET",
+            "whsec_a secret of the payments' own",
+        ),
+        ("STOREFRONT_SHOPS", "shop.example"),
+    ];
+
+    fn well(more: &[(&'static str, &'static str)]) -> Vec<(&'static str, &'static str)> {
+        [&WELL, more].concat()
+    }
+
+    #[test]
+    fn every_provider_has_a_page_a_secret_and_topics() {
+        for name in names() {
+            let guide = guided(name, &[]);
+            assert!(!guide.page.is_empty() && !guide.topics.is_empty(), "{name}");
+            for wanted in &guide.settings {
+                assert!(
+                    wanted.value.is_some() != wanted.what.is_some(),
+                    "{name} {wanted:?}"
+                );
+            }
+        }
+        assert!(Asked::read("shopify", true).is_err());
+        let payment = Asked::read("generic", true).unwrap();
+        assert_eq!(payment.path(), "/api/webhooks/payment");
+    }
+
+    #[test]
+    fn the_topics_are_those_of_the_provider_that_something_is_done_with() {
+        let topics = |name| guided(name, &[]).topics;
+        assert_eq!(topics("shopify").len(), 8);
+        assert!(topics("shopify").contains(&"customers/redact"));
+        assert_eq!(topics("shopify-events"), ["Order/create", "Order/update"]);
+        assert_eq!(
+            topics("woocommerce"),
+            ["order.created", "order.updated", "order.restored"]
+        );
+        assert!(topics("standard-webhooks").contains(&"shop.redact"));
+        let stripe = topics("stripe");
+        assert_eq!(stripe.len(), 6);
+        assert!(stripe.iter().all(|kind| !kind.starts_with("v1.")));
+    }
+
+    #[test]
+    fn the_url_has_the_real_port_until_an_address_is_set() {
+        let guide = guided("generic", &[("LISTEN_ADDR", "0.0.0.0:9123")]);
+        assert_eq!(guide.url, "http://127.0.0.1:9123/api/webhooks/storefront");
+        assert!(warns(&guide, "PUBLIC_URL is not set"));
+        let local = [
+            ("PUBLIC_URL", "http://127.0.0.1:8000"),
+            ("LISTEN_ADDR", "127.0.0.1:9123"),
+        ];
+        let guide = guided("generic", &local);
+        assert!(warns(&guide, "which only this machine can reach"));
+        assert!(warns(&guide, "another port than LISTEN_ADDR"));
+        let guide = guided("stripe", &[("PUBLIC_URL", "https://hooks.example/")]);
+        assert_eq!(guide.url, "https://hooks.example/api/webhooks/payment");
+        assert!(!warns(&guide, "reach"));
+    }
+
+    #[test]
+    fn each_thing_that_would_surprise_has_its_warning_and_is_silent_once_it_is_mended() {
+        let bare = guided("shopify", &[]);
+        assert!(warns(&bare, "STOREFRONT_PROVIDER is generic"), "{bare:?}");
+        assert!(warns(&bare, "answered with 409"), "{bare:?}");
+        assert!(warns(&bare, "STOREFRONT_SHOPS: "), "{bare:?}");
+        assert!(warns(&bare, "STOREFRONT_WEBHOOK_SECRET: "), "{bare:?}");
+        assert!(bare.settings.iter().all(|it| !it.is_set), "{bare:?}");
+        let well = guided(
+            "shopify",
+            &well(&[
+                ("STOREFRONT_PROVIDER", "shopify"),
+                ("WEBHOOK_DUPLICATE_STATUS", "200"),
+            ]),
+        );
+        assert!(well.settings.iter().all(|it| it.is_set), "{well:?}");
+        let known: Vec<&str> = well.warnings.iter().map(|it| it.warning.as_str()).collect();
+        assert_eq!(known, [well_known("shopify")], "{well:?}");
+    }
+
+    fn well_known(name: &str) -> &'static str {
+        let profile = StorefrontProfile::named(name).unwrap();
+        profile.setup.beware.unwrap()
+    }
+
+    #[test]
+    fn a_provider_that_is_answered_as_it_likes_is_not_warned_of() {
+        let guide = guided(
+            "woocommerce",
+            &well(&[("STOREFRONT_PROVIDER", "woocommerce")]),
+        );
+        assert!(!warns(&guide, "409"), "200 is its default: {guide:?}");
+        let asked = [
+            ("STOREFRONT_PROVIDER", "woocommerce"),
+            ("WEBHOOK_DUPLICATE_STATUS", "409"),
+        ];
+        assert!(warns(&guided("woocommerce", &well(&asked)), "409"));
+        let generic = guided("generic", &well(&[]));
+        assert!(generic.warnings.is_empty(), "{generic:?}");
+    }
+
+    #[test]
+    fn what_the_settings_lack_for_the_provider_is_said_although_it_is_not_set_yet() {
+        let guide = guided("headers", &well(&[]));
+        assert!(warns(&guide, "STOREFRONT_HEADERS is missing"), "{guide:?}");
+        let guide = guided("standard-webhooks", &well(&[]));
+        assert!(
+            warns(&guide, "STOREFRONT_WEBHOOK_SECRET"),
+            "no whsec_: {guide:?}"
+        );
+        let secret = (
+            "STOREFRONT_WEBHOOK_SECRET",
+            "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+        );
+        let two = ("STOREFRONT_SHOPS", "a.example,b.example");
+        let guide = guided("standard-webhooks", &well(&[secret, two]));
+        assert!(warns(&guide, "no header names the shop"), "{guide:?}");
+        assert!(warns(&guided("stripe", &well(&[])), "thin events"));
+        let development = guided("generic", &[("PUBLIC_URL", "https://hooks.example")]);
+        assert!(
+            warns(&development, "development secrets are refused"),
+            "{development:?}"
+        );
+    }
+
+    #[test]
+    fn no_secret_is_in_what_is_printed() {
+        let guide = guided("stripe", &well(&[("PAYMENT_PROVIDER", "stripe")]));
+        let printed = format!("{}{}", render(&guide), terminal::json(&guide).unwrap());
+        for (name, value) in WELL {
+            assert_eq!(printed.contains(value), name == "PUBLIC_URL", "{name}");
+        }
+    }
+
+    #[test]
+    fn it_fits_a_terminal_of_eighty_columns() {
+        for name in names() {
+            for line in render(&guided(name, &[])).lines() {
+                assert!(line.chars().count() <= 80, "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_protection_that_is_looked_at_exists() {
+        for name in names() {
+            for wanted in Asked::read(name, false).unwrap().protections() {
+                assert!(PROTECTIONS.iter().any(|it| it.name == wanted), "{wanted}");
+            }
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! `waybill endpoints`: the addresses to which events are sent as webhooks (docs/webhooks.md).
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use config::{Config, Settings};
+use domain::event::Pattern;
+use domain::time::Timestamp;
+use flows::endpoints::{self as flow, Change, New, Refused};
+use platform::clock::Clock;
+use platform::terminal;
+use providers::endpoints::{Failed, Sender};
+use serde_json::json;
+use store::audit::{self, By};
+use store::endpoints::{self, Endpoint};
+use store::sql::Db;
+use uuid::Uuid;
+
+use crate::age;
+use crate::commands::operator::Operator;
+use crate::commands::{database, misused};
+use crate::table::{self, Table};
+
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Send events to an address from now on, and show its secret once
+    Add(AddArguments),
+    /// List the endpoints and their states
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show one endpoint
+    Show(OneArguments),
+    /// Send a test event to an endpoint, from this machine. Exit code 1 when it does not accept it
+    Test(OneArguments),
+    /// Send no events to an endpoint until it is resumed
+    Pause(ChangeArguments),
+    /// Send events to an endpoint again, beginning with those that wait for it
+    Resume(ChangeArguments),
+    /// Give an endpoint another secret, and show it once. The former one signs too for a day
+    Rotate(RotateArguments),
+    /// Remove an endpoint and what waits for it
+    Remove(ChangeArguments),
+}
+
+#[derive(clap::Args)]
+pub struct AddArguments {
+    /// The endpoint's address: https://..
+    url: String,
+    /// Send only events whose type fits this pattern, such as `order.*`. It may be repeated
+    #[arg(long = "type", value_name = "PATTERN")]
+    types: Vec<Pattern>,
+    /// Begin with the events of the last 90s, 10m, 2h, 7d, ..
+    #[arg(long, value_name = "AGE", value_parser = age::parse)]
+    since: Option<Duration>,
+    #[command(flatten)]
+    operator: Operator,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
+pub struct OneArguments {
+    /// The endpoint's id, from `waybill endpoints list`
+    id: Uuid,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
+pub struct ChangeArguments {
+    /// The endpoint's id, from `waybill endpoints list`
+    id: Uuid,
+    #[command(flatten)]
+    operator: Operator,
+}
+
+#[derive(clap::Args)]
+pub struct RotateArguments {
+    /// The endpoint's id, from `waybill endpoints list`
+    id: Uuid,
+    /// How long the former secret signs too: 1h, 2d, .. With 0s it ends at once
+    #[arg(long, value_name = "AGE", value_parser = age::parse, default_value = "1d")]
+    overlap: Duration,
+    #[command(flatten)]
+    operator: Operator,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub async fn run(settings: &Settings, command: Command) -> Result<()> {
+    let db = database(settings).await?;
+    let done = match command {
+        Command::Add(arguments) => add(settings, &db, arguments).await,
+        Command::List { json } => list(&db, json).await,
+        Command::Show(arguments) => show(&db, &arguments).await,
+        Command::Test(arguments) => test(settings, &db, &arguments).await,
+        Command::Pause(arguments) => change(settings, &db, &arguments, Change::Pause).await,
+        Command::Resume(arguments) => change(settings, &db, &arguments, Change::Resume).await,
+        Command::Remove(arguments) => change(settings, &db, &arguments, Change::Remove).await,
+        Command::Rotate(arguments) => rotate(settings, &db, arguments).await,
+    };
+    db.close().await;
+    done
+}
+
+/// What the operator is told when a change is refused.
+fn refused(id: Option<Uuid>, refused: Refused) -> anyhow::Error {
+    match (refused, id) {
+        (Refused::Unknown, Some(id)) => misused(format!(
+            "there is no endpoint {id} here; `waybill endpoints list` shows them"
+        )),
+        (Refused::Database(error), _) => error.into(),
+        (refused, _) => misused(refused.to_string()),
+    }
+}
+
+async fn add(settings: &Settings, db: &Db, arguments: AddArguments) -> Result<()> {
+    let allowed = Config::endpoints(settings)?;
+    let clock = Clock::system();
+    let author = arguments.operator.author(settings, db).await?;
+    let new = New {
+        url: &arguments.url,
+        types: arguments.types,
+        since: arguments.since,
+    };
+    let (endpoint, secret) = flow::add(db, author.by(clock.now()), &clock, &allowed, new)
+        .await
+        .map_err(|error| refused(None, error))?;
+    if arguments.json {
+        let mut shown = serde_json::to_value(&endpoint)?;
+        shown["secret"] = secret.reveal().into();
+        return table::print_json(&shown);
+    }
+    table::print(&format!("{}\n{}\n", endpoint.id, secret.reveal()))?;
+    terminal::err(&format!(
+        "The first line is the endpoint's id, the second its secret. Store the secret now, because it is not\n\
+         shown again. Then send a test event: waybill endpoints test {}\n",
+        endpoint.id
+    ));
+    Ok(())
+}
+
+async fn list(db: &Db, json: bool) -> Result<()> {
+    let endpoints = endpoints::list(db).await?;
+    if json {
+        return table::print_json(&endpoints);
+    }
+    if endpoints.is_empty() {
+        return table::print("There are no endpoints. Add one: waybill endpoints add <url>\n");
+    }
+    let mut rows = Table::new(["ID", "STATE", "TYPES", "FAILURES", "ACCEPTED", "URL"]);
+    for endpoint in endpoints {
+        rows.row([
+            endpoint.id.to_string(),
+            endpoint.state.to_string(),
+            types(&endpoint),
+            endpoint.failures.to_string(),
+            minute(endpoint.delivered_at),
+            endpoint.url,
+        ]);
+    }
+    table::print(&rows.render())
+}
+
+fn types(endpoint: &Endpoint) -> String {
+    let types: Vec<&str> = endpoint.types.iter().map(Pattern::as_str).collect();
+    types.join(",")
+}
+
+fn minute(at: Option<Timestamp>) -> String {
+    at.map_or_else(
+        || "never".to_owned(),
+        |at| at.to_string().chars().take(16).collect(),
+    )
+}
+
+async fn show(db: &Db, arguments: &OneArguments) -> Result<()> {
+    let id = arguments.id;
+    let endpoint = flow::find(db, id)
+        .await
+        .map_err(|error| refused(Some(id), error))?;
+    if arguments.json {
+        return table::print_json(&endpoint);
+    }
+    let mut rows = Table::new(["WHAT", "VALUE"]);
+    let error = endpoint
+        .last_error
+        .clone()
+        .unwrap_or_else(|| "none".to_owned());
+    for (what, value) in [
+        ("id", endpoint.id.to_string()),
+        ("url", endpoint.url.clone()),
+        ("types", types(&endpoint)),
+        ("state", endpoint.state.to_string()),
+        ("last accepted", minute(endpoint.delivered_at)),
+        ("failing since", minute(endpoint.failing_since)),
+        ("failures", endpoint.failures.to_string()),
+        ("last error", error),
+        ("former secret until", minute(endpoint.former_secret_until)),
+        ("created", minute(Some(endpoint.created_at))),
+    ] {
+        rows.row([what.to_owned(), value]);
+    }
+    table::print(&rows.render())
+}
+
+async fn test(settings: &Settings, db: &Db, arguments: &OneArguments) -> Result<()> {
+    let id = arguments.id;
+    let keys = super::privacy::keys(settings, db).await?;
+    let clock = Clock::system();
+    let by = By {
+        keys: &keys,
+        actor: audit::OPERATOR,
+        now: clock.now(),
+    };
+    let (event, webhook) = flow::test_event(db, by, &clock, id)
+        .await
+        .map_err(|error| refused(Some(id), error))?;
+    let sent = Sender::new(Config::endpoints(settings)?)
+        .send(webhook)
+        .await;
+    if arguments.json {
+        let error = sent.as_ref().err().map(ToString::to_string);
+        table::print_json(&json!({"id": event, "accepted": sent.is_ok(), "error": error}))?;
+    }
+    match sent {
+        Ok(()) if arguments.json => Ok(()),
+        Ok(()) => table::print(&format!("The endpoint accepted the test event {event}.\n")),
+        Err(Failed::Status { status, excerpt }) if !excerpt.is_empty() => {
+            bail!("the endpoint did not accept the test event: it answered {status}: {excerpt}")
+        }
+        Err(failed) => bail!("the endpoint did not accept the test event: {failed}"),
+    }
+}
+
+async fn change(
+    settings: &Settings,
+    db: &Db,
+    arguments: &ChangeArguments,
+    change: Change,
+) -> Result<()> {
+    let id = arguments.id;
+    let author = arguments.operator.author(settings, db).await?;
+    let by = author.by(Clock::system().now());
+    let is_changed = flow::change(db, by, id, change)
+        .await
+        .map_err(|error| refused(Some(id), error))?;
+    let said = match (is_changed, change) {
+        (true, Change::Pause) => "is paused; it gets its events when it is resumed",
+        (true, Change::Resume) => "gets events again",
+        (true, Change::Remove) => "is removed",
+        (false, Change::Pause) => "was not active, so nothing has changed",
+        (false, Change::Resume | Change::Remove) => {
+            "was active already; what waited for it is due now"
+        }
+    };
+    table::print(&format!("Endpoint {id} {said}.\n"))
+}
+
+async fn rotate(settings: &Settings, db: &Db, arguments: RotateArguments) -> Result<()> {
+    let id = arguments.id;
+    let author = arguments.operator.author(settings, db).await?;
+    let clock = Clock::system();
+    let by = author.by(clock.now());
+    let (secret, until) = flow::rotate(db, by, &clock, id, arguments.overlap)
+        .await
+        .map_err(|error| refused(Some(id), error))?;
+    if arguments.json {
+        let secret = secret.reveal();
+        return table::print_json(
+            &json!({"id": id, "secret": secret, "former_secret_until": until}),
+        );
+    }
+    table::print(&format!("{}\n", secret.reveal()))?;
+    terminal::err(&format!(
+        "Store the secret now, because it is not shown again. The former one signs too until {until}.\n"
+    ));
+    Ok(())
+}

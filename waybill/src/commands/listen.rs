@@ -1,0 +1,569 @@
+//! `waybill listen` shows deliveries as they arrive, a line for each: those of the database that
+//! `DATABASE_URL` names, or with `--url` and an API key those of a service on another machine. The
+//! terminal of `waybill` without a command shows the same lines.
+
+use std::fmt::Write as _;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use config::Settings;
+use ingress::deliveries::{Follower, LOOK_AGAIN, Line, Live, Message, Outcome, PATIENCE};
+use platform::clock::Clock;
+use platform::{shutdown, task, terminal};
+use providers::is_loopback;
+use reqwest::{Client, Response, StatusCode, Url};
+use serde_json::{Value, json};
+use store::sql::{self, Db};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use crate::commands::refused::{set, why};
+use crate::commands::{database, misused};
+use crate::table;
+
+const CONNECT: Duration = Duration::from_secs(10);
+/// The stream says something every ten seconds.
+const SILENCE: Duration = Duration::from_secs(30);
+/// The pause before the next try to reach the service or the database.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+/// The longest message of the stream that is read.
+const LONGEST: usize = 1 << 20;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Listen to the service at this address, in place of the database
+    #[arg(long, value_name = "URL", requires = "key_file")]
+    url: Option<String>,
+    /// A file with an API key of the scope deliveries:read; `-` is standard input
+    #[arg(long, value_name = "FILE", requires = "url")]
+    key_file: Option<PathBuf>,
+    /// Only deliveries of the storefront, or of the payment provider
+    #[arg(long, value_parser = ["storefront", "payment"])]
+    source: Option<String>,
+    /// Only these topics or event types; `*` stands for any text: `orders/*`
+    #[arg(long, value_name = "PATTERN")]
+    topic: Option<String>,
+    /// Only deliveries of this shop
+    #[arg(long, value_name = "DOMAIN")]
+    shop: Option<String>,
+    /// End after so many lines
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
+    /// Print JSON, one line for each delivery
+    #[arg(long)]
+    json: bool,
+}
+
+pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
+    let stop = shutdown::on_signal()?;
+    let remote = match (&arguments.url, &arguments.key_file) {
+        (Some(url), Some(file)) => Some(Remote::new(settings, url, file)?),
+        _ => None,
+    };
+    let mut printer = Printer {
+        arguments,
+        shown: 0,
+    };
+    let listening = async {
+        match remote {
+            Some(remote) => remote.listen(&mut printer).await,
+            None => local(settings, &mut printer).await,
+        }
+    };
+    // Ctrl-C is how one ends it.
+    stop.run_until_cancelled(listening).await.unwrap_or(Ok(()))
+}
+
+/// All was shown that was asked for, or nobody reads it any more.
+#[derive(PartialEq)]
+enum Flow {
+    On,
+    End,
+}
+
+/// What is shown of what arrives.
+struct Printer {
+    arguments: Arguments,
+    shown: u64,
+}
+
+impl Printer {
+    fn fits(&self, line: &Line) -> bool {
+        let Arguments {
+            source,
+            topic,
+            shop,
+            ..
+        } = &self.arguments;
+        let shop_fits = |shop: &String| {
+            let its = line.shop.as_deref().unwrap_or_default();
+            its.eq_ignore_ascii_case(shop)
+        };
+        source.as_ref().is_none_or(|it| *it == line.source)
+            && topic
+                .as_ref()
+                .is_none_or(|it| is_topic_like(it, line.topic.as_deref().unwrap_or_default()))
+            && shop.as_ref().is_none_or(shop_fits)
+    }
+
+    fn show(&mut self, message: &Message) -> Result<Flow> {
+        if let Message::Line(line) = message
+            && !self.fits(line)
+        {
+            return Ok(Flow::On);
+        }
+        let text = match message {
+            message if !self.arguments.json => text(message),
+            Message::Line(line) => format!("{}\n", terminal::json(line)?),
+            Message::PassedOver(deliveries) => {
+                let passed_over = json!({"passed_over": deliveries});
+                format!("{}\n", terminal::json(&passed_over)?)
+            }
+        };
+        if !table::was_read(terminal::out(&text))? {
+            return Ok(Flow::End);
+        }
+        self.shown += 1;
+        match self.arguments.limit {
+            Some(limit) if self.shown >= limit => Ok(Flow::End),
+            _ => Ok(Flow::On),
+        }
+    }
+}
+
+/// Whether a topic fits a pattern in which `*` stands for any text. Upper and lower case count as the
+/// same.
+fn is_topic_like(pattern: &str, topic: &str) -> bool {
+    is_like(&pattern.to_ascii_lowercase(), &topic.to_ascii_lowercase())
+}
+
+fn is_like(pattern: &str, topic: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else {
+        return pattern == topic;
+    };
+    let Some(topic) = topic.strip_prefix(first) else {
+        return false;
+    };
+    (0..=topic.len())
+        .filter(|at| topic.is_char_boundary(*at))
+        .any(|at| is_like(rest, &topic[at..]))
+}
+
+fn begun(what: &str, is_json: bool) {
+    terminal::err(&format!("Listening to {what}; Ctrl-C ends it.\n"));
+    if terminal::out_is_one() && !is_json {
+        let heading = [
+            "TIME UTC",
+            "ANSWER",
+            "TOPIC",
+            "ORDER",
+            "MS",
+            "WHAT BECAME OF IT",
+        ];
+        terminal::err(&format!("{}\n", columns(&heading)));
+    }
+}
+
+/// A row, which fits a terminal of 80 columns as long as topic and order are not longer than usual.
+fn columns([at, answer, topic, order, took, outcome]: &[&str; 6]) -> String {
+    format!("{at:<8}  {answer:<6}  {topic:<20}  {order:<16}  {took:>6}  {outcome}")
+}
+
+/// A message as people read it. Further lines say why, and what to do.
+pub fn text(message: &Message) -> String {
+    let line = match message {
+        Message::Line(line) => line,
+        Message::PassedOver(deliveries) => {
+            return format!(
+                "{deliveries} deliveries or more are not shown, because more arrive than one can read\n"
+            );
+        }
+    };
+    let at = line.received_at.to_string();
+    let took = line.milliseconds.map(|it| it.to_string());
+    let row = columns(&[
+        at.get(11..19).unwrap_or(&at),
+        &line.status.to_string(),
+        line.topic.as_deref().unwrap_or("-"),
+        line.object_id.as_deref().unwrap_or("-"),
+        took.as_deref().unwrap_or("-"),
+        &outcome(line),
+    ]);
+    let mut text = terminal::cell(&row).into_owned();
+    for more in more(line) {
+        let _ = write!(text, "\n          {}", terminal::cell(&more));
+    }
+    text + "\n"
+}
+
+fn outcome(line: &Line) -> String {
+    match line.outcome {
+        Outcome::Done => "done".to_owned(),
+        Outcome::NotUnderstood => "not understood".to_owned(),
+        Outcome::Kept => "kept".to_owned(),
+        Outcome::Waiting => "waits".to_owned(),
+        Outcome::Retrying => format!("failed {}x", line.attempts),
+        Outcome::Dead => "dead".to_owned(),
+        Outcome::Discarded => "discarded".to_owned(),
+        Outcome::Refused if line.deliveries > 1 => format!("refused {}x", line.deliveries),
+        Outcome::Refused => "refused".to_owned(),
+    }
+}
+
+/// Why, and what to do about it.
+fn more(line: &Line) -> Vec<String> {
+    let job = line.job.unwrap_or_default();
+    match line.outcome {
+        Outcome::Refused => {
+            let advice = line
+                .advice
+                .iter()
+                .map(|advice| format!("-> {}", set(advice)));
+            [reason(line)].into_iter().chain(advice).collect()
+        }
+        Outcome::Dead => vec![format!("-> waybill dead show {job}")],
+        Outcome::NotUnderstood | Outcome::Retrying => vec![format!("-> waybill jobs show {job}")],
+        _ => Vec::new(),
+    }
+}
+
+/// Why deliveries were refused.
+fn reason(line: &Line) -> String {
+    let given = |text: &Option<String>| text.clone().unwrap_or_default();
+    let mut text = why(&given(&line.reason), &given(&line.signature));
+    if let Some(header) = &line.header {
+        let _ = write!(text, ", but {header} came");
+    }
+    text
+}
+
+/// Why deliveries were refused, and the setting that would take them.
+pub fn refusal(line: &Line) -> String {
+    match &line.advice {
+        Some(advice) => format!("{} -> {}", reason(line), set(advice)),
+        None => reason(line),
+    }
+}
+
+/// Shows each delivery in the terminal of the process that takes it, until shutdown.
+pub fn show(live: &Live, shutdown: &CancellationToken) {
+    let mut listener = live.listen();
+    let shutdown = shutdown.clone();
+    task::spawn("deliveries in the terminal", async move {
+        while let Some(Some(message)) = shutdown.run_until_cancelled(listener.next()).await {
+            if terminal::out(&text(&message)).is_err() {
+                return;
+            }
+        }
+    });
+}
+
+async fn local(settings: &Settings, printer: &mut Printer) -> Result<()> {
+    let db = database(settings).await?;
+    let listened = follow(&db, printer).await;
+    db.close().await;
+    listened
+}
+
+async fn follow(db: &Db, printer: &mut Printer) -> Result<()> {
+    let mut follower = Follower::begin(db, &Clock::system(), PATIENCE).await?;
+    begun("the database", printer.arguments.json);
+    let mut outage = Outage::default();
+    loop {
+        match follower.look().await {
+            Ok(messages) => {
+                outage.over();
+                for message in messages {
+                    if printer.show(&message)? == Flow::End {
+                        return Ok(());
+                    }
+                }
+                sleep(LOOK_AGAIN).await;
+            }
+            Err(error) if sql::is_outage(&error) => {
+                outage.begun(&format!("the database cannot be reached: {error}"));
+                sleep(TRY_AGAIN).await;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Says once that the connection is lost, and once that it is back.
+#[derive(Default)]
+struct Outage(bool);
+
+impl Outage {
+    fn begun(&mut self, what: &str) {
+        if !std::mem::replace(&mut self.0, true) {
+            let what = domain::redact::redact(what);
+            terminal::err(&format!("{what}; trying again\n"));
+        }
+    }
+
+    fn over(&mut self) {
+        if std::mem::replace(&mut self.0, false) {
+            terminal::err("back again\n");
+        }
+    }
+}
+
+/// A service on another machine.
+struct Remote {
+    client: Client,
+    url: String,
+    key: String,
+}
+
+/// Why a stream has ended.
+enum Ended {
+    /// All was shown.
+    Shown,
+    /// The connection is lost, or the service does not take listeners now.
+    Lost(String),
+}
+
+impl Remote {
+    fn new(settings: &Settings, url: &str, key_file: &Path) -> Result<Self> {
+        let url = url.trim_end_matches('/');
+        let is_http = url.starts_with("http://") || url.starts_with("https://");
+        let parsed = Url::parse(url).ok().filter(|_| is_http);
+        let host = parsed.as_ref().and_then(Url::host_str);
+        let host = host.ok_or_else(|| misused("--url: must be http:// or https:// and a host"))?;
+        if url.starts_with("http://") && !is_loopback(url) && !is_allowed(settings, host) {
+            return Err(misused(format!(
+                "--url: the API key would be sent to {host} without encryption; begin the address with \
+                 https://, or name {host} in ALLOW_CLEARTEXT"
+            )));
+        }
+        let mut client = Client::builder()
+            .connect_timeout(CONNECT)
+            .read_timeout(SILENCE);
+        if is_loopback(url) {
+            client = client.no_proxy();
+        }
+        Ok(Remote {
+            client: client.build()?,
+            url: format!("{url}/api/deliveries/stream"),
+            key: read_key(key_file)?,
+        })
+    }
+
+    async fn listen(&self, printer: &mut Printer) -> Result<()> {
+        let mut outage = Outage::default();
+        let mut is_first = true;
+        loop {
+            match self.connect().await? {
+                Ok(response) => {
+                    if std::mem::take(&mut is_first) {
+                        begun(&self.url, printer.arguments.json);
+                    }
+                    outage.over();
+                    match read(response, printer).await? {
+                        Ended::Shown => return Ok(()),
+                        Ended::Lost(why) => {
+                            outage.begun(&format!("{why}; what arrives meanwhile is not shown"));
+                        }
+                    }
+                }
+                Err(why) => outage.begun(&why),
+            }
+            sleep(TRY_AGAIN).await;
+        }
+    }
+
+    /// The stream, or why there is none now. An error is final.
+    async fn connect(&self) -> Result<Result<Response, String>> {
+        let request = self.client.get(&self.url).bearer_auth(&self.key);
+        let Ok(response) = request.send().await else {
+            return Ok(Err(format!("nothing answers on {}", self.url)));
+        };
+        let status = response.status();
+        if status == StatusCode::OK {
+            return Ok(Ok(response));
+        }
+        let body: Value = response.json().await.unwrap_or_default();
+        let detail = body["detail"].as_str().unwrap_or("no reason given");
+        let what = format!("{} answered {}: {detail}", self.url, status.as_u16());
+        if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+            return Ok(Err(what));
+        }
+        bail!("{what}");
+    }
+}
+
+/// Hosts to which credentials may be sent in clear.
+fn is_allowed(settings: &Settings, host: &str) -> bool {
+    let allowed = settings.get("ALLOW_CLEARTEXT").unwrap_or_default();
+    allowed
+        .split(',')
+        .any(|it| it.trim().eq_ignore_ascii_case(host))
+}
+
+fn read_key(file: &Path) -> Result<String> {
+    let mut key = String::new();
+    if file == Path::new("-") {
+        std::io::stdin()
+            .read_to_string(&mut key)
+            .context("--key-file: cannot read standard input")?;
+    } else {
+        key = std::fs::read_to_string(file)
+            .with_context(|| format!("--key-file: cannot read {}", file.display()))?;
+    }
+    Ok(key.trim().to_owned())
+}
+
+/// Reads the messages of the stream (server-sent events) until it ends.
+async fn read(mut response: Response, printer: &mut Printer) -> Result<Ended> {
+    let mut text: Vec<u8> = Vec::new();
+    loop {
+        match response.chunk().await {
+            Ok(Some(chunk)) => text.extend_from_slice(&chunk),
+            Ok(None) => return Ok(Ended::Lost("the service has ended the stream".to_owned())),
+            Err(_) => return Ok(Ended::Lost("the connection is lost".to_owned())),
+        }
+        while let Some(end) = text.windows(2).position(|it| it == b"\n\n") {
+            let frame: Vec<u8> = text.drain(..end + 2).collect();
+            let frame = String::from_utf8_lossy(&frame);
+            if let Some(message) = message(&frame)
+                && printer.show(&message)? == Flow::End
+            {
+                return Ok(Ended::Shown);
+            }
+        }
+        if text.len() > LONGEST {
+            bail!("the service sends something else than deliveries");
+        }
+    }
+}
+
+/// The message in a frame of the stream. What a later version adds is passed over.
+fn message(frame: &str) -> Option<Message> {
+    let field = |name: &str| frame.lines().find_map(|line| line.strip_prefix(name));
+    let (event, data) = (field("event: ")?, field("data: ")?);
+    match event {
+        "delivery" | "refused" => serde_json::from_str(data).ok().map(Message::of),
+        "passed_over" => {
+            let data: Value = serde_json::from_str(data).ok()?;
+            data["deliveries"].as_u64().map(Message::PassedOver)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::time::Timestamp;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn line(outcome: Outcome) -> Line {
+        Line {
+            job: Some(Uuid::from_u128(7)),
+            source: "storefront".to_owned(),
+            topic: Some("orders/create".to_owned()),
+            shop: Some("shop.example".to_owned()),
+            object_id: Some("820982911946154".to_owned()),
+            delivery_id: None,
+            status: 200,
+            outcome,
+            attempts: 2,
+            deliveries: 1,
+            received_at: Timestamp(1_800_000_000_000),
+            finished_at: None,
+            milliseconds: Some(12),
+            reason: None,
+            signature: None,
+            header: None,
+            advice: None,
+        }
+    }
+
+    #[test]
+    fn a_line_fits_a_terminal_of_eighty_columns() {
+        let done = text(&Message::of(line(Outcome::Done)));
+        assert_eq!(
+            done,
+            "08:00:00  200     orders/create         820982911946154       12  done\n"
+        );
+        let refused = Line {
+            status: 401,
+            deliveries: 3,
+            milliseconds: None,
+            reason: Some("signature".to_owned()),
+            signature: Some("missing".to_owned()),
+            header: Some("x-shopify-hmac-sha256".to_owned()),
+            advice: Some("STOREFRONT_PROVIDER=shopify".to_owned()),
+            ..line(Outcome::Refused)
+        };
+        let refused = text(&Message::of(refused));
+        assert!(refused.contains("401") && refused.contains("refused 3x"));
+        let more: Vec<&str> = refused.lines().skip(1).map(str::trim).collect();
+        assert_eq!(
+            more,
+            [
+                "signature missing, but x-shopify-hmac-sha256 came",
+                "-> set STOREFRONT_PROVIDER=shopify"
+            ]
+        );
+        assert!(refused.lines().all(|line| line.len() <= 80), "{refused}");
+        for outcome in [
+            Outcome::NotUnderstood,
+            Outcome::Kept,
+            Outcome::Waiting,
+            Outcome::Retrying,
+            Outcome::Dead,
+            Outcome::Discarded,
+        ] {
+            let text = text(&Message::of(line(outcome)));
+            assert!(text.lines().all(|line| line.len() <= 80), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_of_a_stranger_commands_no_terminal() {
+        let hostile = Line {
+            topic: Some("\u{1b}[2J\n08:00:00  200".to_owned()),
+            ..line(Outcome::Done)
+        };
+        let shown = text(&Message::of(hostile));
+        assert_eq!(shown.lines().count(), 1, "{shown:?}");
+        assert!(!shown.contains('\u{1b}'));
+    }
+
+    #[test]
+    fn what_the_stream_sends_is_what_was_sent() {
+        let sent = line(Outcome::Retrying);
+        let json = serde_json::to_string(&sent).unwrap();
+        let read = message(&format!("event: delivery\ndata: {json}\n\n"));
+        assert_eq!(read, Some(Message::of(sent)));
+        let passed_over = message("event: passed_over\ndata: {\"deliveries\":7}\n\n");
+        assert_eq!(passed_over, Some(Message::PassedOver(7)));
+        for other in [
+            ": a comment\n\n",
+            "retry: 2000\n\n",
+            "event: new\ndata: {}\n\n",
+        ] {
+            assert_eq!(message(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        for (pattern, topic, fits) in [
+            ("orders/*", "orders/create", true),
+            ("orders/*", "customers/redact", false),
+            ("*paid*", "orders/paid", true),
+            ("orders/paid", "Orders/Paid", true),
+            ("orders/paid", "orders/paid/x", false),
+            ("*", "", true),
+            ("o*s/*te", "orders/create", true),
+            ("o*s/*tx", "orders/create", false),
+        ] {
+            assert_eq!(is_topic_like(pattern, topic), fits, "{pattern} {topic}");
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! The job that sends an event to an endpoint again, after the endpoint did not accept it at first
+//! (`crate::webhooks`).
+//!
+//! The job is retried for three days (`domain::job`). After that it is dead, and the next event of
+//! its object is sent. The first webhook that an endpoint accepts after it was away makes the jobs
+//! of all others due.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Result;
+use bus::JobRef;
+use domain::endpoint::State;
+use domain::job::{Job, JobId, Queue};
+use domain::time::Timestamp;
+use flows::outbox::{self, JobNotification};
+use process::Parts;
+use providers::endpoints::{Failed, Sender, Webhook};
+use serde::{Deserialize, Serialize};
+use store::endpoints::Endpoint;
+use store::sql::{self, Tx};
+use store::{endpoints, events, jobs};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use uuid::Uuid;
+
+use super::Answer;
+use crate::failure::Later;
+
+pub const KIND: &str = "endpoints/send";
+
+/// How many jobs of a process send to one endpoint at a time, so that a slow endpoint leaves room
+/// for the others.
+const AT_ONCE: usize = 8;
+/// When a job is tried again for which there was no room.
+const NO_ROOM: Duration = Duration::from_secs(1);
+/// When a job of a paused endpoint is looked at again.
+const PAUSED: Duration = Duration::from_mins(10);
+/// An endpoint that has accepted nothing for this long is paused when a webhook to it is given up.
+const FAILING: Duration = Duration::from_hours(24);
+
+#[derive(Serialize, Deserialize)]
+pub struct Body {
+    pub endpoint_id: Uuid,
+    pub event_id: Uuid,
+}
+
+/// How the work of a job ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    Accepted,
+    /// The endpoint was removed, or the event is no longer kept.
+    NotWanted,
+}
+
+/// The room for calls to each endpoint.
+#[derive(Clone, Default)]
+pub struct Rooms(Arc<Mutex<HashMap<Uuid, Arc<Semaphore>>>>);
+
+impl Rooms {
+    fn enter(&self, endpoint: Uuid) -> Option<OwnedSemaphorePermit> {
+        let mut rooms = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        rooms.retain(|id, room| *id == endpoint || room.available_permits() < AT_ONCE);
+        let room = rooms
+            .entry(endpoint)
+            .or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE)));
+        room.clone().try_acquire_owned().ok()
+    }
+}
+
+pub fn notification(job: JobId) -> JobNotification {
+    JobNotification {
+        queue: Queue::Endpoints,
+        kind: KIND,
+        job_ref: JobRef {
+            job,
+            traceparent: None,
+        },
+    }
+}
+
+pub async fn call(parts: &Parts, sender: &Sender, rooms: &Rooms, job: &Job) -> Result<Answer> {
+    let Body {
+        endpoint_id,
+        event_id,
+    } = outbox::body(job)?;
+    let (db, now) = (&parts.db, parts.clock.now());
+    let found = endpoints::with_secrets(db, &parts.keys, endpoint_id, now).await?;
+    let event = events::by_ids(db, vec![event_id]).await?.pop();
+    let (Some((endpoint, secrets)), Some(event)) = (found, event) else {
+        return Ok(Answer::Webhook(Ended::NotWanted));
+    };
+    if endpoint.state != State::Active {
+        let why = "its endpoint is paused";
+        return Err(Later { why, pause: PAUSED }.into());
+    }
+    let Some(_room) = rooms.enter(endpoint_id) else {
+        let why = "it waits for other webhooks of its endpoint";
+        let pause = NO_ROOM;
+        return Err(Later { why, pause }.into());
+    };
+    let body = serde_json::to_vec(&event)?;
+    let webhook = Webhook::signed(&endpoint.url, &secrets, event_id.to_string(), now, body);
+    let sent = sender.send(webhook).await;
+    count(&sent);
+    let Err(failed) = sent else {
+        return Ok(Answer::Webhook(Ended::Accepted));
+    };
+    let now = parts.clock.now();
+    let mut tx = db.begin().await?;
+    endpoints::failed(&mut tx, endpoint_id, 1, &failed.to_string(), now).await?;
+    let is_paused = failed == Failed::Gone
+        && endpoints::set_state(&mut tx, endpoint_id, State::Gone, now).await?;
+    tx.commit().await?;
+    if is_paused {
+        log_pause(endpoint_id, State::Gone);
+    }
+    Err(failed.into())
+}
+
+pub fn count(sent: &Result<(), Failed>) {
+    let outcome = match sent {
+        Ok(()) => "accepted",
+        Err(Failed::Address(_)) => "address",
+        Err(Failed::Unreachable(_)) => "unreachable",
+        Err(Failed::TooSlow) => "too_slow",
+        Err(Failed::Status { .. }) => "status",
+        Err(Failed::Gone) => "gone",
+    };
+    metrics::counter!("waybill_webhooks_sent_total", "outcome" => outcome).increment(1);
+}
+
+pub fn log_pause(endpoint: Uuid, state: State) {
+    tracing::error!(
+        %endpoint, %state,
+        "an endpoint is paused; mend it, then run `waybill endpoints resume`"
+    );
+}
+
+/// Records that an endpoint accepted a webhook. If it was away before, all that waits for it is due.
+pub async fn accepted(tx: &mut Tx, endpoint: &Endpoint, now: Timestamp) -> sql::Result<()> {
+    if endpoints::delivered(tx, endpoint, now).await? {
+        let first = endpoints::first_jobs(tx, endpoint.id).await?;
+        jobs::release_unclaimed(tx, first, now).await?;
+        tracing::info!(endpoint = %endpoint.id, "an endpoint accepts webhooks again");
+    }
+    Ok(())
+}
+
+/// Records how the work of this job ended.
+pub async fn record(tx: &mut Tx, job: &Job, ended: Ended, now: Timestamp) -> Result<()> {
+    let Body {
+        endpoint_id,
+        event_id,
+    } = outbox::body(job)?;
+    if let Some(endpoint) = endpoints::lock(tx, endpoint_id).await? {
+        go_on(tx, endpoint_id, event_id, now).await?;
+        if ended == Ended::Accepted {
+            accepted(tx, &endpoint, now).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Records that the webhook of this job is given up. An endpoint that has accepted nothing for a
+/// day is paused then.
+pub async fn on_exhausted(tx: &mut Tx, job: &Job, now: Timestamp) -> sql::Result<()> {
+    let Ok(Body {
+        endpoint_id,
+        event_id,
+    }) = outbox::body(job)
+    else {
+        return Ok(());
+    };
+    let Some(endpoint) = endpoints::lock(tx, endpoint_id).await? else {
+        return Ok(());
+    };
+    go_on(tx, endpoint_id, event_id, now).await?;
+    let is_failing = endpoint
+        .failing_since
+        .is_some_and(|since| since <= now.minus(FAILING));
+    if is_failing && endpoints::set_state(tx, endpoint_id, State::Failing, now).await? {
+        log_pause(endpoint_id, State::Failing);
+    }
+    Ok(())
+}
+
+/// Makes the next event of the object due.
+async fn go_on(tx: &mut Tx, endpoint: Uuid, event: Uuid, now: Timestamp) -> sql::Result<()> {
+    if let Some(next) = endpoints::remove_waiting(tx, endpoint, event).await? {
+        jobs::wake(tx, next, now).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,522 @@
+//! Sends events to the endpoints of the merchant's own systems as webhooks.
+//!
+//! One process does it for all, the one that holds the lease [`LEASE`]; the others wait for the
+//! lease. Each endpoint has a task of its own, so that a slow one delays no other. A task reads the
+//! events after the endpoint's cursor in waves, sends up to [`AT_ONCE`] of them at a time, those of
+//! one object one after the other, and then commits what became of the wave in one transaction: the
+//! cursor moves past all of them, and for each event that was not accepted a job is stored, which
+//! sends it again (`handlers::webhooks`). Later events of the same object wait behind it.
+//!
+//! If the process dies before the commit, the wave is sent again. A receiver knows repeats by the
+//! id of the webhook, which is the event's. If two processes believe that they hold the lease, the
+//! one that commits second finds that the cursor has moved, and discards its wave.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Result;
+use bytes::Bytes;
+use domain::endpoint::{Secret, State};
+use domain::envelope::Envelope;
+use domain::job::{self, Queue, Source};
+use flows::outbox::JobNotification;
+use futures_util::{StreamExt, stream};
+use platform::backoff::Backoff;
+use platform::task;
+use providers::endpoints::{Failed, Webhook};
+use store::endpoints::{self, Endpoint, MOST_WAITING, Object, Waiting};
+use store::event_head;
+use store::events;
+use store::jobs::{self, NewJob};
+use store::leases::{self, WEBHOOKS as LEASE};
+use store::sql::Tx;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::Worker;
+use crate::handlers::webhooks::{self as handler, Body, KIND};
+
+/// Webhooks wait for at most this time when the process that sends them is killed.
+const LEASE_LENGTH: Duration = Duration::from_secs(10);
+const RENEW_AFTER: Duration = Duration::from_secs(3);
+/// The pause between two tries to get the lease while another process holds it.
+const WAIT_FOR_LEASE: Duration = Duration::from_secs(3);
+const PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// After this time endpoints are read again, even if nothing happened: one may have been added.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// How many events a wave looks at.
+const WAVE: i64 = 256;
+/// How many webhooks are on their way to one endpoint at a time.
+const AT_ONCE: usize = 16;
+/// After so many failures and no success, the rest of a wave is left to a later one.
+const FAILURES: usize = 8;
+/// When an event that was not accepted is sent again.
+const AGAIN: Duration = Duration::from_secs(5);
+/// A job that waits for an earlier event of its object is made due when that one ends, which is
+/// long before this time.
+const BEHIND: Duration = Duration::from_hours(10 * 365 * 24);
+/// How long webhooks that are on their way may take after the process was asked to stop.
+const GRACE: Duration = Duration::from_secs(5);
+
+pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
+    if worker.queue != Queue::Endpoints {
+        return;
+    }
+    let mut sending = Sending::new(worker, shutdown.clone());
+    while !shutdown.is_cancelled() {
+        let pause = sending.turn().await;
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = shutdown.cancelled() => {}
+        }
+    }
+    if let Err(error) = sending.end().await {
+        tracing::debug!(%error, "the lease to send webhooks ends by itself");
+    }
+}
+
+/// The process that sends webhooks.
+struct Sending {
+    worker: Arc<Worker>,
+    shutdown: CancellationToken,
+    holder: Uuid,
+    /// When this process last renewed the lease. `None`: it does not hold the lease.
+    renewed_at: Option<Instant>,
+    /// The tasks that send, by endpoint.
+    tasks: HashMap<Uuid, JoinHandle<()>>,
+    /// Up to which position events were seen, and when endpoints were last read.
+    seen: Option<(i64, Instant)>,
+    backoff: Backoff,
+    /// Whether the last turn failed.
+    is_failing: bool,
+}
+
+impl Sending {
+    fn new(worker: Arc<Worker>, shutdown: CancellationToken) -> Self {
+        Sending {
+            holder: worker.parts.clock.id(),
+            worker,
+            shutdown,
+            renewed_at: None,
+            tasks: HashMap::new(),
+            seen: None,
+            backoff: Backoff::new(PAUSE, LONGEST_PAUSE),
+            is_failing: false,
+        }
+    }
+
+    /// Starts a task for each endpoint that has events to get and no task, and returns how long to
+    /// wait before the next turn.
+    async fn turn(&mut self) -> Duration {
+        match self.start_tasks().await {
+            Ok(true) => {
+                self.backoff.reset();
+                self.is_failing = false;
+                PAUSE
+            }
+            Ok(false) => WAIT_FOR_LEASE,
+            Err(error) => {
+                if !self.is_failing {
+                    let error = format!("{error:#}");
+                    tracing::warn!(error, "no webhooks are sent to endpoints; trying again");
+                }
+                self.is_failing = true;
+                self.backoff.next_pause()
+            }
+        }
+    }
+
+    /// False when another process holds the lease.
+    async fn start_tasks(&mut self) -> Result<bool> {
+        if !self.hold().await? {
+            return Ok(false);
+        }
+        self.tasks.retain(|_, task| !task.is_finished());
+        let worker = self.worker.clone();
+        let db = &worker.parts.db;
+        let newest = event_head::newest(db).await?;
+        let is_seen =
+            |(position, at): (i64, Instant)| position == newest && at.elapsed() < LOOK_AGAIN;
+        if self.seen.is_some_and(is_seen) {
+            return Ok(true);
+        }
+        let looked_at = Instant::now();
+        for endpoint in endpoints::list(db).await? {
+            let wants = endpoint.state == State::Active && endpoint.position < newest;
+            if wants && !self.tasks.contains_key(&endpoint.id) {
+                let task = send_all(worker.clone(), endpoint.id, self.shutdown.clone());
+                self.tasks
+                    .insert(endpoint.id, task::spawn("webhooks of an endpoint", task));
+            }
+        }
+        self.seen = Some((newest, looked_at));
+        Ok(true)
+    }
+
+    /// Renews the lease or tries to get it, and returns whether this process holds it.
+    async fn hold(&mut self) -> Result<bool> {
+        if self.renewed_at.is_some_and(|at| at.elapsed() < RENEW_AFTER) {
+            return Ok(true);
+        }
+        let parts = &self.worker.parts;
+        let asked_at = Instant::now();
+        let now = parts.clock.now();
+        let until = now.plus(LEASE_LENGTH);
+        let ours = leases::take(&parts.db, LEASE, self.holder, now, until).await?;
+        self.renewed_at = ours.then_some(asked_at);
+        if !ours {
+            for (_, task) in self.tasks.drain() {
+                task.abort();
+            }
+        }
+        Ok(ours)
+    }
+
+    async fn end(&mut self) -> Result<()> {
+        for (_, task) in self.tasks.drain() {
+            // A task that panicked has said so.
+            let _ = task.await;
+        }
+        if self.renewed_at.take().is_some() {
+            leases::release(&self.worker.parts.db, LEASE, self.holder).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Sends wave after wave to an endpoint, until it has all events or too many of them wait.
+async fn send_all(worker: Arc<Worker>, endpoint: Uuid, shutdown: CancellationToken) {
+    while !shutdown.is_cancelled() {
+        match worker.send_wave(endpoint, &shutdown).await {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => {
+                let error = format!("{error:#}");
+                tracing::warn!(%endpoint, error, "webhooks are not sent to an endpoint; trying again");
+                // The next turn starts another task.
+                return;
+            }
+        }
+    }
+}
+
+/// What became of an event.
+enum Outcome {
+    Accepted,
+    Failed,
+    /// It was not sent, because it has to wait for an earlier event, or because the process stops.
+    NotSent,
+}
+
+/// What became of a wave.
+struct Wave {
+    /// The events in their sequence.
+    events: Vec<(events::Placed, Outcome)>,
+    /// The cursor may move up to here.
+    position: i64,
+    failures: usize,
+    last_error: Option<String>,
+    /// Whether the endpoint answered 410.
+    is_gone: bool,
+}
+
+impl Worker {
+    /// Sends the next events to an endpoint. True when there may be more.
+    async fn send_wave(&self, id: Uuid, shutdown: &CancellationToken) -> Result<bool> {
+        let (db, clock) = (&self.parts.db, &self.parts.clock);
+        let found = endpoints::with_secrets(db, &self.parts.keys, id, clock.now()).await?;
+        let Some((endpoint, secrets)) = found else {
+            return Ok(false);
+        };
+        let waiting = endpoints::objects(db, id).await?;
+        if endpoint.state != State::Active || waiting.len() >= MOST_WAITING {
+            return Ok(false);
+        }
+        let next = events::placed_after(db, endpoint.position, WAVE).await?;
+        let Some(position) = next.last().map(|event| event.position) else {
+            return Ok(false);
+        };
+        let fits = |event: &events::Placed| {
+            let mut patterns = endpoint.types.iter();
+            patterns.any(|pattern| pattern.fits(&event.kind))
+        };
+        let fitting: Vec<events::Placed> = next.into_iter().filter(fits).collect();
+        let waiting: HashSet<Object> = waiting.into_iter().collect();
+        let wave = self.send(&endpoint, &secrets, fitting, &waiting, shutdown);
+        let mut wave = wave.await?;
+        let is_whole = wave.position == i64::MAX;
+        wave.position = wave.position.min(position);
+        Ok(self.commit_wave(&endpoint, wave).await? && is_whole)
+    }
+
+    async fn send(
+        &self,
+        endpoint: &Endpoint,
+        secrets: &[Secret],
+        fitting: Vec<events::Placed>,
+        waiting: &HashSet<Object>,
+        shutdown: &CancellationToken,
+    ) -> Result<Wave> {
+        let ids: Vec<Uuid> = fitting
+            .iter()
+            .filter(|event| !waiting.contains(&object(event)))
+            .map(|event| event.id)
+            .collect();
+        let of_objects = if ids.is_empty() {
+            Vec::new()
+        } else {
+            by_object(events::by_ids(&self.parts.db, ids).await?)
+        };
+        let result = WaveResult::default();
+        let sender = ObjectSender {
+            worker: self,
+            endpoint,
+            secrets,
+            result: &result,
+            shutdown,
+        };
+        let sent = stream::iter(of_objects)
+            .map(|events| sender.send(events))
+            .buffer_unordered(AT_ONCE);
+        let mut outcomes: HashMap<Uuid, Outcome> = sent.flat_map(stream::iter).collect().await;
+        let outcome = |event: events::Placed| {
+            let is_waiting = waiting.contains(&object(&event));
+            // An event that is no longer kept was not read, and cannot be sent any more.
+            let outcome = outcomes.remove(&event.id);
+            let outcome = outcome.or(is_waiting.then_some(Outcome::NotSent))?;
+            Some((event, outcome))
+        };
+        let events = fitting.into_iter().filter_map(outcome).collect();
+        Ok(result.into_wave(events, waiting))
+    }
+
+    /// Commits what became of a wave. True when there may be more to send.
+    async fn commit_wave(&self, seen: &Endpoint, wave: Wave) -> Result<bool> {
+        let now = self.parts.clock.now();
+        let mut tx = self.parts.db.begin().await?;
+        let endpoint = endpoints::lock(&mut tx, seen.id).await?;
+        let Some(endpoint) = endpoint.filter(|it| it.position == seen.position) else {
+            // It was removed, or another process has sent the same events.
+            tx.rollback().await?;
+            return Ok(false);
+        };
+        endpoints::move_cursor(&mut tx, endpoint.id, wave.position).await?;
+        let is_accepted = |(_, outcome): &(_, Outcome)| matches!(outcome, Outcome::Accepted);
+        if wave.events.iter().any(is_accepted) {
+            handler::accepted(&mut tx, &endpoint, now).await?;
+        } else if let Some(error) = &wave.last_error {
+            endpoints::failed(&mut tx, endpoint.id, wave.failures, error, now).await?;
+        }
+        let notifications = self.store_waiting(&mut tx, &endpoint, wave.events).await?;
+        let is_paused =
+            wave.is_gone && endpoints::set_state(&mut tx, endpoint.id, State::Gone, now).await?;
+        tx.commit().await?;
+        if is_paused {
+            handler::log_pause(endpoint.id, State::Gone);
+        }
+        self.notify_soon(&notifications);
+        Ok(!is_paused)
+    }
+
+    /// Stores a job for each event that was not accepted. Of each object only the first one is due.
+    async fn store_waiting(
+        &self,
+        tx: &mut Tx,
+        endpoint: &Endpoint,
+        events: Vec<(events::Placed, Outcome)>,
+    ) -> Result<Vec<JobNotification>> {
+        let now = self.parts.clock.now();
+        let already = endpoints::waiting(tx, endpoint.id).await?;
+        let mut objects: HashSet<Object> = already.into_iter().collect();
+        let mut notifications = Vec::new();
+        let (mut waiting, mut jobs) = (Vec::new(), Vec::new());
+        for (event, outcome) in events {
+            if matches!(outcome, Outcome::Accepted) {
+                continue;
+            }
+            let job_id = self.parts.clock.id();
+            let object = object(&event);
+            let run_at = match outcome {
+                _ if !objects.insert(object.clone()) => now.plus(BEHIND),
+                Outcome::Failed => now.plus(AGAIN),
+                _ => now,
+            };
+            let is_due = run_at <= now;
+            if is_due {
+                notifications.push(handler::notification(job_id));
+            }
+            jobs.push(NewJob {
+                id: job_id,
+                queue: Queue::Endpoints,
+                kind: KIND.to_owned(),
+                source: Source::Internal,
+                shop: event.shop.clone(),
+                external_id: None,
+                object_id: Some(event.object_id.clone()),
+                subject: None,
+                api_version: None,
+                body: Bytes::from(serde_json::to_vec(&Body {
+                    endpoint_id: endpoint.id,
+                    event_id: event.id,
+                })?),
+                state: job::State::Ready,
+                run_at,
+                notified_at: is_due.then_some(now),
+                deadline_at: None,
+                trace: None,
+                traceparent: None,
+                created_at: now,
+            });
+            waiting.push(Waiting {
+                event_id: event.id,
+                position: event.position,
+                object,
+                job_id,
+            });
+        }
+        if !jobs.is_empty() {
+            endpoints::insert_waiting(tx, endpoint.id, &waiting).await?;
+            jobs::insert(tx, &jobs.iter().collect::<Vec<_>>()).await?;
+        }
+        Ok(notifications)
+    }
+}
+
+fn object(event: &events::Placed) -> Object {
+    (
+        event.shop.clone().unwrap_or_default(),
+        event.object_id.clone(),
+    )
+}
+
+/// Groups events by their objects. Both the groups and the events of each keep their sequence.
+fn by_object(events: Vec<Envelope>) -> Vec<Vec<Envelope>> {
+    let mut places: HashMap<Object, usize> = HashMap::new();
+    let mut groups: Vec<Vec<Envelope>> = Vec::new();
+    for event in events {
+        let shop = event.shop.clone().unwrap_or_default();
+        let place = places
+            .entry((shop, event.object_id.clone()))
+            .or_insert(groups.len());
+        if *place == groups.len() {
+            groups.push(Vec::new());
+        }
+        groups[*place].push(event);
+    }
+    groups
+}
+
+/// What the requests of a wave have in common while they are on their way.
+#[derive(Default)]
+struct WaveResult {
+    accepted: AtomicUsize,
+    failures: AtomicUsize,
+    /// Why the last one failed.
+    last: Mutex<Option<Failed>>,
+}
+
+impl WaveResult {
+    /// Whether the rest of the wave is not worth sending.
+    fn is_hopeless(&self) -> bool {
+        self.accepted.load(Ordering::Relaxed) == 0
+            && self.failures.load(Ordering::Relaxed) >= FAILURES
+    }
+
+    fn record(&self, sent: Result<(), Failed>) -> Outcome {
+        let Err(failed) = sent else {
+            self.accepted.fetch_add(1, Ordering::Relaxed);
+            return Outcome::Accepted;
+        };
+        self.failures.fetch_add(1, Ordering::Relaxed);
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if *last != Some(Failed::Gone) {
+            *last = Some(failed);
+        }
+        Outcome::Failed
+    }
+
+    /// Of an endpoint that is away, only the events up to the first one that was not tried belong
+    /// to the wave. None of the later ones was accepted, so all of them can be sent in a later wave.
+    fn into_wave(
+        self,
+        mut events: Vec<(events::Placed, Outcome)>,
+        waiting: &HashSet<Object>,
+    ) -> Wave {
+        let mut position = i64::MAX;
+        if self.is_hopeless() {
+            let not_tried = |(event, outcome): &(events::Placed, Outcome)| {
+                matches!(outcome, Outcome::NotSent) && !waiting.contains(&object(event))
+            };
+            if let Some(first) = events.iter().position(not_tried) {
+                position = events[first].0.position - 1;
+                events.truncate(first);
+            }
+        }
+        let last = self
+            .last
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        Wave {
+            events,
+            position,
+            failures: self.failures.into_inner(),
+            is_gone: last == Some(Failed::Gone),
+            last_error: last.map(|failed| failed.to_string()),
+        }
+    }
+}
+
+/// Sends the events of one object, one after the other.
+#[derive(Clone, Copy)]
+struct ObjectSender<'a> {
+    worker: &'a Worker,
+    endpoint: &'a Endpoint,
+    secrets: &'a [Secret],
+    result: &'a WaveResult,
+    shutdown: &'a CancellationToken,
+}
+
+impl ObjectSender<'_> {
+    async fn send(self, events: Vec<Envelope>) -> Vec<(Uuid, Outcome)> {
+        let mut outcomes = Vec::with_capacity(events.len());
+        let mut goes_on = true;
+        for event in events {
+            goes_on = goes_on && !self.shutdown.is_cancelled() && !self.result.is_hopeless();
+            let outcome = if goes_on {
+                self.send_one(&event).await
+            } else {
+                Outcome::NotSent
+            };
+            goes_on = matches!(outcome, Outcome::Accepted);
+            outcomes.push((event.id, outcome));
+        }
+        outcomes
+    }
+
+    async fn send_one(self, event: &Envelope) -> Outcome {
+        let parts = &self.worker.parts;
+        let Ok(body) = serde_json::to_vec(event) else {
+            return Outcome::NotSent;
+        };
+        let now = parts.clock.now();
+        let id = event.id.to_string();
+        let webhook = Webhook::signed(&self.endpoint.url, self.secrets, id, now, body);
+        let sent = self.worker.providers.endpoints.send(webhook);
+        let too_late = async {
+            self.shutdown.cancelled().await;
+            tokio::time::sleep(GRACE).await;
+        };
+        tokio::select! {
+            sent = sent => {
+                handler::count(&sent);
+                self.result.record(sent)
+            }
+            () = too_late => Outcome::NotSent,
+        }
+    }
+}
