@@ -14,7 +14,7 @@ use sandbox::{IDENTITY_CLIENT_ID, IDENTITY_CLIENT_SECRET, Options, PAYMENT_KEY};
 use sandbox::{STOREFRONT_TOKEN, Sandbox};
 use serde_json::Value;
 
-use crate::support::backend::is_distributed;
+use crate::support::backend::{PRIVACY_KEY, is_distributed};
 use crate::support::delivery::{SHOP, order};
 use crate::support::operator::{dead_orders, parsed, said, waybill};
 use crate::support::order::post_all;
@@ -22,9 +22,6 @@ use crate::support::process::{command, free_port, output, run};
 use crate::support::requests::{posted, request};
 use crate::support::smtp::{Reply, SmtpServer};
 use crate::support::{PAYMENT_SECRET, STOREFRONT_SECRET, Service, eventually, service};
-
-/// It is not compared with the database's: doctor opens that without it.
-const PRIVACY_KEY: &str = "a-key-of-thirty-two-characters-or-more";
 
 /// `waybill doctor --json` on a service's parts, with these settings more.
 pub fn doctor(service: &Service, settings: &[(&str, &str)]) -> Command {

@@ -59,7 +59,7 @@ pub fn parse_open(text: &str) -> BTreeMap<String, Family> {
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter"))
         .collect();
-    assert!(counters.len() > 10 && counters.iter().all(|name| !name.ends_with("_total")));
+    assert!(!counters.is_empty() && counters.iter().all(|name| !name.ends_with("_total")));
     let named = text.lines().map(|line| {
         let family = line.strip_prefix("# ").and_then(|it| it.split(' ').nth(1));
         match family.filter(|family| counters.contains(family)) {
