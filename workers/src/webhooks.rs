@@ -7,6 +7,11 @@
 //! cursor moves past all of them, and for each event that was not accepted a job is stored, which
 //! sends it again (`handlers::webhooks`). Later events of the same object wait behind it.
 //!
+//! When an endpoint accepts nothing of a wave, the rest of the wave is left for later, and the next
+//! wave is tried after a pause that grows up to [`LONGEST_REST`], or as soon as the endpoint accepts
+//! one of the events that are sent again. An endpoint that accepts some events and not others gets
+//! the next ones at once.
+//!
 //! If the process dies before the commit, the wave is sent again. A receiver knows repeats by the
 //! id of the webhook, which is the event's. If two processes believe that they hold the lease, the
 //! one that commits second finds that the cursor has moved, and discards its wave.
@@ -55,6 +60,9 @@ const WAVE: i64 = 256;
 const AT_ONCE: usize = 16;
 /// After so many failures and no success, the rest of a wave is left to a later one.
 const FAILURES: usize = 8;
+/// How long an endpoint rests after such a wave, the first time and at most.
+const REST: Duration = Duration::from_secs(1);
+const LONGEST_REST: Duration = Duration::from_mins(5);
 /// When an event that was not accepted is sent again.
 const AGAIN: Duration = Duration::from_secs(5);
 /// A job that waits for an earlier event of its object is made due when that one ends, which is
@@ -88,7 +96,9 @@ struct Sending {
     /// When this process last renewed the lease. `None`: it does not hold the lease.
     renewed_at: Option<Instant>,
     /// The tasks that send, by endpoint.
-    tasks: HashMap<Uuid, JoinHandle<()>>,
+    tasks: HashMap<Uuid, JoinHandle<Next>>,
+    /// The endpoints that accepted nothing of their last wave.
+    rests: HashMap<Uuid, Rest>,
     /// Up to which position events were seen, and when endpoints were last read.
     seen: Option<(i64, Instant)>,
     backoff: Backoff,
@@ -104,6 +114,7 @@ impl Sending {
             shutdown,
             renewed_at: None,
             tasks: HashMap::new(),
+            rests: HashMap::new(),
             seen: None,
             backoff: Backoff::new(PAUSE, LONGEST_PAUSE),
             is_failing: false,
@@ -136,7 +147,7 @@ impl Sending {
         if !self.hold().await? {
             return Ok(false);
         }
-        self.tasks.retain(|_, task| !task.is_finished());
+        self.end_tasks().await;
         let worker = self.worker.clone();
         let db = &worker.parts.db;
         let newest = event_head::newest(db).await?;
@@ -148,7 +159,7 @@ impl Sending {
         let looked_at = Instant::now();
         for endpoint in endpoints::list(db).await? {
             let wants = endpoint.state == State::Active && endpoint.position < newest;
-            if wants && !self.tasks.contains_key(&endpoint.id) {
+            if wants && !self.tasks.contains_key(&endpoint.id) && !self.rests(&endpoint) {
                 let task = send_all(worker.clone(), endpoint.id, self.shutdown.clone());
                 self.tasks
                     .insert(endpoint.id, task::spawn("webhooks of an endpoint", task));
@@ -156,6 +167,29 @@ impl Sending {
         }
         self.seen = Some((newest, looked_at));
         Ok(true)
+    }
+
+    /// Removes the tasks that have ended. A task whose endpoint is to rest says so.
+    async fn end_tasks(&mut self) {
+        let ended = self.tasks.iter().filter(|(_, task)| task.is_finished());
+        let ended: Vec<Uuid> = ended.map(|(endpoint, _)| *endpoint).collect();
+        for endpoint in ended {
+            let Some(task) = self.tasks.remove(&endpoint) else {
+                continue;
+            };
+            // A task that panicked has said so.
+            if matches!(task.await, Ok(Next::Rest)) {
+                self.rests.entry(endpoint).or_default().begin();
+            } else {
+                self.rests.remove(&endpoint);
+            }
+        }
+    }
+
+    /// Whether an endpoint is still to be left alone. It is not once it has accepted something.
+    fn rests(&self, endpoint: &Endpoint) -> bool {
+        let rest = self.rests.get(&endpoint.id);
+        endpoint.failing_since.is_some() && rest.is_some_and(|rest| Instant::now() < rest.until)
     }
 
     /// Renews the lease or tries to get it, and returns whether this process holds it.
@@ -189,20 +223,52 @@ impl Sending {
     }
 }
 
-/// Sends wave after wave to an endpoint, until it has all events or too many of them wait.
-async fn send_all(worker: Arc<Worker>, endpoint: Uuid, shutdown: CancellationToken) {
+/// The pause of an endpoint that accepts nothing.
+struct Rest {
+    backoff: Backoff,
+    until: Instant,
+}
+
+impl Default for Rest {
+    fn default() -> Self {
+        Rest {
+            backoff: Backoff::new(REST, LONGEST_REST),
+            until: Instant::now(),
+        }
+    }
+}
+
+impl Rest {
+    fn begin(&mut self) {
+        self.until = Instant::now() + self.backoff.next_pause();
+    }
+}
+
+/// What is next for an endpoint after a wave.
+enum Next {
+    /// There may be more to send.
+    Wave,
+    /// It has all events, or too many of them wait, or it is paused.
+    Nothing,
+    /// It accepts nothing.
+    Rest,
+}
+
+/// Sends wave after wave to an endpoint, until it has all events or is to be left alone.
+async fn send_all(worker: Arc<Worker>, endpoint: Uuid, shutdown: CancellationToken) -> Next {
     while !shutdown.is_cancelled() {
         match worker.send_wave(endpoint, &shutdown).await {
-            Ok(true) => {}
-            Ok(false) => return,
+            Ok(Next::Wave) => {}
+            Ok(next) => return next,
             Err(error) => {
                 let error = format!("{error:#}");
                 tracing::warn!(%endpoint, error, "webhooks are not sent to an endpoint; trying again");
                 // The next turn starts another task.
-                return;
+                return Next::Nothing;
             }
         }
     }
+    Next::Nothing
 }
 
 /// What became of an event.
@@ -220,26 +286,28 @@ struct Wave {
     /// The cursor may move up to here.
     position: i64,
     failures: usize,
+    /// Whether the endpoint accepted nothing, and the rest of the wave was not tried.
+    is_hopeless: bool,
     last_error: Option<String>,
     /// Whether the endpoint answered 410.
     is_gone: bool,
 }
 
 impl Worker {
-    /// Sends the next events to an endpoint. True when there may be more.
-    async fn send_wave(&self, id: Uuid, shutdown: &CancellationToken) -> Result<bool> {
+    /// Sends the next events to an endpoint.
+    async fn send_wave(&self, id: Uuid, shutdown: &CancellationToken) -> Result<Next> {
         let (db, clock) = (&self.parts.db, &self.parts.clock);
         let found = endpoints::with_secrets(db, &self.parts.keys, id, clock.now()).await?;
         let Some((endpoint, secrets)) = found else {
-            return Ok(false);
+            return Ok(Next::Nothing);
         };
         let waiting = endpoints::objects(db, id).await?;
         if endpoint.state != State::Active || waiting.len() >= MOST_WAITING {
-            return Ok(false);
+            return Ok(Next::Nothing);
         }
         let next = events::placed_after(db, endpoint.position, WAVE).await?;
         let Some(position) = next.last().map(|event| event.position) else {
-            return Ok(false);
+            return Ok(Next::Nothing);
         };
         let fits = |event: &events::Placed| {
             let mut patterns = endpoint.types.iter();
@@ -249,9 +317,14 @@ impl Worker {
         let waiting: HashSet<Object> = waiting.into_iter().collect();
         let wave = self.send(&endpoint, &secrets, fitting, &waiting, shutdown);
         let mut wave = wave.await?;
-        let is_whole = wave.position == i64::MAX;
         wave.position = wave.position.min(position);
-        Ok(self.commit_wave(&endpoint, wave).await? && is_whole)
+        let is_hopeless = wave.is_hopeless;
+        let goes_on = self.commit_wave(&endpoint, wave).await?;
+        Ok(match (goes_on, is_hopeless) {
+            (false, _) => Next::Nothing,
+            (true, true) => Next::Rest,
+            (true, false) => Next::Wave,
+        })
     }
 
     async fn send(
@@ -448,7 +521,8 @@ impl WaveResult {
         waiting: &HashSet<Object>,
     ) -> Wave {
         let mut position = i64::MAX;
-        if self.is_hopeless() {
+        let is_hopeless = self.is_hopeless();
+        if is_hopeless {
             let not_tried = |(event, outcome): &(events::Placed, Outcome)| {
                 matches!(outcome, Outcome::NotSent) && !waiting.contains(&object(event))
             };
@@ -465,6 +539,7 @@ impl WaveResult {
             events,
             position,
             failures: self.failures.into_inner(),
+            is_hopeless,
             is_gone: last == Some(Failed::Gone),
             last_error: last.map(|failed| failed.to_string()),
         }

@@ -39,6 +39,9 @@ const PAUSED: Duration = Duration::from_mins(10);
 /// An endpoint that has accepted nothing for this long is paused when a webhook to it is given up.
 const FAILING: Duration = Duration::from_hours(24);
 
+/// How many jobs one statement makes due.
+const RELEASED: usize = 512;
+
 #[derive(Serialize, Deserialize)]
 pub struct Body {
     pub endpoint_id: Uuid,
@@ -141,7 +144,9 @@ pub fn log_pause(endpoint: Uuid, state: State) {
 pub async fn accepted(tx: &mut Tx, endpoint: &Endpoint, now: Timestamp) -> sql::Result<()> {
     if endpoints::delivered(tx, endpoint, now).await? {
         let first = endpoints::first_jobs(tx, endpoint.id).await?;
-        jobs::release_unclaimed(tx, first, now).await?;
+        for jobs in first.chunks(RELEASED) {
+            jobs::release_unclaimed(tx, jobs.to_vec(), now).await?;
+        }
         tracing::info!(endpoint = %endpoint.id, "an endpoint accepts webhooks again");
     }
     Ok(())

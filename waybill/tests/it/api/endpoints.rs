@@ -33,6 +33,8 @@ const GARBAGE: u16 = 2;
 /// It refuses every request about the first of the orders that `write` makes, and no other.
 const FIRST_ORDER_REFUSED: u16 = 3;
 const FIRST_ORDER: &str = "1000";
+/// It refuses every request about every second order, and no other.
+const EVERY_SECOND_REFUSED: u16 = 4;
 
 /// A webhook as it came.
 #[derive(Clone)]
@@ -126,6 +128,11 @@ impl StandIn {
             }
             FIRST_ORDER_REFUSED if received.event()["object_id"] == FIRST_ORDER => 500,
             FIRST_ORDER_REFUSED => 200,
+            EVERY_SECOND_REFUSED => {
+                let event = received.event();
+                let order: u64 = event["object_id"].as_str().unwrap().parse().unwrap();
+                if order % 2 == 1 { 500 } else { 200 }
+            }
             status => status,
         };
         if status < 300 {
@@ -357,6 +364,27 @@ async fn an_event_that_an_endpoint_never_accepts_holds_back_its_own_order_alone(
     )
     .await;
     eventually("the operator has them sent again", async || {
+        stand_in.has_all(&written)
+    })
+    .await;
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn an_endpoint_that_refuses_many_orders_gets_all_others_at_once() {
+    let service = with_endpoints().start().await;
+    let stand_in = StandIn::start(EVERY_SECOND_REFUSED).await;
+    let (id, _) = add(&service, &stand_in.url).await;
+    let written = write(service.db(), events::Outlet::Database, 600, 1).await;
+    let others: Vec<Uuid> = written.iter().copied().step_by(2).collect();
+    eventually("the others are delivered", async || {
+        stand_in.has_all(&others)
+    })
+    .await;
+    assert_eq!(stand_in.ids().len(), others.len());
+    assert_eq!(endpoint(&service, id).await.state, State::Active);
+    stand_in.is(200);
+    eventually("what it refused is sent again", async || {
         stand_in.has_all(&written)
     })
     .await;
