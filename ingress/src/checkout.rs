@@ -266,7 +266,6 @@ async fn ask(
             tx.commit().await?;
             Ok(page)
         }
-        Err(failure @ CallFailure::WrongAddress { .. }) => Err(unavailable(&failure)),
         Err(failure) if failure.is_final() => {
             let refusal = match &failure {
                 CallFailure::InvalidAmount(_) => Refusal::Amount,

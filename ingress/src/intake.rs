@@ -45,8 +45,10 @@ const WAITING_KIB: usize = 64 * 1024;
 /// Nearly all bodies are small, so a few senders of large bodies cannot keep all others out.
 const KEPT_KIB: usize = 16 * 1024;
 const SMALL: usize = 64 * 1024;
-/// How many deliveries one transaction stores at most.
+/// How many deliveries one transaction stores at most, and how many bytes of bodies, because it has to
+/// be stored within [`STORE_DEADLINE`]. A body that is larger is stored alone.
 const BATCH: usize = 256;
+const BATCH_BYTES: usize = 4 * 1024 * 1024;
 /// A batch of this size is stored at once, even while another one is under way.
 const ENOUGH: usize = 32;
 /// How long a commit may take. If the database takes longer, it counts as down, so that the client
@@ -198,7 +200,7 @@ impl IntakeTasks {
             outage: Outage::default(),
         };
         let collector = task::spawn("intake", collect(waiting, Arc::new(writer)));
-        let notifier = task::spawn("ringer", notify(bus.clone(), db.clone(), waiting_jobs));
+        let notifier = task::spawn("notifier", notify(bus.clone(), db.clone(), waiting_jobs));
         let intake = Intake {
             sender: Some(sender),
             budget: Arc::new(Semaphore::new(WAITING_KIB)),
@@ -251,13 +253,27 @@ async fn collect(mut waiting: mpsc::Receiver<Waiting>, writer: Arc<BatchWriter>)
         let leaves =
             under_way.is_empty() || (batch.len() >= ENOUGH && under_way.len() < writer.most);
         if leaves && !batch.is_empty() {
-            let full = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
+            let sizes = batch.iter().map(|waiting| waiting.job.body.len());
+            let mut rest = Vec::with_capacity(BATCH);
+            rest.extend(batch.drain(fitting(sizes)..));
+            let full = std::mem::replace(&mut batch, rest);
             under_way.spawn(writer.clone().store(full));
         }
         left.set(f64::from(
             u32::try_from(batch.len() + waiting.len()).unwrap_or(u32::MAX),
         ));
     }
+}
+
+/// How many of the first bodies fit into one transaction: at least one.
+fn fitting(sizes: impl Iterator<Item = usize>) -> usize {
+    let mut left = BATCH_BYTES;
+    let fits = |size: &usize| {
+        let is_room = *size <= left;
+        left = left.saturating_sub(*size);
+        is_room
+    };
+    sizes.take_while(fits).count().max(1)
 }
 
 struct BatchWriter {
@@ -542,5 +558,20 @@ impl Outage {
         if self.0.load(Ordering::Relaxed) && self.0.swap(false, Ordering::Relaxed) {
             tracing::info!("deliveries are stored again");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_takes_bodies_up_to_its_bytes_and_at_least_one() {
+        const MIB: usize = 1024 * 1024;
+        let fitting = |sizes: &[usize]| fitting(sizes.iter().copied());
+        assert_eq!(fitting(&[2 * MIB; 30]), 2);
+        assert_eq!(fitting(&[2000; BATCH]), BATCH);
+        assert_eq!(fitting(&[5 * MIB, 1]), 1);
+        assert_eq!(fitting(&[1, 5 * MIB, 1]), 1);
     }
 }

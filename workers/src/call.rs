@@ -47,9 +47,9 @@ const AT_ONCE: usize = 64;
 /// process has few database connections.
 const REQUESTS_AT_ONCE: usize = 2;
 
-/// How many webhooks of a process may be on their way in calls: so many that a few slow endpoints
-/// leave room for the others (`handlers::webhooks` limits each endpoint).
-const WEBHOOKS_AT_ONCE: usize = 256;
+/// How many webhooks of a process may be on their way in calls: so many that slow endpoints leave room
+/// for the others, because there are at most 100 endpoints and `handlers::webhooks` limits each.
+const WEBHOOKS_AT_ONCE: usize = 1024;
 
 /// How long a message waits for earlier calls to end. After that its own calls are deferred.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -257,11 +257,11 @@ impl Worker {
             Some(CallFailure::Waiting { .. }) => {
                 return Ended::Deferred(error, HELD_BACK.mul_f64(spread), Some(begun));
             }
-            Some(CallFailure::Misconfigured { .. }) => {
+            Some(CallFailure::Misconfigured { .. } | CallFailure::WrongAddress { .. }) => {
                 tracing::error!(
                     job = %job.id, request_id = %job.request_id(),
                     trace_id = %job.context().trace_id(), %error,
-                    "a provider refuses our credential"
+                    "a setting about a provider is wrong"
                 );
                 return Ended::Deferred(error, MISCONFIGURED.mul_f64(spread), Some(begun));
             }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use domain::redact::Hide;
-use providers::CallFailure;
+use providers::{CallFailure, endpoints};
 use store::sql::{self, is_outage};
 
 /// How much of an error's text is stored, in characters.
@@ -112,10 +112,10 @@ pub fn status(error: &anyhow::Error) -> Option<u16> {
         Some(Permanent(inner)) => inner,
         None => error,
     };
-    let failure = error
-        .chain()
-        .find_map(|it| it.downcast_ref::<CallFailure>());
-    failure.and_then(CallFailure::status)
+    error.chain().find_map(|it| {
+        let call = it.downcast_ref().and_then(CallFailure::status);
+        call.or_else(|| it.downcast_ref().and_then(endpoints::Failed::status))
+    })
 }
 
 /// Returns the outage behind an error as `Err`. It is not the job's fault, so it is not counted as

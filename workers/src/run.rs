@@ -349,14 +349,15 @@ impl Worker {
         let now = clock.now();
         let attempts = job.attempts + 1;
         erased::erase_body_of_failed(self.context(), tx, job).await?;
+        let deadline = job::deadline(job.queue, attempts, job.deadline_at, now);
         let next = if failure.permanent {
             Next::Dead
         } else {
-            job::next(job.queue, attempts, now, job.deadline_at, clock.jitter())
+            job::next(job.queue, attempts, now, deadline, clock.jitter())
         };
         let (written, outcome) = match next {
             Next::RetryAt(run_at) => {
-                let written = jobs::retry(tx, job.id, attempts, run_at, &failure.text);
+                let written = jobs::retry(tx, job.id, attempts, run_at, deadline, &failure.text);
                 (written.await?, job_attempts::Outcome::Retried)
             }
             Next::Dead => {

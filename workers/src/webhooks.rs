@@ -26,6 +26,7 @@ use bytes::Bytes;
 use domain::endpoint::{Secret, State};
 use domain::envelope::Envelope;
 use domain::job::{self, Queue, Source};
+use domain::time::Timestamp;
 use flows::outbox::JobNotification;
 use futures_util::{StreamExt, stream};
 use platform::backoff::Backoff;
@@ -37,12 +38,14 @@ use store::events;
 use store::jobs::{self, NewJob};
 use store::leases::{self, WEBHOOKS as LEASE};
 use store::sql::Tx;
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::Worker;
+use crate::failure::storable;
 use crate::handlers::webhooks::{self as handler, Body, KIND};
 
 /// Webhooks wait for at most this time when the process that sends them is killed.
@@ -96,7 +99,7 @@ struct Sending {
     /// When this process last renewed the lease. `None`: it does not hold the lease.
     renewed_at: Option<Instant>,
     /// The tasks that send, by endpoint.
-    tasks: HashMap<Uuid, JoinHandle<Next>>,
+    tasks: HashMap<Uuid, Task>,
     /// The endpoints that accepted nothing of their last wave.
     rests: HashMap<Uuid, Rest>,
     /// Up to which position events were seen, and when endpoints were last read.
@@ -147,7 +150,7 @@ impl Sending {
         if !self.hold().await? {
             return Ok(false);
         }
-        self.end_tasks().await;
+        self.end_tasks();
         let worker = self.worker.clone();
         let db = &worker.parts.db;
         let newest = event_head::newest(db).await?;
@@ -157,12 +160,29 @@ impl Sending {
             return Ok(true);
         }
         let looked_at = Instant::now();
-        for endpoint in endpoints::list(db).await? {
+        let endpoints = endpoints::list(db).await?;
+        for (id, task) in &self.tasks {
+            if !endpoints.iter().any(|it| it.id == *id && task.suits(it)) {
+                task.stop.cancel();
+            }
+        }
+        for endpoint in endpoints {
             let wants = endpoint.state == State::Active && endpoint.position < newest;
             if wants && !self.tasks.contains_key(&endpoint.id) && !self.rests(&endpoint) {
-                let task = send_all(worker.clone(), endpoint.id, self.shutdown.clone());
-                self.tasks
-                    .insert(endpoint.id, task::spawn("webhooks of an endpoint", task));
+                let stop = self.shutdown.child_token();
+                let sends = send_all(worker.clone(), endpoint.id, stop.clone());
+                let (ended, next) = oneshot::channel();
+                let sends = async move {
+                    // The one who started it may be gone.
+                    let _ = ended.send(sends.await);
+                };
+                let task = Task {
+                    task: task::spawn("webhooks of an endpoint", sends),
+                    next,
+                    stop,
+                    former_secret_until: endpoint.former_secret_until,
+                };
+                self.tasks.insert(endpoint.id, task);
             }
         }
         self.seen = Some((newest, looked_at));
@@ -170,15 +190,14 @@ impl Sending {
     }
 
     /// Removes the tasks that have ended. A task whose endpoint is to rest says so.
-    async fn end_tasks(&mut self) {
-        let ended = self.tasks.iter().filter(|(_, task)| task.is_finished());
+    fn end_tasks(&mut self) {
+        let ended = self.tasks.iter().filter(|(_, it)| it.task.is_finished());
         let ended: Vec<Uuid> = ended.map(|(endpoint, _)| *endpoint).collect();
         for endpoint in ended {
-            let Some(task) = self.tasks.remove(&endpoint) else {
+            let Some(mut ended) = self.tasks.remove(&endpoint) else {
                 continue;
             };
-            // A task that panicked has said so.
-            if matches!(task.await, Ok(Next::Rest)) {
+            if matches!(ended.next.try_recv(), Ok(Next::Rest)) {
                 self.rests.entry(endpoint).or_default().begin();
             } else {
                 self.rests.remove(&endpoint);
@@ -204,22 +223,41 @@ impl Sending {
         let ours = leases::take(&parts.db, LEASE, self.holder, now, until).await?;
         self.renewed_at = ours.then_some(asked_at);
         if !ours {
-            for (_, task) in self.tasks.drain() {
-                task.abort();
+            for (_, ended) in self.tasks.drain() {
+                ended.task.abort();
             }
         }
         Ok(ours)
     }
 
     async fn end(&mut self) -> Result<()> {
-        for (_, task) in self.tasks.drain() {
+        for (_, ended) in self.tasks.drain() {
             // A task that panicked has said so.
-            let _ = task.await;
+            let _ = ended.task.await;
         }
         if self.renewed_at.take().is_some() {
             leases::release(&self.worker.parts.db, LEASE, self.holder).await?;
         }
         Ok(())
+    }
+}
+
+/// The task that sends to an endpoint.
+struct Task {
+    task: JoinHandle<()>,
+    /// What it says when it ends.
+    next: oneshot::Receiver<Next>,
+    /// Ends the task soon: what is on its way may end, and the rest of the wave waits.
+    stop: CancellationToken,
+    /// By this time it is seen that the endpoint got another secret.
+    former_secret_until: Option<Timestamp>,
+}
+
+impl Task {
+    /// Whether the task may go on: the endpoint is active and has the same secrets as before.
+    fn suits(&self, endpoint: &Endpoint) -> bool {
+        let is_same = endpoint.former_secret_until == self.former_secret_until;
+        endpoint.state == State::Active && is_same
     }
 }
 
@@ -385,7 +423,9 @@ impl Worker {
         } else if let Some(error) = &wave.last_error {
             endpoints::failed(&mut tx, endpoint.id, wave.failures, error, now).await?;
         }
-        let notifications = self.store_waiting(&mut tx, &endpoint, wave.events).await?;
+        let not_accepted = wave.events.into_iter().filter(|it| !is_accepted(it));
+        let not_accepted = kept(&mut tx, not_accepted.collect()).await?;
+        let notifications = self.store_waiting(&mut tx, &endpoint, not_accepted).await?;
         let is_paused =
             wave.is_gone && endpoints::set_state(&mut tx, endpoint.id, State::Gone, now).await?;
         tx.commit().await?;
@@ -396,7 +436,7 @@ impl Worker {
         Ok(!is_paused)
     }
 
-    /// Stores a job for each event that was not accepted. Of each object only the first one is due.
+    /// Stores a job for each of these events, which were not accepted. Of each object only the first one is due.
     async fn store_waiting(
         &self,
         tx: &mut Tx,
@@ -409,9 +449,6 @@ impl Worker {
         let mut notifications = Vec::new();
         let (mut waiting, mut jobs) = (Vec::new(), Vec::new());
         for (event, outcome) in events {
-            if matches!(outcome, Outcome::Accepted) {
-                continue;
-            }
             let job_id = self.parts.clock.id();
             let object = object(&event);
             let run_at = match outcome {
@@ -458,6 +495,20 @@ impl Worker {
         }
         Ok(notifications)
     }
+}
+
+/// Those of the events that were not deleted meanwhile, because their shop is erased.
+async fn kept(
+    tx: &mut Tx,
+    events: Vec<(events::Placed, Outcome)>,
+) -> Result<Vec<(events::Placed, Outcome)>> {
+    if events.is_empty() {
+        return Ok(events);
+    }
+    let ids = events.iter().map(|(event, _)| event.id).collect();
+    let kept = events::kept(tx, ids).await?;
+    let is_kept = |(event, _): &(events::Placed, Outcome)| kept.contains(&event.id);
+    Ok(events.into_iter().filter(is_kept).collect())
 }
 
 fn object(event: &events::Placed) -> Object {
@@ -541,7 +592,7 @@ impl WaveResult {
             failures: self.failures.into_inner(),
             is_hopeless,
             is_gone: last == Some(Failed::Gone),
-            last_error: last.map(|failed| failed.to_string()),
+            last_error: last.map(|failed| storable(&failed.into())),
         }
     }
 }

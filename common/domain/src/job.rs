@@ -214,6 +214,8 @@ struct Policy {
     cap: Duration,
     /// The most runs that may fail. `None` means that the job is tried until its deadline.
     attempts: Option<i64>,
+    /// For jobs that come without a deadline: how long after its first failure a job is tried.
+    period: Option<Duration>,
 }
 
 fn policy(queue: Queue) -> Policy {
@@ -222,17 +224,21 @@ fn policy(queue: Queue) -> Policy {
             first: Duration::from_secs(1),
             cap: Duration::from_hours(1),
             attempts: Some(12),
+            period: None,
         },
         Queue::Privacy => Policy {
             first: Duration::from_mins(1),
             cap: Duration::from_hours(6),
             attempts: None,
+            period: None,
         },
-        // Three days: an hour and a half until the pauses are an hour, spread by a fifth.
+        // Given up by time and not by count, because an endpoint that works again makes waiting jobs
+        // due, and each such run that fails would use up one of a count.
         Queue::Endpoints => Policy {
             first: Duration::from_secs(5),
             cap: Duration::from_hours(1),
-            attempts: Some(88),
+            attempts: None,
+            period: Some(Duration::from_hours(3 * 24)),
         },
     }
 }
@@ -253,6 +259,20 @@ pub fn delay(queue: Queue, attempt: i64, jitter: f64) -> Duration {
     pause
         .mul_f64(0.8 + 0.4 * jitter.clamp(0.0, 1.0))
         .min(policy.cap)
+}
+
+/// Until when a job is tried that has failed for the `attempts`-th time. `deadline`: what was decided
+/// before. The period of a job that is requeued begins anew, because its attempts do.
+pub fn deadline(
+    queue: Queue,
+    attempts: i64,
+    deadline: Option<Timestamp>,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    match policy(queue).period {
+        Some(period) if attempts <= 1 || deadline.is_none() => Some(now.plus(period)),
+        _ => deadline,
+    }
 }
 
 /// What happens to a job after its `attempts`-th failure.
@@ -307,6 +327,28 @@ mod tests {
     fn jitter_spreads_a_pause_by_a_fifth_either_way() {
         assert_eq!(delay(Queue::Orders, 1, 0.0), Duration::from_millis(800));
         assert_eq!(delay(Queue::Orders, 1, 1.0), Duration::from_millis(1200));
+    }
+
+    #[test]
+    fn a_webhook_is_given_up_three_days_after_its_first_failure() {
+        let (mut now, mut limit, mut attempts) = (START, None, 0);
+        let last = loop {
+            attempts += 1;
+            limit = deadline(Queue::Endpoints, attempts, limit, now);
+            match next(Queue::Endpoints, attempts, now, limit, 0.5) {
+                Next::RetryAt(run_at) => now = run_at,
+                Next::Dead => break now,
+            }
+        };
+        assert_eq!(limit, Some(START.plus(Duration::from_hours(3 * 24))));
+        assert_eq!(
+            last,
+            START.plus(Duration::from_hours(3 * 24)).minus(LAST_TRY)
+        );
+        let requeued = deadline(Queue::Endpoints, 1, limit, last);
+        assert_eq!(requeued, Some(last.plus(Duration::from_hours(3 * 24))));
+        assert_eq!(deadline(Queue::Orders, 1, None, START), None);
+        assert_eq!(deadline(Queue::Privacy, 1, Some(START), START), Some(START));
     }
 
     #[test]

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use domain::endpoint::{LONGEST_ROTATION, Secret, State};
 use domain::event::Pattern;
+use domain::job::JobId;
 use domain::time::Timestamp;
 use platform::clock::Clock;
 use providers::endpoints::{AddressError, Allowed, Webhook};
 use serde_json::json;
 use store::audit::By;
 use store::endpoints::{self, Endpoint, MOST_ENDPOINTS};
-use store::sql::{self, Db};
+use store::sql::{self, Db, Tx};
 use store::{event_head, events, jobs};
 use uuid::Uuid;
 
@@ -96,10 +97,14 @@ pub async fn find(db: &Db, id: Uuid) -> Result<Endpoint, Refused> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     Pause,
-    /// Everything that waits for the endpoint is due at once.
+    /// The first waiting event of each object is due at once, and all are tried for the full time
+    /// again.
     Resume,
     Remove,
 }
+
+/// How many jobs one statement changes.
+const CHUNK: usize = 512;
 
 /// Changes an endpoint. False when it was so before.
 pub async fn change(db: &Db, by: By<'_>, id: Uuid, change: Change) -> Result<bool, Refused> {
@@ -115,17 +120,35 @@ pub async fn change(db: &Db, by: By<'_>, id: Uuid, change: Change) -> Result<boo
         }
         Change::Resume => {
             let is_resumed = endpoints::set_state(&mut tx, id, State::Active, by.now).await?;
-            let first = endpoints::first_jobs(&mut tx, id).await?;
-            jobs::release_unclaimed(&mut tx, first, by.now).await?;
+            if is_resumed {
+                for jobs in endpoints::waiting_jobs(&mut tx, id).await?.chunks(CHUNK) {
+                    jobs::restart(&mut tx, jobs.to_vec()).await?;
+                }
+                let first = endpoints::first_jobs(&mut tx, id).await?;
+                release(&mut tx, first, by.now).await?;
+            }
             (is_resumed, "endpoint.resumed")
         }
-        Change::Remove => (endpoints::remove(&mut tx, id).await?, "endpoint.removed"),
+        Change::Remove => {
+            // A job that finds no endpoint any more is done.
+            let waiting = endpoints::waiting_jobs(&mut tx, id).await?;
+            release(&mut tx, waiting, by.now).await?;
+            (endpoints::remove(&mut tx, id).await?, "endpoint.removed")
+        }
     };
     if is_changed {
         by.note(&mut tx, action, id, json!({})).await?;
     }
     tx.commit().await?;
     Ok(is_changed)
+}
+
+/// Makes jobs of webhooks due.
+pub async fn release(tx: &mut Tx, jobs: Vec<JobId>, now: Timestamp) -> sql::Result<()> {
+    for jobs in jobs.chunks(CHUNK) {
+        jobs::release_unclaimed(tx, jobs.to_vec(), now).await?;
+    }
+    Ok(())
 }
 
 /// Gives an endpoint another secret, and returns it with the time until which the former one signs

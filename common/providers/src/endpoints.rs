@@ -71,6 +71,17 @@ pub enum Failed {
     Gone,
 }
 
+impl Failed {
+    /// The HTTP status of the answer, if there was one.
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Failed::Status { status, .. } => Some(*status),
+            Failed::Gone => Some(410),
+            Failed::Address(_) | Failed::Unreachable(_) | Failed::TooSlow => None,
+        }
+    }
+}
+
 /// Why a URL cannot be the address of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {

@@ -158,7 +158,6 @@ impl CallFailure {
         matches!(
             self,
             CallFailure::Refused { .. }
-                | CallFailure::WrongAddress { .. }
                 | CallFailure::InvalidAmount(_)
                 | CallFailure::UnsupportedCurrency(_)
         )

@@ -102,7 +102,10 @@ pub async fn insert(
 
 pub async fn find(db: &Db, hash: &Hash) -> Result<Option<Login>> {
     let row = db
-        .query("select * from device_codes where hash = $1")
+        .query(
+            "select state, interval_seconds, expires_at, next_poll_at, token, token_until
+             from device_codes where hash = $1",
+        )
         .bind(hash.0.as_slice())
         .fetch_optional()
         .await?;

@@ -25,6 +25,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use crate::job_attempts;
 use crate::sql::{Db, Error, Result, Row, Tx, column};
 
 /// How many events of an endpoint may wait before its cursor stands. An endpoint that is away comes
@@ -32,15 +33,19 @@ use crate::sql::{Db, Error, Result, Row, Tx, column};
 /// and never others comes here after so many of the others.
 pub const MOST_WAITING: usize = 10_000;
 
+/// How many jobs one statement deletes.
+const CHUNK: usize = 512;
+
 /// How many endpoints there may be.
 pub const MOST_ENDPOINTS: usize = 100;
 
 /// How exactly it is stored when an endpoint last accepted a webhook.
 const DELIVERY_NOTED: Duration = Duration::from_mins(1);
 
-/// After so many failures in a row, the first success makes all webhooks of the endpoint due. After
-/// fewer, it may be one event that the endpoint never accepts, and the others go well.
-const AWAY: i64 = 5;
+/// When an endpoint has accepted nothing for this long, its first success makes all webhooks due that
+/// wait for it. After a shorter time they wait for no more than a few minutes anyway, and the failures
+/// may be of events that the endpoint never accepts, while others go well.
+const AWAY: Duration = Duration::from_mins(5);
 
 /// An endpoint without its secrets.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -68,6 +73,18 @@ pub struct Endpoint {
     pub created_at: Timestamp,
     #[serde(skip)]
     pub position: i64,
+}
+
+/// A statement that reads endpoints with what [`read`] and [`with_secrets`] need.
+macro_rules! endpoints {
+    ($which:literal) => {
+        concat!(
+            "select id, url, kinds, state, secret, former_secret, former_until, position,
+                    failing_since, failures, last_error, delivered_at, created_at
+             from endpoints",
+            $which
+        )
+    };
 }
 
 fn texts<S: serde::Serializer>(
@@ -132,14 +149,14 @@ pub async fn insert(tx: &mut Tx, keys: &Keys, new: New<'_>, now: Timestamp) -> R
 /// Every endpoint, the oldest first.
 pub async fn list(db: &Db) -> Result<Vec<Endpoint>> {
     let rows = db
-        .query("select * from endpoints order by created_at, id")
+        .query(endpoints!(" order by created_at, id"))
         .fetch_all()
         .await?;
     rows.iter().map(read).collect()
 }
 
 pub async fn find(db: &Db, id: Uuid) -> Result<Option<Endpoint>> {
-    let row = db.query("select * from endpoints where id = $1").bind(id);
+    let row = db.query(endpoints!(" where id = $1")).bind(id);
     row.fetch_optional().await?.as_ref().map(read).transpose()
 }
 
@@ -181,7 +198,7 @@ pub async fn with_secrets(
     id: Uuid,
     now: Timestamp,
 ) -> Result<Option<(Endpoint, Vec<Secret>)>> {
-    let row = db.query("select * from endpoints where id = $1").bind(id);
+    let row = db.query(endpoints!(" where id = $1")).bind(id);
     let Some(row) = row.fetch_optional().await? else {
         return Ok(None);
     };
@@ -289,15 +306,14 @@ pub async fn delivered(tx: &mut Tx, endpoint: &Endpoint, now: Timestamp) -> Resu
     .bind(endpoint.id)
     .execute()
     .await?;
-    Ok(endpoint.failures >= AWAY)
+    let failing_since = endpoint.failing_since;
+    Ok(failing_since.is_some_and(|since| since <= now.minus(AWAY)))
 }
 
 /// Finds an endpoint and locks it until the transaction ends. Whoever adds or removes waiting events
 /// of an endpoint holds this lock, so that no event waits for one that has just ended.
 pub async fn lock(tx: &mut Tx, id: Uuid) -> Result<Option<Endpoint>> {
-    let row = tx
-        .query("select * from endpoints where id = $1 for update")
-        .bind(id);
+    let row = tx.query(endpoints!(" where id = $1 for update")).bind(id);
     row.fetch_optional().await?.as_ref().map(read).transpose()
 }
 
@@ -378,11 +394,46 @@ pub async fn remove_waiting(tx: &mut Tx, endpoint: Uuid, event: Uuid) -> Result<
     next.map(|row| row.get("job_id")).transpose()
 }
 
-/// Removes the waiting events of a shop that is erased. Their jobs are deleted with all others of the
-/// shop.
+/// Removes the waiting events of a shop that is erased, and their jobs. Whoever adds waiting events
+/// holds the lock of an endpoint and adds none of an event that was deleted, so none comes after this
+/// once the shop's events are deleted.
 pub async fn forget_shop(tx: &mut Tx, shop: &str) -> Result<u64> {
-    let waiting = tx.query("delete from outgoing_webhooks where shop = $1");
+    tx.query("select id from endpoints order by id for update")
+        .fetch_all()
+        .await?;
+    let rows = tx
+        .query(
+            "select job_id from outgoing_webhooks
+             where endpoint_id in (select id from endpoints) and shop = $1
+             order by job_id",
+        )
+        .bind(shop)
+        .fetch_all()
+        .await?;
+    let jobs: Vec<Uuid> = rows
+        .iter()
+        .map(|row| row.get("job_id"))
+        .collect::<Result<_>>()?;
+    for jobs in jobs.chunks(CHUNK) {
+        job_attempts::delete(tx, jobs.to_vec()).await?;
+        let deleted = tx.query("delete from jobs where id in ($1..)");
+        deleted.bind(jobs.to_vec()).execute().await?;
+    }
+    let waiting = tx.query(
+        "delete from outgoing_webhooks
+         where endpoint_id in (select id from endpoints) and shop = $1",
+    );
     waiting.bind(shop).execute().await
+}
+
+/// The jobs of all events that wait for an endpoint.
+pub async fn waiting_jobs(tx: &mut Tx, id: Uuid) -> Result<Vec<Uuid>> {
+    let rows = tx
+        .query("select job_id from outgoing_webhooks where endpoint_id = $1 order by job_id")
+        .bind(id)
+        .fetch_all()
+        .await?;
+    rows.iter().map(|row| row.get("job_id")).collect()
 }
 
 /// The jobs of the first waiting event of each object.

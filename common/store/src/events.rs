@@ -5,7 +5,7 @@
 //! visible only when all earlier events of its object are. Neither is true between objects, so
 //! readers follow events by their positions (`event_head`).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use serde_json::value::RawValue;
@@ -310,7 +310,9 @@ pub async fn position_of(db: &Db, id: Uuid) -> Result<i64> {
     row.map_or(Ok(0), |row| row.get("position"))
 }
 
-/// A position such that all events of this time and later ones come after it.
+/// A position such that all events of this time and later ones come after it. Events get their
+/// positions in the sequence in which they were committed, so one that was made before this time and
+/// committed late may have a position after later ones.
 pub async fn position_at(db: &Db, at: Timestamp) -> Result<i64> {
     let row = db
         .query(
@@ -318,10 +320,19 @@ pub async fn position_at(db: &Db, at: Timestamp) -> Result<i64> {
              order by id desc
              limit 1",
         )
-        .bind(first_id(at))
+        .bind(first_id(at.minus(LATE)))
         .fetch_optional()
         .await?;
     row.map_or(Ok(0), |row| row.get("position"))
+}
+
+/// Those of the events that are still kept.
+pub async fn kept(tx: &mut Tx, ids: Vec<Uuid>) -> Result<HashSet<Uuid>> {
+    let rows = tx
+        .query("select id from events where id in ($1..)")
+        .bind(ids);
+    let rows = rows.fetch_all().await?;
+    rows.iter().map(|row| row.get("id")).collect()
 }
 
 /// The id of the newest event that has a position up to this one.

@@ -139,8 +139,9 @@ pub async fn of_jobs(db: &Db, jobs: Vec<JobId>) -> Result<Vec<(JobId, Attempt)>>
 
 /// Deletes at most `limit` attempts of jobs that were done before `before`.
 pub async fn forget(db: &Db, before: Timestamp, limit: i64) -> Result<u64> {
-    let mut tx = db.begin().await?;
-    let rows = tx
+    // The attempts of dead jobs stay, and are passed over each time. So this is read without a
+    // transaction, which on SQLite would keep all writers waiting.
+    let rows = db
         .query(
             "select job_attempts.job_id as job_id, job_attempts.number as number
              from job_attempts
@@ -159,6 +160,10 @@ pub async fn forget(db: &Db, before: Timestamp, limit: i64) -> Result<u64> {
         .collect::<Result<_>>()?;
     jobs.sort_unstable();
     jobs.dedup();
+    if jobs.is_empty() {
+        return Ok(0);
+    }
+    let mut tx = db.begin().await?;
     let forgotten = delete(&mut tx, jobs).await?;
     tx.commit().await?;
     Ok(forgotten)

@@ -186,22 +186,25 @@ pub async fn finish(tx: &mut Tx, ids: &[JobId], now: Timestamp) -> Result<Vec<Jo
     rows.iter().map(|row| row.get("id")).collect()
 }
 
-/// Records a failed run and when the next one is due. False when the job was no longer ready.
+/// Records a failed run, when the next one is due and until when the job is tried. False when the job was no longer ready.
 pub async fn retry(
     tx: &mut Tx,
     id: JobId,
     attempts: i64,
     run_at: Timestamp,
+    deadline: Option<Timestamp>,
     error: &str,
 ) -> Result<bool> {
     let changed = tx
         .query(
             "update jobs
-             set attempts = $1, run_at = $2, notified_at = null, unfinished_attempts = 0, last_error = $3
-             where state not in ('done', 'dead') and id = $4",
+             set attempts = $1, run_at = $2, deadline_at = $3, notified_at = null,
+                 unfinished_attempts = 0, last_error = $4
+             where state not in ('done', 'dead') and id = $5",
         )
         .bind(attempts)
         .bind(run_at.0)
+        .bind(deadline.map(|at| at.0))
         .bind(error)
         .bind(id)
         .execute()
@@ -435,6 +438,15 @@ pub async fn release(tx: &mut Tx, id: JobId, run_at: Timestamp) -> Result<()> {
     tx.query("update jobs set run_at = $1, notified_at = null where state = 'ready' and id = $2")
         .bind(run_at.0)
         .bind(id)
+        .execute()
+        .await?;
+    Ok(())
+}
+
+/// Gives waiting jobs the full time of their retries again.
+pub async fn restart(tx: &mut Tx, ids: Vec<JobId>) -> Result<()> {
+    tx.query("update jobs set attempts = 0 where state = 'ready' and id in ($1..)")
+        .bind(ids)
         .execute()
         .await?;
     Ok(())

@@ -230,7 +230,10 @@ pub async fn lengthen(
 pub async fn find(tx: &mut Tx, id: LicenseId) -> Result<Option<License>> {
     let row = tx
         .query(
-            "select licenses.*, users.login, users.provider_id, users.claimable_until,
+            "select licenses.id, licenses.tier, licenses.status, licenses.expires_at,
+                    licenses.subscription_id, licenses.granted_at, licenses.updated_at,
+                    licenses.revoked_at,
+                    users.login, users.provider_id, users.claimable_until,
                     orgs.name as org_name
              from licenses
              left join users on users.id = licenses.user_id
@@ -247,7 +250,10 @@ pub async fn find(tx: &mut Tx, id: LicenseId) -> Result<Option<License>> {
 pub async fn list(db: &Db) -> Result<Vec<License>> {
     let rows = db
         .query(
-            "select licenses.*, users.login, users.provider_id, users.claimable_until,
+            "select licenses.id, licenses.tier, licenses.status, licenses.expires_at,
+                    licenses.subscription_id, licenses.granted_at, licenses.updated_at,
+                    licenses.revoked_at,
+                    users.login, users.provider_id, users.claimable_until,
                     orgs.name as org_name
              from licenses
              left join users on users.id = licenses.user_id
@@ -263,12 +269,18 @@ pub async fn list(db: &Db) -> Result<Vec<License>> {
 pub async fn of_user(db: &Db, user: UserId) -> Result<Vec<License>> {
     let rows = db
         .query(
-            "select licenses.*, users.login, users.provider_id, users.claimable_until,
+            "select licenses.id, licenses.tier, licenses.status, licenses.expires_at,
+                    licenses.subscription_id, licenses.granted_at, licenses.updated_at,
+                    licenses.revoked_at,
+                    users.login, users.provider_id, users.claimable_until,
                     null as org_name
              from licenses join users on users.id = licenses.user_id
              where licenses.user_id = $1
              union all
-             select licenses.*, null as login, null as provider_id, null as claimable_until,
+             select licenses.id, licenses.tier, licenses.status, licenses.expires_at,
+                    licenses.subscription_id, licenses.granted_at, licenses.updated_at,
+                    licenses.revoked_at,
+                    null as login, null as provider_id, null as claimable_until,
                     orgs.name as org_name
              from org_members
              join orgs on orgs.id = org_members.org_id
@@ -301,7 +313,10 @@ pub async fn of_owner(tx: &mut Tx, owner: Owner) -> Result<Vec<License>> {
 async fn of_user_alone(tx: &mut Tx, user: UserId) -> Result<Vec<License>> {
     let rows = tx
         .query(
-            "select licenses.*, users.login, users.provider_id, users.claimable_until,
+            "select licenses.id, licenses.tier, licenses.status, licenses.expires_at,
+                    licenses.subscription_id, licenses.granted_at, licenses.updated_at,
+                    licenses.revoked_at,
+                    users.login, users.provider_id, users.claimable_until,
                     null as org_name
              from licenses join users on users.id = licenses.user_id
              where licenses.user_id = $1 and licenses.revoked_at is null
@@ -317,7 +332,10 @@ async fn of_user_alone(tx: &mut Tx, user: UserId) -> Result<Vec<License>> {
 pub async fn of_org(tx: &mut Tx, org: OrgId) -> Result<Vec<License>> {
     let rows = tx
         .query(
-            "select licenses.*, null as login, null as provider_id, null as claimable_until,
+            "select licenses.id, licenses.tier, licenses.status, licenses.expires_at,
+                    licenses.subscription_id, licenses.granted_at, licenses.updated_at,
+                    licenses.revoked_at,
+                    null as login, null as provider_id, null as claimable_until,
                     orgs.name as org_name
              from licenses join orgs on orgs.id = licenses.org_id
              where licenses.org_id = $1 and licenses.revoked_at is null
@@ -347,7 +365,10 @@ pub async fn of_customers_others(
 ) -> Result<Vec<License>> {
     let rows = tx
         .query(
-            "select licenses.*, null as login, null as provider_id, null as claimable_until,
+            "select licenses.id, licenses.tier, licenses.status, licenses.expires_at,
+                    licenses.subscription_id, licenses.granted_at, licenses.updated_at,
+                    licenses.revoked_at,
+                    null as login, null as provider_id, null as claimable_until,
                     orgs.name as org_name
              from licenses join orgs on orgs.id = licenses.org_id
              where orgs.id <> $1 and licenses.tier = $2 and licenses.revoked_at is null

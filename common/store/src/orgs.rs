@@ -39,7 +39,8 @@ pub async fn create(
     let row = tx
         .query(
             "insert into orgs (id, name, name_key, owner_id, created_at)
-             values ($1, $2, $3, $4, $5) on conflict (name_key) do nothing returning *",
+             values ($1, $2, $3, $4, $5) on conflict (name_key) do nothing
+             returning id, name, owner_id, created_at",
         )
         .bind(clock.id())
         .bind(name)
@@ -53,7 +54,7 @@ pub async fn create(
 
 pub async fn find(tx: &mut Tx, name: &str) -> Result<Option<Org>> {
     let row = tx
-        .query("select * from orgs where name_key = $1")
+        .query("select id, name, owner_id, created_at from orgs where name_key = $1")
         .bind(name.to_lowercase())
         .fetch_optional()
         .await?;
@@ -63,7 +64,7 @@ pub async fn find(tx: &mut Tx, name: &str) -> Result<Option<Org>> {
 /// Every organization, by name.
 pub async fn list(db: &Db) -> Result<Vec<Org>> {
     let rows = db
-        .query("select * from orgs order by name_key")
+        .query("select id, name, owner_id, created_at from orgs order by name_key")
         .fetch_all()
         .await?;
     rows.iter().map(Org::read).collect()
@@ -75,7 +76,10 @@ pub async fn owner(tx: &mut Tx, org: &Org) -> Result<Option<User>> {
         return Ok(None);
     };
     let row = tx
-        .query("select * from users where id = $1")
+        .query(
+            "select id, provider_id, login, login_key, claimable_until, seen_at
+             from users where id = $1",
+        )
         .bind(owner)
         .fetch_optional()
         .await?;
@@ -96,7 +100,9 @@ pub async fn set_owner(tx: &mut Tx, org: OrgId, owner: UserId) -> Result<()> {
 pub async fn members(tx: &mut Tx, org: OrgId) -> Result<Vec<User>> {
     let rows = tx
         .query(
-            "select users.* from org_members join users on users.id = org_members.user_id
+            "select users.id, users.provider_id, users.login, users.login_key,
+                    users.claimable_until, users.seen_at
+             from org_members join users on users.id = org_members.user_id
              where org_members.org_id = $1 order by users.login, users.id",
         )
         .bind(org)

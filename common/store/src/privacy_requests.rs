@@ -214,7 +214,17 @@ pub struct Filter {
 pub async fn find(db: &Db, id: Uuid) -> Result<Option<RequestEntry>> {
     let row = db
         .query(
-            "select privacy_requests.*, jobs.attempts, jobs.run_at, jobs.last_error,
+            "select privacy_requests.id, privacy_requests.topic, privacy_requests.shop,
+                    privacy_requests.customer_id, privacy_requests.repeats, privacy_requests.state,
+                    privacy_requests.received_at, privacy_requests.due_at,
+                    privacy_requests.held_until, privacy_requests.finished_at,
+                    privacy_requests.warned_at, privacy_requests.alarmed_at,
+                    privacy_requests.overdue_at, privacy_requests.progress,
+                    privacy_requests.held, privacy_requests.decided,
+                    privacy_requests.receipt, privacy_requests.export_sha256,
+                    privacy_requests.export_bytes, privacy_requests.export_expires_at,
+                    privacy_requests.export_removed_at, privacy_requests.export_problem,
+                    jobs.attempts, jobs.run_at, jobs.last_error,
                     jobs.state as job_state
              from privacy_requests left join jobs on jobs.id = privacy_requests.id
              where privacy_requests.id = $1",
@@ -229,7 +239,17 @@ pub async fn find(db: &Db, id: Uuid) -> Result<Option<RequestEntry>> {
 pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<RequestEntry>> {
     let rows = db
         .query(
-            "select privacy_requests.*, jobs.attempts, jobs.run_at, jobs.last_error,
+            "select privacy_requests.id, privacy_requests.topic, privacy_requests.shop,
+                    privacy_requests.customer_id, privacy_requests.repeats, privacy_requests.state,
+                    privacy_requests.received_at, privacy_requests.due_at,
+                    privacy_requests.held_until, privacy_requests.finished_at,
+                    privacy_requests.warned_at, privacy_requests.alarmed_at,
+                    privacy_requests.overdue_at, privacy_requests.progress,
+                    privacy_requests.held, privacy_requests.decided,
+                    privacy_requests.receipt, privacy_requests.export_sha256,
+                    privacy_requests.export_bytes, privacy_requests.export_expires_at,
+                    privacy_requests.export_removed_at, privacy_requests.export_problem,
+                    jobs.attempts, jobs.run_at, jobs.last_error,
                     jobs.state as job_state
              from privacy_requests left join jobs on jobs.id = privacy_requests.id
              where ($1 = '' or privacy_requests.state = $1)

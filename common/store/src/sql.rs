@@ -32,7 +32,7 @@ use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions, PgSslMode};
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
-use sqlx::{ConnectOptions as _, Row as _, SqliteConnection};
+use sqlx::{ConnectOptions as _, PgConnection, Row as _, SqliteConnection};
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -266,6 +266,11 @@ fn open_postgres(url: &str, connections: u32) -> Result<Db> {
         // Every statement has its index. Without this setting, a plan that was made when a table
         // was small would still scan the table from end to end after it has grown.
         ("enable_seqscan", "off"),
+        // A plan without sequential scans looks so expensive that the server would compile it first,
+        // which takes longer than to run it.
+        ("jit", "off"),
+        // What is written here relies on it, whatever the server's own default is.
+        ("default_transaction_isolation", "read committed"),
         // The locks of a killed client are released even while its last statement waits for
         // others.
         ("client_connection_check_interval", "2s"),
@@ -275,8 +280,19 @@ fn open_postgres(url: &str, connections: u32) -> Result<Db> {
         .acquire_timeout(ACQUIRE_TIMEOUT)
         .idle_timeout(IDLE_TIMEOUT)
         .test_before_acquire(false)
+        .after_connect(|connection, _| Box::pin(wait_for_disk(connection)))
         .connect_lazy_with(options);
     Ok(Db::Postgres(pool))
+}
+
+/// A commit is answered only when it is on disk. A role or a server that is set to answer earlier would
+/// lose deliveries that were answered as accepted. Settings that wait for a standby as well are kept.
+#[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
+async fn wait_for_disk(connection: &mut PgConnection) -> Result<()> {
+    let commit = "select set_config('synchronous_commit', 'on', false)
+                  where current_setting('synchronous_commit') = 'off'";
+    sqlx::query(commit).execute(connection).await?;
+    Ok(())
 }
 
 /// A transaction waits for at most `lock_timeout` for other processes to end theirs.

@@ -121,8 +121,10 @@ impl fmt::Display for User {
     }
 }
 
-const BY_LOGIN: &str = "select * from users where login_key = $1";
-const BY_PROVIDER_ID: &str = "select * from users where provider_id = $1";
+const BY_LOGIN: &str = "select id, provider_id, login, login_key, claimable_until, seen_at
+     from users where login_key = $1";
+const BY_PROVIDER_ID: &str = "select id, provider_id, login, login_key, claimable_until, seen_at
+     from users where provider_id = $1";
 
 /// The person that an operator names, if we know one.
 pub async fn find(tx: &mut Tx, named: &Named) -> Result<Option<User>> {

@@ -19,8 +19,62 @@ pub struct Claim<'a> {
 /// Remembers ids for `ttl`, and returns the jobs whose id was new or had expired.
 ///
 /// `claims` must be sorted and must have each id only once: unsorted batches of two replicas
-/// would deadlock, and PostgreSQL refuses to change a row twice in one statement.
+/// would deadlock. An id that another transaction is writing is waited for, so a duplicate is known as
+/// one only after the first delivery was committed. A duplicate writes nothing.
 pub async fn remember(
+    tx: &mut Tx,
+    claims: &[Claim<'_>],
+    now: Timestamp,
+    ttl: Duration,
+) -> Result<HashSet<JobId>> {
+    let mut fresh = insert(tx, claims, now, ttl).await?;
+    if fresh.len() == claims.len() {
+        return Ok(fresh);
+    }
+    let known = claims.iter().filter(|claim| !fresh.contains(&claim.job));
+    let known: Vec<Claim<'_>> = known.copied().collect();
+    if remove_expired(tx, &known, now).await? > 0 {
+        fresh.extend(insert(tx, &known, now, ttl).await?);
+    }
+    Ok(fresh)
+}
+
+/// Deletes those of the ids that have expired, and returns how many there were.
+async fn remove_expired(tx: &mut Tx, known: &[Claim<'_>], now: Timestamp) -> Result<u64> {
+    let mut removed = 0;
+    for of_source in known.chunk_by(|a, b| a.source == b.source) {
+        let ids: Vec<String> = of_source.iter().map(|claim| claim.id.to_owned()).collect();
+        let expired = tx
+            .query(
+                "select id from webhook_ids
+                 where source = $1 and expires_at <= $2 and id in ($3..)
+                 order by id
+                 for update",
+            )
+            .bind(of_source[0].source.as_str())
+            .bind(now.0)
+            .bind(ids)
+            .fetch_all()
+            .await?;
+        let expired: Vec<String> = expired
+            .iter()
+            .map(|row| row.get("id"))
+            .collect::<Result<_>>()?;
+        if expired.is_empty() {
+            continue;
+        }
+        removed += tx
+            .query("delete from webhook_ids where source = $1 and id in ($2..)")
+            .bind(of_source[0].source.as_str())
+            .bind(expired)
+            .execute()
+            .await?;
+    }
+    Ok(removed)
+}
+
+/// Inserts the ids that are not there yet, and returns their jobs.
+async fn insert(
     tx: &mut Tx,
     claims: &[Claim<'_>],
     now: Timestamp,
@@ -38,12 +92,7 @@ pub async fn remember(
         .insert(
             "webhook_ids",
             &columns,
-            "on conflict (source, id) do update
-             set job_id = excluded.job_id,
-                 remembered_at = excluded.remembered_at,
-                 expires_at = excluded.expires_at
-             where webhook_ids.expires_at <= excluded.remembered_at
-             returning job_id",
+            "on conflict (source, id) do nothing returning job_id",
         )
         .await?;
     rows.iter().map(|row| row.get("job_id")).collect()

@@ -2,11 +2,11 @@
 //! (`crate::webhooks`).
 //!
 //! The job is retried for three days (`domain::job`). After that it is dead, and the next event of
-//! its object is sent. The first webhook that an endpoint accepts after it was away makes the jobs
-//! of all others due.
+//! its object is sent, for which three days begin. The first webhook that an endpoint accepts after it
+//! was away makes the jobs of all others due.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -22,25 +22,24 @@ use store::endpoints::Endpoint;
 use store::sql::{self, Tx};
 use store::{endpoints, events, jobs};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::Answer;
-use crate::failure::Later;
+use crate::failure::{Later, storable};
 
 pub const KIND: &str = "endpoints/send";
 
 /// How many jobs of a process send to one endpoint at a time, so that a slow endpoint leaves room
 /// for the others.
 const AT_ONCE: usize = 8;
-/// When a job is tried again for which there was no room.
+/// When a job is tried again for which there was no room: at the earliest and at the latest.
 const NO_ROOM: Duration = Duration::from_secs(1);
+const LONGEST_LINE: Duration = Duration::from_mins(10);
 /// When a job of a paused endpoint is looked at again.
 const PAUSED: Duration = Duration::from_mins(10);
 /// An endpoint that has accepted nothing for this long is paused when a webhook to it is given up.
 const FAILING: Duration = Duration::from_hours(24);
-
-/// How many jobs one statement makes due.
-const RELEASED: usize = 512;
 
 #[derive(Serialize, Deserialize)]
 pub struct Body {
@@ -58,16 +57,45 @@ pub enum Ended {
 
 /// The room for calls to each endpoint.
 #[derive(Clone, Default)]
-pub struct Rooms(Arc<Mutex<HashMap<Uuid, Arc<Semaphore>>>>);
+pub struct Rooms(Arc<Mutex<HashMap<Uuid, Room>>>);
+
+struct Room {
+    calls: Arc<Semaphore>,
+    /// How long the last call took.
+    took: Duration,
+    /// When the next job that finds no room should come again.
+    next: Instant,
+}
 
 impl Rooms {
-    fn enter(&self, endpoint: Uuid) -> Option<OwnedSemaphorePermit> {
-        let mut rooms = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        rooms.retain(|id, room| *id == endpoint || room.available_permits() < AT_ONCE);
-        let room = rooms
-            .entry(endpoint)
-            .or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE)));
-        room.clone().try_acquire_owned().ok()
+    /// The permit to call an endpoint. `Err`: there is no room, and after this pause there should be
+    /// some. Jobs that find no room get places in a line, one after the other, so that each comes
+    /// again about once, however many wait for an endpoint that is slow.
+    fn enter(&self, endpoint: Uuid) -> Result<OwnedSemaphorePermit, Duration> {
+        let mut rooms = self.lock();
+        let now = Instant::now();
+        let is_needed = |room: &Room| room.calls.available_permits() < AT_ONCE || room.next > now;
+        rooms.retain(|id, room| *id == endpoint || is_needed(room));
+        let room = rooms.entry(endpoint).or_insert_with(|| Room {
+            calls: Arc::new(Semaphore::new(AT_ONCE)),
+            took: Duration::ZERO,
+            next: now,
+        });
+        room.calls.clone().try_acquire_owned().map_err(|_| {
+            let each = room.took / u32::try_from(AT_ONCE).unwrap_or(u32::MAX);
+            room.next = room.next.max(now + NO_ROOM).min(now + LONGEST_LINE) + each;
+            room.next - now
+        })
+    }
+
+    fn took(&self, endpoint: Uuid, time: Duration) {
+        if let Some(room) = self.lock().get_mut(&endpoint) {
+            room.took = time;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Uuid, Room>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -97,21 +125,23 @@ pub async fn call(parts: &Parts, sender: &Sender, rooms: &Rooms, job: &Job) -> R
         let why = "its endpoint is paused";
         return Err(Later { why, pause: PAUSED }.into());
     }
-    let Some(_room) = rooms.enter(endpoint_id) else {
+    let _room = rooms.enter(endpoint_id).map_err(|pause| {
         let why = "it waits for other webhooks of its endpoint";
-        let pause = NO_ROOM;
-        return Err(Later { why, pause }.into());
-    };
+        Later { why, pause }
+    })?;
     let body = serde_json::to_vec(&event)?;
     let webhook = Webhook::signed(&endpoint.url, &secrets, event_id.to_string(), now, body);
+    let begun = Instant::now();
     let sent = sender.send(webhook).await;
+    rooms.took(endpoint_id, begun.elapsed());
     count(&sent);
     let Err(failed) = sent else {
         return Ok(Answer::Webhook(Ended::Accepted));
     };
     let now = parts.clock.now();
     let mut tx = db.begin().await?;
-    endpoints::failed(&mut tx, endpoint_id, 1, &failed.to_string(), now).await?;
+    let error = storable(&failed.clone().into());
+    endpoints::failed(&mut tx, endpoint_id, 1, &error, now).await?;
     let is_paused = failed == Failed::Gone
         && endpoints::set_state(&mut tx, endpoint_id, State::Gone, now).await?;
     tx.commit().await?;
@@ -144,9 +174,7 @@ pub fn log_pause(endpoint: Uuid, state: State) {
 pub async fn accepted(tx: &mut Tx, endpoint: &Endpoint, now: Timestamp) -> sql::Result<()> {
     if endpoints::delivered(tx, endpoint, now).await? {
         let first = endpoints::first_jobs(tx, endpoint.id).await?;
-        for jobs in first.chunks(RELEASED) {
-            jobs::release_unclaimed(tx, jobs.to_vec(), now).await?;
-        }
+        flows::endpoints::release(tx, first, now).await?;
         tracing::info!(endpoint = %endpoint.id, "an endpoint accepts webhooks again");
     }
     Ok(())

@@ -20,7 +20,7 @@ use tokio::net::{TcpListener, TcpStream};
 use uuid::Uuid;
 
 use super::events::write;
-use crate::support::delivery::order;
+use crate::support::delivery::{SHOP, order, storefront};
 use crate::support::operator::{json as machine, refused, said, waybill};
 use crate::support::process::{Process, free_port, run, settings};
 use crate::support::{
@@ -218,7 +218,8 @@ async fn endpoint(service: &Service, id: Uuid) -> endpoints::Endpoint {
 
 /// As if what was tried at all had been tried for nearly three days.
 async fn nearly_given_up(service: &Service) {
-    let nearly = "update jobs set attempts = 87 where queue = 'endpoints' and attempts > 0";
+    let nearly = "update jobs set attempts = 87, deadline_at = created_at
+                  where queue = 'endpoints' and attempts > 0";
     service.execute(nearly).await;
 }
 
@@ -421,13 +422,21 @@ async fn an_endpoint_that_accepts_nothing_for_days_is_paused_and_resumed_without
     assert!(found.contains("1 of 1 endpoints are paused"), "{found}");
     let requests = stand_in.requests();
     let later = write(service.db(), events::Outlet::Database, 3, 1).await;
-    stand_in.is(200);
     assert_eq!(
         stand_in.requests(),
         requests,
         "a paused endpoint gets nothing"
     );
+    let dead = "select count(*) as n from jobs where queue = 'endpoints' and state = 'dead'";
+    let given_up = service.count(dead).await;
     said(&service, &["endpoints", "resume", &id.to_string()]).await;
+    eventually("it is tried again, and still fails", async || {
+        service.clock().advance(Duration::from_mins(11));
+        stand_in.requests() >= requests + 6
+    })
+    .await;
+    assert_eq!(service.count(dead).await, given_up);
+    stand_in.is(200);
     eventually(
         "it has what is new, and what was not given up",
         async || {
@@ -436,7 +445,6 @@ async fn an_endpoint_that_accepts_nothing_for_days_is_paused_and_resumed_without
         },
     )
     .await;
-    let dead = "select count(*) as n from jobs where queue = 'endpoints' and state = 'dead'";
     let dead = usize::try_from(service.count(dead).await).unwrap();
     let ready = async || service.jobs(job::State::Ready).await == 0;
     eventually("nothing waits", async || {
@@ -446,6 +454,90 @@ async fn an_endpoint_that_accepts_nothing_for_days_is_paused_and_resumed_without
     .await;
     let ids: BTreeSet<Uuid> = stand_in.ids().into_iter().collect();
     assert_eq!(ids.len() + dead, written.len() + later.len());
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn what_an_endpoint_accepts_does_not_use_up_the_tries_of_what_it_refuses() {
+    let service = with_endpoints().manual_clock().start().await;
+    let stand_in = StandIn::start(EVERY_SECOND_REFUSED).await;
+    let (id, _) = add(&service, &stand_in.url).await;
+    write(service.db(), events::Outlet::Database, 20, 1).await;
+    eventually("ten wait", async || stand_in.ids().len() == 10).await;
+    for accepted in 11..=30 {
+        service.clock().advance(Duration::from_secs(1));
+        let requests = stand_in.requests();
+        write(service.db(), events::Outlet::Database, 1, 1).await;
+        eventually("another one is accepted", async || {
+            stand_in.ids().len() == accepted && stand_in.requests() > requests
+        })
+        .await;
+    }
+    let most = "select coalesce(max(attempts), 0) as n from jobs where queue = 'endpoints'";
+    assert!(service.count(most).await <= 3, "after 5, 10 and 20 seconds");
+    assert_eq!(endpoint(&service, id).await.state, State::Active);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn nothing_waits_for_an_endpoint_that_was_removed() {
+    let service = with_endpoints().manual_clock().start().await;
+    let stand_in = StandIn::start(500).await;
+    let (id, _) = add(&service, &stand_in.url).await;
+    write(service.db(), events::Outlet::Database, 3, 3).await;
+    let waiting = "select count(*) as n from outgoing_webhooks";
+    eventually("all wait", async || service.count(waiting).await == 9).await;
+    said(&service, &["endpoints", "remove", &id.to_string()]).await;
+    eventually("no job waits", async || {
+        service.clock().advance(Duration::from_mins(11));
+        service.jobs(job::State::Ready).await == 0
+    })
+    .await;
+    assert_eq!(service.count(waiting).await, 0);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn an_endpoint_that_is_paused_gets_no_more_of_what_is_under_way() {
+    let service = with_endpoints().start().await;
+    let stand_in = StandIn::start(SLOW).await;
+    let (id, _) = add(&service, &stand_in.url).await;
+    let written = write(service.db(), events::Outlet::Database, 200, 1).await;
+    eventually("the first are sent", async || stand_in.requests() > 0).await;
+    said(&service, &["endpoints", "pause", &id.to_string()]).await;
+    let waiting = "select count(*) as n from outgoing_webhooks";
+    eventually("the rest waits", async || service.count(waiting).await > 0).await;
+    let sent = stand_in.requests();
+    assert!(sent < written.len(), "{sent}");
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(stand_in.requests(), sent);
+    said(&service, &["endpoints", "resume", &id.to_string()]).await;
+    eventually("it has all", async || stand_in.has_all(&written)).await;
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn the_erasure_of_a_shop_leaves_nothing_that_waits_for_an_endpoint() {
+    let service = with_endpoints().start().await;
+    let stand_in = StandIn::start(500).await;
+    add(&service, &stand_in.url).await;
+    for seed in 1..=3 {
+        an_order(&service, seed).await;
+    }
+    let waiting = "select count(*) as n from outgoing_webhooks";
+    eventually("events wait", async || service.count(waiting).await >= 3).await;
+    let body = json!({"shop_id": 1, "shop_domain": SHOP});
+    let redaction = storefront("shop/redact", body.to_string()).id("gone");
+    assert_eq!(service.answer(&redaction).await.0, 200);
+    let requests = "select count(*) as n from privacy_requests where state = 'done'";
+    eventually("the shop is erased", async || {
+        service.count(requests).await == 1
+    })
+    .await;
+    // Those about the erasure itself may wait.
+    let left =
+        "select count(*) as n from jobs where queue = 'endpoints' and object_id in ('1', '2', '3')";
+    assert_eq!(service.count(left).await, 0);
     service.stop().await;
 }
 

@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use domain::job::State;
+use futures_util::future::join_all;
+use serde_json::json;
 use store::jobs;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::support::backend::is_distributed;
 use crate::support::delivery::{Delivery, SHOP, order, payment, payment_at, storefront};
 use crate::support::hostile::head;
-use crate::support::operator::{json, said};
+use crate::support::operator::{json as machine, said};
 use crate::support::{START, Service, eventually, service};
 
 const OK: &str = r#"{"status":"ok"}"#;
@@ -93,6 +96,56 @@ async fn an_expired_id_is_taken_over_by_the_next_delivery() {
     is(&service, &delivery, 200, OK).await;
     is(&service, &delivery, 409, DUPLICATE).await;
     assert_eq!(service.jobs(State::Ready).await, 2);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_duplicate_changes_nothing_in_the_database() {
+    let service = service().without_workers().start().await;
+    for nth in 0..32 {
+        let first = order("orders/create", nth).id(&format!("w-{nth}"));
+        is(&service, &first, 200, OK).await;
+    }
+    // Of each row: where it lies, and the transaction that wrote or locked it last.
+    let rows = async || -> Vec<String> {
+        let sql = if is_distributed() {
+            "select concat_ws(' ', id, ctid, xmin, xmax, job_id, expires_at) as row
+             from webhook_ids order by id"
+        } else {
+            "select id || ' ' || hex(job_id) || ' ' || expires_at as row
+             from webhook_ids order by id"
+        };
+        let rows = service.db().query(sql).fetch_all().await.unwrap();
+        rows.iter().map(|row| row.get("row").unwrap()).collect()
+    };
+    let before = rows().await;
+    assert_eq!(before.len(), 32);
+    for nth in 0..32 {
+        let again = order("orders/create", nth).id(&format!("w-{nth}"));
+        is(&service, &again, 409, DUPLICATE).await;
+    }
+    assert_eq!(rows().await, before);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn thirty_large_bodies_beside_small_ones_are_all_accepted() {
+    let service = service()
+        .setting("STOREFRONT_RATE_PER_SECOND", "0")
+        .without_workers()
+        .start()
+        .await;
+    let large = "x".repeat(1_900_000);
+    let posts = (0..100).map(|nth| {
+        let size = if nth % 10 < 3 { large.len() } else { 10 };
+        let body = json!({"id": nth + 1, "note": large[..size]}).to_string();
+        storefront("orders/create", body).id(&format!("w-{nth}"))
+    });
+    let answers = join_all(posts.map(|post| {
+        let service = &service;
+        async move { service.answer(&post).await.0 }
+    }));
+    assert_eq!(answers.await, [200; 100]);
     service.stop().await;
 }
 
@@ -332,7 +385,7 @@ async fn the_version_of_the_providers_api_is_kept_with_a_delivery_and_never_refu
     let id = of_tomorrow.unwrap().id.to_string();
     let shown = said(&service, &["jobs", "show", &id]).await;
     assert!(shown.contains("2026-10-28.endive"), "{shown}");
-    let shown = json(&service, &["jobs", "show", &id]).await;
+    let shown = machine(&service, &["jobs", "show", &id]).await;
     assert_eq!(shown["api_version"], "2026-10-28.endive");
     service.stop().await;
 }
@@ -694,7 +747,7 @@ async fn one_id_at_two_replicas_from_sixty_four_clients_at_once_is_accepted_once
             let service = if client % 2 == 0 { &service } else { &replica };
             service.answer(&delivery)
         });
-        let answers = futures_util::future::join_all(answers).await;
+        let answers = join_all(answers).await;
         let count = |status| answers.iter().filter(|answer| answer.0 == status).count();
         assert_eq!((count(200), count(409)), (1, 63));
     }
@@ -718,7 +771,7 @@ async fn batches_with_the_same_ids_in_other_orders_do_not_block_each_other() {
     let answers = forth.chain(back).map(|(service, id)| async move {
         service.answer(&order("orders/create", 1).id(id)).await.0
     });
-    let answers = futures_util::future::join_all(answers).await;
+    let answers = join_all(answers).await;
     let count = |status| answers.iter().filter(|answer| **answer == status).count();
     assert_eq!((count(200), count(409)), (200, 200));
     replica.stop().await;

@@ -101,7 +101,11 @@ async fn a_job_that_waits_for_its_next_try_is_run_at_once_when_an_operator_says_
     let mut tx = service.db().begin().await.unwrap();
     let later = service.clock().now().plus(Duration::from_hours(2));
     let error = "the shelf is away";
-    assert!(jobs::retry(&mut tx, id, 1, later, error).await.unwrap());
+    assert!(
+        jobs::retry(&mut tx, id, 1, later, None, error)
+            .await
+            .unwrap()
+    );
     let attempt = job_attempts::New {
         started_at: service.clock().now(),
         duration_ms: 5,

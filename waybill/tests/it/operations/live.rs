@@ -359,7 +359,7 @@ async fn each_failed_try_has_a_line_and_so_has_the_end() {
         let mut tx = db.begin().await.unwrap();
         let error = "the shelf is away, said canary-person";
         if attempts < 3 {
-            jobs::retry(&mut tx, id, attempts, clock.now(), error)
+            jobs::retry(&mut tx, id, attempts, clock.now(), None, error)
                 .await
                 .unwrap();
         } else {

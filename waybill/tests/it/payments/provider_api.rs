@@ -285,7 +285,7 @@ async fn what_does_not_speak_as_the_provider_is_a_wrong_address_and_not_asked_ag
         setting: "PAYMENT_API_URL",
     };
     assert_eq!(failure, expected);
-    assert!(failure.is_final() && failure.code().is_none());
+    assert!(!failure.is_final() && failure.code().is_none());
     let text = failure.to_string();
     assert!(text.contains("404 at PAYMENT_API_URL"), "{text}");
     assert_eq!(clock.now(), START, "it waited for nothing");

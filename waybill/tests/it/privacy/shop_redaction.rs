@@ -101,8 +101,18 @@ async fn fill(service: &Service, shop: &str, base: i64) {
         object: (shop.to_owned(), "1".to_owned()),
         job_id: service.clock().id(),
     };
+    let endpoint = service.clock().id();
     let mut tx = service.db().begin().await.unwrap();
-    endpoints::insert_waiting(&mut tx, service.clock().id(), &[waiting])
+    tx.query(
+        "insert into endpoints (id, url, kinds, state, secret, position, failures, created_at, updated_at)
+         values ($1, 'https://shop.example/', '*', 'paused', $2, 0, 0, 0, 0)",
+    )
+    .bind(endpoint)
+    .bind(Vec::<u8>::new())
+    .execute()
+    .await
+    .unwrap();
+    endpoints::insert_waiting(&mut tx, endpoint, &[waiting])
         .await
         .unwrap();
     tx.commit().await.unwrap();

@@ -371,12 +371,9 @@ impl Service {
     }
 
     async fn check(&self) {
-        let states = [State::Ready, State::Done, State::Dead].map(State::as_str);
-        let unknown = format!(
-            "select count(*) as n from jobs where state not in ('{}')",
-            states.join("', '")
-        );
-        let unknown = self.count(&unknown).await;
+        let unknown = self
+            .count("select count(*) as n from jobs where state not in ('ready', 'done', 'dead')")
+            .await;
         assert_eq!(unknown, 0, "every job is in a known state");
         let orphans = self
             .count(

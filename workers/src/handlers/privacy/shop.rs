@@ -185,17 +185,22 @@ impl Erasure<'_> {
     }
 
     /// What only the orders lead to. The tombstones keep events of these payments that come
-    /// late from bringing an address back.
+    /// late from bringing an address back. While tombstones are written, no payment event of any shop is
+    /// processed, so each of these transactions is a short one.
     async fn forget_people(&mut self, orders: &[Order]) -> Result<()> {
         let Parts { db, clock, .. } = self.parts;
-        let mut tx = db.begin().await?;
         let now = clock.now();
         let agreements: Vec<String> = orders.iter().map(Order::agreement).collect();
         let pacts = agreements.iter().map(|pact| SubjectKey::Pact(pact));
+        let mut tx = db.begin().await?;
         self.write_payment_tombstones(&mut tx, pacts, now).await?;
+        tx.commit().await?;
+        let mut tx = db.begin().await?;
         let payments = shop_erasure::payments(&mut tx, self.shop, orders).await?;
         let ids = payments.iter().map(|id| SubjectKey::Payment(id));
         self.write_payment_tombstones(&mut tx, ids, now).await?;
+        tx.commit().await?;
+        let mut tx = db.begin().await?;
         let payers = shop_erasure::forget_payers(&mut tx, &payments).await?;
         let buyers = shop_erasure::forget_buyers(&mut tx, self.shop, orders).await?;
         shop_erasure::forget_placeholders(&mut tx, orders).await?;
@@ -290,9 +295,11 @@ impl Erasure<'_> {
         found.retain(|id| *id != self.id);
         let counts = &mut self.progress.counts;
         shop_erasure::delete_jobs(&mut tx, self.shop, found, counts).await?;
-        match page.last {
-            Some(last) => self.progress.cursor = last,
-            None => self.go_on_to(Phase::Events),
+        if let Some(last) = page.last {
+            self.progress.cursor = last;
+        } else {
+            endpoints::forget_shop(&mut tx, self.shop).await?;
+            self.go_on_to(Phase::Events);
         }
         self.commit(tx).await
     }
@@ -324,12 +331,11 @@ impl Erasure<'_> {
         let mut tx = db.begin().await?;
         let deleted = shop_erasure::delete_events(&mut tx, self.id, page.found).await?;
         add(&mut self.progress.counts, "events", deleted);
-        match page.last {
-            Some(last) => self.progress.cursor = last,
-            None => {
-                endpoints::forget_shop(&mut tx, self.shop).await?;
-                self.go_on_to(Phase::Removal);
-            }
+        if let Some(last) = page.last {
+            self.progress.cursor = last;
+        } else {
+            endpoints::forget_shop(&mut tx, self.shop).await?;
+            self.go_on_to(Phase::Removal);
         }
         self.commit(tx).await
     }
