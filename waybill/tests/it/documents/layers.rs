@@ -211,3 +211,38 @@ fn a_writer_elsewhere_is_found() {
     ];
     assert_eq!(writers(elsewhere.into_iter()), Vec::<String>::new());
 }
+
+/// Where a statement reads all columns of a table. When a later version adds one, the prepared
+/// statements of a process of this version that runs beside it would fail.
+fn all_columns(text: &str) -> Vec<&str> {
+    let reads_all = |line: &&str| {
+        let of_a_table = line.contains(".*,") || line.contains(".* ");
+        let is_list = line.contains("select * from unnest(");
+        let reads = line.contains("select *") || line.contains("returning *");
+        (reads || of_a_table) && !is_list && !line.trim_start().starts_with("//")
+    };
+    text.lines().filter(reads_all).collect()
+}
+
+#[test]
+fn no_statement_reads_columns_that_a_later_version_may_add() {
+    let sources = Sources::read();
+    let mut files = sources.files.iter();
+    let all = files
+        .by_ref()
+        .filter(|file| file.path.starts_with("common/store/src/"));
+    let found: Vec<String> = all
+        .flat_map(|file| {
+            let lines = all_columns(&file.text).into_iter();
+            lines.map(|line| format!("{}: {}", file.path, line.trim()))
+        })
+        .collect();
+    assert_eq!(found, Vec::<String>::new());
+    for line in [
+        "\"select * from users\"",
+        "users.*, orgs.name",
+        "returning *\",",
+    ] {
+        assert_eq!(all_columns(line).len(), 1, "{line}");
+    }
+}
