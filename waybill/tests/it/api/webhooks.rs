@@ -137,7 +137,7 @@ async fn large_bodies_beside_small_ones_are_all_accepted() {
         .await;
     let large = "x".repeat(1_900_000);
     let posts = (0..100).map(|nth| {
-        let size = if nth % 15 == 0 { large.len() } else { 10 };
+        let size = if nth % 25 == 0 { large.len() } else { 10 };
         let body = json!({"id": nth + 1, "note": large[..size]}).to_string();
         storefront("orders/create", body).id(&format!("w-{nth}"))
     });
