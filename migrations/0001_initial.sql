@@ -216,7 +216,7 @@ create table orders (
     primary key (shop, id)
 );
 
-create index orders_id on orders (id);
+create index orders_id on orders (id, shop);
 -- For the list of orders, of all shops and of one.
 create index orders_listed on orders (coalesce(ordered_at, created_at), shop, id);
 create index orders_of_shop on orders (shop, coalesce(ordered_at, created_at), id);

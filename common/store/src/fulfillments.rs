@@ -85,24 +85,24 @@ pub async fn save(tx: &mut Tx, moved: &[Moved<'_>], now: Timestamp) -> Result<()
 /// How many units of the orders were requested so far. The caller has locked the orders. An order
 /// that is missing in the result was not requested, or was requested by an older version.
 pub async fn requested(tx: &mut Tx, keys: &[&OrderKey]) -> Result<BTreeMap<OrderKey, Level>> {
-    let mut levels = BTreeMap::new();
-    for keys in keys.chunk_by(|a, b| a.0 == b.0) {
-        let shop = keys[0].0.as_str();
-        let rows = tx
-            .query(
-                "select order_id, requested_units from fulfillments
-                 where shop = $1 and requested_units is not null and order_id in ($2..)",
-            )
-            .bind(shop)
-            .bind(keys.iter().map(|(_, id)| *id).collect::<Vec<_>>())
-            .fetch_all()
-            .await?;
-        for row in &rows {
+    let rows = tx
+        .query(
+            "select shop, order_id, requested_units from fulfillments
+             where requested_units is not null and (shop, order_id) in ($1..)",
+        )
+        .bind(
+            keys.iter()
+                .map(|key| (*key).clone())
+                .collect::<Vec<OrderKey>>(),
+        )
+        .fetch_all()
+        .await?;
+    rows.iter()
+        .map(|row| {
             let level: String = row.get("requested_units")?;
-            levels.insert((shop.to_owned(), row.get("order_id")?), parsed(&level)?);
-        }
-    }
-    Ok(levels)
+            Ok(((row.get("shop")?, row.get("order_id")?), parsed(&level)?))
+        })
+        .collect()
 }
 
 /// True while the storefront is still to be asked to fulfil the order.

@@ -7,11 +7,11 @@ use crate::orders::records::OrderKey;
 use crate::sql::{Db, Result, Row, Tx, column};
 use domain::order::Line;
 
-const COLUMNS: &str = "select order_id, id, variant_id, title, quantity, price, sku,
+const COLUMNS: &str = "select shop, order_id, id, variant_id, title, quantity, price, sku,
                               fulfillment_status
                        from order_lines
-                       where shop = $1 and order_id in ($2..)
-                       order by order_id, position";
+                       where (shop, order_id) in ($1..)
+                       order by shop, order_id, position";
 
 /// Inserts the lines of orders that have no lines yet.
 pub async fn insert(tx: &mut Tx, orders: &[(&OrderKey, &[Line])]) -> Result<()> {
@@ -46,23 +46,19 @@ pub async fn insert(tx: &mut Tx, orders: &[(&OrderKey, &[Line])]) -> Result<()> 
 
 /// Replaces the lines of orders.
 pub async fn replace(tx: &mut Tx, orders: &[(&OrderKey, &[Line])]) -> Result<()> {
-    for of_shop in orders.chunk_by(|((a, _), _), ((b, _), _)| a == b) {
-        let ids: Vec<i64> = of_shop.iter().map(|((_, id), _)| *id).collect();
-        tx.query("delete from order_lines where shop = $1 and order_id in ($2..)")
-            .bind(of_shop[0].0.0.as_str())
-            .bind(ids)
-            .execute()
-            .await?;
-    }
+    let keys: Vec<OrderKey> = orders.iter().map(|(key, _)| (*key).clone()).collect();
+    tx.query("delete from order_lines where (shop, order_id) in ($1..)")
+        .bind(keys)
+        .execute()
+        .await?;
     insert(tx, orders).await
 }
 
-/// The lines of several orders of a shop, each with the id of its order.
-pub async fn of(tx: &mut Tx, shop: &str, orders: &[i64]) -> Result<Vec<(i64, Line)>> {
-    let rows = tx.query(COLUMNS).bind(shop).bind(orders.to_vec());
-    let rows = rows.fetch_all().await?;
+/// The lines of several orders, each with the key of its order.
+pub async fn of(tx: &mut Tx, orders: Vec<OrderKey>) -> Result<Vec<(OrderKey, Line)>> {
+    let rows = tx.query(COLUMNS).bind(orders).fetch_all().await?;
     rows.iter()
-        .map(|row| Ok((row.get("order_id")?, read(row)?)))
+        .map(|row| Ok(((row.get("shop")?, row.get("order_id")?), read(row)?)))
         .collect()
 }
 
@@ -96,7 +92,7 @@ pub struct StoredLine {
 
 /// The lines of one order.
 pub async fn list(db: &Db, shop: &str, order_id: i64) -> Result<Vec<StoredLine>> {
-    let rows = db.query(COLUMNS).bind(shop).bind(vec![order_id]);
+    let rows = db.query(COLUMNS).bind(vec![(shop.to_owned(), order_id)]);
     let rows = rows.fetch_all().await?;
     rows.iter()
         .map(|row| {

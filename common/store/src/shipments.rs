@@ -100,36 +100,31 @@ pub async fn delete_parcels(
     Ok(())
 }
 
-/// The shipments of orders of a shop, each with the ids of its order and of itself, sorted by
-/// both.
+/// The shipments of orders, each with the key of its order and its own id, sorted by both.
 pub async fn of(
     tx: &mut Tx,
-    shop: &str,
-    orders: &[i64],
-) -> Result<Vec<(i64, i64, Part<Shipment>)>> {
+    orders: Vec<OrderKey>,
+) -> Result<Vec<(OrderKey, i64, Part<Shipment>)>> {
     let rows = tx
         .query(
-            "select shipments.order_id as order_id, shipments.id as id, version_at, version_tie,
+            "select shipments.shop as shop, shipments.order_id as order_id, shipments.id as id, version_at, version_tie,
                     status, carrier, lines, number, url
              from shipments
              left join parcels
                on parcels.shop = shipments.shop and parcels.order_id = shipments.order_id
               and parcels.shipment_id = shipments.id
-             where shipments.shop = $1 and shipments.order_id in ($2..)
-             order by shipments.order_id, shipments.id, position",
+             where (shipments.shop, shipments.order_id) in ($1..)
+             order by shipments.shop, shipments.order_id, shipments.id, position",
         )
-        .bind(shop)
-        .bind(orders.to_vec())
+        .bind(orders)
         .fetch_all()
         .await?;
-    let mut shipments: Vec<(i64, i64, Part<Shipment>)> = Vec::new();
+    let mut shipments: Vec<(OrderKey, i64, Part<Shipment>)> = Vec::new();
     for row in &rows {
-        let key = (row.get("order_id")?, row.get("id")?);
-        if shipments
-            .last()
-            .is_none_or(|(order, id, _)| (*order, *id) != key)
-        {
-            shipments.push((key.0, key.1, read(row)?));
+        let (key, id) = ((row.get("shop")?, row.get("order_id")?), row.get("id")?);
+        let last = shipments.last();
+        if last.is_none_or(|(last, last_id, _)| (last, *last_id) != (&key, id)) {
+            shipments.push((key, id, read(row)?));
         }
         let number: Option<String> = row.get("number")?;
         if let (Some(number), Some((.., part))) = (number, shipments.last_mut()) {

@@ -25,26 +25,23 @@ pub async fn check(
     tx: &mut Tx,
     keys: &BTreeMap<&str, BTreeSet<Uuid>>,
 ) -> Result<HashMap<Uuid, Timestamp>> {
-    for shop in keys.keys() {
-        tx.lock_shared(lock_key(shop)).await?;
+    tx.lock_shared(keys.keys().map(|shop| lock_key(shop)).collect())
+        .await?;
+    let subjects: Vec<(String, Uuid)> = keys
+        .iter()
+        .flat_map(|(shop, keys)| keys.iter().map(|key| ((*shop).to_owned(), *key)))
+        .collect();
+    if subjects.is_empty() {
+        return Ok(HashMap::new());
     }
-    let mut erased = HashMap::new();
-    for (shop, keys) in keys {
-        let keys: Vec<Uuid> = keys.iter().copied().collect();
-        if keys.is_empty() {
-            continue;
-        }
-        let rows = tx
-            .query("select key, redacted_at from tombstones where shop = $1 and key in ($2..)")
-            .bind(*shop)
-            .bind(keys)
-            .fetch_all()
-            .await?;
-        for row in rows {
-            erased.insert(row.get("key")?, Timestamp(row.get("redacted_at")?));
-        }
-    }
-    Ok(erased)
+    let rows = tx
+        .query("select key, redacted_at from tombstones where (shop, key) in ($1..)")
+        .bind(subjects)
+        .fetch_all()
+        .await?;
+    rows.iter()
+        .map(|row| Ok((row.get("key")?, Timestamp(row.get("redacted_at")?))))
+        .collect()
 }
 
 /// Takes the exclusive locks of the shops and writes tombstones. The transaction should commit

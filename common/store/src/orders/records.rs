@@ -197,43 +197,40 @@ async fn insert(
 /// The orders with these keys, locked, with their lines and shipments. The keys must be sorted,
 /// so that all transactions that lock several orders lock them in the same sequence.
 pub async fn load(tx: &mut Tx, keys: &[&OrderKey]) -> Result<BTreeMap<OrderKey, OrderEntry>> {
+    let keys: Vec<OrderKey> = keys.iter().map(|key| (*key).clone()).collect();
     let mut entries = BTreeMap::new();
-    for keys in keys.chunk_by(|a, b| a.0 == b.0) {
-        let shop = keys[0].0.as_str();
-        let ids: Vec<i64> = keys.iter().map(|(_, id)| *id).collect();
-        let rows = tx
-            .query(LOAD)
-            .bind(shop)
-            .bind(ids.clone())
-            .fetch_all()
-            .await?;
-        for row in &rows {
-            entries.insert((shop.to_owned(), row.get("id")?), read(row)?);
+    let rows = tx.query(LOAD).bind(keys).fetch_all().await?;
+    for row in &rows {
+        entries.insert((row.get("shop")?, row.get("id")?), read(row)?);
+    }
+    // Lines and shipments are of orders that are there.
+    let found: Vec<OrderKey> = entries.keys().cloned().collect();
+    if found.is_empty() {
+        return Ok(entries);
+    }
+    for (key, line) in order_lines::of(tx, found.clone()).await? {
+        if let Some(entry) = entries.get_mut(&key) {
+            entry.record.lines.value.push(line);
         }
-        for (order_id, line) in order_lines::of(tx, shop, &ids).await? {
-            if let Some(entry) = entries.get_mut(&(shop.to_owned(), order_id)) {
-                entry.record.lines.value.push(line);
-            }
-        }
-        for (order_id, id, shipment) in shipments::of(tx, shop, &ids).await? {
-            if let Some(entry) = entries.get_mut(&(shop.to_owned(), order_id)) {
-                entry.record.shipments.insert(id, shipment);
-            }
+    }
+    for (key, id, shipment) in shipments::of(tx, found).await? {
+        if let Some(entry) = entries.get_mut(&key) {
+            entry.record.shipments.insert(id, shipment);
         }
     }
     Ok(entries)
 }
 
 /// The columns are named, because a prepared `*` fails after a migration has added a column.
-const LOAD: &str = "select id, name, ordered_at, customer_id, email, phone, currency, total_minor,
+const LOAD: &str = "select shop, id, name, ordered_at, customer_id, email, phone, currency, total_minor,
                            subtotal_minor, tax_minor, outstanding_minor, financial_status,
                            fulfillment_status, shipping_address, billing_address, refunds,
                            pact_id, cancelled_at, cancel_reason, was_paid, was_refunded,
                            was_fulfilled, version_at, version_tie, part_versions, payment_status, payment_covers,
                            payment_canceled_at, waits_until, events_at
                     from orders
-                    where shop = $1 and id in ($2..)
-                    order by id
+                    where (shop, id) in ($1..)
+                    order by shop, id
                     for update";
 
 fn read(row: &Row) -> Result<OrderEntry> {

@@ -23,6 +23,28 @@ pub enum Value<'a> {
     Texts(Vec<String>),
     /// For `in ($n..)`.
     Ints(Vec<i64>),
+    /// For `(text, integer) in ($n..)`.
+    TextInts(Vec<(String, i64)>),
+    /// For `(text, uuid) in ($n..)`.
+    TextUuids(Vec<(String, Uuid)>),
+}
+
+impl Value<'_> {
+    /// For a list: how many values it has, and of pairs what SQLite is to select. It uses an index
+    /// for both columns only when it knows that their types fit, and only for one plain select.
+    fn list(&self) -> Option<(usize, Option<&'static str>)> {
+        match self {
+            Value::Uuids(list) => Some((list.len(), None)),
+            Value::Texts(list) => Some((list.len(), None)),
+            Value::Ints(list) => Some((list.len(), None)),
+            Value::TextInts(list) => {
+                let pair = "cast(column1 as text), cast(column2 as integer)";
+                Some((list.len(), Some(pair)))
+            }
+            Value::TextUuids(list) => Some((list.len(), Some("cast(column1 as text), column2"))),
+            _ => None,
+        }
+    }
 }
 
 macro_rules! value {
@@ -66,6 +88,18 @@ impl From<Vec<String>> for Value<'_> {
     }
 }
 
+impl From<Vec<(String, i64)>> for Value<'_> {
+    fn from(values: Vec<(String, i64)>) -> Self {
+        Value::TextInts(values)
+    }
+}
+
+impl From<Vec<(String, Uuid)>> for Value<'_> {
+    fn from(values: Vec<(String, Uuid)>) -> Self {
+        Value::TextUuids(values)
+    }
+}
+
 pub(super) enum Target<'t> {
     Db(&'t Db),
     Tx(&'t mut Tx),
@@ -73,8 +107,8 @@ pub(super) enum Target<'t> {
 
 /// A statement with its bound values, ready to run.
 ///
-/// One list may be bound, as the last value, to a placeholder that is written `in ($n..)`. The
-/// text may end with `for update`, with or without `skip locked`; SQLite has only one writer and
+/// One list may be bound, as the last value, to a placeholder that is written `in ($n..)`; a list of
+/// pairs to one after two columns, `(shop, id) in ($n..)`. The text may end with `for update`, with or without `skip locked`; SQLite has only one writer and
 /// needs neither. `contains(body, $2..$9)` is true when the column `body` contains the bytes of
 /// any of the eight values.
 #[must_use = "a query does nothing until it is fetched or executed"]
@@ -164,6 +198,14 @@ enum Answer {
     Rows(Vec<Row>),
 }
 
+/// The condition for a list of pairs of texts and values of this type, as two arrays.
+fn pairs(n: usize, second: &str) -> String {
+    format!(
+        "in (select * from unnest(${n}::text[], ${}::{second}[]))",
+        n + 1
+    )
+}
+
 #[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
 async fn postgres(
     connection: &mut sqlx::PgConnection,
@@ -171,12 +213,16 @@ async fn postgres(
     values: Vec<Value<'_>>,
     execute: bool,
 ) -> Result<Answer> {
-    let sql = match values.last() {
-        Some(Value::Uuids(_) | Value::Texts(_) | Value::Ints(_)) => {
-            let n = values.len();
-            Cow::Owned(sql.replace(&format!("in (${n}..)"), &format!("= any(${n})")))
-        }
-        _ => Cow::Borrowed(sql),
+    let n = values.len();
+    let listed = match values.last() {
+        Some(Value::TextInts(_)) => Some(pairs(n, "bigint")),
+        Some(Value::TextUuids(_)) => Some(pairs(n, "uuid")),
+        Some(Value::Uuids(_) | Value::Texts(_) | Value::Ints(_)) => Some(format!("= any(${n})")),
+        _ => None,
+    };
+    let sql = match listed {
+        Some(listed) => Cow::Owned(sql.replace(&format!("in (${n}..)"), &listed)),
+        None => Cow::Borrowed(sql),
     };
     let sql = if sql.contains(CONTAINS) {
         let any = (2..=9).map(|n| format!("position(${n} in body) > 0"));
@@ -194,6 +240,14 @@ async fn postgres(
             Value::Uuids(values) => query.bind(values),
             Value::Texts(values) => query.bind(values),
             Value::Ints(values) => query.bind(values),
+            Value::TextInts(values) => {
+                let (texts, ints): (Vec<String>, Vec<i64>) = values.into_iter().unzip();
+                query.bind(texts).bind(ints)
+            }
+            Value::TextUuids(values) => {
+                let (texts, uuids): (Vec<String>, Vec<Uuid>) = values.into_iter().unzip();
+                query.bind(texts).bind(uuids)
+            }
         };
     }
     if execute {
@@ -212,16 +266,23 @@ async fn sqlite(
     execute: bool,
 ) -> Result<Answer> {
     let mut sql = Cow::Borrowed(sql.trim_end());
-    let listed = match values.last() {
-        Some(Value::Uuids(list)) => Some(list.len()),
-        Some(Value::Texts(list)) => Some(list.len()),
-        Some(Value::Ints(list)) => Some(list.len()),
-        _ => None,
-    };
-    if let Some(listed) = listed {
+    if let Some((listed, pair)) = values.last().and_then(Value::list) {
         let n = values.len();
-        let places: Vec<String> = (n..n + listed).map(|place| format!("${place}")).collect();
-        let expanded = format!("in ({})", places.join(", "));
+        let expanded = match pair {
+            None => {
+                let places: Vec<String> =
+                    (n..n + listed).map(|place| format!("${place}")).collect();
+                format!("in ({})", places.join(", "))
+            }
+            Some(_) if listed == 0 => "in (select null, null where false)".to_owned(),
+            Some(pair) => {
+                let places = (0..listed).map(|nth| n + 2 * nth);
+                let rows: Vec<String> = places
+                    .map(|place| format!("(${place}, ${})", place + 1))
+                    .collect();
+                format!("in (select {pair} from (values {}))", rows.join(", "))
+            }
+        };
         sql = Cow::Owned(sql.replace(&format!("in (${n}..)"), &expanded));
     }
     if sql.contains(CONTAINS) {
@@ -243,6 +304,12 @@ async fn sqlite(
             Value::Uuids(values) => values.into_iter().fold(query, sqlx::query::Query::bind),
             Value::Texts(values) => values.into_iter().fold(query, sqlx::query::Query::bind),
             Value::Ints(values) => values.into_iter().fold(query, sqlx::query::Query::bind),
+            Value::TextInts(pairs) => pairs
+                .into_iter()
+                .fold(query, |query, (text, int)| query.bind(text).bind(int)),
+            Value::TextUuids(pairs) => pairs
+                .into_iter()
+                .fold(query, |query, (text, uuid)| query.bind(text).bind(uuid)),
         };
     }
     if execute {

@@ -75,10 +75,14 @@ impl Tx {
         Ok(())
     }
 
-    /// Takes an advisory lock, shared with others, until the end of this transaction.
-    pub async fn lock_shared(&mut self, key: i64) -> Result<()> {
-        self.advisory_lock("select pg_advisory_xact_lock_shared($1)", key)
-            .await
+    /// Takes advisory locks, one after the other in this sequence, shared with others, until the end
+    /// of this transaction. On SQLite there is only one writer.
+    pub async fn lock_shared(&mut self, keys: Vec<i64>) -> Result<()> {
+        if let Connection::Postgres(_) = self.connection {
+            let lock = "select pg_advisory_xact_lock_shared(key) from unnest($1) as key";
+            self.query(lock).bind(keys).fetch_all().await?;
+        }
+        Ok(())
     }
 
     /// Takes an advisory lock exclusively until the end of this transaction. Waits until all

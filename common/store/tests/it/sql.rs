@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use store::migrations::{self, Compared, MigrationError};
-use store::sql::{Db, Error, column};
+use store::sql::{Db, Error, Row, column};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -68,6 +68,55 @@ impl Scratch {
         tx.commit().await.unwrap();
         self.db.close().await;
     }
+}
+
+#[tokio::test]
+async fn a_list_of_pairs_finds_the_rows_that_have_both_and_uses_both_columns_of_an_index() {
+    let scratch = scratch(2).await;
+    let key = |n: u128| Uuid::from_u128(n);
+    let mut tx = scratch.db.begin().await.unwrap();
+    let index = scratch.sql("create index things_both on things (name, id)");
+    tx.query(index).execute().await.unwrap();
+    let columns = [
+        column("id", [1, 2, 3, 4]),
+        column("name", ["a", "a", "b", "b"]),
+        column("key", [1, 2, 3, 4].map(key)),
+    ];
+    tx.insert(scratch.table, &columns, "").await.unwrap();
+    tx.commit().await.unwrap();
+    let by_id = scratch.sql("select id from things where (name, id) in ($1..) order by id");
+    let by_key = scratch.sql("select id from things where (name, key) in ($1..) order by id");
+    let ids = |rows: &[Row]| -> Vec<i64> { rows.iter().map(|it| it.get("id").unwrap()).collect() };
+    let pair = |name: &str, id: i64| (name.to_owned(), id);
+    let wanted = vec![pair("a", 1), pair("a", 3), pair("b", 4), pair("b", 4)];
+    let found = scratch.db.query(by_id).bind(wanted.clone()).fetch_all();
+    assert_eq!(ids(&found.await.unwrap()), [1, 4]);
+    let keys = vec![("a".to_owned(), key(2)), ("b".to_owned(), key(1))];
+    let found = scratch.db.query(by_key).bind(keys).fetch_all();
+    assert_eq!(ids(&found.await.unwrap()), [2]);
+    let none = scratch.db.query(by_id).bind(Vec::<(String, i64)>::new());
+    assert!(none.fetch_all().await.unwrap().is_empty());
+    let none = scratch.db.query(by_key).bind(Vec::<(String, Uuid)>::new());
+    assert!(none.fetch_all().await.unwrap().is_empty());
+    let (explain, column, used) = match postgres() {
+        Some(_) => ("explain ", "QUERY PLAN", "unnest.unnest) AND (id = unnest"),
+        None => ("explain query plan ", "detail", "(name=? AND id=?)"),
+    };
+    let text = scratch.sql("select key from things where (name, id) in ($1..)");
+    let plan = scratch
+        .db
+        .query(leak(format!("{explain}{text}")))
+        .bind(wanted);
+    let plan: Vec<String> = plan
+        .fetch_all()
+        .await
+        .unwrap()
+        .iter()
+        .map(|row| row.get(column).unwrap())
+        .collect();
+    let plan = plan.join("\n");
+    assert!(plan.contains(used), "{plan}");
+    scratch.end().await;
 }
 
 #[tokio::test]
