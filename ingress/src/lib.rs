@@ -36,6 +36,7 @@ use flows::Context;
 use platform::clock::Clock;
 use platform::metrics::By;
 use process::Parts;
+use providers::endpoints::Sender;
 use providers::identity::Identity;
 use providers::payment::Payment;
 use providers::storefront::Storefront;
@@ -76,6 +77,9 @@ pub struct App {
     pub payment: Option<Payment>,
     /// The description of the API, made when somebody asks for it for the first time.
     description: OnceLock<Description>,
+    /// Sends test events to endpoints. Made for the first of them, because it reads the machine's
+    /// certificates.
+    endpoints: OnceLock<Sender>,
     pub unnamed_proxy: Unnamed,
     pub refusals: Refusals,
     pub not_understood: NotUnderstood,
@@ -105,6 +109,7 @@ impl App {
                 .map(|api| Storefront::new(api, parts.config.storefront_profile, &parts.clock)),
             payment: payment.map(|api| Payment::new(api, &parts.clock)),
             description: OnceLock::new(),
+            endpoints: OnceLock::new(),
             unnamed_proxy: Unnamed::default(),
             refusals: Refusals::default(),
             not_understood: NotUnderstood::default(),
@@ -128,6 +133,11 @@ impl App {
     pub fn description(&self) -> &Description {
         let new = || Description::new(&self.config.public_url, &self.config.amqp_prefix);
         self.description.get_or_init(new)
+    }
+
+    pub fn endpoints(&self) -> &Sender {
+        self.endpoints
+            .get_or_init(|| Sender::new(self.config.endpoints.clone()))
     }
 
     /// What flows need beside a transaction.

@@ -16,7 +16,6 @@ use domain::event::Pattern;
 use domain::time::Timestamp;
 use flows::endpoints::{self as flow, Change, New};
 use platform::task;
-use providers::endpoints::Sender;
 use serde::{Deserialize, Serialize};
 use store::audit::By;
 use store::endpoints::{self, Endpoint};
@@ -216,9 +215,7 @@ pub async fn test(
     let tested = finished(async move {
         let (app, by) = (&author.app, author.by());
         let (event, webhook) = flow::test_event(&app.db, by, &app.clock, id).await?;
-        let sent = Sender::new(app.config.endpoints.clone())
-            .send(webhook)
-            .await;
+        let sent = app.endpoints().send(webhook).await;
         Ok((event, sent))
     });
     let (id, sent) = tested.await?;

@@ -36,6 +36,9 @@ const FIRST_ORDER: &str = "1000";
 /// It refuses every request about every second order, and no other.
 const EVERY_SECOND_REFUSED: u16 = 4;
 
+/// It refuses the first event of each order when that comes for the first time, and nothing else.
+const FIRST_EVENT_REFUSED_ONCE: u16 = 5;
+
 /// A webhook as it came.
 #[derive(Clone)]
 struct Received {
@@ -62,6 +65,8 @@ struct StandIn {
     accepted: Arc<Mutex<Vec<Received>>>,
     /// How many requests it got.
     requests: Arc<Mutex<usize>>,
+    /// What it has refused.
+    refused: Arc<Mutex<BTreeSet<Uuid>>>,
 }
 
 impl StandIn {
@@ -72,6 +77,7 @@ impl StandIn {
             status: Arc::new(AtomicU16::new(status)),
             accepted: Arc::default(),
             requests: Arc::default(),
+            refused: Arc::default(),
         };
         let serving = stand_in.clone();
         platform::task::spawn("endpoint", async move {
@@ -128,6 +134,15 @@ impl StandIn {
             }
             FIRST_ORDER_REFUSED if received.event()["object_id"] == FIRST_ORDER => 500,
             FIRST_ORDER_REFUSED => 200,
+            FIRST_EVENT_REFUSED_ONCE => {
+                let is_first = received.event()["type"] == "order.created";
+                let mut refused = self.refused.lock().unwrap();
+                if is_first && refused.insert(received.id()) {
+                    500
+                } else {
+                    200
+                }
+            }
             EVERY_SECOND_REFUSED => {
                 let event = received.event();
                 let order: u64 = event["object_id"].as_str().unwrap().parse().unwrap();
@@ -368,6 +383,18 @@ async fn an_event_that_an_endpoint_never_accepts_holds_back_its_own_order_alone(
         stand_in.has_all(&written)
     })
     .await;
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn an_event_does_not_overtake_an_earlier_one_of_its_order_that_was_refused() {
+    let service = with_endpoints().start().await;
+    let stand_in = StandIn::start(FIRST_EVENT_REFUSED_ONCE).await;
+    add(&service, &stand_in.url).await;
+    let written = write(service.db(), events::Outlet::Database, 20, 3).await;
+    eventually("it has all", async || stand_in.has_all(&written)).await;
+    assert_eq!(stand_in.refused.lock().unwrap().len(), 20);
+    stand_in.in_order();
     service.stop().await;
 }
 
