@@ -168,7 +168,8 @@ impl Sending {
         }
         for endpoint in endpoints {
             let wants = endpoint.state == State::Active && endpoint.position < newest;
-            if wants && !self.tasks.contains_key(&endpoint.id) && !self.rests(&endpoint) {
+            let rests = Rest::goes_on(self.rests.get(&endpoint.id), endpoint.failing_since);
+            if wants && !rests && !self.tasks.contains_key(&endpoint.id) {
                 let stop = self.shutdown.child_token();
                 let sends = send_all(worker.clone(), endpoint.id, stop.clone());
                 let (ended, next) = oneshot::channel();
@@ -203,12 +204,6 @@ impl Sending {
                 self.rests.remove(&endpoint);
             }
         }
-    }
-
-    /// Whether an endpoint is still to be left alone. It is not once it has accepted something.
-    fn rests(&self, endpoint: &Endpoint) -> bool {
-        let rest = self.rests.get(&endpoint.id);
-        endpoint.failing_since.is_some() && rest.is_some_and(|rest| Instant::now() < rest.until)
     }
 
     /// Renews the lease or tries to get it, and returns whether this process holds it.
@@ -279,6 +274,11 @@ impl Default for Rest {
 impl Rest {
     fn begin(&mut self) {
         self.until = Instant::now() + self.backoff.next_pause();
+    }
+
+    /// Whether an endpoint is still to be left alone. It is not once it has accepted something.
+    fn goes_on(rest: Option<&Rest>, failing_since: Option<Timestamp>) -> bool {
+        failing_since.is_some() && rest.is_some_and(|rest| Instant::now() < rest.until)
     }
 }
 
@@ -644,5 +644,28 @@ impl ObjectSender<'_> {
             }
             () = too_late => Outcome::NotSent,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_endpoint_that_accepts_nothing_is_tried_more_and_more_rarely() {
+        let away = Some(Timestamp(0));
+        assert!(!Rest::goes_on(None, away), "nothing was tried yet");
+        let mut rest = Rest::default();
+        let mut pauses = Vec::new();
+        for _ in 0..11 {
+            rest.begin();
+            assert!(Rest::goes_on(Some(&rest), away));
+            assert!(!Rest::goes_on(Some(&rest), None), "it has accepted one");
+            let begun = Instant::now();
+            tokio::time::sleep_until(rest.until).await;
+            assert!(!Rest::goes_on(Some(&rest), away));
+            pauses.push(begun.elapsed().as_secs());
+        }
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
     }
 }

@@ -387,6 +387,31 @@ async fn an_event_that_an_endpoint_never_accepts_holds_back_its_own_order_alone(
 }
 
 #[tokio::test]
+async fn what_waits_for_an_endpoint_is_sent_as_soon_as_it_works_again() {
+    let service = with_endpoints().manual_clock().start().await;
+    let stand_in = StandIn::start(500).await;
+    let (id, _) = add(&service, &stand_in.url).await;
+    let mut written = write(service.db(), events::Outlet::Database, 5, 1).await;
+    let attempts = "select coalesce(min(attempts), 0) as n from jobs where queue = 'endpoints'";
+    eventually("all were tried for hours", async || {
+        service.clock().advance(Duration::from_mins(61));
+        service.count(attempts).await >= 8
+    })
+    .await;
+    stand_in.is(200);
+    assert!(stand_in.ids().is_empty());
+    // From here on no time passes, so no pause ends by itself.
+    written.extend(
+        write(service.db(), events::Outlet::Database, 6, 1)
+            .await
+            .last(),
+    );
+    eventually("it has all", async || stand_in.has_all(&written)).await;
+    assert_eq!(endpoint(&service, id).await.failing_since, None);
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn an_event_does_not_overtake_an_earlier_one_of_its_order_that_was_refused() {
     let service = with_endpoints().start().await;
     let stand_in = StandIn::start(FIRST_EVENT_REFUSED_ONCE).await;
