@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use ::config::Settings;
 use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use platform::zone;
 
 use crate::commands::{
     audit, completions, config, connect, dead, doctor, endpoints, events, health, identity, jobs,
@@ -32,6 +33,9 @@ use crate::commands::{
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
+    /// Show and read times in UTC, and not in the zone of TZ or of this machine
+    #[arg(long, global = true)]
+    utc: bool,
     #[command(flatten)]
     settings: Settings,
 }
@@ -153,6 +157,9 @@ fn arguments() -> Arguments {
 }
 
 async fn dispatch(arguments: Arguments) -> Result<()> {
+    if arguments.utc {
+        zone::use_utc();
+    }
     let settings = &arguments.settings;
     match arguments.command {
         None => start::development(settings).await,

@@ -85,7 +85,7 @@ pub struct Which {
     #[arg(long, value_name = "TEXT")]
     error: Option<String>,
     /// Only jobs that died then or later: an age like 2h, a time like 2027-01-31T12:00:00Z, or a
-    /// day, which means its beginning in UTC
+    /// day, which means its beginning
     #[arg(long, value_name = "AGE|TIME", value_parser = age::moment, alias = "newer-than")]
     since: Option<Moment>,
     /// Only jobs that died before then

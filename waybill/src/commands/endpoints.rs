@@ -8,7 +8,7 @@ use domain::event::Pattern;
 use domain::time::Timestamp;
 use flows::endpoints::{self as flow, Change, New, Refused};
 use platform::clock::Clock;
-use platform::terminal;
+use platform::{terminal, zone};
 use providers::endpoints::{Failed, Sender};
 use serde_json::json;
 use store::audit::{self, By};
@@ -174,10 +174,7 @@ fn types(endpoint: &Endpoint) -> String {
 }
 
 fn minute(at: Option<Timestamp>) -> String {
-    at.map_or_else(
-        || "never".to_owned(),
-        |at| at.to_string().chars().take(16).collect(),
-    )
+    at.map_or_else(|| "never".to_owned(), zone::minute)
 }
 
 async fn show(db: &Db, arguments: &OneArguments) -> Result<()> {
@@ -279,7 +276,8 @@ async fn rotate(settings: &Settings, db: &Db, arguments: RotateArguments) -> Res
     }
     table::print(&format!("{}\n", secret.reveal()))?;
     terminal::err(&format!(
-        "Store the secret now, because it is not shown again. The former one signs too until {until}.\n"
+        "Store the secret now, because it is not shown again. The former one signs too until {}.\n",
+        zone::time(until)
     ));
     Ok(())
 }

@@ -16,8 +16,7 @@ use domain::envelope::Envelope;
 use domain::event::Pattern;
 use domain::time::Timestamp;
 use platform::clock::Clock;
-use platform::shutdown;
-use platform::terminal;
+use platform::{shutdown, terminal, zone};
 use serde_json::Value;
 use store::events::{self, Filter};
 use store::sql::{self, Db};
@@ -59,7 +58,7 @@ pub struct Tail {
     #[arg(long)]
     shop: Option<String>,
     /// First show past events, from then on: an age like 2h, a time like 2027-01-31T12:00:00Z, a day,
-    /// which means its beginning in UTC, or the id of an event, which means those after it
+    /// which means its beginning, or the id of an event, which means those after it
     #[arg(long, value_name = "AGE|TIME|ID", value_parser = since)]
     since: Option<Since>,
     /// End after this many events
@@ -362,7 +361,7 @@ fn is_outage(error: &anyhow::Error) -> bool {
 fn cells(event: &Envelope) -> [String; 5] {
     let data = serde_json::from_str(event.data.get()).unwrap_or_default();
     [
-        event.created_at.to_string(),
+        zone::time(event.created_at),
         printable(&event.kind),
         printable(
             event

@@ -4,8 +4,9 @@
 use anyhow::{Context, Result, bail};
 use config::Settings;
 use domain::job::{JobId, Queue, State};
-use domain::time::Timestamp;
+use domain::time::{Timestamp, Written};
 use platform::clock::Clock;
+use platform::zone;
 use serde::Serialize;
 use store::job_attempts::{self, Attempt};
 use store::jobs::ended;
@@ -77,7 +78,7 @@ pub struct List {
     #[arg(long)]
     shop: Option<String>,
     /// Only jobs that arrived then or later: an age like 2h, a time like 2027-01-31T12:00:00Z, or a
-    /// day, which means its beginning in UTC
+    /// day, which means its beginning
     #[arg(long, value_name = "AGE|TIME", value_parser = age::moment)]
     since: Option<Moment>,
     /// Only jobs that arrived before then; a day means its beginning, too
@@ -123,7 +124,7 @@ pub struct Replay {
     #[arg(long)]
     shop: Option<String>,
     /// Only deliveries that arrived then or later: an age like 2h, a time like
-    /// 2027-01-31T12:00:00Z, or a day, which means its beginning in UTC
+    /// 2027-01-31T12:00:00Z, or a day, which means its beginning
     #[arg(long, value_name = "AGE|TIME", value_parser = age::moment)]
     since: Option<Moment>,
     /// Only deliveries that arrived before then
@@ -141,7 +142,7 @@ pub struct Replay {
 
 fn until(text: &str) -> Result<Moment, String> {
     match Timestamp::end_of(text) {
-        Ok(at) => Ok(Moment::At(at)),
+        Ok(at) => Ok(Moment::At(Written::At(at))),
         Err(_) => age::moment(text),
     }
 }
@@ -360,7 +361,7 @@ pub fn attempt_cells(attempt: &Attempt) -> [String; 6] {
     let status = attempt.status.map(|status| status.to_string());
     [
         attempt.number.to_string(),
-        attempt.started_at.to_string(),
+        zone::time(attempt.started_at),
         took(attempt.duration_ms),
         attempt.outcome.clone(),
         status.unwrap_or_else(|| "-".to_owned()),
@@ -397,16 +398,13 @@ pub fn describe(job: &Summary) -> String {
     facts.row(["API version".into(), or_none(job.api_version.clone())]);
     facts.row(["request id".into(), or_none(job.trace.clone())]);
     facts.row(["trace id".into(), job.trace_id.clone()]);
-    facts.row(["arrived".into(), job.created_at.to_string()]);
-    facts.row([
-        "finished".into(),
-        or_none(job.finished_at.map(|at| at.to_string())),
-    ]);
+    facts.row(["arrived".into(), zone::time(job.created_at)]);
+    facts.row(["finished".into(), or_none(job.finished_at.map(zone::time))]);
     if let Some(at) = job.discarded_at {
-        facts.row(["discarded".into(), at.to_string()]);
+        facts.row(["discarded".into(), zone::time(at)]);
     }
     if job.state == State::Ready.as_str() {
-        facts.row(["next run".into(), job.run_at.to_string()]);
+        facts.row(["next run".into(), zone::time(job.run_at)]);
     }
     facts.row(["attempts".into(), job.attempts.to_string()]);
     facts.row(["last error".into(), or_none(job.last_error.clone())]);

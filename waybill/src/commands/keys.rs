@@ -8,7 +8,7 @@ use config::Settings;
 use domain::api_key::{self, Rights, Scope, Shops, State};
 use domain::time::Timestamp;
 use platform::clock::Clock;
-use platform::terminal;
+use platform::{terminal, zone};
 use serde_json::json;
 use store::api_keys::{self, ApiKeyEntry};
 use store::orders::CHECKOUT;
@@ -183,7 +183,7 @@ fn list(mut keys: Vec<ApiKeyEntry>, all: bool, json: bool) -> Result<()> {
         "LAST USED",
     ]);
     let minute = |at: Option<Timestamp>, none: &str| match at {
-        Some(at) => at.to_string().chars().take(16).collect(),
+        Some(at) => zone::minute(at),
         None => none.to_owned(),
     };
     for key in keys {

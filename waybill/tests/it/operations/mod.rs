@@ -15,3 +15,4 @@ pub mod replay;
 pub mod sandbox;
 pub mod terminal;
 pub mod traces;
+pub mod zone;
