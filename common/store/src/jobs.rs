@@ -700,6 +700,7 @@ pub(super) fn read_summary(row: &Row) -> Result<Summary> {
 pub struct Filter {
     pub queue: String,
     pub state: String,
+    /// `*` stands for any text. Upper and lower case count as the same.
     pub kind: String,
     pub shop: String,
     /// The provider's id of the order, payment, .. that the job is about.
@@ -740,7 +741,8 @@ pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Summary>> 
                     attempts, run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
                     cast(length(body) as bigint) as body_bytes
              from jobs
-             where ($1 = '' or queue = $1) and ($2 = '' or state = $2) and ($3 = '' or kind = $3)
+             where ($1 = '' or queue = $1) and ($2 = '' or state = $2)
+               and ($3 = '' or lower(kind) like $3 escape '!')
                and ($4 = '' or shop = $4) and created_at >= $5 and created_at < $6
                and id >= $7 and id < $8
              order by id desc
@@ -753,7 +755,8 @@ pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Summary>> 
                     attempts, run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
                     cast(length(body) as bigint) as body_bytes
              from jobs
-             where ($1 = '' or queue = $1) and ($2 = '' or state = $2) and ($3 = '' or kind = $3)
+             where ($1 = '' or queue = $1) and ($2 = '' or state = $2)
+               and ($3 = '' or lower(kind) like $3 escape '!')
                and ($4 = '' or shop = $4) and created_at >= $5 and created_at < $6
                and id >= $7 and id < $8 and object_id = $10
              order by object_id desc, id desc
@@ -771,7 +774,7 @@ pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Summary>> 
     let query = query
         .bind(filter.queue.as_str())
         .bind(filter.state.as_str())
-        .bind(filter.kind.as_str())
+        .bind(ended::pattern(&filter.kind))
         .bind(filter.shop.as_str())
         .bind(filter.since.0)
         .bind(filter.before.0)
