@@ -5,6 +5,7 @@ mod age;
 mod commands;
 mod help;
 mod table;
+mod words;
 
 use std::process::ExitCode;
 

@@ -23,6 +23,7 @@ use crate::commands::operation::{
 };
 use crate::commands::{database, jobs as jobs_command};
 use crate::table::{self, Table};
+use crate::words;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -73,10 +74,10 @@ pub enum Command {
 #[derive(clap::Args)]
 pub struct Which {
     /// Only jobs of this topic or event type; `*` stands for any text: `orders/*`
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", value_parser = words::kind(), hide_possible_values = true)]
     kind: Option<String>,
-    /// Only jobs of this queue: orders, payments, privacy
-    #[arg(long)]
+    /// Only jobs of this queue
+    #[arg(long, value_parser = words::queue())]
     queue: Option<Queue>,
     /// Only jobs of this shop domain
     #[arg(long)]

@@ -20,6 +20,7 @@ use crate::age;
 use crate::commands::operator::Operator;
 use crate::commands::{database, misused};
 use crate::table::{self, Table};
+use crate::words;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -50,7 +51,12 @@ pub struct AddArguments {
     /// The endpoint's address: https://..
     url: String,
     /// Send only events whose type fits this pattern, such as `order.*`. It may be repeated
-    #[arg(long = "type", value_name = "PATTERN")]
+    #[arg(
+        long = "type",
+        value_name = "PATTERN",
+        value_parser = words::event::<Pattern>(),
+        hide_possible_values = true
+    )]
     types: Vec<Pattern>,
     /// Begin with the events of the last 90s, 10m, 2h, 7d, ..
     #[arg(long, value_name = "AGE", value_parser = age::parse)]

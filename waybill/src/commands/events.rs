@@ -27,6 +27,7 @@ use uuid::Uuid;
 use crate::age::{self, Moment};
 use crate::commands::database;
 use crate::table::{self, Table};
+use crate::words;
 
 /// The pause between two polls of the database.
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
@@ -52,7 +53,14 @@ pub enum Command {
 #[derive(clap::Args)]
 pub struct Tail {
     /// Only these: words between dots, `*` is any one, `#` any number: `order.*`
-    #[arg(long, value_name = "PATTERN", default_value = "#")]
+    #[arg(
+        long = "type",
+        alias = "kind",
+        value_name = "PATTERN",
+        default_value = "#",
+        value_parser = words::event::<Pattern>(),
+        hide_possible_values = true
+    )]
     kind: Pattern,
     /// Only those of a shop's orders; payments are of no shop
     #[arg(long)]
@@ -72,7 +80,14 @@ pub struct Tail {
 #[derive(clap::Args)]
 pub struct List {
     /// Only these: words between dots, `*` is any one, `#` any number: `order.*`
-    #[arg(long, value_name = "PATTERN", default_value = "#")]
+    #[arg(
+        long = "type",
+        alias = "kind",
+        value_name = "PATTERN",
+        default_value = "#",
+        value_parser = words::event::<Pattern>(),
+        hide_possible_values = true
+    )]
     kind: Pattern,
     /// Only those of a shop's orders; payments are of no shop
     #[arg(long)]

@@ -20,6 +20,7 @@ use crate::commands::operation::{FoundJobs, How, Notifier, Operation, nothing_na
 use crate::commands::operator::Operator;
 use crate::commands::{database, dead};
 use crate::table::{self, Table};
+use crate::words;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -62,14 +63,14 @@ pub enum Command {
 
 #[derive(clap::Args)]
 pub struct List {
-    /// Only jobs of this queue: orders, payments, privacy
-    #[arg(long)]
+    /// Only jobs of this queue
+    #[arg(long, value_parser = words::queue())]
     queue: Option<Queue>,
-    /// Only jobs in this state: ready, done, dead
-    #[arg(long)]
+    /// Only jobs in this state; those that are scheduled or tried again are ready
+    #[arg(long, value_parser = words::state())]
     state: Option<State>,
-    /// Only jobs of this topic or event type, `orders/create` for example
-    #[arg(long)]
+    /// Only jobs of this topic or event type; `*` stands for any text: `orders/*`
+    #[arg(long, value_name = "PATTERN", value_parser = words::kind(), hide_possible_values = true)]
     kind: Option<String>,
     /// Only jobs that are about the order, payment or other object with this id
     #[arg(long, value_name = "ID")]
@@ -118,7 +119,7 @@ pub struct Replay {
     /// The job ids of the deliveries. Without any, all deliveries that the filters select
     ids: Vec<JobId>,
     /// Only deliveries of this topic or event type; `*` stands for any text: `orders/*`
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", value_parser = words::topic(), hide_possible_values = true)]
     kind: Option<String>,
     /// Only deliveries of this shop domain
     #[arg(long)]

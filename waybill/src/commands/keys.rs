@@ -18,6 +18,7 @@ use uuid::Uuid;
 use crate::commands::operator::{Author, Operator};
 use crate::commands::{database, misused};
 use crate::table::{self, Table};
+use crate::words;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -50,10 +51,9 @@ pub enum Command {
 pub struct CreateArguments {
     /// A name that says what the key is for
     name: String,
-    /// A scope of the key: orders:read, checkout:write, qr:write, events:read, deliveries:read,
-    /// privacy:read or privacy:write. Give it several times for several scopes. Without it the key
-    /// has all scopes
-    #[arg(long, value_name = "SCOPE")]
+    /// A scope of the key. Give it several times for several scopes. Without it the key has all
+    /// scopes
+    #[arg(long, value_name = "SCOPE", value_parser = words::scope())]
     scope: Vec<Scope>,
     /// A shop domain whose orders and privacy requests the key opens. Give it several times for
     /// several shops. Orders of checkouts belong to the shop `checkout`. Without it the key opens

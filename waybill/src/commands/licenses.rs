@@ -23,6 +23,7 @@ use store::users::{self, Named, User};
 use crate::commands::operator::Operator;
 use crate::commands::{database, misused};
 use crate::table::{self, Table};
+use crate::words;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -87,8 +88,8 @@ pub struct GrantArguments {
     /// An organization, made with `waybill orgs create`
     #[arg(long, value_name = "NAME")]
     org: Option<String>,
-    /// The tier: free, alpha, pro or enterprise
-    #[arg(long)]
+    /// The tier
+    #[arg(long, value_parser = words::tier())]
     tier: Tier,
     /// The licence ends after this many days. Without --days and --until it never ends
     #[arg(long, conflicts_with = "until", value_parser = clap::value_parser!(u32).range(1..=36_500))]

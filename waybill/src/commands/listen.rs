@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::commands::refused::{set, why};
 use crate::commands::{database, misused};
 use crate::table;
+use crate::words;
 
 const CONNECT: Duration = Duration::from_secs(10);
 /// The stream says something every ten seconds.
@@ -43,7 +44,7 @@ pub struct Arguments {
     #[arg(long, value_parser = ["storefront", "payment"])]
     source: Option<String>,
     /// Only these topics or event types; `*` stands for any text: `orders/*`
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", value_parser = words::topic(), hide_possible_values = true)]
     topic: Option<String>,
     /// Only deliveries of this shop
     #[arg(long, value_name = "DOMAIN")]

@@ -25,6 +25,7 @@ use crate::age::{self, Moment};
 use crate::commands::database;
 use crate::commands::jobs::{WithHistory, attempt_cells};
 use crate::table::{self, Table};
+use crate::words;
 
 /// How many characters of an order's name a list shows.
 const NAME: usize = 16;
@@ -88,13 +89,13 @@ pub struct List {
     state: Option<String>,
     /// Only orders with this `financial_status`, `paid` for example. Of this and the other
     /// statuses, none means that there is none
-    #[arg(long, value_name = "STATUS")]
+    #[arg(long, value_name = "STATUS", value_parser = words::financial_status(), hide_possible_values = true)]
     financial_status: Option<String>,
     /// Only orders whose payments come to this `payment_status`
-    #[arg(long, value_name = "STATUS")]
+    #[arg(long, value_name = "STATUS", value_parser = words::financial_status(), hide_possible_values = true)]
     payment_status: Option<String>,
     /// Only orders with this `fulfillment_status` of the storefront
-    #[arg(long, value_name = "STATUS")]
+    #[arg(long, value_name = "STATUS", value_parser = words::fulfillment_status(), hide_possible_values = true)]
     fulfillment_status: Option<String>,
     /// Only orders that were ordered then or later: an age like 2h, a time like
     /// 2027-01-31T12:00:00Z, or a day, which means its beginning

@@ -10,13 +10,14 @@ use store::{ledger, notifications, payment_retries, subscriptions};
 
 use crate::commands::{database, ledger as books};
 use crate::table::{self, Table};
+use crate::words;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// List the payments that changed last
     List {
         /// Only payments in this state: succeeded, partially_refunded, refunded, canceled, ..
-        #[arg(long)]
+        #[arg(long, value_parser = words::payment_state(), hide_possible_values = true)]
         state: Option<String>,
         /// Only payments of this agreement (metadata.pact_id)
         #[arg(long)]

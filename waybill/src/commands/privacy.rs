@@ -26,6 +26,7 @@ use crate::commands::audit as audit_command;
 use crate::commands::database;
 use crate::commands::operator::{Author, Operator};
 use crate::table::{self, Table};
+use crate::words;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -156,11 +157,11 @@ pub enum Command {
 
 #[derive(clap::Args)]
 pub struct ListArguments {
-    /// Only requests in this state: received, held, done, cancelled, failed
-    #[arg(long)]
+    /// Only requests in this state
+    #[arg(long, value_parser = words::privacy_state())]
     state: Option<State>,
-    /// Only requests of this topic: customers/data_request, customers/redact, shop/redact
-    #[arg(long, value_parser = topic)]
+    /// Only requests of this topic
+    #[arg(long, value_parser = words::privacy_topic())]
     topic: Option<Topic>,
     /// Only requests of this shop domain
     #[arg(long)]
@@ -174,10 +175,6 @@ pub struct ListArguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-fn topic(text: &str) -> Result<Topic, &'static str> {
-    Topic::parse(text).ok_or("is not one of customers/data_request, customers/redact, shop/redact")
 }
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
