@@ -651,6 +651,7 @@ pub struct Summary {
     pub kind: String,
     pub source: String,
     pub shop: Option<String>,
+    #[serde(rename = "delivery_id")]
     pub external_id: Option<String>,
     pub object_id: Option<String>,
     /// The version of the provider's API that the delivery names.

@@ -166,7 +166,7 @@ async fn list(settings: &Settings, arguments: List) -> Result<()> {
     if found.is_empty() {
         return table::print("No events.\n");
     }
-    let mut rows = Table::new(["TIME", "KIND", "SHOP", "OBJECT", "DATA"]);
+    let mut rows = Table::new(["TIME", "TYPE", "SHOP", "OBJECT", "DATA"]);
     for event in &found {
         rows.row(cells(event));
     }

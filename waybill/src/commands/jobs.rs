@@ -395,7 +395,7 @@ pub fn describe(job: &Summary) -> String {
     facts.row(["source".into(), job.source.clone()]);
     facts.row(["shop".into(), or_none(job.shop.clone())]);
     facts.row(["delivery id".into(), or_none(job.external_id.clone())]);
-    facts.row(["about".into(), or_none(job.object_id.clone())]);
+    facts.row(["object id".into(), or_none(job.object_id.clone())]);
     facts.row(["API version".into(), or_none(job.api_version.clone())]);
     facts.row(["request id".into(), or_none(job.trace.clone())]);
     facts.row(["trace id".into(), job.trace_id.clone()]);

@@ -400,8 +400,8 @@ fn describe(history: &History, now: Timestamp) -> String {
     if it.finished_at.is_some() {
         fact("finished", or_none(it.finished_at.map(zone::time)));
     } else {
-        fact("tries", it.attempts.to_string());
-        fact("next try", or_none(it.next_run_at));
+        fact("attempts", it.attempts.to_string());
+        fact("next try", or_none(it.next_run_at.map(zone::time)));
         fact("last error", or_none(it.last_error.as_ref()));
     }
     for (name, at) in [
