@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use bus::Bus;
 use config::{Config, Mistakes, Mode, Settings};
 use domain::privacy::Keys;
+use domain::time::Timestamp;
 use platform::clock::Clock;
 use store::sql::Db;
 use store::{api_keys, audit, identity_provider, migrations, privacy_keys};
@@ -56,12 +57,13 @@ impl Parts {
         protections::report(&config);
         metrics::install()?;
         let db = open_database(&config.database_url, connections).await?;
-        delete_development_key(&db).await?;
+        let clock = Clock::system();
+        let keeps_keys = mode == Mode::Development && settings.is_a_try();
+        delete_development_keys(&db, keeps_keys.then(|| clock.now())).await?;
         let bus = match &config.amqp_url {
             Some(url) => Bus::rabbitmq(url, &config.amqp_prefix)?,
             None => Bus::local(),
         };
-        let clock = Clock::system();
         let keys = privacy_keys::load(&db, config.privacy.key.as_ref(), &clock).await?;
         audit::seal_older(&db, &keys, clock.now()).await?;
         if let Some(identity) = &config.identity {
@@ -134,11 +136,14 @@ pub async fn open_migrated(url: &str, connections: u32) -> Result<Db> {
     }
 }
 
-/// Deletes the API key that a development start made. It was for that start alone, and the next
-/// one makes another.
-async fn delete_development_key(db: &Db) -> Result<()> {
+/// Deletes the API keys that development starts made. With a time only those that have ended by
+/// then, so that a key which somebody has copied goes on working after a restart.
+async fn delete_development_keys(db: &Db, ended_by: Option<Timestamp>) -> Result<()> {
     let mut tx = db.begin().await?;
-    api_keys::delete(&mut tx, api_keys::DEVELOPMENT).await?;
+    match ended_by {
+        Some(now) => api_keys::delete_ended(&mut tx, api_keys::DEVELOPMENT, now).await?,
+        None => api_keys::delete(&mut tx, api_keys::DEVELOPMENT).await?,
+    };
     Ok(tx.commit().await?)
 }
 

@@ -517,6 +517,36 @@ async fn the_banner_names_the_next_command_and_a_key_that_works() {
     );
 }
 
+/// The API key of the banner of a start that ends again.
+async fn key_of_a_start(shop: &Shop) -> String {
+    let mut starting = command("waybill", &[]);
+    starting.env_remove("PRIVACY_KEY").envs(shop.settings());
+    starting.stdout(std::process::Stdio::piped());
+    let mut child = starting.spawn().unwrap();
+    is_ready(shop.port).await;
+    child.kill().unwrap();
+    let banner = text(&child.wait_with_output().unwrap().stdout);
+    let (_, key) = banner.split_once("API key ").unwrap();
+    key.lines().next().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn the_key_of_a_start_is_good_after_the_next_one_too() {
+    let shop = Shop::new();
+    let first = key_of_a_start(&shop).await;
+    let second = key_of_a_start(&shop).await;
+    let _process = shop.start().await;
+    let url = format!("http://127.0.0.1:{}/api/commerce/orders/1", shop.port);
+    for (key, expected) in [
+        (&first, 404),
+        (&second, 404),
+        (&format!("wb_{}", "0".repeat(64)), 401),
+    ] {
+        let answer = reqwest::Client::new().get(&url).bearer_auth(key).send();
+        assert_eq!(answer.await.unwrap().status(), expected);
+    }
+}
+
 #[test]
 fn every_mistake_in_the_settings_is_listed_at_once_with_exit_code_2() {
     let mut wrong = command(
