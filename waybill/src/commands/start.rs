@@ -154,7 +154,7 @@ async fn run(
         task::spawn("worker", working.track_future(work));
     }
     working.close();
-    tracing::info!(address = %parts.config.listen_addr, "taking webhooks");
+    ingress::announce(&parts.config);
     ingress::serve_heard(listener, parts.clone(), shutdown, live).await?;
     working.wait().await;
     parts.close().await;
