@@ -72,8 +72,6 @@ struct Order<'a> {
 }
 
 impl<'a> Order<'a> {
-    /// The shop is shown only if the link named it, so that somebody who guesses an id does not
-    /// learn whose order it is.
     fn new(order: &PublicOrder, shop: Option<&'a str>) -> Self {
         Order {
             name: order.name.clone().unwrap_or_else(|| order.id.to_string()),
