@@ -6,14 +6,14 @@ mod watch;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
 use bus::Bus;
 use config::{Config, Mistakes, Mode, Settings};
 use domain::privacy::Keys;
 use domain::time::Timestamp;
 use platform::clock::Clock;
-use store::sql::Db;
+use store::sql::{self, Db};
 use store::{api_keys, audit, identity_provider, migrations, privacy_keys};
 
 use config::{private_files, protections};
@@ -108,25 +108,39 @@ impl Parts {
 
 /// Opens the database and applies missing migrations.
 pub async fn open_database(url: &str, connections: u32) -> Result<Db> {
-    let db = Db::open(url, connections)
-        .await
-        .context("DATABASE_URL: cannot open the database")?;
-    migrations::apply(&db)
-        .await
-        .context("the database cannot be brought to this version's schema")?;
+    let db = Db::open(url, connections).await;
+    let db = db.map_err(|error| unusable(url, error, "cannot be opened"))?;
+    let applied = migrations::apply(&db).await;
+    applied.map_err(|error| unusable(url, error, "cannot be brought to this version's schema"))?;
     Ok(db)
+}
+
+/// Says which database cannot be used, and of one that does not answer what to look at. What the
+/// library says of such a one is how long it has waited.
+fn unusable(url: &str, error: impl Into<anyhow::Error>, what: &str) -> anyhow::Error {
+    let (error, place) = (error.into(), sql::place(url));
+    let is_silent = |cause: &sql::Error| matches!(cause, sql::Error::PoolTimedOut);
+    if error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref())
+        .any(is_silent)
+    {
+        return anyhow!(
+            "DATABASE_URL: {place} does not answer; is it running, and may this machine reach it? \
+             `waybill doctor` looks closer"
+        );
+    }
+    error.context(format!("DATABASE_URL: {place} {what}"))
 }
 
 /// Opens a database that already has this version's schema. It applies no migrations, because an
 /// operator who only reads something must not migrate the database while services of an older
 /// version run.
 pub async fn open_migrated(url: &str, connections: u32) -> Result<Db> {
-    let db = Db::open(url, connections)
-        .await
-        .context("DATABASE_URL: cannot open the database")?;
-    let compared = migrations::compare(&db)
-        .await
-        .context("DATABASE_URL: cannot read the database's migrations")?;
+    let db = Db::open(url, connections).await;
+    let db = db.map_err(|error| unusable(url, error, "cannot be opened"))?;
+    let compared = migrations::compare(&db).await;
+    let compared = compared.map_err(|error| unusable(url, error, "cannot be read"))?;
     match compared.lacks() {
         None => Ok(db),
         Some(lacks) => {

@@ -221,6 +221,23 @@ async fn addresses_follow_the_port() {
 }
 
 #[test]
+fn a_database_that_does_not_answer_is_named_once_with_what_to_do() {
+    let url = "postgres://waybill:canary@127.0.0.1:9/shop";
+    let key = ("PRIVACY_KEY", "a key that is long enough for everybody");
+    for arguments in [&["jobs", "list"][..], &["migrate"]] {
+        let mut command = command("waybill", &[("DATABASE_URL", url), key]);
+        command.args(arguments);
+        let output = output(command);
+        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(
+            text(&output.stderr).trim(),
+            "error: DATABASE_URL: the database shop at 127.0.0.1:9 does not answer; is it running, and may \
+             this machine reach it? `waybill doctor` looks closer"
+        );
+    }
+}
+
+#[test]
 fn a_command_in_a_wrong_folder_says_where_it_has_looked_and_makes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     for arguments in [
