@@ -9,6 +9,7 @@ pub mod installing;
 pub mod jobs;
 pub mod live;
 pub mod metrics;
+pub mod moving;
 pub mod orders;
 pub mod refused;
 pub mod replay;
