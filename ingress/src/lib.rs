@@ -154,6 +154,17 @@ impl App {
     }
 }
 
+/// Says in the log where deliveries are taken, with the addresses to paste at the providers.
+pub fn announce(config: &Config) {
+    let url = &config.public_url;
+    tracing::info!(
+        address = %config.listen_addr,
+        storefront = format!("{url}/api/webhooks/storefront"),
+        payment = format!("{url}/api/webhooks/payment"),
+        "taking webhooks"
+    );
+}
+
 /// How long connections, and after them batches, may take to end after the first signal. The two
 /// together are less than the ten seconds of `platform::shutdown`.
 const DRAIN: Duration = Duration::from_secs(4);

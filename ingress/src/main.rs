@@ -35,7 +35,7 @@ async fn serve(arguments: Arguments) -> Result<()> {
     let address = parts.config.listen_addr;
     let listener = server::listen(address)
         .with_context(|| format!("LISTEN_ADDR: cannot listen on {address}"))?;
-    tracing::info!(%address, "taking webhooks");
+    ingress::announce(&parts.config);
     ingress::serve(listener, parts.clone(), shutdown).await?;
     parts.close().await;
     Ok(())

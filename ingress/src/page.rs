@@ -72,8 +72,6 @@ struct Order<'a> {
 }
 
 impl<'a> Order<'a> {
-    /// The shop is shown only if the link named it, so that somebody who guesses an id does not
-    /// learn whose order it is.
     fn new(order: &PublicOrder, shop: Option<&'a str>) -> Self {
         Order {
             name: order.name.clone().unwrap_or_else(|| order.id.to_string()),
@@ -194,7 +192,7 @@ pub fn pay(order: &PublicOrder, due: AmountDue, asked: Asked, shop: Option<&str>
     };
     let page = Pay {
         order: Order::new(order, shop),
-        warning: disagreement(due, asked),
+        warning: disagreement(due, asked, order.account.total),
         amount_due,
         nothing_due,
         payment: payment(order.account.status.as_ref()),
@@ -381,10 +379,17 @@ fn reason(settled: NothingDue) -> &'static str {
     }
 }
 
-fn disagreement(due: AmountDue, asked: Asked) -> Option<String> {
+/// What a link asks for that the order does not. A buyer who opens the link again after paying is not
+/// warned of it.
+fn disagreement(due: AmountDue, asked: Asked, total: Option<Money>) -> Option<String> {
+    let is_paid = matches!(
+        due,
+        AmountDue::Nothing(NothingDue::Paid | NothingDue::Authorized)
+    );
     let asks = match asked {
         Asked::Nothing => return None,
         Asked::Amount(money) if due == AmountDue::Amount(money) => return None,
+        Asked::Amount(money) if is_paid && total == Some(money) => return None,
         Asked::Amount(money) => format!("The link you followed asks for {}", amount(money)),
         Asked::Garbled => "The link you followed asks for an amount that cannot be read".to_owned(),
     };
@@ -481,8 +486,26 @@ mod tests {
     #[test]
     fn a_link_that_asks_for_what_is_due_is_not_warned_of() {
         let due = AmountDue::Amount(usd(40_300));
-        assert_eq!(disagreement(due, Asked::Nothing), None);
-        assert_eq!(disagreement(due, Asked::Amount(usd(40_300))), None);
+        let total = Some(usd(40_300));
+        assert_eq!(disagreement(due, Asked::Nothing, total), None);
+        assert_eq!(disagreement(due, Asked::Amount(usd(40_300)), total), None);
+    }
+
+    #[test]
+    fn the_link_by_which_an_order_was_paid_is_not_warned_of_afterwards() {
+        let asked = Asked::Amount(usd(40_300));
+        let warns = |reason, total| {
+            let due = AmountDue::Nothing(reason);
+            disagreement(due, asked, total).is_some()
+        };
+        for paid in [NothingDue::Paid, NothingDue::Authorized] {
+            assert!(!warns(paid, Some(usd(40_300))), "{paid:?}");
+            assert!(warns(paid, Some(usd(40_200))), "{paid:?}");
+            assert!(warns(paid, None), "{paid:?}");
+        }
+        for ended in [NothingDue::Cancelled, NothingDue::Refunded] {
+            assert!(warns(ended, Some(usd(40_300))), "{ended:?}");
+        }
     }
 
     #[test]
@@ -523,7 +546,8 @@ mod tests {
                 "The link you followed asks for 0.01 USD; ask the shop before you pay anything.",
             ),
         ] {
-            assert_eq!(disagreement(due, asked).as_deref(), Some(warning));
+            let total = Some(usd(40_300));
+            assert_eq!(disagreement(due, asked, total).as_deref(), Some(warning));
         }
     }
 

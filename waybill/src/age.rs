@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use domain::time::Timestamp;
+use domain::time::{Timestamp, Written};
+use platform::zone;
 
 const UNITS: [(char, u64); 4] = [('s', 1), ('m', 60), ('h', 3600), ('d', 86_400)];
 
@@ -20,23 +21,23 @@ pub fn parse(text: &str) -> Result<Duration, String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     Ago(Duration),
-    At(Timestamp),
+    At(Written),
 }
 
 impl Moment {
     pub fn at(self, now: Timestamp) -> Timestamp {
         match self {
             Moment::Ago(age) => now.minus(age),
-            Moment::At(at) => at,
+            Moment::At(written) => zone::instant(written),
         }
     }
 }
 
 /// Reads a moment: an age, which is counted back from now; a time; or a day, which means its
-/// beginning in UTC.
+/// beginning. A day, and a time without an offset, are in the zone in which times are shown.
 pub fn moment(text: &str) -> Result<Moment, String> {
-    if let Ok(at) = text.parse() {
-        return Ok(Moment::At(at));
+    if let Ok(written) = text.parse() {
+        return Ok(Moment::At(written));
     }
     let ago = parse(text).map(Moment::Ago);
     ago.map_err(|problem| format!("{problem}, or a time like 2027-01-31T12:00:00Z"))

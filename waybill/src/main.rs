@@ -5,12 +5,14 @@ mod age;
 mod commands;
 mod help;
 mod table;
+mod words;
 
 use std::process::ExitCode;
 
 use ::config::Settings;
 use anyhow::Result;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use platform::zone;
 
 use crate::commands::{
     audit, completions, config, connect, dead, doctor, endpoints, events, health, identity, jobs,
@@ -32,6 +34,9 @@ use crate::commands::{
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
+    /// Show and read times in UTC, and not in the zone of TZ or of this machine
+    #[arg(long, global = true)]
+    utc: bool,
     #[command(flatten)]
     settings: Settings,
 }
@@ -119,8 +124,8 @@ enum Command {
     Doctor(doctor::Arguments),
     /// Show every setting, its value and where it came from
     Config(config::Arguments),
-    /// Apply the migrations that the database lacks for this version
-    Migrate,
+    /// Apply the migrations that the database lacks, or copy another database to it
+    Migrate(migrate::Arguments),
     /// Ask a running service whether it is ready; exit code 1 if it is not
     Health {
         /// Ask the worker that listens on `WORKER_LISTEN_ADDR` instead of the service on
@@ -153,6 +158,9 @@ fn arguments() -> Arguments {
 }
 
 async fn dispatch(arguments: Arguments) -> Result<()> {
+    if arguments.utc {
+        zone::use_utc();
+    }
     let settings = &arguments.settings;
     match arguments.command {
         None => start::development(settings).await,
@@ -178,7 +186,7 @@ async fn dispatch(arguments: Arguments) -> Result<()> {
         Some(Command::Orgs(command)) => orgs::run(settings, command).await,
         Some(Command::Identity(command)) => identity::run(settings, command).await,
         Some(Command::Config(arguments)) => config::run(settings, &arguments),
-        Some(Command::Migrate) => migrate::run(settings).await,
+        Some(Command::Migrate(arguments)) => migrate::run(settings, &arguments).await,
         Some(Command::Health { worker }) => health::run(settings, worker).await,
         Some(Command::Doctor(arguments)) => Box::pin(doctor::run(settings, &arguments)).await,
         Some(Command::Completions(shell)) => completions::run(Arguments::command(), &shell),

@@ -466,6 +466,12 @@ impl Settings {
             .map_or(Origin::Unset, |given| given.origin)
     }
 
+    /// Whether Waybill is only tried out: neither signing secret is set.
+    pub fn is_a_try(&self) -> bool {
+        let secrets = ["STOREFRONT_WEBHOOK_SECRET", "PAYMENT_WEBHOOK_SECRET"];
+        secrets.iter().all(|name| self.get(name).is_none())
+    }
+
     /// The mistakes that were found while the settings were gathered.
     pub fn mistakes(&self) -> &[String] {
         &self.mistakes

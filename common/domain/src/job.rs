@@ -104,6 +104,8 @@ pub enum State {
 }
 
 impl State {
+    pub const ALL: [State; 3] = [State::Ready, State::Done, State::Dead];
+
     pub fn as_str(self) -> &'static str {
         match self {
             State::Ready => "ready",
@@ -133,7 +135,7 @@ impl FromStr for State {
     type Err = Unknown;
 
     fn from_str(text: &str) -> Result<Self, Unknown> {
-        [State::Ready, State::Done, State::Dead]
+        State::ALL
             .into_iter()
             .find(|state| state.as_str() == text)
             .ok_or(Unknown("ready, done, dead"))

@@ -107,6 +107,30 @@ impl FromStr for Timestamp {
     }
 }
 
+/// A time as a person wrote it, for readers that know in which zone the person is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// It has an offset, so it is the same instant everywhere.
+    At(Timestamp),
+    /// It has none: what a clock on the wall shows, as if that clock were in UTC. A day means its
+    /// beginning.
+    OnTheWall(Timestamp),
+}
+
+impl FromStr for Written {
+    type Err = NotATime;
+
+    fn from_str(text: &str) -> Result<Self, NotATime> {
+        let written = iso8601::read(text).ok_or(NotATime)?;
+        let at = Timestamp(written.millis);
+        Ok(if written.has_offset {
+            Written::At(at)
+        } else {
+            Written::OnTheWall(at)
+        })
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it must be a day like 2027-01-31, or a time like 2027-01-31T12:00:00Z")]
 pub struct NotATime;

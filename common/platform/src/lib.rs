@@ -1,5 +1,5 @@
 //! What every process needs from the machine on which it runs: clock, tasks, logs, metrics,
-//! terminal.
+//! terminal, time zone.
 
 pub mod backoff;
 pub mod clock;
@@ -12,3 +12,4 @@ pub mod task;
 pub mod terminal;
 pub mod token;
 pub mod trace;
+pub mod zone;

@@ -6,13 +6,14 @@ mod watch;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
 use bus::Bus;
 use config::{Config, Mistakes, Mode, Settings};
 use domain::privacy::Keys;
+use domain::time::Timestamp;
 use platform::clock::Clock;
-use store::sql::Db;
+use store::sql::{self, Db};
 use store::{api_keys, audit, identity_provider, migrations, privacy_keys};
 
 use config::{private_files, protections};
@@ -56,12 +57,13 @@ impl Parts {
         protections::report(&config);
         metrics::install()?;
         let db = open_database(&config.database_url, connections).await?;
-        delete_development_key(&db).await?;
+        let clock = Clock::system();
+        let keeps_keys = mode == Mode::Development && settings.is_a_try();
+        delete_development_keys(&db, keeps_keys.then(|| clock.now())).await?;
         let bus = match &config.amqp_url {
             Some(url) => Bus::rabbitmq(url, &config.amqp_prefix)?,
             None => Bus::local(),
         };
-        let clock = Clock::system();
         let keys = privacy_keys::load(&db, config.privacy.key.as_ref(), &clock).await?;
         audit::seal_older(&db, &keys, clock.now()).await?;
         if let Some(identity) = &config.identity {
@@ -106,25 +108,39 @@ impl Parts {
 
 /// Opens the database and applies missing migrations.
 pub async fn open_database(url: &str, connections: u32) -> Result<Db> {
-    let db = Db::open(url, connections)
-        .await
-        .context("DATABASE_URL: cannot open the database")?;
-    migrations::apply(&db)
-        .await
-        .context("the database cannot be brought to this version's schema")?;
+    let db = Db::open(url, connections).await;
+    let db = db.map_err(|error| unusable(url, error, "cannot be opened"))?;
+    let applied = migrations::apply(&db).await;
+    applied.map_err(|error| unusable(url, error, "cannot be brought to this version's schema"))?;
     Ok(db)
+}
+
+/// Says which database cannot be used, and of one that does not answer what to look at. What the
+/// library says of such a one is how long it has waited.
+fn unusable(url: &str, error: impl Into<anyhow::Error>, what: &str) -> anyhow::Error {
+    let (error, place) = (error.into(), sql::place(url));
+    let is_silent = |cause: &sql::Error| matches!(cause, sql::Error::PoolTimedOut);
+    if error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref())
+        .any(is_silent)
+    {
+        return anyhow!(
+            "DATABASE_URL: {place} does not answer; is it running, and may this machine reach it? \
+             `waybill doctor` looks closer"
+        );
+    }
+    error.context(format!("DATABASE_URL: {place} {what}"))
 }
 
 /// Opens a database that already has this version's schema. It applies no migrations, because an
 /// operator who only reads something must not migrate the database while services of an older
 /// version run.
 pub async fn open_migrated(url: &str, connections: u32) -> Result<Db> {
-    let db = Db::open(url, connections)
-        .await
-        .context("DATABASE_URL: cannot open the database")?;
-    let compared = migrations::compare(&db)
-        .await
-        .context("DATABASE_URL: cannot read the database's migrations")?;
+    let db = Db::open(url, connections).await;
+    let db = db.map_err(|error| unusable(url, error, "cannot be opened"))?;
+    let compared = migrations::compare(&db).await;
+    let compared = compared.map_err(|error| unusable(url, error, "cannot be read"))?;
     match compared.lacks() {
         None => Ok(db),
         Some(lacks) => {
@@ -134,11 +150,14 @@ pub async fn open_migrated(url: &str, connections: u32) -> Result<Db> {
     }
 }
 
-/// Deletes the API key that a development start made. It was for that start alone, and the next
-/// one makes another.
-async fn delete_development_key(db: &Db) -> Result<()> {
+/// Deletes the API keys that development starts made. With a time only those that have ended by
+/// then, so that a key which somebody has copied goes on working after a restart.
+async fn delete_development_keys(db: &Db, ended_by: Option<Timestamp>) -> Result<()> {
     let mut tx = db.begin().await?;
-    api_keys::delete(&mut tx, api_keys::DEVELOPMENT).await?;
+    match ended_by {
+        Some(now) => api_keys::delete_ended(&mut tx, api_keys::DEVELOPMENT, now).await?,
+        None => api_keys::delete(&mut tx, api_keys::DEVELOPMENT).await?,
+    };
     Ok(tx.commit().await?)
 }
 

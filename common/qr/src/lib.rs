@@ -31,6 +31,12 @@ pub const ID_CHARS: usize = 500;
 /// The widest picture a configuration may lead to, in pixels.
 pub const MAX_SIDE: u32 = 20_000;
 
+/// Most readers need boxes of at least so many pixels.
+const READABLE_BOX: u32 = 2;
+
+/// As many pixels as a sheet of A4 is wide at 300 dots per inch.
+const SHEET: usize = 2480;
+
 /// How much damage a symbol survives.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Level {
@@ -77,6 +83,15 @@ pub enum QrConfigError {
     Border(u32),
     #[error("box_size and border make pictures up to {0} pixels wide, the limit is {MAX_SIDE}")]
     Picture(u32),
+}
+
+/// A size that pictures may have, and that is of little use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum OddSize {
+    #[error("boxes of {0} pixel are too small for most readers of QR codes")]
+    Unreadable(u32),
+    #[error("the code of an order is a picture of {0} by {0} pixels, wider than a printed sheet")]
+    Huge(usize),
 }
 
 /// Why a QR code cannot be made. Each of these is answered with HTTP 422, and its text is meant
@@ -199,6 +214,16 @@ impl QrConfig {
         let box_size = box_size.unwrap_or(self.box_size);
         let border = border.unwrap_or(self.border);
         Self::new(&self.base_url, box_size, border, self.level)
+    }
+
+    /// What is odd about the size of pictures, judged by the code of an order.
+    pub fn odd_size(&self) -> Option<OddSize> {
+        const ORDER: &str = "5000000000001000";
+        if self.box_size < READABLE_BOX {
+            return Some(OddSize::Unreadable(self.box_size));
+        }
+        let side = self.order(ORDER).ok()?.side();
+        (side > SHEET).then_some(OddSize::Huge(side))
     }
 
     /// The code of an order: a link to `/orders/<order_id>/track`.

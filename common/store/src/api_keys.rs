@@ -11,7 +11,7 @@ use domain::api_key::{Rights, Scope, Shops, State};
 use domain::time::Timestamp;
 use platform::clock::Clock;
 
-/// The name of the key that a development start makes and the next start replaces.
+/// The name of the keys that starts for development make, one each.
 pub const DEVELOPMENT: &str = "development";
 
 /// The time of a key's last use is stored with this precision.
@@ -58,6 +58,15 @@ pub async fn create(
 pub async fn delete(tx: &mut Tx, name: &str) -> Result<u64> {
     tx.query("delete from api_keys where name = $1")
         .bind(name)
+        .execute()
+        .await
+}
+
+/// Deletes the keys with this name that have ended, and returns how many there were.
+pub async fn delete_ended(tx: &mut Tx, name: &str, now: Timestamp) -> Result<u64> {
+    tx.query("delete from api_keys where name = $1 and expires_at <= $2")
+        .bind(name)
+        .bind(now.0)
         .execute()
         .await
 }

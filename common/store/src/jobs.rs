@@ -663,6 +663,7 @@ pub struct Summary {
     pub kind: String,
     pub source: String,
     pub shop: Option<String>,
+    #[serde(rename = "delivery_id")]
     pub external_id: Option<String>,
     pub object_id: Option<String>,
     /// The version of the provider's API that the delivery names.
@@ -712,6 +713,7 @@ pub(super) fn read_summary(row: &Row) -> Result<Summary> {
 pub struct Filter {
     pub queue: String,
     pub state: String,
+    /// `*` stands for any text. Upper and lower case count as the same.
     pub kind: String,
     pub shop: String,
     /// The provider's id of the order, payment, .. that the job is about.
@@ -752,7 +754,8 @@ pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Summary>> 
                     attempts, run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
                     cast(length(body) as bigint) as body_bytes
              from jobs
-             where ($1 = '' or queue = $1) and ($2 = '' or state = $2) and ($3 = '' or kind = $3)
+             where ($1 = '' or queue = $1) and ($2 = '' or state = $2)
+               and ($3 = '' or lower(kind) like $3 escape '!')
                and ($4 = '' or shop = $4) and created_at >= $5 and created_at < $6
                and id >= $7 and id < $8
              order by id desc
@@ -765,7 +768,8 @@ pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Summary>> 
                     attempts, run_at, last_error, trace, traceparent, created_at, finished_at, discarded_at,
                     cast(length(body) as bigint) as body_bytes
              from jobs
-             where ($1 = '' or queue = $1) and ($2 = '' or state = $2) and ($3 = '' or kind = $3)
+             where ($1 = '' or queue = $1) and ($2 = '' or state = $2)
+               and ($3 = '' or lower(kind) like $3 escape '!')
                and ($4 = '' or shop = $4) and created_at >= $5 and created_at < $6
                and id >= $7 and id < $8 and object_id = $10
              order by object_id desc, id desc
@@ -783,7 +787,7 @@ pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Summary>> 
     let query = query
         .bind(filter.queue.as_str())
         .bind(filter.state.as_str())
-        .bind(filter.kind.as_str())
+        .bind(ended::pattern(&filter.kind))
         .bind(filter.shop.as_str())
         .bind(filter.since.0)
         .bind(filter.before.0)

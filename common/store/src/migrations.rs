@@ -4,6 +4,8 @@
 //! A migration is portable SQL and is never changed after its release: its checksum is stored in
 //! the database and compared.
 
+pub mod copy;
+
 use std::borrow::Cow;
 use std::time::Duration;
 

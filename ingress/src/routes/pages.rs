@@ -71,6 +71,18 @@ impl FromRequestParts<Arc<App>> for Link {
     }
 }
 
+impl Link {
+    /// The shop that the page may name. Who guesses an id must not learn whose order it is, so the
+    /// link has named the shop, or it is the only one there is.
+    fn shop_of<'a>(&'a self, order: &PublicOrder, app: &'a App) -> Option<&'a str> {
+        let only = match app.config.storefront_shops.as_slice() {
+            [only] if *only == order.shop => Some(only.as_str()),
+            _ => None,
+        };
+        self.shop.as_deref().or(only)
+    }
+}
+
 fn asked(amounts: &[&str], currencies: &[&str]) -> Asked {
     let (amount, currency) = match (amounts, currencies) {
         ([], []) => return Asked::Nothing,
@@ -97,7 +109,7 @@ pub async fn track(State(app): State<Arc<App>>, link: Link) -> Result<Response, 
     };
     let PublicOrder { shop, id, .. } = &*order;
     let parcels = public_orders::parcels(&app.db, shop, *id).await?;
-    let page = page::track(&order, &parcels, link.shop.as_deref());
+    let page = page::track(&order, &parcels, link.shop_of(&order, &app));
     Ok(Html(page).into_response())
 }
 
@@ -110,7 +122,7 @@ pub async fn pay(State(app): State<Arc<App>>, link: Link) -> Result<Response, Re
         PublicOrderLookup::None => return Err(Error::OrderNotFound.into()),
     };
     let due = order.account.due();
-    let page = page::pay(&order, due, link.asked, link.shop.as_deref());
+    let page = page::pay(&order, due, link.asked, link.shop_of(&order, &app));
     Ok(Html(page).into_response())
 }
 

@@ -6,9 +6,10 @@ mod payment;
 
 use std::time::Duration;
 
+use askama::Template;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -19,6 +20,7 @@ use serde_json::{Value, json};
 use crate::fault::Fault;
 use crate::fault_injector::{FaultInjector, Provider};
 use crate::identity::Route;
+use crate::page;
 use crate::server::App;
 use crate::storm::Storm;
 use crate::{IDENTITY_CLIENT_ID, IDENTITY_CLIENT_SECRET, PAYMENT_KEY, STOREFRONT_TOKEN, sample};
@@ -31,7 +33,7 @@ const MOST_SECONDS: f64 = 3600.0;
 
 pub fn routes(app: App) -> Router {
     Router::new()
-        .route("/", get(page))
+        .route("/", get(front))
         .route("/_control/state", get(state))
         .route("/_control/faults", post(set_fault).delete(clear_faults))
         .route("/_control/storm", post(storm))
@@ -50,7 +52,23 @@ impl IntoResponse for Unusable {
     }
 }
 
-async fn page(State(app): State<App>) -> String {
+#[derive(Template)]
+#[template(path = "front.html")]
+struct Front {
+    text: String,
+}
+
+/// The first page: for browsers with links, and as plain text for everybody else.
+async fn front(State(app): State<App>, headers: HeaderMap) -> Response {
+    let accept = headers.get(header::ACCEPT).map(HeaderValue::as_bytes);
+    let text = help(&app);
+    if accept.is_some_and(|it| it.windows(9).any(|it| it == b"text/html")) {
+        return page::page(StatusCode::OK, &Front { text });
+    }
+    text.into_response()
+}
+
+fn help(app: &App) -> String {
     let (url, identity) = (&app.url, app.identity_url());
     let webhooks = match &app.webhook_sender {
         Some(webhook_sender) => {

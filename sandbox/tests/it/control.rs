@@ -40,6 +40,12 @@ async fn the_page_names_every_call_and_every_credential() {
         assert!(page.contains(part), "{part} in\n{page}");
     }
     assert!(page.lines().all(|line| line.len() <= 120), "{page}");
+    let browsers = client().get(sandbox.url()).header("Accept", "text/html");
+    let browsers = browsers.send().await.unwrap().text().await.unwrap();
+    for part in ["href=\"/payment/dashboard\"", "/_control/faults", "</html>"] {
+        assert!(browsers.contains(part), "{part} in\n{browsers}");
+    }
+    assert!(!page.contains("</html>"), "{page}");
 }
 
 #[tokio::test]

@@ -76,6 +76,9 @@ async fn an_open_payment_is_canceled_and_its_session_expires() {
     let session = open(&sandbox, MUG).await;
     let id = session["payment_intent"].as_str().unwrap();
     let url = format!("{}/dashboard", sandbox.payment_url());
+    let page = client().get(&url).send().await.unwrap();
+    let page = page.text().await.unwrap();
+    assert!(page.contains("× Enamel mug"), "{page}");
     let cancel = async || press(&format!("{url}/cancel"), &format!("intent={id}")).await;
     assert_eq!(cancel().await.status().as_u16(), 303);
     let path = format!("checkout/sessions/{}", session["id"].as_str().unwrap());

@@ -3,6 +3,7 @@
 
 use anyhow::{Result, bail};
 use config::Settings;
+use platform::zone;
 use store::audit::{self, AuditEntry, Head};
 use store::sql::Db;
 
@@ -78,7 +79,7 @@ pub fn rows(entries: &[AuditEntry]) -> String {
     for entry in entries {
         table.row([
             format!("{:>6}", entry.number),
-            entry.at.to_string(),
+            zone::time(entry.at),
             entry.actor.clone(),
             entry.action.clone(),
             entry.shop.clone().unwrap_or_else(|| "-".to_owned()),

@@ -18,7 +18,7 @@ use domain::profile::{
 };
 use ingress::deliveries::{Follower, LOOK_AGAIN, Line, Message, Outcome};
 use platform::clock::Clock;
-use platform::{shutdown, terminal};
+use platform::{shutdown, terminal, zone};
 use process::Ended;
 use providers::is_loopback;
 use reqwest::Url;
@@ -559,8 +559,8 @@ fn show(line: &Line, is_json: bool) -> Result<()> {
         };
         return table::print(&format!("{}\n", terminal::json(&json!({ name: line }))?));
     }
-    let at = line.received_at.to_string();
-    let at = at.get(11..19).unwrap_or(&at);
+    let utc = if zone::is_utc() { " UTC" } else { "" };
+    let at = format!("{}{utc}", zone::time_of_day(line.received_at));
     let topic = line.topic.as_deref().unwrap_or("no topic");
     let shop = line.shop.as_deref().unwrap_or("no shop");
     let text = if line.outcome == Outcome::Refused {
@@ -569,14 +569,14 @@ fn show(line: &Line, is_json: bool) -> Result<()> {
             many => format!(" {many} times"),
         };
         format!(
-            "{at} UTC  refused with {}{count}: {topic} of {shop}, {}",
+            "{at}  refused with {}{count}: {topic} of {shop}, {}",
             line.status,
             refusal(line)
         )
     } else {
         let job = line.job.unwrap_or_default();
         format!(
-            "{at} UTC  accepted: {topic} of {shop}. It is connected.\nWhat became of it: waybill jobs show {job}"
+            "{at}  accepted: {topic} of {shop}. It is connected.\nWhat became of it: waybill jobs show {job}"
         )
     };
     table::print(&format!("{text}\n"))

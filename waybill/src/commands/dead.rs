@@ -23,6 +23,7 @@ use crate::commands::operation::{
 };
 use crate::commands::{database, jobs as jobs_command};
 use crate::table::{self, Table};
+use crate::words;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -73,10 +74,10 @@ pub enum Command {
 #[derive(clap::Args)]
 pub struct Which {
     /// Only jobs of this topic or event type; `*` stands for any text: `orders/*`
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", value_parser = words::kind(), hide_possible_values = true)]
     kind: Option<String>,
-    /// Only jobs of this queue: orders, payments, privacy
-    #[arg(long)]
+    /// Only jobs of this queue
+    #[arg(long, value_parser = words::queue())]
     queue: Option<Queue>,
     /// Only jobs of this shop domain
     #[arg(long)]
@@ -85,7 +86,7 @@ pub struct Which {
     #[arg(long, value_name = "TEXT")]
     error: Option<String>,
     /// Only jobs that died then or later: an age like 2h, a time like 2027-01-31T12:00:00Z, or a
-    /// day, which means its beginning in UTC
+    /// day, which means its beginning
     #[arg(long, value_name = "AGE|TIME", value_parser = age::moment, alias = "newer-than")]
     since: Option<Moment>,
     /// Only jobs that died before then

@@ -8,7 +8,7 @@ use domain::event::Pattern;
 use domain::time::Timestamp;
 use flows::endpoints::{self as flow, Change, New, Refused};
 use platform::clock::Clock;
-use platform::terminal;
+use platform::{terminal, zone};
 use providers::endpoints::{Failed, Sender};
 use serde_json::json;
 use store::audit::{self, By};
@@ -20,6 +20,7 @@ use crate::age;
 use crate::commands::operator::Operator;
 use crate::commands::{database, misused};
 use crate::table::{self, Table};
+use crate::words;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -50,7 +51,12 @@ pub struct AddArguments {
     /// The endpoint's address: https://..
     url: String,
     /// Send only events whose type fits this pattern, such as `order.*`. It may be repeated
-    #[arg(long = "type", value_name = "PATTERN")]
+    #[arg(
+        long = "type",
+        value_name = "PATTERN",
+        value_parser = words::event::<Pattern>(),
+        hide_possible_values = true
+    )]
     types: Vec<Pattern>,
     /// Begin with the events of the last 90s, 10m, 2h, 7d, ..
     #[arg(long, value_name = "AGE", value_parser = age::parse)]
@@ -174,10 +180,7 @@ fn types(endpoint: &Endpoint) -> String {
 }
 
 fn minute(at: Option<Timestamp>) -> String {
-    at.map_or_else(
-        || "never".to_owned(),
-        |at| at.to_string().chars().take(16).collect(),
-    )
+    at.map_or_else(|| "never".to_owned(), zone::minute)
 }
 
 async fn show(db: &Db, arguments: &OneArguments) -> Result<()> {
@@ -279,7 +282,8 @@ async fn rotate(settings: &Settings, db: &Db, arguments: RotateArguments) -> Res
     }
     table::print(&format!("{}\n", secret.reveal()))?;
     terminal::err(&format!(
-        "Store the secret now, because it is not shown again. The former one signs too until {until}.\n"
+        "Store the secret now, because it is not shown again. The former one signs too until {}.\n",
+        zone::time(until)
     ));
     Ok(())
 }

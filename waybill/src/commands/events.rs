@@ -16,8 +16,7 @@ use domain::envelope::Envelope;
 use domain::event::Pattern;
 use domain::time::Timestamp;
 use platform::clock::Clock;
-use platform::shutdown;
-use platform::terminal;
+use platform::{shutdown, terminal, zone};
 use serde_json::Value;
 use store::events::{self, Filter};
 use store::sql::{self, Db};
@@ -28,6 +27,7 @@ use uuid::Uuid;
 use crate::age::{self, Moment};
 use crate::commands::database;
 use crate::table::{self, Table};
+use crate::words;
 
 /// The pause between two polls of the database.
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
@@ -53,13 +53,20 @@ pub enum Command {
 #[derive(clap::Args)]
 pub struct Tail {
     /// Only these: words between dots, `*` is any one, `#` any number: `order.*`
-    #[arg(long, value_name = "PATTERN", default_value = "#")]
+    #[arg(
+        long = "type",
+        alias = "kind",
+        value_name = "PATTERN",
+        default_value = "#",
+        value_parser = words::event::<Pattern>(),
+        hide_possible_values = true
+    )]
     kind: Pattern,
     /// Only those of a shop's orders; payments are of no shop
     #[arg(long)]
     shop: Option<String>,
     /// First show past events, from then on: an age like 2h, a time like 2027-01-31T12:00:00Z, a day,
-    /// which means its beginning in UTC, or the id of an event, which means those after it
+    /// which means its beginning, or the id of an event, which means those after it
     #[arg(long, value_name = "AGE|TIME|ID", value_parser = since)]
     since: Option<Since>,
     /// End after this many events
@@ -73,7 +80,14 @@ pub struct Tail {
 #[derive(clap::Args)]
 pub struct List {
     /// Only these: words between dots, `*` is any one, `#` any number: `order.*`
-    #[arg(long, value_name = "PATTERN", default_value = "#")]
+    #[arg(
+        long = "type",
+        alias = "kind",
+        value_name = "PATTERN",
+        default_value = "#",
+        value_parser = words::event::<Pattern>(),
+        hide_possible_values = true
+    )]
     kind: Pattern,
     /// Only those of a shop's orders; payments are of no shop
     #[arg(long)]
@@ -152,7 +166,7 @@ async fn list(settings: &Settings, arguments: List) -> Result<()> {
     if found.is_empty() {
         return table::print("No events.\n");
     }
-    let mut rows = Table::new(["TIME", "KIND", "SHOP", "OBJECT", "DATA"]);
+    let mut rows = Table::new(["TIME", "TYPE", "SHOP", "OBJECT", "DATA"]);
     for event in &found {
         rows.row(cells(event));
     }
@@ -362,7 +376,7 @@ fn is_outage(error: &anyhow::Error) -> bool {
 fn cells(event: &Envelope) -> [String; 5] {
     let data = serde_json::from_str(event.data.get()).unwrap_or_default();
     [
-        event.created_at.to_string(),
+        zone::time(event.created_at),
         printable(&event.kind),
         printable(
             event

@@ -4,8 +4,9 @@
 use anyhow::{Context, Result, bail};
 use config::Settings;
 use domain::job::{JobId, Queue, State};
-use domain::time::Timestamp;
+use domain::time::{Timestamp, Written};
 use platform::clock::Clock;
+use platform::zone;
 use serde::Serialize;
 use store::job_attempts::{self, Attempt};
 use store::jobs::ended;
@@ -19,6 +20,7 @@ use crate::commands::operation::{FoundJobs, How, Notifier, Operation, nothing_na
 use crate::commands::operator::Operator;
 use crate::commands::{database, dead};
 use crate::table::{self, Table};
+use crate::words;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -61,14 +63,14 @@ pub enum Command {
 
 #[derive(clap::Args)]
 pub struct List {
-    /// Only jobs of this queue: orders, payments, privacy
-    #[arg(long)]
+    /// Only jobs of this queue
+    #[arg(long, value_parser = words::queue())]
     queue: Option<Queue>,
-    /// Only jobs in this state: ready, done, dead
-    #[arg(long)]
+    /// Only jobs in this state; those that are scheduled or tried again are ready
+    #[arg(long, value_parser = words::state())]
     state: Option<State>,
-    /// Only jobs of this topic or event type, `orders/create` for example
-    #[arg(long)]
+    /// Only jobs of this topic or event type; `*` stands for any text: `orders/*`
+    #[arg(long, value_name = "PATTERN", value_parser = words::kind(), hide_possible_values = true)]
     kind: Option<String>,
     /// Only jobs that are about the order, payment or other object with this id
     #[arg(long, value_name = "ID")]
@@ -77,7 +79,7 @@ pub struct List {
     #[arg(long)]
     shop: Option<String>,
     /// Only jobs that arrived then or later: an age like 2h, a time like 2027-01-31T12:00:00Z, or a
-    /// day, which means its beginning in UTC
+    /// day, which means its beginning
     #[arg(long, value_name = "AGE|TIME", value_parser = age::moment)]
     since: Option<Moment>,
     /// Only jobs that arrived before then; a day means its beginning, too
@@ -117,13 +119,13 @@ pub struct Replay {
     /// The job ids of the deliveries. Without any, all deliveries that the filters select
     ids: Vec<JobId>,
     /// Only deliveries of this topic or event type; `*` stands for any text: `orders/*`
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", value_parser = words::topic(), hide_possible_values = true)]
     kind: Option<String>,
     /// Only deliveries of this shop domain
     #[arg(long)]
     shop: Option<String>,
     /// Only deliveries that arrived then or later: an age like 2h, a time like
-    /// 2027-01-31T12:00:00Z, or a day, which means its beginning in UTC
+    /// 2027-01-31T12:00:00Z, or a day, which means its beginning
     #[arg(long, value_name = "AGE|TIME", value_parser = age::moment)]
     since: Option<Moment>,
     /// Only deliveries that arrived before then
@@ -141,7 +143,7 @@ pub struct Replay {
 
 fn until(text: &str) -> Result<Moment, String> {
     match Timestamp::end_of(text) {
-        Ok(at) => Ok(Moment::At(at)),
+        Ok(at) => Ok(Moment::At(Written::At(at))),
         Err(_) => age::moment(text),
     }
 }
@@ -360,7 +362,7 @@ pub fn attempt_cells(attempt: &Attempt) -> [String; 6] {
     let status = attempt.status.map(|status| status.to_string());
     [
         attempt.number.to_string(),
-        attempt.started_at.to_string(),
+        zone::time(attempt.started_at),
         took(attempt.duration_ms),
         attempt.outcome.clone(),
         status.unwrap_or_else(|| "-".to_owned()),
@@ -393,20 +395,17 @@ pub fn describe(job: &Summary) -> String {
     facts.row(["source".into(), job.source.clone()]);
     facts.row(["shop".into(), or_none(job.shop.clone())]);
     facts.row(["delivery id".into(), or_none(job.external_id.clone())]);
-    facts.row(["about".into(), or_none(job.object_id.clone())]);
+    facts.row(["object id".into(), or_none(job.object_id.clone())]);
     facts.row(["API version".into(), or_none(job.api_version.clone())]);
     facts.row(["request id".into(), or_none(job.trace.clone())]);
     facts.row(["trace id".into(), job.trace_id.clone()]);
-    facts.row(["arrived".into(), job.created_at.to_string()]);
-    facts.row([
-        "finished".into(),
-        or_none(job.finished_at.map(|at| at.to_string())),
-    ]);
+    facts.row(["arrived".into(), zone::time(job.created_at)]);
+    facts.row(["finished".into(), or_none(job.finished_at.map(zone::time))]);
     if let Some(at) = job.discarded_at {
-        facts.row(["discarded".into(), at.to_string()]);
+        facts.row(["discarded".into(), zone::time(at)]);
     }
     if job.state == State::Ready.as_str() {
-        facts.row(["next run".into(), job.run_at.to_string()]);
+        facts.row(["next run".into(), zone::time(job.run_at)]);
     }
     facts.row(["attempts".into(), job.attempts.to_string()]);
     facts.row(["last error".into(), or_none(job.last_error.clone())]);

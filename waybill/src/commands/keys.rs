@@ -8,7 +8,7 @@ use config::Settings;
 use domain::api_key::{self, Rights, Scope, Shops, State};
 use domain::time::Timestamp;
 use platform::clock::Clock;
-use platform::terminal;
+use platform::{terminal, zone};
 use serde_json::json;
 use store::api_keys::{self, ApiKeyEntry};
 use store::orders::CHECKOUT;
@@ -18,6 +18,7 @@ use uuid::Uuid;
 use crate::commands::operator::{Author, Operator};
 use crate::commands::{database, misused};
 use crate::table::{self, Table};
+use crate::words;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -50,10 +51,9 @@ pub enum Command {
 pub struct CreateArguments {
     /// A name that says what the key is for
     name: String,
-    /// A scope of the key: orders:read, checkout:write, qr:write, events:read, deliveries:read,
-    /// privacy:read or privacy:write. Give it several times for several scopes. Without it the key
-    /// has all scopes
-    #[arg(long, value_name = "SCOPE")]
+    /// A scope of the key. Give it several times for several scopes. Without it the key has all
+    /// scopes
+    #[arg(long, value_name = "SCOPE", value_parser = words::scope())]
     scope: Vec<Scope>,
     /// A shop domain whose orders and privacy requests the key opens. Give it several times for
     /// several shops. Orders of checkouts belong to the shop `checkout`. Without it the key opens
@@ -183,7 +183,7 @@ fn list(mut keys: Vec<ApiKeyEntry>, all: bool, json: bool) -> Result<()> {
         "LAST USED",
     ]);
     let minute = |at: Option<Timestamp>, none: &str| match at {
-        Some(at) => at.to_string().chars().take(16).collect(),
+        Some(at) => zone::minute(at),
         None => none.to_owned(),
     };
     for key in keys {

@@ -3,6 +3,7 @@
 
 use anyhow::{Result, bail};
 use config::Settings;
+use platform::zone;
 use serde_json::json;
 use store::ledger::{self, Balance, Line};
 use store::sql::Db;
@@ -104,7 +105,7 @@ pub fn entries(lines: &[Line]) -> String {
     ]);
     for line in lines {
         table.row([
-            line.created_at.to_string(),
+            zone::time(line.created_at),
             line.payment_id.clone(),
             line.entry.clone(),
             line.account.clone(),

@@ -10,6 +10,7 @@ use domain::license::{
 };
 use domain::time::Timestamp;
 use platform::clock::Clock;
+use platform::zone;
 use serde::Serialize;
 use serde_json::{Value, json};
 use store::audit::By;
@@ -22,6 +23,7 @@ use store::users::{self, Named, User};
 use crate::commands::operator::Operator;
 use crate::commands::{database, misused};
 use crate::table::{self, Table};
+use crate::words;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -86,8 +88,8 @@ pub struct GrantArguments {
     /// An organization, made with `waybill orgs create`
     #[arg(long, value_name = "NAME")]
     org: Option<String>,
-    /// The tier: free, alpha, pro or enterprise
-    #[arg(long)]
+    /// The tier
+    #[arg(long, value_parser = words::tier())]
     tier: Tier,
     /// The licence ends after this many days. Without --days and --until it never ends
     #[arg(long, conflicts_with = "until", value_parser = clap::value_parser!(u32).range(1..=36_500))]
@@ -285,9 +287,9 @@ fn grant_summary(
     claimable_until: Option<Timestamp>,
 ) -> String {
     let Granted { id, outcome, .. } = granted;
-    let until = granted
-        .expires_at
-        .map_or("for good".to_owned(), |at| format!("until {at}"));
+    let until = granted.expires_at.map_or("for good".to_owned(), |at| {
+        format!("until {}", zone::time(at))
+    });
     let what = match outcome {
         Outcome::Granted => format!("Licence {id}: {title} has {tier} {until}."),
         Outcome::Lengthened => format!(
@@ -300,8 +302,9 @@ fn grant_summary(
     };
     let who = match claimable_until {
         Some(until) => format!(
-            "It belongs to the first account that logs in with this login until {until}; then \
-             nobody can\nclaim it, unless you grant it again before."
+            "It belongs to the first account that logs in with this login until {}; then \
+             nobody can\nclaim it, unless you grant it again before.",
+            zone::time(until)
         ),
         None => "Who is logged in sees it within 10 seconds.".to_owned(),
     };
@@ -553,10 +556,11 @@ fn explain(
     facts.row(["organization".into(), org.unwrap_or_else(|| "-".to_owned())]);
     facts.row(["why".into(), why(licenses, resolved, when)]);
     if let Some(until) = user.and_then(|user| user.claimable_until) {
+        let at = zone::time(until);
         let what = if until > now {
-            format!("by the first account that logs in with this login, until {until}")
+            format!("by the first account that logs in with this login, until {at}")
         } else {
-            format!("no longer, since {until}: grant again, or to `id:` and the account's number")
+            format!("no longer, since {at}: grant again, or to `id:` and the account's number")
         };
         facts.row(["claimed".into(), what]);
     }
@@ -630,7 +634,7 @@ fn until(license: &License, when: When) -> String {
     };
     let candidate = license.candidate(when.grace);
     match candidate.and_then(|candidate| candidate.grace_until()) {
-        Some(grace) => format!("{at}, with grace {grace}"),
-        None => at.to_string(),
+        Some(grace) => format!("{}, with grace {}", zone::time(at), zone::time(grace)),
+        None => zone::time(at),
     }
 }

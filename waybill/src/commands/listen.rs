@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use config::Settings;
 use ingress::deliveries::{Follower, LOOK_AGAIN, Line, Live, Message, Outcome, PATIENCE};
 use platform::clock::Clock;
-use platform::{shutdown, task, terminal};
+use platform::{shutdown, task, terminal, zone};
 use providers::is_loopback;
 use reqwest::{Client, Response, StatusCode, Url};
 use serde_json::{Value, json};
@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::commands::refused::{set, why};
 use crate::commands::{database, misused};
 use crate::table;
+use crate::words;
 
 const CONNECT: Duration = Duration::from_secs(10);
 /// The stream says something every ten seconds.
@@ -43,7 +44,7 @@ pub struct Arguments {
     #[arg(long, value_parser = ["storefront", "payment"])]
     source: Option<String>,
     /// Only these topics or event types; `*` stands for any text: `orders/*`
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", value_parser = words::topic(), hide_possible_values = true)]
     topic: Option<String>,
     /// Only deliveries of this shop
     #[arg(long, value_name = "DOMAIN")]
@@ -154,14 +155,8 @@ fn is_like(pattern: &str, topic: &str) -> bool {
 fn begun(what: &str, is_json: bool) {
     terminal::err(&format!("Listening to {what}; Ctrl-C ends it.\n"));
     if terminal::out_is_one() && !is_json {
-        let heading = [
-            "TIME UTC",
-            "ANSWER",
-            "TOPIC",
-            "ORDER",
-            "MS",
-            "WHAT BECAME OF IT",
-        ];
+        let time = if zone::is_utc() { "TIME UTC" } else { "TIME" };
+        let heading = [time, "ANSWER", "TOPIC", "ORDER", "MS", "WHAT BECAME OF IT"];
         terminal::err(&format!("{}\n", columns(&heading)));
     }
 }
@@ -181,10 +176,10 @@ pub fn text(message: &Message) -> String {
             );
         }
     };
-    let at = line.received_at.to_string();
+    let at = zone::time_of_day(line.received_at);
     let took = line.milliseconds.map(|it| it.to_string());
     let row = columns(&[
-        at.get(11..19).unwrap_or(&at),
+        &at,
         &line.status.to_string(),
         line.topic.as_deref().unwrap_or("-"),
         line.object_id.as_deref().unwrap_or("-"),

@@ -6,7 +6,7 @@ use config::{Config, Mode, Settings};
 use domain::job::JobId;
 use flows::letters;
 use platform::clock::Clock;
-use platform::terminal;
+use platform::{terminal, zone};
 use serde_json::json;
 use store::notifications::{self, Letter, Summary};
 use store::sql::Db;
@@ -110,7 +110,7 @@ pub fn list(notifications: &[Summary]) -> String {
     for it in notifications {
         table.row([
             it.id.to_string(),
-            it.created_at.to_string(),
+            zone::time(it.created_at),
             it.kind.clone(),
             it.payment_id.clone(),
             it.state.clone(),

@@ -11,6 +11,7 @@ use domain::job::JobId;
 use domain::order::FinancialStatus;
 use domain::time::Timestamp;
 use platform::clock::Clock;
+use platform::zone;
 use serde::Serialize;
 use store::held::{self, Held, Reason};
 use store::order_bodies::{self, Repeated};
@@ -24,6 +25,7 @@ use crate::age::{self, Moment};
 use crate::commands::database;
 use crate::commands::jobs::{WithHistory, attempt_cells};
 use crate::table::{self, Table};
+use crate::words;
 
 /// How many characters of an order's name a list shows.
 const NAME: usize = 16;
@@ -87,16 +89,16 @@ pub struct List {
     state: Option<String>,
     /// Only orders with this `financial_status`, `paid` for example. Of this and the other
     /// statuses, none means that there is none
-    #[arg(long, value_name = "STATUS")]
+    #[arg(long, value_name = "STATUS", value_parser = words::financial_status(), hide_possible_values = true)]
     financial_status: Option<String>,
     /// Only orders whose payments come to this `payment_status`
-    #[arg(long, value_name = "STATUS")]
+    #[arg(long, value_name = "STATUS", value_parser = words::financial_status(), hide_possible_values = true)]
     payment_status: Option<String>,
     /// Only orders with this `fulfillment_status` of the storefront
-    #[arg(long, value_name = "STATUS")]
+    #[arg(long, value_name = "STATUS", value_parser = words::fulfillment_status(), hide_possible_values = true)]
     fulfillment_status: Option<String>,
     /// Only orders that were ordered then or later: an age like 2h, a time like
-    /// 2027-01-31T12:00:00Z, or a day, which means its beginning in UTC
+    /// 2027-01-31T12:00:00Z, or a day, which means its beginning
     #[arg(long, value_name = "AGE|TIME", value_parser = age::moment)]
     created_after: Option<Moment>,
     /// Only orders that changed then or later
@@ -144,7 +146,7 @@ fn repeated(bodies: &[Repeated]) -> String {
     let mut table = Table::new(["FIRST CAME", "AS", "REPEATS", "REFUTED", "SHOP", "ORDER"]);
     for body in bodies {
         table.row([
-            body.created_at.to_string(),
+            zone::time(body.created_at),
             body.topic.clone(),
             format!("{:>7}", body.repeats),
             format!("{:>7}", body.refuted),
@@ -332,7 +334,7 @@ impl Story {
         let mut events = Table::new(["  EVENT", "HAPPENED", "ID"]);
         for WithHistory { job, history } in &self.jobs {
             accepted.row([
-                format!("  {}", job.created_at),
+                format!("  {}", zone::time(job.created_at)),
                 job.kind.clone(),
                 job.state.clone(),
                 job.id.to_string(),
@@ -346,7 +348,7 @@ impl Story {
             }
         }
         for event in &self.events {
-            let at = event.created_at.to_string();
+            let at = zone::time(event.created_at);
             events.row([format!("  {}", event.kind), at, event.id.to_string()]);
         }
         let has_failed = self.jobs.iter().any(|it| !it.history.is_empty());
@@ -388,7 +390,7 @@ fn waiting(held: &[Held]) -> String {
                 it.shop.clone(),
                 amount.map_or("-".to_owned(), |(amount, code)| format!("{amount} {code}")),
                 it.about.clone().unwrap_or_else(|| "-".to_owned()),
-                it.updated_at.to_string(),
+                zone::time(it.updated_at),
             ]);
         }
         let heading = format!("{}: {}\n", reason.as_str(), reason.mend());
@@ -420,7 +422,7 @@ pub fn describe(order: &StoredOrder) -> String {
     facts.row(["fulfilment".into(), or_none(state)]);
     facts.row(["tracking".into(), or_none(order.tracking_url.as_deref())]);
     if let Some(cancelled_at) = order.cancelled_at {
-        facts.row(["cancelled".into(), cancelled_at.to_string()]);
+        facts.row(["cancelled".into(), zone::time(cancelled_at)]);
         facts.row(["reason".into(), or_none(order.cancel_reason.as_deref())]);
     }
     let mut lines = Table::new(["  QUANTITY", "PRICE", "SKU", "TITLE"]);

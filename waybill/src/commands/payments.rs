@@ -3,19 +3,21 @@
 use anyhow::{Result, bail};
 use config::Settings;
 use domain::money::decimal;
+use platform::zone;
 use serde_json::{Value, json};
 use store::payments::{self, Filter, Summary};
 use store::{ledger, notifications, payment_retries, subscriptions};
 
 use crate::commands::{database, ledger as books};
 use crate::table::{self, Table};
+use crate::words;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
     /// List the payments that changed last
     List {
         /// Only payments in this state: succeeded, partially_refunded, refunded, canceled, ..
-        #[arg(long)]
+        #[arg(long, value_parser = words::payment_state(), hide_possible_values = true)]
         state: Option<String>,
         /// Only payments of this agreement (metadata.pact_id)
         #[arg(long)]
@@ -89,7 +91,7 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
                 for retry in &retries {
                     table.row([
                         retry.number.to_string(),
-                        retry.due_at.to_string(),
+                        zone::time(retry.due_at),
                         retry.state.clone(),
                         or_none(retry.code.as_deref()),
                         retry.job_id.to_string(),
@@ -112,7 +114,7 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
             for it in &subscriptions {
                 table.row([
                     it.id.clone(),
-                    it.period_end_at.map_or("-".to_owned(), |at| at.to_string()),
+                    it.period_end_at.map_or("-".to_owned(), zone::time),
                     or_none(it.customer_id.as_deref()),
                     or_none(it.pact_id.as_deref()),
                 ]);
@@ -154,7 +156,7 @@ fn list(payments: &[Summary]) -> String {
             format!("{:>12}", decimal(payment.refunded_minor, &payment.currency)),
             payment.currency.clone(),
             or_none(payment.pact_id.as_deref()),
-            payment.updated_at.to_string(),
+            zone::time(payment.updated_at),
         ]);
     }
     table.render()
@@ -172,6 +174,6 @@ fn describe(payment: &Summary) -> String {
     facts.row(["refunded".into(), money(payment.refunded_minor)]);
     facts.row(["agreement".into(), or_none(payment.pact_id.as_deref())]);
     facts.row(["customer".into(), or_none(payment.customer_id.as_deref())]);
-    facts.row(["updated".into(), payment.updated_at.to_string()]);
+    facts.row(["updated".into(), zone::time(payment.updated_at)]);
     facts.render()
 }

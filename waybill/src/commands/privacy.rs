@@ -13,7 +13,7 @@ use config::{Config, Privacy, Settings};
 use domain::privacy::{self, Asked, Decided, Held, Keys, Person, State, Topic};
 use domain::time::Timestamp;
 use platform::clock::Clock;
-use platform::terminal;
+use platform::{terminal, zone};
 use providers::exports::Exports;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -26,6 +26,7 @@ use crate::commands::audit as audit_command;
 use crate::commands::database;
 use crate::commands::operator::{Author, Operator};
 use crate::table::{self, Table};
+use crate::words;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -156,11 +157,11 @@ pub enum Command {
 
 #[derive(clap::Args)]
 pub struct ListArguments {
-    /// Only requests in this state: received, held, done, cancelled, failed
-    #[arg(long)]
+    /// Only requests in this state
+    #[arg(long, value_parser = words::privacy_state())]
     state: Option<State>,
-    /// Only requests of this topic: customers/data_request, customers/redact, shop/redact
-    #[arg(long, value_parser = topic)]
+    /// Only requests of this topic
+    #[arg(long, value_parser = words::privacy_topic())]
     topic: Option<Topic>,
     /// Only requests of this shop domain
     #[arg(long)]
@@ -174,10 +175,6 @@ pub struct ListArguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-fn topic(text: &str) -> Result<Topic, &'static str> {
-    Topic::parse(text).ok_or("is not one of customers/data_request, customers/redact, shop/redact")
 }
 
 pub async fn run(settings: &Settings, command: Command) -> Result<()> {
@@ -348,8 +345,8 @@ fn rows(requests: &[RequestEntry], now: Timestamp) -> String {
             request.shop.clone(),
             or_none(request.customer_id),
             request.state.clone(),
-            day(request.received_at),
-            day(request.due_at),
+            zone::day(request.received_at),
+            zone::day(request.due_at),
             format!("{:>9}", left(request, now)),
             format!("{:>8}", request.attempts),
             short(request.last_error.as_deref().unwrap_or_default()),
@@ -368,10 +365,6 @@ fn left(request: &RequestEntry, now: Timestamp) -> String {
     let sign = if tenths < 0 { "-" } else { "" };
     let tenths = tenths.unsigned_abs();
     format!("{sign}{}.{}", tenths / 10, tenths % 10)
-}
-
-fn day(at: Timestamp) -> String {
-    at.to_string().chars().take(10).collect()
 }
 
 fn short(text: &str) -> String {
@@ -396,19 +389,19 @@ fn describe(history: &History, now: Timestamp) -> String {
             None => it.state.clone(),
         },
     );
-    fact("received", it.received_at.to_string());
+    fact("received", zone::time(it.received_at));
     fact(
         "due",
         match left(it, now).as_str() {
-            "-" => it.due_at.to_string(),
-            left => format!("{}, {left} days left", it.due_at),
+            "-" => zone::time(it.due_at),
+            left => format!("{}, {left} days left", zone::time(it.due_at)),
         },
     );
     if it.finished_at.is_some() {
-        fact("finished", or_none(it.finished_at));
+        fact("finished", or_none(it.finished_at.map(zone::time)));
     } else {
-        fact("tries", it.attempts.to_string());
-        fact("next try", or_none(it.next_run_at));
+        fact("attempts", it.attempts.to_string());
+        fact("next try", or_none(it.next_run_at.map(zone::time)));
         fact("last error", or_none(it.last_error.as_ref()));
     }
     for (name, at) in [
@@ -417,7 +410,7 @@ fn describe(history: &History, now: Timestamp) -> String {
         ("overdue since", it.overdue_at),
     ] {
         if at.is_some() {
-            fact(name, or_none(at));
+            fact(name, or_none(at.map(zone::time)));
         }
     }
     if !it.progress.is_null() {
@@ -439,17 +432,15 @@ fn describe(history: &History, now: Timestamp) -> String {
 
 fn describe_export(export: &Export, now: Timestamp) -> String {
     let size = format!("{} bytes", export.bytes);
+    let end = zone::time(export.expires_at);
     match export.removed_at {
-        Some(at) => format!("{size}, removed at {at}"),
+        Some(at) => format!("{size}, removed at {}", zone::time(at)),
         None if export.problem.is_some() => {
             let problem = export.problem.as_deref().unwrap_or_default();
-            format!(
-                "{size}, ended at {}, not removed: {problem}",
-                export.expires_at
-            )
+            format!("{size}, ended at {end}, not removed: {problem}")
         }
-        None if export.expires_at <= now => format!("{size}, expired at {}", export.expires_at),
-        None => format!("{size}, until {}", export.expires_at),
+        None if export.expires_at <= now => format!("{size}, expired at {end}"),
+        None => format!("{size}, until {end}"),
     }
 }
 
@@ -468,8 +459,9 @@ fn advice(it: &RequestEntry) -> String {
         (Ok(State::Held), Some(until)) => {
             let _ = write!(
                 text,
-                "\nIt is held until {until}; then every row of the shop is erased.\nTo prevent \
+                "\nIt is held until {}; then every row of the shop is erased.\nTo prevent \
                  that: waybill privacy cancel {}\n",
+                zone::time(until),
                 it.id
             );
         }

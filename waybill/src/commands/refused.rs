@@ -20,7 +20,7 @@ pub enum Command {
     /// Topic, shop, age and headers are those of the first of the last seconds. Nobody signed them.
     List {
         /// What was refused then or later: an age like 2h, a time like 2027-01-31T12:00:00Z, or a
-        /// day, which means its beginning in UTC
+        /// day, which means its beginning
         #[arg(long, value_name = "AGE|TIME", default_value = "24h", value_parser = age::moment)]
         since: Moment,
         /// How many
@@ -33,7 +33,7 @@ pub enum Command {
     /// Count what was refused by reason, and say what to set
     Summary {
         /// What was refused then or later: an age like 2h, a time like 2027-01-31T12:00:00Z, or a
-        /// day, which means its beginning in UTC
+        /// day, which means its beginning
         #[arg(long, value_name = "AGE|TIME", default_value = "24h", value_parser = age::moment)]
         since: Moment,
         /// Print JSON

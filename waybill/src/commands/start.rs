@@ -44,10 +44,7 @@ const SHOWN: &str = "Each delivery gets a line below, as of `waybill listen`; --
 pub async fn development(settings: &Settings) -> Result<()> {
     let shutdown = shutdown::on_signal()?;
     let mut settings = settings.clone();
-    let is_a_try = is_unset(
-        &settings,
-        ["STOREFRONT_WEBHOOK_SECRET", "PAYMENT_WEBHOOK_SECRET"],
-    );
+    let is_a_try = settings.is_a_try();
     // If settings are wrong, the stand-ins for the providers are not started.
     Config::load(&settings, Mode::Development)?;
     let sandbox = if is_a_try {
@@ -157,15 +154,15 @@ async fn run(
         task::spawn("worker", working.track_future(work));
     }
     working.close();
-    tracing::info!(address = %parts.config.listen_addr, "taking webhooks");
+    ingress::announce(&parts.config);
     ingress::serve_heard(listener, parts.clone(), shutdown, live).await?;
     working.wait().await;
     parts.close().await;
     Ok(())
 }
 
-/// Makes the API key for the banner. Every start deletes the key of the start before, and the key
-/// ends after a day.
+/// Makes the API key for the banner. It ends after a day, whatever is started meanwhile, unless that
+/// is for production.
 async fn development_key(db: &Db, clock: &Clock) -> Result<String> {
     let mut tx = db.begin().await?;
     let expires_at = clock.now().plus(DEVELOPMENT_KEY_LIFE);

@@ -22,6 +22,7 @@ use store::{qr_codes, webhook_ids};
 
 use crate::commands::{client, database, misused};
 use crate::table;
+use crate::words;
 
 const DEADLINE: Duration = Duration::from_secs(10);
 /// How long the command waits for a worker to run the job.
@@ -37,6 +38,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 )]
 pub struct Arguments {
     /// The storefront topic or payment event type of the delivery
+    #[arg(value_parser = words::sample(), hide_possible_values = true)]
     topic: String,
     /// Send the content of this file instead of a sample
     #[arg(long, value_name = "FILE")]

@@ -17,6 +17,8 @@ pub(super) struct Written {
     /// Milliseconds since 1970, with finer fractions cut off. For a whole day, its begin.
     pub millis: i64,
     pub is_day: bool,
+    /// It says how far its clock is from UTC, so that it is the same instant everywhere.
+    pub has_offset: bool,
 }
 
 /// `2027-01-31T12:00:00+01:00`, `20270131T110000Z`, `2027-01-31 11:00:00.25`, `2027-01-31`, ..
@@ -25,14 +27,20 @@ pub(super) fn read(text: &str) -> Option<Written> {
     let date = rest.date()?;
     let is_day = rest.0.is_empty();
     let mut millis = date;
+    let mut has_offset = false;
     if !is_day {
         if !rest.skip(['T', 't', ' ']) {
             return None;
         }
         millis += rest.time()?;
+        has_offset = !rest.0.is_empty();
         millis -= rest.offset()?;
     }
-    rest.0.is_empty().then_some(Written { millis, is_day })
+    rest.0.is_empty().then_some(Written {
+        millis,
+        is_day,
+        has_offset,
+    })
 }
 
 /// The part of the text that is not read yet.

@@ -6,7 +6,7 @@ use std::process::Command;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use proptest::prelude::*;
 use qr::parse_amount;
-use qr::{Format, Level, QrConfig, QrConfigError, QrError, Symbol, round_amount};
+use qr::{Format, Level, OddSize, QrConfig, QrConfigError, QrError, Symbol, round_amount};
 
 const LEVELS: [Level; 4] = [Level::L, Level::M, Level::Q, Level::H];
 
@@ -632,6 +632,20 @@ fn a_reader_reads_small_boxes_and_a_thin_border() {
         let config = QrConfig::new("https://shop.example", box_size, border, Level::H).unwrap();
         assert_reads(&config.order("1001").unwrap());
     }
+}
+
+#[test]
+fn a_size_that_readers_cannot_read_or_no_sheet_has_room_for_is_odd() {
+    let odd = |box_size, border| {
+        let config = QrConfig::new("https://shop.example", box_size, border, Level::H);
+        config.unwrap().odd_size()
+    };
+    for (box_size, border) in [(2, 0), (3, 4), (10, 4), (40, 4)] {
+        assert_eq!(odd(box_size, border), None, "{box_size} {border}");
+    }
+    assert_eq!(odd(1, 4), Some(OddSize::Unreadable(1)));
+    assert_eq!(odd(100, 4), Some(OddSize::Huge(4500)));
+    assert_eq!(odd(20, 100), Some(OddSize::Huge(4740)), "its border alone");
 }
 
 #[test]

@@ -68,7 +68,7 @@ impl Filter {
     }
 
     fn kind(&self) -> String {
-        escaped(&self.kind).replace('*', "%")
+        pattern(&self.kind)
     }
 
     fn error(&self) -> String {
@@ -77,6 +77,11 @@ impl Filter {
             text => format!("%{}%", escaped(text)),
         }
     }
+}
+
+/// A pattern in which `*` stands for any text, for `like .. escape '!'`.
+pub(super) fn pattern(text: &str) -> String {
+    escaped(text).replace('*', "%")
 }
 
 /// The text with its special characters escaped for `like .. escape '!'`.

@@ -39,6 +39,8 @@ struct Row<'a> {
     state: String,
     is_paid: bool,
     metadata: &'a BTreeMap<String, String>,
+    /// What was bought, if a checkout sold it.
+    goods: Vec<String>,
     /// How much can be refunded; `None` if nothing can.
     refundable: Option<Money>,
     is_open: bool,
@@ -109,14 +111,14 @@ impl<'a> Dashboard<'a> {
         let newest = records.iter().take(MOST);
         Dashboard {
             problem,
-            payments: newest.map(|record| Row::new(record)).collect(),
+            payments: newest.map(|record| Row::new(desk, record)).collect(),
             count: records.len(),
         }
     }
 }
 
 impl<'a> Row<'a> {
-    fn new(record: &'a Record) -> Self {
+    fn new(desk: &Desk, record: &'a Record) -> Self {
         let left = Money {
             minor: record.money.minor - record.refunded,
             currency: record.money.currency,
@@ -128,10 +130,21 @@ impl<'a> Row<'a> {
             state: state(record),
             is_paid,
             metadata: &record.metadata,
+            goods: goods(desk, record),
             refundable: (is_paid && left.minor > 0).then_some(left),
             is_open: record.is_open(),
         }
     }
+}
+
+/// `2 × Enamel mug`
+fn goods(desk: &Desk, record: &Record) -> Vec<String> {
+    let session = record.session.as_deref();
+    let session = session.and_then(|id| desk.session(id).ok());
+    let lines = session.into_iter().flat_map(|session| &session.lines);
+    lines
+        .map(|line| format!("{} × {}", line.quantity, line.name))
+        .collect()
 }
 
 fn state(record: &Record) -> String {

@@ -6,6 +6,7 @@ mod broker;
 mod clock;
 mod database;
 mod machine;
+mod pictures;
 mod protections;
 mod providers;
 mod secrets;
@@ -103,6 +104,7 @@ pub async fn run(settings: &Settings, arguments: &Arguments) -> Result<()> {
     findings.extend(protections::look(&config));
     findings.extend(secrets::look(settings));
     findings.extend(service::public_address(&config));
+    findings.extend(pictures::look(&config));
     for found in [
         service, compared, database, broker, storefront, payment, identity, exports, mail, disk,
     ] {

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use domain::event::catalogue;
 use ingress::openapi::asyncapi::document;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::process::output;
 use crate::support::service;
@@ -100,12 +100,30 @@ mod embedded {
             events + 1
         );
         assert_eq!(String::from_utf8_lossy(&done.stdout).trim(), counts);
-        let mut wrong = document;
-        wrong["components"]["messages"]["order.created"]["examples"][0]["payload"]["id"] = 7.into();
-        assert_eq!(
-            read(&wrong).status.code(),
-            Some(1),
-            "an example that does not fit"
-        );
+        for (path, value, found) in [
+            // The parser itself finds the first two, and the examples are compared beside it.
+            (
+                "/operations/stream/action",
+                json!("shout"),
+                "asyncapi-document-resolved",
+            ),
+            (
+                "/operations/stream/channel/$ref",
+                json!("#/channels/nowhere"),
+                "invalid-ref",
+            ),
+            (
+                "/components/messages/order.created/examples/0/payload/id",
+                json!(7),
+                "example of order.created",
+            ),
+        ] {
+            let mut wrong = document.clone();
+            *wrong.pointer_mut(path).unwrap() = value;
+            let done = read(&wrong);
+            assert_eq!(done.status.code(), Some(1), "{path}");
+            let said = String::from_utf8_lossy(&done.stderr);
+            assert!(said.contains(found), "{path}: {said}");
+        }
     }
 }

@@ -428,7 +428,7 @@ async fn events_are_listed_for_people_and_machines() {
     assert_eq!(json(&["--shop", "other.example"]).len(), 0);
     assert_eq!(json(&["--shop", SHOP]).len(), 20, "the default");
     let wrong = command("waybill", &[])
-        .args(["events", "list", "--kind", "order..x"])
+        .args(["events", "list", "--type", "order..x"])
         .output()
         .unwrap();
     assert_eq!(wrong.status.code(), Some(2));

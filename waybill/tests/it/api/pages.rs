@@ -419,6 +419,25 @@ async fn two_shops_with_one_order_id_are_a_choice_and_never_mix() {
 }
 
 #[tokio::test]
+async fn a_page_names_the_shop_where_there_is_only_one() {
+    for (shops, is_named) in [
+        ("shop.example", true),
+        ("other.example", false),
+        ("shop.example,other.example", false),
+    ] {
+        let service = service().setting("STOREFRONT_SHOPS", shops).start().await;
+        let from = shops.split(',').next().unwrap();
+        deliver(&service, &order(from, 7, "#1001")).await;
+        for path in ["/orders/7/track", "/pay/7"] {
+            let page = shown(&service, path).await;
+            let names = page.contains("<bdi>shop.example</bdi>");
+            assert_eq!(names, is_named, "{shops} {path}: {page}");
+        }
+        service.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn an_order_without_a_shop_can_be_chosen_too() {
     let service = service().start().await;
     deliver(

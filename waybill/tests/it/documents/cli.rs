@@ -42,9 +42,9 @@ fn at(path: &str) -> Command {
         } else if !line.starts_with(' ') {
             heading = line.strip_suffix(':').unwrap_or_default();
         } else if let Some(option) = option(line) {
-            command
-                .options
-                .extend((option != "--help").then_some(option));
+            // Below the first page only what a command has for itself.
+            let is_own = option != "--help" && (path == "waybill" || option != "--utc");
+            command.options.extend(is_own.then_some(option));
         } else if !matches!(heading, "" | "Arguments" | "Options")
             && let Some(name) = line
                 .strip_prefix("  ")
@@ -105,7 +105,7 @@ impl Command {
             }
             if let Some(flag) = word.strip_prefix("--") {
                 let flag = format!("--{}", flag.split('=').next().unwrap_or(flag));
-                let of_all = ["--help", "--version"].contains(&flag.as_str());
+                let of_all = ["--help", "--version", "--utc"].contains(&flag.as_str());
                 if !of_all && !settings.contains(&flag) && !command.names(&flag) {
                     return Err(format!("{} has no {flag}", command.path));
                 }

@@ -221,6 +221,23 @@ async fn addresses_follow_the_port() {
 }
 
 #[test]
+fn a_database_that_does_not_answer_is_named_once_with_what_to_do() {
+    let url = "postgres://waybill:canary@127.0.0.1:9/shop";
+    let key = ("PRIVACY_KEY", "a key that is long enough for everybody");
+    for arguments in [&["jobs", "list"][..], &["migrate"]] {
+        let mut command = command("waybill", &[("DATABASE_URL", url), key]);
+        command.args(arguments);
+        let output = output(command);
+        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(
+            text(&output.stderr).trim(),
+            "error: DATABASE_URL: the database shop at 127.0.0.1:9 does not answer; is it running, and may \
+             this machine reach it? `waybill doctor` looks closer"
+        );
+    }
+}
+
+#[test]
 fn a_command_in_a_wrong_folder_says_where_it_has_looked_and_makes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     for arguments in [
@@ -515,6 +532,36 @@ async fn the_banner_names_the_next_command_and_a_key_that_works() {
         banner.lines().any(|line| line.contains("API key wb_")),
         "{banner}"
     );
+}
+
+/// The API key of the banner of a start that ends again.
+async fn key_of_a_start(shop: &Shop) -> String {
+    let mut starting = command("waybill", &[]);
+    starting.env_remove("PRIVACY_KEY").envs(shop.settings());
+    starting.stdout(std::process::Stdio::piped());
+    let mut child = starting.spawn().unwrap();
+    is_ready(shop.port).await;
+    child.kill().unwrap();
+    let banner = text(&child.wait_with_output().unwrap().stdout);
+    let (_, key) = banner.split_once("API key ").unwrap();
+    key.lines().next().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn the_key_of_a_start_is_good_after_the_next_one_too() {
+    let shop = Shop::new();
+    let first = key_of_a_start(&shop).await;
+    let second = key_of_a_start(&shop).await;
+    let _process = shop.start().await;
+    let url = format!("http://127.0.0.1:{}/api/commerce/orders/1", shop.port);
+    for (key, expected) in [
+        (&first, 404),
+        (&second, 404),
+        (&format!("wb_{}", "0".repeat(64)), 401),
+    ] {
+        let answer = reqwest::Client::new().get(&url).bearer_auth(key).send();
+        assert_eq!(answer.await.unwrap().status(), expected);
+    }
 }
 
 #[test]

@@ -338,7 +338,7 @@ async fn a_discarded_job_is_final_and_its_delivery_stays_remembered() {
         let (code, error) = refused(&service, &[&command[..], &[&first]].concat()).await;
         assert!(code == 1 && error.contains("was discarded"), "{error}");
     }
-    let its = listed[0]["external_id"].as_str().unwrap();
+    let its = listed[0]["delivery_id"].as_str().unwrap();
     let seed = its.trim_start_matches("w-").parse().unwrap();
     let again = service.answer(&order("orders/create", seed).id(its)).await;
     assert_eq!(again.0, 409, "{}", again.1);

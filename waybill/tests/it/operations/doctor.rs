@@ -468,6 +468,18 @@ async fn links_that_lead_people_to_their_own_machine_are_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn pictures_that_cannot_be_read_or_are_huge_are_found() {
+    let service = service().without_workers().start().await;
+    for (size, part) in [("1", "too small"), ("100", "wider than a printed sheet")] {
+        let odd = run(doctor(&service, &[("QR_BOX_SIZE", size)])).await;
+        says(&odd, "QR codes", "warning", part);
+    }
+    let usual = run(doctor(&service, &[])).await;
+    assert_eq!(found(&usual, "QR codes"), []);
+    service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_mail_server_that_does_not_take_our_sender_is_found() {
     let service = service().without_workers().start().await;
     let server = SmtpServer::start().await;

@@ -1,5 +1,6 @@
 //! Completions, manual pages and the first page of help.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::support::process::{command, output};
@@ -39,6 +40,87 @@ fn completions_know_every_command_and_bash_can_read_them() {
         output(command)
     };
     assert_eq!(unknown.status.code(), Some(2));
+}
+
+/// As bash does when this line is followed by a tab.
+fn completed(script: &Path, line: &[&str]) -> Vec<String> {
+    let (last, before) = line.split_last().unwrap();
+    let ask = format!(
+        "source {}; COMP_WORDS=({}); COMP_CWORD={}; _waybill waybill '{last}' '{}'; echo ${{COMPREPLY[@]}}",
+        script.display(),
+        line.join(" "),
+        before.len(),
+        before.last().unwrap(),
+    );
+    let asked = Command::new("bash").args(["-c", &ask]).output().unwrap();
+    let said = String::from_utf8(asked.stdout).unwrap();
+    said.split_whitespace().map(str::to_owned).collect()
+}
+
+#[test]
+fn values_are_completed_and_others_than_the_usual_ones_are_still_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("waybill.bash");
+    std::fs::write(&script, printed(&["completions", "bash"])).unwrap();
+    for (line, expected) in [
+        (&["jobs", "list", "--state", "d"][..], &["done", "dead"][..]),
+        (&["jobs", "list", "--queue", "p"], &["payments", "privacy"]),
+        (&["jobs", "list", "--kind", "charge"], &["charge.refunded"]),
+        (&["jobs", "replay", "--kind", "shop"], &["shop/redact"]),
+        (&["dead", "list", "--queue", "end"], &["endpoints"]),
+        (&["listen", "--source", "s"], &["storefront"]),
+        (&["listen", "--topic", "orders/p"], &["orders/paid"]),
+        (&["orders", "list", "--state", "init"], &["initiated"]),
+        (&["orders", "list", "--financial-status", "v"], &["voided"]),
+        (
+            &["orders", "list", "--fulfillment-status", "p"],
+            &["partial"],
+        ),
+        (&["payments", "list", "--state", "can"], &["canceled"]),
+        (
+            &["events", "tail", "--type", "order.c"],
+            &["order.created", "order.cancelled"],
+        ),
+        (
+            &["endpoints", "add", "--type", "order.created"],
+            &["order.created"],
+        ),
+        (&["privacy", "list", "--state", "h"], &["held"]),
+        (
+            &["privacy", "list", "--topic", "customers/r"],
+            &["customers/redact"],
+        ),
+        (
+            &["keys", "create", "--scope", "deliveries"],
+            &["deliveries:read"],
+        ),
+        (&["licenses", "grant", "--tier", "e"], &["enterprise"]),
+        (&["connect", "w"], &["woocommerce"]),
+        (&["trigger", "orders/cr"], &["orders/create"]),
+        (&["completions", "z"], &["zsh"]),
+    ] {
+        let line = [&["waybill"], line].concat();
+        let mut found = completed(&script, &line);
+        let mut expected: Vec<_> = expected.iter().map(ToString::to_string).collect();
+        found.retain(|word| !word.starts_with('-'));
+        found.sort();
+        expected.sort();
+        assert_eq!(found, expected, "{line:?}");
+    }
+    // A topic that nobody knows is refused for want of a sample, and not as a word.
+    let mut unknown = command("waybill", &[("LISTEN_ADDR", "127.0.0.1:9")]);
+    unknown.args(["trigger", "carts/update"]);
+    let said = String::from_utf8(output(unknown).stderr).unwrap();
+    assert!(said.contains("there is no sample"), "{said}");
+    let mut misspelt = command("waybill", &[]);
+    misspelt.args(["jobs", "list", "--state", "waiting"]);
+    let misspelt = output(misspelt);
+    assert_eq!(misspelt.status.code(), Some(2));
+    let said = String::from_utf8(misspelt.stderr).unwrap();
+    assert!(
+        said.contains("[possible values: ready, done, dead]"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -135,7 +135,7 @@ async fn an_order_is_shown_by_its_name_with_what_came_of_its_deliveries() {
         .map(|job| {
             let text = |field: &str| job[field].as_str().unwrap();
             let attempts = job["history"].as_array().unwrap().len();
-            (text("external_id"), text("state"), attempts)
+            (text("delivery_id"), text("state"), attempts)
         })
         .collect();
     assert_eq!(

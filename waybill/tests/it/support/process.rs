@@ -22,10 +22,11 @@ pub fn binary(name: &str) -> PathBuf {
     path
 }
 
-/// A command with settings of its own: nothing of the test's environment but what it needs.
+/// A command with settings of its own: nothing of the test's environment but what it needs. It is in
+/// UTC wherever the test is.
 pub fn command(name: &str, settings: &[(&str, &str)]) -> Command {
     let mut command = Command::new(binary(name));
-    command.env_clear().stdin(Stdio::null());
+    command.env_clear().env("TZ", "UTC0").stdin(Stdio::null());
     if is_distributed() {
         command.env("PRIVACY_KEY", PRIVACY_KEY);
     }
@@ -201,7 +202,8 @@ impl Lines {
     pub fn start(arguments: &[&str], settings: &[(String, String)]) -> Self {
         let mut command = Command::new(binary("waybill"));
         command.args(arguments);
-        command.env_clear().envs(settings.iter().cloned());
+        command.env_clear().env("TZ", "UTC0");
+        command.envs(settings.iter().cloned());
         Self::of(command)
     }
 

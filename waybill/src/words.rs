@@ -1,0 +1,146 @@
+//! Words that an argument takes. The script of `waybill completions` offers them to a shell.
+
+use std::error::Error;
+use std::ffi::OsStr;
+use std::str::FromStr;
+
+use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
+use clap::{Arg, Command};
+use domain::api_key::Scope;
+use domain::event::catalogue;
+use domain::job::{Queue, Source, State};
+use domain::license::Tier;
+use domain::privacy;
+use sandbox::sample;
+
+/// A parser that takes one of these words and nothing else. The help lists them.
+fn one_of<T>(words: impl IntoIterator<Item = &'static str>) -> impl TypedValueParser<Value = T>
+where
+    T: FromStr<Err: Error + Send + Sync + 'static> + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(words).try_map(|word| word.parse::<T>())
+}
+
+pub fn queue() -> impl TypedValueParser<Value = Queue> {
+    one_of(Queue::ALL.map(Queue::as_str))
+}
+
+pub fn state() -> impl TypedValueParser<Value = State> {
+    one_of(State::ALL.map(State::as_str))
+}
+
+pub fn scope() -> impl TypedValueParser<Value = Scope> {
+    one_of(Scope::ALL.map(Scope::as_str))
+}
+
+pub fn tier() -> impl TypedValueParser<Value = Tier> {
+    one_of(Tier::ALL.map(Tier::as_str))
+}
+
+pub fn privacy_state() -> impl TypedValueParser<Value = privacy::State> {
+    one_of(privacy::State::ALL.map(privacy::State::as_str))
+}
+
+pub fn privacy_topic() -> impl TypedValueParser<Value = privacy::Topic> {
+    let words = privacy::Topic::ALL.map(privacy::Topic::as_str);
+    PossibleValuesParser::new(words)
+        .try_map(|word| privacy::Topic::parse(&word).ok_or("is no topic of privacy"))
+}
+
+/// A parser that takes any text that can be read. The words are those that are usual.
+#[derive(Clone)]
+pub struct Usual(Vec<String>);
+
+impl Usual {
+    fn of<T>(self) -> impl TypedValueParser<Value = T>
+    where
+        T: FromStr<Err: Error + Send + Sync + 'static> + Clone + Send + Sync + 'static,
+    {
+        self.try_map(|text| text.parse::<T>())
+    }
+}
+
+impl TypedValueParser for Usual {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        argument: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(self.0.iter().map(PossibleValue::new)))
+    }
+}
+
+fn usual<W: Into<String>>(words: impl IntoIterator<Item = W>) -> Usual {
+    Usual(words.into_iter().map(Into::into).collect())
+}
+
+/// The kinds of jobs.
+pub fn kind() -> Usual {
+    usual(kinds())
+}
+
+/// The topics and event types of which there are samples.
+pub fn sample() -> Usual {
+    usual(
+        sample::STOREFRONT_TOPICS
+            .into_iter()
+            .chain(sample::PAYMENT_TYPES),
+    )
+}
+
+/// The topics and event types of deliveries.
+pub fn topic() -> Usual {
+    let is_delivered = |kind: &&str| {
+        let mut sources = [Source::Storefront, Source::Payment].into_iter();
+        sources.any(|source| source.queue(kind).is_some())
+    };
+    usual(kinds().filter(is_delivered))
+}
+
+fn kinds() -> impl Iterator<Item = &'static str> {
+    Queue::ALL.into_iter().flat_map(workers::kinds).copied()
+}
+
+/// A pattern of events, of which the usual ones are the types of events.
+pub fn event<T>() -> impl TypedValueParser<Value = T>
+where
+    T: FromStr<Err: Error + Send + Sync + 'static> + Clone + Send + Sync + 'static,
+{
+    usual(catalogue().into_iter().map(|event| event.name)).of()
+}
+
+/// What a storefront says of the payment of an order, or what its payments come to.
+pub fn financial_status() -> Usual {
+    usual([
+        "pending",
+        "authorized",
+        "partially_paid",
+        "paid",
+        "partially_refunded",
+        "refunded",
+        "voided",
+        "expired",
+        "none",
+    ])
+}
+
+pub fn fulfillment_status() -> Usual {
+    usual(["partial", "fulfilled", "restocked", "none"])
+}
+
+pub fn payment_state() -> Usual {
+    usual([
+        "requires_payment_method",
+        "succeeded",
+        "partially_refunded",
+        "refunded",
+        "canceled",
+    ])
+}
