@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::Path;
+use std::time::Duration;
 
 use crate::env_file;
 use clap::error::ErrorKind;
@@ -447,12 +448,37 @@ impl Setting {
     }
 }
 
+/// A supervisor that wants to be told how the process is, as systemd does (sd_notify(3)). It is no
+/// setting: nobody but the supervisor gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Supervisor {
+    /// The path of the socket on which it listens.
+    pub socket: OsString,
+    /// A process from which it hears nothing for this long counts as hung. None: it does not care.
+    pub patience: Option<Duration>,
+}
+
+impl Supervisor {
+    fn of(environment: &BTreeMap<String, OsString>) -> Option<Self> {
+        let number = |name: &str| environment.get(name)?.to_str()?.parse::<u64>().ok();
+        // A variable that was inherited is meant for the process that it names.
+        let process = u64::from(std::process::id());
+        let is_meant = number("WATCHDOG_PID").is_none_or(|meant| meant == process);
+        let patience = number("WATCHDOG_USEC").filter(|micros| is_meant && *micros > 0);
+        Some(Supervisor {
+            socket: environment.get("NOTIFY_SOCKET")?.clone(),
+            patience: patience.map(Duration::from_micros),
+        })
+    }
+}
+
 /// The settings as they were given. Flatten this struct into a command to give the command a flag
 /// for each.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     values: BTreeMap<&'static str, Given>,
     mistakes: Vec<String>,
+    supervisor: Option<Supervisor>,
 }
 
 impl Settings {
@@ -469,6 +495,11 @@ impl Settings {
     /// The mistakes that were found while the settings were gathered.
     pub fn mistakes(&self) -> &[String] {
         &self.mistakes
+    }
+
+    /// Who wants to be told how the process is.
+    pub fn supervisor(&self) -> Option<&Supervisor> {
+        self.supervisor.as_ref()
     }
 
     /// Sets a value as a flag would.
@@ -536,7 +567,10 @@ impl Settings {
         environment: &BTreeMap<String, OsString>,
         env_file: Result<BTreeMap<String, String>, String>,
     ) -> Self {
-        let mut settings = Settings::default();
+        let mut settings = Settings {
+            supervisor: Supervisor::of(environment),
+            ..Settings::default()
+        };
         let env_file = env_file.unwrap_or_else(|mistake| {
             settings.mistakes.push(mistake);
             BTreeMap::new()

@@ -13,5 +13,6 @@ pub mod orders;
 pub mod refused;
 pub mod replay;
 pub mod sandbox;
+pub mod supervisor;
 pub mod terminal;
 pub mod traces;
