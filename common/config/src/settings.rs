@@ -1,5 +1,5 @@
 //! The table of settings, and where the value of each setting came from: a flag, the environment,
-//! the file `.env` ([`env_file`]), or the default.
+//! a file that it names, a credential of the service, the file `.env` ([`env_file`]), or the default.
 //!
 //! A row gives the name, the default and the meaning of a setting. The flag, the variable, the
 //! help and the line of `waybill config` are made from it. The row does not give the type, because
@@ -589,6 +589,10 @@ impl Settings {
             if let Some(path) = environment.get(&file).filter(|_| setting.secret) {
                 settings.read_file(setting, &file, path, &mut given, Origin::File);
             }
+            if let Some(path) = credential(environment, setting) {
+                let credential = format!("the credential {}", setting.name);
+                settings.read_file(setting, &credential, &path, &mut given, Origin::File);
+            }
             if matches!(given.origin, Origin::Default | Origin::Unset) {
                 if let Some(value) = env_file.get(setting.name) {
                     given.value = Some(value.clone());
@@ -606,7 +610,7 @@ impl Settings {
         settings
     }
 
-    /// Reads the value from the file that `NAME_FILE` names.
+    /// Reads the value from a file, which `file` calls by the name under which it was given.
     fn read_file(
         &mut self,
         setting: &Setting,
@@ -649,6 +653,16 @@ impl Settings {
             ));
         }
     }
+}
+
+/// The file with the value of a secret, if the supervisor has put one into the folder of the
+/// service's credentials, as systemd does for `LoadCredential=`.
+fn credential(environment: &BTreeMap<String, OsString>, setting: &Setting) -> Option<OsString> {
+    let folder = environment.get("CREDENTIALS_DIRECTORY")?;
+    let path = Path::new(folder).join(setting.name);
+    // If it cannot be seen whether there is one, reading it says why.
+    let is_there = setting.secret && !matches!(path.try_exists(), Ok(false));
+    is_there.then(|| path.into_os_string())
 }
 
 /// The setting that a misspelt name most likely means. The beginnings of names count most, because
