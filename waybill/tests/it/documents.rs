@@ -1,5 +1,6 @@
 //! The documents agree with the program: their tables are generated from it (`generated`), the
-//! names in them exist (`names`), and the crates have the documented layers (`layers`).
+//! names in them exist (`names`), and the crates have the documented layers (`layers`). So do the
+//! files with which Waybill is deployed: the units of systemd (`units`).
 
 mod cli;
 mod generated;
@@ -7,3 +8,4 @@ mod layers;
 mod markdown;
 mod names;
 mod sources;
+mod units;
