@@ -1,8 +1,10 @@
 //! The documents agree with the program: their tables are generated from it (`generated`), the
 //! names in them exist (`names`), and the crates have the documented layers (`layers`). So do the
-//! files with which Waybill is deployed: the units of systemd (`units`).
+//! files with which Waybill is deployed: the units of systemd (`units`) and the dashboards of
+//! Grafana (`dashboards`).
 
 mod cli;
+mod dashboards;
 mod generated;
 mod layers;
 mod markdown;
