@@ -1,9 +1,10 @@
 //! The documents agree with the program: their tables are generated from it (`generated`), the
 //! names in them exist (`names`), and the crates have the documented layers (`layers`). So do the
-//! files with which Waybill is deployed: the units of systemd (`units`) and the dashboards of
-//! Grafana (`dashboards`).
+//! files with which Waybill is deployed: the units of systemd (`units`), the dashboards of Grafana
+//! (`dashboards`), and the containers (`containers`).
 
 mod cli;
+mod containers;
 mod dashboards;
 mod generated;
 mod layers;
@@ -11,3 +12,4 @@ mod markdown;
 mod names;
 mod sources;
 mod units;
+mod yaml;
