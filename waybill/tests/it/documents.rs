@@ -1,7 +1,7 @@
 //! The documents agree with the program: their tables are generated from it (`generated`), the
 //! names in them exist (`names`), and the crates have the documented layers (`layers`). So do the
 //! files with which Waybill is deployed: the units of systemd (`units`), the dashboards of Grafana
-//! (`dashboards`), and the containers (`containers`).
+//! (`dashboards`), the containers (`containers`), and the Debian package (`package`).
 
 mod cli;
 mod containers;
@@ -10,6 +10,7 @@ mod generated;
 mod layers;
 mod markdown;
 mod names;
+mod package;
 mod sources;
 mod units;
 mod yaml;
