@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use clap::{CommandFactory, FromArgMatches, Parser};
 use config::{Mode, Settings};
 use platform::shutdown;
-use process::Parts;
+use process::{Parts, supervisor};
 
 /// Accepts webhooks and answers the commerce API
 ///
@@ -36,6 +36,8 @@ async fn serve(arguments: Arguments) -> Result<()> {
     let listener = server::listen(address)
         .with_context(|| format!("LISTEN_ADDR: cannot listen on {address}"))?;
     ingress::announce(&parts.config);
+    // It is alive as long as its tasks get a turn.
+    supervisor::attend(arguments.settings.supervisor(), || true, &shutdown);
     ingress::serve(listener, parts.clone(), shutdown).await?;
     parts.close().await;
     Ok(())

@@ -1,4 +1,4 @@
-//! The command line of the three worker binaries, which differ only in their queue.
+//! The command line of the worker binaries, which differ only in their queue.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,7 @@ use clap::{CommandFactory, FromArgMatches, Parser};
 use config::{Mode, Settings};
 use domain::job::Queue;
 use platform::shutdown;
-use process::Parts;
+use process::{Parts, supervisor};
 
 use crate::{Endpoint, Worker};
 
@@ -47,6 +47,8 @@ async fn work(queue: Queue, arguments: Arguments) -> Result<()> {
         Some(address) => Some(Endpoint::open(&worker, address, shutdown.clone()).await?),
         None => None,
     };
+    let told = arguments.settings.supervisor();
+    supervisor::attend(told, worker.liveness(), &shutdown);
     crate::run(worker, shutdown).await?;
     if let Some(endpoint) = endpoint {
         endpoint.close().await;

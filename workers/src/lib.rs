@@ -91,6 +91,12 @@ impl Worker {
         }
     }
 
+    /// Whether all tasks of this worker run, asked at any time after it has begun.
+    pub fn liveness(&self) -> impl Fn() -> bool + Send + use<> {
+        let heartbeat = self.heartbeat.clone();
+        move || heartbeat.is_alive()
+    }
+
     fn context(&self) -> Context<'_> {
         Context {
             config: &self.parts.config,

@@ -25,7 +25,7 @@ use reqwest::Url;
 pub use cleartext::Cleartext;
 pub use mail::{Login, Server, Smtp, Tls};
 pub use privacy::Privacy;
-pub use settings::{Given, Origin, SETTINGS, Setting, Settings};
+pub use settings::{Given, Origin, SETTINGS, Setting, Settings, Supervisor};
 pub use values::{Values, installation};
 
 use bus::Broker;

@@ -1,5 +1,5 @@
 //! The table of settings, and where the value of each setting came from: a flag, the environment,
-//! the file `.env` ([`env_file`]), or the default.
+//! a file that it names, a credential of the service, the file `.env` ([`env_file`]), or the default.
 //!
 //! A row gives the name, the default and the meaning of a setting. The flag, the variable, the
 //! help and the line of `waybill config` are made from it. The row does not give the type, because
@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::Path;
+use std::time::Duration;
 
 use crate::env_file;
 use clap::error::ErrorKind;
@@ -447,12 +448,37 @@ impl Setting {
     }
 }
 
+/// A supervisor that wants to be told how the process is, as systemd does (sd_notify(3)). It is no
+/// setting: nobody but the supervisor gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Supervisor {
+    /// The path of the socket on which it listens.
+    pub socket: OsString,
+    /// A process from which it hears nothing for this long counts as hung. None: it does not care.
+    pub patience: Option<Duration>,
+}
+
+impl Supervisor {
+    fn of(environment: &BTreeMap<String, OsString>) -> Option<Self> {
+        let number = |name: &str| environment.get(name)?.to_str()?.parse::<u64>().ok();
+        // A variable that was inherited is meant for the process that it names.
+        let process = u64::from(std::process::id());
+        let is_meant = number("WATCHDOG_PID").is_none_or(|meant| meant == process);
+        let patience = number("WATCHDOG_USEC").filter(|micros| is_meant && *micros > 0);
+        Some(Supervisor {
+            socket: environment.get("NOTIFY_SOCKET")?.clone(),
+            patience: patience.map(Duration::from_micros),
+        })
+    }
+}
+
 /// The settings as they were given. Flatten this struct into a command to give the command a flag
 /// for each.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     values: BTreeMap<&'static str, Given>,
     mistakes: Vec<String>,
+    supervisor: Option<Supervisor>,
 }
 
 impl Settings {
@@ -475,6 +501,11 @@ impl Settings {
     /// The mistakes that were found while the settings were gathered.
     pub fn mistakes(&self) -> &[String] {
         &self.mistakes
+    }
+
+    /// Who wants to be told how the process is.
+    pub fn supervisor(&self) -> Option<&Supervisor> {
+        self.supervisor.as_ref()
     }
 
     /// Sets a value as a flag would.
@@ -542,7 +573,10 @@ impl Settings {
         environment: &BTreeMap<String, OsString>,
         env_file: Result<BTreeMap<String, String>, String>,
     ) -> Self {
-        let mut settings = Settings::default();
+        let mut settings = Settings {
+            supervisor: Supervisor::of(environment),
+            ..Settings::default()
+        };
         let env_file = env_file.unwrap_or_else(|mistake| {
             settings.mistakes.push(mistake);
             BTreeMap::new()
@@ -561,6 +595,10 @@ impl Settings {
             if let Some(path) = environment.get(&file).filter(|_| setting.secret) {
                 settings.read_file(setting, &file, path, &mut given, Origin::File);
             }
+            if let Some(path) = credential(environment, setting) {
+                let credential = format!("the credential {}", setting.name);
+                settings.read_file(setting, &credential, &path, &mut given, Origin::File);
+            }
             if matches!(given.origin, Origin::Default | Origin::Unset) {
                 if let Some(value) = env_file.get(setting.name) {
                     given.value = Some(value.clone());
@@ -578,7 +616,7 @@ impl Settings {
         settings
     }
 
-    /// Reads the value from the file that `NAME_FILE` names.
+    /// Reads the value from a file, which `file` calls by the name under which it was given.
     fn read_file(
         &mut self,
         setting: &Setting,
@@ -621,6 +659,16 @@ impl Settings {
             ));
         }
     }
+}
+
+/// The file with the value of a secret, if the supervisor has put one into the folder of the
+/// service's credentials, as systemd does for `LoadCredential=`.
+fn credential(environment: &BTreeMap<String, OsString>, setting: &Setting) -> Option<OsString> {
+    let folder = environment.get("CREDENTIALS_DIRECTORY")?;
+    let path = Path::new(folder).join(setting.name);
+    // If it cannot be seen whether there is one, reading it says why.
+    let is_there = setting.secret && !matches!(path.try_exists(), Ok(false));
+    is_there.then(|| path.into_os_string())
 }
 
 /// The setting that a misspelt name most likely means. The beginnings of names count most, because

@@ -1,6 +1,7 @@
 //! What each long-running binary does before its own work: settings, logs, metrics, database,
 //! migrations, bus.
 
+pub mod supervisor;
 mod watch;
 
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! Starts everything in one process: ingress and the three workers, with one database and one bus.
+//! Starts everything in one process: ingress and the workers, with one database and one bus.
 
 use std::net::Ipv4Addr;
 
@@ -13,7 +13,7 @@ use platform::clock::Clock;
 use platform::shutdown;
 use platform::task;
 use platform::terminal;
-use process::Parts;
+use process::{Parts, supervisor};
 use std::time::Duration;
 use store::api_keys;
 use store::sql::Db;
@@ -66,7 +66,7 @@ pub async fn development(settings: &Settings) -> Result<()> {
         table::print(SHOWN)?;
         live_lines::show(&live, &shutdown);
     }
-    let ended = run(parts, listener, shutdown, live).await;
+    let ended = run(parts, &settings, listener, shutdown, live).await;
     if let Some(sandbox) = sandbox {
         sandbox.stop().await;
     }
@@ -122,7 +122,7 @@ pub async fn serve(settings: &Settings) -> Result<()> {
     let shutdown = shutdown::on_signal()?;
     let parts = Parts::start(settings, Mode::Production, CONNECTIONS).await?;
     let listener = listen(&parts)?;
-    run(parts, listener, shutdown, Live::default()).await
+    run(parts, settings, listener, shutdown, Live::default()).await
 }
 
 fn listen(parts: &Parts) -> Result<TcpListener> {
@@ -138,13 +138,16 @@ fn listen(parts: &Parts) -> Result<TcpListener> {
 
 async fn run(
     parts: Parts,
+    settings: &Settings,
     listener: TcpListener,
     shutdown: CancellationToken,
     live: Live,
 ) -> Result<()> {
     let working = TaskTracker::new();
+    let mut alive = Vec::new();
     for queue in Queue::ALL {
         let worker = Worker::new(parts.clone(), queue, CONCURRENCY);
+        alive.push(worker.liveness());
         let shutdown = shutdown.clone();
         let work = async move {
             if let Err(error) = workers::run(worker, shutdown).await {
@@ -155,6 +158,8 @@ async fn run(
     }
     working.close();
     ingress::announce(&parts.config);
+    let all_alive = move || alive.iter().all(|is_alive| is_alive());
+    supervisor::attend(settings.supervisor(), all_alive, &shutdown);
     ingress::serve_heard(listener, parts.clone(), shutdown, live).await?;
     working.wait().await;
     parts.close().await;

@@ -1,9 +1,18 @@
 //! The documents agree with the program: their tables are generated from it (`generated`), the
-//! names in them exist (`names`), and the crates have the documented layers (`layers`).
+//! names in them exist (`names`), and the crates have the documented layers (`layers`). So do the
+//! files with which Waybill is deployed: the units of systemd (`units`), the dashboards of Grafana
+//! (`dashboards`), the containers (`containers`), the Debian package (`package`), and the Helm
+//! chart (`chart`).
 
+mod chart;
 mod cli;
+mod containers;
+mod dashboards;
 mod generated;
 mod layers;
 mod markdown;
 mod names;
+mod package;
 mod sources;
+mod units;
+mod yaml;

@@ -389,7 +389,7 @@ fn the_example_of_an_environment_has_every_setting_with_its_default() {
     }
     // The rest are compose's own.
     let compose = std::fs::read_to_string(root().join("compose.yaml")).unwrap();
-    named.retain(|name, _| !compose.contains(&format!("${{{name}:?")));
+    named.retain(|name, _| !compose.contains(&format!("${{{name}:")));
     assert!(named.is_empty(), "{named:?}");
 }
 

@@ -634,6 +634,60 @@ fn development_secrets_are_refused_as_soon_as_anyone_else_could_reach_them() {
     assert_eq!(output(serve).status.code(), Some(2));
 }
 
+/// systemd puts them into a folder that only the service can read.
+#[test]
+fn a_secret_that_is_a_credential_of_the_service_is_read_and_a_second_value_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, value) in [
+        (
+            "PAYMENT_WEBHOOK_SECRET",
+            "from-a-credential-1,from-a-credential-2\n",
+        ),
+        (
+            "DATABASE_URL",
+            "postgres://waybill:hunter2hunter2@db.example/waybill",
+        ),
+        // It is no secret, so it is no credential.
+        ("LISTEN_ADDR", "127.0.0.1:9999"),
+    ] {
+        std::fs::write(folder.path().join(name), value).unwrap();
+    }
+    let credentials = ("CREDENTIALS_DIRECTORY", folder.path().to_str().unwrap());
+    let mut config = command("waybill", &[credentials]);
+    config.args(["config", "--json"]);
+    let said = text(&output(config).stdout);
+    assert!(
+        !said.contains("from-a-credential") && !said.contains("hunter2"),
+        "{said}"
+    );
+    let rows: Value = serde_json::from_str(&said).unwrap();
+    let row = |name: &str| {
+        let mut rows = rows.as_array().unwrap().iter();
+        let row = rows.find(|row| row["name"] == name).unwrap();
+        (row["value"].clone(), row["origin"].clone())
+    };
+    assert_eq!(
+        row("PAYMENT_WEBHOOK_SECRET"),
+        ("*** (2 secrets)".into(), "file".into())
+    );
+    assert_eq!(row("DATABASE_URL").1, "file");
+    assert_eq!(row("STOREFRONT_WEBHOOK_SECRET").1, "unset");
+    assert_eq!(
+        row("LISTEN_ADDR"),
+        ("127.0.0.1:8000".into(), "default".into())
+    );
+
+    let twice = ("PAYMENT_WEBHOOK_SECRET", "from-the-environment");
+    let mut serve = command("waybill", &[credentials, twice]);
+    serve.arg("serve");
+    let refused = output(serve);
+    assert_eq!(refused.status.code(), Some(2));
+    let said = text(&refused.stderr);
+    let both =
+        "PAYMENT_WEBHOOK_SECRET and the credential PAYMENT_WEBHOOK_SECRET are both set; keep one";
+    assert!(said.contains(both), "{said}");
+}
+
 #[test]
 fn config_shows_every_setting_its_origin_and_no_secret() {
     let folder = tempfile::tempdir().unwrap();

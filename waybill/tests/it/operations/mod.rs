@@ -14,6 +14,7 @@ pub mod orders;
 pub mod refused;
 pub mod replay;
 pub mod sandbox;
+pub mod supervisor;
 pub mod terminal;
 pub mod traces;
 pub mod zone;

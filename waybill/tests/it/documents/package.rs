@@ -1,0 +1,157 @@
+//! The Debian package that `scripts/package-deb` makes of the binaries that were built.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::markdown::root;
+use crate::support::process::{binary, output};
+
+/// What a command prints, which must succeed.
+fn printed(program: &str, arguments: &[&Path]) -> String {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(root());
+    let output = output(command);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {arguments:?}: {said}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Makes the package in a folder, or nothing where there is no `dpkg-deb`.
+fn package(folder: &Path) -> Option<PathBuf> {
+    let is_debian = Command::new("dpkg-deb").arg("--version").output();
+    if !is_debian.is_ok_and(|run| run.status.success()) {
+        eprintln!("dpkg-deb is not installed, so no package is made");
+        return None;
+    }
+    let programs = binary("waybill");
+    let programs = programs.parent().unwrap();
+    let arguments = ["--compression", "none", "--binaries"].map(Path::new);
+    let arguments = [&arguments[..], &[programs, Path::new("--output"), folder]].concat();
+    let made = printed("scripts/package-deb", &arguments);
+    Some(PathBuf::from(made.trim()))
+}
+
+/// The entries of the package: the mode and the owner of each path.
+fn entries(package: &Path) -> BTreeMap<String, (String, String)> {
+    let listed = printed("dpkg-deb", &[Path::new("--contents"), package]);
+    let entry = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let path = words[5].trim_start_matches('.').to_owned();
+        (path, (words[0].to_owned(), words[1].to_owned()))
+    };
+    listed.lines().map(entry).collect()
+}
+
+fn names(folder: &Path) -> BTreeSet<String> {
+    let entries =
+        fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.collect()
+}
+
+#[test]
+fn the_debian_package_has_the_programs_their_units_and_nothing_that_others_may_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(package) = package(folder.path()) else {
+        return;
+    };
+    let entries = entries(&package);
+    for (path, (mode, owner)) in &entries {
+        assert_eq!(owner, "root/root", "{path}");
+        let expected = match mode.as_bytes()[0] {
+            b'd' => "drwxr-xr-x",
+            _ if path.starts_with("/usr/bin/") => "-rwxr-xr-x",
+            // What an operator writes into it is nobody else's business.
+            _ if path.starts_with("/etc/") => "-rw-------",
+            _ => "-rw-r--r--",
+        };
+        assert_eq!(mode, expected, "{path}");
+    }
+    for path in [
+        "/usr/share/man/man1/waybill-doctor.1.gz",
+        "/usr/share/bash-completion/completions/waybill",
+        "/usr/share/zsh/vendor-completions/_waybill",
+        "/usr/share/fish/vendor_completions.d/waybill.fish",
+        "/usr/share/doc/waybill/copyright",
+        "/usr/share/doc/waybill/changelog.gz",
+        "/usr/share/doc/waybill/deploy.md",
+        "/usr/share/doc/waybill/examples/alerts.yml",
+        "/usr/share/doc/waybill/examples/dashboards/money.json",
+        "/usr/lib/sysusers.d/waybill.conf",
+    ] {
+        assert!(entries.contains_key(path), "{path}");
+    }
+
+    let unpacked = folder.path().join("unpacked");
+    printed(
+        "dpkg-deb",
+        &[Path::new("--raw-extract"), &package, &unpacked],
+    );
+    let units = unpacked.join("usr/lib/systemd/system");
+    let mut started = BTreeSet::new();
+    for unit in names(&units) {
+        let text = fs::read_to_string(units.join(&unit)).unwrap();
+        let ours = root().join("deploy/systemd").join(&unit);
+        assert_eq!(text, fs::read_to_string(ours).unwrap(), "{unit}");
+        let lines = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("ExecStart="));
+        for line in lines {
+            let program = line.split([' ', '%']).next().unwrap();
+            assert!(
+                entries.keys().any(|path| path.starts_with(program)),
+                "{unit} starts {program}"
+            );
+            started.insert(program.to_owned());
+        }
+        assert!(
+            text.contains("file:///usr/share/doc/waybill/deploy.md"),
+            "{unit}"
+        );
+    }
+    assert!(started.len() >= 3, "{started:?}");
+    assert_eq!(names(&unpacked.join("usr/bin")).len(), 6);
+
+    // dpkg keeps what an operator has changed in these.
+    let kept = fs::read_to_string(unpacked.join("DEBIAN/conffiles")).unwrap();
+    let kept: BTreeSet<&str> = kept.lines().collect();
+    let in_etc = entries
+        .iter()
+        .filter(|(_, (mode, _))| mode.starts_with('-'));
+    let in_etc = in_etc.filter_map(|(path, _)| path.starts_with("/etc/").then_some(path.as_str()));
+    assert_eq!(kept, in_etc.collect());
+
+    let control = fs::read_to_string(unpacked.join("DEBIAN/control")).unwrap();
+    let version = format!("Version: {}\n", env!("CARGO_PKG_VERSION"));
+    assert!(control.contains(&version), "{control}");
+    let said = printed(
+        unpacked.join("usr/bin/waybill").to_str().unwrap(),
+        &[Path::new("--version")],
+    );
+    assert!(said.contains(env!("CARGO_PKG_VERSION")), "{said}");
+    for script in ["postinst", "prerm", "postrm"] {
+        printed(
+            "sh",
+            &[Path::new("-n"), &unpacked.join("DEBIAN").join(script)],
+        );
+    }
+}
+
+#[test]
+fn a_package_is_not_made_of_binaries_that_are_not_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new("scripts/package-deb");
+    command.arg("--binaries").arg(folder.path());
+    command.arg("--output").arg(folder.path());
+    command.current_dir(root());
+    let refused = output(command);
+    assert_eq!(refused.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        said.contains("cargo build --release") || said.contains("dpkg"),
+        "{said}"
+    );
+    assert!(names(folder.path()).is_empty());
+}
