@@ -145,7 +145,7 @@ fn read(text: &str) -> Expression {
             found.grouped.extend(labels);
             rest = after;
         } else {
-            before = word.to_owned();
+            word.clone_into(&mut before);
         }
     }
     found

@@ -9,7 +9,7 @@ use crate::support::process::{Process, free_port, settings};
 
 async fn next(socket: &UnixDatagram) -> String {
     let mut text = [0; 64];
-    let received = tokio::time::timeout(Duration::from_secs(60), socket.recv(&mut text));
+    let received = tokio::time::timeout(Duration::from_mins(1), socket.recv(&mut text));
     let length = received.await.expect("it says something").unwrap();
     String::from_utf8_lossy(&text[..length]).into_owned()
 }
