@@ -15,9 +15,6 @@ use super::sources::{Sources, is_kind};
 /// Names that are not ours, or of values that somebody else chooses.
 const OTHERS: &[&str] = &[
     // Of operating systems, brokers and Prometheus.
-    "/etc/systemd/system/waybill.service",
-    "/etc/systemd/system/waybill@.service",
-    "/etc/waybill/env",
     "HTTPS_PROXY",
     "HTTP_PROXY",
     "NO_PROXY",
