@@ -185,8 +185,8 @@ impl Erasure<'_> {
     }
 
     /// What only the orders lead to. The tombstones keep events of these payments that come
-    /// late from bringing an address back. While tombstones are written, no payment event of any shop is
-    /// processed, so each of these transactions is a short one.
+    /// late from bringing an address back. From the first tombstone to the commit no payment event of any
+    /// shop is processed, so rows are changed in a transaction of their own.
     async fn forget_people(&mut self, orders: &[Order]) -> Result<()> {
         let Parts { db, clock, .. } = self.parts;
         let now = clock.now();
@@ -194,8 +194,6 @@ impl Erasure<'_> {
         let pacts = agreements.iter().map(|pact| SubjectKey::Pact(pact));
         let mut tx = db.begin().await?;
         self.write_payment_tombstones(&mut tx, pacts, now).await?;
-        tx.commit().await?;
-        let mut tx = db.begin().await?;
         let payments = shop_erasure::payments(&mut tx, self.shop, orders).await?;
         let ids = payments.iter().map(|id| SubjectKey::Payment(id));
         self.write_payment_tombstones(&mut tx, ids, now).await?;
