@@ -7,6 +7,7 @@ use std::process::Command;
 
 use super::markdown::root;
 use crate::support::process::{binary, output};
+use crate::support::tools;
 
 /// What a command prints, which must succeed.
 fn printed(program: &str, arguments: &[&Path]) -> String {
@@ -20,11 +21,7 @@ fn printed(program: &str, arguments: &[&Path]) -> String {
 
 /// Makes the package in a folder, or nothing where there is no `dpkg-deb`.
 fn package(folder: &Path) -> Option<PathBuf> {
-    let is_debian = Command::new("dpkg-deb").arg("--version").output();
-    if !is_debian.is_ok_and(|run| run.status.success()) {
-        eprintln!("dpkg-deb is not installed, so no package is made");
-        return None;
-    }
+    tools::find("dpkg-deb", "--version")?;
     let programs = binary("waybill");
     let programs = programs.parent().unwrap();
     let arguments = ["--compression", "none", "--binaries"].map(Path::new);
@@ -154,4 +151,62 @@ fn a_package_is_not_made_of_binaries_that_are_not_there() {
         "{said}"
     );
     assert!(names(folder.path()).is_empty());
+}
+
+/// Makes the archive in a folder.
+fn archive(folder: &Path) -> PathBuf {
+    let programs = binary("waybill");
+    let programs = programs.parent().unwrap();
+    let arguments = ["--compression", "none", "--binaries"].map(Path::new);
+    let arguments = [&arguments[..], &[programs, Path::new("--output"), folder]].concat();
+    PathBuf::from(printed("scripts/package-tar", &arguments).trim())
+}
+
+#[test]
+fn two_archives_of_the_same_programs_are_equal_to_the_byte() {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let [one, other] = folders.each_ref().map(|folder| archive(folder.path()));
+    assert_eq!(one.file_name(), other.file_name());
+    assert!(fs::read(&one).unwrap() == fs::read(&other).unwrap());
+    let listed = printed("tar", &[Path::new("--list"), Path::new("--file"), &one]);
+    for end in [
+        "/waybill",
+        "/waybill-endpoints",
+        "/systemd/waybill.service",
+        "/LICENSE-MIT",
+        "/CHANGELOG.md",
+    ] {
+        assert!(
+            listed.lines().any(|path| path.ends_with(end)),
+            "{end} in {listed}"
+        );
+    }
+}
+
+/// A release says what the changelog says of its version, so there must be something.
+#[test]
+fn the_changelog_has_a_section_of_this_version() {
+    let changelog = fs::read_to_string(root().join("CHANGELOG.md")).unwrap();
+    let heading = format!("\n## [{}]\n", env!("CARGO_PKG_VERSION"));
+    let (_, section) = changelog.split_once(&heading).expect(&heading);
+    let section = section.split("\n## [").next().unwrap();
+    assert!(section.contains("\n- "), "{section}");
+}
+
+/// What the workflows of the forge run is there.
+#[test]
+fn the_workflows_run_programs_of_the_project_that_exist() {
+    for file in ["ci.yml", "release.yml"] {
+        let text = fs::read_to_string(root().join(".github/workflows").join(file)).unwrap();
+        let words = text
+            .split_whitespace()
+            .map(|word| word.trim_end_matches('.'));
+        let ours: Vec<&str> = words
+            .filter(|word| word.starts_with("scripts/package") || word.starts_with(".ci/"))
+            .collect();
+        assert!(!ours.is_empty(), "{file}");
+        for path in ours {
+            assert!(root().join(path).is_file(), "{file}: {path}");
+        }
+    }
 }

@@ -1,0 +1,49 @@
+# What scripts/package-deb and scripts/package-tar have in common. A script that sources this file has a function
+# `usage`, is in the project's folder, and has set `output` and `compression` to their defaults.
+# shellcheck shell=bash
+
+programs=(waybill waybill-ingress waybill-orders waybill-payments waybill-privacy waybill-endpoints)
+binaries=target/release
+
+die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
+
+# read_arguments ARGUMENTS..: sets `binaries`, `output` and `compression`.
+read_arguments() {
+  while (($#)); do
+    case $1 in
+      -h | --help) usage; exit ;;
+      --binaries | --output | --compression)
+        (($# > 1)) || die "$1 needs a value"
+        printf -v "${1#--}" '%s' "$2"
+        shift 2
+        ;;
+      *) die "\"$1\" is no option; see --help" ;;
+    esac
+  done
+}
+
+# prepare: checks that there is something to package, and sets `version`, SOURCE_DATE_EPOCH and `tree`, a folder that
+# is removed at the end.
+prepare() {
+  local program
+  command -v strip >/dev/null || die "needs strip (Debian package binutils)"
+  for program in "${programs[@]}"; do
+    [[ -x $binaries/$program ]] || die "$binaries/$program is not there: cargo build --release --workspace --bins"
+  done
+  version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"$/\1/p' Cargo.toml)
+  [[ -n $version ]] || die "Cargo.toml has no version"
+  export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
+  tree=$(mktemp -d)
+  chmod 0755 "$tree"
+  trap 'rm -rf -- "$tree"' EXIT
+}
+
+# strip_into FOLDER: copies the programs without their symbols.
+strip_into() {
+  local program
+  install -d -m 0755 "$1"
+  for program in "${programs[@]}"; do
+    strip --strip-all -o "$1/$program" "$binaries/$program"
+    chmod 0755 "$1/$program"
+  done
+}
