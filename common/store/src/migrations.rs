@@ -3,16 +3,23 @@
 //!
 //! A migration is portable SQL and is never changed after its release: its checksum is stored in
 //! the database and compared.
+//!
+//! Services of the version before run on while a migration is applied, so on PostgreSQL it never makes
+//! them wait for long: it waits at most half a second for a lock, behind which all others would queue,
+//! and then tries again; and one that is a single `create index concurrently` runs outside a
+//! transaction, beside all writers. SQLite knows no such index and makes it as any other.
 
 pub mod copy;
 
 use std::borrow::Cow;
 use std::time::Duration;
 
+use sqlx::error::DatabaseError;
 use sqlx::migrate::{Migrate, MigrateError, Migration, MigrationType, Migrator};
-use sqlx::postgres::PgPool;
+use sqlx::postgres::{PgConnection, PgPool};
 use sqlx::sqlite::SqlitePool;
-use sqlx::{AssertSqlSafe, SqlSafeStr};
+use sqlx::{AssertSqlSafe, Connection as _, SqlSafeStr};
+use tokio::time::Instant;
 
 use crate::erasure::ERASED;
 use crate::sql::{Db, Error};
@@ -23,7 +30,7 @@ const TABLE: &str = "_sqlx_migrations";
 /// The migration that makes the schema of the first release.
 const FIRST: i64 = 1;
 
-const ALL: &[(i64, &str, &str)] = &[(
+const ALL: &[Source] = &[(
     FIRST,
     "initial",
     include_str!("../../../migrations/0001_initial.sql"),
@@ -49,14 +56,132 @@ pub async fn apply(db: &Db) -> Result<(), MigrationError> {
     if compare(db).await?.is_unreleased() {
         return Err(MigrationError::Unreleased);
     }
-    match db {
-        Db::Postgres(pool) => {
-            migrator().run(pool).await?;
-            keep_no_samples(pool).await.map_err(MigrateError::from)?;
-        }
-        Db::Sqlite { write, .. } => apply_sqlite(db, write).await?,
+    apply_these(db, ALL).await?;
+    if let Db::Postgres(pool) = db {
+        keep_no_samples(pool).await.map_err(MigrateError::from)?;
     }
     Ok(())
+}
+
+/// Applies those of these migrations that the database lacks: version, name and SQL of each. It is
+/// public so that a test can apply some to a database of some size.
+pub async fn apply_these(db: &Db, migrations: &[Source]) -> Result<(), MigrateError> {
+    match db {
+        Db::Postgres(pool) if !compare_with(db, migrations).await?.is_complete() => {
+            apply_postgres(pool, migrations).await
+        }
+        Db::Postgres(_) => Ok(()),
+        Db::Sqlite { write, .. } => apply_sqlite(db, write, migrations).await,
+    }
+}
+
+/// The version, the name and the SQL of a migration.
+pub type Source = (i64, &'static str, &'static str);
+
+/// How long a migration waits for a lock before it is tried again. Whoever comes later waits behind
+/// it, and a delivery is answered with 503 if it is not stored within a second.
+const LOCK_TIMEOUT: &str = "set lock_timeout = '500ms'";
+/// For an index that is made beside all writers. Nobody waits behind it, and it waits itself until
+/// every transaction has ended that was open when it began.
+const NO_LOCK_TIMEOUT: &str = "set lock_timeout = 0";
+/// How long it is tried again, in all, and the pause between two tries, in which whoever waited behind
+/// the last one gets through.
+const MOST_TRIED: Duration = Duration::from_mins(30);
+const PAUSE: Duration = Duration::from_secs(2);
+/// How often it is looked whether another process still applies migrations.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+/// PostgreSQL's error when a lock was not granted in time.
+const LOCK_NOT_AVAILABLE: &str = "55P03";
+
+/// The advisory lock of the process that applies migrations; the number has no meaning. It is never
+/// waited for in a statement: an index that is made concurrently waits for the end of all statements.
+const ONE_AT_A_TIME: i64 = 0x5761_7962_696c_6c01;
+
+/// Applies migrations with a connection of their own, whose statements may take as long as they need.
+#[expect(clippy::disallowed_methods, reason = "no table of ours")]
+async fn apply_postgres(pool: &PgPool, migrations: &[Source]) -> Result<(), MigrateError> {
+    let mut connection = PgConnection::connect_with(&pool.connect_options()).await?;
+    let no_timeout = sqlx::query("set statement_timeout = 0");
+    no_timeout.execute(&mut connection).await?;
+    let begun = Instant::now();
+    let applied = loop {
+        let locked: bool = sqlx::query_scalar("select pg_try_advisory_lock($1)")
+            .bind(ONE_AT_A_TIME)
+            .fetch_one(&mut connection)
+            .await?;
+        let pause = if locked {
+            let applied = apply_alone(&mut connection, migrations).await;
+            if !applied.as_ref().is_err_and(is_lock_timeout) || begun.elapsed() > MOST_TRIED {
+                break applied;
+            }
+            tracing::info!("a migration waits for a lock that others hold; trying again");
+            PAUSE
+        } else {
+            LOOK_AGAIN
+        };
+        tokio::time::sleep(pause).await;
+    };
+    // The advisory lock ends with its connection.
+    applied.and(connection.close().await.map_err(MigrateError::from))
+}
+
+#[expect(clippy::disallowed_methods, reason = "no table of ours")]
+async fn apply_alone(
+    connection: &mut PgConnection,
+    migrations: &[Source],
+) -> Result<(), MigrateError> {
+    let mut migrator = migrator(migrations, false);
+    migrator.set_locking(false);
+    for &(version, _, sql) in migrations {
+        let index = concurrent_index(sql);
+        let lock_timeout = if index.is_some() {
+            NO_LOCK_TIMEOUT
+        } else {
+            LOCK_TIMEOUT
+        };
+        sqlx::query(lock_timeout).execute(&mut *connection).await?;
+        if let Some(index) = index {
+            drop_unfinished(connection, index).await?;
+        }
+        migrator.run_to(version, &mut *connection).await?;
+    }
+    Ok(())
+}
+
+/// An index that was being made while its process ended exists and is not used. So it is removed before
+/// it is made again.
+#[expect(clippy::disallowed_methods, reason = "no table of ours")]
+async fn drop_unfinished(
+    connection: &mut PgConnection,
+    index: &'static str,
+) -> Result<(), MigrateError> {
+    let unfinished =
+        sqlx::query("select 1 from pg_index where indexrelid = to_regclass($1) and not indisvalid");
+    let unfinished = unfinished.bind(index).fetch_optional(&mut *connection);
+    if unfinished.await?.is_some() {
+        let drop = AssertSqlSafe(format!("drop index concurrently if exists {index}"));
+        sqlx::query(drop).execute(&mut *connection).await?;
+    }
+    Ok(())
+}
+
+const CONCURRENTLY: &str = "create index concurrently ";
+
+/// The name of the index if a migration is one that makes an index beside all writers.
+fn concurrent_index(sql: &'static str) -> Option<&'static str> {
+    let statement = sql.trim_start();
+    statement
+        .strip_prefix(CONCURRENTLY)?
+        .split_whitespace()
+        .next()
+}
+
+fn is_lock_timeout(error: &MigrateError) -> bool {
+    let (MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _)) = error else {
+        return false;
+    };
+    let code = error.as_database_error().and_then(DatabaseError::code);
+    code.as_deref() == Some(LOCK_NOT_AVAILABLE)
 }
 
 /// Keeps PostgreSQL from taking samples of personal columns for its planner: they would stand in its
@@ -90,16 +215,20 @@ async fn keep_no_samples(pool: &PgPool) -> Result<(), Error> {
 /// The library's lock works on PostgreSQL only. On SQLite two processes that start at once may
 /// collide: one of them fails and leaves nothing behind, and finds the work of the other done
 /// when it looks again.
-async fn apply_sqlite(db: &Db, write: &SqlitePool) -> Result<(), MigrateError> {
+async fn apply_sqlite(
+    db: &Db,
+    write: &SqlitePool,
+    migrations: &[Source],
+) -> Result<(), MigrateError> {
     let mut last = Ok(());
     for _ in 0..20 {
-        if list(db)
+        if compare_with(db, migrations)
             .await
-            .is_ok_and(|all| all.iter().all(|one| one.applied))
+            .is_ok_and(|compared| compared.is_complete())
         {
             return Ok(());
         }
-        last = migrator().run(write).await;
+        last = migrator(migrations, true).run(write).await;
         if last.is_ok() {
             return Ok(());
         }
@@ -152,6 +281,11 @@ pub struct Compared {
 }
 
 impl Compared {
+    /// True when there is nothing to apply, and nothing that differs.
+    pub fn is_complete(&self) -> bool {
+        self.missing.is_empty() && self.changed.is_empty()
+    }
+
     /// True when the database was made before the first release, so that its first migration
     /// differs from ours.
     pub fn is_unreleased(&self) -> bool {
@@ -197,6 +331,10 @@ impl Compared {
 /// Compares the migrations without writing anything. A database without a table of migrations
 /// counts as one that has none.
 pub async fn compare(db: &Db) -> Result<Compared, MigrateError> {
+    compare_with(db, ALL).await
+}
+
+async fn compare_with(db: &Db, migrations: &[Source]) -> Result<Compared, MigrateError> {
     let listed = match db {
         Db::Postgres(pool) => pool.acquire().await?.list_applied_migrations(TABLE).await,
         Db::Sqlite { read, .. } => read.acquire().await?.list_applied_migrations(TABLE).await,
@@ -206,7 +344,7 @@ pub async fn compare(db: &Db) -> Result<Compared, MigrateError> {
         Err(MigrateError::Execute(Error::Database(_))) => Vec::new(),
         Err(error) => return Err(error),
     };
-    let ours = migrator();
+    let ours = migrator(migrations, false);
     let mut compared = Compared::default();
     for migration in ours.iter() {
         match listed.iter().find(|it| it.version == migration.version) {
@@ -225,21 +363,27 @@ pub async fn compare(db: &Db) -> Result<Compared, MigrateError> {
 
 /// A database that already has migrations of a newer version is used as it is. During a rolling
 /// restart both versions run, so every migration must leave the older version working.
-fn migrator() -> Migrator {
-    let mut migrator = Migrator::with_migrations(
-        ALL.iter()
-            .map(|&(version, name, sql)| {
-                let name = Cow::Borrowed(name);
-                Migration::new(
-                    version,
-                    name,
-                    MigrationType::Simple,
-                    sql.into_sql_str(),
-                    false,
-                )
-            })
-            .collect(),
-    );
+///
+/// A migration has the same checksum on both databases.
+fn migrator(migrations: &[Source], is_sqlite: bool) -> Migrator {
+    let migration = |&(version, name, sql): &Source| {
+        let is_concurrent = concurrent_index(sql).is_some();
+        let kind = MigrationType::Simple;
+        let mut migration = Migration::new(
+            version,
+            Cow::Borrowed(name),
+            kind,
+            sql.into_sql_str(),
+            is_concurrent,
+        );
+        if is_concurrent && is_sqlite {
+            let sql = sql.replacen(CONCURRENTLY, "create index ", 1);
+            migration.sql = AssertSqlSafe(sql).into_sql_str();
+            migration.no_tx = false;
+        }
+        migration
+    };
+    let mut migrator = Migrator::with_migrations(migrations.iter().map(migration).collect());
     migrator.set_ignore_missing(true);
     migrator
 }

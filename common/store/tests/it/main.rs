@@ -1,1 +1,2 @@
+mod migrations;
 mod sql;
