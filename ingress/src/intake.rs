@@ -6,6 +6,9 @@
 //! up to two at a time, which go on when a client disconnects. The number and the bytes of waiting
 //! deliveries are limited, and beyond that the answer is 503 at once.
 //!
+//! Privacy requests have batches of their own. Each is also written to the audit, whose chain one
+//! transaction at a time goes on with, and no other delivery waits for that.
+//!
 //! These invariants hold. A delivery is answered as accepted only after its job is committed, and
 //! as a duplicate only after the job of the first delivery is committed. Ids are sorted within a
 //! batch, so that two batches never wait for each other's locks in a circle. Workers are notified
@@ -75,8 +78,24 @@ pub struct Unavailable;
 /// The intake as handlers see it. All clones put deliveries into the same batches.
 #[derive(Clone)]
 pub struct Intake {
-    sender: Option<mpsc::Sender<Waiting>>,
+    lanes: Option<Lanes>,
     budget: Arc<Semaphore>,
+}
+
+/// Where deliveries wait for their batch.
+#[derive(Clone)]
+struct Lanes {
+    privacy: mpsc::Sender<Waiting>,
+    others: mpsc::Sender<Waiting>,
+}
+
+impl Lanes {
+    fn of(&self, queue: Queue) -> &mpsc::Sender<Waiting> {
+        match queue {
+            Queue::Privacy => &self.privacy,
+            Queue::Orders | Queue::Payments | Queue::Endpoints => &self.others,
+        }
+    }
 }
 
 struct Waiting {
@@ -128,7 +147,7 @@ impl Intake {
     /// rest.
     pub fn verify_only() -> Self {
         Intake {
-            sender: None,
+            lanes: None,
             budget: Arc::new(Semaphore::new(WAITING_KIB)),
         }
     }
@@ -154,7 +173,7 @@ impl Intake {
 
     /// Stores a delivery, and returns when it is committed.
     pub async fn accept(&self, delivery: Delivery) -> Result<Verdict, Unavailable> {
-        let Some(sender) = &self.sender else {
+        let Some(lanes) = &self.lanes else {
             return Ok(Verdict::Accepted);
         };
         let (answer, verdict) = oneshot::channel();
@@ -164,6 +183,7 @@ impl Intake {
             answer,
             _budget: delivery.budget,
         };
+        let sender = lanes.of(waiting.job.queue);
         sender.try_send(waiting).map_err(|_| Unavailable)?;
         match timeout(ANSWER_DEADLINE, verdict).await {
             Ok(Ok(verdict)) => Ok(verdict),
@@ -174,7 +194,7 @@ impl Intake {
 
 /// The tasks behind an [`Intake`].
 pub struct IntakeTasks {
-    collector: JoinHandle<()>,
+    collectors: [JoinHandle<()>; 2],
     notifier: JoinHandle<()>,
 }
 
@@ -187,28 +207,34 @@ impl IntakeTasks {
             clock,
             keys,
         } = parts;
-        let (sender, waiting) = mpsc::channel(WAITING);
+        let (privacy, waiting_requests) = mpsc::channel(WAITING);
+        let (others, waiting) = mpsc::channel(WAITING);
         let (committed, waiting_jobs) = mpsc::channel(MAX_COMMITTED);
         let writer = BatchWriter {
             db: db.clone(),
             bus: bus.clone(),
             clock: clock.clone(),
             keys: keys.clone(),
-            most: db.writers(2),
             dedupe_ttl: config.dedupe.then_some(config.dedupe_ttl),
             committed,
             outage: Outage::default(),
         };
-        let collector = task::spawn("intake", collect(waiting, Arc::new(writer)));
+        let writer = Arc::new(writer);
+        let of_privacy = collect(waiting_requests, writer.clone(), 1);
+        let of_others = collect(waiting, writer, db.writers(2));
+        let collectors = [
+            task::spawn("intake of privacy requests", of_privacy),
+            task::spawn("intake", of_others),
+        ];
         let notifier = task::spawn("notifier", notify(bus.clone(), db.clone(), waiting_jobs));
         let intake = Intake {
-            sender: Some(sender),
+            lanes: Some(Lanes { privacy, others }),
             budget: Arc::new(Semaphore::new(WAITING_KIB)),
         };
         (
             intake,
             IntakeTasks {
-                collector,
+                collectors,
                 notifier,
             },
         )
@@ -217,21 +243,25 @@ impl IntakeTasks {
     /// Waits until all accepted deliveries are committed and workers were notified of them. Every
     /// [`Intake`] must have been dropped before.
     pub async fn drained(self) {
-        let _ = self.collector.await;
+        for collector in self.collectors {
+            let _ = collector.await;
+        }
         let _ = self.notifier.await;
     }
 }
 
-/// Puts waiting deliveries into batches and starts a task for each batch.
+/// Puts waiting deliveries into batches and starts a task for each batch. At most `most` batches are under
+/// way at a time; on SQLite it is one, because SQLite has one writer.
 ///
 /// A batch is stored when no other is under way, or when it is large enough to be worth a commit
 /// beside the others. So under light load one fsync serves all deliveries that came meanwhile, and
 /// under heavy load several batches use the database at the same time.
-async fn collect(mut waiting: mpsc::Receiver<Waiting>, writer: Arc<BatchWriter>) {
+async fn collect(mut waiting: mpsc::Receiver<Waiting>, writer: Arc<BatchWriter>, most: usize) {
     let mut batch = Vec::with_capacity(BATCH);
     let mut under_way = JoinSet::new();
     let mut is_open = true;
     let left = metrics::gauge!("waybill_intake_waiting");
+    let mut counted = 0.0;
     while is_open || !batch.is_empty() || !under_way.is_empty() {
         let room = BATCH - batch.len();
         tokio::select! {
@@ -250,8 +280,7 @@ async fn collect(mut waiting: mpsc::Receiver<Waiting>, writer: Arc<BatchWriter>)
                 batch.push(more);
             }
         }
-        let leaves =
-            under_way.is_empty() || (batch.len() >= ENOUGH && under_way.len() < writer.most);
+        let leaves = under_way.is_empty() || (batch.len() >= ENOUGH && under_way.len() < most);
         if leaves && !batch.is_empty() {
             let sizes = batch.iter().map(|waiting| waiting.job.body.len());
             let mut rest = Vec::with_capacity(BATCH);
@@ -259,9 +288,9 @@ async fn collect(mut waiting: mpsc::Receiver<Waiting>, writer: Arc<BatchWriter>)
             let full = std::mem::replace(&mut batch, rest);
             under_way.spawn(writer.clone().store(full));
         }
-        left.set(f64::from(
-            u32::try_from(batch.len() + waiting.len()).unwrap_or(u32::MAX),
-        ));
+        let count = f64::from(u32::try_from(batch.len() + waiting.len()).unwrap_or(u32::MAX));
+        left.increment(count - counted);
+        counted = count;
     }
 }
 
@@ -281,9 +310,6 @@ struct BatchWriter {
     bus: Bus,
     clock: Clock,
     keys: Arc<Keys>,
-    /// How many batches may be under way at a time. On SQLite it is one, because SQLite has one
-    /// writer.
-    most: usize,
     /// How long ids are remembered; `None`: they are not.
     dedupe_ttl: Option<Duration>,
     committed: mpsc::Sender<CommittedJob>,

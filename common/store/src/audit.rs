@@ -20,7 +20,7 @@ use subtle::ConstantTimeEq as _;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::sql::{Db, Result, Row, Tx};
+use crate::sql::{Db, Result, Row, Tx, column};
 use domain::privacy::Keys;
 use domain::time::Timestamp;
 
@@ -98,17 +98,29 @@ pub struct AuditEntry {
     text: String,
 }
 
-/// Adds an entry. This locks the chain until the transaction commits, so it should be the last
-/// statement.
+/// Adds an entry, as [`append_all`] does.
+pub async fn append(tx: &mut Tx, keys: &Keys, new: New<'_>, now: Timestamp) -> Result<()> {
+    append_all(tx, keys, vec![(new, now)]).await
+}
+
+/// Adds entries, each with the time at which it was done; the first is for now. The number of statements
+/// is the same for any number of entries. This locks the chain until the transaction commits, so it
+/// should be the last statement.
 ///
 /// A chain that somebody cut is continued, because intake must not stop for it. The number of the
 /// next entry comes after all numbers that are known, so that [`verify`] finds the gap, and an
 /// entry of its own says what was found.
-pub async fn append(tx: &mut Tx, keys: &Keys, new: New<'_>, now: Timestamp) -> Result<i64> {
-    let last = resume(tx, keys, now).await?;
-    let last = insert(tx, keys, &last, new, now).await?;
-    save(tx, keys, &last).await?;
-    Ok(last.number)
+pub async fn append_all(
+    tx: &mut Tx,
+    keys: &Keys,
+    entries: Vec<(New<'_>, Timestamp)>,
+) -> Result<()> {
+    let Some((_, now)) = entries.first() else {
+        return Ok(());
+    };
+    let last = resume(tx, keys, *now).await?;
+    let last = insert(tx, keys, last, entries).await?;
+    save(tx, keys, &last).await
 }
 
 /// Seals a chain that was written by a version without seals, and records that in the chain.
@@ -140,17 +152,7 @@ const SEAL: &str = "select number, hash, code from audit_seal where id = 1";
 /// Locks the chain and returns its end. If something is wrong with the end, an entry that says so
 /// is added first.
 async fn resume(tx: &mut Tx, keys: &Keys, now: Timestamp) -> Result<Last> {
-    tx.query(
-        "insert into audit_head (id, number, hash) values (1, 0, $1) on conflict (id) do nothing",
-    )
-    .bind([0u8; 32].as_slice())
-    .execute()
-    .await?;
-    let head = tx
-        .query("select number, hash from audit_head where id = 1 for update")
-        .fetch_one()
-        .await?;
-    let head = end(&head)?;
+    let head = lock(tx).await?;
     let newest = tx
         .query("select number, hash from audit order by number desc limit 1")
         .fetch_optional()
@@ -183,38 +185,71 @@ async fn resume(tx: &mut Tx, keys: &Keys, now: Timestamp) -> Result<Last> {
         shop: None,
         details: json!({"found": found, "after": last.number}),
     };
-    insert(tx, keys, &last, entry, now).await
+    insert(tx, keys, last, vec![(entry, now)]).await
 }
 
+/// Locks the head, and returns it.
+async fn lock(tx: &mut Tx) -> Result<Last> {
+    const HEAD: &str = "select number, hash from audit_head where id = 1 for update";
+    if let Some(head) = tx.query(HEAD).fetch_optional().await? {
+        return end(&head);
+    }
+    tx.query(
+        "insert into audit_head (id, number, hash) values (1, 0, $1) on conflict (id) do nothing",
+    )
+    .bind([0u8; 32].as_slice())
+    .execute()
+    .await?;
+    end(&tx.query(HEAD).fetch_one().await?)
+}
+
+/// An entry as it is written.
+struct Entry<'a> {
+    new: New<'a>,
+    at: Timestamp,
+    number: i64,
+    details: String,
+    hash: [u8; 32],
+}
+
+/// Inserts entries after `last`, and returns the last of them.
 async fn insert(
     tx: &mut Tx,
     keys: &Keys,
-    last: &Last,
-    new: New<'_>,
-    now: Timestamp,
+    mut last: Last,
+    entries: Vec<(New<'_>, Timestamp)>,
 ) -> Result<Last> {
-    let number = last.number + 1;
-    let text = new.details.to_string();
-    let names = [new.actor, new.action, new.object_id];
-    let hash = hash(keys, &last.hash, number, now, names, new.shop, &text);
-    tx.query(
-        "insert into audit (number, at, actor, action, object_id, shop, details, hash)
-         values ($1, $2, $3, $4, $5, $6, $7, $8)",
-    )
-    .bind(number)
-    .bind(now.0)
-    .bind(new.actor)
-    .bind(new.action)
-    .bind(new.object_id)
-    .bind(new.shop)
-    .bind(text.as_str())
-    .bind(hash.as_slice())
-    .execute()
-    .await?;
-    Ok(Last {
-        number,
-        hash: hash.to_vec(),
-    })
+    let mut chain = Vec::with_capacity(entries.len());
+    for (new, at) in entries {
+        let number = last.number + 1;
+        let details = new.details.to_string();
+        let names = [new.actor, new.action, new.object_id];
+        let hash = hash(keys, &last.hash, number, at, names, new.shop, &details);
+        last = Last {
+            number,
+            hash: hash.to_vec(),
+        };
+        chain.push(Entry {
+            new,
+            at,
+            number,
+            details,
+            hash,
+        });
+    }
+    let chain = || chain.iter();
+    let columns = [
+        column("number", chain().map(|it| it.number)),
+        column("at", chain().map(|it| it.at.0)),
+        column("actor", chain().map(|it| it.new.actor)),
+        column("action", chain().map(|it| it.new.action)),
+        column("object_id", chain().map(|it| it.new.object_id)),
+        column("shop", chain().map(|it| it.new.shop)),
+        column("details", chain().map(|it| it.details.as_str())),
+        column("hash", chain().map(|it| it.hash.as_slice())),
+    ];
+    tx.insert("audit", &columns, "").await?;
+    Ok(last)
 }
 
 /// Saves the end of the chain, as the head for the next entry and sealed with our key for

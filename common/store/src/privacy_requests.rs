@@ -5,7 +5,7 @@
 mod actions;
 mod decisions;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -107,95 +107,149 @@ pub struct New<'a> {
 /// Enters the requests of jobs that are inserted in the same transaction. A request whose body
 /// cannot be read was already refused by intake.
 pub async fn open_all(tx: &mut Tx, keys: &Keys, jobs: &[&NewJob]) -> Result<()> {
-    for job in jobs {
-        let topic = Topic::parse(&job.kind);
-        let request = topic.and_then(|topic| Request::read(topic, &job.body).ok());
-        let Some(request) = request else { continue };
-        let new = New {
+    let request = |job: &&NewJob| {
+        let topic = Topic::parse(&job.kind)?;
+        Request::read(topic, &job.body).ok()
+    };
+    let requests: Vec<Option<Request>> = jobs.iter().map(request).collect();
+    let requests = jobs.iter().zip(&requests);
+    let new = requests.filter_map(|(job, request)| {
+        Some(New {
             id: job.id,
-            request: &request,
+            request: request.as_ref()?,
             body: &job.body,
             received_at: job.created_at,
             due_at: job.deadline_at.unwrap_or(job.created_at.plus(PERIOD)),
             run_at: job.run_at,
-        };
-        open(tx, keys, &new).await?;
-    }
-    Ok(())
+        })
+    });
+    open(tx, keys, new.collect()).await
 }
 
-pub async fn open(tx: &mut Tx, keys: &Keys, new: &New<'_>) -> Result<()> {
-    let New {
-        id,
-        request,
-        received_at,
-        ..
-    } = *new;
-    let body_key = keys.body(new.body);
-    let repeats = tx
-        .query(
-            "select id from privacy_requests where body_key = $1 order by received_at, id limit 1",
-        )
-        .bind(body_key)
-        .fetch_optional()
-        .await?;
-    let repeats: Option<Uuid> = repeats.map(|row| row.get("id")).transpose()?;
-    if repeats.is_some() {
-        metrics::counter!("waybill_privacy_requests_repeated_total", "topic" => request.topic.as_str())
-                .increment(1);
+/// Enters requests. The number of statements is the same for any number of requests.
+pub async fn open(tx: &mut Tx, keys: &Keys, new: Vec<New<'_>>) -> Result<()> {
+    if new.is_empty() {
+        return Ok(());
     }
-    // Anyone who has captured a body can send it again, and what the erasure of a shop deletes
-    // cannot be restored. So a repeated erasure of a shop waits for an operator.
-    let waits = request.topic == Topic::ShopRedact && repeats.is_some();
-    let is_held = waits || new.run_at > received_at;
-    let state = if is_held {
-        State::Held
-    } else {
-        State::Received
+    let opened = compared(tx, keys, new).await?;
+    insert(tx, keys, &opened).await?;
+    let ids: Vec<String> = opened.iter().map(|it| it.new.id.to_string()).collect();
+    let entries = opened.iter().zip(&ids).map(|(it, id)| it.entry(id));
+    audit::append_all(tx, keys, entries.collect()).await
+}
+
+/// A request that is being entered.
+struct Opened<'a> {
+    new: New<'a>,
+    body_key: Uuid,
+    /// The first request with the same body.
+    repeats: Option<Uuid>,
+}
+
+impl Opened<'_> {
+    /// Anyone who has captured a body can send it again, and what the erasure of a shop deletes
+    /// cannot be restored. So a repeated erasure of a shop waits for an operator.
+    fn waits(&self) -> bool {
+        self.new.request.topic == Topic::ShopRedact && self.repeats.is_some()
+    }
+
+    fn is_held(&self) -> bool {
+        self.waits() || self.new.run_at > self.new.received_at
+    }
+
+    fn state(&self) -> State {
+        if self.is_held() {
+            State::Held
+        } else {
+            State::Received
+        }
+    }
+
+    fn held_until(&self) -> Option<i64> {
+        (self.is_held() && !self.waits()).then_some(self.new.run_at.0)
+    }
+
+    /// What the audit says of it. `id` is its id as text.
+    fn entry<'b>(&'b self, id: &'b str) -> (audit::New<'b>, Timestamp) {
+        let request = self.new.request;
+        let entry = audit::New {
+            actor: audit::STOREFRONT,
+            action: "request.received",
+            object_id: id,
+            shop: Some(&request.shop),
+            details: json!({
+                "topic": request.topic.as_str(),
+                "customer_id": request.person.id,
+                "repeats": self.repeats,
+            }),
+        };
+        (entry, self.new.received_at)
+    }
+}
+
+/// Finds the first request with the same body for each, be it stored or one of these.
+async fn compared<'a>(tx: &mut Tx, keys: &Keys, new: Vec<New<'a>>) -> Result<Vec<Opened<'a>>> {
+    let body_keys: Vec<Uuid> = new.iter().map(|new| keys.body(new.body)).collect();
+    let rows = tx
+        .query(
+            "select body_key, id from privacy_requests
+             where repeats is null and body_key in ($1..) order by received_at desc, id desc",
+        )
+        .bind(body_keys.clone())
+        .fetch_all()
+        .await?;
+    // Of those that came at the same moment none repeats another; the last row is the first of them.
+    let mut first: HashMap<Uuid, Uuid> = HashMap::new();
+    for row in &rows {
+        first.insert(row.get("body_key")?, row.get("id")?);
+    }
+    let opened = new.into_iter().zip(body_keys).map(|(new, body_key)| {
+        let repeats = first.get(&body_key).copied();
+        first.entry(body_key).or_insert(new.id);
+        if repeats.is_some() {
+            metrics::counter!(
+                "waybill_privacy_requests_repeated_total", "topic" => new.request.topic.as_str()
+            )
+            .increment(1);
+        }
+        Opened {
+            new,
+            body_key,
+            repeats,
+        }
+    });
+    Ok(opened.collect())
+}
+
+async fn insert(tx: &mut Tx, keys: &Keys, opened: &[Opened<'_>]) -> Result<()> {
+    let key = |it: &Opened<'_>, key: Option<SubjectKey<'_>>| {
+        key.and_then(|key| keys.subject(&it.new.request.shop, key))
     };
-    let key = |key| keys.subject(&request.shop, key);
+    let email = |it: &Opened<'_>| {
+        let email = it.new.request.person.email.as_deref();
+        key(it, email.map(SubjectKey::Email))
+    };
+    let phone = |it: &Opened<'_>| {
+        let phone = it.new.request.person.phone.as_deref();
+        key(it, phone.map(SubjectKey::Phone))
+    };
+    let rows = || opened.iter();
     let columns = [
-        column("id", [id]),
-        column("topic", [request.topic.as_str()]),
-        column("shop", [request.shop.as_str()]),
-        column("customer_id", [request.person.id]),
-        column(
-            "email_key",
-            [request
-                .person
-                .email
-                .as_deref()
-                .and_then(|it| key(SubjectKey::Email(it)))],
-        ),
-        column(
-            "phone_key",
-            [request
-                .person
-                .phone
-                .as_deref()
-                .and_then(|it| key(SubjectKey::Phone(it)))],
-        ),
-        column("body_key", [body_key]),
-        column("repeats", [repeats]),
-        column("state", [state.as_str()]),
-        column("received_at", [received_at.0]),
-        column("due_at", [new.due_at.0]),
-        column("held_until", [(is_held && !waits).then_some(new.run_at.0)]),
+        column("id", rows().map(|it| it.new.id)),
+        column("topic", rows().map(|it| it.new.request.topic.as_str())),
+        column("shop", rows().map(|it| it.new.request.shop.as_str())),
+        column("customer_id", rows().map(|it| it.new.request.person.id)),
+        column("email_key", rows().map(email)),
+        column("phone_key", rows().map(phone)),
+        column("body_key", rows().map(|it| it.body_key)),
+        column("repeats", rows().map(|it| it.repeats)),
+        column("state", rows().map(|it| it.state().as_str())),
+        column("received_at", rows().map(|it| it.new.received_at.0)),
+        column("due_at", rows().map(|it| it.new.due_at.0)),
+        column("held_until", rows().map(Opened::held_until)),
     ];
     tx.insert("privacy_requests", &columns, "on conflict (id) do nothing")
         .await?;
-    let entry = audit::New {
-        actor: audit::STOREFRONT,
-        action: "request.received",
-        object_id: &id.to_string(),
-        shop: Some(&request.shop),
-        details: json!({
-            "topic": request.topic.as_str(),
-            "customer_id": request.person.id,
-            "repeats": repeats,
-        }),
-    };
-    audit::append(tx, keys, entry, received_at).await?;
     Ok(())
 }
 
@@ -211,9 +265,10 @@ pub struct Filter {
     pub open: bool,
 }
 
-pub async fn find(db: &Db, id: Uuid) -> Result<Option<RequestEntry>> {
-    let row = db
-        .query(
+/// A statement that reads requests with what [`read`] needs.
+macro_rules! requests {
+    ($which:literal) => {
+        concat!(
             "select privacy_requests.id, privacy_requests.topic, privacy_requests.shop,
                     privacy_requests.customer_id, privacy_requests.repeats, privacy_requests.state,
                     privacy_requests.received_at, privacy_requests.due_at,
@@ -226,9 +281,15 @@ pub async fn find(db: &Db, id: Uuid) -> Result<Option<RequestEntry>> {
                     privacy_requests.export_removed_at, privacy_requests.export_problem,
                     jobs.attempts, jobs.run_at, jobs.last_error,
                     jobs.state as job_state
-             from privacy_requests left join jobs on jobs.id = privacy_requests.id
-             where privacy_requests.id = $1",
+             from privacy_requests left join jobs on jobs.id = privacy_requests.id ",
+            $which
         )
+    };
+}
+
+pub async fn find(db: &Db, id: Uuid) -> Result<Option<RequestEntry>> {
+    let row = db
+        .query(requests!("where privacy_requests.id = $1"))
         .bind(id)
         .fetch_optional()
         .await?;
@@ -238,28 +299,15 @@ pub async fn find(db: &Db, id: Uuid) -> Result<Option<RequestEntry>> {
 /// The requests that match, those with the nearest deadline first.
 pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<RequestEntry>> {
     let rows = db
-        .query(
-            "select privacy_requests.id, privacy_requests.topic, privacy_requests.shop,
-                    privacy_requests.customer_id, privacy_requests.repeats, privacy_requests.state,
-                    privacy_requests.received_at, privacy_requests.due_at,
-                    privacy_requests.held_until, privacy_requests.finished_at,
-                    privacy_requests.warned_at, privacy_requests.alarmed_at,
-                    privacy_requests.overdue_at, privacy_requests.progress,
-                    privacy_requests.held, privacy_requests.decided,
-                    privacy_requests.receipt, privacy_requests.export_sha256,
-                    privacy_requests.export_bytes, privacy_requests.export_expires_at,
-                    privacy_requests.export_removed_at, privacy_requests.export_problem,
-                    jobs.attempts, jobs.run_at, jobs.last_error,
-                    jobs.state as job_state
-             from privacy_requests left join jobs on jobs.id = privacy_requests.id
-             where ($1 = '' or privacy_requests.state = $1)
+        .query(requests!(
+            "where ($1 = '' or privacy_requests.state = $1)
                and ($2 = '' or privacy_requests.topic = $2)
                and ($3 = '' or privacy_requests.shop = $3)
                and ($4 = 0 or privacy_requests.finished_at is null)
                and ($6 = 1 or privacy_requests.shop in ($7..))
              order by privacy_requests.due_at, privacy_requests.id
-             limit $5",
-        )
+             limit $5"
+        ))
         .bind(filter.state.map_or("", State::as_str))
         .bind(filter.topic.map_or("", Topic::as_str))
         .bind(filter.shop.as_deref().unwrap_or_default())

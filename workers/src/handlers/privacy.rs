@@ -106,21 +106,22 @@ async fn is_over(parts: &Parts, job: &Job, request: &Request) -> Result<bool> {
         }
         return Ok(matches!(state, Ok(State::Cancelled | State::Done)));
     }
+    let run_at = match request.topic {
+        Topic::ShopRedact => parts.clock.now().plus(parts.config.privacy.shop_hold),
+        Topic::DataRequest | Topic::Redact => job.created_at,
+    };
     let new = privacy_requests::New {
         id: job.id,
         request,
         body: &job.body,
         received_at: job.created_at,
         due_at: due_at(job),
-        run_at: match request.topic {
-            Topic::ShopRedact => parts.clock.now().plus(parts.config.privacy.shop_hold),
-            Topic::DataRequest | Topic::Redact => job.created_at,
-        },
+        run_at,
     };
     let mut tx = parts.db.begin().await?;
-    privacy_requests::open(&mut tx, &parts.keys, &new).await?;
+    privacy_requests::open(&mut tx, &parts.keys, vec![new]).await?;
     tx.commit().await?;
-    if new.run_at > parts.clock.now() {
+    if run_at > parts.clock.now() {
         return Err(failure::Held(parts.config.privacy.shop_hold).into());
     }
     Ok(false)

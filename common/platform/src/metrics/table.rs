@@ -309,7 +309,7 @@ pub const ALL: &[Metric] = &[
         Ingress,
         "waybill_intake_waiting",
         &[],
-        "Deliveries that wait to be put into a batch, of at most 4096",
+        "Deliveries that wait to be put into a batch, of at most 4096 privacy requests and 4096 others",
     ),
     gauge(
         Every,

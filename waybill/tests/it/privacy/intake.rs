@@ -1,16 +1,20 @@
 //! The intake of privacy requests. The headers with topic and shop are not signed, so a body is
 //! accepted only under its own topic and shop.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use domain::job::State;
 use domain::time::Timestamp;
+use futures_util::future::join_all;
 use sandbox::sample;
 use serde_json::{Value, json};
+use store::audit;
 use store::privacy_requests::{self, Filter};
 use store::sql::Row;
 
-use crate::support::delivery::{SHOP, storefront};
+use crate::support::delivery::{Delivery, SHOP, order, storefront};
+use crate::support::order::post_all;
 use crate::support::requests::{entry, posted, request};
 use crate::support::{START, Service, service};
 
@@ -225,6 +229,57 @@ async fn the_same_body_under_a_new_id_is_taken_and_flagged() {
         let metrics = metrics.text().await.unwrap();
         assert!(metrics.contains(&counted), "{counted} in\n{metrics}");
     }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn bodies_that_come_at_once_repeat_the_first_of_them() {
+    let service = service().manual_clock().without_workers().start().await;
+    let mut all = Vec::new();
+    for seed in 1..=3 {
+        all.extend((0..20).map(|_| request("customers/redact", seed)));
+    }
+    post_all(&service, &all).await;
+    let listed = privacy_requests::list(service.db(), &Filter::default(), 1000).await;
+    let listed = listed.unwrap();
+    assert_eq!(listed.len(), 60);
+    let mut repeated = HashMap::new();
+    for entry in &listed {
+        if let Some(first) = entry.repeats {
+            *repeated.entry(first).or_insert(0) += 1;
+        }
+    }
+    let counted: Vec<i32> = repeated.values().copied().collect();
+    assert_eq!(counted, [19; 3], "each repeats the first of its body");
+    assert!(repeated.keys().all(|first| {
+        let first = listed.iter().find(|it| it.id == *first).unwrap();
+        first.repeats.is_none()
+    }));
+    let chain = audit::verify(service.db(), &service.parts.keys).await;
+    let chain = chain.unwrap();
+    assert!(chain.broken.is_none(), "{:?}", chain.broken);
+    assert_eq!(chain.entries, 60);
+    service.stop().await;
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
+async fn no_other_delivery_waits_for_the_audit_as_a_privacy_request_does() {
+    let service = service().without_workers().start().await;
+    posted(&service, &request("customers/redact", 1)).await;
+    let mut holder = service.db().begin().await.unwrap();
+    let head = holder.query("select number from audit_head where id = 1 for update");
+    head.fetch_one().await.unwrap();
+    let orders: Vec<Delivery> = (1..=20).map(|seed| order("orders/create", seed)).collect();
+    let requests: Vec<Delivery> = (2..=21)
+        .map(|seed| request("customers/redact", seed))
+        .collect();
+    let of_requests = requests.iter().map(|request| service.answer(request));
+    let ((), refused) = tokio::join!(post_all(&service, &orders), join_all(of_requests));
+    let statuses: Vec<u16> = refused.iter().map(|(status, _)| *status).collect();
+    assert_eq!(statuses, [503; 20], "they are sent again");
+    holder.rollback().await.unwrap();
+    post_all(&service, &requests).await;
     service.stop().await;
 }
 
