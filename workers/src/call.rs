@@ -19,6 +19,7 @@ use anyhow::Error;
 use bus::{JobRef, MAX_JOBS_PER_MESSAGE};
 use domain::code::Code;
 use domain::job::{Job, JobId, LEASE, MAX_UNFINISHED_ATTEMPTS, Queue};
+use domain::time::Timestamp;
 use flows::outbox::JobNotification;
 use futures_util::FutureExt;
 use platform::backoff::Backoff;
@@ -36,6 +37,7 @@ use tracing::Instrument;
 use crate::Worker;
 use crate::attempt::Begun;
 use crate::failure::{Held, JobFailure, Later, Unfinished, outage, status, storable};
+use crate::handlers::webhooks::Paused;
 use crate::handlers::{self, Answer};
 use crate::report::{finished, span, took};
 use crate::run::{JOB_DEADLINE, PANICKED};
@@ -113,6 +115,14 @@ impl Calls {
     }
 }
 
+/// The claim of a job that is called.
+#[derive(Clone, Copy)]
+struct Claim {
+    /// How many runs in a row have not ended in order, with this one.
+    runs: i64,
+    until: Timestamp,
+}
+
 /// The result of a call.
 enum Ended {
     Answered(Answer, Begun),
@@ -146,11 +156,11 @@ impl Worker {
         let mut room = room.ok();
         let claimed = self.claim(&ids).await?;
         for job in jobs {
-            let Some(runs) = claimed.get(&job.id).copied() else {
+            let Some(claim) = claimed.get(&job.id).copied() else {
                 continue;
             };
             let its_room = room.as_mut().and_then(|room| room.split(1));
-            self.begin(job, runs, its_room);
+            self.begin(job, claim, its_room);
         }
         Ok(())
     }
@@ -167,27 +177,29 @@ impl Worker {
                 return self.defer(&ids, Duration::ZERO, STOPPED).await;
             };
             let claimed = self.claim(&[next.id]).await?;
-            if let (Some(job), Some(runs)) = (waiting.pop_front(), claimed.values().next()) {
-                self.begin(job, *runs, room.ok());
+            if let (Some(job), Some(claim)) = (waiting.pop_front(), claimed.values().next()) {
+                self.begin(job, *claim, room.ok());
             }
         }
         Ok(())
     }
 
-    async fn claim(&self, ids: &[JobId]) -> sql::Result<HashMap<JobId, i64>> {
+    async fn claim(&self, ids: &[JobId]) -> sql::Result<HashMap<JobId, Claim>> {
         let now = self.parts.clock.now();
         let mut tx = self.parts.db.begin().await?;
-        let claimed = jobs::claim(&mut tx, ids, now, now.plus(LEASE)).await?;
+        let until = now.plus(LEASE);
+        let claimed = jobs::claim(&mut tx, ids, now, until).await?;
         tx.commit().await?;
-        Ok(claimed.into_iter().collect())
+        let claim = |(id, runs)| (id, Claim { runs, until });
+        Ok(claimed.into_iter().map(claim).collect())
     }
 
-    fn begin(self: &Arc<Self>, job: Job, runs: i64, room: Option<OwnedSemaphorePermit>) {
+    fn begin(self: &Arc<Self>, job: Job, claim: Claim, room: Option<OwnedSemaphorePermit>) {
         let worker = self.clone();
         let context = job.context();
         let span = span(&job);
         let call = async move {
-            worker.call(&job, runs).await;
+            worker.call(&job, claim).await;
             drop(room);
         };
         let call = trace::within(Some(context), call.instrument(span));
@@ -207,16 +219,16 @@ impl Worker {
     /// Makes the call of one claimed job and writes the result. If the database does not accept
     /// the result, writing it is tried again. If that fails too, the claim ends by itself, and the
     /// job is due again.
-    async fn call(&self, job: &Job, runs: i64) {
+    async fn call(&self, job: &Job, claim: Claim) {
         let ended = self
             .calls
             .cut
-            .run_until_cancelled(self.ask(job, runs))
+            .run_until_cancelled(self.ask(job, claim.runs))
             .await;
         let stopped = || Ended::Deferred(Error::msg(STOPPED), Duration::ZERO, None);
         let ended = ended.unwrap_or_else(stopped);
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
-        while let Err(error) = self.settle(job, &ended).await {
+        while let Err(error) = self.settle(job, claim, &ended).await {
             tracing::debug!(
                 job = %job.id, request_id = %job.request_id(), trace_id = %job.context().trace_id(),
                 %error, "the end of a call is written again"
@@ -275,7 +287,7 @@ impl Worker {
             let pause = *pause;
             return Ended::Deferred(error, pause, None);
         }
-        if error.is::<Unfinished>() {
+        if error.is::<Unfinished>() || error.is::<Paused>() {
             return Ended::Deferred(error, Duration::ZERO, None);
         }
         match outage(error) {
@@ -284,27 +296,37 @@ impl Worker {
         }
     }
 
-    async fn settle(&self, job: &Job, ended: &Ended) -> sql::Result<()> {
+    async fn settle(&self, job: &Job, claim: Claim, ended: &Ended) -> sql::Result<()> {
         match ended {
-            Ended::Answered(answer, begun) => self.answered(job, answer, *begun).await,
+            Ended::Answered(answer, begun) => self.answered(job, claim, answer, *begun).await,
             Ended::Failed(failure, begun) => self.record(job, failure, *begun).await,
-            Ended::Deferred(why, pause, begun) => self.put_off(job, why, *pause, *begun).await,
+            Ended::Deferred(why, pause, begun) => {
+                self.defer_claimed(job, claim, why, *pause, *begun).await
+            }
         }
     }
 
-    /// Defers a job. If the provider was asked, this run is one of the job's attempts.
-    async fn put_off(
+    /// Defers a job, unless somebody has made it due while it was claimed, such as an operator who has
+    /// decided what it waits for. If the provider was asked, this run is one of the job's attempts.
+    async fn defer_claimed(
         &self,
         job: &Job,
+        claim: Claim,
         why: &Error,
         pause: Duration,
         begun: Option<Begun>,
     ) -> sql::Result<()> {
         let clock = &self.parts.clock;
-        let run_at = clock.now().plus(pause);
         let text = storable(why);
         let mut tx = self.parts.db.begin().await?;
-        let is_ready = jobs::defer_claimed(&mut tx, job.id, run_at, &text, begun.is_some()).await?;
+        let pause = match why.downcast_ref::<Paused>() {
+            Some(paused) => paused.pause(&mut tx).await?,
+            None => pause,
+        };
+        let run_at = clock.now().plus(pause);
+        let until = claim.until;
+        let is_ready =
+            jobs::defer_claimed(&mut tx, job.id, until, run_at, &text, begun.is_some()).await?;
         if let (true, Some(begun)) = (is_ready, begun) {
             let attempt = begun.attempt(clock, Outcome::Deferred, &text, status(why));
             job_attempts::add(&mut tx, job.id, &attempt).await?;
@@ -312,7 +334,13 @@ impl Worker {
         tx.commit().await
     }
 
-    async fn answered(&self, job: &Job, answer: &Answer, begun: Begun) -> sql::Result<()> {
+    async fn answered(
+        &self,
+        job: &Job,
+        claim: Claim,
+        answer: &Answer,
+        begun: Begun,
+    ) -> sql::Result<()> {
         let mut tx = self.parts.db.begin().await?;
         if jobs::finish(&mut tx, &[job.id], self.parts.clock.now())
             .await?
@@ -335,7 +363,9 @@ impl Worker {
                 let error = error?;
                 tx.rollback().await?;
                 match error.downcast_ref() {
-                    Some(Later { pause, .. }) => self.put_off(job, &error, *pause, None).await,
+                    Some(Later { pause, .. }) => {
+                        self.defer_claimed(job, claim, &error, *pause, None).await
+                    }
                     None => self.record(job, &JobFailure::new(&error), begun).await,
                 }
             }

@@ -47,8 +47,8 @@ async fn work(queue: Queue, arguments: Arguments) -> Result<()> {
         Some(address) => Some(Endpoint::open(&worker, address, shutdown.clone()).await?),
         None => None,
     };
-    let told = arguments.settings.supervisor();
-    supervisor::attend(told, worker.liveness(), &shutdown);
+    let listening = arguments.settings.supervisor();
+    supervisor::notify(listening, worker.liveness(), &shutdown);
     crate::run(worker, shutdown).await?;
     if let Some(endpoint) = endpoint {
         endpoint.close().await;

@@ -70,6 +70,8 @@ pub struct JobFailure {
     pub permanent: bool,
     /// The HTTP status of the provider's answer, if the job was a call that got one.
     pub status: Option<u16>,
+    /// How long the one that was called asks us to wait before the next try.
+    pub retry_after: Option<Duration>,
 }
 
 impl JobFailure {
@@ -78,6 +80,7 @@ impl JobFailure {
             text: text.into(),
             permanent: false,
             status: None,
+            retry_after: None,
         }
     }
 
@@ -93,6 +96,9 @@ impl JobFailure {
             text: storable(error),
             permanent: is_permanent(error),
             status: status(error),
+            retry_after: error
+                .downcast_ref()
+                .and_then(endpoints::Failed::retry_after),
         }
     }
 }

@@ -353,7 +353,11 @@ impl Worker {
         let next = if failure.permanent {
             Next::Dead
         } else {
-            job::next(job.queue, attempts, now, deadline, clock.jitter())
+            let wait = failure.retry_after.unwrap_or_default();
+            match job::next(job.queue, attempts, now, deadline, clock.jitter()) {
+                Next::RetryAt(run_at) => Next::RetryAt(run_at.max(now.plus(wait))),
+                Next::Dead => Next::Dead,
+            }
         };
         let (written, outcome) = match next {
             Next::RetryAt(run_at) => {

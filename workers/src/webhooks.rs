@@ -17,7 +17,7 @@
 //! one that commits second finds that the cursor has moved, and discards its wave.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -166,6 +166,11 @@ impl Sending {
                 task.stop.cancel();
             }
         }
+        let is_active = |id: &Uuid| {
+            let mut endpoints = endpoints.iter();
+            endpoints.any(|it| it.id == *id && it.state == State::Active)
+        };
+        self.rests.retain(|id, _| is_active(id));
         for endpoint in endpoints {
             let wants = endpoint.state == State::Active && endpoint.position < newest;
             let rests = Rest::goes_on(self.rests.get(&endpoint.id), endpoint.failing_since);
@@ -198,10 +203,14 @@ impl Sending {
             let Some(mut ended) = self.tasks.remove(&endpoint) else {
                 continue;
             };
-            if matches!(ended.next.try_recv(), Ok(Next::Rest)) {
-                self.rests.entry(endpoint).or_default().begin();
-            } else {
-                self.rests.remove(&endpoint);
+            match ended.next.try_recv() {
+                Ok(Next::Rest(wait)) => self.rests.entry(endpoint).or_default().begin(wait),
+                Ok(Next::Wait(wait)) => {
+                    self.rests.insert(endpoint, Rest::asked_for(wait));
+                }
+                _ => {
+                    self.rests.remove(&endpoint);
+                }
             }
         }
     }
@@ -256,10 +265,11 @@ impl Task {
     }
 }
 
-/// The pause of an endpoint that accepts nothing.
+/// The pause of an endpoint that accepts nothing, or that has asked for one.
 struct Rest {
     backoff: Backoff,
     until: Instant,
+    is_asked_for: bool,
 }
 
 impl Default for Rest {
@@ -267,18 +277,32 @@ impl Default for Rest {
         Rest {
             backoff: Backoff::new(REST, LONGEST_REST),
             until: Instant::now(),
+            is_asked_for: false,
         }
     }
 }
 
 impl Rest {
-    fn begin(&mut self) {
-        self.until = Instant::now() + self.backoff.next_pause();
+    /// The pause that an endpoint has asked for which accepts other webhooks.
+    fn asked_for(wait: Duration) -> Self {
+        Rest {
+            until: Instant::now() + wait,
+            is_asked_for: true,
+            ..Rest::default()
+        }
     }
 
-    /// Whether an endpoint is still to be left alone. It is not once it has accepted something.
+    /// Begins a pause that is at least as long as the endpoint asks for.
+    fn begin(&mut self, wait: Duration) {
+        self.until = Instant::now() + self.backoff.next_pause().max(wait);
+    }
+
+    /// Whether an endpoint is still to be left alone. One that accepted nothing is not, once it has
+    /// accepted something.
     fn goes_on(rest: Option<&Rest>, failing_since: Option<Timestamp>) -> bool {
-        failing_since.is_some() && rest.is_some_and(|rest| Instant::now() < rest.until)
+        rest.is_some_and(|rest| {
+            (rest.is_asked_for || failing_since.is_some()) && Instant::now() < rest.until
+        })
     }
 }
 
@@ -288,8 +312,10 @@ enum Next {
     Wave,
     /// It has all events, or too many of them wait, or it is paused.
     Nothing,
-    /// It accepts nothing.
-    Rest,
+    /// It accepts nothing, and asks for a pause of this length, which may be zero.
+    Rest(Duration),
+    /// It accepts some and asks for a pause of this length.
+    Wait(Duration),
 }
 
 /// Sends wave after wave to an endpoint, until it has all events or is to be left alone.
@@ -312,7 +338,8 @@ async fn send_all(worker: Arc<Worker>, endpoint: Uuid, shutdown: CancellationTok
 /// What became of an event.
 enum Outcome {
     Accepted,
-    Failed,
+    /// It is sent again after this pause.
+    Failed(Duration),
     /// It was not sent, because it has to wait for an earlier event, or because the process stops.
     NotSent,
 }
@@ -327,6 +354,8 @@ struct Wave {
     /// Whether the endpoint accepted nothing, and the rest of the wave was not tried.
     is_hopeless: bool,
     last_error: Option<String>,
+    /// How long the endpoint asks us to wait.
+    wait: Duration,
     /// Whether the endpoint answered 410.
     is_gone: bool,
 }
@@ -356,11 +385,12 @@ impl Worker {
         let wave = self.send(&endpoint, &secrets, fitting, &waiting, shutdown);
         let mut wave = wave.await?;
         wave.position = wave.position.min(position);
-        let is_hopeless = wave.is_hopeless;
+        let (is_hopeless, wait) = (wave.is_hopeless, wave.wait);
         let goes_on = self.commit_wave(&endpoint, wave).await?;
         Ok(match (goes_on, is_hopeless) {
             (false, _) => Next::Nothing,
-            (true, true) => Next::Rest,
+            (true, true) => Next::Rest(wait),
+            (true, false) if !wait.is_zero() => Next::Wait(wait),
             (true, false) => Next::Wave,
         })
     }
@@ -453,7 +483,7 @@ impl Worker {
             let object = object(&event);
             let run_at = match outcome {
                 _ if !objects.insert(object.clone()) => now.plus(BEHIND),
-                Outcome::Failed => now.plus(AGAIN),
+                Outcome::Failed(pause) => now.plus(pause),
                 _ => now,
             };
             let is_due = run_at <= now;
@@ -542,6 +572,8 @@ struct WaveResult {
     failures: AtomicUsize,
     /// Why the last one failed.
     last: Mutex<Option<Failed>>,
+    /// The longest wait that the endpoint asked for, in seconds.
+    wait: AtomicU64,
 }
 
 impl WaveResult {
@@ -557,11 +589,13 @@ impl WaveResult {
             return Outcome::Accepted;
         };
         self.failures.fetch_add(1, Ordering::Relaxed);
+        let wait = failed.retry_after().unwrap_or_default();
+        self.wait.fetch_max(wait.as_secs(), Ordering::Relaxed);
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if *last != Some(Failed::Gone) {
             *last = Some(failed);
         }
-        Outcome::Failed
+        Outcome::Failed(AGAIN.max(wait))
     }
 
     /// Of an endpoint that is away, only the events up to the first one that was not tried belong
@@ -591,6 +625,7 @@ impl WaveResult {
             position,
             failures: self.failures.into_inner(),
             is_hopeless,
+            wait: Duration::from_secs(self.wait.into_inner()),
             is_gone: last == Some(Failed::Gone),
             last_error: last.map(|failed| storable(&failed.into())),
         }
@@ -658,7 +693,7 @@ mod tests {
         let mut rest = Rest::default();
         let mut pauses = Vec::new();
         for _ in 0..11 {
-            rest.begin();
+            rest.begin(Duration::ZERO);
             assert!(Rest::goes_on(Some(&rest), away));
             assert!(!Rest::goes_on(Some(&rest), None), "it has accepted one");
             let begun = Instant::now();
@@ -667,5 +702,12 @@ mod tests {
             pauses.push(begun.elapsed().as_secs());
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
+        rest.begin(Duration::from_hours(1));
+        assert_eq!(rest.until - Instant::now(), Duration::from_hours(1));
+        // One that accepts others is left alone too, because it asks for it.
+        let asked_for = Rest::asked_for(Duration::from_secs(5));
+        assert!(Rest::goes_on(Some(&asked_for), None));
+        tokio::time::sleep_until(asked_for.until).await;
+        assert!(!Rest::goes_on(Some(&asked_for), None));
     }
 }

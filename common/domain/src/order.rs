@@ -267,6 +267,18 @@ impl Order {
 }
 
 impl FinancialStatus {
+    /// Those that have a meaning here.
+    pub const KNOWN: [Self; 8] = [
+        Self::Pending,
+        Self::Authorized,
+        Self::PartiallyPaid,
+        Self::Paid,
+        Self::PartiallyRefunded,
+        Self::Refunded,
+        Self::Voided,
+        Self::Expired,
+    ];
+
     pub fn as_str(&self) -> &str {
         match self {
             Self::Pending => "pending",
@@ -284,21 +296,21 @@ impl FinancialStatus {
 
 impl From<String> for FinancialStatus {
     fn from(text: String) -> Self {
-        match text.as_str() {
-            "pending" => Self::Pending,
-            "authorized" => Self::Authorized,
-            "partially_paid" => Self::PartiallyPaid,
-            "paid" => Self::Paid,
-            "partially_refunded" => Self::PartiallyRefunded,
-            "refunded" => Self::Refunded,
-            "voided" => Self::Voided,
-            "expired" => Self::Expired,
-            _ => Self::Other(text),
-        }
+        let mut known = Self::KNOWN.into_iter();
+        let known = known.find(|status| status.as_str() == text);
+        known.unwrap_or(Self::Other(text))
     }
 }
 
 impl FulfillmentStatus {
+    /// Those that have a meaning here.
+    pub const KNOWN: [Self; 4] = [
+        Self::Pending,
+        Self::Partial,
+        Self::Fulfilled,
+        Self::Restocked,
+    ];
+
     pub fn as_str(&self) -> &str {
         match self {
             Self::Pending => "pending",
@@ -312,13 +324,9 @@ impl FulfillmentStatus {
 
 impl From<String> for FulfillmentStatus {
     fn from(text: String) -> Self {
-        match text.as_str() {
-            "pending" => Self::Pending,
-            "partial" => Self::Partial,
-            "fulfilled" => Self::Fulfilled,
-            "restocked" => Self::Restocked,
-            _ => Self::Other(text),
-        }
+        let mut known = Self::KNOWN.into_iter();
+        let known = known.find(|status| status.as_str() == text);
+        known.unwrap_or(Self::Other(text))
     }
 }
 

@@ -17,12 +17,14 @@ use domain::origins::is_this_machine;
 use domain::time::Timestamp;
 use ipnet::IpNet;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::header::CONTENT_TYPE;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, StatusCode, Url};
 
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 const DEADLINE: Duration = Duration::from_secs(15);
+/// An endpoint that asks us to wait longer is tried again after this time.
+const LONGEST_WAIT: Duration = Duration::from_hours(1);
 /// How many bytes of the body of an answer are read. A connection is used again only after a body
 /// was read to its end.
 const MOST_READ: usize = 4096;
@@ -66,6 +68,9 @@ pub enum Failed {
         /// The beginning of the body. It may be about a person, so it is shown to an operator who
         /// tests the endpoint, and never stored.
         excerpt: String,
+        /// How long it asks us to wait: `Retry-After` in seconds (RFC 9110, 10.2.3). A date is ignored,
+        /// because it depends on the clock of the endpoint.
+        retry_after: Option<Duration>,
     },
     #[error("it answered 410, so it wants no more webhooks")]
     Gone,
@@ -78,6 +83,14 @@ impl Failed {
             Failed::Status { status, .. } => Some(*status),
             Failed::Gone => Some(410),
             Failed::Address(_) | Failed::Unreachable(_) | Failed::TooSlow => None,
+        }
+    }
+
+    /// How long the endpoint asks us to wait, at most [`LONGEST_WAIT`].
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Failed::Status { retry_after, .. } => *retry_after,
+            _ => None,
         }
     }
 }
@@ -200,6 +213,7 @@ impl Sender {
             .body(webhook.body);
         let response = request.send().await.map_err(|error| failed(&error))?;
         let status = response.status();
+        let retry_after = retry_after(response.headers());
         let beginning = beginning(response).await;
         match status {
             status if status.is_success() => Ok(()),
@@ -207,9 +221,15 @@ impl Sender {
             status => Err(Failed::Status {
                 status: status.as_u16(),
                 excerpt: excerpt(&beginning),
+                retry_after,
             }),
         }
     }
+}
+
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
+    Some(Duration::from_secs(seconds).min(LONGEST_WAIT))
 }
 
 /// The deepest cause says best what is wrong, and does not have the address in it.

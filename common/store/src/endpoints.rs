@@ -25,16 +25,12 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::job_attempts;
 use crate::sql::{Db, Error, Result, Row, Tx, column};
 
 /// How many events of an endpoint may wait before its cursor stands. An endpoint that is away comes
 /// nowhere near it, because it is tried more and more rarely. One that accepts some kinds of events
 /// and never others comes here after so many of the others.
 pub const MOST_WAITING: usize = 10_000;
-
-/// How many jobs one statement deletes.
-const CHUNK: usize = 512;
 
 /// How many endpoints there may be.
 pub const MOST_ENDPOINTS: usize = 100;
@@ -394,36 +390,23 @@ pub async fn remove_waiting(tx: &mut Tx, endpoint: Uuid, event: Uuid) -> Result<
     next.map(|row| row.get("job_id")).transpose()
 }
 
-/// Removes the waiting events of a shop that is erased, and their jobs. Whoever adds waiting events
-/// holds the lock of an endpoint and adds none of an event that was deleted, so none comes after this
-/// once the shop's events are deleted.
-pub async fn forget_shop(tx: &mut Tx, shop: &str) -> Result<u64> {
+/// Removes the waiting events of a shop that is erased, and returns their jobs. Whoever adds waiting
+/// events holds the lock of an endpoint and adds none of an event that was deleted, so none comes after
+/// this once the shop's events are deleted.
+pub async fn forget_shop(tx: &mut Tx, shop: &str) -> Result<Vec<Uuid>> {
     tx.query("select id from endpoints order by id for update")
         .fetch_all()
         .await?;
     let rows = tx
         .query(
-            "select job_id from outgoing_webhooks
+            "delete from outgoing_webhooks
              where endpoint_id in (select id from endpoints) and shop = $1
-             order by job_id",
+             returning job_id",
         )
         .bind(shop)
         .fetch_all()
         .await?;
-    let jobs: Vec<Uuid> = rows
-        .iter()
-        .map(|row| row.get("job_id"))
-        .collect::<Result<_>>()?;
-    for jobs in jobs.chunks(CHUNK) {
-        job_attempts::delete(tx, jobs.to_vec()).await?;
-        let deleted = tx.query("delete from jobs where id in ($1..)");
-        deleted.bind(jobs.to_vec()).execute().await?;
-    }
-    let waiting = tx.query(
-        "delete from outgoing_webhooks
-         where endpoint_id in (select id from endpoints) and shop = $1",
-    );
-    waiting.bind(shop).execute().await
+    rows.iter().map(|row| row.get("job_id")).collect()
 }
 
 /// The jobs of all events that wait for an endpoint.

@@ -405,12 +405,14 @@ pub async fn defer(
     Ok(())
 }
 
-/// Defers a claimed job without counting a failure. False when the job was no longer ready. `asked`
+/// Defers a job that was claimed until `claimed_until`, without counting a failure. If it has been
+/// given another time since, it keeps that one. False when the job was no longer ready. `asked`
 /// says that the provider was asked, so that `why` is a cause; otherwise the last error of a job
 /// that has attempts stays, as in [`defer`].
 pub async fn defer_claimed(
     tx: &mut Tx,
     id: JobId,
+    claimed_until: Timestamp,
     run_at: Timestamp,
     why: &str,
     asked: bool,
@@ -418,7 +420,8 @@ pub async fn defer_claimed(
     let changed = tx
         .query(
             "update jobs
-             set run_at = $1, notified_at = null, unfinished_attempts = 0,
+             set run_at = case when run_at = $5 then $1 else run_at end, notified_at = null,
+                 unfinished_attempts = 0,
                  last_error = case
                      when $3 = 0 and exists (select 1 from job_attempts where job_id = jobs.id)
                      then coalesce(last_error, $2) else $2 end
@@ -428,6 +431,7 @@ pub async fn defer_claimed(
         .bind(why)
         .bind(i64::from(asked))
         .bind(id)
+        .bind(claimed_until.0)
         .execute()
         .await?;
     Ok(changed == 1)

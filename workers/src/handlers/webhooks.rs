@@ -122,8 +122,7 @@ pub async fn call(parts: &Parts, sender: &Sender, rooms: &Rooms, job: &Job) -> R
         return Ok(Answer::Webhook(Ended::NotWanted));
     };
     if endpoint.state != State::Active {
-        let why = "its endpoint is paused";
-        return Err(Later { why, pause: PAUSED }.into());
+        return Err(Paused(endpoint_id).into());
     }
     let _room = rooms.enter(endpoint_id).map_err(|pause| {
         let why = "it waits for other webhooks of its endpoint";
@@ -149,6 +148,22 @@ pub async fn call(parts: &Parts, sender: &Sender, rooms: &Rooms, job: &Job) -> R
         log_pause(endpoint_id, State::Gone);
     }
     Err(failed.into())
+}
+
+/// The end of a run whose endpoint takes nothing now. No failure is counted.
+#[derive(Debug, thiserror::Error)]
+#[error("its endpoint is paused")]
+pub struct Paused(Uuid);
+
+impl Paused {
+    /// When the job is to run again, asked in the transaction that defers it. The endpoint may have been
+    /// resumed since the run saw it paused, and whoever resumes it makes only those jobs due that were
+    /// deferred before.
+    pub async fn pause(&self, tx: &mut Tx) -> sql::Result<Duration> {
+        let endpoint = endpoints::lock(tx, self.0).await?;
+        let is_paused = endpoint.is_some_and(|endpoint| endpoint.state != State::Active);
+        Ok(if is_paused { PAUSED } else { Duration::ZERO })
+    }
 }
 
 pub fn count(sent: &Result<(), Failed>) {

@@ -21,6 +21,15 @@ pub enum State {
 }
 
 impl State {
+    /// Those that are not the provider's own status.
+    pub const KNOWN: [State; 5] = [
+        State::RequiresPaymentMethod,
+        State::Succeeded,
+        State::PartiallyRefunded,
+        State::Refunded,
+        State::Canceled,
+    ];
+
     pub fn as_str(&self) -> &str {
         match self {
             State::Succeeded => "succeeded",

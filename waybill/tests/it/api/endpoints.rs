@@ -1,12 +1,10 @@
 //! Events go to endpoints as webhooks: signed, each at least once, those of an order in their
 //! sequence, and no endpoint waits for another.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use domain::api_key::{Rights, Scope, Shops};
@@ -15,185 +13,20 @@ use domain::job;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use store::{endpoints, events};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::events::write;
 use crate::support::delivery::{SHOP, order, storefront};
+use crate::support::endpoint::{
+    BUSY, BUSY_SECONDS, EVERY_SECOND_REFUSED, FIRST_EVENT_REFUSED_ONCE, FIRST_ORDER_REFUSED,
+    GARBAGE, SLOW, StandIn,
+};
 use crate::support::operator::{json as machine, refused, said, waybill};
 use crate::support::process::{Process, free_port, run, settings};
 use crate::support::{
     Options, PAYMENT_SECRET, STOREFRONT_SECRET, Service, eventually, service, within,
 };
-
-/// What an endpoint does with a request instead of answering with a status.
-const SLOW: u16 = 1;
-const GARBAGE: u16 = 2;
-/// It refuses every request about the first of the orders that `write` makes, and no other.
-const FIRST_ORDER_REFUSED: u16 = 3;
-const FIRST_ORDER: &str = "1000";
-/// It refuses every request about every second order, and no other.
-const EVERY_SECOND_REFUSED: u16 = 4;
-
-/// It refuses the first event of each order when that comes for the first time, and nothing else.
-const FIRST_EVENT_REFUSED_ONCE: u16 = 5;
-
-/// A webhook as it came.
-#[derive(Clone)]
-struct Received {
-    headers: HashMap<String, String>,
-    body: String,
-}
-
-impl Received {
-    fn event(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap()
-    }
-
-    fn id(&self) -> Uuid {
-        self.headers["webhook-id"].parse().unwrap()
-    }
-}
-
-/// An endpoint that answers as it is told.
-#[derive(Clone)]
-struct StandIn {
-    url: String,
-    status: Arc<AtomicU16>,
-    /// What it has accepted.
-    accepted: Arc<Mutex<Vec<Received>>>,
-    /// How many requests it got.
-    requests: Arc<Mutex<usize>>,
-    /// What it has refused.
-    refused: Arc<Mutex<BTreeSet<Uuid>>>,
-}
-
-impl StandIn {
-    async fn start(status: u16) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let stand_in = StandIn {
-            url: format!("http://{}/hook", listener.local_addr().unwrap()),
-            status: Arc::new(AtomicU16::new(status)),
-            accepted: Arc::default(),
-            requests: Arc::default(),
-            refused: Arc::default(),
-        };
-        let serving = stand_in.clone();
-        platform::task::spawn("endpoint", async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let serving = serving.clone();
-                platform::task::spawn("connection", async move { serving.serve(stream).await });
-            }
-        });
-        stand_in
-    }
-
-    async fn serve(&self, mut stream: TcpStream) {
-        let mut read = Vec::new();
-        loop {
-            let Some(end) = read.windows(4).position(|it| it == b"\r\n\r\n") else {
-                if stream.read_buf(&mut read).await.unwrap_or(0) == 0 {
-                    return;
-                }
-                continue;
-            };
-            let head = String::from_utf8(read[..end].to_vec()).unwrap();
-            let headers: HashMap<String, String> = head
-                .lines()
-                .filter_map(|line| line.split_once(": "))
-                .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
-                .collect();
-            let length: usize = headers["content-length"].parse().unwrap();
-            while read.len() < end + 4 + length {
-                if stream.read_buf(&mut read).await.unwrap_or(0) == 0 {
-                    return;
-                }
-            }
-            let body = String::from_utf8(read[end + 4..end + 4 + length].to_vec()).unwrap();
-            read.drain(..end + 4 + length);
-            let received = Received { headers, body };
-            if !self.answer(received, &mut stream).await {
-                return;
-            }
-        }
-    }
-
-    /// False when the connection is to be closed.
-    async fn answer(&self, received: Received, stream: &mut TcpStream) -> bool {
-        *self.requests.lock().unwrap() += 1;
-        let status = match self.status.load(Ordering::SeqCst) {
-            GARBAGE => {
-                // Whether it arrives makes no difference.
-                let _ = stream.write_all(b"\x16\x03\x01 what?\r\n\r\n").await;
-                return false;
-            }
-            SLOW => {
-                tokio::time::sleep(Duration::from_millis(700)).await;
-                200
-            }
-            FIRST_ORDER_REFUSED if received.event()["object_id"] == FIRST_ORDER => 500,
-            FIRST_ORDER_REFUSED => 200,
-            FIRST_EVENT_REFUSED_ONCE => {
-                let is_first = received.event()["type"] == "order.created";
-                let mut refused = self.refused.lock().unwrap();
-                if is_first && refused.insert(received.id()) {
-                    500
-                } else {
-                    200
-                }
-            }
-            EVERY_SECOND_REFUSED => {
-                let event = received.event();
-                let order: u64 = event["object_id"].as_str().unwrap().parse().unwrap();
-                if order % 2 == 1 { 500 } else { 200 }
-            }
-            status => status,
-        };
-        if status < 300 {
-            self.accepted.lock().unwrap().push(received);
-        }
-        let answer = format!(
-            "HTTP/1.1 {status} X\r\nlocation: {}\r\ncontent-length: 4\r\n\r\nbody",
-            self.url
-        );
-        stream.write_all(answer.as_bytes()).await.is_ok()
-    }
-
-    fn is(&self, status: u16) {
-        self.status.store(status, Ordering::SeqCst);
-    }
-
-    fn accepted(&self) -> Vec<Received> {
-        self.accepted.lock().unwrap().clone()
-    }
-
-    fn ids(&self) -> Vec<Uuid> {
-        self.accepted().iter().map(Received::id).collect()
-    }
-
-    fn requests(&self) -> usize {
-        *self.requests.lock().unwrap()
-    }
-
-    fn has_all(&self, written: &[Uuid]) -> bool {
-        let ids: BTreeSet<Uuid> = self.ids().into_iter().collect();
-        written.iter().all(|id| ids.contains(id))
-    }
-
-    /// Once repeats are dropped, the events of each order came in their sequence.
-    fn in_order(&self) {
-        let mut seen = BTreeSet::new();
-        let mut last: BTreeMap<String, Uuid> = BTreeMap::new();
-        for received in self.accepted() {
-            if seen.insert(received.id()) {
-                let object = received.event()["object_id"].as_str().unwrap().to_owned();
-                let before = last.insert(object, received.id());
-                assert!(before.is_none_or(|before| before < received.id()));
-            }
-        }
-    }
-}
 
 fn with_endpoints() -> Options {
     service().setting("ENDPOINT_NETWORKS", "127.0.0.0/8")
@@ -324,10 +157,7 @@ async fn an_endpoint_that_was_down_gets_each_event_in_order_and_delays_no_other(
         .await;
         assert!(down.ids().is_empty());
         let before = down.requests();
-        for _ in 0..26 {
-            service.clock().advance(Duration::from_hours(1));
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        service.clock().advance(Duration::from_hours(26));
         eventually("it is tried again", async || down.requests() > before).await;
         let jobs = "select count(*) as n from jobs where queue = 'endpoints'";
         assert!(service.count(jobs).await < 330, "most events have no job");
@@ -562,10 +392,11 @@ async fn an_endpoint_that_is_paused_gets_no_more_of_what_is_under_way() {
     said(&service, &["endpoints", "pause", &id.to_string()]).await;
     let waiting = "select count(*) as n from outgoing_webhooks";
     eventually("the rest waits", async || service.count(waiting).await > 0).await;
-    let sent = stand_in.requests();
-    assert!(sent < written.len(), "{sent}");
-    tokio::time::sleep(Duration::from_millis(1500)).await;
-    assert_eq!(stand_in.requests(), sent);
+    // What was on its way is accepted, and all others wait, so nothing more is under way.
+    let left = usize::try_from(service.count(waiting).await).unwrap();
+    assert!(left > 100, "{left}");
+    assert_eq!(stand_in.requests() + left, written.len());
+    stand_in.is(200);
     said(&service, &["endpoints", "resume", &id.to_string()]).await;
     eventually("it has all", async || stand_in.has_all(&written)).await;
     service.stop().await;
@@ -637,6 +468,25 @@ async fn a_slow_endpoint_delays_no_other_and_gets_many_at_a_time() {
         async || slow.has_all(&written),
     )
     .await;
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn an_endpoint_that_asks_for_a_pause_gets_nothing_before_it_ends() {
+    let service = with_endpoints().start().await;
+    let stand_in = StandIn::start(BUSY).await;
+    add(&service, &stand_in.url).await;
+    let begun = Instant::now();
+    let written = write(service.db(), events::Outlet::Database, 64, 1).await;
+    let failing = "select count(*) as n from endpoints where failing_since is not null";
+    eventually("it has refused some", async || {
+        service.count(failing).await == 1
+    })
+    .await;
+    stand_in.is(200);
+    eventually("it accepts", async || !stand_in.accepted().is_empty()).await;
+    assert!(begun.elapsed() >= Duration::from_secs(BUSY_SECONDS));
+    eventually("it has all", async || stand_in.has_all(&written)).await;
     service.stop().await;
 }
 

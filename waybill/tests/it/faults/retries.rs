@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::job::{JobId, MAX_UNFINISHED_ATTEMPTS, Queue, State};
+use domain::job::{JobId, MAX_UNFINISHED_ATTEMPTS, Queue, Source, State};
 use serde_json::json;
 use store::{job_attempts, jobs};
 use workers::Worker;
@@ -327,5 +327,57 @@ async fn expired_ids_and_old_bodies_are_cut() {
             .await,
         1
     );
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_that_is_deferred_keeps_the_time_that_it_was_given_while_it_was_claimed() {
+    let service = service().without_workers().start().await;
+    let mut tx = service.db().begin().await.unwrap();
+    let now = service.clock().now();
+    let (until, later) = (
+        now.plus(Duration::from_secs(35)),
+        now.plus(Duration::from_hours(24)),
+    );
+    for is_released in [false, true] {
+        let id = service.clock().id();
+        let job = jobs::NewJob {
+            id,
+            queue: Queue::Privacy,
+            kind: "customers/redact".to_owned(),
+            source: Source::Storefront,
+            shop: None,
+            external_id: None,
+            object_id: None,
+            subject: None,
+            api_version: None,
+            body: "{}".into(),
+            state: State::Ready,
+            run_at: now,
+            notified_at: None,
+            deadline_at: None,
+            trace: None,
+            traceparent: None,
+            created_at: now,
+        };
+        jobs::insert(&mut tx, &[&job]).await.unwrap();
+        let claimed = jobs::claim(&mut tx, &[id], now, until).await.unwrap();
+        assert_eq!(claimed, [(id, 1)]);
+        if is_released {
+            // An operator has decided meanwhile what the job waits for.
+            jobs::release(&mut tx, id, now).await.unwrap();
+        }
+        let deferred = jobs::defer_claimed(&mut tx, id, until, later, "it waits", false);
+        assert!(deferred.await.unwrap());
+        let run_at = tx
+            .query("select run_at from jobs where id = $1")
+            .bind(id)
+            .fetch_one()
+            .await
+            .unwrap();
+        let expected = if is_released { now } else { later };
+        assert_eq!(run_at.get::<i64>("run_at").unwrap(), expected.0);
+    }
+    tx.rollback().await.unwrap();
     service.stop().await;
 }

@@ -47,6 +47,9 @@ const EXPORTS: usize = 10;
 const ORDERS: i64 = 25;
 const ROWS: i64 = 100;
 
+/// Jobs of webhooks that are deleted with one statement.
+const JOBS: usize = 512;
+
 /// Between two batches the others have the database to themselves for so many times as long as
 /// the batch took: nobody waits for an erasure, and intake must not wait because of it.
 const REST: u32 = 4;
@@ -296,7 +299,7 @@ impl Erasure<'_> {
         if let Some(last) = page.last {
             self.progress.cursor = last;
         } else {
-            endpoints::forget_shop(&mut tx, self.shop).await?;
+            self.forget_webhooks(&mut tx).await?;
             self.go_on_to(Phase::Events);
         }
         self.commit(tx).await
@@ -323,6 +326,16 @@ impl Erasure<'_> {
         Ok(())
     }
 
+    /// Events of the shop that wait for an endpoint, with the jobs that send them.
+    async fn forget_webhooks(&mut self, tx: &mut Tx) -> Result<()> {
+        let jobs = endpoints::forget_shop(tx, self.shop).await?;
+        for jobs in jobs.chunks(JOBS) {
+            let counts = &mut self.progress.counts;
+            shop_erasure::delete_jobs(tx, self.shop, jobs.to_vec(), counts).await?;
+        }
+        Ok(())
+    }
+
     async fn events(&mut self) -> Result<()> {
         let (db, after) = (&self.parts.db, self.progress.cursor);
         let page = shop_erasure::scan_events(db, self.shop, after, ROWS).await?;
@@ -332,7 +345,7 @@ impl Erasure<'_> {
         if let Some(last) = page.last {
             self.progress.cursor = last;
         } else {
-            endpoints::forget_shop(&mut tx, self.shop).await?;
+            self.forget_webhooks(&mut tx).await?;
             self.go_on_to(Phase::Removal);
         }
         self.commit(tx).await
