@@ -37,7 +37,7 @@ async fn serve(arguments: Arguments) -> Result<()> {
         .with_context(|| format!("LISTEN_ADDR: cannot listen on {address}"))?;
     ingress::announce(&parts.config);
     // It is alive as long as its tasks get a turn.
-    supervisor::attend(arguments.settings.supervisor(), || true, &shutdown);
+    supervisor::notify(arguments.settings.supervisor(), || true, &shutdown);
     ingress::serve(listener, parts.clone(), shutdown).await?;
     parts.close().await;
     Ok(())

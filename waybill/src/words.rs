@@ -10,8 +10,13 @@ use domain::api_key::Scope;
 use domain::event::catalogue;
 use domain::job::{Queue, Source, State};
 use domain::license::Tier;
+use domain::order::{FinancialStatus, FulfillmentStatus};
+use domain::payment::outcome;
 use domain::privacy;
 use sandbox::sample;
+
+/// Of an order that has no such status.
+const NONE: &str = "none";
 
 /// A parser that takes one of these words and nothing else. The help lists them.
 fn one_of<T>(words: impl IntoIterator<Item = &'static str>) -> impl TypedValueParser<Value = T>
@@ -118,29 +123,15 @@ where
 
 /// What a storefront says of the payment of an order, or what its payments come to.
 pub fn financial_status() -> Usual {
-    usual([
-        "pending",
-        "authorized",
-        "partially_paid",
-        "paid",
-        "partially_refunded",
-        "refunded",
-        "voided",
-        "expired",
-        "none",
-    ])
+    let known = FinancialStatus::KNOWN;
+    usual(known.iter().map(FinancialStatus::as_str).chain([NONE]))
 }
 
 pub fn fulfillment_status() -> Usual {
-    usual(["partial", "fulfilled", "restocked", "none"])
+    let known = FulfillmentStatus::KNOWN;
+    usual(known.iter().map(FulfillmentStatus::as_str).chain([NONE]))
 }
 
 pub fn payment_state() -> Usual {
-    usual([
-        "requires_payment_method",
-        "succeeded",
-        "partially_refunded",
-        "refunded",
-        "canceled",
-    ])
+    usual(outcome::State::KNOWN.iter().map(outcome::State::as_str))
 }

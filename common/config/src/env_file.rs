@@ -20,8 +20,9 @@ use std::path::Path;
 
 pub const NAME: &str = ".env";
 
-/// The permission bits of users other than the owner to write a file.
+/// The permission bits of users other than the owner to write a file, and to read it.
 const WRITTEN_BY_OTHERS: u32 = 0o022;
+const READ_BY_OTHERS: u32 = 0o044;
 
 /// The values of the file by name; nothing if there is no file. An error says what is wrong with
 /// the file, without its content.
@@ -41,6 +42,15 @@ pub fn read(path: &Path) -> Result<BTreeMap<String, String>, String> {
         ));
     }
     parse(&std::fs::read_to_string(path).map_err(unreadable)?)
+}
+
+/// The permissions of the file if other users of this machine can read it.
+pub fn read_by_others() -> Option<String> {
+    let file = std::fs::metadata(NAME)
+        .ok()
+        .filter(std::fs::Metadata::is_file)?;
+    let mode = file.mode() & 0o777;
+    (mode & READ_BY_OTHERS != 0).then(|| format!("{NAME} has mode {mode:o}"))
 }
 
 fn parse(text: &str) -> Result<BTreeMap<String, String>, String> {

@@ -224,11 +224,9 @@ impl Config {
 
     /// Reads only `DATABASE_URL`, for a command that needs no other setting.
     pub fn database_url(settings: &Settings) -> Result<String, Mistakes> {
-        let mut reader = Reader::alone(settings);
-        match reader.database_url() {
-            Some(url) if reader.mistakes.is_empty() => Ok(url),
-            _ => Err(Mistakes(reader.mistakes)),
-        }
+        let mut reader = Reader::of_files(settings, "DATABASE_URL");
+        let url = reader.database_url();
+        reader.finished(url)
     }
 
     /// Reads only `LISTEN_ADDR`.
@@ -280,7 +278,7 @@ impl Config {
 
     /// Reads only `AMQP_URL` and `AMQP_PREFIX`. `None`: there is no broker.
     pub fn broker(settings: &Settings) -> Result<Option<Broker>, Mistakes> {
-        let mut reader = Reader::alone(settings);
+        let mut reader = Reader::of_files(settings, "AMQP_URL");
         let (url, prefix) = (reader.amqp_url(None), reader.amqp_prefix());
         if !reader.mistakes.is_empty() {
             return Err(Mistakes(reader.mistakes));
@@ -290,36 +288,32 @@ impl Config {
 
     /// Reads only the settings whose names begin with `PRIVACY_`.
     pub fn privacy(settings: &Settings) -> Result<Privacy, Mistakes> {
-        let mut reader = Reader::alone(settings);
-        match reader.privacy() {
-            Some(privacy) if reader.mistakes.is_empty() => Ok(privacy),
-            _ => Err(Mistakes(reader.mistakes)),
-        }
+        let mut reader = Reader::of_files(settings, "PRIVACY_");
+        let privacy = reader.privacy();
+        reader.finished(privacy)
     }
 
     /// Where endpoints of webhooks may be, from `ENDPOINT_NETWORKS` and `ALLOW_CLEARTEXT` alone.
     pub fn endpoints(settings: &Settings) -> Result<Allowed, Mistakes> {
         let mut reader = Reader::alone(settings);
-        match reader.endpoints() {
-            Some(allowed) if reader.mistakes.is_empty() => Ok(allowed),
-            _ => Err(Mistakes(reader.mistakes)),
-        }
+        let allowed = reader.endpoints();
+        reader.finished(allowed)
     }
 
     /// The storefront's secrets, newest first; if none is set, the development secret.
     pub fn storefront_secrets(settings: &Settings) -> Result<Vec<String>, Mistakes> {
-        let mut reader = Reader::alone(settings);
         let name = "STOREFRONT_WEBHOOK_SECRET";
+        let mut reader = Reader::of_files(settings, name);
         let secrets = reader.secrets(name, Mode::Development, DEVELOPMENT_STOREFRONT_SECRET);
-        secrets.ok_or(Mistakes(reader.mistakes))
+        reader.finished(secrets)
     }
 
     /// The payment provider's secrets, newest first; if none is set, the development secret.
     pub fn payment_secrets(settings: &Settings) -> Result<Vec<String>, Mistakes> {
-        let mut reader = Reader::alone(settings);
         let name = "PAYMENT_WEBHOOK_SECRET";
+        let mut reader = Reader::of_files(settings, name);
         let secrets = reader.secrets(name, Mode::Development, DEVELOPMENT_PAYMENT_SECRET);
-        secrets.ok_or(Mistakes(reader.mistakes))
+        reader.finished(secrets)
     }
 }
 
@@ -395,6 +389,23 @@ impl<'a> Reader<'a> {
             settings,
             mistakes: Vec::new(),
             cleartext: Vec::new(),
+        }
+    }
+
+    /// The same, for settings whose names begin with `prefix` and whose values may be in files. That such
+    /// a file cannot be read is no reason to go on as if they were not set.
+    fn of_files(settings: &'a Settings, prefix: &str) -> Self {
+        Reader {
+            mistakes: settings.unread(prefix),
+            ..Reader::alone(settings)
+        }
+    }
+
+    /// What was read, if no mistake was found.
+    fn finished<T>(self, read: Option<T>) -> Result<T, Mistakes> {
+        match read {
+            Some(read) if self.mistakes.is_empty() => Ok(read),
+            _ => Err(Mistakes(self.mistakes)),
         }
     }
 

@@ -5,8 +5,7 @@
 //! this list, so that nobody switches a protection off without knowing it. Protections that cannot
 //! be switched off are not in the list; docs/security.md describes them.
 
-use crate::private_files;
-use crate::{Config, Weakness};
+use crate::{Config, Weakness, env_file, private_files};
 use store::sql::{self, Encryption};
 
 pub struct Protection {
@@ -231,12 +230,14 @@ pub const PROTECTIONS: &[Protection] = &[
         name: "private files",
         setting: "DATABASE_URL, PRIVACY_EXPORT_URL",
         open: "other users of this machine can read the data",
-        advice: "Start the service: it narrows the permissions. If the file system has no \
-                 permissions, move the data to one that has.",
+        advice: "Start the service: it narrows the permissions of data. Those of .env are yours to \
+                 narrow: chmod 600 .env. If the file system has no permissions, move the data to one \
+                 that has.",
         state: |config| {
             let wide = private_files::wide(config).into_iter();
             let places = wide.map(|it| format!("{} has mode {:o}", it.path.display(), it.mode));
-            off_at(places.collect::<Vec<_>>().join(", "))
+            let places: Vec<String> = places.chain(env_file::read_by_others()).collect();
+            off_at(places.join(", "))
         },
     },
 ];

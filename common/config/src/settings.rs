@@ -448,14 +448,14 @@ impl Setting {
     }
 }
 
-/// A supervisor that wants to be told how the process is, as systemd does (sd_notify(3)). It is no
-/// setting: nobody but the supervisor gives it.
+/// A supervisor that wants to be notified of the state of the process, as systemd does (sd_notify(3)).
+/// It is no setting: nobody but the supervisor gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Supervisor {
     /// The path of the socket on which it listens.
     pub socket: OsString,
-    /// A process from which it hears nothing for this long counts as hung. None: it does not care.
-    pub patience: Option<Duration>,
+    /// A process that sends no notification for this long counts as hung. None: there is no such limit.
+    pub watchdog: Option<Duration>,
 }
 
 impl Supervisor {
@@ -464,10 +464,10 @@ impl Supervisor {
         // A variable that was inherited is meant for the process that it names.
         let process = u64::from(std::process::id());
         let is_meant = number("WATCHDOG_PID").is_none_or(|meant| meant == process);
-        let patience = number("WATCHDOG_USEC").filter(|micros| is_meant && *micros > 0);
+        let watchdog = number("WATCHDOG_USEC").filter(|micros| is_meant && *micros > 0);
         Some(Supervisor {
             socket: environment.get("NOTIFY_SOCKET")?.clone(),
-            patience: patience.map(Duration::from_micros),
+            watchdog: watchdog.map(Duration::from_micros),
         })
     }
 }
@@ -478,6 +478,8 @@ impl Supervisor {
 pub struct Settings {
     values: BTreeMap<&'static str, Given>,
     mistakes: Vec<String>,
+    /// The settings whose file cannot be read, with the mistake.
+    unread: Vec<(&'static str, String)>,
     supervisor: Option<Supervisor>,
 }
 
@@ -498,12 +500,19 @@ impl Settings {
         secrets.iter().all(|name| self.get(name).is_none())
     }
 
+    /// The mistakes about files of settings whose names begin with `prefix`.
+    pub fn unread(&self, prefix: &str) -> Vec<String> {
+        let unread = self.unread.iter();
+        let of_prefix = unread.filter(|(name, _)| name.starts_with(prefix));
+        of_prefix.map(|(_, mistake)| mistake.clone()).collect()
+    }
+
     /// The mistakes that were found while the settings were gathered.
     pub fn mistakes(&self) -> &[String] {
         &self.mistakes
     }
 
-    /// Who wants to be told how the process is.
+    /// The supervisor that wants to be notified of the state of the process.
     pub fn supervisor(&self) -> Option<&Supervisor> {
         self.supervisor.as_ref()
     }
@@ -636,9 +645,9 @@ impl Settings {
                 given.origin = origin;
             }
             Err(error) => {
-                let path = path.display();
-                self.mistakes
-                    .push(format!("{file}: cannot read {path}: {error}"));
+                let mistake = format!("{file}: cannot read {}: {error}", path.display());
+                self.unread.push((setting.name, mistake.clone()));
+                self.mistakes.push(mistake);
             }
         }
     }

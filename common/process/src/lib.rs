@@ -107,18 +107,28 @@ impl Parts {
     }
 }
 
+/// The setting that names the database.
+const DATABASE_URL: &str = "DATABASE_URL";
+
 /// Opens the database and applies missing migrations.
 pub async fn open_database(url: &str, connections: u32) -> Result<Db> {
     let db = Db::open(url, connections).await;
-    let db = db.map_err(|error| unusable(url, error, "cannot be opened"))?;
+    let db = db.map_err(|error| unusable(DATABASE_URL, url, error, "cannot be opened"))?;
     let applied = migrations::apply(&db).await;
-    applied.map_err(|error| unusable(url, error, "cannot be brought to this version's schema"))?;
+    applied.map_err(|error| {
+        unusable(
+            DATABASE_URL,
+            url,
+            error,
+            "cannot be brought to this version's schema",
+        )
+    })?;
     Ok(db)
 }
 
-/// Says which database cannot be used, and of one that does not answer what to look at. What the
-/// library says of such a one is how long it has waited.
-fn unusable(url: &str, error: impl Into<anyhow::Error>, what: &str) -> anyhow::Error {
+/// Says which database cannot be used, and which setting or argument names it. Of one that does not
+/// answer it says what to look at, because the library says only how long it has waited.
+fn unusable(name: &str, url: &str, error: impl Into<anyhow::Error>, what: &str) -> anyhow::Error {
     let (error, place) = (error.into(), sql::place(url));
     let is_silent = |cause: &sql::Error| matches!(cause, sql::Error::PoolTimedOut);
     if error
@@ -127,21 +137,26 @@ fn unusable(url: &str, error: impl Into<anyhow::Error>, what: &str) -> anyhow::E
         .any(is_silent)
     {
         return anyhow!(
-            "DATABASE_URL: {place} does not answer; is it running, and may this machine reach it? \
+            "{name}: {place} does not answer; is it running, and may this machine reach it? \
              `waybill doctor` looks closer"
         );
     }
-    error.context(format!("DATABASE_URL: {place} {what}"))
+    error.context(format!("{name}: {place} {what}"))
 }
 
 /// Opens a database that already has this version's schema. It applies no migrations, because an
 /// operator who only reads something must not migrate the database while services of an older
 /// version run.
 pub async fn open_migrated(url: &str, connections: u32) -> Result<Db> {
+    open_named(DATABASE_URL, url, connections).await
+}
+
+/// The same for a database that this setting or argument names.
+pub async fn open_named(name: &str, url: &str, connections: u32) -> Result<Db> {
     let db = Db::open(url, connections).await;
-    let db = db.map_err(|error| unusable(url, error, "cannot be opened"))?;
+    let db = db.map_err(|error| unusable(name, url, error, "cannot be opened"))?;
     let compared = migrations::compare(&db).await;
-    let compared = compared.map_err(|error| unusable(url, error, "cannot be read"))?;
+    let compared = compared.map_err(|error| unusable(name, url, error, "cannot be read"))?;
     match compared.lacks() {
         None => Ok(db),
         Some(lacks) => {

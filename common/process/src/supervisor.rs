@@ -1,5 +1,6 @@
-//! Tells a supervisor such as systemd how the process is (sd_notify(3)): that it has begun its work,
-//! that its tasks still run, and that it stops. Without a supervisor that asks, nothing is told.
+//! Notifies a supervisor such as systemd of the state of the process (sd_notify(3)): that it has begun
+//! its work, that its tasks still run, and that it stops. Without a supervisor that asks for it, nothing
+//! is sent.
 //!
 //! Whether the tasks run is what `/livez` answers, and not `/readyz`: a restart brings back a task
 //! that has ended, and it does not bring back a database.
@@ -13,12 +14,12 @@ use config::Supervisor;
 use platform::task;
 use tokio_util::sync::CancellationToken;
 
-/// How often the supervisor hears of the process within the time for which it waits.
+/// How many notifications are sent within the time after which the supervisor takes action.
 const SHARE: u32 = 3;
 
 /// Says that the process has begun its work, and from then on that it is alive as long as
 /// `is_alive` says so, until `shutdown`.
-pub fn attend(
+pub fn notify(
     supervisor: Option<&Supervisor>,
     is_alive: impl Fn() -> bool + Send + 'static,
     shutdown: &CancellationToken,
@@ -26,20 +27,20 @@ pub fn attend(
     let Some(supervisor) = supervisor else {
         return;
     };
-    let listener = match Listener::connect(Path::new(&supervisor.socket)) {
-        Ok(listener) => listener,
+    let socket = match Socket::connect(Path::new(&supervisor.socket)) {
+        Ok(socket) => socket,
         Err(error) => {
-            tracing::warn!(%error, "NOTIFY_SOCKET: the supervisor cannot be told how the process is");
+            tracing::warn!(%error, "NOTIFY_SOCKET: the supervisor cannot be notified");
             return;
         }
     };
-    listener.tell("READY=1");
-    let pause = supervisor.patience.map(|patience| patience / SHARE);
+    socket.send("READY=1");
+    let pause = supervisor.watchdog.map(|time| time / SHARE);
     let shutdown = shutdown.clone();
     task::spawn("supervisor", async move {
         while !shutdown.is_cancelled() {
             if pause.is_some() && is_alive() {
-                listener.tell("WATCHDOG=1");
+                socket.send("WATCHDOG=1");
             }
             let next = async {
                 match pause {
@@ -52,24 +53,24 @@ pub fn attend(
                 () = shutdown.cancelled() => {}
             }
         }
-        listener.tell("STOPPING=1");
+        socket.send("STOPPING=1");
     });
 }
 
-struct Listener(UnixDatagram);
+struct Socket(UnixDatagram);
 
-impl Listener {
+impl Socket {
     fn connect(path: &Path) -> io::Result<Self> {
         let socket = UnixDatagram::unbound()?;
         // A supervisor that does not read must not hold up a task.
         socket.set_nonblocking(true)?;
         socket.connect(path)?;
-        Ok(Listener(socket))
+        Ok(Socket(socket))
     }
 
-    fn tell(&self, state: &str) {
+    fn send(&self, state: &str) {
         if let Err(error) = self.0.send(state.as_bytes()) {
-            tracing::warn!(%error, state, "the supervisor was not told how the process is");
+            tracing::warn!(%error, state, "the supervisor was not notified");
         }
     }
 }
@@ -82,16 +83,16 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_mins(1);
+    const WATCHDOG: Duration = Duration::from_mins(1);
 
-    /// What has been told since the last look.
-    fn told(socket: &UnixDatagram) -> Vec<String> {
-        let mut told = Vec::new();
+    /// The notifications that have come since the last look.
+    fn received(socket: &UnixDatagram) -> Vec<String> {
+        let mut received = Vec::new();
         let mut text = [0; 64];
         while let Ok(length) = socket.recv(&mut text) {
-            told.push(String::from_utf8_lossy(&text[..length]).into_owned());
+            received.push(String::from_utf8_lossy(&text[..length]).into_owned());
         }
-        told
+        received
     }
 
     /// Lets time pass, and tasks run in it.
@@ -107,27 +108,27 @@ mod tests {
         socket.set_nonblocking(true).unwrap();
         let supervisor = Supervisor {
             socket: path.into_os_string(),
-            patience: Some(PATIENCE),
+            watchdog: Some(WATCHDOG),
         };
         let alive = Arc::new(AtomicBool::new(true));
         let shutdown = CancellationToken::new();
         let is_alive = alive.clone();
-        attend(
+        notify(
             Some(&supervisor),
             move || is_alive.load(Ordering::Relaxed),
             &shutdown,
         );
-        assert_eq!(told(&socket), ["READY=1"]);
-        pass(PATIENCE * 2 + Duration::from_secs(1)).await;
-        let often = told(&socket);
+        assert_eq!(received(&socket), ["READY=1"]);
+        pass(WATCHDOG * 2 + Duration::from_secs(1)).await;
+        let often = received(&socket);
         assert_eq!(often.len(), 7, "three times a minute, and at the start");
         assert!(often.iter().all(|it| it == "WATCHDOG=1"), "{often:?}");
         alive.store(false, Ordering::Relaxed);
-        pass(PATIENCE * 10).await;
-        assert!(told(&socket).is_empty());
+        pass(WATCHDOG * 10).await;
+        assert!(received(&socket).is_empty());
         shutdown.cancel();
         pass(Duration::from_secs(1)).await;
-        assert_eq!(told(&socket), ["STOPPING=1"]);
+        assert_eq!(received(&socket), ["STOPPING=1"]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -138,13 +139,13 @@ mod tests {
         socket.set_nonblocking(true).unwrap();
         let supervisor = Supervisor {
             socket: path.into_os_string(),
-            patience: None,
+            watchdog: None,
         };
         let shutdown = CancellationToken::new();
-        attend(Some(&supervisor), || true, &shutdown);
-        pass(PATIENCE).await;
+        notify(Some(&supervisor), || true, &shutdown);
+        pass(WATCHDOG).await;
         shutdown.cancel();
         pass(Duration::from_secs(1)).await;
-        assert_eq!(told(&socket), ["READY=1", "STOPPING=1"]);
+        assert_eq!(received(&socket), ["READY=1", "STOPPING=1"]);
     }
 }

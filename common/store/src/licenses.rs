@@ -226,20 +226,41 @@ pub async fn lengthen(
     Ok(())
 }
 
+/// The beginning of a statement that reads licences with what [`License::read`] needs: those of
+/// persons, of organizations, or of both.
+macro_rules! licenses {
+    (persons) => {
+        licenses!("users.login, users.provider_id, users.claimable_until, null as org_name")
+    };
+    (orgs) => {
+        licenses!(
+            "null as login, null as provider_id, null as claimable_until, orgs.name as org_name"
+        )
+    };
+    (both) => {
+        licenses!("users.login, users.provider_id, users.claimable_until, orgs.name as org_name")
+    };
+    ($owner:literal) => {
+        concat!(
+            "select licenses.id, licenses.tier, licenses.status, licenses.expires_at,
+                    licenses.subscription_id, licenses.granted_at, licenses.updated_at,
+                    licenses.revoked_at, ",
+            $owner,
+            " "
+        )
+    };
+}
+
 /// One licence.
 pub async fn find(tx: &mut Tx, id: LicenseId) -> Result<Option<License>> {
     let row = tx
-        .query(
-            "select licenses.id, licenses.tier, licenses.status, licenses.expires_at,
-                    licenses.subscription_id, licenses.granted_at, licenses.updated_at,
-                    licenses.revoked_at,
-                    users.login, users.provider_id, users.claimable_until,
-                    orgs.name as org_name
-             from licenses
+        .query(concat!(
+            licenses!(both),
+            "from licenses
              left join users on users.id = licenses.user_id
              left join orgs on orgs.id = licenses.org_id
-             where licenses.id = $1",
-        )
+             where licenses.id = $1"
+        ))
         .bind(id)
         .fetch_optional()
         .await?;
@@ -249,17 +270,13 @@ pub async fn find(tx: &mut Tx, id: LicenseId) -> Result<Option<License>> {
 /// Every licence, the oldest first.
 pub async fn list(db: &Db) -> Result<Vec<License>> {
     let rows = db
-        .query(
-            "select licenses.id, licenses.tier, licenses.status, licenses.expires_at,
-                    licenses.subscription_id, licenses.granted_at, licenses.updated_at,
-                    licenses.revoked_at,
-                    users.login, users.provider_id, users.claimable_until,
-                    orgs.name as org_name
-             from licenses
+        .query(concat!(
+            licenses!(both),
+            "from licenses
              left join users on users.id = licenses.user_id
              left join orgs on orgs.id = licenses.org_id
-             order by licenses.id",
-        )
+             order by licenses.id"
+        ))
         .fetch_all()
         .await?;
     rows.iter().map(License::read).collect()
@@ -268,25 +285,18 @@ pub async fn list(db: &Db) -> Result<Vec<License>> {
 /// The licences of a person and of the person's organizations, including revoked ones.
 pub async fn of_user(db: &Db, user: UserId) -> Result<Vec<License>> {
     let rows = db
-        .query(
-            "select licenses.id, licenses.tier, licenses.status, licenses.expires_at,
-                    licenses.subscription_id, licenses.granted_at, licenses.updated_at,
-                    licenses.revoked_at,
-                    users.login, users.provider_id, users.claimable_until,
-                    null as org_name
-             from licenses join users on users.id = licenses.user_id
+        .query(concat!(
+            licenses!(persons),
+            "from licenses join users on users.id = licenses.user_id
              where licenses.user_id = $1
              union all
-             select licenses.id, licenses.tier, licenses.status, licenses.expires_at,
-                    licenses.subscription_id, licenses.granted_at, licenses.updated_at,
-                    licenses.revoked_at,
-                    null as login, null as provider_id, null as claimable_until,
-                    orgs.name as org_name
-             from org_members
+             ",
+            licenses!(orgs),
+            "from org_members
              join orgs on orgs.id = org_members.org_id
              join licenses on licenses.org_id = orgs.id
-             where org_members.user_id = $1",
-        )
+             where org_members.user_id = $1"
+        ))
         .bind(user)
         .fetch_all()
         .await?;
@@ -312,16 +322,12 @@ pub async fn of_owner(tx: &mut Tx, owner: Owner) -> Result<Vec<License>> {
 
 async fn of_user_alone(tx: &mut Tx, user: UserId) -> Result<Vec<License>> {
     let rows = tx
-        .query(
-            "select licenses.id, licenses.tier, licenses.status, licenses.expires_at,
-                    licenses.subscription_id, licenses.granted_at, licenses.updated_at,
-                    licenses.revoked_at,
-                    users.login, users.provider_id, users.claimable_until,
-                    null as org_name
-             from licenses join users on users.id = licenses.user_id
+        .query(concat!(
+            licenses!(persons),
+            "from licenses join users on users.id = licenses.user_id
              where licenses.user_id = $1 and licenses.revoked_at is null
-             order by licenses.id",
-        )
+             order by licenses.id"
+        ))
         .bind(user)
         .fetch_all()
         .await?;
@@ -331,16 +337,12 @@ async fn of_user_alone(tx: &mut Tx, user: UserId) -> Result<Vec<License>> {
 /// The licences of an organization that were not revoked.
 pub async fn of_org(tx: &mut Tx, org: OrgId) -> Result<Vec<License>> {
     let rows = tx
-        .query(
-            "select licenses.id, licenses.tier, licenses.status, licenses.expires_at,
-                    licenses.subscription_id, licenses.granted_at, licenses.updated_at,
-                    licenses.revoked_at,
-                    null as login, null as provider_id, null as claimable_until,
-                    orgs.name as org_name
-             from licenses join orgs on orgs.id = licenses.org_id
+        .query(concat!(
+            licenses!(orgs),
+            "from licenses join orgs on orgs.id = licenses.org_id
              where licenses.org_id = $1 and licenses.revoked_at is null
-             order by licenses.id",
-        )
+             order by licenses.id"
+        ))
         .bind(org)
         .fetch_all()
         .await?;
@@ -364,17 +366,13 @@ pub async fn of_customers_others(
     customer: Customer<'_>,
 ) -> Result<Vec<License>> {
     let rows = tx
-        .query(
-            "select licenses.id, licenses.tier, licenses.status, licenses.expires_at,
-                    licenses.subscription_id, licenses.granted_at, licenses.updated_at,
-                    licenses.revoked_at,
-                    null as login, null as provider_id, null as claimable_until,
-                    orgs.name as org_name
-             from licenses join orgs on orgs.id = licenses.org_id
+        .query(concat!(
+            licenses!(orgs),
+            "from licenses join orgs on orgs.id = licenses.org_id
              where orgs.id <> $1 and licenses.tier = $2 and licenses.revoked_at is null
                and (licenses.subscription_id = $3 or orgs.owner_id = $4)
-             order by orgs.name, licenses.id",
-        )
+             order by orgs.name, licenses.id"
+        ))
         .bind(org)
         .bind(tier.as_str())
         .bind(customer.subscription_id)

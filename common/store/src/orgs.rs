@@ -4,6 +4,7 @@
 use serde::Serialize;
 
 use crate::sql::{Db, Result, Row, Tx};
+use crate::users::users;
 use domain::license::{OrgId, UserId};
 use domain::time::Timestamp;
 use platform::clock::Clock;
@@ -76,10 +77,7 @@ pub async fn owner(tx: &mut Tx, org: &Org) -> Result<Option<User>> {
         return Ok(None);
     };
     let row = tx
-        .query(
-            "select id, provider_id, login, login_key, claimable_until, seen_at
-             from users where id = $1",
-        )
+        .query(users!("from users where users.id = $1"))
         .bind(owner)
         .fetch_optional()
         .await?;
@@ -99,12 +97,10 @@ pub async fn set_owner(tx: &mut Tx, org: OrgId, owner: UserId) -> Result<()> {
 /// The members, by login.
 pub async fn members(tx: &mut Tx, org: OrgId) -> Result<Vec<User>> {
     let rows = tx
-        .query(
-            "select users.id, users.provider_id, users.login, users.login_key,
-                    users.claimable_until, users.seen_at
-             from org_members join users on users.id = org_members.user_id
-             where org_members.org_id = $1 order by users.login, users.id",
-        )
+        .query(users!(
+            "from org_members join users on users.id = org_members.user_id
+             where org_members.org_id = $1 order by users.login, users.id"
+        ))
         .bind(org)
         .fetch_all()
         .await?;

@@ -283,6 +283,38 @@ pub async fn of_pacts(tx: &mut Tx, pacts: Vec<String>) -> Result<Vec<(String, Li
         .collect()
 }
 
+/// The ids of the payments and of the checkout sessions that belong to an order, at most `limit`: those
+/// of the order's agreement, which is called like the order where it has no other name, and those of
+/// the sessions that sold it.
+pub async fn of_order(db: &Db, shop: &str, order_id: i64, limit: i64) -> Result<Vec<String>> {
+    let rows = db
+        .query(
+            "with sold as (
+                 select coalesce(pact_id, cast(id as text)) as pact from orders
+                 where shop = $1 and id = $2
+             )
+             select payments.id as id from sold join payments on payments.pact_id = sold.pact
+             union
+             select checkout_sessions.id as id
+             from sold join checkout_sessions on checkout_sessions.pact_id = sold.pact
+             union
+             select checkout_sessions.id as id from checkout_sessions
+             where order_id = $2 and shop = $1
+             union
+             select payments.id as id
+             from checkout_sessions join payments on payments.id = checkout_sessions.payment_intent
+             where checkout_sessions.order_id = $2 and checkout_sessions.shop = $1
+             order by 1
+             limit $3",
+        )
+        .bind(shop)
+        .bind(order_id)
+        .bind(limit)
+        .fetch_all()
+        .await?;
+    rows.iter().map(|row| row.get("id")).collect()
+}
+
 /// The payments without an agreement that pay one of these invoices, each with its invoice.
 /// Either the payment names its invoice, or the invoice names its payment.
 pub async fn of_invoices(

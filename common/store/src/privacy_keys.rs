@@ -80,6 +80,14 @@ pub async fn load(
     }
 }
 
+/// Checks without changing anything that this setting is the key of this database, if it has one.
+pub async fn check(db: &Db, setting: Option<&Token>) -> std::result::Result<(), LoadError> {
+    match stored(db).await? {
+        Some(stored) => fitting(setting, &stored).map(drop),
+        None => Ok(()),
+    }
+}
+
 /// The keys of this database, without changing anything. None if there are none yet, or if the
 /// setting is another key.
 pub async fn look(db: &Db, setting: Option<&Token>) -> Result<Option<Keys>> {
@@ -140,19 +148,8 @@ async fn checked(
     setting: Option<&Token>,
     stored: Stored,
 ) -> std::result::Result<Keys, LoadError> {
-    let Some(setting) = setting else {
-        let keys = stored.secret.map(Keys::new).ok_or(LoadError::NoKey)?;
-        let fits = keys.fingerprint().as_slice() == stored.fingerprint;
-        return if fits {
-            Ok(keys)
-        } else {
-            Err(LoadError::AnotherKey)
-        };
-    };
-    let mut keys = read(setting).into_iter();
-    let keys = keys.find(|keys| keys.fingerprint().as_slice() == stored.fingerprint);
-    let keys = keys.ok_or(LoadError::AnotherKey)?;
-    if stored.secret.is_some() {
+    let keys = fitting(setting, &stored)?;
+    if setting.is_some() && stored.secret.is_some() {
         let mut tx = db.begin().await?;
         tx.query("update privacy_keys set secret = null where id = 1")
             .execute()
@@ -161,4 +158,16 @@ async fn checked(
         db.erased();
     }
     Ok(keys)
+}
+
+/// The keys that a database was used with: those that are set, or else those that it has stored.
+fn fitting(setting: Option<&Token>, stored: &Stored) -> std::result::Result<Keys, LoadError> {
+    let keys = match (setting, &stored.secret) {
+        (Some(setting), _) => read(setting),
+        (None, Some(secret)) => vec![Keys::new(secret.clone())],
+        (None, None) => return Err(LoadError::NoKey),
+    };
+    let mut keys = keys.into_iter();
+    let keys = keys.find(|keys| keys.fingerprint().as_slice() == stored.fingerprint);
+    keys.ok_or(LoadError::AnotherKey)
 }

@@ -121,10 +121,20 @@ impl fmt::Display for User {
     }
 }
 
-const BY_LOGIN: &str = "select id, provider_id, login, login_key, claimable_until, seen_at
-     from users where login_key = $1";
-const BY_PROVIDER_ID: &str = "select id, provider_id, login, login_key, claimable_until, seen_at
-     from users where provider_id = $1";
+/// A statement that reads persons with what [`User::read`] needs.
+macro_rules! users {
+    ($which:literal) => {
+        concat!(
+            "select users.id, users.provider_id, users.login, users.login_key,
+                    users.claimable_until, users.seen_at ",
+            $which
+        )
+    };
+}
+pub(super) use users;
+
+const BY_LOGIN: &str = users!("from users where login_key = $1");
+const BY_PROVIDER_ID: &str = users!("from users where provider_id = $1");
 
 /// The person that an operator names, if we know one.
 pub async fn find(tx: &mut Tx, named: &Named) -> Result<Option<User>> {

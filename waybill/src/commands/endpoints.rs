@@ -235,7 +235,9 @@ async fn test(settings: &Settings, db: &Db, arguments: &OneArguments) -> Result<
     match sent {
         Ok(()) if arguments.json => Ok(()),
         Ok(()) => table::print(&format!("The endpoint accepted the test event {event}.\n")),
-        Err(Failed::Status { status, excerpt }) if !excerpt.is_empty() => {
+        Err(Failed::Status {
+            status, excerpt, ..
+        }) if !excerpt.is_empty() => {
             bail!("the endpoint did not accept the test event: it answered {status}: {excerpt}")
         }
         Err(failed) => bail!("the endpoint did not accept the test event: {failed}"),

@@ -50,8 +50,9 @@ pub enum Command {
     List(List),
 }
 
+/// Which events are shown.
 #[derive(clap::Args)]
-pub struct Tail {
+pub struct Wanted {
     /// Only these: words between dots, `*` is any one, `#` any number: `order.*`
     #[arg(
         long = "type",
@@ -65,6 +66,12 @@ pub struct Tail {
     /// Only those of a shop's orders; payments are of no shop
     #[arg(long)]
     shop: Option<String>,
+}
+
+#[derive(clap::Args)]
+pub struct Tail {
+    #[command(flatten)]
+    wanted: Wanted,
     /// First show past events, from then on: an age like 2h, a time like 2027-01-31T12:00:00Z, a day,
     /// which means its beginning, or the id of an event, which means those after it
     #[arg(long, value_name = "AGE|TIME|ID", value_parser = since)]
@@ -79,19 +86,8 @@ pub struct Tail {
 
 #[derive(clap::Args)]
 pub struct List {
-    /// Only these: words between dots, `*` is any one, `#` any number: `order.*`
-    #[arg(
-        long = "type",
-        alias = "kind",
-        value_name = "PATTERN",
-        default_value = "#",
-        value_parser = words::event::<Pattern>(),
-        hide_possible_values = true
-    )]
-    kind: Pattern,
-    /// Only those of a shop's orders; payments are of no shop
-    #[arg(long)]
-    shop: Option<String>,
+    #[command(flatten)]
+    wanted: Wanted,
     /// Only events about the order, payment or other object with this id
     #[arg(long, value_name = "ID")]
     object: Option<String>,
@@ -140,7 +136,8 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
 
 async fn list(settings: &Settings, arguments: List) -> Result<()> {
     let db = database(settings).await?;
-    let filter = filter(&arguments.kind, arguments.shop, arguments.object);
+    let Wanted { kind, shop } = arguments.wanted;
+    let filter = filter(&kind, shop, arguments.object);
     let limit = usize::try_from(arguments.limit)?;
     let mut found: Vec<Envelope> = Vec::new();
     if let Some(id) = &arguments.trace {
@@ -152,11 +149,7 @@ async fn list(settings: &Settings, arguments: List) -> Result<()> {
         let older = events::newest(&db, &filter, before, CHUNK).await?;
         let Some(oldest) = older.last() else { break };
         before = oldest.id;
-        found.extend(
-            older
-                .into_iter()
-                .filter(|event| arguments.kind.fits(&event.kind)),
-        );
+        found.extend(older.into_iter().filter(|event| kind.fits(&event.kind)));
     }
     db.close().await;
     found.truncate(limit);
@@ -220,10 +213,11 @@ impl Follower {
             Some(Since::Moment(moment)) => events::first_id(moment.at(now)),
             Some(Since::After(id)) => id,
         };
+        let Wanted { kind, shop } = arguments.wanted;
         Follower {
             db,
-            filter: filter(&arguments.kind, arguments.shop, None),
-            kind: arguments.kind,
+            filter: filter(&kind, shop, None),
+            kind,
             json: arguments.json,
             left: arguments.limit,
             newest: events::time_of(after),

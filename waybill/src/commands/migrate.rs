@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use config::{Config, Settings, on_this_machine};
-use platform::clock::Clock;
+use platform::token::Token;
 use store::migrations::{self, copy};
 use store::privacy_keys;
 use store::sql::{Db, place, sqlite_file};
 
-use crate::commands::{client, misused};
+use crate::commands::{client, misused, quoted};
 use crate::table::{self, Table};
 
 const DEADLINE: Duration = Duration::from_secs(3);
@@ -21,7 +21,7 @@ const DEADLINE: Duration = Duration::from_secs(3);
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Copy everything of this SQLite file to the database of `DATABASE_URL`, which must be empty.
-    /// Stop the service first. The file stays as it is
+    /// Stop the service first. Nothing in the file is changed
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
 }
@@ -82,21 +82,15 @@ async fn refuse(settings: &Settings, url: &str, file: &Path) -> Result<()> {
 
 async fn copy_from(settings: &Settings, db: &Db, url: &str, file: &Path) -> Result<()> {
     let key = Config::privacy(settings)?.key;
-    if key.is_none() && db.name() == "postgresql" {
-        let file = file.display();
-        bail!(
-            "PRIVACY_KEY is missing, and PostgreSQL stores none: take the key out of the file with \
-             `waybill privacy key --database-url sqlite://{file} --output privacy.key`, set \
-             PRIVACY_KEY_FILE to privacy.key for services and commands, and run this again"
-        );
-    }
-    let source = process::open_migrated(&format!("sqlite://{}", file.display()), 2).await?;
+    let source = format!("sqlite://{}", file.display());
+    let from = process::open_named("--from", &source, 2).await?;
     let copied = async {
-        privacy_keys::load(&source, key.as_ref(), &Clock::system()).await?;
-        anyhow::Ok(copy::copy(&source, db, key.is_none()).await?)
+        fits(&from, db, key.as_ref(), &source).await?;
+        let copied = copy::copy(&from, db, key.is_none()).await;
+        copied.with_context(|| place(url))
     };
-    let copied = copied.await.context(place(url));
-    source.close().await;
+    let copied = copied.await;
+    from.close().await;
     let mut rows = Table::new(["TABLE", "ROWS"]);
     let mut all = 0;
     for it in copied?.into_iter().filter(|it| it.rows > 0) {
@@ -105,7 +99,29 @@ async fn copy_from(settings: &Settings, db: &Db, url: &str, file: &Path) -> Resu
     }
     let (rows, to) = (rows.render(), place(url));
     table::print(&format!(
-        "\n{rows}\n{all} rows are copied from {} to {to}; the file stays as it is.\n",
+        "\n{rows}\n{all} rows are copied from {} to {to}. What is in the file is unchanged.\n\
+         Next, start the services with this DATABASE_URL, and run `waybill doctor`.\n",
         file.display()
     ))
+}
+
+/// Checks that what is copied can be used with the key that is set.
+async fn fits(from: &Db, to: &Db, key: Option<&Token>, source: &str) -> Result<()> {
+    if key.is_none() && to.name() == "postgresql" {
+        let advice = match privacy_keys::taken_out(from).await {
+            Ok(_) => format!(
+                "take the key out of the file with `waybill privacy key --database-url {} --output \
+                 privacy.key`, set PRIVACY_KEY_FILE to privacy.key",
+                quoted(source)
+            ),
+            Err(_) => "set PRIVACY_KEY or PRIVACY_KEY_FILE to the key that the file was used with"
+                .to_owned(),
+        };
+        bail!(
+            "PRIVACY_KEY is missing, and PostgreSQL stores none: {advice} for services and commands, \
+             and run this again"
+        );
+    }
+    let checked = privacy_keys::check(from, key).await;
+    checked.with_context(|| format!("--from: {}", place(source)))
 }

@@ -72,3 +72,12 @@ fn client(url: &str, deadline: Duration) -> Result<Client> {
 fn misused(what: impl Into<String>) -> anyhow::Error {
     Misuse(what.into()).into()
 }
+
+/// The text as a shell reads it as one word.
+fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}

@@ -19,7 +19,7 @@ use store::orders::list::{self, Cursor, Filter, ListedOrder, Page, STATES};
 use store::orders::view::View;
 use store::orders::{self, OrderLookup, StoredOrder};
 use store::sql::Db;
-use store::{events, job_attempts, jobs};
+use store::{events, job_attempts, jobs, payments};
 
 use crate::age::{self, Moment};
 use crate::commands::database;
@@ -29,8 +29,10 @@ use crate::words;
 
 /// How many characters of an order's name a list shows.
 const NAME: usize = 16;
-/// How many jobs and events of an order are shown, at most: the newest.
+/// How many jobs and events of an order, and of each of its payments, are shown, at most: the newest.
 const MOST: i64 = 100;
+/// Of how many payments and checkout sessions of an order these are shown, at most.
+const MOST_PAYMENTS: i64 = 20;
 /// How many orders of one name, or shops of one id, an answer lists.
 const CHOICES: usize = 50;
 
@@ -39,7 +41,8 @@ pub enum Command {
     /// List orders, the newest first, page by page
     List(List),
     /// Show an order: statuses, lines, fulfilment and tracking link, and what came of its
-    /// deliveries: their jobs, failed attempts, and events in their sequence
+    /// deliveries and of those about its payments: their jobs, failed attempts, and events in their
+    /// sequence
     Show {
         /// The storefront's order id, or the order's name; a name with a # needs quotes: '#1007'
         #[arg(value_name = "ID|NAME")]
@@ -287,7 +290,8 @@ async fn find(db: &Db, order: &str, shop: Option<String>) -> Result<StoredOrder>
 /// What came of an order's deliveries.
 #[derive(Serialize)]
 struct Story {
-    /// Deliveries and calls, with their failed attempts, the oldest first.
+    /// Deliveries and calls, about the order and about its payments, with their failed attempts, the
+    /// oldest first.
     jobs: Vec<WithHistory>,
     events: Vec<Envelope>,
 }
@@ -304,7 +308,15 @@ struct Shown {
 impl Story {
     async fn of(db: &Db, order: &StoredOrder) -> Result<Self> {
         let (shop, id) = (order.shop.as_str(), order.id.to_string());
-        let found = jobs::of_object(db, shop, &id, MOST).await?;
+        let mut found = jobs::of_object(db, shop, &id, MOST).await?;
+        let mut events = events::of_object(db, shop, &id, MOST).await?;
+        // The payment provider names no shop.
+        for payment in payments::of_order(db, shop, order.id, MOST_PAYMENTS).await? {
+            found.extend(jobs::of_object(db, "", &payment, MOST).await?);
+            events.extend(events::of_object(db, "", &payment, MOST).await?);
+        }
+        found.sort_by_key(|job| job.id);
+        events.sort_by_key(|event| event.id);
         let ids: Vec<JobId> = found.iter().map(|job| job.id).collect();
         let mut attempts: HashMap<JobId, Vec<_>> = HashMap::new();
         for (job, attempt) in job_attempts::of_jobs(db, ids).await? {
@@ -315,8 +327,8 @@ impl Story {
             job,
         };
         Ok(Story {
-            jobs: found.into_iter().rev().map(with_history).collect(),
-            events: events::of_object(db, shop, &id, MOST).await?,
+            jobs: found.into_iter().map(with_history).collect(),
+            events,
         })
     }
 
@@ -357,10 +369,10 @@ impl Story {
         parts.extend(has_failed.then(|| attempts.render()));
         parts.extend((!self.events.is_empty()).then(|| events.render()));
         let most = usize::try_from(MOST).unwrap_or(usize::MAX);
-        if self.jobs.len() == most || self.events.len() == most {
+        if self.jobs.len() >= most || self.events.len() >= most {
             let (id, shop) = (order.id, &order.shop);
             parts.push(format!(
-                "There may be more than these {MOST}:\n  waybill jobs list --object {id} --shop {shop}\n  \
+                "There may be more than these:\n  waybill jobs list --object {id} --shop {shop}\n  \
                  waybill events list --object {id} --shop {shop}\n"
             ));
         }

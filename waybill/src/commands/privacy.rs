@@ -2,7 +2,7 @@
 //! decide about them. Each change of a request, and each reading of an export, is in the audit.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -677,9 +677,13 @@ async fn export(
 fn create(path: &Path) -> Result<std::fs::File> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
-    options
-        .open(path)
-        .with_context(|| format!("cannot create {}", path.display()))
+    options.open(path).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => anyhow!(
+            "{} exists, and is not overwritten; name another file",
+            path.display()
+        ),
+        _ => anyhow!("cannot create {}: {error}", path.display()),
+    })
 }
 
 #[cfg(test)]

@@ -104,12 +104,12 @@ fn list(refused: &[Refused], now: Timestamp) -> String {
 
 /// What is known of the latest one.
 fn came(it: &Refused) -> String {
-    let mut parts = Vec::new();
+    let mut parts = vec![format!("profile {}", it.profile)];
     if !it.headers.is_empty() {
         parts.push(format!("with {}", it.headers));
     }
     if let Some(age) = it.age_seconds {
-        parts.push(format!("signed {age} s before"));
+        parts.push(format!("{age} s old"));
     }
     if let Some(key) = it.body_key {
         parts.push(format!("body {}", &key.simple().to_string()[..8]));

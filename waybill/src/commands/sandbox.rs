@@ -322,7 +322,9 @@ async fn reach(url: &str) -> Result<()> {
         .no_proxy()
         .build()?;
     let asked = client.get(format!("{url}/livez")).send().await;
-    asked.with_context(|| format!("cannot reach {url}; is `waybill` running?"))?;
+    asked.with_context(|| {
+        format!("cannot reach {url}; is `waybill` running, and is PUBLIC_URL its address?")
+    })?;
     Ok(())
 }
 

@@ -159,7 +159,7 @@ async fn run(
     working.close();
     ingress::announce(&parts.config);
     let all_alive = move || alive.iter().all(|is_alive| is_alive());
-    supervisor::attend(settings.supervisor(), all_alive, &shutdown);
+    supervisor::notify(settings.supervisor(), all_alive, &shutdown);
     ingress::serve_heard(listener, parts.clone(), shutdown, live).await?;
     working.wait().await;
     parts.close().await;

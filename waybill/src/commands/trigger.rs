@@ -20,7 +20,7 @@ use store::orders::{self, OrderLookup, StoredOrder};
 use store::sql::{Db, place};
 use store::{qr_codes, webhook_ids};
 
-use crate::commands::{client, database, misused};
+use crate::commands::{client, database, misused, quoted};
 use crate::table;
 use crate::words;
 
@@ -270,10 +270,9 @@ async fn post(url: &str, delivery: &Delivery) -> Result<(StatusCode, String)> {
     for (name, value) in &delivery.headers {
         request = request.header(name, value);
     }
-    let answer = request
-        .send()
-        .await
-        .with_context(|| format!("cannot reach {url}; is `waybill` running?"))?;
+    let answer = request.send().await.with_context(|| {
+        format!("cannot reach {url}; is `waybill` running, and is PUBLIC_URL its address?")
+    })?;
     Ok((answer.status(), answer.text().await?))
 }
 
@@ -397,13 +396,4 @@ fn again(arguments: &Arguments, delivery: &Delivery) -> String {
     }
     let _ = write!(again, " --id {}", quoted(&delivery.id));
     again
-}
-
-/// The text as a shell reads it as one word.
-fn quoted(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
 }

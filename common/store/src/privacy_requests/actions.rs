@@ -44,7 +44,10 @@ pub enum ActionRefused {
     Removed(Timestamp),
     #[error("the request has no export: only a customers/data_request that is done has one")]
     NoExport,
-    #[error("the export expired at {0}; the customer must ask again for a new one")]
+    #[error(
+        "the export ended at {0}, because its time was over or the customer's data was erased; for \
+         a new one the customer must ask again"
+    )]
     Expired(Timestamp),
     #[error(
         "the export is not the document that was written: its SHA-256 is another one. Do not \

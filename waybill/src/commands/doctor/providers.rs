@@ -29,10 +29,7 @@ pub async fn storefront(config: &Config) -> Vec<Finding> {
         credential: "STOREFRONT_API_TOKEN",
     };
     let Some(api) = &config.storefront_api else {
-        return vec![Finding::ok(
-            asked.check,
-            "not set: events alone ask for fulfilments",
-        )];
+        return vec![not_set(config, &asked, "events alone ask for fulfilments")];
     };
     let shop = config.storefront_shops.first().map_or("", String::as_str);
     let storefront = Storefront::new(api, config.storefront_profile, &Clock::system());
@@ -49,10 +46,7 @@ pub async fn payment(config: &Config) -> Vec<Finding> {
         credential: "PAYMENT_API_KEY",
     };
     let Some(api) = &config.payment_api else {
-        return vec![Finding::ok(
-            asked.check,
-            "not set: events alone ask for refunds",
-        )];
+        return vec![not_set(config, &asked, "events alone ask for refunds")];
     };
     let probed = Payment::new(api, &Clock::system()).probe().await;
     asked.judge(&api.url, probed, true)
@@ -67,10 +61,20 @@ pub async fn identity(config: &Config) -> Vec<Finding> {
         credential: "GITHUB_CLIENT_ID and GITHUB_CLIENT_SECRET",
     };
     let Some(settings) = &config.identity else {
-        return vec![Finding::ok(asked.check, "not set: nobody can log in")];
+        return vec![not_set(config, &asked, "nobody can log in")];
     };
     let probed = Identity::new(settings, &Clock::system()).probe().await;
     asked.judge(&settings.api_url, probed, settings.client_secret.is_some())
+}
+
+/// The finding of a provider that is not set, and what that means.
+fn not_set(config: &Config, asked: &Asked, means: &str) -> Finding {
+    let means = if config.development {
+        "`waybill` without a command takes its stand-in"
+    } else {
+        means
+    };
+    Finding::ok(asked.check, format!("not set: {means}"))
 }
 
 impl Asked {

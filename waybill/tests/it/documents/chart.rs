@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use config::SETTINGS;
@@ -13,6 +12,7 @@ use super::dashboards::{self, LabelValues};
 use super::markdown::root;
 use super::yaml::{Entry, at, entries, value};
 use crate::support::process::{binary, output};
+use crate::support::tools;
 
 /// What the chart insists on.
 const NEEDED: [&str; 4] = [
@@ -22,21 +22,9 @@ const NEEDED: [&str; 4] = [
     "settings.PRIVACY_EXPORT_URL=s3://exports/waybill",
 ];
 
-/// helm, where `scripts/test` has put it, or in the PATH.
-fn program() -> Option<PathBuf> {
-    let ours = root().join("target/tools/helm");
-    let program = if ours.exists() { ours } else { "helm".into() };
-    let runs = Command::new(&program).arg("version").output();
-    let runs = runs.is_ok_and(|run| run.status.success());
-    if !runs {
-        eprintln!("helm is not installed: `scripts/services helm` fetches it");
-    }
-    runs.then_some(program)
-}
-
 /// Runs helm on the chart. Nothing where it is not installed.
 fn helm(arguments: &[&str], values: &[&str]) -> Option<Output> {
-    let mut command = Command::new(program()?);
+    let mut command = Command::new(tools::find("helm", "version")?);
     command.args(arguments).arg("deploy/helm/waybill");
     command.args(values).current_dir(root());
     Some(output(command))

@@ -12,6 +12,7 @@ use domain::job::Queue;
 use super::cli;
 use super::markdown::root;
 use crate::support::process::{binary, output};
+use crate::support::tools;
 
 const WORKER: &str = "waybill-worker@.service";
 const UNITS: [&str; 3] = ["waybill.service", "waybill-ingress.service", WORKER];
@@ -140,12 +141,7 @@ fn all_units_may_do_the_same() {
 
 /// `systemd-analyze` with these arguments and a unit, or None where it is not installed.
 fn analyze(arguments: &[&str], unit: &Path) -> Option<Output> {
-    let is_installed = Command::new("systemd-analyze").arg("--version").output();
-    if !is_installed.is_ok_and(|run| run.status.success()) {
-        eprintln!("systemd-analyze is not installed: it is in the Debian package systemd");
-        return None;
-    }
-    let mut command = Command::new("systemd-analyze");
+    let mut command = Command::new(tools::find("systemd-analyze", "--version")?);
     command.args(arguments).arg(unit);
     Some(output(command))
 }

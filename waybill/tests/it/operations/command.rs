@@ -613,6 +613,35 @@ fn every_mistake_in_the_settings_is_listed_at_once_with_exit_code_2() {
     }
 }
 
+/// A command that went on with the development secret, or with the embedded default, would do something
+/// else than what was asked.
+#[test]
+fn a_command_does_not_go_on_when_the_file_of_a_secret_cannot_be_read() {
+    let commands: [(&str, &[&str]); 5] = [
+        (
+            "STOREFRONT_WEBHOOK_SECRET_FILE",
+            &["trigger", "orders/create"],
+        ),
+        (
+            "PAYMENT_WEBHOOK_SECRET_FILE",
+            &["trigger", "payment_intent.succeeded"],
+        ),
+        ("DATABASE_URL_FILE", &["jobs", "list"]),
+        ("AMQP_URL_FILE", &["doctor"]),
+        ("PRIVACY_KEY_FILE", &["privacy", "key", "--output", "key"]),
+    ];
+    for (setting, arguments) in commands {
+        let folder = tempfile::tempdir().unwrap();
+        let mut lost = command("waybill", &[(setting, "/nowhere/secret")]);
+        lost.args(arguments).current_dir(folder.path());
+        let output = output(lost);
+        let all = format!("{}{}", text(&output.stdout), text(&output.stderr));
+        let said = format!("{setting}: cannot read /nowhere/secret");
+        assert!(all.contains(&said), "{arguments:?}: {said} in\n{all}");
+        assert_ne!(output.status.code(), Some(0), "{arguments:?}");
+    }
+}
+
 #[test]
 fn development_secrets_are_refused_as_soon_as_anyone_else_could_reach_them() {
     for exposure in [

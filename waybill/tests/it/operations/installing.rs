@@ -74,7 +74,7 @@ fn values_are_completed_and_others_than_the_usual_ones_are_still_taken() {
         (&["orders", "list", "--financial-status", "v"], &["voided"]),
         (
             &["orders", "list", "--fulfillment-status", "p"],
-            &["partial"],
+            &["partial", "pending"],
         ),
         (&["payments", "list", "--state", "can"], &["canceled"]),
         (

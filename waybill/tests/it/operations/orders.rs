@@ -5,6 +5,7 @@ use serde_json::{Value, json as value};
 use crate::support::delivery::{SHOP, storefront};
 use crate::support::operator::{json, refused, said};
 use crate::support::order::{body, deliver, order_delivery, shown, with, without_texts};
+use crate::support::payment::{event_called, intent};
 use crate::support::service;
 
 const OTHER: &str = "a-shop-with-a-name-that-no-terminal-has-room-for.example";
@@ -182,5 +183,37 @@ async fn a_name_that_several_shops_use_is_asked_back_and_the_shops_are_listed() 
         assert_eq!(code, 1);
         assert!(text.contains(&format!("no order {unknown}")), "{text}");
     }
+    service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_is_shown_with_what_came_of_the_deliveries_about_its_payments() {
+    let service = service().start().await;
+    deliver(
+        &service,
+        &order_delivery("orders/create", &body(77, 1, "pending")).id("w-1"),
+    )
+    .await;
+    let of_order = intent("pi_of_77", "succeeded", 4200, Some("77"));
+    let of_other = intent("pi_of_78", "succeeded", 4200, Some("78"));
+    for (id, object) in [("evt_77", &of_order), ("evt_78", &of_other)] {
+        let paid = event_called(&service, id, "payment_intent.succeeded", 1, object);
+        deliver(&service, &paid).await;
+    }
+    let shown = json(&service, &["orders", "show", "77"]).await;
+    let of = |list: &str, field: &str| -> Vec<String> {
+        let rows = shown[list].as_array().unwrap().iter();
+        rows.filter_map(|row| row[field].as_str().map(str::to_owned))
+            .collect()
+    };
+    let deliveries = of("jobs", "delivery_id");
+    assert_eq!(deliveries, ["w-1", "evt_77"], "{shown}");
+    assert!(
+        of("events", "type").contains(&"payment.succeeded".to_owned()),
+        "{shown}"
+    );
+    let text = said(&service, &["orders", "show", "77"]).await;
+    assert!(text.contains("payment_intent.succeeded"), "{text}");
+    assert!(!text.contains("evt_78"), "{text}");
     service.stop().await;
 }

@@ -45,7 +45,7 @@ async fn a_storm_is_taken_once_and_known_when_it_comes_again() {
     };
     let alone = storm(&[]);
     assert_eq!(alone.status.code(), Some(1));
-    assert!(text(&alone.stderr).contains("is `waybill` running?"));
+    assert!(text(&alone.stderr).contains("is `waybill` running"));
     let _process = Process::start("waybill", &[], &settings);
     is_ready(port).await;
     let first = storm(&[]);

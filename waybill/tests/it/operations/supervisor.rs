@@ -1,4 +1,4 @@
-//! What systemd hears of the real processes (sd_notify(3)).
+//! The notifications that systemd gets from the real processes (sd_notify(3)).
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use crate::support::process::{Process, free_port, settings};
 async fn next(socket: &UnixDatagram) -> String {
     let mut text = [0; 64];
     let received = tokio::time::timeout(Duration::from_mins(1), socket.recv(&mut text));
-    let length = received.await.expect("it says something").unwrap();
+    let length = received.await.expect("a notification comes").unwrap();
     String::from_utf8_lossy(&text[..length]).into_owned()
 }
 
-async fn is_told(program: &str, arguments: &[&str], listens: bool) {
+async fn is_notified(program: &str, arguments: &[&str], listens: bool) {
     let backend = Backend::create().await;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notify");
@@ -45,12 +45,12 @@ async fn is_told(program: &str, arguments: &[&str], listens: bool) {
 }
 
 #[tokio::test]
-async fn a_supervisor_hears_that_a_process_works_that_it_lives_and_that_it_stops() {
+async fn a_supervisor_is_notified_that_a_process_works_that_it_lives_and_that_it_stops() {
     if is_distributed() {
-        is_told("waybill-ingress", &[], true).await;
-        is_told("waybill-orders", &[], false).await;
+        is_notified("waybill-ingress", &[], true).await;
+        is_notified("waybill-orders", &[], false).await;
     } else {
-        is_told("waybill", &["serve"], true).await;
+        is_notified("waybill", &["serve"], true).await;
     }
 }
 

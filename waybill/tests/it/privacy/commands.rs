@@ -507,7 +507,7 @@ async fn an_export_is_written_out_as_it_was_made_or_not_at_all() {
     service
         .execute("update privacy_requests set export_expires_at = 1")
         .await;
-    assert!(text(&fetch(&[]).await.stderr).contains("expired at 1970"));
+    assert!(text(&fetch(&[]).await.stderr).contains("ended at 1970"));
     assert_eq!(service.count(fetched).await, 2);
     service.stop().await;
 }

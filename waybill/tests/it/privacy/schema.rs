@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use domain::privacy::columns::{ACCOUNTS, PERSONAL, PLAIN, SEALED};
 use store::erasure::ERASED;
+use store::person_data::{DELIVERY, EXPORTED};
 use store::sql::Db;
 
 use crate::support::backend::is_distributed;
@@ -70,4 +71,17 @@ async fn every_column_of_the_schema_is_known_for_what_it_may_hold() {
 #[test]
 fn whatever_is_personal_is_erased() {
     assert_eq!(named(ERASED), listed(PERSONAL));
+}
+
+#[test]
+fn whatever_is_personal_is_exported() {
+    let of_table = |table: &store::person_data::Table| {
+        let columns = table.columns.iter();
+        let columns = columns.map(|column| (table.name.to_owned(), column.name.to_owned()));
+        columns.collect::<Vec<_>>()
+    };
+    let mut exported: Columns = EXPORTED.iter().flat_map(of_table).collect();
+    exported.extend(named(&[("jobs", DELIVERY)]));
+    let kept: Vec<_> = listed(PERSONAL).difference(&exported).cloned().collect();
+    assert_eq!(kept, Vec::<(String, String)>::new());
 }

@@ -126,7 +126,7 @@ async fn doctor_names_what_others_can_read_and_changes_nothing() {
     let look = || -> Vec<(String, String)> {
         let mut doctor = command("waybill", &[("PATH", "/usr/bin:/bin")]);
         doctor.envs(settings.iter().map(|(name, value)| (name, value)));
-        doctor.args(["doctor", "--json"]);
+        doctor.args(["doctor", "--json"]).current_dir(folder.path());
         let report: Value = serde_json::from_slice(&output(doctor).stdout).unwrap();
         let findings = report["findings"].as_array().unwrap().iter();
         findings
@@ -145,6 +145,13 @@ async fn doctor_names_what_others_can_read_and_changes_nothing() {
     assert!(found[0].0 == "warning", "{found:?}");
     assert!(found[0].1.contains("waybill.db"), "{found:?}");
     assert_eq!(mode(&database), 0o644, "looking changes nothing");
+    let env_file = folder.path().join(".env");
+    std::fs::write(&env_file, "").unwrap();
+    set(&env_file, 0o644);
+    let found = look();
+    assert!(found[0].1.contains(".env has mode 644"), "{found:?}");
+    set(&env_file, 0o600);
+    assert!(!look()[0].1.contains(".env"));
 }
 
 #[test]

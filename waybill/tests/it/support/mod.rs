@@ -4,6 +4,7 @@ pub mod backend;
 pub mod browser;
 pub mod canary;
 pub mod delivery;
+pub mod endpoint;
 pub mod hostile;
 pub mod login;
 pub mod object_store;
@@ -16,6 +17,7 @@ pub mod requests;
 pub mod scrape;
 pub mod smtp;
 pub mod storm;
+pub mod tools;
 
 use std::cell::Cell;
 use std::sync::Arc;

@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use super::tools;
 
 /// A metric as it was scraped.
 #[derive(Debug, Default)]
@@ -147,24 +148,9 @@ fn labels(text: &str, line: &str) -> BTreeMap<String, String> {
     labels
 }
 
-/// Prometheus' own checker, where `scripts/test` has put it, or in the PATH.
-fn promtool() -> Option<PathBuf> {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let ours = workspace.join("target/tools/promtool");
-    let program = if ours.exists() {
-        ours
-    } else {
-        "promtool".into()
-    };
-    let runs = Command::new(&program).arg("--version").output();
-    runs.is_ok_and(|run| run.status.success())
-        .then_some(program)
-}
-
-/// Runs `promtool ..` with `input`. Where it is not installed nothing is checked.
+/// Runs Prometheus' own checker `promtool ..` with `input`. Where it is not installed nothing is checked.
 pub fn promtool_run(arguments: &[&str], input: &str) {
-    let Some(program) = promtool() else {
-        eprintln!("promtool is not installed: `scripts/services promtool` fetches it");
+    let Some(program) = tools::find("promtool", "--version") else {
         return;
     };
     let mut checking = Command::new(program)

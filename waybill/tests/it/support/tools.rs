@@ -1,0 +1,30 @@
+//! Programs of others that check what we make. `scripts/test` puts them into `target/tools`, or installs
+//! them. Where one is missing, its tests leave that behind for `.ci/run`, which says it at the end.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A program in `target/tools` or in the PATH. `argument` makes it do nothing but say its version. None:
+/// there is no such program, which is noted for `.ci/run`.
+pub fn find(name: &str, argument: &str) -> Option<PathBuf> {
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
+    let ours = target.join("tools").join(name);
+    let program = if ours.exists() { ours } else { name.into() };
+    let run = Command::new(&program).arg(argument).output();
+    if run.is_ok_and(|run| run.status.success()) {
+        return Some(program);
+    }
+    eprintln!("skipped: {name} is not installed; scripts/test brings it");
+    let mut noted = OpenOptions::new();
+    let noted = noted
+        .create(true)
+        .append(true)
+        .open(target.join("tools-missing"));
+    noted
+        .unwrap()
+        .write_all(format!("{name}\n").as_bytes())
+        .unwrap();
+    None
+}
