@@ -617,7 +617,7 @@ fn every_mistake_in_the_settings_is_listed_at_once_with_exit_code_2() {
 /// else than what was asked.
 #[test]
 fn a_command_does_not_go_on_when_the_file_of_a_secret_cannot_be_read() {
-    let commands: [(&str, &[&str]); 5] = [
+    let commands: [(&str, &[&str]); 4] = [
         (
             "STOREFRONT_WEBHOOK_SECRET_FILE",
             &["trigger", "orders/create"],
@@ -628,7 +628,6 @@ fn a_command_does_not_go_on_when_the_file_of_a_secret_cannot_be_read() {
         ),
         ("DATABASE_URL_FILE", &["jobs", "list"]),
         ("AMQP_URL_FILE", &["doctor"]),
-        ("PRIVACY_KEY_FILE", &["privacy", "key", "--output", "key"]),
     ];
     for (setting, arguments) in commands {
         let folder = tempfile::tempdir().unwrap();
