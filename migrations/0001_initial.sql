@@ -37,10 +37,16 @@ create table jobs (
     discarded_at bigint
 );
 
--- The sweep looks for the jobs of which workers were never notified, and for the oldest of those
--- of which they were.
-create index jobs_ready on jobs (queue, kind, run_at) where state = 'ready';
-create index jobs_not_notified on jobs (queue, kind, run_at) where state = 'ready' and notified_at is null;
+-- The sweep looks for the ready jobs of which workers are to be notified, by their kinds, by turns of
+-- their shops and by their age, and for those of which they were notified long ago. A ready job is in the
+-- first two indexes or in the third. The last condition of the first two is always true. PostgreSQL takes
+-- either for a statement that has it, and no other. Otherwise, when its statistics are older than a
+-- backlog, it would take the wrong one, and read and sort all that waits.
+create index jobs_waiting on jobs (queue, kind, run_at)
+where state = 'ready' and notified_at is null and run_at > 0;
+create index jobs_waiting_of_shop on jobs (queue, kind, coalesce(shop, ''), run_at, id)
+where state = 'ready' and notified_at is null and attempts >= 0;
+create index jobs_notified on jobs (queue, notified_at) where state = 'ready' and notified_at is not null;
 create index jobs_dead on jobs (queue, finished_at) where state = 'dead';
 -- Housekeeping deletes bodies that have been kept long enough.
 create index jobs_kept on jobs (finished_at) where state = 'done' and body is not null;

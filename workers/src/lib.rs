@@ -51,6 +51,7 @@ use platform::metrics::By;
 use platform::task;
 use process::Parts;
 use store::jobs;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -73,6 +74,8 @@ pub struct Worker {
     /// When the newest job arrived whose message has come, in milliseconds. The sweep finds by it
     /// which messages should have come.
     newest: AtomicI64,
+    /// Notified when a message has come.
+    received: Notify,
     providers: Providers,
     calls: Calls,
     heartbeat: Arc<Heartbeat>,
@@ -86,6 +89,7 @@ impl Worker {
             queue,
             concurrency,
             newest: AtomicI64::new(0),
+            received: Notify::new(),
             calls: Calls::new(queue),
             heartbeat: Arc::new(Heartbeat::new(concurrency)),
         }
@@ -181,6 +185,7 @@ impl Worker {
             "redelivered" => if message.redelivered { "yes" } else { "no" }
         )
         .increment(1);
+        self.received.notify_one();
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         let mut logged = false;
         let mut counted = HashSet::new();

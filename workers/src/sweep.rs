@@ -1,12 +1,17 @@
-//! The sweep notifies workers of jobs that are due and whose notification was not sent or was
-//! lost: retries, jobs whose message was lost with its process, and jobs that waited while the
-//! broker was down. Each worker sweeps its own queue, one kind at a time. It is harmless to notify
-//! workers of a job twice.
+//! The sweep notifies workers of jobs that are due and of which they were not notified: retries, jobs
+//! that came while more waited in the queue than should, jobs that came while the broker was down, and
+//! jobs whose message was lost. It is harmless to notify workers of a job twice.
 //!
-//! The cost of a sweep must not grow with the number of waiting jobs. So there is an index of the
-//! jobs without a notification. Of the others the sweep looks only at those whose message should
-//! already have come, because messages that were sent later have come.
+//! Whoever waits in the queue is waited for by all that come later. So the queue gets only as many
+//! messages as the workers take in about half a second, and what they are about is chosen in the database:
+//! each kind of job has an equal share, and within a kind the shops have turns
+//! ([`store::jobs::missed`]). So a small shop's order does not wait until a large shop's million is done,
+//! and no retry, refund or privacy request waits for either.
+//!
+//! Each worker looks; of those that find something to do, one at a time does it, by a lease. What a look
+//! costs does not depend on how many jobs wait.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -15,30 +20,51 @@ use anyhow::{Context, Result};
 use bus::{JobRef, MAX_JOBS_PER_MESSAGE};
 use domain::job::JobId;
 use domain::time::Timestamp;
-use store::jobs::{self, DueJob, Missed};
+use futures_util::{StreamExt as _, stream};
+use store::jobs::missed::{self, DueJob};
+use store::{jobs, leases};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use crate::Worker;
 use crate::handlers;
 
-const PAUSE: Duration = Duration::from_secs(1);
-/// How many jobs one transaction marks as notified.
+/// The pause between two rounds while there is something to do, the shortest one when there is not, and
+/// by how much that one is longer unless messages come to this worker.
+const PAUSE: Duration = Duration::from_millis(100);
+const IDLE_PAUSE: Duration = Duration::from_millis(250);
+const IDLE_REST: Duration = Duration::from_millis(750);
+/// How many messages may wait for the broker's confirm at a time.
+const MESSAGES_AT_ONCE: usize = 32;
+/// How many jobs with a lost message one transaction marks as notified.
 const CHUNK: i64 = 512;
 /// If a job is still ready this long after its notification, and its message should have come, the
 /// message was lost.
 const LOST_AFTER: Duration = Duration::from_secs(3);
 /// If the time of a notification is this far in the future, a wrong clock has written it.
 const AHEAD: Duration = Duration::from_mins(1);
-/// The sweep sends further messages only while fewer than this wait in the queue.
-const ENOUGH_IN_LINE: u32 = 1000;
+/// How long the lease is held, and with how much left of that it is renewed.
+const LEASE: Duration = Duration::from_secs(3);
+const RENEWED: Duration = Duration::from_secs(2);
 
 pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
-    let started_at = worker.parts.clock.now();
+    let mut sweep = Sweep {
+        lease: format!("sweep of {}", worker.queue),
+        holder: Uuid::now_v7(),
+        held: None,
+        started_at: worker.parts.clock.now(),
+        turns: HashMap::new(),
+        first: 0,
+        worker,
+    };
     let mut down = false;
-    loop {
-        worker.heartbeat.touch();
-        match worker.sweep(started_at, &shutdown).await {
-            Ok(()) => down = false,
+    while !shutdown.is_cancelled() {
+        sweep.worker.heartbeat.touch();
+        let swept = sweep.round(&shutdown).await;
+        let goes_on = matches!(swept, Ok(true));
+        match swept {
+            Ok(_) => down = false,
             Err(error) if !down => {
                 down = true;
                 tracing::warn!(
@@ -49,117 +75,256 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
             Err(_) => {}
         }
         tokio::select! {
-            () = tokio::time::sleep(PAUSE) => {}
-            () = shutdown.cancelled() => return,
+            () = sweep.pause(goes_on) => {}
+            () = shutdown.cancelled() => {}
         }
+    }
+    sweep.end().await;
+}
+
+/// The sweep of one worker.
+struct Sweep {
+    worker: Arc<Worker>,
+    lease: String,
+    holder: Uuid,
+    /// Until when we hold the lease.
+    held: Option<Instant>,
+    started_at: Timestamp,
+    /// Of each kind the shop that had the last turn.
+    turns: HashMap<String, String>,
+    /// The place of the kind that is the first one in the next round.
+    first: usize,
+}
+
+impl Sweep {
+    /// Does what is to be done. True when there may be more to do soon.
+    async fn round(&mut self, shutdown: &CancellationToken) -> Result<bool> {
+        if !self.worker.parts.bus.is_up() {
+            return Ok(false);
+        }
+        let kinds = self.kinds().await?;
+        let is_any_lost = self.is_any_lost().await?;
+        if (kinds.is_empty() && !is_any_lost) || !self.is_ours().await? {
+            return Ok(false);
+        }
+        if is_any_lost {
+            self.notify_lost(shutdown).await?;
+        }
+        self.notify_waiting(kinds, shutdown).await
+    }
+
+    /// Waits until the next round. While messages come to this worker, more jobs are likely to wait than
+    /// usual.
+    async fn pause(&self, goes_on: bool) {
+        if goes_on {
+            tokio::time::sleep(PAUSE).await;
+        } else {
+            tokio::time::sleep(IDLE_PAUSE).await;
+            let _ = tokio::time::timeout(IDLE_REST, self.worker.received.notified()).await;
+        }
+    }
+
+    /// The kinds of which jobs wait, and which this version can run.
+    async fn kinds(&self) -> Result<Vec<String>> {
+        let Worker { parts, queue, .. } = &*self.worker;
+        let mut kinds = missed::kinds(&parts.db, *queue, parts.clock.now()).await?;
+        kinds.retain(|kind| handlers::kinds(*queue).contains(&kind.as_str()));
+        Ok(kinds)
+    }
+
+    /// Takes or renews the lease. Within one process there is nobody else.
+    async fn is_ours(&mut self) -> Result<bool> {
+        let parts = &self.worker.parts;
+        if parts.bus.is_local() {
+            return Ok(true);
+        }
+        let begun = Instant::now();
+        if self.held.is_some_and(|until| begun + RENEWED < until) {
+            return Ok(true);
+        }
+        let now = parts.clock.now();
+        let taken = leases::take(&parts.db, &self.lease, self.holder, now, now.plus(LEASE));
+        self.held = taken.await?.then_some(begun + LEASE);
+        Ok(self.held.is_some())
+    }
+
+    async fn end(&self) {
+        if self.held.is_some()
+            && let Err(error) =
+                leases::release(&self.worker.parts.db, &self.lease, self.holder).await
+        {
+            tracing::debug!(%error, "the lease of the sweep ends by itself");
+        }
+    }
+
+    /// Notifies workers of jobs that wait, as many as there is room for in the queue.
+    async fn notify_waiting(
+        &mut self,
+        mut kinds: Vec<String>,
+        shutdown: &CancellationToken,
+    ) -> Result<bool> {
+        let worker = self.worker.clone();
+        let Worker { parts, queue, .. } = &*worker;
+        let is_any = !kinds.is_empty();
+        let mut room = match kinds.len() {
+            0 => 0,
+            _ => usize::try_from(parts.bus.room(*queue).await?)?,
+        };
+        self.first = self.first.wrapping_add(1);
+        let first = self.first.checked_rem(kinds.len()).unwrap_or_default();
+        kinds.rotate_left(first);
+        while !kinds.is_empty() && room > 0 && !shutdown.is_cancelled() {
+            let mut left = kinds.len();
+            let mut with_more = Vec::new();
+            for kind in kinds {
+                let share = room.div_ceil(left);
+                left -= 1;
+                if share == 0 {
+                    break;
+                }
+                worker.heartbeat.touch();
+                let most = share * MAX_JOBS_PER_MESSAGE;
+                let turn = self.turns.entry(kind.clone()).or_default();
+                let now = parts.clock.now();
+                let mut tx = parts.db.begin().await?;
+                let due = missed::take(&mut tx, *queue, &kind, turn, now, most).await?;
+                tx.commit().await?;
+                self.notify(&due).await?;
+                room = room.saturating_sub(due.len().div_ceil(MAX_JOBS_PER_MESSAGE));
+                if due.len() == most {
+                    with_more.push(kind);
+                }
+            }
+            kinds = with_more;
+        }
+        Ok(is_any)
+    }
+
+    /// True when the message of some job was lost.
+    async fn is_any_lost(&self) -> Result<bool> {
+        let Worker { parts, queue, .. } = &*self.worker;
+        let Some((first, last)) = missed::notified(&parts.db, *queue).await? else {
+            return Ok(false);
+        };
+        let now = parts.clock.now();
+        Ok(
+            first < now.minus(LOST_AFTER) && first < self.lost_before(now).await?
+                || last > now.plus(AHEAD),
+        )
+    }
+
+    /// If workers were notified of a job before the returned time and it is still ready, its message
+    /// was lost.
+    ///
+    /// Messages come in the sequence in which they were sent. So when a message has come, those that
+    /// were sent before it have come too, or are lost. When no message waits in the queue, all have come
+    /// or are lost. A bus within the process has lost all messages of an earlier process.
+    async fn lost_before(&self, now: Timestamp) -> Result<Timestamp> {
+        let Worker {
+            parts,
+            queue,
+            newest,
+            ..
+        } = &*self.worker;
+        let come = if parts.bus.depth(*queue).await? == 0 {
+            now
+        } else {
+            Timestamp(newest.load(Ordering::Relaxed)).min(now)
+        };
+        let before = come.minus(LOST_AFTER);
+        Ok(if parts.bus.is_local() {
+            before.max(self.started_at)
+        } else {
+            before
+        })
+    }
+
+    async fn notify_lost(&self, shutdown: &CancellationToken) -> Result<()> {
+        let Worker { parts, queue, .. } = &*self.worker;
+        while !shutdown.is_cancelled() && parts.bus.room(*queue).await? > 0 {
+            self.worker.heartbeat.touch();
+            let now = parts.clock.now();
+            let (before, future) = (self.lost_before(now).await?, now.plus(AHEAD));
+            let mut tx = parts.db.begin().await?;
+            let lost = missed::take_lost(&mut tx, *queue, before, future, now, CHUNK).await?;
+            tx.commit().await?;
+            if lost.is_empty() {
+                break;
+            }
+            // Jobs of a kind that this version cannot run wait for one that can.
+            let is_known = |job: &DueJob| handlers::kinds(*queue).contains(&job.kind.as_str());
+            let (known, unknown): (Vec<_>, Vec<_>) = lost.into_iter().partition(is_known);
+            let unknown: Vec<JobId> = unknown.iter().map(|job| job.id).collect();
+            if !unknown.is_empty() {
+                jobs::clear_notified(&parts.db, &unknown).await?;
+            }
+            self.notify(&known).await?;
+        }
+        Ok(())
+    }
+
+    /// Notifies workers of jobs. Those whose message the bus does not take are left for the next round.
+    async fn notify(&self, due: &[DueJob]) -> Result<()> {
+        let Worker { parts, .. } = &*self.worker;
+        // A bus within the process does not know which messages an earlier process had when it died.
+        let is_suspect = |due: &DueJob| {
+            let before = |at: Timestamp| at < self.started_at;
+            parts.bus.is_local() && due.notified_at.is_some_and(before)
+        };
+        let mut of_kinds: HashMap<(&str, bool), Vec<&DueJob>> = HashMap::new();
+        for job in due {
+            let key = (job.kind.as_str(), is_suspect(job));
+            of_kinds.entry(key).or_default().push(job);
+        }
+        let mut messages = Vec::new();
+        for ((kind, is_suspect), jobs) in of_kinds {
+            for message in jobs.chunks(MAX_JOBS_PER_MESSAGE) {
+                let job_ref = |due: &&DueJob| JobRef {
+                    job: due.id,
+                    traceparent: due.traceparent,
+                };
+                let job_refs: Vec<JobRef> = message.iter().map(job_ref).collect();
+                messages.push(self.send(kind, job_refs, is_suspect));
+            }
+        }
+        let sent: Vec<Result<(), Unsent>> = stream::iter(messages)
+            .buffered(MESSAGES_AT_ONCE)
+            .collect()
+            .await;
+        let (mut left, mut failed) = (Vec::new(), None);
+        for unsent in sent.into_iter().filter_map(Result::err) {
+            left.extend(unsent.jobs);
+            failed = Some(unsent.error);
+        }
+        if let Some(error) = failed {
+            jobs::clear_notified(&parts.db, &left).await?;
+            return Err(error).context("the bus does not take messages");
+        }
+        Ok(())
+    }
+
+    async fn send(
+        &self,
+        kind: &str,
+        job_refs: Vec<JobRef>,
+        is_suspect: bool,
+    ) -> Result<(), Unsent> {
+        let Worker { parts, queue, .. } = &*self.worker;
+        let sent = if is_suspect {
+            parts.bus.notify_again(*queue, kind, &job_refs).await
+        } else {
+            parts.bus.notify(*queue, kind, &job_refs).await
+        };
+        let jobs = || job_refs.iter().map(|job_ref| job_ref.job).collect();
+        sent.map_err(|error| Unsent {
+            jobs: jobs(),
+            error,
+        })
     }
 }
 
-impl Worker {
-    /// Notifies workers of all jobs whose notification was not sent or was lost, as long as the
-    /// bus takes the messages.
-    async fn sweep(&self, started_at: Timestamp, shutdown: &CancellationToken) -> Result<()> {
-        for kind in handlers::kinds(self.queue) {
-            while self.parts.bus.is_ready(self.queue) && !shutdown.is_cancelled() {
-                let now = self.parts.clock.now();
-                let never_notified = self
-                    .notify_missed(kind, Missed::NeverNotified { now }, started_at)
-                    .await?;
-                let lost = self.lost(now, started_at).await?;
-                let lost = self.notify_missed(kind, lost, started_at).await?;
-                if never_notified.max(lost) < CHUNK {
-                    break;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// If workers were notified of a job before the returned time and it is still ready, its
-    /// message was lost.
-    ///
-    /// Messages come in the sequence in which they were sent. So when a message has come, those
-    /// that were sent before it have come too, or are lost. When no message waits in the queue,
-    /// all have come or are lost. A bus within the process has lost all messages of an earlier
-    /// process.
-    async fn lost(&self, now: Timestamp, started_at: Timestamp) -> Result<Missed> {
-        let turn = if self.parts.bus.depth(self.queue).await? == 0 {
-            now
-        } else {
-            Timestamp(self.newest.load(Ordering::Relaxed)).min(now)
-        };
-        let mut before = turn.minus(LOST_AFTER);
-        if self.parts.bus.is_local() {
-            before = before.max(started_at);
-        }
-        let future = now.plus(AHEAD);
-        Ok(Missed::Lost { before, future })
-    }
-
-    /// Notifies workers of one chunk of jobs, and returns how many jobs it had.
-    async fn notify_missed(
-        &self,
-        kind: &str,
-        missed: Missed,
-        started_at: Timestamp,
-    ) -> Result<i64> {
-        let (bus, db) = (&self.parts.bus, &self.parts.db);
-        self.heartbeat.touch();
-        if !jobs::any_missed(db, self.queue, kind, missed).await? {
-            return Ok(0);
-        }
-        if bus.depth(self.queue).await? > ENOUGH_IN_LINE {
-            return Ok(0);
-        }
-        let now = self.parts.clock.now();
-        let mut tx = db.begin().await?;
-        let due = jobs::take_missed(&mut tx, self.queue, kind, missed, now, CHUNK).await?;
-        tx.commit().await?;
-        self.notify(kind, &due, started_at).await?;
-        Ok(i64::try_from(due.len())?)
-    }
-
-    /// Notifies workers of jobs of one kind. Jobs whose message the bus does not take are left for
-    /// the next sweep.
-    async fn notify(&self, kind: &str, due: &[DueJob], started_at: Timestamp) -> Result<()> {
-        let (bus, db) = (&self.parts.bus, &self.parts.db);
-        // A bus within the process does not know which messages an earlier process had when it
-        // died.
-        let suspect = |due: &DueJob| {
-            bus.is_local()
-                && due
-                    .notified_at
-                    .is_some_and(|notified_at| notified_at < started_at)
-        };
-        let (suspects, others): (Vec<&DueJob>, Vec<&DueJob>) =
-            due.iter().partition(|due| suspect(due));
-        let messages = suspects
-            .chunks(MAX_JOBS_PER_MESSAGE)
-            .map(|message| (true, message))
-            .chain(
-                others
-                    .chunks(MAX_JOBS_PER_MESSAGE)
-                    .map(|message| (false, message)),
-            );
-        let mut missed: Vec<JobId> = due.iter().map(|due| due.id).collect();
-        for (suspect, message) in messages {
-            let ids: Vec<JobId> = message.iter().map(|due| due.id).collect();
-            let job_ref = |due: &&DueJob| JobRef {
-                job: due.id,
-                traceparent: due.traceparent,
-            };
-            let job_refs: Vec<JobRef> = message.iter().map(job_ref).collect();
-            let sent = if suspect {
-                bus.notify_again(self.queue, kind, &job_refs).await
-            } else {
-                bus.notify(self.queue, kind, &job_refs).await
-            };
-            if let Err(error) = sent {
-                jobs::clear_notified(db, &missed).await?;
-                return Err(error).context("the bus does not take messages");
-            }
-            missed.retain(|id| !ids.contains(id));
-        }
-        Ok(())
-    }
+/// A message that the bus did not take.
+struct Unsent {
+    jobs: Vec<JobId>,
+    error: anyhow::Error,
 }

@@ -4,6 +4,7 @@
 //! of UUIDs. Between processes the bus is RabbitMQ; within one process it is a channel. Events
 //! are sent the same way, to everyone who has bound a queue to their exchange.
 
+mod ahead;
 mod local;
 mod rabbitmq;
 
@@ -79,11 +80,11 @@ impl Bus {
         matches!(self, Bus::Local(_))
     }
 
-    /// True when a message would probably get through. When it would not, the job is left for the
-    /// sweep.
+    /// True when a message would probably get through and would not wait long. When it would not, the
+    /// job is left for the sweep, which takes the jobs of all shops by turns.
     pub fn is_ready(&self, queue: Queue) -> bool {
         match self {
-            Bus::RabbitMq(bus) => bus.is_ready(),
+            Bus::RabbitMq(bus) => bus.is_up() && bus.has_room(queue),
             Bus::Local(bus) => bus.has_room(queue),
         }
     }
@@ -91,8 +92,17 @@ impl Bus {
     /// True unless there is a broker and it cannot be reached.
     pub fn is_up(&self) -> bool {
         match self {
-            Bus::RabbitMq(bus) => bus.is_ready(),
+            Bus::RabbitMq(bus) => bus.is_up(),
             Bus::Local(_) => true,
+        }
+    }
+
+    /// How many more messages may be sent to the queue, so that each that waits there is taken within
+    /// about half a second. Asks the broker.
+    pub async fn room(&self, queue: Queue) -> Result<u32> {
+        match self {
+            Bus::RabbitMq(bus) => bus.room(queue).await,
+            Bus::Local(bus) => Ok(bus.room(queue)),
         }
     }
 
@@ -244,6 +254,16 @@ impl Message {
         if !matches!(timeout(ANSWER_DEADLINE, ack).await, Ok(Ok(_))) {
             tracing::debug!("an ack was lost; the message will come again");
         }
+    }
+}
+
+/// The place of what belongs to a queue in an array of [`Queue::ALL`].
+fn nth(queue: Queue) -> usize {
+    match queue {
+        Queue::Orders => 0,
+        Queue::Payments => 1,
+        Queue::Privacy => 2,
+        Queue::Endpoints => 3,
     }
 }
 

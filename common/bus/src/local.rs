@@ -5,7 +5,8 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use tokio::sync::{Mutex, mpsc};
 
-use super::{Answer, JobRef, Message};
+use super::ahead::Ahead;
+use super::{Answer, JobRef, Message, nth};
 use domain::job::{JobId, Queue};
 
 /// How many messages may wait in a channel. Further jobs wait in the database until there is
@@ -20,6 +21,7 @@ pub struct Local {
 struct Channel {
     sender: mpsc::Sender<Queued>,
     receiver: Arc<Mutex<mpsc::Receiver<Queued>>>,
+    ahead: Ahead,
 }
 
 struct Queued {
@@ -32,7 +34,11 @@ impl Default for Local {
         let channel = || {
             let (sender, receiver) = mpsc::channel(CAPACITY);
             let receiver = Arc::new(Mutex::new(receiver));
-            Channel { sender, receiver }
+            Channel {
+                sender,
+                receiver,
+                ahead: Ahead::default(),
+            }
         };
         Local {
             channels: Arc::new(Queue::ALL.map(|_| channel())),
@@ -42,28 +48,26 @@ impl Default for Local {
 
 impl Local {
     fn channel(&self, queue: Queue) -> &Channel {
-        &self.channels[match queue {
-            Queue::Orders => 0,
-            Queue::Payments => 1,
-            Queue::Privacy => 2,
-            Queue::Endpoints => 3,
-        }]
+        &self.channels[nth(queue)]
     }
 
     pub fn has_room(&self, queue: Queue) -> bool {
-        self.channel(queue).sender.capacity() > CAPACITY / 4
+        self.channel(queue).ahead.has_room_at(self.depth(queue))
     }
 
     pub fn notify(&self, queue: Queue, jobs: &[JobRef], redelivered: bool) -> Result<()> {
         let jobs = jobs.iter().map(|job_ref| job_ref.job).collect();
-        let sent = self
-            .channel(queue)
-            .sender
-            .try_send(Queued { jobs, redelivered });
+        let channel = self.channel(queue);
+        let sent = channel.sender.try_send(Queued { jobs, redelivered });
         if sent.is_err() {
             bail!("the channel is full");
         }
+        channel.ahead.sent();
         Ok(())
+    }
+
+    pub fn room(&self, queue: Queue) -> u32 {
+        self.channel(queue).ahead.looked(self.depth(queue))
     }
 
     pub fn depth(&self, queue: Queue) -> u32 {

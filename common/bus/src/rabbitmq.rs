@@ -38,7 +38,8 @@ pub use dead_letters::DeadLetters;
 pub use events::Tap;
 pub use inspect::{Holds, QueueState, Topology, inspect};
 
-use super::{ANSWER_DEADLINE, Answer, JobRef, Message, decode, encode};
+use super::ahead::{Ahead, Room};
+use super::{ANSWER_DEADLINE, Answer, JobRef, Message, decode, encode, nth};
 use domain::job::Queue;
 use platform::backoff::Backoff;
 use platform::task;
@@ -47,6 +48,9 @@ use platform::task;
 const CONFIRM_DEADLINE: Duration = Duration::from_secs(5);
 /// How long it may take to read all dead letters, each of which is one answer of the broker.
 const READING_DEADLINE: Duration = Duration::from_secs(20);
+/// The pause between two looks at how many messages wait, and the one when there seems to be little room.
+const WATCH_PAUSE: Duration = Duration::from_millis(100);
+const SHORT_WATCH_PAUSE: Duration = Duration::from_millis(10);
 /// How long nothing is sent to a broker that does not confirm.
 const STALL_PAUSE: Duration = Duration::from_secs(5);
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
@@ -83,6 +87,10 @@ struct Shared {
     /// While confirms are late, which means that the broker is in alarm, nothing is published
     /// until this time. Then publishing is tried again.
     stalled_until: StdMutex<Option<Instant>>,
+    /// Of each queue, in the order of [`Queue::ALL`].
+    ahead: [Ahead; 4],
+    /// Notified when somebody wants to know more of how many messages wait.
+    look: Notify,
     closed: CancellationToken,
 }
 
@@ -94,6 +102,8 @@ struct Link {
     /// A channel apart from that for jobs, because a queue that is not ours may delay the
     /// confirms of events.
     events: Channel,
+    /// For questions about queues. The broker closes it if the queue does not exist.
+    depth: Channel,
     /// Notified when the connection must be replaced.
     broken: Arc<Notify>,
 }
@@ -108,19 +118,52 @@ impl RabbitMq {
             prefix: prefix.to_owned(),
             link: watch::Sender::new(None),
             stalled_until: StdMutex::new(None),
+            ahead: Default::default(),
+            look: Notify::new(),
             closed: CancellationToken::new(),
         });
         task::spawn("bus publisher", keep_publishing(shared.clone()));
-        Ok(RabbitMq { shared })
+        let bus = RabbitMq { shared };
+        task::spawn("bus watcher", bus.clone().watch());
+        Ok(bus)
     }
 
-    pub fn is_ready(&self) -> bool {
+    pub fn is_up(&self) -> bool {
         self.shared.link.borrow().is_some() && !self.shared.is_stalled()
+    }
+
+    pub fn has_room(&self, queue: Queue) -> bool {
+        let room = self.shared.ahead[nth(queue)].room();
+        if room != Room::Enough {
+            self.shared.look.notify_one();
+        }
+        room != Room::None
+    }
+
+    pub async fn room(&self, queue: Queue) -> Result<u32> {
+        let depth = self.depth(queue).await?;
+        Ok(self.shared.ahead[nth(queue)].looked(depth))
+    }
+
+    /// Looks at the queues to which this process sends messages, while it does.
+    async fn watch(self) {
+        while !self.shared.closed.is_cancelled() {
+            tokio::time::sleep(SHORT_WATCH_PAUSE).await;
+            let _ = timeout(WATCH_PAUSE, self.shared.look.notified()).await;
+            for queue in Queue::ALL {
+                if self.shared.ahead[nth(queue)].is_watched() {
+                    // What goes wrong on the connection ends it, and another one is opened.
+                    let _ = self.room(queue).await;
+                }
+            }
+        }
     }
 
     pub async fn notify(&self, queue: Queue, kind: &str, jobs: &[JobRef]) -> Result<()> {
         let exchange = self.shared.name(queue.as_str());
-        self.publish(&exchange, kind, jobs).await
+        self.publish(&exchange, kind, jobs).await?;
+        self.shared.ahead[nth(queue)].sent();
+        Ok(())
     }
 
     pub async fn dead_letter(&self, queue: Queue, kind: &str, job: JobRef) -> Result<()> {
@@ -170,24 +213,18 @@ impl RabbitMq {
             bail!("the broker is not connected");
         };
         let name = self.shared.name(queue.as_str());
-        let asked = async {
-            // A channel of its own, because the broker closes it if the queue does not exist.
-            let channel = link.connection.create_channel().await?;
-            let options = QueueDeclareOptions {
-                passive: true,
-                ..QueueDeclareOptions::default()
-            };
-            let queue = channel
-                .queue_declare(name.as_str().into(), options, FieldTable::default())
-                .await?;
-            let _ = channel.close(200, "done".into()).await;
-            Ok(queue.message_count())
+        let options = QueueDeclareOptions {
+            passive: true,
+            ..QueueDeclareOptions::default()
         };
+        let asked = link
+            .depth
+            .queue_declare(name.as_str().into(), options, FieldTable::default());
         match timeout(CONFIRM_DEADLINE, asked).await {
-            Ok(Ok(messages)) => Ok(messages),
+            Ok(Ok(queue)) => Ok(queue.message_count()),
             Ok(Err(error)) => {
                 link.broken.notify_one();
-                Err(error)
+                Err(error.into())
             }
             Err(_) => bail!("the broker did not answer in time"),
         }
@@ -418,6 +455,7 @@ async fn open_publisher(shared: &Shared) -> Result<Link> {
     Ok(Link {
         channel: open_confirming(&connection).await?,
         events: open_confirming(&connection).await?,
+        depth: connection.create_channel().await?,
         connection: Arc::new(connection),
         broken: Arc::default(),
     })

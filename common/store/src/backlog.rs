@@ -23,38 +23,60 @@ pub struct Line {
     pub dead: i64,
 }
 
-/// What waits in every queue. The kinds of the ready jobs are found by jumps in the index, one
-/// for each kind.
+/// What waits in every queue: jobs of which workers are still to be notified, whose kinds are found by
+/// jumps in an index, one for each kind, and those of which they were notified.
 pub async fn queues(db: &Db, now: Timestamp) -> Result<Vec<Line>> {
     let mut lines = dead(db).await?;
     let rows = db
         .query(
-            "with recursive kinds (queue, kind) as (
-                 select queue, (select min(kind) from jobs
-                                where state = 'ready' and jobs.queue = queues.queue)
-                 from (select 'orders' as queue union all select 'payments'
-                       union all select 'privacy' union all select 'endpoints') as queues
+            "with recursive queues (queue) as (
+                 select 'orders' union all select 'payments' union all select 'privacy'
+                 union all select 'endpoints'
+             ),
+             kinds (queue, kind) as (
+                 select queue, (select kind from jobs
+                                where state = 'ready' and notified_at is null and attempts >= 0
+                                  and jobs.queue = queues.queue
+                                order by kind limit 1)
+                 from queues
                  union all
-                 select queue, (select min(kind) from jobs
-                                where state = 'ready' and jobs.queue = kinds.queue
-                                  and jobs.kind > kinds.kind)
+                 select queue, (select jobs.kind from jobs
+                                where state = 'ready' and notified_at is null and attempts >= 0
+                                  and jobs.queue = kinds.queue and jobs.kind > kinds.kind
+                                order by jobs.kind limit 1)
                  from kinds where kind is not null
              )
              select queue,
                     (select count(*) from (
                          select 1 as one from jobs
-                         where state = 'ready' and jobs.queue = kinds.queue
-                           and jobs.kind = kinds.kind and run_at <= $1
+                         where state = 'ready' and notified_at is null and run_at > 0
+                           and jobs.queue = kinds.queue and jobs.kind = kinds.kind and run_at <= $1
                          limit $2) as ready) as due,
-                    (select min(run_at) from jobs
-                     where state = 'ready' and jobs.queue = kinds.queue
-                       and jobs.kind = kinds.kind and run_at <= $1) as due_since,
+                    (select run_at from jobs
+                     where state = 'ready' and notified_at is null and run_at > 0
+                       and jobs.queue = kinds.queue and jobs.kind = kinds.kind and run_at <= $1
+                     order by run_at limit 1) as due_since,
                     (select count(*) from (
                          select 1 as one from jobs
-                         where state = 'ready' and jobs.queue = kinds.queue
-                           and jobs.kind = kinds.kind and run_at > $1
+                         where state = 'ready' and notified_at is null and run_at > 0
+                           and jobs.queue = kinds.queue and jobs.kind = kinds.kind and run_at > $1
                          limit $2) as scheduled) as later
-             from kinds where kind is not null",
+             from kinds where kind is not null
+             union all
+             select queue,
+                    (select count(*) from (
+                         select 1 as one from jobs
+                         where state = 'ready' and notified_at is not null
+                           and jobs.queue = queues.queue
+                         limit $2) as notified),
+                    (select min(run_at) from (
+                         select run_at from jobs
+                         where state = 'ready' and notified_at is not null
+                           and jobs.queue = queues.queue
+                         order by notified_at
+                         limit $2) as notified),
+                    0
+             from queues",
         )
         .bind(now.0)
         .bind(MOST)

@@ -3,6 +3,7 @@
 
 pub mod arrived;
 pub mod ended;
+pub mod missed;
 pub mod operate;
 pub mod run_now;
 
@@ -472,117 +473,6 @@ pub async fn release_unclaimed(tx: &mut Tx, ids: Vec<JobId>, run_at: Timestamp) 
     .execute()
     .await?;
     Ok(())
-}
-
-/// A job of which the sweep notifies workers.
-#[derive(Debug)]
-pub struct DueJob {
-    pub id: JobId,
-    /// When workers were notified of the job the last time before this one.
-    pub notified_at: Option<Timestamp>,
-    pub traceparent: Option<TraceContext>,
-}
-
-/// Which of a queue's ready jobs the sweep looks for.
-#[derive(Clone, Copy, Debug)]
-pub enum Missed {
-    /// Jobs that are due at this time and of which workers were never notified, or are to be
-    /// notified again.
-    NeverNotified { now: Timestamp },
-    /// Jobs that were due at `before` and of which workers were notified before that time, or
-    /// later than `future` by a clock that was wrong.
-    Lost {
-        before: Timestamp,
-        future: Timestamp,
-    },
-}
-
-/// Takes the oldest jobs of a kind that no worker has heard of, and marks them as notified at
-/// `now`.
-pub async fn take_missed(
-    tx: &mut Tx,
-    queue: Queue,
-    kind: &str,
-    missed: Missed,
-    now: Timestamp,
-    limit: i64,
-) -> Result<Vec<DueJob>> {
-    let query = match missed {
-        Missed::NeverNotified { now } => tx
-            .query(
-                "select id, notified_at, traceparent from jobs
-                 where queue = $1 and kind = $2 and state = 'ready' and notified_at is null
-                   and (run_at <= $3 or run_at = created_at)
-                 order by run_at
-                 limit $4
-                 for update skip locked",
-            )
-            .bind(queue.as_str())
-            .bind(kind)
-            .bind(now.0)
-            .bind(limit),
-        Missed::Lost { before, future } => tx
-            .query(
-                "select id, notified_at, traceparent from jobs
-                 where queue = $1 and kind = $2 and state = 'ready' and run_at <= $3
-                   and (notified_at < $3 or notified_at > $4)
-                 order by run_at
-                 limit $5
-                 for update skip locked",
-            )
-            .bind(queue.as_str())
-            .bind(kind)
-            .bind(before.0)
-            .bind(future.0)
-            .bind(limit),
-    };
-    let rows = query.fetch_all().await?;
-    let due = rows
-        .iter()
-        .map(|row| {
-            Ok(DueJob {
-                id: row.get("id")?,
-                notified_at: row.get::<Option<i64>>("notified_at")?.map(Timestamp),
-                traceparent: trace::stored(row.get("traceparent")?),
-            })
-        })
-        .collect::<Result<Vec<_>>>()?;
-    if !due.is_empty() {
-        tx.query("update jobs set notified_at = $1 where id in ($2..)")
-            .bind(now.0)
-            .bind(due.iter().map(|due| due.id).collect::<Vec<_>>())
-            .execute()
-            .await?;
-    }
-    Ok(due)
-}
-
-/// True when [`take_missed`] would find something. This only reads, while `take_missed` writes.
-pub async fn any_missed(db: &Db, queue: Queue, kind: &str, missed: Missed) -> Result<bool> {
-    let query = match missed {
-        Missed::NeverNotified { now } => db
-            .query(
-                "select id from jobs
-                 where queue = $1 and kind = $2 and state = 'ready' and notified_at is null
-                   and (run_at <= $3 or run_at = created_at)
-                 limit 1",
-            )
-            .bind(queue.as_str())
-            .bind(kind)
-            .bind(now.0),
-        Missed::Lost { before, future } => db
-            .query(
-                "select id from jobs
-                 where queue = $1 and kind = $2 and state = 'ready' and run_at <= $3
-                   and (notified_at < $3 or notified_at > $4)
-                 limit 1",
-            )
-            .bind(queue.as_str())
-            .bind(kind)
-            .bind(before.0)
-            .bind(future.0),
-    };
-    Ok(query.fetch_optional().await?.is_some())
 }
 
 /// Clears the time of the last notification for jobs whose message did not reach the bus, so that

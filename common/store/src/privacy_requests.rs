@@ -700,8 +700,13 @@ pub async fn is_erasing(
     let row = tx
         .query(
             "select id from jobs
-             where state = 'ready' and queue = 'privacy' and kind = 'privacy/erase_again'
-               and shop = $1 limit 1",
+             where state = 'ready' and notified_at is null and attempts >= 0
+               and queue = 'privacy' and kind = 'privacy/erase_again' and coalesce(shop, '') = $1
+             union all
+             select id from jobs
+             where state = 'ready' and notified_at is not null and queue = 'privacy'
+               and kind = 'privacy/erase_again' and shop = $1
+             limit 1",
         )
         .bind(shop)
         .fetch_optional()
@@ -804,8 +809,15 @@ pub async fn open_deadlines(db: &Db) -> Result<(i64, Option<Timestamp>)> {
         .await?;
     let again = db
         .query(
-            "select count(*) as open, min(created_at) as created_at from jobs
-             where state = 'ready' and queue = 'privacy' and kind = 'privacy/erase_again'",
+            "select count(*) as open, min(created_at) as created_at from (
+                 select created_at from jobs
+                 where state = 'ready' and notified_at is null and run_at > 0
+                   and queue = 'privacy' and kind = 'privacy/erase_again'
+                 union all
+                 select created_at from jobs
+                 where state = 'ready' and notified_at is not null and queue = 'privacy'
+                   and kind = 'privacy/erase_again'
+             ) as jobs",
         )
         .fetch_one()
         .await?;

@@ -238,21 +238,6 @@ pub async fn done(db: &Db, filter: &Filter) -> Result<Vec<Ended>> {
     rows.iter().map(read).collect()
 }
 
-/// How many jobs are ready and due, and since when the oldest of them has waited for a worker.
-pub async fn waiting(db: &Db, queue: Queue, now: Timestamp) -> Result<(i64, Option<Timestamp>)> {
-    let row = db
-        .query(
-            "select count(*) as jobs, min(run_at) as oldest from jobs
-             where queue = $1 and state = 'ready' and run_at <= $2",
-        )
-        .bind(queue.as_str())
-        .bind(now.0)
-        .fetch_one()
-        .await?;
-    let oldest: Option<i64> = row.get("oldest")?;
-    Ok((row.get("jobs")?, oldest.map(Timestamp)))
-}
-
 fn read(row: &Row) -> Result<Ended> {
     Ok(Ended {
         id: row.get("id")?,

@@ -5,13 +5,14 @@ use std::path::{self, PathBuf};
 
 use config::Config;
 use domain::endpoint;
-use domain::job::{Queue, Source, State};
+use domain::job::Source;
 use domain::redact::redact;
 use domain::time::Timestamp;
 use platform::clock::Clock;
 use reqwest::Url;
+use store::backlog::{self, Line};
 use store::endpoints::{self, Endpoint};
-use store::jobs::{self, ended};
+use store::jobs;
 use store::leases::{self, WEBHOOKS};
 use store::migrations::{self, Compared};
 use store::sql::{self, Db, sqlite_file};
@@ -221,17 +222,12 @@ async fn deliveries(db: &Db, now: Timestamp) -> sql::Result<Finding> {
 /// Checks of waiting jobs and of dead jobs.
 async fn work(db: &Db, now: Timestamp) -> sql::Result<Vec<Finding>> {
     let mut findings = Vec::new();
-    let (mut waiting, mut oldest, mut dead) = (0, None, 0);
-    for queue in Queue::ALL {
-        let (jobs, since) = ended::waiting(db, queue, now).await?;
-        waiting += jobs;
-        if let Some(since) = since {
-            oldest = Some(oldest.map_or((since, queue), |known: (Timestamp, Queue)| {
-                known.min((since, queue))
-            }));
-        }
-        dead += jobs::count(db, queue, State::Dead).await?;
-    }
+    let lines = backlog::queues(db, now).await?;
+    let of_queue = |line: &Line| line.due_since.map(|since| (since, line.queue));
+    let oldest = lines.iter().filter_map(of_queue).min();
+    let waiting: Vec<i64> = lines.iter().map(|line| line.due).collect();
+    let waiting = counted(&waiting);
+    let dead: Vec<i64> = lines.iter().map(|line| line.dead).collect();
     findings.push(match oldest {
         Some((since, queue)) if now.since(since) > LONG => Finding::failed(
             "waiting jobs",
@@ -244,15 +240,25 @@ async fn work(db: &Db, now: Timestamp) -> sql::Result<Vec<Finding>> {
         ),
         _ => Finding::ok("waiting jobs", format!("{waiting}, none of them long")),
     });
-    findings.push(match dead {
-        0 => Finding::ok("dead jobs", "none"),
-        dead => Finding::warning(
+    findings.push(match dead.iter().sum() {
+        0_i64 => Finding::ok("dead jobs", "none"),
+        _ => Finding::warning(
             "dead jobs",
-            format!("{dead}"),
+            counted(&dead),
             "`waybill dead summary` says what they died of.",
         ),
     });
     Ok(findings)
+}
+
+/// The sum of the jobs of all queues, of which no more than [`backlog::MOST`] of each are counted.
+fn counted(jobs: &[i64]) -> String {
+    let all: i64 = jobs.iter().sum();
+    if jobs.iter().any(|jobs| *jobs >= backlog::MOST) {
+        format!("{all} or more")
+    } else {
+        all.to_string()
+    }
 }
 
 /// What was refused in the last day. Strangers who sign nothing are no reason to look at it.

@@ -1,5 +1,6 @@
 //! Tests in which processes, servers and disks fail.
 
+pub mod backlog;
 pub mod full_disk;
 pub mod outages;
 pub mod processes;

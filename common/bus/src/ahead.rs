@@ -1,0 +1,194 @@
+//! How many messages may wait in a queue. A queue is first come, first served, so whatever waits in it is
+//! waited for by all that come later, whosever it is. So it has only what the workers do in about
+//! [`AHEAD`]. Further jobs wait in the database, from where the sweep takes them by turns.
+//!
+//! How fast the workers are is seen from how many messages were sent between two looks and how many are
+//! left. What other processes sent meanwhile is not known and not counted; a queue that was kept too
+//! short because of that is empty at the next look, and gets more.
+//!
+//! Of the room that there is, half is for jobs that come at this moment; the other half is for those that
+//! wait in the database, so that these are never kept out.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// How long a message should wait at most.
+const AHEAD: Duration = Duration::from_millis(500);
+/// The least and the most messages that may wait. The least keeps workers busy between two looks.
+const FEWEST: u32 = 12;
+const MOST: u32 = 192;
+/// Two looks that follow each other faster say nothing about the speed.
+const APART: Duration = Duration::from_millis(40);
+
+/// What is known of a queue and its workers.
+pub struct Ahead {
+    /// Messages that this process has sent, ever.
+    sent: AtomicU32,
+    /// Whether somebody wanted to know if there is room since the last look.
+    is_asked: AtomicBool,
+    seen: Mutex<Seen>,
+}
+
+/// What the last look saw, and the one by which the speed was measured last.
+struct Seen {
+    last: Look,
+    measured: Look,
+    measured_at: Instant,
+    limit: u32,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Look {
+    depth: u32,
+    sent: u32,
+}
+
+impl Look {
+    /// How many messages would wait now if none had been taken since this look.
+    fn with(self, sent: u32) -> u32 {
+        self.depth.saturating_add(sent.wrapping_sub(self.sent))
+    }
+}
+
+impl Default for Ahead {
+    fn default() -> Self {
+        Ahead {
+            sent: AtomicU32::new(0),
+            is_asked: AtomicBool::new(false),
+            seen: Mutex::new(Seen {
+                last: Look::default(),
+                measured: Look::default(),
+                measured_at: Instant::now(),
+                limit: FEWEST,
+            }),
+        }
+    }
+}
+
+impl Ahead {
+    /// Notes that a message was sent.
+    pub fn sent(&self) {
+        self.sent.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether there is room for a job that comes at this moment, as far as is known since the last look.
+    pub fn room(&self) -> Room {
+        self.is_asked.store(true, Ordering::Relaxed);
+        let seen = self.seen();
+        match seen.last.with(self.sent.load(Ordering::Relaxed)) {
+            waiting if waiting >= seen.limit / 2 => Room::None,
+            waiting if waiting >= seen.limit / 4 => Room::Little,
+            _ => Room::Enough,
+        }
+    }
+
+    /// The same when the depth is known.
+    pub fn has_room_at(&self, depth: u32) -> bool {
+        depth < self.seen().limit / 2
+    }
+
+    /// True when a look is worth its cost: somebody asks, and messages may be waiting.
+    pub fn is_watched(&self) -> bool {
+        let is_asked = self.is_asked.swap(false, Ordering::Relaxed);
+        is_asked && self.seen().last.with(self.sent.load(Ordering::Relaxed)) > 0
+    }
+
+    /// How many more messages may be sent when `depth` wait.
+    pub fn looked(&self, depth: u32) -> u32 {
+        let sent = self.sent.load(Ordering::Relaxed);
+        let now = Instant::now();
+        let look = Look { depth, sent };
+        let mut seen = self.seen();
+        let elapsed = now.duration_since(seen.measured_at);
+        if elapsed >= APART {
+            let taken = seen.measured.with(sent).saturating_sub(depth);
+            seen.limit = limit(seen.limit, depth, taken, elapsed);
+            seen.measured = look;
+            seen.measured_at = now;
+        }
+        seen.last = look;
+        seen.limit.saturating_sub(depth)
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How much room there is. When there is little, a new look may find that messages were taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    None,
+    Little,
+    Enough,
+}
+
+/// The new limit after `taken` messages were taken in this time and `depth` are left.
+fn limit(before: u32, depth: u32, taken: u32, elapsed: Duration) -> u32 {
+    let after = if depth == 0 {
+        // The workers had nothing to do, or something had to be done at all.
+        if taken < before / 2 {
+            before
+        } else {
+            before.saturating_mul(2)
+        }
+    } else {
+        let millis = |time: Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
+        let taken_ahead = taken.saturating_mul(millis(AHEAD)) / millis(elapsed).max(1);
+        // Half of the way, because a short time is a rough measure.
+        before.midpoint(taken_ahead)
+    };
+    after.clamp(FEWEST, MOST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOOK: Duration = Duration::from_millis(100);
+
+    /// The limit after workers that take so many messages a second were looked at for a while, each time
+    /// when the queue had been filled.
+    fn settled(per_second: u32) -> u32 {
+        let each = per_second / 10;
+        let (mut before, mut depth) = (FEWEST, 0_u32);
+        for _ in 0..50 {
+            let filled = depth.max(before);
+            let taken = each.min(filled);
+            depth = filled - taken;
+            before = limit(before, depth, taken, LOOK);
+        }
+        before
+    }
+
+    #[test]
+    fn the_limit_follows_the_speed_of_the_workers() {
+        assert_eq!(settled(0), FEWEST);
+        assert_eq!(settled(10), FEWEST);
+        assert!((45..=55).contains(&settled(100)), "{}", settled(100));
+        assert!((140..=160).contains(&settled(300)), "{}", settled(300));
+        assert_eq!(settled(100_000), MOST);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_sent_since_the_last_look_counts_as_waiting() {
+        let ahead = Ahead::default();
+        assert_eq!(ahead.room(), Room::Enough);
+        assert!(!ahead.is_watched(), "nothing can wait");
+        for _ in 0..FEWEST / 2 {
+            assert_ne!(ahead.room(), Room::None);
+            ahead.sent();
+        }
+        assert_eq!(ahead.room(), Room::None);
+        assert!(ahead.is_watched());
+        tokio::time::advance(LOOK).await;
+        assert_eq!(ahead.looked(FEWEST / 2), FEWEST / 2, "for what waits");
+        assert_eq!(ahead.room(), Room::None);
+        tokio::time::advance(LOOK).await;
+        assert!(ahead.looked(0) >= FEWEST);
+        assert_eq!(ahead.room(), Room::Enough);
+    }
+}

@@ -1,0 +1,288 @@
+//! The ready jobs of which workers are still to be notified, and those whose notification was lost. What
+//! the statements of this module cost does not depend on how many jobs wait. Each of them says by a
+//! condition that is always true which index it is made for (migrations/0001_initial.sql).
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use crate::sql::{Db, Result, Row, Tx};
+use domain::job::{JobId, Queue};
+use domain::time::Timestamp;
+use domain::trace::{self, TraceContext};
+
+/// A job that has never run counts as due even if the clock of the host that made it is ahead of ours by
+/// up to this much.
+const CLOCKS_APART: Duration = Duration::from_mins(1);
+
+/// How many shops have a turn at a time, and how many jobs of each are taken in a turn.
+const SHOPS: i64 = 64;
+const OF_A_SHOP: i64 = 8;
+
+/// A job of which workers are notified.
+#[derive(Debug)]
+pub struct DueJob {
+    pub id: JobId,
+    pub kind: String,
+    /// When workers were notified of the job the last time before this one.
+    pub notified_at: Option<Timestamp>,
+    pub traceparent: Option<TraceContext>,
+}
+
+/// The kinds of a queue's jobs that wait for their notification and are due. They are found by jumps in
+/// an index, one for each kind.
+pub async fn kinds(db: &Db, queue: Queue, now: Timestamp) -> Result<Vec<String>> {
+    let rows = db
+        .query(
+            "with recursive kinds (kind) as (
+                 select (select kind from jobs
+                         where state = 'ready' and notified_at is null and attempts >= 0
+                           and queue = $1
+                         order by kind limit 1)
+                 union all
+                 select (select jobs.kind from jobs
+                         where state = 'ready' and notified_at is null and attempts >= 0
+                           and queue = $1 and jobs.kind > kinds.kind
+                         order by jobs.kind limit 1)
+                 from kinds where kind is not null
+             )
+             select kind from kinds
+             where (select 1 from jobs
+                    where state = 'ready' and notified_at is null and run_at > 0
+                      and queue = $1 and jobs.kind = kinds.kind and run_at <= $3
+                      and (run_at <= $2 or run_at = created_at)
+                    order by run_at limit 1) = 1",
+        )
+        .bind(queue.as_str())
+        .bind(now.0)
+        .bind(now.plus(CLOCKS_APART).0)
+        .fetch_all()
+        .await?;
+    rows.iter().map(|row| row.get("kind")).collect()
+}
+
+/// Takes due jobs of a kind that wait for their notification, at most `limit`, and marks them as
+/// notified at `now`. If there are more, most of them are taken by turns of the shops, so that the jobs
+/// of one shop do not have to wait until all jobs of another are done; the others are the oldest.
+/// `turn` is the shop that had the last turn, and is moved on.
+pub async fn take(
+    tx: &mut Tx,
+    queue: Queue,
+    kind: &str,
+    turn: &mut String,
+    now: Timestamp,
+    limit: usize,
+) -> Result<Vec<DueJob>> {
+    let mut ids = oldest(tx, queue, kind, now, limit + 1).await?;
+    if ids.len() > limit {
+        let mut by_turns = by_turns(tx, queue, kind, turn, now, limit).await?;
+        by_turns.truncate(limit - limit / 4);
+        let taken: HashSet<JobId> = by_turns.iter().copied().collect();
+        ids.retain(|id| !taken.contains(id));
+        ids.splice(0..0, by_turns);
+        ids.truncate(limit);
+    } else {
+        turn.clear();
+    }
+    mark(tx, &ids, now).await
+}
+
+async fn oldest(
+    tx: &mut Tx,
+    queue: Queue,
+    kind: &str,
+    now: Timestamp,
+    limit: usize,
+) -> Result<Vec<JobId>> {
+    let rows = tx
+        .query(
+            "select id from jobs
+             where state = 'ready' and notified_at is null and run_at > 0
+               and queue = $1 and kind = $2
+               and run_at <= $4 and (run_at <= $3 or run_at = created_at)
+             order by run_at
+             limit $5",
+        )
+        .bind(queue.as_str())
+        .bind(kind)
+        .bind(now.0)
+        .bind(now.plus(CLOCKS_APART).0)
+        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+        .fetch_all()
+        .await?;
+    rows.iter().map(|row| row.get("id")).collect()
+}
+
+/// The oldest jobs of each of the shops that come after `turn`, and of those without a shop: the first
+/// of each, then the second of each, and so on.
+async fn by_turns(
+    tx: &mut Tx,
+    queue: Queue,
+    kind: &str,
+    turn: &mut String,
+    now: Timestamp,
+    limit: usize,
+) -> Result<Vec<JobId>> {
+    let most = SHOPS.min(i64::try_from(limit).unwrap_or(i64::MAX));
+    // The shops are found by jumps in an index, and so is the next job of each of them.
+    let rows = tx
+        .query(
+            "with recursive shops (name, n) as (
+                 select (select coalesce(shop, '') from jobs
+                         where state = 'ready' and notified_at is null and attempts >= 0
+                           and queue = $1
+                           and kind = $2 and coalesce(shop, '') > $3
+                         order by coalesce(shop, '') limit 1), 1
+                 union all
+                 select (select coalesce(shop, '') from jobs
+                         where state = 'ready' and notified_at is null and attempts >= 0
+                           and queue = $1
+                           and kind = $2 and coalesce(shop, '') > shops.name
+                         order by coalesce(shop, '') limit 1), n + 1
+                 from shops where name is not null and n < $6
+             ),
+             turns (name, nth) as (
+                 select name, n from shops where name is not null union all select '', 0
+             ),
+             walk (name, nth, id, n) as (
+                 select name, nth, (select id from jobs
+                               where state = 'ready' and notified_at is null and attempts >= 0
+                           and queue = $1
+                                 and kind = $2 and coalesce(shop, '') = turns.name
+                                 and run_at <= $5 and (run_at <= $4 or run_at = created_at)
+                               order by run_at, id limit 1), 1
+                 from turns
+                 union all
+                 select walk.name, walk.nth, (select jobs.id from jobs
+                                    where state = 'ready' and notified_at is null and attempts >= 0
+                           and queue = $1
+                                      and kind = $2 and coalesce(shop, '') = walk.name
+                                      and (run_at, jobs.id) > (
+                                          (select run_at from jobs as last where last.id = walk.id),
+                                          walk.id)
+                                      and run_at <= $5 and (run_at <= $4 or run_at = created_at)
+                                    order by run_at, jobs.id limit 1), walk.n + 1
+                 from walk where walk.id is not null and walk.n < $7
+             )
+             select name, nth, id from walk order by n, nth",
+        )
+        .bind(queue.as_str())
+        .bind(kind)
+        .bind(turn.as_str())
+        .bind(now.0)
+        .bind(now.plus(CLOCKS_APART).0)
+        .bind(most)
+        .bind(OF_A_SHOP)
+        .fetch_all()
+        .await?;
+    let mut ids = Vec::with_capacity(rows.len());
+    let mut last = (0, String::new());
+    for row in &rows {
+        ids.extend(row.get::<Option<JobId>>("id")?);
+        let nth: i64 = row.get("nth")?;
+        if nth > last.0 {
+            last = (nth, row.get("name")?);
+        }
+    }
+    // After the last shop the first one has its turn.
+    *turn = if last.0 < most { String::new() } else { last.1 };
+    Ok(ids)
+}
+
+/// Marks jobs as notified at `now`. Those that another process has marked meanwhile are left out.
+async fn mark(tx: &mut Tx, ids: &[JobId], now: Timestamp) -> Result<Vec<DueJob>> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows = tx
+        .query(
+            "update jobs set notified_at = $1
+             where id in (
+                 select id from jobs
+                 where state = 'ready' and notified_at is null and id in ($2..)
+                 order by id
+                 for update skip locked
+             )
+             returning id, kind, traceparent",
+        )
+        .bind(now.0)
+        .bind(ids.to_vec())
+        .fetch_all()
+        .await?;
+    let mut due = HashMap::with_capacity(rows.len());
+    for row in &rows {
+        let job = read(row, None)?;
+        due.insert(job.id, job);
+    }
+    Ok(ids.iter().filter_map(|id| due.remove(id)).collect())
+}
+
+/// When workers were notified of the ready jobs of a queue: the first and the last time. `None` when
+/// there is no such job.
+pub async fn notified(db: &Db, queue: Queue) -> Result<Option<(Timestamp, Timestamp)>> {
+    let row = db
+        .query(
+            "select (select notified_at from jobs
+                     where state = 'ready' and notified_at is not null and queue = $1
+                     order by notified_at limit 1) as first,
+                    (select notified_at from jobs
+                     where state = 'ready' and notified_at is not null and queue = $1
+                     order by notified_at desc limit 1) as last",
+        )
+        .bind(queue.as_str())
+        .fetch_one()
+        .await?;
+    let first: Option<i64> = row.get("first")?;
+    let last: Option<i64> = row.get("last")?;
+    Ok(first
+        .zip(last)
+        .map(|(first, last)| (Timestamp(first), Timestamp(last))))
+}
+
+/// Takes due jobs of which workers were notified before `before`, or later than `future` by a clock that
+/// was wrong, at most `limit`, and marks them as notified at `now`.
+pub async fn take_lost(
+    tx: &mut Tx,
+    queue: Queue,
+    before: Timestamp,
+    future: Timestamp,
+    now: Timestamp,
+    limit: i64,
+) -> Result<Vec<DueJob>> {
+    let rows = tx
+        .query(
+            "select id, kind, notified_at, traceparent from jobs
+             where state = 'ready' and notified_at is not null and queue = $1
+               and (notified_at < $2 or notified_at > $3) and run_at <= $2
+             order by notified_at
+             limit $4
+             for update skip locked",
+        )
+        .bind(queue.as_str())
+        .bind(before.0)
+        .bind(future.0)
+        .bind(limit)
+        .fetch_all()
+        .await?;
+    let lost = rows.iter().map(|row| {
+        let notified_at: Option<i64> = row.get("notified_at")?;
+        read(row, notified_at.map(Timestamp))
+    });
+    let lost: Vec<DueJob> = lost.collect::<Result<_>>()?;
+    if !lost.is_empty() {
+        tx.query("update jobs set notified_at = $1 where id in ($2..)")
+            .bind(now.0)
+            .bind(lost.iter().map(|job| job.id).collect::<Vec<_>>())
+            .execute()
+            .await?;
+    }
+    Ok(lost)
+}
+
+fn read(row: &Row, notified_at: Option<Timestamp>) -> Result<DueJob> {
+    Ok(DueJob {
+        id: row.get("id")?,
+        kind: row.get("kind")?,
+        notified_at,
+        traceparent: trace::stored(row.get("traceparent")?),
+    })
+}

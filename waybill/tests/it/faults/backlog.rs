@@ -1,0 +1,212 @@
+//! Very many jobs that wait: whom they keep waiting, and what it costs to look at them.
+
+use std::time::Duration;
+
+use domain::job::{Queue, Source, State};
+use domain::time::Timestamp;
+use serde_json::json;
+use store::jobs::{self, NewJob, missed};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::support::backend::environment;
+use crate::support::delivery::{Delivery, storefront};
+use crate::support::requests::request;
+use crate::support::{Service, pause, service, within};
+
+/// How many jobs wait. With `BACKLOG_TIMES=50` there are a million.
+const WAITING: u32 = 20_000;
+/// Nobody's order waits longer than this behind those of others.
+const PROMISED: Duration = Duration::from_secs(2);
+const LARGE: &str = "large.example";
+const READY: &str =
+    "select count(*) as n from jobs where shop = 'large.example' and state = 'ready'";
+
+fn waiting() -> i64 {
+    let given = environment("BACKLOG_TIMES");
+    let times = given.map_or(1, |text| text.parse().expect("BACKLOG_TIMES is a number"));
+    i64::from(WAITING) * times
+}
+
+fn body(id: i64) -> String {
+    json!({"id": id, "name": format!("#{id}"), "updated_at": "2027-01-01T00:00:00Z"}).to_string()
+}
+
+/// Orders of one shop that came long ago, of which no worker was notified.
+async fn fill(service: &Service, kind: &str, shop: &str, ids: std::ops::Range<i64>) {
+    const CHUNK: i64 = 2000;
+    let now = service.clock().now();
+    let came = now.minus(Duration::from_hours(1));
+    for first in ids.clone().step_by(usize::try_from(CHUNK).unwrap()) {
+        let job = |id: i64| NewJob {
+            id: service.clock().id_at(came),
+            queue: Queue::Orders,
+            kind: kind.to_owned(),
+            source: Source::Storefront,
+            shop: Some(shop.to_owned()),
+            external_id: Some(Uuid::now_v7().to_string()),
+            object_id: Some(id.to_string()),
+            subject: None,
+            api_version: None,
+            body: body(id).into(),
+            state: State::Ready,
+            run_at: Timestamp(came.0 + id),
+            notified_at: None,
+            deadline_at: None,
+            trace: None,
+            traceparent: None,
+            created_at: came,
+        };
+        let jobs: Vec<NewJob> = (first..ids.end.min(first + CHUNK)).map(job).collect();
+        let mut tx = service.db().begin().await.unwrap();
+        let all: Vec<&NewJob> = jobs.iter().collect();
+        jobs::insert(&mut tx, &all).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+}
+
+fn small(topic: &str, id: i64) -> Delivery {
+    storefront(topic, body(id)).of_shop("small.example")
+}
+
+/// How long it takes from a delivery until its job is done.
+async fn waited(service: &Service, delivery: &Delivery) -> Duration {
+    let begun = Instant::now();
+    let response = service.post(delivery).await;
+    assert_eq!(response.status(), 200);
+    let id: Uuid = response.headers()["x-request-id"]
+        .to_str()
+        .unwrap()
+        .parse()
+        .unwrap();
+    loop {
+        let job = jobs::show(service.db(), id).await.unwrap().unwrap();
+        if job.state == "done" {
+            return begun.elapsed();
+        }
+        assert!(begun.elapsed() < Duration::from_mins(1), "{}", job.state);
+        pause(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heavy_nobody_waits_for_two_seconds_behind_another_shops_orders() {
+    let mut service = service().without_workers().start().await;
+    fill(&service, "orders/create", LARGE, 1..waiting() + 1).await;
+    service.start_workers();
+    within(Duration::from_mins(1), "the work has begun", async || {
+        service.count(READY).await < waiting()
+    })
+    .await;
+    let mut longest = Duration::ZERO;
+    for id in 1..=5 {
+        // The second one is of a kind of its own, the third of a queue of its own.
+        for delivery in [
+            small("orders/create", id),
+            small("orders/updated", id),
+            request("customers/data_request", u64::try_from(id).unwrap()),
+        ] {
+            longest = longest.max(waited(&service, &delivery).await);
+        }
+    }
+    let left = service.count(READY).await;
+    platform::terminal::err(&format!("waited {longest:?} at most; {left} were left\n"));
+    assert!(left > 0, "all were done before, so nothing was shown");
+    assert!(longest < PROMISED, "waited {longest:?}");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn shops_have_turns_and_every_one_of_them_comes() {
+    let service = service().without_workers().start().await;
+    let (kind, queue) = ("orders/create", Queue::Orders);
+    fill(&service, kind, LARGE, 1..3001).await;
+    for shop in 0..150 {
+        let first = 10_000 + 10 * shop;
+        let name = format!("shop{shop}.example");
+        fill(&service, kind, &name, first..first + 2).await;
+    }
+    let mut turn = String::new();
+    let now = service.clock().now();
+    let mut taken = Vec::new();
+    let without = "select count(*) as n from (
+                       select shop from jobs where shop <> 'large.example'
+                       group by shop having count(notified_at) = 0) as shops";
+    for shops_without_turn in [87, 23, 0, 0, 0] {
+        let mut tx = service.db().begin().await.unwrap();
+        let due = missed::take(&mut tx, queue, kind, &mut turn, now, 160).await;
+        tx.commit().await.unwrap();
+        taken.extend(due.unwrap());
+        assert_eq!(service.count(without).await, shops_without_turn);
+    }
+    let ids: Vec<Uuid> = taken.iter().map(|due| due.id).collect();
+    let mut distinct = ids.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    assert_eq!((ids.len(), distinct.len()), (800, 800), "none twice");
+    let left = "select count(*) as n from jobs
+                where shop <> 'large.example' and notified_at is null";
+    assert_eq!(
+        service.count(left).await,
+        0,
+        "all jobs of small shops had a turn"
+    );
+    let notified = "select count(*) as n from jobs where notified_at is not null";
+    assert_eq!(service.count(notified).await, 800);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_job_that_is_due_later_is_not_taken_and_keeps_no_other_from_it() {
+    let service = service().without_workers().start().await;
+    let (kind, queue) = ("orders/create", Queue::Orders);
+    fill(&service, kind, LARGE, 1..101).await;
+    service
+        .execute("update jobs set run_at = run_at + 86400000, attempts = 1")
+        .await;
+    let db = service.db();
+    let now = service.clock().now();
+    assert!(missed::kinds(db, queue, now).await.unwrap().is_empty());
+    fill(&service, kind, "small.example", 200..203).await;
+    assert_eq!(missed::kinds(db, queue, now).await.unwrap(), [kind]);
+    let mut tx = db.begin().await.unwrap();
+    let mut turn = String::new();
+    let due = missed::take(&mut tx, queue, kind, &mut turn, now, 2).await;
+    assert_eq!(due.unwrap().len(), 2);
+    let due = missed::take(&mut tx, queue, kind, &mut turn, now, 2).await;
+    assert_eq!(due.unwrap().len(), 1);
+    tx.commit().await.unwrap();
+    assert!(missed::kinds(db, queue, now).await.unwrap().is_empty());
+    service.stop().await;
+}
+
+/// The time of the fastest of some rounds of the sweep: its looks, and one taking, which is rolled back.
+async fn round(service: &Service) -> Duration {
+    let (kind, queue, db) = ("orders/create", Queue::Orders, service.db());
+    let now = service.clock().now();
+    let mut fastest = Duration::MAX;
+    for _ in 0..20 {
+        let begun = Instant::now();
+        assert_eq!(missed::kinds(db, queue, now).await.unwrap(), [kind]);
+        missed::notified(db, queue).await.unwrap();
+        let mut tx = db.begin().await.unwrap();
+        let mut turn = String::new();
+        let due = missed::take(&mut tx, queue, kind, &mut turn, now, 512).await;
+        assert_eq!(due.unwrap().len(), 512);
+        tx.rollback().await.unwrap();
+        fastest = fastest.min(begun.elapsed());
+    }
+    fastest
+}
+
+#[tokio::test]
+async fn heavy_a_round_of_the_sweep_costs_the_same_however_many_jobs_wait() {
+    let service = service().without_workers().start().await;
+    fill(&service, "orders/create", LARGE, 1..2001).await;
+    let few = round(&service).await;
+    fill(&service, "orders/create", LARGE, 2001..waiting() + 1).await;
+    let many = round(&service).await;
+    platform::terminal::err(&format!("of 2000: {few:?}; of {}: {many:?}\n", waiting()));
+    assert!(many < few * 2, "{few:?} and {many:?}");
+    service.stop().await;
+}
