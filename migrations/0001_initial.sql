@@ -43,7 +43,7 @@ create table jobs (
 -- either for a statement that has it, and no other. Otherwise, when its statistics are older than a
 -- backlog, it would take the wrong one, and read and sort all that waits.
 create index jobs_waiting on jobs (queue, kind, run_at)
-where state = 'ready' and notified_at is null and run_at > 0;
+where state = 'ready' and notified_at is null and run_at >= 0;
 create index jobs_waiting_of_shop on jobs (queue, kind, coalesce(shop, ''), run_at, id)
 where state = 'ready' and notified_at is null and attempts >= 0;
 create index jobs_notified on jobs (queue, notified_at) where state = 'ready' and notified_at is not null;

@@ -49,16 +49,16 @@ pub async fn queues(db: &Db, now: Timestamp) -> Result<Vec<Line>> {
              select queue,
                     (select count(*) from (
                          select 1 as one from jobs
-                         where state = 'ready' and notified_at is null and run_at > 0
+                         where state = 'ready' and notified_at is null and run_at >= 0
                            and jobs.queue = kinds.queue and jobs.kind = kinds.kind and run_at <= $1
                          limit $2) as ready) as due,
                     (select run_at from jobs
-                     where state = 'ready' and notified_at is null and run_at > 0
+                     where state = 'ready' and notified_at is null and run_at >= 0
                        and jobs.queue = kinds.queue and jobs.kind = kinds.kind and run_at <= $1
                      order by run_at limit 1) as due_since,
                     (select count(*) from (
                          select 1 as one from jobs
-                         where state = 'ready' and notified_at is null and run_at > 0
+                         where state = 'ready' and notified_at is null and run_at >= 0
                            and jobs.queue = kinds.queue and jobs.kind = kinds.kind and run_at > $1
                          limit $2) as scheduled) as later
              from kinds where kind is not null

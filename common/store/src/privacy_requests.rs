@@ -811,7 +811,7 @@ pub async fn open_deadlines(db: &Db) -> Result<(i64, Option<Timestamp>)> {
         .query(
             "select count(*) as open, min(created_at) as created_at from (
                  select created_at from jobs
-                 where state = 'ready' and notified_at is null and run_at > 0
+                 where state = 'ready' and notified_at is null and run_at >= 0
                    and queue = 'privacy' and kind = 'privacy/erase_again'
                  union all
                  select created_at from jobs

@@ -47,7 +47,7 @@ pub async fn kinds(db: &Db, queue: Queue, now: Timestamp) -> Result<Vec<String>>
              )
              select kind from kinds
              where (select 1 from jobs
-                    where state = 'ready' and notified_at is null and run_at > 0
+                    where state = 'ready' and notified_at is null and run_at >= 0
                       and queue = $1 and jobs.kind = kinds.kind and run_at <= $3
                       and (run_at <= $2 or run_at = created_at)
                     order by run_at limit 1) = 1",
@@ -96,7 +96,7 @@ async fn oldest(
     let rows = tx
         .query(
             "select id from jobs
-             where state = 'ready' and notified_at is null and run_at > 0
+             where state = 'ready' and notified_at is null and run_at >= 0
                and queue = $1 and kind = $2
                and run_at <= $4 and (run_at <= $3 or run_at = created_at)
              order by run_at
