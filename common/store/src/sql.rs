@@ -67,6 +67,8 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 /// The pause between two checkpoints. Measured for the slowest hundredth of commits: they wait 6
 /// ms with a pause of 25 ms, 12 ms with 100 ms, and 40 ms with a second.
 const CHECKPOINT_PAUSE: Duration = Duration::from_millis(25);
+/// While nothing is written the pause grows to this, so that an idle process does next to nothing.
+const LONGEST_CHECKPOINT_PAUSE: Duration = Duration::from_millis(400);
 /// The log is emptied at least this often, even if nothing was erased.
 const EMPTYING_PAUSE: Duration = Duration::from_secs(10);
 /// The pause before the next try when readers prevented it.
@@ -357,13 +359,19 @@ async fn checkpoint(options: SqliteConnectOptions, db: Db, write: SqlitePool, er
     let mut emptying = Instant::now() + EMPTYING_PAUSE;
     let mut clearing: Option<Clearing> = None;
     let mut rested = Instant::now();
+    let (mut pause, mut pages) = (CHECKPOINT_PAUSE, None);
     while !write.is_closed() {
         // A checkpoint that fails, or that a reader prevents, is tried again; at the latest the
         // writer does it ([`WAL_BACKSTOP_PAGES`]).
-        let folded = sqlx::raw_sql("pragma wal_checkpoint(passive)").execute(&mut connection);
-        let _ = folded.await;
+        let folded = fold_log(&mut connection).await.ok();
+        pause = if folded.is_some() && folded == pages {
+            LONGEST_CHECKPOINT_PAUSE.min(pause * 2)
+        } else {
+            CHECKPOINT_PAUSE
+        };
+        pages = folded;
         tokio::select! {
-            () = tokio::time::sleep(CHECKPOINT_PAUSE) => {}
+            () = tokio::time::sleep(pause) => {}
             () = erased.notified() => {
                 let now = Instant::now();
                 emptying = emptying.min(now);
@@ -401,6 +409,16 @@ async fn checkpoint(options: SqliteConnectOptions, db: Db, write: SqlitePool, er
 struct Clearing {
     quiet: Instant,
     latest: Instant,
+}
+
+/// Folds the log into the file. Returns how many pages the log has and how many of them were folded, which
+/// are the same as before when nothing was written.
+#[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
+async fn fold_log(connection: &mut SqliteConnection) -> Result<(i64, i64)> {
+    let row = sqlx::raw_sql("pragma wal_checkpoint(passive)")
+        .fetch_one(connection)
+        .await?;
+    Ok((row.try_get(1)?, row.try_get(2)?))
 }
 
 /// Empties the log. False when somebody prevented it.
