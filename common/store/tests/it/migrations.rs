@@ -201,3 +201,46 @@ async fn heavy_a_large_table_is_migrated_while_others_write_into_it() {
         .unwrap();
     own.end().await;
 }
+
+/// The settings of these tables' own, by PostgreSQL's text of them.
+async fn storage(db: &Db, table: &str) -> String {
+    let row = db
+        .query(
+            "select coalesce(array_to_string(reloptions, ','), '') as options
+             from pg_class where oid = to_regclass($1)",
+        )
+        .bind(table)
+        .fetch_one()
+        .await
+        .unwrap();
+    row.get("options").unwrap()
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
+async fn busy_tables_are_vacuumed_often_unless_an_operator_has_said_when() {
+    let own = Own::new().await;
+    let db = &own.db;
+    migrations::apply(db).await.unwrap();
+    let often = storage(db, "jobs").await;
+    assert!(
+        often.contains("autovacuum_vacuum_scale_factor=0.01"),
+        "{often}"
+    );
+    let said = [
+        "alter table jobs reset (autovacuum_vacuum_scale_factor, autovacuum_vacuum_threshold,
+                                 autovacuum_vacuum_insert_scale_factor)",
+        "alter table events set (autovacuum_vacuum_scale_factor = 0.5)",
+    ];
+    db.on_server(&said).await.unwrap();
+    migrations::apply(db).await.unwrap();
+    assert_eq!(storage(db, "webhook_ids").await, often);
+    assert!(
+        storage(db, "jobs")
+            .await
+            .contains("vacuum_scale_factor=0.01")
+    );
+    let events = storage(db, "events").await;
+    assert!(events.contains("vacuum_scale_factor=0.5"), "{events}");
+    own.end().await;
+}
