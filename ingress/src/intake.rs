@@ -541,7 +541,7 @@ async fn try_notify(bus: &Bus, message: Message) -> Vec<JobId> {
         job_refs,
     } = message;
     let ids = job_refs.iter().map(|job_ref| job_ref.job).collect();
-    if !bus.is_up() {
+    if !bus.is_ready_for_marked(queue) {
         return ids;
     }
     match bus.notify(queue, &kind, &job_refs).await {

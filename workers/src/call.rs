@@ -390,9 +390,9 @@ impl Worker {
                         .collect();
                     let ids: Vec<JobId> = job_refs.iter().map(|job_ref| job_ref.job).collect();
                     let (queue, kind) = (message[0].queue, message[0].kind);
-                    if parts.bus.notify(queue, kind, &job_refs).await.is_err()
-                        && let Err(error) = jobs::clear_notified(&parts.db, &ids).await
-                    {
+                    let is_sent = parts.bus.is_ready_for_marked(queue)
+                        && parts.bus.notify(queue, kind, &job_refs).await.is_ok();
+                    if !is_sent && let Err(error) = jobs::clear_notified(&parts.db, &ids).await {
                         tracing::debug!(%error, "jobs that workers were not notified of wait for the sweep");
                     }
                 }

@@ -37,20 +37,25 @@ const IDLE_PAUSE: Duration = Duration::from_millis(250);
 const IDLE_REST: Duration = Duration::from_millis(750);
 /// How many messages may wait for the broker's confirm at a time.
 const MESSAGES_AT_ONCE: usize = 32;
-/// How many jobs with a lost message one transaction marks as notified.
-const CHUNK: i64 = 512;
 /// If a job is still ready this long after its notification, and its message should have come, the
 /// message was lost.
 const LOST_AFTER: Duration = Duration::from_secs(3);
+/// After this time it counts as lost in any case: nothing should wait in the queue for so long.
+const LOST_AT_LATEST: Duration = Duration::from_secs(30);
 /// If the time of a notification is this far in the future, a wrong clock has written it.
-const AHEAD: Duration = Duration::from_mins(1);
+const WRONG_CLOCK: Duration = Duration::from_mins(1);
 /// How long the lease is held, and with how much left of that it is renewed.
 const LEASE: Duration = Duration::from_secs(3);
 const RENEWED: Duration = Duration::from_secs(2);
 
 pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
     let mut sweep = Sweep {
-        lease: format!("sweep of {}", worker.queue),
+        // A version that knows other kinds has a sweep of its own.
+        lease: format!(
+            "sweep of {} kinds of {}",
+            handlers::kinds(worker.queue).len(),
+            worker.queue
+        ),
         holder: Uuid::now_v7(),
         held: None,
         started_at: worker.parts.clock.now(),
@@ -65,14 +70,17 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
         let goes_on = matches!(swept, Ok(true));
         match swept {
             Ok(_) => down = false,
-            Err(error) if !down => {
+            Err(error) => {
+                if !down {
+                    tracing::warn!(
+                        error = format!("{error:#}"),
+                        "the sweep failed; trying again"
+                    );
+                }
                 down = true;
-                tracing::warn!(
-                    error = format!("{error:#}"),
-                    "the sweep failed; trying again"
-                );
+                // Another worker may be able to do it.
+                sweep.end().await;
             }
-            Err(_) => {}
         }
         tokio::select! {
             () = sweep.pause(goes_on) => {}
@@ -143,13 +151,16 @@ impl Sweep {
             return Ok(true);
         }
         let now = parts.clock.now();
+        if self.held.is_none() && leases::is_held(&parts.db, &self.lease, now).await? {
+            return Ok(false);
+        }
         let taken = leases::take(&parts.db, &self.lease, self.holder, now, now.plus(LEASE));
         self.held = taken.await?.then_some(begun + LEASE);
         Ok(self.held.is_some())
     }
 
-    async fn end(&self) {
-        if self.held.is_some()
+    async fn end(&mut self) {
+        if self.held.take().is_some()
             && let Err(error) =
                 leases::release(&self.worker.parts.db, &self.lease, self.holder).await
         {
@@ -209,7 +220,7 @@ impl Sweep {
         let now = parts.clock.now();
         Ok(
             first < now.minus(LOST_AFTER) && first < self.lost_before(now).await?
-                || last > now.plus(AHEAD),
+                || last > now.plus(WRONG_CLOCK),
         )
     }
 
@@ -231,7 +242,7 @@ impl Sweep {
         } else {
             Timestamp(newest.load(Ordering::Relaxed)).min(now)
         };
-        let before = come.minus(LOST_AFTER);
+        let before = come.minus(LOST_AFTER).max(now.minus(LOST_AT_LATEST));
         Ok(if parts.bus.is_local() {
             before.max(self.started_at)
         } else {
@@ -241,12 +252,18 @@ impl Sweep {
 
     async fn notify_lost(&self, shutdown: &CancellationToken) -> Result<()> {
         let Worker { parts, queue, .. } = &*self.worker;
-        while !shutdown.is_cancelled() && parts.bus.room(*queue).await? > 0 {
+        while !shutdown.is_cancelled() {
+            // The other half is for jobs that were never notified.
+            let room = usize::try_from(parts.bus.room(*queue).await? / 2)?;
+            if room == 0 {
+                break;
+            }
+            let most = i64::try_from(room * MAX_JOBS_PER_MESSAGE)?;
             self.worker.heartbeat.touch();
             let now = parts.clock.now();
-            let (before, future) = (self.lost_before(now).await?, now.plus(AHEAD));
+            let (before, future) = (self.lost_before(now).await?, now.plus(WRONG_CLOCK));
             let mut tx = parts.db.begin().await?;
-            let lost = missed::take_lost(&mut tx, *queue, before, future, now, CHUNK).await?;
+            let lost = missed::take_lost(&mut tx, *queue, before, future, now, most).await?;
             tx.commit().await?;
             if lost.is_empty() {
                 break;

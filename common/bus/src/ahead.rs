@@ -27,7 +27,7 @@ const APART: Duration = Duration::from_millis(40);
 pub struct Ahead {
     /// Messages that this process has sent, ever.
     sent: AtomicU32,
-    /// Whether somebody wanted to know if there is room since the last look.
+    /// Whether somebody wanted to know if there is room since the queue was seen empty.
     is_asked: AtomicBool,
     seen: Mutex<Seen>,
 }
@@ -38,6 +38,17 @@ struct Seen {
     measured: Look,
     measured_at: Instant,
     limit: u32,
+}
+
+impl Seen {
+    fn room(&self, waiting: u32) -> Room {
+        match waiting {
+            waiting if waiting >= self.limit => Room::None,
+            waiting if waiting >= self.limit / 2 => Room::Kept,
+            waiting if waiting >= self.limit / 4 => Room::Little,
+            _ => Room::Enough,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Default)]
@@ -78,22 +89,22 @@ impl Ahead {
     pub fn room(&self) -> Room {
         self.is_asked.store(true, Ordering::Relaxed);
         let seen = self.seen();
-        match seen.last.with(self.sent.load(Ordering::Relaxed)) {
-            waiting if waiting >= seen.limit / 2 => Room::None,
-            waiting if waiting >= seen.limit / 4 => Room::Little,
-            _ => Room::Enough,
-        }
+        seen.room(seen.last.with(self.sent.load(Ordering::Relaxed)))
     }
 
     /// The same when the depth is known.
-    pub fn has_room_at(&self, depth: u32) -> bool {
-        depth < self.seen().limit / 2
+    pub fn room_at(&self, depth: u32) -> Room {
+        self.seen().room(depth)
     }
 
-    /// True when a look is worth its cost: somebody asks, and messages may be waiting.
+    /// True when a look is worth its cost: somebody has asked, and since then the queue was not seen
+    /// empty.
     pub fn is_watched(&self) -> bool {
-        let is_asked = self.is_asked.swap(false, Ordering::Relaxed);
-        is_asked && self.seen().last.with(self.sent.load(Ordering::Relaxed)) > 0
+        let may_wait = self.seen().last.with(self.sent.load(Ordering::Relaxed)) > 0;
+        if !may_wait {
+            self.is_asked.store(false, Ordering::Relaxed);
+        }
+        may_wait && self.is_asked.load(Ordering::Relaxed)
     }
 
     /// How many more messages may be sent when `depth` wait.
@@ -118,10 +129,12 @@ impl Ahead {
     }
 }
 
-/// How much room there is. When there is little, a new look may find that messages were taken.
+/// How much room there is. When there is not enough, a new look may find that messages were taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
     None,
+    /// What there is, is for jobs that wait in the database.
+    Kept,
     Little,
     Enough,
 }
@@ -179,14 +192,15 @@ mod tests {
         assert_eq!(ahead.room(), Room::Enough);
         assert!(!ahead.is_watched(), "nothing can wait");
         for _ in 0..FEWEST / 2 {
-            assert_ne!(ahead.room(), Room::None);
+            assert!(matches!(ahead.room(), Room::Little | Room::Enough));
             ahead.sent();
         }
-        assert_eq!(ahead.room(), Room::None);
+        assert_eq!(ahead.room(), Room::Kept);
         assert!(ahead.is_watched());
         tokio::time::advance(LOOK).await;
         assert_eq!(ahead.looked(FEWEST / 2), FEWEST / 2, "for what waits");
-        assert_eq!(ahead.room(), Room::None);
+        assert_eq!(ahead.room(), Room::Kept);
+        assert!(ahead.is_watched());
         tokio::time::advance(LOOK).await;
         assert!(ahead.looked(0) >= FEWEST);
         assert_eq!(ahead.room(), Room::Enough);

@@ -16,6 +16,7 @@ use lapin::options::BasicAckOptions;
 use tokio::time::timeout;
 use uuid::Uuid;
 
+use self::ahead::Room;
 pub use local::Local;
 pub use rabbitmq::{DeadLetters, Holds, QueueState, RabbitMq, Tap, Topology, inspect};
 
@@ -83,8 +84,18 @@ impl Bus {
     /// True when a message would probably get through and would not wait long. When it would not, the
     /// job is left for the sweep, which takes the jobs of all shops by turns.
     pub fn is_ready(&self, queue: Queue) -> bool {
+        self.is_up() && matches!(self.has_room(queue), Room::Little | Room::Enough)
+    }
+
+    /// The same for a job that is already marked as notified, which may also have the room that is kept
+    /// for the sweep.
+    pub fn is_ready_for_marked(&self, queue: Queue) -> bool {
+        self.is_up() && self.has_room(queue) != Room::None
+    }
+
+    fn has_room(&self, queue: Queue) -> Room {
         match self {
-            Bus::RabbitMq(bus) => bus.is_up() && bus.has_room(queue),
+            Bus::RabbitMq(bus) => bus.has_room(queue),
             Bus::Local(bus) => bus.has_room(queue),
         }
     }

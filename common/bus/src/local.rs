@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use tokio::sync::{Mutex, mpsc};
 
-use super::ahead::Ahead;
+use super::ahead::{Ahead, Room};
 use super::{Answer, JobRef, Message, nth};
 use domain::job::{JobId, Queue};
 
@@ -51,8 +51,8 @@ impl Local {
         &self.channels[nth(queue)]
     }
 
-    pub fn has_room(&self, queue: Queue) -> bool {
-        self.channel(queue).ahead.has_room_at(self.depth(queue))
+    pub fn has_room(&self, queue: Queue) -> Room {
+        self.channel(queue).ahead.room_at(self.depth(queue))
     }
 
     pub fn notify(&self, queue: Queue, jobs: &[JobRef], redelivered: bool) -> Result<()> {

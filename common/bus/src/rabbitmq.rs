@@ -132,12 +132,12 @@ impl RabbitMq {
         self.shared.link.borrow().is_some() && !self.shared.is_stalled()
     }
 
-    pub fn has_room(&self, queue: Queue) -> bool {
+    pub fn has_room(&self, queue: Queue) -> Room {
         let room = self.shared.ahead[nth(queue)].room();
         if room != Room::Enough {
             self.shared.look.notify_one();
         }
-        room != Room::None
+        room
     }
 
     pub async fn room(&self, queue: Queue) -> Result<u32> {

@@ -152,7 +152,7 @@ const SEAL: &str = "select number, hash, code from audit_seal where id = 1";
 /// Locks the chain and returns its end. If something is wrong with the end, an entry that says so
 /// is added first.
 async fn resume(tx: &mut Tx, keys: &Keys, now: Timestamp) -> Result<Last> {
-    let head = lock(tx).await?;
+    let head = locked(tx).await?;
     let newest = tx
         .query("select number, hash from audit order by number desc limit 1")
         .fetch_optional()
@@ -188,8 +188,13 @@ async fn resume(tx: &mut Tx, keys: &Keys, now: Timestamp) -> Result<Last> {
     insert(tx, keys, last, vec![(entry, now)]).await
 }
 
+/// Locks the chain until the transaction commits.
+pub(crate) async fn lock(tx: &mut Tx) -> Result<()> {
+    locked(tx).await.map(drop)
+}
+
 /// Locks the head, and returns it.
-async fn lock(tx: &mut Tx) -> Result<Last> {
+async fn locked(tx: &mut Tx) -> Result<Last> {
     const HEAD: &str = "select number, hash from audit_head where id = 1 for update";
     if let Some(head) = tx.query(HEAD).fetch_optional().await? {
         return end(&head);

@@ -1,5 +1,5 @@
-//! How much work waits in the queues, for the gauges. Only indexes are read, and at most [`MOST`]
-//! jobs of each kind are counted, so the query costs the same however much has piled up.
+//! How much work waits in the queues, for the gauges. At most [`MOST`]
+//! jobs of each kind are read, so the query costs the same however much has piled up.
 
 use crate::events::time_of;
 use crate::sql::{Db, Result};

@@ -121,8 +121,8 @@ pub async fn latest_deliveries(db: &Db) -> Result<Vec<(String, Timestamp)>> {
 /// The jobs of `ids` that are ready and due, with their bodies, sorted by id.
 ///
 /// A job that has never run counts as due even if the clocks of two hosts differ. Statements by
-/// id say `not in ('done', 'dead')`, because `= 'ready'` would let PostgreSQL scan the index of
-/// all ready jobs instead of looking up a few ids.
+/// id say `not in ('done', 'dead')`, because `= 'ready'` would let PostgreSQL scan an index of
+/// ready jobs instead of looking up a few ids.
 pub async fn ready(db: &Db, ids: &[JobId], now: Timestamp) -> Result<Vec<Job>> {
     let rows = db
         .query(

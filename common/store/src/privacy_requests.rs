@@ -131,6 +131,9 @@ pub async fn open(tx: &mut Tx, keys: &Keys, new: Vec<New<'_>>) -> Result<()> {
     if new.is_empty() {
         return Ok(());
     }
+    // Whoever opens requests at the same time waits, so that of two with the same body one repeats the
+    // other.
+    audit::lock(tx).await?;
     let opened = compared(tx, keys, new).await?;
     insert(tx, keys, &opened).await?;
     let ids: Vec<String> = opened.iter().map(|it| it.new.id.to_string()).collect();

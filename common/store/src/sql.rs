@@ -350,7 +350,6 @@ async fn open_sqlite(url: &str, lock_timeout: Duration) -> Result<Db> {
 /// it in the middle of a commit. Regularly, and after an erasure, the log is also emptied,
 /// because contents that were folded in stay in the log until they are overwritten. Ends when the
 /// writer's pool is closed.
-#[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
 async fn checkpoint(options: SqliteConnectOptions, db: Db, write: SqlitePool, erased: Arc<Notify>) {
     let options = options.busy_timeout(EMPTYING_TIMEOUT);
     let Ok(mut connection) = options.connect().await else {
@@ -372,6 +371,7 @@ async fn checkpoint(options: SqliteConnectOptions, db: Db, write: SqlitePool, er
         pages = folded;
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
+            () = write.close_event() => {}
             () = erased.notified() => {
                 let now = Instant::now();
                 emptying = emptying.min(now);

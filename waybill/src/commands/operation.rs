@@ -543,7 +543,9 @@ impl Notifier {
         let Some(bus) = self.bus.as_ref().filter(|_| self.is_reached()) else {
             return Ok(());
         };
-        if bus.notify(queue, kind, ids).await.is_err() {
+        // With no room in the queue the jobs wait for the sweep, like those of everybody else.
+        let is_sent = bus.is_ready_for_marked(queue) && bus.notify(queue, kind, ids).await.is_ok();
+        if !is_sent {
             jobs::clear_notified(db, ids).await?;
         }
         Ok(())

@@ -3,16 +3,11 @@
 //! condition that is always true which index it is made for (migrations/0001_initial.sql).
 
 use std::collections::{HashMap, HashSet};
-use std::time::Duration;
 
 use crate::sql::{Db, Result, Row, Tx};
 use domain::job::{JobId, Queue};
 use domain::time::Timestamp;
 use domain::trace::{self, TraceContext};
-
-/// A job that has never run counts as due even if the clock of the host that made it is ahead of ours by
-/// up to this much.
-const CLOCKS_APART: Duration = Duration::from_mins(1);
 
 /// How many shops have a turn at a time, and how many jobs of each are taken in a turn.
 const SHOPS: i64 = 64;
@@ -48,13 +43,11 @@ pub async fn kinds(db: &Db, queue: Queue, now: Timestamp) -> Result<Vec<String>>
              select kind from kinds
              where (select 1 from jobs
                     where state = 'ready' and notified_at is null and run_at >= 0
-                      and queue = $1 and jobs.kind = kinds.kind and run_at <= $3
-                      and (run_at <= $2 or run_at = created_at)
+                      and queue = $1 and jobs.kind = kinds.kind and run_at <= $2
                     order by run_at limit 1) = 1",
         )
         .bind(queue.as_str())
         .bind(now.0)
-        .bind(now.plus(CLOCKS_APART).0)
         .fetch_all()
         .await?;
     rows.iter().map(|row| row.get("kind")).collect()
@@ -74,8 +67,7 @@ pub async fn take(
 ) -> Result<Vec<DueJob>> {
     let mut ids = oldest(tx, queue, kind, now, limit + 1).await?;
     if ids.len() > limit {
-        let mut by_turns = by_turns(tx, queue, kind, turn, now, limit).await?;
-        by_turns.truncate(limit - limit / 4);
+        let by_turns = by_turns(tx, queue, kind, turn, now, limit - limit / 4).await?;
         let taken: HashSet<JobId> = by_turns.iter().copied().collect();
         ids.retain(|id| !taken.contains(id));
         ids.splice(0..0, by_turns);
@@ -97,15 +89,13 @@ async fn oldest(
         .query(
             "select id from jobs
              where state = 'ready' and notified_at is null and run_at >= 0
-               and queue = $1 and kind = $2
-               and run_at <= $4 and (run_at <= $3 or run_at = created_at)
+               and queue = $1 and kind = $2 and run_at <= $3
              order by run_at
-             limit $5",
+             limit $4",
         )
         .bind(queue.as_str())
         .bind(kind)
         .bind(now.0)
-        .bind(now.plus(CLOCKS_APART).0)
         .bind(i64::try_from(limit).unwrap_or(i64::MAX))
         .fetch_all()
         .await?;
@@ -113,7 +103,8 @@ async fn oldest(
 }
 
 /// The oldest jobs of each of the shops that come after `turn`, and of those without a shop: the first
-/// of each, then the second of each, and so on.
+/// of each, then the second of each, and so on, at most `limit`. Moves `turn` on to the last shop of
+/// which a job is among them.
 async fn by_turns(
     tx: &mut Tx,
     queue: Queue,
@@ -129,39 +120,36 @@ async fn by_turns(
             "with recursive shops (name, n) as (
                  select (select coalesce(shop, '') from jobs
                          where state = 'ready' and notified_at is null and attempts >= 0
-                           and queue = $1
-                           and kind = $2 and coalesce(shop, '') > $3
+                           and queue = $1 and kind = $2 and coalesce(shop, '') > $3
                          order by coalesce(shop, '') limit 1), 1
                  union all
                  select (select coalesce(shop, '') from jobs
                          where state = 'ready' and notified_at is null and attempts >= 0
-                           and queue = $1
-                           and kind = $2 and coalesce(shop, '') > shops.name
+                           and queue = $1 and kind = $2 and coalesce(shop, '') > shops.name
                          order by coalesce(shop, '') limit 1), n + 1
-                 from shops where name is not null and n < $6
+                 from shops where name is not null and n < $5
              ),
              turns (name, nth) as (
                  select name, n from shops where name is not null union all select '', 0
              ),
              walk (name, nth, id, n) as (
-                 select name, nth, (select id from jobs
-                               where state = 'ready' and notified_at is null and attempts >= 0
-                           and queue = $1
-                                 and kind = $2 and coalesce(shop, '') = turns.name
-                                 and run_at <= $5 and (run_at <= $4 or run_at = created_at)
-                               order by run_at, id limit 1), 1
+                 select name, nth,
+                        (select id from jobs
+                         where state = 'ready' and notified_at is null and attempts >= 0
+                           and queue = $1 and kind = $2 and coalesce(shop, '') = turns.name
+                           and run_at <= $4
+                         order by run_at, id limit 1), 1
                  from turns
                  union all
-                 select walk.name, walk.nth, (select jobs.id from jobs
-                                    where state = 'ready' and notified_at is null and attempts >= 0
-                           and queue = $1
-                                      and kind = $2 and coalesce(shop, '') = walk.name
-                                      and (run_at, jobs.id) > (
-                                          (select run_at from jobs as last where last.id = walk.id),
-                                          walk.id)
-                                      and run_at <= $5 and (run_at <= $4 or run_at = created_at)
-                                    order by run_at, jobs.id limit 1), walk.n + 1
-                 from walk where walk.id is not null and walk.n < $7
+                 select walk.name, walk.nth,
+                        (select jobs.id from jobs
+                         where state = 'ready' and notified_at is null and attempts >= 0
+                           and queue = $1 and kind = $2 and coalesce(shop, '') = walk.name
+                           and run_at <= $4
+                           and (run_at, jobs.id) > (
+                               (select run_at from jobs as last where last.id = walk.id), walk.id)
+                         order by run_at, jobs.id limit 1), walk.n + 1
+                 from walk where walk.id is not null and walk.n < $6
              )
              select name, nth, id from walk order by n, nth",
         )
@@ -169,26 +157,38 @@ async fn by_turns(
         .bind(kind)
         .bind(turn.as_str())
         .bind(now.0)
-        .bind(now.plus(CLOCKS_APART).0)
         .bind(most)
         .bind(OF_A_SHOP)
         .fetch_all()
         .await?;
-    let mut ids = Vec::with_capacity(rows.len());
-    let mut last = (0, String::new());
+    let mut places = Vec::with_capacity(rows.len());
     for row in &rows {
-        ids.extend(row.get::<Option<JobId>>("id")?);
-        let nth: i64 = row.get("nth")?;
-        if nth > last.0 {
-            last = (nth, row.get("name")?);
+        places.push(row.get::<i64>("nth")?);
+    }
+    let seen = places.iter().copied().max().unwrap_or_default();
+    let mut ids = Vec::with_capacity(limit);
+    let (mut served, mut last) = (0, None);
+    for (row, nth) in rows.iter().zip(places) {
+        let id: Option<JobId> = row.get("id")?;
+        if id.is_some() && ids.len() == limit {
+            break;
+        }
+        ids.extend(id);
+        if nth > served {
+            (served, last) = (nth, Some(row));
         }
     }
-    // After the last shop the first one has its turn.
-    *turn = if last.0 < most { String::new() } else { last.1 };
+    // After the last shop of all the first one has its turn.
+    let is_round = seen < most && served == seen;
+    *turn = match last {
+        Some(last) if !is_round => last.get("name")?,
+        _ => String::new(),
+    };
     Ok(ids)
 }
 
-/// Marks jobs as notified at `now`. Those that another process has marked meanwhile are left out.
+/// Marks jobs as notified at `now`. Those that another process has marked or claimed meanwhile are left
+/// out.
 async fn mark(tx: &mut Tx, ids: &[JobId], now: Timestamp) -> Result<Vec<DueJob>> {
     if ids.is_empty() {
         return Ok(Vec::new());
@@ -198,7 +198,7 @@ async fn mark(tx: &mut Tx, ids: &[JobId], now: Timestamp) -> Result<Vec<DueJob>>
             "update jobs set notified_at = $1
              where id in (
                  select id from jobs
-                 where state = 'ready' and notified_at is null and id in ($2..)
+                 where state = 'ready' and notified_at is null and run_at <= $1 and id in ($2..)
                  order by id
                  for update skip locked
              )

@@ -228,7 +228,7 @@ async fn busy_tables_are_vacuumed_often_unless_an_operator_has_said_when() {
         "{often}"
     );
     let said = [
-        "alter table jobs reset (autovacuum_vacuum_scale_factor, autovacuum_vacuum_threshold,
+        "alter table jobs reset (autovacuum_vacuum_scale_factor, autovacuum_analyze_scale_factor,
                                  autovacuum_vacuum_insert_scale_factor)",
         "alter table events set (autovacuum_vacuum_scale_factor = 0.5)",
     ];

@@ -157,12 +157,41 @@ async fn shops_have_turns_and_every_one_of_them_comes() {
 }
 
 #[tokio::test]
+async fn no_shop_is_passed_over_when_few_jobs_are_taken_at_a_time() {
+    let service = service().without_workers().start().await;
+    let (kind, queue) = ("orders/create", Queue::Orders);
+    fill(&service, kind, LARGE, 1..1001).await;
+    for shop in 0..30 {
+        let first = 10_000 + 100 * shop;
+        fill(
+            &service,
+            kind,
+            &format!("shop{shop:02}.example"),
+            first..first + 20,
+        )
+        .await;
+    }
+    let mut turn = String::new();
+    let now = service.clock().now();
+    for limit in [32, 32, 64] {
+        let mut tx = service.db().begin().await.unwrap();
+        let due = missed::take(&mut tx, queue, kind, &mut turn, now, limit).await;
+        assert_eq!(due.unwrap().len(), limit);
+        tx.commit().await.unwrap();
+    }
+    let without = "select count(*) as n from (
+                       select shop from jobs group by shop having count(notified_at) = 0) as shops";
+    assert_eq!(service.count(without).await, 0, "every shop had a turn");
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn a_job_that_is_due_later_is_not_taken_and_keeps_no_other_from_it() {
     let service = service().without_workers().start().await;
     let (kind, queue) = ("orders/create", Queue::Orders);
     fill(&service, kind, LARGE, 1..101).await;
     service
-        .execute("update jobs set run_at = run_at + 86400000, attempts = 1")
+        .execute("update jobs set run_at = run_at + 3630000, attempts = 1")
         .await;
     let db = service.db();
     let now = service.clock().now();
