@@ -24,7 +24,7 @@ use crate::support::order::{
 };
 use crate::support::payment::{charge, declined, event, intent, session};
 use crate::support::requests::decide;
-use crate::support::{Options, Service, eventually, service};
+use crate::support::{Options, Service, eventually, pause, service};
 
 const SUCCEEDED: &str = "payment_intent.succeeded";
 
@@ -674,6 +674,8 @@ async fn a_request_for_data_and_an_erasure_that_come_together_get_in_no_ones_way
     post_all(&service, &both).await;
     let open = "select count(*) as n from privacy_requests where state <> 'done'";
     eventually("all are done", async || {
+        // Slowly, because a claim lasts for a time on this clock.
+        pause(Duration::from_millis(80)).await;
         service.clock().advance(Duration::from_secs(1));
         service.count(open).await == 0
     })
