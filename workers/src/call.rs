@@ -9,8 +9,11 @@
 //!
 //! If the process dies in between, nothing is lost: when the claim has ended, the job is due
 //! again, and the provider recognizes the key.
+//!
+//! As many calls as there is room for are under way at a time, and some wait in this process
+//! ([`Pending`]). No message waits for them: further calls are deferred.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,10 +42,11 @@ use crate::attempt::Begun;
 use crate::failure::{Held, JobFailure, Later, Unfinished, outage, status, storable};
 use crate::handlers::webhooks::Paused;
 use crate::handlers::{self, Answer};
+use crate::pending::Pending;
 use crate::report::{finished, span, took};
 use crate::run::{JOB_DEADLINE, PANICKED};
 
-/// How many calls of a process may be under way: at least as many as a message has jobs.
+/// How many calls of a process may be under way.
 const AT_ONCE: usize = 64;
 
 /// How many privacy requests of a process may be under way. Each reads and writes much, and a
@@ -53,8 +57,9 @@ const REQUESTS_AT_ONCE: usize = 2;
 /// for the others, because there are at most 100 endpoints and `handlers::webhooks` limits each.
 const WEBHOOKS_AT_ONCE: usize = 1024;
 
-/// How long a message waits for earlier calls to end. After that its own calls are deferred.
-const PATIENCE: Duration = Duration::from_millis(200);
+/// How many calls may wait in a process: those of two messages. The others wait in the database, where
+/// the shops have turns.
+const PENDING: usize = 2 * MAX_JOBS_PER_MESSAGE;
 
 /// By how much calls are deferred when too many others are under way.
 const NO_ROOM: Duration = Duration::from_secs(1);
@@ -75,9 +80,10 @@ const GRACE: Duration = Duration::from_secs(5);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// The calls of a process that are under way.
+/// The calls of a process that are under way, and those that wait until these have ended.
 pub(crate) struct Calls {
     room: Arc<Semaphore>,
+    pending: Pending,
     tasks: TaskTracker,
     /// Whether new calls are refused because the process stops.
     closing: CancellationToken,
@@ -93,13 +99,19 @@ impl Calls {
         };
         Calls {
             room: Arc::new(Semaphore::new(room)),
+            pending: Pending::new(PENDING),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
             cut: CancellationToken::new(),
         }
     }
 
-    /// From now on no more calls are begun.
+    /// How many more calls would begin, or wait in this process and not in the database.
+    pub(crate) fn places(&self) -> usize {
+        self.room.available_permits() + self.pending.places()
+    }
+
+    /// From now on no call that waits is begun.
     pub(crate) fn close(&self) {
         self.closing.cancel();
     }
@@ -133,52 +145,111 @@ enum Ended {
 }
 
 impl Worker {
-    /// Starts the calls of a message, or defers them if the breaker is open or too many are under
-    /// way.
+    /// Begins the calls of a message for which there is room. The others wait, or are deferred.
     pub(crate) async fn calls(self: &Arc<Self>, jobs: Vec<Job>) -> sql::Result<()> {
-        if self.queue == Queue::Privacy {
-            return self.calls_one_by_one(jobs).await;
-        }
-        let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
-        if jobs
-            .iter()
-            .all(|job| self.providers.is_left_alone(&job.kind))
-        {
-            let why = format!("{}: {LEFT_ALONE}", Code::ProviderTimeout);
-            return self.defer(&ids, PAUSE, &why).await;
-        }
-        let count = u32::try_from(jobs.len()).unwrap_or(u32::MAX);
-        let room = self.calls.room.clone().acquire_many_owned(count);
-        let Ok(room) = timeout(PATIENCE, room).await else {
-            let why = "it waits for other calls to end";
-            return self.defer(&ids, NO_ROOM, why).await;
+        let Calls { room, pending, .. } = &self.calls;
+        let mut jobs = self.without_left_alone(jobs).await?;
+        let count = match pending.len() {
+            0 => jobs.len().min(room.available_permits()),
+            _ => 0,
         };
-        let mut room = room.ok();
-        let claimed = self.claim(&ids).await?;
-        for job in jobs {
-            let Some(claim) = claimed.get(&job.id).copied() else {
-                continue;
-            };
-            let its_room = room.as_mut().and_then(|room| room.split(1));
-            self.begin(job, claim, its_room);
+        let permits = room.clone().try_acquire_many_owned(count_u32(count));
+        let waiting = match &permits {
+            Ok(_) => jobs.split_off(count),
+            // Somebody was faster.
+            Err(_) => std::mem::take(&mut jobs),
+        };
+        if let Ok(permits) = permits {
+            self.begin_all(jobs, permits).await?;
         }
-        Ok(())
+        let left = pending.add(waiting.iter().map(|job| job.id));
+        self.defer(&left, NO_ROOM, "it waits for other calls to end")
+            .await
     }
 
-    /// Runs the jobs of a message one after the other, and claims each only when there is room for
-    /// it. So if this process dies, the jobs that wait are not claimed, and no run is counted for
-    /// them. The message is not acknowledged until the last job has begun.
-    async fn calls_one_by_one(self: &Arc<Self>, jobs: Vec<Job>) -> sql::Result<()> {
-        let mut waiting: VecDeque<Job> = jobs.into();
-        while let Some(next) = waiting.front() {
-            let room = self.calls.room.clone().acquire_owned();
-            let Some(room) = self.calls.closing.run_until_cancelled(room).await else {
-                let ids: Vec<JobId> = waiting.iter().map(|job| job.id).collect();
-                return self.defer(&ids, Duration::ZERO, STOPPED).await;
+    /// Begins the calls that wait, each as soon as there is room for it.
+    pub(crate) async fn begin_pending(self: Arc<Self>) {
+        let Calls {
+            room,
+            pending,
+            closing,
+            ..
+        } = &self.calls;
+        let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+        loop {
+            let permit = closing.run_until_cancelled(async {
+                pending.any().await;
+                room.clone().acquire_owned().await
+            });
+            let Some(Ok(mut permits)) = permit.await else {
+                return;
             };
-            let claimed = self.claim(&[next.id]).await?;
-            if let (Some(job), Some(claim)) = (waiting.pop_front(), claimed.values().next()) {
-                self.begin(job, *claim, room.ok());
+            let more = room
+                .available_permits()
+                .min(pending.len().saturating_sub(1));
+            if let Ok(more) = room.clone().try_acquire_many_owned(count_u32(more)) {
+                permits.merge(more);
+            }
+            let ids = pending.take(permits.num_permits());
+            match self.begin_read(&ids, permits).await {
+                Ok(()) => backoff.reset(),
+                Err(error) => {
+                    tracing::debug!(%error, "calls that wait are begun later");
+                    pending.put_back(ids);
+                    closing
+                        .run_until_cancelled(tokio::time::sleep(backoff.next_pause()))
+                        .await;
+                }
+            }
+        }
+    }
+
+    /// Lets other processes have the calls that wait in this one.
+    pub(crate) async fn give_up_pending(&self) {
+        let ids = self.calls.pending.take(usize::MAX);
+        if !ids.is_empty()
+            && let Err(error) = jobs::clear_notified(&self.parts.db, &ids).await
+        {
+            tracing::debug!(%error, "the sweep finds the calls that waited here");
+        }
+    }
+
+    /// Begins those of the calls that nobody has run meanwhile.
+    async fn begin_read(
+        self: &Arc<Self>,
+        ids: &[JobId],
+        permits: OwnedSemaphorePermit,
+    ) -> sql::Result<()> {
+        let now = self.parts.clock.now();
+        let jobs = jobs::ready(&self.parts.db, ids, now).await?;
+        let jobs = self.without_left_alone(jobs).await?;
+        self.begin_all(jobs, permits).await
+    }
+
+    /// Defers those whose provider does not answer, and returns the others.
+    async fn without_left_alone(&self, jobs: Vec<Job>) -> sql::Result<Vec<Job>> {
+        let is_left_alone = |job: &Job| self.providers.is_left_alone(&job.kind);
+        let (left_alone, jobs): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(is_left_alone);
+        let ids: Vec<JobId> = left_alone.iter().map(|job| job.id).collect();
+        let why = format!("{}: {LEFT_ALONE}", Code::ProviderTimeout);
+        self.defer(&ids, PAUSE, &why).await?;
+        Ok(jobs)
+    }
+
+    /// Claims the jobs and begins the calls of those that nobody else has claimed.
+    async fn begin_all(
+        self: &Arc<Self>,
+        jobs: Vec<Job>,
+        mut permits: OwnedSemaphorePermit,
+    ) -> sql::Result<()> {
+        if jobs.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+        let claimed = self.claim(&ids).await?;
+        for job in jobs {
+            if let Some(claim) = claimed.get(&job.id).copied() {
+                self.begin(job, claim, permits.split(1));
             }
         }
         Ok(())
@@ -206,8 +277,11 @@ impl Worker {
         task::spawn("call", self.calls.tasks.track_future(call));
     }
 
-    /// Defers all jobs of a message with one statement.
+    /// Defers all of the jobs with one statement.
     async fn defer(&self, ids: &[JobId], pause: Duration, why: &str) -> sql::Result<()> {
+        if ids.is_empty() {
+            return Ok(());
+        }
         let clock = &self.parts.clock;
         let now = clock.now();
         let run_at = now.plus(pause.mul_f64(1.0 + clock.jitter()));
@@ -373,7 +447,7 @@ impl Worker {
     }
 
     /// Notifies workers of committed jobs, in a task of its own. The sweep finds the jobs whose
-    /// message the bus does not take.
+    /// message the bus does not take, and calls for which there is no room here.
     pub(crate) fn notify_soon(&self, notifications: &[JobNotification]) {
         if notifications.is_empty() {
             return;
@@ -381,6 +455,7 @@ impl Worker {
         let mut notifications = notifications.to_vec();
         notifications.sort_by_key(|notification| (notification.queue, notification.kind));
         let parts = self.parts.clone();
+        let full = (self.calls.places() == 0).then_some(self.queue);
         task::spawn("notify", async move {
             for of_kind in notifications.chunk_by(|a, b| (a.queue, a.kind) == (b.queue, b.kind)) {
                 for message in of_kind.chunks(MAX_JOBS_PER_MESSAGE) {
@@ -390,7 +465,9 @@ impl Worker {
                         .collect();
                     let ids: Vec<JobId> = job_refs.iter().map(|job_ref| job_ref.job).collect();
                     let (queue, kind) = (message[0].queue, message[0].kind);
-                    let is_sent = parts.bus.is_ready_for_marked(queue)
+                    let has_room = full != Some(queue) || !handlers::is_call(kind);
+                    let is_sent = has_room
+                        && parts.bus.is_ready_for_marked(queue)
                         && parts.bus.notify(queue, kind, &job_refs).await.is_ok();
                     if !is_sent && let Err(error) = jobs::clear_notified(&parts.db, &ids).await {
                         tracing::debug!(%error, "jobs that workers were not notified of wait for the sweep");
@@ -399,4 +476,8 @@ impl Worker {
             }
         });
     }
+}
+
+fn count_u32(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }

@@ -30,6 +30,7 @@ mod handlers;
 mod heartbeat;
 mod housekeeping;
 pub mod mail;
+mod pending;
 mod positions;
 mod publish;
 mod report;
@@ -123,6 +124,8 @@ pub async fn run(worker: Worker, shutdown: CancellationToken) -> Result<()> {
         let work = work(worker.clone(), listener.clone(), shutdown.clone());
         task::spawn("worker", tasks.track_future(work));
     }
+    let pending = worker.clone().begin_pending();
+    task::spawn("pending calls", tasks.track_future(pending));
     let sweep = sweep::run(worker.clone(), shutdown.clone());
     task::spawn("sweep", tasks.track_future(sweep));
     let housekeeping = housekeeping::run(worker.clone(), shutdown.clone());
@@ -139,6 +142,7 @@ pub async fn run(worker: Worker, shutdown: CancellationToken) -> Result<()> {
     listener.close();
     tasks.close();
     tasks.wait().await;
+    worker.give_up_pending().await;
     worker.calls.end().await;
     if bus.is_local() {
         // No job is running, so after the next start no job is suspected of having ended the

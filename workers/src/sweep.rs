@@ -168,7 +168,8 @@ impl Sweep {
         }
     }
 
-    /// Notifies workers of jobs that wait, as many as there is room for in the queue.
+    /// Notifies workers of jobs that wait, as many as there is room for in the queue. Of calls at most
+    /// as many as there is room for in this process, because the others have about the same.
     async fn notify_waiting(
         &mut self,
         mut kinds: Vec<String>,
@@ -181,6 +182,8 @@ impl Sweep {
             0 => 0,
             _ => usize::try_from(parts.bus.room(*queue).await?)?,
         };
+        let mut places = self.worker.calls.places();
+        let mut calls_left = kinds.iter().filter(|kind| handlers::is_call(kind)).count();
         self.first = self.first.wrapping_add(1);
         let first = self.first.checked_rem(kinds.len()).unwrap_or_default();
         kinds.rotate_left(first);
@@ -194,7 +197,15 @@ impl Sweep {
                     break;
                 }
                 worker.heartbeat.touch();
-                let most = share * MAX_JOBS_PER_MESSAGE;
+                let mut most = share * MAX_JOBS_PER_MESSAGE;
+                let is_call = handlers::is_call(&kind);
+                if is_call {
+                    most = most.min(places.div_ceil(calls_left));
+                    calls_left -= 1;
+                    if most == 0 {
+                        continue;
+                    }
+                }
                 let turn = self.turns.entry(kind.clone()).or_default();
                 let now = parts.clock.now();
                 let mut tx = parts.db.begin().await?;
@@ -202,7 +213,9 @@ impl Sweep {
                 tx.commit().await?;
                 self.notify(&due).await?;
                 room = room.saturating_sub(due.len().div_ceil(MAX_JOBS_PER_MESSAGE));
-                if due.len() == most {
+                if is_call {
+                    places -= due.len();
+                } else if due.len() == most {
                     with_more.push(kind);
                 }
             }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use domain::job::{Queue, Source, State};
 use domain::time::Timestamp;
+use sandbox::{Fault, Options as SandboxOptions, STOREFRONT_TOKEN, Sandbox};
 use serde_json::json;
 use store::jobs::{self, NewJob, missed};
 use tokio::time::Instant;
@@ -11,6 +12,7 @@ use uuid::Uuid;
 
 use crate::support::backend::environment;
 use crate::support::delivery::{Delivery, storefront};
+use crate::support::order::{self, order_delivery, post_all};
 use crate::support::requests::request;
 use crate::support::{Service, pause, service, within};
 
@@ -119,6 +121,60 @@ async fn heavy_nobody_waits_for_two_seconds_behind_another_shops_orders() {
     };
     assert!(second < PROMISED && longest < PROMISED * 2, "{waits:?}");
     service.stop().await;
+}
+
+/// More calls than one process makes at a time, of a provider that takes two seconds for each.
+#[tokio::test(flavor = "multi_thread")]
+async fn heavy_nobody_waits_for_a_provider_that_is_slow_and_it_is_kept_busy() {
+    const CALLS: i64 = 640;
+    let sandbox = Sandbox::start(SandboxOptions::default()).await.unwrap();
+    let mut service = service()
+        .setting("STOREFRONT_API_URL", &sandbox.storefront_url())
+        .setting("STOREFRONT_API_TOKEN", STOREFRONT_TOKEN)
+        .start()
+        .await;
+    let provider = &sandbox.storefront().fault_injector;
+    provider.fail(Fault::Slow(Duration::from_secs(2)));
+    let begun = Instant::now();
+    for first in (1..=CALLS).step_by(32) {
+        let paid = |id| order_delivery("orders/paid", &order::body(id, 1, "paid"));
+        let deliveries: Vec<Delivery> = (first..first + 32).map(paid).collect();
+        post_all(&service, &deliveries).await;
+    }
+    let mut waits = Vec::new();
+    while begun.elapsed() < Duration::from_secs(15) {
+        let id = 10_000 + i64::try_from(waits.len()).unwrap();
+        waits.push(waited(&service, &small("orders/create", id)).await);
+    }
+    let asked = provider.requests();
+    let deferred =
+        "select count(*) as n from jobs where last_error = 'it waits for other calls to end'";
+    let deferred = service.count(deferred).await;
+    waits.sort_unstable();
+    let [.., second, longest] = waits[..] else {
+        panic!("{waits:?}");
+    };
+    platform::terminal::err(&format!(
+        "{asked} calls, {deferred} deferred; of {} orders the slowest waited {longest:?}\n",
+        waits.len(),
+    ));
+    assert!(asked >= 300, "64 every two seconds would be 480; {asked}");
+    assert!(deferred < 64, "{deferred} were notified of for nothing");
+    assert!(
+        second < PROMISED / 2 && longest < PROMISED,
+        "{second:?}, {longest:?}"
+    );
+    service.halt().await;
+    let other = crate::support::service().without_workers();
+    let other = other.start_beside(&service).await;
+    let notified =
+        "select count(*) as n from jobs where state = 'ready' and notified_at is not null";
+    assert_eq!(
+        other.count(notified).await,
+        0,
+        "other processes may have what waited in the one that has stopped"
+    );
+    other.stop().await;
 }
 
 #[tokio::test]

@@ -1,0 +1,109 @@
+//! The calls that wait in this process until others have ended. A message about calls never waits for
+//! them, so a provider that answers slowly delays no delivery. Only ids are kept: a job is read again when
+//! there is room for it, because another process may have run it meanwhile. If this process dies, nobody
+//! has claimed these jobs, and the sweep of another one notifies workers of them again.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use domain::job::JobId;
+use tokio::sync::Notify;
+
+pub struct Pending {
+    ids: Mutex<VecDeque<JobId>>,
+    most: usize,
+    added: Notify,
+}
+
+impl Pending {
+    /// At most so many calls wait.
+    pub fn new(most: usize) -> Self {
+        Pending {
+            ids: Mutex::default(),
+            most,
+            added: Notify::new(),
+        }
+    }
+
+    /// Adds those that do not wait yet. Returns those for which there is no place.
+    pub fn add(&self, ids: impl IntoIterator<Item = JobId>) -> Vec<JobId> {
+        let mut pending = self.ids();
+        let mut left = Vec::new();
+        for id in ids {
+            if pending.contains(&id) {
+                continue;
+            }
+            if pending.len() < self.most {
+                pending.push_back(id);
+            } else {
+                left.push(id);
+            }
+        }
+        self.added.notify_one();
+        left
+    }
+
+    /// Adds some that were taken, before all others.
+    pub fn put_back(&self, ids: Vec<JobId>) {
+        let mut pending = self.ids();
+        for id in ids.into_iter().rev() {
+            pending.push_front(id);
+        }
+        self.added.notify_one();
+    }
+
+    /// Takes those that have waited longest.
+    pub fn take(&self, most: usize) -> Vec<JobId> {
+        let mut pending = self.ids();
+        let taken = most.min(pending.len());
+        pending.drain(..taken).collect()
+    }
+
+    pub fn len(&self) -> usize {
+        self.ids().len()
+    }
+
+    /// How many more may wait.
+    pub fn places(&self) -> usize {
+        self.most.saturating_sub(self.len())
+    }
+
+    /// Waits until at least one waits. Only one task may do so.
+    pub async fn any(&self) {
+        while self.len() == 0 {
+            self.added.notified().await;
+        }
+    }
+
+    fn ids(&self) -> MutexGuard<'_, VecDeque<JobId>> {
+        self.ids.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_waits_once_and_the_first_one_is_taken_first() {
+        let pending = Pending::new(3);
+        let ids: Vec<JobId> = (0..5).map(|_| JobId::now_v7()).collect();
+        assert!(pending.add(ids[..2].iter().copied()).is_empty());
+        assert_eq!(pending.add(ids.clone()), ids[3..], "there are three places");
+        assert_eq!((pending.len(), pending.places()), (3, 0));
+        let taken = pending.take(2);
+        assert_eq!(taken, ids[..2]);
+        pending.put_back(taken);
+        assert_eq!(pending.take(10), ids[..3]);
+        assert!(pending.take(1).is_empty());
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_for_the_next_one_is_notified_of_it() {
+        let pending = Pending::new(1);
+        let mut any = std::pin::pin!(pending.any());
+        assert!(futures_util::poll!(&mut any).is_pending());
+        pending.add([JobId::now_v7()]);
+        assert!(futures_util::poll!(&mut any).is_ready());
+    }
+}
