@@ -23,6 +23,9 @@ pub struct Clock {
 #[derive(Debug, Default)]
 struct Manual {
     millis: AtomicI64,
+    /// By how much [`Clock::elapsed`] is ahead, and by how much more with each look at it.
+    ahead: AtomicU64,
+    each_look: AtomicU64,
     /// When those who sleep by this clock wake, the earliest first.
     wakes: Mutex<BTreeMap<(Timestamp, u64), oneshot::Sender<()>>>,
     sleeps: AtomicU64,
@@ -35,6 +38,11 @@ impl Manual {
 
     fn wakes(&self) -> MutexGuard<'_, BTreeMap<(Timestamp, u64), oneshot::Sender<()>>> {
         self.wakes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn look(&self) -> Duration {
+        let more = self.each_look.load(Ordering::SeqCst);
+        Duration::from_millis(self.ahead.fetch_add(more, Ordering::SeqCst))
     }
 
     /// Wakes everyone who sleeps until this instant or an earlier one.
@@ -85,7 +93,7 @@ impl Clock {
     /// time is set, so limits are counted with it.
     pub fn elapsed(&self) -> Duration {
         match &self.manual {
-            Some(_) => self.now().since(Timestamp(0)),
+            Some(manual) => self.now().since(Timestamp(0)) + manual.look(),
             None => system_elapsed(),
         }
     }
@@ -96,6 +104,16 @@ impl Clock {
             let by = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
             manual.millis.fetch_add(by, Ordering::SeqCst);
             manual.wake();
+        }
+    }
+
+    /// From now on whoever measures by a manual clock how long something takes finds that much time
+    /// between two looks at [`Clock::elapsed`], while [`Clock::now`] stands still. The system's clock does
+    /// not change.
+    pub fn pass_with_each_look(&self, time: Duration) {
+        if let Some(manual) = &self.manual {
+            let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+            manual.each_look.store(millis, Ordering::SeqCst);
         }
     }
 
@@ -193,6 +211,16 @@ mod tests {
         clock.advance(MINUTE * 59);
         assert!((&mut hour).now_or_never().is_some());
         assert_eq!(clock.until_next_wake(), None);
+    }
+
+    #[test]
+    fn time_passes_with_each_look_at_a_manual_clock_if_it_is_told_so() {
+        let clock = Clock::manual(Timestamp(0));
+        assert_eq!(clock.elapsed(), clock.elapsed());
+        clock.pass_with_each_look(MINUTE);
+        let begun = clock.elapsed();
+        assert_eq!(clock.elapsed(), begun + MINUTE);
+        assert_eq!(clock.now(), Timestamp(0));
     }
 
     #[tokio::test]
