@@ -37,6 +37,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, timeout};
 
+/// How many batches are under way at a time, but on SQLite, which has one writer.
+const BATCHES: usize = 2;
+/// How many connections to PostgreSQL the intake has for itself: one for each batch, of deliveries and of
+/// privacy requests. So no delivery waits for those who read, however many they are.
+pub const CONNECTIONS: u32 = 3;
 /// How many dead connections a batch tries before it gives up: at least as many as a pool keeps
 /// idle.
 const MOST_DEAD: usize = 20;
@@ -194,6 +199,7 @@ impl Intake {
 
 /// The tasks behind an [`Intake`].
 pub struct IntakeTasks {
+    own: Option<Db>,
     collectors: [JoinHandle<()>; 2],
     notifier: JoinHandle<()>,
 }
@@ -210,8 +216,9 @@ impl IntakeTasks {
         let (privacy, waiting_requests) = mpsc::channel(WAITING);
         let (others, waiting) = mpsc::channel(WAITING);
         let (committed, waiting_jobs) = mpsc::channel(MAX_COMMITTED);
+        let own = db.apart(CONNECTIONS);
         let writer = BatchWriter {
-            db: db.clone(),
+            db: own.as_ref().unwrap_or(db).clone(),
             bus: bus.clone(),
             clock: clock.clone(),
             keys: keys.clone(),
@@ -221,7 +228,7 @@ impl IntakeTasks {
         };
         let writer = Arc::new(writer);
         let of_privacy = collect(waiting_requests, writer.clone(), 1);
-        let of_others = collect(waiting, writer, db.writers(2));
+        let of_others = collect(waiting, writer, db.writers(BATCHES));
         let collectors = [
             task::spawn("intake of privacy requests", of_privacy),
             task::spawn("intake", of_others),
@@ -234,6 +241,7 @@ impl IntakeTasks {
         (
             intake,
             IntakeTasks {
+                own,
                 collectors,
                 notifier,
             },
@@ -247,6 +255,9 @@ impl IntakeTasks {
             let _ = collector.await;
         }
         let _ = self.notifier.await;
+        if let Some(db) = self.own {
+            db.close().await;
+        }
     }
 }
 

@@ -6,7 +6,14 @@ use anyhow::{Context, Result};
 use clap::{CommandFactory, FromArgMatches, Parser};
 use config::{Mode, Settings};
 use platform::shutdown;
-use process::{Parts, supervisor};
+use process::{Connections, Parts, supervisor};
+
+/// Enough for the batches of the intake, the API and the pages.
+const CONNECTIONS: Connections = Connections {
+    usual: 10,
+    least: ingress::intake::CONNECTIONS + 3,
+    apart: ingress::intake::CONNECTIONS,
+};
 
 /// Accepts webhooks and answers the commerce API
 ///
@@ -30,7 +37,7 @@ fn main() -> ExitCode {
 
 async fn serve(arguments: Arguments) -> Result<()> {
     let shutdown = shutdown::on_signal()?;
-    let parts = Parts::start(&arguments.settings, Mode::Production, 10).await?;
+    let parts = Parts::start(&arguments.settings, Mode::Production, CONNECTIONS).await?;
     parts.warn_without_broker();
     let address = parts.config.listen_addr;
     let listener = server::listen(address)

@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::Parser;
 use config::{Mode, Settings};
 use platform::shutdown;
-use process::Parts;
+use process::{Connections, Parts};
 use tokio::net::TcpListener;
 
 #[derive(Parser)]
@@ -25,7 +25,12 @@ fn main() -> ExitCode {
 
 async fn serve(arguments: Arguments) -> Result<()> {
     let shutdown = shutdown::on_signal()?;
-    let parts = Parts::start(&arguments.settings, Mode::Development, 4).await?;
+    let connections = Connections {
+        usual: 4,
+        least: 4,
+        apart: 0,
+    };
+    let parts = Parts::start(&arguments.settings, Mode::Development, connections).await?;
     let listener = TcpListener::bind(parts.config.listen_addr).await?;
     ingress::serve_verify_only(listener, parts, shutdown).await
 }

@@ -7,7 +7,7 @@ use clap::{CommandFactory, FromArgMatches, Parser};
 use config::{Mode, Settings};
 use domain::job::Queue;
 use platform::shutdown;
-use process::{Parts, supervisor};
+use process::{Connections, Parts, supervisor};
 
 use crate::{Endpoint, Worker};
 
@@ -39,7 +39,12 @@ pub fn main(queue: Queue) -> ExitCode {
 
 async fn work(queue: Queue, arguments: Arguments) -> Result<()> {
     let shutdown = shutdown::on_signal()?;
-    let connections = u32::from(arguments.concurrency) + 3;
+    let tasks = u32::from(arguments.concurrency);
+    let connections = Connections {
+        usual: tasks + 3,
+        least: tasks + 2,
+        apart: 0,
+    };
     let parts = Parts::start(&arguments.settings, Mode::Production, connections).await?;
     parts.warn_without_broker();
     let worker = Worker::new(parts.clone(), queue, arguments.concurrency);

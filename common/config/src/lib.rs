@@ -82,6 +82,8 @@ pub struct Config {
     /// Without a slash at its end.
     pub public_url: String,
     pub database_url: String,
+    /// `None`: as many as a process of its kind usually has.
+    pub database_connections: Option<u32>,
     /// `None`: messages stay within this process.
     pub amqp_url: Option<String>,
     pub amqp_prefix: String,
@@ -504,6 +506,7 @@ impl<'a> Reader<'a> {
         if let (Mode::Production, Some(url)) = (mode, &database_url) {
             self.needs_privacy_key(url);
         }
+        let database_connections = self.number("DATABASE_CONNECTIONS", 4, 10_000);
         let max_connections = self.number("MAX_CONNECTIONS", 8, 1_000_000);
         let keep_alive = self.number("KEEP_ALIVE_SECONDS", 1, 3600);
         let trusted_proxies = self.proxies();
@@ -517,6 +520,7 @@ impl<'a> Reader<'a> {
             worker_listen_addr,
             public_url: public_url?,
             database_url: database_url?,
+            database_connections,
             amqp_url,
             amqp_prefix: amqp_prefix?,
             storefront_profile: storefront_profile?,

@@ -130,6 +130,21 @@ pub const PROTECTIONS: &[Protection] = &[
         },
     },
     Protection {
+        name: "rewriting of erased rows",
+        setting: "DATABASE_URL",
+        open: "who gets at the database's files can find what was erased, until the server has used its \
+               space again",
+        advice: "Give the worker of privacy requests the address of the server itself, without \
+                 pgbouncer=true.",
+        state: |config| {
+            if sql::is_pooled(&config.database_url) {
+                off_at("behind a pooler of transactions".to_owned())
+            } else {
+                State::On
+            }
+        },
+    },
+    Protection {
         name: "addresses of endpoints",
         setting: "ENDPOINT_NETWORKS",
         open: "who may add endpoints of webhooks has requests made to what is in these networks",

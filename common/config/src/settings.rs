@@ -71,9 +71,16 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "DATABASE_URL",
         default: Some("sqlite://data/waybill.db"),
-        meaning: "postgres://.. for more than one process, or sqlite://PATH",
+        meaning: "postgres://.. for more than one process, with ?pgbouncer=true behind a pooler of \
+                  transactions; or sqlite://PATH",
         secret: true,
     },
+    setting(
+        "DATABASE_CONNECTIONS",
+        None,
+        "How many connections a process may have to PostgreSQL. Unset: 10 for ingress, 20 for `waybill`, and \
+         for a worker 3 more than its --concurrency",
+    ),
     secret(
         "AMQP_URL",
         "RabbitMQ, amqp://..; needs PostgreSQL. Unset: messages stay within the process",

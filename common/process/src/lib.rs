@@ -48,11 +48,36 @@ pub struct Parts {
     pub keys: Arc<Keys>,
 }
 
+/// How many connections a process has to PostgreSQL, unless `DATABASE_CONNECTIONS` says otherwise.
+#[derive(Clone, Copy, Debug)]
+pub struct Connections {
+    pub usual: u32,
+    /// With fewer than these its tasks would wait for each other.
+    pub least: u32,
+    /// How many of them it opens itself, apart from the others.
+    pub apart: u32,
+}
+
+impl Connections {
+    /// How many all parts of the process share.
+    fn shared(self, set: Option<u32>) -> Result<u32> {
+        let all = set.unwrap_or(self.usual);
+        if all < self.least {
+            bail!(
+                "DATABASE_CONNECTIONS is {all}, and this process needs at least {}",
+                self.least
+            );
+        }
+        Ok(all - self.apart)
+    }
+}
+
 impl Parts {
     /// Checks the settings, starts logging, makes files private, opens and migrates the database,
     /// and starts the bus.
-    pub async fn start(settings: &Settings, mode: Mode, connections: u32) -> Result<Self> {
+    pub async fn start(settings: &Settings, mode: Mode, connections: Connections) -> Result<Self> {
         let config = Config::load(settings, mode)?;
+        let connections = connections.shared(config.database_connections)?;
         logs::init(config.log_format, &config.log_filter, config.redact_logs);
         private_files::narrow(&config)?;
         protections::report(&config);

@@ -15,17 +15,14 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use sqlx::error::DatabaseError;
-use sqlx::migrate::{Migrate, MigrateError, Migration, MigrationType, Migrator};
+use sqlx::migrate::{AppliedMigration, MigrateError, Migration, MigrationType, Migrator};
 use sqlx::postgres::{PgConnection, PgPool};
 use sqlx::sqlite::SqlitePool;
 use sqlx::{AssertSqlSafe, Connection as _, SqlSafeStr};
 use tokio::time::Instant;
 
 use crate::erasure::ERASED;
-use crate::sql::{Db, Error};
-
-/// The table in which the database records its migrations.
-const TABLE: &str = "_sqlx_migrations";
+use crate::sql::{Db, Error, Row};
 
 /// The migration that makes the schema of the first release.
 const FIRST: i64 = 1;
@@ -42,11 +39,19 @@ const UNRELEASED: &str = "the database was made by a version of Waybill from bef
     release, and no version can bring it up to date; set DATABASE_URL to a new database (for \
     SQLite a file that does not exist yet), or remove this one if nobody needs what is in it";
 
+/// The message for a database behind a pooler that lacks migrations. They need locks and settings that
+/// last longer than a transaction.
+const POOLED: &str = "the database lacks migrations of this version, and they cannot be applied \
+    through a pooler; run `waybill migrate` with the address of the server itself in DATABASE_URL, \
+    without pgbouncer=true";
+
 /// Why the schema could not be brought up to date.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrationError {
     #[error("{UNRELEASED}")]
     Unreleased,
+    #[error("{POOLED}")]
+    Pooled,
     #[error(transparent)]
     Failed(#[from] MigrateError),
 }
@@ -56,8 +61,15 @@ pub async fn apply(db: &Db) -> Result<(), MigrationError> {
     if compare(db).await?.is_unreleased() {
         return Err(MigrationError::Unreleased);
     }
+    if db.is_pooled() {
+        return if compare(db).await?.is_complete() {
+            Ok(())
+        } else {
+            Err(MigrationError::Pooled)
+        };
+    }
     apply_these(db, ALL).await?;
-    if let Db::Postgres(pool) = db {
+    if let Db::Postgres { pool, .. } = db {
         keep_no_samples(pool).await.map_err(MigrateError::from)?;
         vacuum_often(pool).await.map_err(MigrateError::from)?;
     }
@@ -68,10 +80,10 @@ pub async fn apply(db: &Db) -> Result<(), MigrationError> {
 /// public so that a test can apply some to a database of some size.
 pub async fn apply_these(db: &Db, migrations: &[Source]) -> Result<(), MigrateError> {
     match db {
-        Db::Postgres(pool) if !compare_with(db, migrations).await?.is_complete() => {
+        Db::Postgres { pool, .. } if !compare_with(db, migrations).await?.is_complete() => {
             apply_postgres(pool, migrations).await
         }
-        Db::Postgres(_) => Ok(()),
+        Db::Postgres { .. } => Ok(()),
         Db::Sqlite { write, .. } => apply_sqlite(db, write, migrations).await,
     }
 }
@@ -293,18 +305,7 @@ pub struct Applied {
 
 /// Every migration that this binary knows, in sequence.
 pub async fn list(db: &Db) -> Result<Vec<Applied>, MigrateError> {
-    let applied = match db {
-        Db::Postgres(pool) => {
-            let mut connection = pool.acquire().await?;
-            connection.ensure_migrations_table(TABLE).await?;
-            connection.list_applied_migrations(TABLE).await?
-        }
-        Db::Sqlite { write, .. } => {
-            let mut connection = write.acquire().await?;
-            connection.ensure_migrations_table(TABLE).await?;
-            connection.list_applied_migrations(TABLE).await?
-        }
-    };
+    let applied = applied(db).await?;
     Ok(ALL
         .iter()
         .map(|&(version, name, _)| Applied {
@@ -381,16 +382,28 @@ pub async fn compare(db: &Db) -> Result<Compared, MigrateError> {
     compare_with(db, ALL).await
 }
 
-async fn compare_with(db: &Db, migrations: &[Source]) -> Result<Compared, MigrateError> {
-    let listed = match db {
-        Db::Postgres(pool) => pool.acquire().await?.list_applied_migrations(TABLE).await,
-        Db::Sqlite { read, .. } => read.acquire().await?.list_applied_migrations(TABLE).await,
-    };
+/// The migrations that the database has. One without their table has none.
+async fn applied(db: &Db) -> Result<Vec<AppliedMigration>, Error> {
+    let listed = db
+        .query("select version, checksum from _sqlx_migrations order by version")
+        .fetch_all()
+        .await;
     let listed = match listed {
         Ok(listed) => listed,
-        Err(MigrateError::Execute(Error::Database(_))) => Vec::new(),
+        Err(Error::Database(_)) => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
+    let applied = |row: &Row| {
+        Ok(AppliedMigration {
+            version: row.get("version")?,
+            checksum: Cow::Owned(row.get("checksum")?),
+        })
+    };
+    listed.iter().map(applied).collect()
+}
+
+async fn compare_with(db: &Db, migrations: &[Source]) -> Result<Compared, MigrateError> {
+    let listed = applied(db).await?;
     let ours = migrator(migrations, false);
     let mut compared = Compared::default();
     for migration in ours.iter() {

@@ -87,7 +87,10 @@ const WAL_BACKSTOP_PAGES: &str = "32768";
 /// A database: a pool of connections. Clones share the pool.
 #[derive(Clone, Debug)]
 pub enum Db {
-    Postgres(PgPool),
+    Postgres {
+        pool: PgPool,
+        pooling: Pooling,
+    },
     /// One connection writes at a time, and the others read a snapshot beside it.
     Sqlite {
         write: SqlitePool,
@@ -99,9 +102,20 @@ pub enum Db {
     },
 }
 
+/// What stands between a process and a PostgreSQL server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pooling {
+    /// Nothing, or a pooler that keeps one of the server's connections for each of ours.
+    Session,
+    /// A pooler that gives each transaction another connection of the server. So nothing lasts longer than
+    /// a transaction: no setting, no prepared statement, no lock.
+    Transaction,
+}
+
 impl Db {
     /// Opens `postgres://..` or `sqlite://path`. Makes the SQLite file and its folder if they do
-    /// not exist. `connections` is the greatest number of connections to a PostgreSQL server.
+    /// not exist. `connections` is the greatest number of connections to a PostgreSQL server. The
+    /// parameter `pgbouncer=true` of its URL means [`Pooling::Transaction`].
     pub async fn open(url: &str, connections: u32) -> Result<Self> {
         if url.starts_with("postgres://") || url.starts_with("postgresql://") {
             return open_postgres(url, connections);
@@ -109,10 +123,23 @@ impl Db {
         open_sqlite(url, LOCK_TIMEOUT).await
     }
 
+    /// The same server with connections of its own, so that whoever uses these never waits for others.
+    /// `None` for SQLite, which has one writer in any case, and readers that nobody waits for.
+    pub fn apart(&self, connections: u32) -> Option<Self> {
+        let Db::Postgres { pool, pooling } = self else {
+            return None;
+        };
+        let options = (*pool.connect_options()).clone();
+        Some(Db::Postgres {
+            pool: postgres_pool(options, *pooling, connections),
+            pooling: *pooling,
+        })
+    }
+
     /// The name of the database system, for a label.
     pub fn name(&self) -> &'static str {
         match self {
-            Db::Postgres(_) => "postgresql",
+            Db::Postgres { .. } => "postgresql",
             Db::Sqlite { .. } => "sqlite",
         }
     }
@@ -120,7 +147,7 @@ impl Db {
     /// How many transactions may write at a time, at most `wanted`.
     pub fn writers(&self, wanted: usize) -> usize {
         match self {
-            Db::Postgres(_) => wanted,
+            Db::Postgres { .. } => wanted,
             Db::Sqlite { .. } => 1,
         }
     }
@@ -139,7 +166,7 @@ impl Db {
     /// How many connections its pools have at this moment.
     pub fn connections(&self) -> Connections {
         match self {
-            Db::Postgres(pool) => held(&[pool]),
+            Db::Postgres { pool, .. } => held(&[pool]),
             Db::Sqlite { write, read, .. } => held(&[write, read]),
         }
     }
@@ -160,7 +187,7 @@ impl Db {
     /// Waits until every connection is closed. SQLite's log is then folded into its file.
     pub async fn close(&self) {
         match self {
-            Db::Postgres(pool) => pool.close().await,
+            Db::Postgres { pool, .. } => pool.close().await,
             Db::Sqlite { write, read, .. } => {
                 read.close().await;
                 write.close().await;
@@ -194,7 +221,7 @@ async fn acquire<D: sqlx::Database>(pool: &sqlx::Pool<D>) -> Result<PoolConnecti
 /// Checks whether a URL names a database, without connecting to it. The error says what is wrong.
 pub fn check_url(url: &str) -> std::result::Result<(), &'static str> {
     let fits = if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-        PgConnectOptions::from_str(url).is_ok()
+        postgres_options(url).is_ok()
     } else if url.starts_with("sqlite://") {
         SqliteConnectOptions::from_str(url).is_ok()
     } else {
@@ -209,7 +236,7 @@ pub fn check_url(url: &str) -> std::result::Result<(), &'static str> {
 
 /// Which database a URL names, in words for people: its place and its name, and no credentials.
 pub fn place(url: &str) -> String {
-    if let Ok(options) = PgConnectOptions::from_str(url)
+    if let Ok((options, _)) = postgres_options(url)
         && !url.starts_with("sqlite:")
     {
         let name = options.get_database().unwrap_or("its user's own");
@@ -239,7 +266,7 @@ pub enum Encryption {
 /// socket on this machine.
 pub fn on_network(url: &str) -> Option<(String, Encryption)> {
     let is_server = url.starts_with("postgres://") || url.starts_with("postgresql://");
-    let options = PgConnectOptions::from_str(url).ok().filter(|_| is_server)?;
+    let (options, _) = postgres_options(url).ok().filter(|_| is_server)?;
     let host = options.get_host().to_owned();
     if options.get_socket().is_some() || host.starts_with('/') {
         return None;
@@ -252,6 +279,12 @@ pub fn on_network(url: &str) -> Option<(String, Encryption)> {
     Some((host, encryption))
 }
 
+/// True for a URL that says that a pooler gives each transaction another connection of the server.
+pub fn is_pooled(url: &str) -> bool {
+    sqlite_file(url).is_none()
+        && postgres_options(url).is_ok_and(|(_, pooling)| pooling == Pooling::Transaction)
+}
+
 /// The file of a SQLite database. None for a PostgreSQL server.
 pub fn sqlite_file(url: &str) -> Option<PathBuf> {
     let options = SqliteConnectOptions::from_str(url).ok();
@@ -259,41 +292,92 @@ pub fn sqlite_file(url: &str) -> Option<PathBuf> {
     Some(options.get_filename().to_owned())
 }
 
+/// Reads the URL of a server. `pgbouncer=true` is the parameter by which several clients are told of a
+/// pooler; no server is.
+fn postgres_options(url: &str) -> Result<(PgConnectOptions, Pooling)> {
+    let (place, parameters) = url.split_once('?').unwrap_or((url, ""));
+    let mut pooling = Pooling::Session;
+    let mut others = Vec::new();
+    for parameter in parameters.split('&').filter(|it| !it.is_empty()) {
+        match parameter.split_once('=') {
+            Some(("pgbouncer", "true")) => pooling = Pooling::Transaction,
+            Some(("pgbouncer", "false")) => pooling = Pooling::Session,
+            Some(("pgbouncer", _)) => {
+                return Err(Error::Configuration(
+                    "pgbouncer must be true or false".into(),
+                ));
+            }
+            _ => others.push(parameter),
+        }
+    }
+    let url = format!("{place}?{}", others.join("&"));
+    // A pooler does not know this parameter, and refuses the connection. Numbers come in binary anyway.
+    let options = PgConnectOptions::from_str(&url)?.extra_float_digits(None);
+    let options = match pooling {
+        Pooling::Session => options,
+        Pooling::Transaction => options.statement_cache_capacity(0),
+    };
+    Ok((options, pooling))
+}
+
 fn open_postgres(url: &str, connections: u32) -> Result<Db> {
-    // A statement that takes longer than this has lost its client, or waits for one that has.
-    let options = PgConnectOptions::from_str(url)?.options([
-        ("statement_timeout", "60s"),
-        ("lock_timeout", "30s"),
-        ("idle_in_transaction_session_timeout", "120s"),
-        // Every statement has its index. Without this setting, a plan that was made when a table
-        // was small would still scan the table from end to end after it has grown.
-        ("enable_seqscan", "off"),
-        // A plan without sequential scans looks so expensive that the server would compile it first,
-        // which takes longer than to run it.
-        ("jit", "off"),
-        // What is written here relies on it, whatever the server's own default is.
-        ("default_transaction_isolation", "read committed"),
-        // The locks of a killed client are released even while its last statement waits for
-        // others.
-        ("client_connection_check_interval", "2s"),
-    ]);
+    let (options, pooling) = postgres_options(url)?;
+    let pool = postgres_pool(options, pooling, connections);
+    Ok(Db::Postgres { pool, pooling })
+}
+
+fn postgres_pool(options: PgConnectOptions, pooling: Pooling, connections: u32) -> PgPool {
     let pool = PgPoolOptions::new()
         .max_connections(connections)
         .acquire_timeout(ACQUIRE_TIMEOUT)
         .idle_timeout(IDLE_TIMEOUT)
-        .test_before_acquire(false)
-        .after_connect(|connection, _| Box::pin(wait_for_disk(connection)))
-        .connect_lazy_with(options);
-    Ok(Db::Postgres(pool))
+        .test_before_acquire(false);
+    let pool = match pooling {
+        Pooling::Session => pool.after_connect(|connection, _| Box::pin(set(connection))),
+        // Each transaction begins with the settings.
+        Pooling::Transaction => pool,
+    };
+    pool.connect_lazy_with(options)
 }
 
-/// A commit is answered only when it is on disk. A role or a server that is set to answer earlier would
-/// lose deliveries that were answered as accepted. Settings that wait for a standby as well are kept.
+/// The statements that make the settings of a PostgreSQL connection, after `$begin` and each in `$scope`.
+/// They are not parameters of the connection because poolers refuse these.
+macro_rules! settings {
+    ($begin:literal, $scope:literal, $local:literal) => {
+        concat!(
+            $begin,
+            // A statement that takes longer than this has lost its client, or waits for one that has.
+            "set ", $scope, "statement_timeout = '60s';",
+            "set ", $scope, "lock_timeout = '30s';",
+            "set ", $scope, "idle_in_transaction_session_timeout = '120s';",
+            // Every statement has its index. Without this setting, a plan that was made when a table was
+            // small would still scan the table from end to end after it has grown.
+            "set ", $scope, "enable_seqscan = off;",
+            // A plan without sequential scans looks so expensive that the server would compile it first,
+            // which takes longer than to run it.
+            "set ", $scope, "jit = off;",
+            // The locks of a killed client are released even while its last statement waits for others.
+            "set ", $scope, "client_connection_check_interval = '2s';",
+            // A commit is answered only when it is on disk. A role or a server that is set to answer
+            // earlier would lose deliveries that were answered as accepted. Settings that wait for a
+            // standby as well are kept.
+            "select set_config('synchronous_commit', 'on', ", $local, ")
+             where current_setting('synchronous_commit') = 'off'",
+        )
+    };
+}
+
+/// What is written here relies on the isolation, whatever the server's own default is.
+const SET: &str = settings!(
+    "set default_transaction_isolation = 'read committed';",
+    "",
+    "false"
+);
+const BEGIN_AND_SET: &str = settings!("begin isolation level read committed;", "local ", "true");
+
 #[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
-async fn wait_for_disk(connection: &mut PgConnection) -> Result<()> {
-    let commit = "select set_config('synchronous_commit', 'on', false)
-                  where current_setting('synchronous_commit') = 'off'";
-    sqlx::query(commit).execute(connection).await?;
+async fn set(connection: &mut PgConnection) -> Result<()> {
+    sqlx::raw_sql(SET).execute(connection).await?;
     Ok(())
 }
 
@@ -467,6 +551,31 @@ pub fn is_outage(error: &Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_url_says_that_a_pooler_gives_each_transaction_another_connection() {
+        let place = "postgres://waybill:s3cret@db.example:6432/waybill";
+        for (parameters, pooled) in [
+            ("", false),
+            ("?sslmode=verify-full", false),
+            ("?pgbouncer=false", false),
+            ("?pgbouncer=true", true),
+            ("?sslmode=verify-full&pgbouncer=true", true),
+        ] {
+            let url = format!("{place}{parameters}");
+            assert_eq!(check_url(&url), Ok(()));
+            assert_eq!(is_pooled(&url), pooled, "{parameters}");
+            let open = Db::open(&url, 1).await.unwrap();
+            assert_eq!(open.is_pooled(), pooled, "{parameters}");
+            let (host, encryption) = on_network(&url).unwrap();
+            assert_eq!(host, "db.example");
+            let is_verified = encryption == Encryption::Verified;
+            assert_eq!(is_verified, parameters.contains("verify-full"));
+        }
+        let unclear = format!("{place}?pgbouncer=maybe");
+        assert!(check_url(&unclear).is_err());
+        assert!(!is_pooled("sqlite://data/waybill.db"));
+    }
 
     #[tokio::test]
     async fn who_waits_for_the_lock_in_vain_learns_what_to_look_for() {

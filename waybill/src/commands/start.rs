@@ -13,7 +13,7 @@ use platform::clock::Clock;
 use platform::shutdown;
 use platform::task;
 use platform::terminal;
-use process::{Parts, supervisor};
+use process::{Connections, Parts, supervisor};
 use std::time::Duration;
 use store::api_keys;
 use store::sql::Db;
@@ -32,9 +32,12 @@ use crate::table::{self, Table};
 
 /// How many messages each worker of the process handles at a time.
 const CONCURRENCY: u16 = 2;
-/// How many database connections the process may open: enough for the intake's batches, the
-/// workers and the API.
-const CONNECTIONS: u32 = 20;
+/// Enough for the batches of the intake, the workers and the API.
+const CONNECTIONS: Connections = Connections {
+    usual: 20,
+    least: 12,
+    apart: ingress::intake::CONNECTIONS,
+};
 const DEVELOPMENT_KEY_LIFE: Duration = Duration::from_hours(24);
 const SHOWN: &str = "Each delivery gets a line below, as of `waybill listen`; --show-deliveries false leaves them out.\n\n";
 

@@ -16,6 +16,7 @@ const SQLITE_PLACEHOLDERS: usize = 30_000;
 #[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
 pub(super) async fn insert_postgres(
     connection: &mut PoolConnection<Postgres>,
+    persistent: bool,
     head: &str,
     columns: &[Column<'_>],
     rest: &str,
@@ -31,7 +32,7 @@ pub(super) async fn insert_postgres(
         );
     }
     let _ = write!(sql, ") {rest}");
-    let mut query = sqlx::query::<Postgres>(AssertSqlSafe(sql));
+    let mut query = sqlx::query::<Postgres>(AssertSqlSafe(sql)).persistent(persistent);
     for column in columns {
         query = match &column.values {
             Values::Text(values) => query.bind(values.as_slice()),

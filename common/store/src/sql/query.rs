@@ -8,7 +8,7 @@ use sqlx::{AssertSqlSafe, Postgres, Sqlite};
 use uuid::Uuid;
 
 use super::tx::{Connection, Undetermined, in_time, open};
-use super::{Db, Error, Result, Tx, acquire, is_connection_error};
+use super::{Db, Error, Pooling, Result, Tx, acquire, is_connection_error};
 
 /// A value bound to a placeholder.
 #[derive(Debug)]
@@ -163,12 +163,24 @@ impl<'t, 'v> Query<'t, 'v> {
             values,
         } = self;
         match target {
-            Target::Db(Db::Postgres(pool)) => {
+            Target::Db(
+                db @ Db::Postgres {
+                    pooling: Pooling::Transaction,
+                    ..
+                },
+            ) => {
+                let mut tx = Tx::begin(db).await?;
+                match run_in(&mut tx, sql, values, execute).await {
+                    Ok(answer) => tx.commit().await.map(|()| answer),
+                    Err(error) => tx.rollback().await.and(Err(error)),
+                }
+            }
+            Target::Db(Db::Postgres { pool, .. }) => {
                 // If the future is dropped half way, the connection is closed. The pool would
                 // otherwise wait for it forever.
                 let mut connection = Undetermined(Some(acquire(pool).await?));
-                let answer =
-                    in_time(postgres(open(&mut connection.0)?, sql, values, execute)).await;
+                let open = open(&mut connection.0)?;
+                let answer = in_time(postgres(open, true, sql, values, execute)).await;
                 if !answer.as_ref().is_err_and(is_connection_error) {
                     drop(connection.0.take());
                 }
@@ -177,20 +189,27 @@ impl<'t, 'v> Query<'t, 'v> {
             Target::Db(Db::Sqlite { read, .. }) => {
                 sqlite(&mut *acquire(read).await?, sql, values, execute).await
             }
-            Target::Tx(tx) => {
-                let result = match &mut tx.connection {
-                    Connection::Postgres(connection) => {
-                        in_time(postgres(open(connection)?, sql, values, execute)).await
-                    }
-                    Connection::Sqlite(connection) => {
-                        sqlite(open(connection)?, sql, values, execute).await
-                    }
-                };
-                tx.failed |= result.is_err();
-                result
-            }
+            Target::Tx(tx) => run_in(tx, sql, values, execute).await,
         }
     }
+}
+
+async fn run_in(
+    tx: &mut Tx,
+    sql: &'static str,
+    values: Vec<Value<'_>>,
+    execute: bool,
+) -> Result<Answer> {
+    let persistent = tx.persistent;
+    let result = match &mut tx.connection {
+        Connection::Postgres(connection) => {
+            let connection = open(connection)?;
+            in_time(postgres(connection, persistent, sql, values, execute)).await
+        }
+        Connection::Sqlite(connection) => sqlite(open(connection)?, sql, values, execute).await,
+    };
+    tx.failed |= result.is_err();
+    result
 }
 
 enum Answer {
@@ -209,6 +228,7 @@ fn pairs(n: usize, second: &str) -> String {
 #[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
 async fn postgres(
     connection: &mut sqlx::PgConnection,
+    persistent: bool,
     sql: &'static str,
     values: Vec<Value<'_>>,
     execute: bool,
@@ -230,7 +250,7 @@ async fn postgres(
     } else {
         sql
     };
-    let mut query = sqlx::query::<Postgres>(AssertSqlSafe(sql));
+    let mut query = sqlx::query::<Postgres>(AssertSqlSafe(sql)).persistent(persistent);
     for value in values {
         query = match value {
             Value::Text(value) => query.bind(value),

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use sqlx::Connection as _;
 
-use super::{Db, Result, acquire};
+use super::{Db, Pooling, Result, acquire};
 use domain::time::Timestamp;
 
 /// How many questions are timed.
@@ -35,7 +35,7 @@ impl Db {
             round_trip = round_trip.min(asked.elapsed());
         }
         let row = match self {
-            Db::Postgres(_) => self.query(
+            Db::Postgres { .. } => self.query(
                 "select 'PostgreSQL ' || split_part(current_setting('server_version'), ' ', 1)
                             as version,
                         cast(extract(epoch from clock_timestamp()) * 1000 as bigint) as now",
@@ -53,22 +53,32 @@ impl Db {
     }
 
     /// Has a server run these statements one after the other, on a connection of their own that is
-    /// closed afterwards. A file has its own ways ([`Db::erased`]).
+    /// closed afterwards. Behind a pooler each may have another connection of the server, so those that
+    /// only set something for the next ones are left out. A file has its own ways ([`Db::erased`]).
     #[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
     pub async fn on_server(&self, statements: &[&'static str]) -> Result<()> {
-        let Db::Postgres(pool) = self else {
+        let Db::Postgres { pool, pooling } = self else {
             return Ok(());
         };
         let mut connection = acquire(pool).await?.detach();
         for statement in statements {
+            if *pooling == Pooling::Transaction && statement.starts_with("set ") {
+                continue;
+            }
             sqlx::raw_sql(*statement).execute(&mut connection).await?;
         }
         connection.close().await
     }
 
+    /// True when each transaction may have another connection of the server.
+    pub fn is_pooled(&self) -> bool {
+        let pooled = Pooling::Transaction;
+        matches!(self, Db::Postgres { pooling, .. } if *pooling == pooled)
+    }
+
     /// How many bytes a server's table has with its indexes; of a file's none.
     pub async fn size_of(&self, table: &str) -> Result<i64> {
-        let Db::Postgres(_) = self else {
+        let Db::Postgres { .. } = self else {
             return Ok(0);
         };
         let size = self.query("select pg_total_relation_size(to_regclass($1)) as size");

@@ -9,7 +9,7 @@ use sqlx::{Postgres, Sqlite};
 
 use super::insert::{insert_postgres, insert_sqlite};
 use super::query::Target;
-use super::{Column, Db, Error, Query, Result, Row, acquire};
+use super::{BEGIN_AND_SET, Column, Db, Error, Pooling, Query, Result, Row, acquire};
 
 /// A server that has not answered a statement by then never will, because its own limit is a
 /// minute.
@@ -20,6 +20,8 @@ const STATEMENT_DEADLINE: Duration = Duration::from_secs(65);
 #[derive(Debug)]
 pub struct Tx {
     pub(super) connection: Connection,
+    /// Whether the server may keep prepared statements.
+    pub(super) persistent: bool,
     /// PostgreSQL answers `commit` in a failed transaction with success and rolls it back. So a
     /// failure is remembered here, and the commit is refused.
     pub(super) failed: bool,
@@ -35,13 +37,20 @@ impl Tx {
     pub(super) async fn begin(db: &Db) -> Result<Self> {
         let mut tx = Tx {
             connection: match db {
-                Db::Postgres(pool) => Connection::Postgres(Some(acquire(pool).await?)),
+                Db::Postgres { pool, .. } => Connection::Postgres(Some(acquire(pool).await?)),
                 Db::Sqlite { write, .. } => Connection::Sqlite(Some(acquire(write).await?)),
             },
+            persistent: true,
             failed: false,
         };
         match db {
-            Db::Postgres(_) => tx.command("begin").await?,
+            Db::Postgres { pooling, .. } => match pooling {
+                Pooling::Session => tx.command("begin").await?,
+                Pooling::Transaction => {
+                    tx.persistent = false;
+                    tx.command(BEGIN_AND_SET).await?;
+                }
+            },
             Db::Sqlite { turn, .. } => {
                 let held = turn.take().await;
                 let begun = tx.command("begin immediate").await;
@@ -139,7 +148,9 @@ impl Tx {
         let head = format!("insert into {table} ({})", names.join(", "));
         let result = match &mut self.connection {
             Connection::Postgres(connection) => {
-                in_time(insert_postgres(open(connection)?, &head, columns, rest)).await
+                let connection = open(connection)?;
+                let inserted = insert_postgres(connection, self.persistent, &head, columns, rest);
+                in_time(inserted).await
             }
             Connection::Sqlite(connection) => {
                 insert_sqlite(open(connection)?, &head, columns, rest, rows).await

@@ -287,7 +287,7 @@ fn every_protection_that_is_off_is_a_warning() {
         &[("PUBLIC_URL", "http://waybill.example")],
         &[(
             "DATABASE_URL",
-            "postgres://waybill:hunter2hunter2@192.0.2.7/waybill?sslmode=require",
+            "postgres://waybill:hunter2hunter2@192.0.2.7/waybill?sslmode=require&pgbouncer=true",
         )],
     ];
     for more in others {
