@@ -22,6 +22,7 @@ mod slack;
 mod turn;
 mod tx;
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -528,6 +529,16 @@ pub fn is_connection_error(error: &Error) -> bool {
         Error::Database(error) => error
             .code()
             .is_some_and(|code| code.starts_with("08") || code.starts_with("57P")),
+        _ => false,
+    }
+}
+
+/// True when the connection had ended before it was used: the server was restarted, or something between
+/// has forgotten it. After that all connections that a pool keeps idle are like this.
+fn is_dead(error: &Error) -> bool {
+    match error {
+        Error::Io(error) => error.kind() != io::ErrorKind::TimedOut,
+        Error::Database(error) => error.code().is_some_and(|code| code.starts_with("57P")),
         _ => false,
     }
 }

@@ -8,7 +8,7 @@ use sqlx::{AssertSqlSafe, Postgres, Sqlite};
 use uuid::Uuid;
 
 use super::tx::{Connection, Undetermined, in_time, open};
-use super::{Db, Error, Pooling, Result, Tx, acquire, is_connection_error};
+use super::{Db, Error, Pooling, Result, Tx, acquire, is_connection_error, is_dead};
 
 /// A value bound to a placeholder.
 #[derive(Debug)]
@@ -175,17 +175,21 @@ impl<'t, 'v> Query<'t, 'v> {
                     Err(error) => tx.rollback().await.and(Err(error)),
                 }
             }
-            Target::Db(Db::Postgres { pool, .. }) => {
+            Target::Db(Db::Postgres { pool, .. }) => loop {
+                let is_new = pool.num_idle() == 0;
                 // If the future is dropped half way, the connection is closed. The pool would
                 // otherwise wait for it forever.
                 let mut connection = Undetermined(Some(acquire(pool).await?));
                 let open = open(&mut connection.0)?;
-                let answer = in_time(postgres(open, true, sql, values, execute)).await;
+                let answer = in_time(postgres(open, true, sql, &values, execute)).await;
                 if !answer.as_ref().is_err_and(is_connection_error) {
                     drop(connection.0.take());
                 }
-                answer
-            }
+                // It writes nothing, so it may be asked again.
+                if is_new || !answer.as_ref().is_err_and(is_dead) {
+                    return answer;
+                }
+            },
             Target::Db(Db::Sqlite { read, .. }) => {
                 sqlite(&mut *acquire(read).await?, sql, values, execute).await
             }
@@ -204,7 +208,7 @@ async fn run_in(
     let result = match &mut tx.connection {
         Connection::Postgres(connection) => {
             let connection = open(connection)?;
-            in_time(postgres(connection, persistent, sql, values, execute)).await
+            in_time(postgres(connection, persistent, sql, &values, execute)).await
         }
         Connection::Sqlite(connection) => sqlite(open(connection)?, sql, values, execute).await,
     };
@@ -230,7 +234,7 @@ async fn postgres(
     connection: &mut sqlx::PgConnection,
     persistent: bool,
     sql: &'static str,
-    values: Vec<Value<'_>>,
+    values: &[Value<'_>],
     execute: bool,
 ) -> Result<Answer> {
     let n = values.len();
@@ -253,19 +257,21 @@ async fn postgres(
     let mut query = sqlx::query::<Postgres>(AssertSqlSafe(sql)).persistent(persistent);
     for value in values {
         query = match value {
-            Value::Text(value) => query.bind(value),
-            Value::Int(value) => query.bind(value),
-            Value::Bytes(value) => query.bind(value.map(Cow::into_owned)),
-            Value::Uuid(value) => query.bind(value),
-            Value::Uuids(values) => query.bind(values),
-            Value::Texts(values) => query.bind(values),
-            Value::Ints(values) => query.bind(values),
+            Value::Text(value) => query.bind(value.as_deref()),
+            Value::Int(value) => query.bind(*value),
+            Value::Bytes(value) => query.bind(value.as_deref()),
+            Value::Uuid(value) => query.bind(*value),
+            Value::Uuids(values) => query.bind(values.as_slice()),
+            Value::Texts(values) => query.bind(values.as_slice()),
+            Value::Ints(values) => query.bind(values.as_slice()),
             Value::TextInts(values) => {
-                let (texts, ints): (Vec<String>, Vec<i64>) = values.into_iter().unzip();
+                let (texts, ints): (Vec<&str>, Vec<i64>) =
+                    values.iter().map(|(text, int)| (&**text, *int)).unzip();
                 query.bind(texts).bind(ints)
             }
             Value::TextUuids(values) => {
-                let (texts, uuids): (Vec<String>, Vec<Uuid>) = values.into_iter().unzip();
+                let (texts, uuids): (Vec<&str>, Vec<Uuid>) =
+                    values.iter().map(|(text, uuid)| (&**text, *uuid)).unzip();
                 query.bind(texts).bind(uuids)
             }
         };

@@ -5,11 +5,12 @@ use std::io;
 use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
+use sqlx::postgres::PgPool;
 use sqlx::{Postgres, Sqlite};
 
 use super::insert::{insert_postgres, insert_sqlite};
 use super::query::Target;
-use super::{BEGIN_AND_SET, Column, Db, Error, Pooling, Query, Result, Row, acquire};
+use super::{BEGIN_AND_SET, Column, Db, Error, Pooling, Query, Result, Row, acquire, is_dead};
 
 /// A server that has not answered a statement by then never will, because its own limit is a
 /// minute.
@@ -35,30 +36,44 @@ pub(super) enum Connection {
 
 impl Tx {
     pub(super) async fn begin(db: &Db) -> Result<Self> {
-        let mut tx = Tx {
-            connection: match db {
-                Db::Postgres { pool, .. } => Connection::Postgres(Some(acquire(pool).await?)),
-                Db::Sqlite { write, .. } => Connection::Sqlite(Some(acquire(write).await?)),
-            },
-            persistent: true,
-            failed: false,
-        };
         match db {
-            Db::Postgres { pooling, .. } => match pooling {
-                Pooling::Session => tx.command("begin").await?,
-                Pooling::Transaction => {
-                    tx.persistent = false;
-                    tx.command(BEGIN_AND_SET).await?;
+            Db::Postgres { pool, pooling } => loop {
+                let is_new = pool.num_idle() == 0;
+                let begun = Tx::begin_postgres(pool, *pooling).await;
+                if is_new || !begun.as_ref().is_err_and(is_dead) {
+                    return begun;
                 }
             },
-            Db::Sqlite { turn, .. } => {
+            Db::Sqlite { write, turn, .. } => {
+                let connection = Connection::Sqlite(Some(acquire(write).await?));
+                let mut tx = Tx::on(connection);
                 let held = turn.take().await;
                 let begun = tx.command("begin immediate").await;
                 drop(held);
                 begun.map_err(locked_out)?;
+                Ok(tx)
             }
         }
+    }
+
+    async fn begin_postgres(pool: &PgPool, pooling: Pooling) -> Result<Self> {
+        let connection = Connection::Postgres(Some(acquire(pool).await?));
+        let mut tx = Tx::on(connection);
+        tx.persistent = pooling == Pooling::Session;
+        tx.command(match pooling {
+            Pooling::Session => "begin",
+            Pooling::Transaction => BEGIN_AND_SET,
+        })
+        .await?;
         Ok(tx)
+    }
+
+    fn on(connection: Connection) -> Self {
+        Tx {
+            connection,
+            persistent: true,
+            failed: false,
+        }
     }
 
     pub fn query(&mut self, sql: &'static str) -> Query<'_, '_> {

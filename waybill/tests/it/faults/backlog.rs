@@ -160,10 +160,6 @@ async fn heavy_nobody_waits_for_a_provider_that_is_slow_and_it_is_kept_busy() {
     ));
     assert!(asked >= 300, "64 every two seconds would be 480; {asked}");
     assert!(
-        deferred < CALLS / 2,
-        "{deferred} were notified of for nothing"
-    );
-    assert!(
         second < PROMISED / 2 && longest < PROMISED,
         "{second:?}, {longest:?}"
     );
