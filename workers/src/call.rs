@@ -429,7 +429,7 @@ impl Worker {
                 if self.queue == Queue::Privacy {
                     self.parts.db.erased();
                 }
-                self.notify_soon(outbox.notifications());
+                self.committed(outbox.notifications());
                 finished([job]);
                 Ok(())
             }
@@ -446,9 +446,11 @@ impl Worker {
         }
     }
 
-    /// Notifies workers of committed jobs, in a task of its own. The sweep finds the jobs whose
-    /// message the bus does not take, and calls for which there is no room here.
-    pub(crate) fn notify_soon(&self, notifications: &[JobNotification]) {
+    /// After a commit: its events get their positions, and workers are notified of its jobs, in tasks of
+    /// their own. The sweep finds the jobs whose message the bus does not take, and calls for which there
+    /// is no room here.
+    pub(crate) fn committed(&self, notifications: &[JobNotification]) {
+        self.events.notify_one();
         if notifications.is_empty() {
             return;
         }

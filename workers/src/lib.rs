@@ -77,6 +77,8 @@ pub struct Worker {
     newest: AtomicI64,
     /// Notified when a message has come.
     received: Notify,
+    /// Notified when events may have been committed that have no position yet.
+    events: Notify,
     providers: Providers,
     calls: Calls,
     heartbeat: Arc<Heartbeat>,
@@ -91,6 +93,7 @@ impl Worker {
             concurrency,
             newest: AtomicI64::new(0),
             received: Notify::new(),
+            events: Notify::new(),
             calls: Calls::new(queue),
             heartbeat: Arc::new(Heartbeat::new(concurrency)),
         }

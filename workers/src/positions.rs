@@ -1,6 +1,7 @@
 //! Gives events their positions soon after their commit, so that readers see them
 //! (`store::event_head`). Every worker does it: the one that finds events without a position first
-//! places them, and several at once wait for each other's row.
+//! places them, and several at once wait for each other's row. A worker looks when it has committed
+//! something itself, and once a second for what others have.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Worker;
 
+/// The pause between two looks, and by how much it is longer unless this worker commits something.
 const PAUSE: Duration = Duration::from_millis(100);
+const REST: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Events of one transaction.
 const BATCH: i64 = 500;
@@ -20,15 +23,16 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
     let mut backoff = Backoff::new(PAUSE, LONGEST_PAUSE);
     let mut is_failing = false;
     while !shutdown.is_cancelled() {
-        let pause = match event_head::place(&worker.parts.db, BATCH).await {
+        // Spread, so that the workers of a process look one after the other.
+        let spread = 0.5 + worker.parts.clock.jitter();
+        let (pause, rest) = match event_head::place(&worker.parts.db, BATCH).await {
             Ok(placed) => {
                 is_failing = false;
                 backoff.reset();
                 if placed >= BATCH.cast_unsigned() {
-                    Duration::ZERO
+                    (Duration::ZERO, Duration::ZERO)
                 } else {
-                    // Spread, so that the workers of a process look one after the other.
-                    PAUSE.mul_f64(0.5 + worker.parts.clock.jitter())
+                    (PAUSE.mul_f64(spread), REST.mul_f64(spread))
                 }
             }
             Err(error) => {
@@ -36,11 +40,15 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
                     tracing::warn!(%error, "events get no position, so nobody can read them; trying again");
                 }
                 is_failing = true;
-                backoff.next_pause()
+                (backoff.next_pause(), Duration::ZERO)
             }
         };
+        let next = async {
+            tokio::time::sleep(pause).await;
+            let _ = tokio::time::timeout(rest, worker.events.notified()).await;
+        };
         tokio::select! {
-            () = tokio::time::sleep(pause) => {}
+            () = next => {}
             () = shutdown.cancelled() => {}
         }
     }

@@ -135,7 +135,7 @@ impl Worker {
         match handlers::apply(self.context(), &mut tx, &ours).await {
             Ok(outbox) => {
                 tx.commit().await?;
-                self.notify_soon(outbox.notifications());
+                self.committed(outbox.notifications());
                 Ok(Outcome::Done)
             }
             Err(error) => {
@@ -207,7 +207,7 @@ impl Worker {
             }
         }
         tx.commit().await?;
-        self.notify_soon(&notifications);
+        self.committed(&notifications);
         Ok(Outcome::Done)
     }
 
@@ -276,7 +276,7 @@ impl Worker {
             match self.run_one(&mut tx, &prepared).await? {
                 Ok(notifications) => {
                     tx.commit().await?;
-                    self.notify_soon(&notifications);
+                    self.committed(&notifications);
                     Ok(Outcome::Done)
                 }
                 Err(error) => {

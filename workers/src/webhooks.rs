@@ -462,7 +462,7 @@ impl Worker {
         if is_paused {
             handler::log_pause(endpoint.id, State::Gone);
         }
-        self.notify_soon(&notifications);
+        self.committed(&notifications);
         Ok(!is_paused)
     }
 
