@@ -27,6 +27,7 @@ use domain::trace::TraceContext;
 /// The address of the broker, and the prefix of the names of our exchanges and queues there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broker {
+    /// The URLs of its servers, with commas between them.
     pub url: String,
     pub prefix: String,
 }
@@ -36,7 +37,7 @@ const ANSWER_DEADLINE: Duration = Duration::from_secs(5);
 /// The most job ids in one message.
 pub const MAX_JOBS_PER_MESSAGE: usize = 32;
 
-/// Whether a URL names a broker, without connecting to it.
+/// Whether a URL names a server of a broker, without connecting to it.
 pub fn is_url(url: &str) -> bool {
     url.parse::<lapin::uri::AMQPUri>().is_ok()
 }
@@ -66,7 +67,7 @@ pub enum Bus {
 }
 
 impl Bus {
-    /// RabbitMQ at `url`, with exchanges and queues whose names begin with `prefix`. It connects
+    /// RabbitMQ at the servers of `url`, with exchanges and queues whose names begin with `prefix`. It connects
     /// in the background, and connects again whenever the connection is lost.
     pub fn rabbitmq(url: &str, prefix: &str) -> Result<Self> {
         Ok(Bus::RabbitMq(RabbitMq::start(url, prefix)?))

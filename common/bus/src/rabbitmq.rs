@@ -13,6 +13,7 @@
 mod dead_letters;
 mod events;
 mod inspect;
+mod servers;
 
 use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -26,10 +27,7 @@ use lapin::options::{
     QueueDeclareOptions,
 };
 use lapin::types::{AMQPValue, FieldTable};
-use lapin::{
-    BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, Consumer,
-    ExchangeKind,
-};
+use lapin::{BasicProperties, Channel, Confirmation, Connection, Consumer, ExchangeKind};
 use tokio::sync::{Mutex, Notify, mpsc, watch};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -38,6 +36,7 @@ pub use dead_letters::DeadLetters;
 pub use events::Tap;
 pub use inspect::{Holds, QueueState, Topology, inspect};
 
+use self::servers::Servers;
 use super::ahead::{Ahead, Room};
 use super::{ANSWER_DEADLINE, Answer, JobRef, Message, decode, encode, nth};
 use domain::job::Queue;
@@ -81,7 +80,7 @@ pub struct RabbitMq {
 }
 
 struct Shared {
-    url: String,
+    servers: Servers,
     prefix: String,
     link: watch::Sender<Option<Link>>,
     /// While confirms are late, which means that the broker is in alarm, nothing is published
@@ -110,11 +109,8 @@ struct Link {
 
 impl RabbitMq {
     pub fn start(url: &str, prefix: &str) -> Result<Self> {
-        let url = with_heartbeat(url);
-        url.parse::<lapin::uri::AMQPUri>()
-            .map_err(|problem| anyhow!("AMQP_URL: {problem}"))?;
         let shared = Arc::new(Shared {
-            url,
+            servers: Servers::parse(url)?,
             prefix: prefix.to_owned(),
             link: watch::Sender::new(None),
             stalled_until: StdMutex::new(None),
@@ -289,16 +285,6 @@ impl Shared {
     }
 }
 
-/// The URL with a heartbeat of 10 seconds, unless it sets one. A dead peer is noticed within two
-/// heartbeats; the client's default is a minute.
-fn with_heartbeat(url: &str) -> String {
-    if url.contains("heartbeat=") {
-        return url.to_owned();
-    }
-    let separator = if url.contains('?') { '&' } else { '?' };
-    format!("{url}{separator}heartbeat=10")
-}
-
 /// The routing key of a kind. Routing keys are words between dots, so that `orders.*` can be
 /// bound.
 fn routing_key(kind: &str) -> String {
@@ -352,15 +338,8 @@ fn traceparents(jobs: &[JobRef]) -> Option<FieldTable> {
     Some(headers)
 }
 
-async fn open(url: &str, name: &str) -> Result<Connection> {
-    let properties =
-        ConnectionProperties::default().with_connection_name(format!("waybill {name}").into());
-    let connected = timeout(CONNECT_DEADLINE, Connection::connect(url, properties));
-    Ok(connected.await.context("connecting took too long")??)
-}
-
 async fn connect(shared: &Shared, name: &str) -> Result<Connection> {
-    let connection = open(&shared.url, name).await?;
+    let connection = shared.servers.connect(name).await?;
     let declared = timeout(CONNECT_DEADLINE, declare(&connection, shared));
     declared
         .await

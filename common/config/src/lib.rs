@@ -880,18 +880,21 @@ impl<'a> Reader<'a> {
     fn amqp_url(&mut self, database_url: Option<&str>) -> Option<String> {
         self.settings.get("AMQP_URL")?;
         let url = self.text("AMQP_URL")?;
-        if !bus::is_url(&url) {
-            self.wrong(
-                "AMQP_URL",
-                "must be amqp:// or amqps:// and user:password@host/vhost",
-            );
-            return None;
-        }
-        if let Ok(url) = Url::parse(&url)
-            && url.scheme() == "amqp"
-            && let Some(host) = url.host_str()
-        {
-            self.credential_in_clear("AMQP_URL", host, "begin it with amqps://");
+        for server in url.split(',').map(str::trim) {
+            if !bus::is_url(server) {
+                self.wrong(
+                    "AMQP_URL",
+                    "must be amqp:// or amqps:// and user:password@host/vhost, or several with commas \
+                     between them",
+                );
+                return None;
+            }
+            if let Ok(server) = Url::parse(server)
+                && server.scheme() == "amqp"
+                && let Some(host) = server.host_str()
+            {
+                self.credential_in_clear("AMQP_URL", host, "begin it with amqps://");
+            }
         }
         if database_url.is_some_and(|url| url.starts_with("sqlite://")) {
             self.wrong(

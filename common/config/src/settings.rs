@@ -83,7 +83,8 @@ pub const SETTINGS: &[Setting] = &[
     ),
     secret(
         "AMQP_URL",
-        "RabbitMQ, amqp://..; needs PostgreSQL. Unset: messages stay within the process",
+        "RabbitMQ, amqp://.., or the servers of its cluster with commas between them; needs PostgreSQL. Unset: \
+         messages stay within the process",
     ),
     setting(
         "AMQP_PREFIX",

@@ -16,9 +16,8 @@ use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, Channel, Confirmation, Connection, Consumer};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::{
-    CONFIRM_DEADLINE, RabbitMq, SETUP_DEADLINE, declare_exchange, open, routing_key, with_heartbeat,
-};
+use super::servers::Servers;
+use super::{CONFIRM_DEADLINE, RabbitMq, SETUP_DEADLINE, declare_exchange, routing_key};
 use crate::Published;
 use domain::envelope::Envelope;
 
@@ -100,9 +99,9 @@ impl Tap {
     /// Reads the events whose kind matches `pattern`: words between dots, where `*` stands for
     /// one word and `#` for any number of words.
     pub async fn open(url: &str, prefix: &str, pattern: &str) -> Result<Self> {
-        let url = with_heartbeat(url);
+        let servers = Servers::parse(url)?;
         let exchange = format!("{prefix}.events");
-        let opened = timeout(SETUP_DEADLINE, open_tap(&url, &exchange, pattern));
+        let opened = timeout(SETUP_DEADLINE, open_tap(&servers, &exchange, pattern));
         opened.await.context("the broker did not answer in time")?
     }
 
@@ -120,8 +119,8 @@ impl Tap {
     }
 }
 
-async fn open_tap(url: &str, exchange: &str, pattern: &str) -> Result<Tap> {
-    let connection = open(url, "events tail").await?;
+async fn open_tap(servers: &Servers, exchange: &str, pattern: &str) -> Result<Tap> {
+    let connection = servers.connect("events tail").await?;
     let channel = connection.create_channel().await?;
     declare_exchange(&channel, exchange).await?;
     let options = QueueDeclareOptions {

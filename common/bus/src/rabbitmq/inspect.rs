@@ -7,7 +7,8 @@ use lapin::options::{ExchangeDeclareOptions, QueueDeclareOptions};
 use lapin::types::FieldTable;
 use lapin::{Connection, ExchangeKind};
 
-use super::{EXCHANGES, dead_arguments, open, queue_arguments, with_heartbeat};
+use super::servers::Servers;
+use super::{EXCHANGES, dead_arguments, queue_arguments};
 use crate::Broker;
 use domain::job::Queue;
 
@@ -38,7 +39,7 @@ pub struct Holds {
 
 /// Connects, and inspects each of our exchanges and queues. Nothing that is missing is made.
 pub async fn inspect(broker: &Broker) -> Result<Topology> {
-    let connection = open(&with_heartbeat(&broker.url), "doctor").await?;
+    let connection = Servers::parse(&broker.url)?.connect("doctor").await?;
     let looked = look(&connection, broker).await;
     let _ = connection.close(200, "looked".into()).await;
     looked

@@ -12,6 +12,9 @@ use super::{Finding, machine};
 /// With more messages than this in a queue, the workers do not keep up.
 const MANY: u32 = 10_000;
 
+const ONE_IS_AWAY: &str = "Processes use the other servers of AMQP_URL meanwhile. Bring this one back before another \
+                           one goes.";
+
 pub async fn look(config: &Config) -> Vec<Finding> {
     let Some(url) = &config.amqp_url else {
         return vec![Finding::ok(
@@ -26,26 +29,35 @@ pub async fn look(config: &Config) -> Vec<Finding> {
     };
     let advice = "Is RabbitMQ running there? Check AMQP_URL: host, user, password and vhost. \
                   Meanwhile nothing is lost, and work is found some seconds late.";
-    if let Err(problem) = listens(&broker).await {
-        return vec![Finding::failed("broker", problem, advice)];
+    let servers: Vec<&str> = broker.url.split(',').map(str::trim).collect();
+    let mut silent = Vec::new();
+    for server in &servers {
+        silent.extend(listens(server).await.err());
     }
+    if silent.len() == servers.len() {
+        return vec![Finding::failed("broker", silent.join("; "), advice)];
+    }
+    let mut findings: Vec<Finding> = silent
+        .into_iter()
+        .map(|problem| Finding::warning("broker", problem, ONE_IS_AWAY))
+        .collect();
     match bus::inspect(&broker).await {
         Err(error) => {
             let found = format!("cannot be used: {error:#}");
-            vec![Finding::failed("broker", found, advice)]
+            findings.push(Finding::failed("broker", found, advice));
         }
         Ok(topology) => {
-            let mut findings = vec![exchanges(&topology.missing_exchanges)];
+            findings.push(exchanges(&topology.missing_exchanges));
             let queues = Queue::ALL.into_iter().zip(&topology.queues);
             findings.extend(queues.map(|(of, found)| queue(of, found)));
             findings.extend(topology.dead.iter().map(dead_letters));
-            findings
         }
     }
+    findings
 }
 
-async fn listens(broker: &Broker) -> Result<(), String> {
-    let Ok(url) = Url::parse(&broker.url) else {
+async fn listens(server: &str) -> Result<(), String> {
+    let Ok(url) = Url::parse(server) else {
         return Ok(());
     };
     let Some(host) = url.host_str() else {

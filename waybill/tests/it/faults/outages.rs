@@ -9,7 +9,8 @@ use store::sql::Db;
 
 use crate::support::backend::is_distributed;
 use crate::support::delivery::order;
-use crate::support::proxy;
+use crate::support::process::free_port;
+use crate::support::proxy::{self, Proxy};
 use crate::support::{Service, eventually, pause, service};
 
 /// Posts a delivery that must be answered 503, and quickly.
@@ -157,6 +158,40 @@ async fn while_the_broker_is_gone_deliveries_are_accepted_and_done_once_it_is_ba
     })
     .await;
     assert_eq!(service.count("select count(*) as n from events").await, 50);
+    service.stop().await;
+}
+
+/// The servers of a cluster, each of which goes in turn; the last one is behind an address that never
+/// answered.
+#[tokio::test]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
+async fn another_server_of_the_broker_is_used_when_one_is_gone() {
+    let (backend, first) = proxy::to_broker().await;
+    let second = Proxy::to(backend.amqp_url.as_ref().unwrap()).await;
+    let (_, rest) = first.url.split_once('@').unwrap();
+    let port = rest.split(['/', ':']).nth(1).unwrap();
+    let nobody = first.url.replace(port, &free_port().to_string());
+    let service = service()
+        .amqp_url(format!("{nobody}, {},{}", first.url, second.url))
+        .start_on(backend)
+        .await;
+    for (gone, back) in [(&first, &second), (&second, &first), (&first, &second)] {
+        back.restore();
+        gone.kill();
+        let bus = &service.parts.bus;
+        eventually("another server is used", async || {
+            bus.is_up() && bus.depth(Queue::Orders).await.is_ok()
+        })
+        .await;
+    }
+    for seed in 0..20 {
+        assert!(is_accepted(&service, seed).await);
+    }
+    eventually("all are done", async || {
+        service.jobs(State::Done).await == 20
+    })
+    .await;
+    assert_eq!(service.count("select count(*) as n from events").await, 20);
     service.stop().await;
 }
 
