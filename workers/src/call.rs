@@ -149,8 +149,9 @@ impl Worker {
     pub(crate) async fn calls(self: &Arc<Self>, jobs: Vec<Job>) -> sql::Result<()> {
         let Calls { room, pending, .. } = &self.calls;
         let mut jobs = self.without_left_alone(jobs).await?;
+        let is_closing = self.calls.closing.is_cancelled();
         let count = match pending.len() {
-            0 => jobs.len().min(room.available_permits()),
+            0 if !is_closing => jobs.len().min(room.available_permits()),
             _ => 0,
         };
         let permits = room.clone().try_acquire_many_owned(count_u32(count));
@@ -175,7 +176,9 @@ impl Worker {
             closing,
             ..
         } = &self.calls;
+        let _at_work = self.heartbeat.at_work();
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+        let mut is_failing = false;
         loop {
             let permit = closing.run_until_cancelled(async {
                 pending.any().await;
@@ -192,10 +195,18 @@ impl Worker {
             }
             let ids = pending.take(permits.num_permits());
             match self.begin_read(&ids, permits).await {
-                Ok(()) => backoff.reset(),
+                Ok(()) => {
+                    is_failing = false;
+                    backoff.reset();
+                }
                 Err(error) => {
-                    tracing::debug!(%error, "calls that wait are begun later");
-                    pending.put_back(ids);
+                    if !is_failing {
+                        tracing::error!(%error, "the database did not take the claims of calls; trying again");
+                    }
+                    is_failing = true;
+                    // Others first: perhaps one of these is the cause. The sweep finds those for which
+                    // there is no place any more.
+                    pending.add(ids);
                     closing
                         .run_until_cancelled(tokio::time::sleep(backoff.next_pause()))
                         .await;

@@ -95,7 +95,8 @@ impl Worker {
             received: Notify::new(),
             events: Notify::new(),
             calls: Calls::new(queue),
-            heartbeat: Arc::new(Heartbeat::new(concurrency)),
+            // One more is the task that begins the calls that wait.
+            heartbeat: Arc::new(Heartbeat::new(concurrency + 1)),
         }
     }
 

@@ -43,15 +43,6 @@ impl Pending {
         left
     }
 
-    /// Adds some that were taken, before all others.
-    pub fn put_back(&self, ids: Vec<JobId>) {
-        let mut pending = self.ids();
-        for id in ids.into_iter().rev() {
-            pending.push_front(id);
-        }
-        self.added.notify_one();
-    }
-
     /// Takes those that have waited longest.
     pub fn take(&self, most: usize) -> Vec<JobId> {
         let mut pending = self.ids();
@@ -91,10 +82,9 @@ mod tests {
         assert!(pending.add(ids[..2].iter().copied()).is_empty());
         assert_eq!(pending.add(ids.clone()), ids[3..], "there are three places");
         assert_eq!((pending.len(), pending.places()), (3, 0));
-        let taken = pending.take(2);
-        assert_eq!(taken, ids[..2]);
-        pending.put_back(taken);
-        assert_eq!(pending.take(10), ids[..3]);
+        assert_eq!(pending.take(2), ids[..2]);
+        assert!(pending.add(ids[..1].iter().copied()).is_empty());
+        assert_eq!(pending.take(10), [ids[2], ids[0]]);
         assert!(pending.take(1).is_empty());
     }
 

@@ -330,6 +330,7 @@ impl Worker {
         let mut tx = self.parts.db.begin().await?;
         let next = self.write_failure(&mut tx, job, failure, begun).await?;
         tx.commit().await?;
+        self.committed(&[]);
         if let Some(next) = next {
             self.announce(job, next, failure);
         }

@@ -339,12 +339,13 @@ fn traceparents(jobs: &[JobRef]) -> Option<FieldTable> {
 }
 
 async fn connect(shared: &Shared, name: &str) -> Result<Connection> {
-    let connection = shared.servers.connect(name).await?;
+    let (connection, server) = shared.servers.connect(name).await?;
     let declared = timeout(CONNECT_DEADLINE, declare(&connection, shared));
     declared
         .await
         .context("declaring took too long")?
         .context("declaring exchanges and queues")?;
+    shared.servers.works(server);
     Ok(connection)
 }
 

@@ -60,8 +60,11 @@ pub struct Connections {
 
 impl Connections {
     /// How many all parts of the process share.
-    fn shared(self, set: Option<u32>) -> Result<u32> {
-        let all = set.unwrap_or(self.usual);
+    fn shared(self, config: &Config) -> Result<u32> {
+        if sql::sqlite_file(&config.database_url).is_some() {
+            return Ok(self.usual);
+        }
+        let all = config.database_connections.unwrap_or(self.usual);
         if all < self.least {
             bail!(
                 "DATABASE_CONNECTIONS is {all}, and this process needs at least {}",
@@ -77,7 +80,7 @@ impl Parts {
     /// and starts the bus.
     pub async fn start(settings: &Settings, mode: Mode, connections: Connections) -> Result<Self> {
         let config = Config::load(settings, mode)?;
-        let connections = connections.shared(config.database_connections)?;
+        let connections = connections.shared(&config)?;
         logs::init(config.log_format, &config.log_filter, config.redact_logs);
         private_files::narrow(&config)?;
         protections::report(&config);
@@ -139,6 +142,12 @@ const DATABASE_URL: &str = "DATABASE_URL";
 pub async fn open_database(url: &str, connections: u32) -> Result<Db> {
     let db = Db::open(url, connections).await;
     let db = db.map_err(|error| unusable(DATABASE_URL, url, error, "cannot be opened"))?;
+    // Of a server that does not answer, the next step says more.
+    if let Err(error) = db.check_settings().await
+        && !sql::is_connection_error(&error)
+    {
+        return Err(unusable(DATABASE_URL, url, error, "cannot be used"));
+    }
     let applied = migrations::apply(&db).await;
     applied.map_err(|error| {
         unusable(

@@ -52,6 +52,8 @@ pub enum MigrationError {
     Unreleased,
     #[error("{POOLED}")]
     Pooled,
+    #[error("{0}")]
+    Unusable(String),
     #[error(transparent)]
     Failed(#[from] MigrateError),
 }
@@ -62,11 +64,14 @@ pub async fn apply(db: &Db) -> Result<(), MigrationError> {
         return Err(MigrationError::Unreleased);
     }
     if db.is_pooled() {
-        return if compare(db).await?.is_complete() {
-            Ok(())
-        } else {
-            Err(MigrationError::Pooled)
-        };
+        let compared = compare(db).await?;
+        if compared.missing.is_empty() {
+            return match compared.lacks() {
+                None => Ok(()),
+                Some(lacks) => Err(MigrationError::Unusable(lacks)),
+            };
+        }
+        return Err(MigrationError::Pooled);
     }
     apply_these(db, ALL).await?;
     if let Db::Postgres { pool, .. } = db {
@@ -390,7 +395,7 @@ async fn applied(db: &Db) -> Result<Vec<AppliedMigration>, Error> {
         .await;
     let listed = match listed {
         Ok(listed) => listed,
-        Err(Error::Database(_)) => return Ok(Vec::new()),
+        Err(Error::Database(error)) if is_no_such_table(&*error) => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
     let applied = |row: &Row| {
@@ -400,6 +405,11 @@ async fn applied(db: &Db) -> Result<Vec<AppliedMigration>, Error> {
         })
     };
     listed.iter().map(applied).collect()
+}
+
+fn is_no_such_table(error: &dyn DatabaseError) -> bool {
+    const UNDEFINED_TABLE: &str = "42P01";
+    error.code().as_deref() == Some(UNDEFINED_TABLE) || error.message().contains("no such table")
 }
 
 async fn compare_with(db: &Db, migrations: &[Source]) -> Result<Compared, MigrateError> {

@@ -538,7 +538,10 @@ pub fn is_connection_error(error: &Error) -> bool {
 fn is_dead(error: &Error) -> bool {
     match error {
         Error::Io(error) => error.kind() != io::ErrorKind::TimedOut,
-        Error::Database(error) => error.code().is_some_and(|code| code.starts_with("57P")),
+        // PostgreSQL says 57P.., a pooler 08P01.
+        Error::Database(error) => error
+            .code()
+            .is_some_and(|code| code.starts_with("57P") || code.starts_with("08")),
         _ => false,
     }
 }

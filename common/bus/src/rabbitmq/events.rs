@@ -120,7 +120,7 @@ impl Tap {
 }
 
 async fn open_tap(servers: &Servers, exchange: &str, pattern: &str) -> Result<Tap> {
-    let connection = servers.connect("events tail").await?;
+    let (connection, _) = servers.connect("events tail").await?;
     let channel = connection.create_channel().await?;
     declare_exchange(&channel, exchange).await?;
     let options = QueueDeclareOptions {

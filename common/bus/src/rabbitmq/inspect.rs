@@ -39,7 +39,7 @@ pub struct Holds {
 
 /// Connects, and inspects each of our exchanges and queues. Nothing that is missing is made.
 pub async fn inspect(broker: &Broker) -> Result<Topology> {
-    let connection = Servers::parse(&broker.url)?.connect("doctor").await?;
+    let (connection, _) = Servers::parse(&broker.url)?.connect("doctor").await?;
     let looked = look(&connection, broker).await;
     let _ = connection.close(200, "looked".into()).await;
     looked

@@ -1,5 +1,6 @@
 //! The servers of a broker, of which any will do: those of a cluster share exchanges and queues.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -13,8 +14,7 @@ const ONLY_ONE: Duration = Duration::from_secs(5);
 
 pub struct Servers {
     urls: Vec<String>,
-    /// The place of the one to try first: the one that was connected to last, or the one after a server that
-    /// failed.
+    /// The place of the one to try first: the one that worked last, or the one after a server that failed.
     first: AtomicUsize,
 }
 
@@ -31,13 +31,14 @@ impl Servers {
         }
         Ok(Servers {
             // Processes that start together share the servers among them.
-            first: AtomicUsize::new(std::process::id() as usize % urls.len()),
+            first: AtomicUsize::new(usize::from(RandomState::new().hash_one(0).to_le_bytes()[0])),
             urls,
         })
     }
 
-    /// Connects to the first server that answers. The error is that of the last one.
-    pub async fn connect(&self, name: &str) -> Result<Connection> {
+    /// Connects to the first server that answers, and returns its place for [`Servers::works`]. The error is
+    /// that of the last one.
+    pub async fn connect(&self, name: &str) -> Result<(Connection, usize)> {
         let limit = if self.urls.len() == 1 {
             ONLY_ONE
         } else {
@@ -46,13 +47,10 @@ impl Servers {
         let mut last = None;
         for _ in &self.urls {
             let nth = self.first.load(Ordering::Relaxed) % self.urls.len();
-            // If nobody waits for the answer any more, the next try is with the next server.
+            // Unless it turns out to work, the next try is with the next server.
             self.first.store(nth + 1, Ordering::Relaxed);
             match open(&self.urls[nth], name, limit).await {
-                Ok(connection) => {
-                    self.first.store(nth, Ordering::Relaxed);
-                    return Ok(connection);
-                }
+                Ok(connection) => return Ok((connection, nth)),
                 Err(error) => last = Some(error),
             }
         }
@@ -60,6 +58,12 @@ impl Servers {
             Some(error) => Err(error),
             None => bail!("AMQP_URL names no server"),
         }
+    }
+
+    /// Notes that a server does what is asked of it. One that has lost touch with the others of its cluster
+    /// lets clients in and then does nothing for them.
+    pub fn works(&self, nth: usize) {
+        self.first.store(nth, Ordering::Relaxed);
     }
 }
 

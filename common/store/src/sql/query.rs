@@ -172,7 +172,13 @@ impl<'t, 'v> Query<'t, 'v> {
                 let mut tx = Tx::begin(db).await?;
                 match run_in(&mut tx, sql, values, execute).await {
                     Ok(answer) => tx.commit().await.map(|()| answer),
-                    Err(error) => tx.rollback().await.and(Err(error)),
+                    Err(error) => {
+                        // If the connection is lost, it is closed.
+                        if !is_connection_error(&error) {
+                            let _ = tx.rollback().await;
+                        }
+                        Err(error)
+                    }
                 }
             }
             Target::Db(Db::Postgres { pool, .. }) => loop {

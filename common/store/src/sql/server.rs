@@ -1,16 +1,25 @@
 //! What a database server says about itself, for somebody who looks for a mistake.
 
+use std::hash::{BuildHasher as _, RandomState};
+use std::io;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
-use sqlx::Connection as _;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _};
 
-use super::{Db, Pooling, Result, acquire};
+use super::{Db, Error, Pooling, Result, acquire, set};
 use domain::time::Timestamp;
 
 /// How many questions are timed.
 const QUESTIONS: usize = 5;
+
+const CHECK_DEADLINE: Duration = Duration::from_secs(5);
+
+/// The error when settings do not stay with the connection on which they were made.
+const UNTOLD_POOLER: &str = "a pooler that gives each transaction another connection of the server is in \
+    between; add pgbouncer=true to the parameters of the URL";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
@@ -52,6 +61,22 @@ impl Db {
         })
     }
 
+    /// Makes the settings on a connection, so that an error is the server's own and not that of the pool,
+    /// and refuses a pooler of transactions that the URL does not tell of: what is set on one connection
+    /// would hold on any of those that others use.
+    pub async fn check_settings(&self) -> Result<()> {
+        let Db::Postgres {
+            pool,
+            pooling: Pooling::Session,
+        } = self
+        else {
+            return Ok(());
+        };
+        let options = pool.connect_options();
+        let checked = timeout(CHECK_DEADLINE, check(&options)).await;
+        checked.unwrap_or_else(|_| Err(Error::Io(io::ErrorKind::TimedOut.into())))
+    }
+
     /// Has a server run these statements one after the other, on a connection of their own that is
     /// closed afterwards. Behind a pooler each may have another connection of the server, so those that
     /// only set something for the next ones are left out. A file has its own ways ([`Db::erased`]).
@@ -84,4 +109,32 @@ impl Db {
         let size = self.query("select pg_total_relation_size(to_regclass($1)) as size");
         size.bind(table).fetch_one().await?.get("size")
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
+async fn check(options: &PgConnectOptions) -> Result<()> {
+    let mut first = PgConnection::connect_with(options).await?;
+    set(&mut first).await?;
+    let probe = RandomState::new().hash_one(0).to_string();
+    let set_probe = AssertSqlSafe(format!("set waybill.probe = '{probe}'"));
+    sqlx::raw_sql(set_probe).execute(&mut first).await?;
+    let mut second = PgConnection::connect_with(options).await?;
+    // A pooler would give it the connection of the server on which the first one has set it, and the
+    // first one another.
+    sqlx::raw_sql("begin").execute(&mut second).await?;
+    let is_shared = sees(&mut second, &probe).await? || !sees(&mut first, &probe).await?;
+    sqlx::raw_sql("rollback").execute(&mut second).await?;
+    first.close().await?;
+    second.close().await?;
+    if is_shared {
+        return Err(Error::Configuration(UNTOLD_POOLER.into()));
+    }
+    Ok(())
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
+async fn sees(connection: &mut PgConnection, probe: &str) -> Result<bool> {
+    let ask = "select coalesce(current_setting('waybill.probe', true), '')";
+    let row = sqlx::raw_sql(ask).fetch_one(connection).await?;
+    Ok(row.try_get::<&str, _>(0)? == probe)
 }

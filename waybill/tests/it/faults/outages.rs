@@ -112,6 +112,36 @@ async fn a_connection_lost_between_deliveries_costs_nobody_an_error() {
     service.stop().await;
 }
 
+/// After the server was restarted, all connections that a pool keeps are dead.
+#[tokio::test]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
+async fn nobody_gets_an_error_because_of_connections_that_had_ended() {
+    let (backend, database) = proxy::to_database().await;
+    let service = service()
+        .database_url(database.url.clone())
+        .without_workers()
+        .start_on(backend)
+        .await;
+    let db = service.db();
+    for _ in 0..3 {
+        let mut open = Vec::new();
+        for _ in 0..5 {
+            open.push(db.begin().await.unwrap());
+        }
+        for tx in open {
+            tx.rollback().await.unwrap();
+        }
+        eventually("they are idle", async || db.connections().idle >= 5).await;
+        database.interrupt();
+        pause(Duration::from_millis(50)).await;
+        assert_eq!(service.count("select 1 as n").await, 1);
+        database.interrupt();
+        pause(Duration::from_millis(50)).await;
+        db.begin().await.unwrap().rollback().await.unwrap();
+    }
+    service.stop().await;
+}
+
 /// Nobody can know whether it was committed; whoever sends it again finds out.
 #[tokio::test]
 #[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
@@ -170,7 +200,8 @@ async fn another_server_of_the_broker_is_used_when_one_is_gone() {
     let second = Proxy::to(backend.amqp_url.as_ref().unwrap()).await;
     let (_, rest) = first.url.split_once('@').unwrap();
     let port = rest.split(['/', ':']).nth(1).unwrap();
-    let nobody = first.url.replace(port, &free_port().to_string());
+    let nobody = format!(":{}", free_port());
+    let nobody = first.url.replace(&format!(":{port}"), &nobody);
     let service = service()
         .amqp_url(format!("{nobody}, {},{}", first.url, second.url))
         .start_on(backend)

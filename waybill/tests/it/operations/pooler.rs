@@ -15,7 +15,7 @@ use crate::support::delivery::{Delivery, order};
 use crate::support::process::{self, Process, free_port, is_ready, settings};
 use crate::support::requests::request;
 use crate::support::service;
-use crate::support::{eventually, tools};
+use crate::support::{eventually, pause, tools};
 
 /// The server's connections that the pooler has for each database, in transaction mode fewer than one of
 /// the processes wants.
@@ -88,7 +88,18 @@ fn place(url: &str) -> (String, String) {
     (host.to_owned(), port.to_owned())
 }
 
+/// Sends a delivery as its provider does: again when it was answered with 503.
 async fn post(port: u16, delivery: &Delivery) -> u16 {
+    loop {
+        let status = post_once(port, delivery).await;
+        if status != 503 {
+            return status;
+        }
+        pause(Duration::from_millis(50)).await;
+    }
+}
+
+async fn post_once(port: u16, delivery: &Delivery) -> u16 {
     let mut request = reqwest::Client::new()
         .post(format!("http://127.0.0.1:{port}{}", delivery.path))
         .body(delivery.body.clone());
@@ -143,7 +154,9 @@ async fn everything_works(backend: &Backend, url: &str) {
         .collect()
         .await;
     assert!(
-        answers.iter().all(|both| *both == [200, 409]),
+        answers
+            .iter()
+            .all(|[first, again]| [200, 409].contains(first) && *again == 409),
         "{answers:?}"
     );
     assert_eq!(post(port, &request("customers/redact", 1)).await, 200);
@@ -198,6 +211,27 @@ async fn a_pooler_of_transactions_may_have_few_connections() {
     let url = pooler.url(&backend, "?pgbouncer=true");
     has_its_settings(&url).await;
     everything_works(&backend, &url).await;
+}
+
+/// Its settings would hold on any connection of the server, or on none.
+#[tokio::test]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
+async fn a_pooler_of_transactions_that_the_url_does_not_tell_of_is_refused() {
+    let Some(pooler) = PgBouncer::start("transaction", FEW).await else {
+        return;
+    };
+    let backend = Backend::with_schema().await;
+    let mut settings = settings(&backend, free_port());
+    settings.push(("DATABASE_URL".into(), pooler.url(&backend, "")));
+    let settings: Vec<(&str, &str)> = settings.iter().map(|(a, b)| (&**a, &**b)).collect();
+    for program in ["waybill-ingress", "waybill-orders"] {
+        let refused = process::run(process::command(program, &settings));
+        let refused = tokio::time::timeout(Duration::from_secs(20), refused).await;
+        let refused = refused.expect("it ends at once");
+        let text = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success(), "{text}");
+        assert!(text.contains("add pgbouncer=true"), "{text}");
+    }
 }
 
 #[tokio::test]
