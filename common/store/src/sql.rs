@@ -293,8 +293,8 @@ pub fn sqlite_file(url: &str) -> Option<PathBuf> {
     Some(options.get_filename().to_owned())
 }
 
-/// Reads the URL of a server. `pgbouncer=true` is the parameter by which several clients are told of a
-/// pooler; no server is.
+/// Reads the URL of a server. `pgbouncer=true` declares a pooler of transactions, as it does for other
+/// clients; it is not sent to the server.
 fn postgres_options(url: &str) -> Result<(PgConnectOptions, Pooling)> {
     let (place, parameters) = url.split_once('?').unwrap_or((url, ""));
     let mut pooling = Pooling::Session;

@@ -18,7 +18,7 @@ const QUESTIONS: usize = 5;
 const CHECK_DEADLINE: Duration = Duration::from_secs(5);
 
 /// The error when settings do not stay with the connection on which they were made.
-const UNTOLD_POOLER: &str = "a pooler that gives each transaction another connection of the server is in \
+const UNDECLARED_POOLER: &str = "a pooler that gives each transaction another connection of the server is in \
     between; add pgbouncer=true to the parameters of the URL";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl Db {
     }
 
     /// Makes the settings on a connection, so that an error is the server's own and not that of the pool,
-    /// and refuses a pooler of transactions that the URL does not tell of: what is set on one connection
+    /// and refuses a pooler of transactions that the URL does not declare: what is set on one connection
     /// would hold on any of those that others use.
     pub async fn check_settings(&self) -> Result<()> {
         let Db::Postgres {
@@ -127,7 +127,7 @@ async fn check(options: &PgConnectOptions) -> Result<()> {
     first.close().await?;
     second.close().await?;
     if is_shared {
-        return Err(Error::Configuration(UNTOLD_POOLER.into()));
+        return Err(Error::Configuration(UNDECLARED_POOLER.into()));
     }
     Ok(())
 }

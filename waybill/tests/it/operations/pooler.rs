@@ -216,7 +216,7 @@ async fn a_pooler_of_transactions_may_have_few_connections() {
 /// Its settings would hold on any connection of the server, or on none.
 #[tokio::test]
 #[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
-async fn a_pooler_of_transactions_that_the_url_does_not_tell_of_is_refused() {
+async fn a_pooler_of_transactions_that_the_url_does_not_declare_is_refused() {
     let Some(pooler) = PgBouncer::start("transaction", FEW).await else {
         return;
     };
