@@ -21,6 +21,9 @@ create table jobs (
     state text not null,
     attempts bigint not null default 0,
     unfinished_attempts bigint not null default 0,
+    -- How often a worker claimed the job for a call to a provider: the fencing token of the last claim. Null
+    -- for a job that never was.
+    claims bigint,
     run_at bigint not null,
     notified_at bigint,
     deadline_at bigint,
@@ -870,6 +873,8 @@ create table privacy_requests (
     -- How far the request has come and what was counted so far, as JSON.
     progress text,
     export_sha256 text,
+    -- How many runs began to write an export. Each writes under its own number, and the last one counts.
+    export_runs bigint not null default 0,
     -- The store to which the export was written.
     export_store uuid,
     export_bytes bigint,

@@ -8,7 +8,8 @@
 //! 3. **Record**: one transaction marks the job done and writes the answer.
 //!
 //! If the process dies in between, nothing is lost: when the claim has ended, the job is due
-//! again, and the provider recognizes the key.
+//! again, and the provider recognizes the key. If it was only stopped for that long and goes on, it
+//! writes nothing, because its claim's fencing token is no longer the job's last one.
 //!
 //! As many calls as there is room for are under way at a time, and some wait in this process
 //! ([`Pending`]). No message waits for them: further calls are deferred.
@@ -30,6 +31,7 @@ use platform::task;
 use platform::trace;
 use providers::{CallFailure, PAUSE};
 use store::job_attempts::Outcome;
+use store::jobs::Claimed;
 use store::{job_attempts, jobs, sql};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
@@ -130,8 +132,7 @@ impl Calls {
 /// The claim of a job that is called.
 #[derive(Clone, Copy)]
 struct Claim {
-    /// How many runs in a row have not ended in order, with this one.
-    runs: i64,
+    claimed: Claimed,
     until: Timestamp,
 }
 
@@ -155,14 +156,14 @@ impl Worker {
             _ => 0,
         };
         let permits = room.clone().try_acquire_many_owned(count_u32(count));
-        let waiting = match &permits {
-            Ok(_) => jobs.split_off(count),
-            // Somebody was faster.
-            Err(_) => std::mem::take(&mut jobs),
-        };
-        if let Ok(permits) = permits {
+        let waiting = if let Ok(permits) = permits {
+            let waiting = jobs.split_off(count);
             self.begin_all(jobs, permits).await?;
-        }
+            waiting
+        } else {
+            // Somebody was faster.
+            jobs
+        };
         let left = pending.add(waiting.iter().map(|job| job.id));
         self.defer(&left, NO_ROOM, "it waits for other calls to end")
             .await
@@ -272,7 +273,7 @@ impl Worker {
         let until = now.plus(LEASE);
         let claimed = jobs::claim(&mut tx, ids, now, until).await?;
         tx.commit().await?;
-        let claim = |(id, runs)| (id, Claim { runs, until });
+        let claim = |claimed: Claimed| (claimed.id, Claim { claimed, until });
         Ok(claimed.into_iter().map(claim).collect())
     }
 
@@ -308,7 +309,7 @@ impl Worker {
         let ended = self
             .calls
             .cut
-            .run_until_cancelled(self.ask(job, claim.runs))
+            .run_until_cancelled(self.ask(job, claim.claimed.runs))
             .await;
         let stopped = || Ended::Deferred(Error::msg(STOPPED), Duration::ZERO, None);
         let ended = ended.unwrap_or_else(stopped);
@@ -384,15 +385,17 @@ impl Worker {
     async fn settle(&self, job: &Job, claim: Claim, ended: &Ended) -> sql::Result<()> {
         match ended {
             Ended::Answered(answer, begun) => self.answered(job, claim, answer, *begun).await,
-            Ended::Failed(failure, begun) => self.record(job, failure, *begun).await,
+            Ended::Failed(failure, begun) => {
+                self.record(job, failure, *begun, Some(claim.claimed)).await
+            }
             Ended::Deferred(why, pause, begun) => {
                 self.defer_claimed(job, claim, why, *pause, *begun).await
             }
         }
     }
 
-    /// Defers a job, unless somebody has made it due while it was claimed, such as an operator who has
-    /// decided what it waits for. If the provider was asked, this run is one of the job's attempts.
+    /// Defers a job, unless somebody else has claimed it since, or has made it due while it was claimed,
+    /// such as an operator who has decided what it waits for. If the provider was asked, this run is one of the job's attempts.
     async fn defer_claimed(
         &self,
         job: &Job,
@@ -409,10 +412,10 @@ impl Worker {
             None => pause,
         };
         let run_at = clock.now().plus(pause);
-        let until = claim.until;
-        let is_ready =
-            jobs::defer_claimed(&mut tx, job.id, until, run_at, &text, begun.is_some()).await?;
-        if let (true, Some(begun)) = (is_ready, begun) {
+        let Claim { claimed, until } = claim;
+        let is_ours =
+            jobs::defer_claimed(&mut tx, claimed, until, run_at, &text, begun.is_some()).await?;
+        if let (true, Some(begun)) = (is_ours, begun) {
             let attempt = begun.attempt(clock, Outcome::Deferred, &text, status(why));
             job_attempts::add(&mut tx, job.id, &attempt).await?;
         }
@@ -427,11 +430,10 @@ impl Worker {
         begun: Begun,
     ) -> sql::Result<()> {
         let mut tx = self.parts.db.begin().await?;
-        if jobs::finish(&mut tx, &[job.id], self.parts.clock.now())
-            .await?
-            .is_empty()
-        {
-            return tx.rollback().await;
+        let token = claim.claimed.token;
+        if !jobs::finish_claimed(&mut tx, job.id, token, self.parts.clock.now()).await? {
+            tx.rollback().await?;
+            return handlers::discard(&self.parts.db, &self.providers, answer).await;
         }
         let recorded = handlers::record(self.context(), &mut tx, job, answer).await;
         match recorded.map_err(outage) {
@@ -447,12 +449,12 @@ impl Worker {
             Err(error) => {
                 let error = error?;
                 tx.rollback().await?;
-                match error.downcast_ref() {
-                    Some(Later { pause, .. }) => {
-                        self.defer_claimed(job, claim, &error, *pause, None).await
-                    }
-                    None => self.record(job, &JobFailure::new(&error), begun).await,
+                handlers::discard(&self.parts.db, &self.providers, answer).await?;
+                if let Some(Later { pause, .. }) = error.downcast_ref() {
+                    return self.defer_claimed(job, claim, &error, *pause, None).await;
                 }
+                let failure = JobFailure::new(&error);
+                self.record(job, &failure, begun, Some(claim.claimed)).await
             }
         }
     }

@@ -11,6 +11,7 @@ use domain::job::{self, Job, JobId, MAX_UNFINISHED_ATTEMPTS, Next};
 use flows::erased;
 use flows::outbox::JobNotification;
 use futures_util::FutureExt;
+use store::jobs::Claimed;
 use store::sql::{self, Tx};
 use store::{job_attempts, jobs};
 use tokio::time::{Instant, timeout};
@@ -71,7 +72,7 @@ impl Worker {
         let begun = Begun::now(&self.parts.clock);
         let (prepared, failed) = self.prepare(jobs).await?;
         for (job, failure) in &failed {
-            self.record(job, failure, begun).await?;
+            self.record(job, failure, begun, None).await?;
         }
         self.run_batch(prepared, counted).await
     }
@@ -245,7 +246,7 @@ impl Worker {
                 let text = format!(
                     "its process ended while running it, {MAX_UNFINISHED_ATTEMPTS} times in a row"
                 );
-                self.record(&job, &JobFailure::permanent(text), begun)
+                self.record(&job, &JobFailure::permanent(text), begun, None)
                     .await?;
                 continue;
             }
@@ -265,7 +266,7 @@ impl Worker {
         let begun = Begun::now(&self.parts.clock);
         let (prepared, failed) = self.prepare(vec![job]).await?;
         for (job, failure) in &failed {
-            self.record(job, failure, begun).await?;
+            self.record(job, failure, begun, None).await?;
         }
         let Some(prepared) = prepared.into_iter().next() else {
             return Ok(());
@@ -294,11 +295,11 @@ impl Worker {
             }
             Outcome::Refused => {
                 let failure = failure.unwrap_or_else(|| JobFailure::retry("it failed"));
-                self.record(&prepared.job, &failure, begun).await
+                self.record(&prepared.job, &failure, begun, None).await
             }
             Outcome::Lost(why) => {
                 let failure = JobFailure::retry(why);
-                self.record(&prepared.job, &failure, begun).await
+                self.record(&prepared.job, &failure, begun, None).await
             }
         }
     }
@@ -320,14 +321,21 @@ impl Worker {
         }
     }
 
-    /// Records a failed run, in a transaction of its own.
+    /// Records a failed run, in a transaction of its own. The failure of a call counts for nothing once
+    /// somebody else has claimed its job.
     pub(crate) async fn record(
         &self,
         job: &Job,
         failure: &JobFailure,
         begun: Begun,
+        claimed: Option<Claimed>,
     ) -> sql::Result<()> {
         let mut tx = self.parts.db.begin().await?;
+        if let Some(claimed) = claimed
+            && !jobs::has_claim(&mut tx, job.id, claimed.token).await?
+        {
+            return tx.rollback().await;
+        }
         let next = self.write_failure(&mut tx, job, failure, begun).await?;
         tx.commit().await?;
         self.committed(&[]);

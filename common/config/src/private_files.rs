@@ -111,7 +111,8 @@ fn of_database(database: &Path, exports: Option<&Path>, found: &mut Vec<Wide>) {
     }
 }
 
-/// The folder of exports has a folder for each export, whose name is the id of its request.
+/// The folder of exports has a folder for each request, whose name is its id, and in it a folder for each
+/// run that wrote an export.
 fn of_exports(exports: &Path, found: &mut Vec<Wide>) {
     let is_export = |entry: &Path| {
         let name = entry.file_name().and_then(|name| name.to_str());
@@ -119,10 +120,13 @@ fn of_exports(exports: &Path, found: &mut Vec<Wide>) {
     };
     look_at_folder(exports, is_export, found);
     let ours = entries(exports).into_iter();
-    for export in ours.filter(|entry| is_export(entry) && entry.is_dir()) {
-        look_at_folder(&export, |_| true, found);
-        for file in entries(&export) {
-            look_at(&file, found);
+    for of_request in ours.filter(|entry| is_export(entry) && entry.is_dir()) {
+        look_at(&of_request, found);
+        for of_run in entries(&of_request) {
+            look_at(&of_run, found);
+            for file in entries(&of_run) {
+                look_at(&file, found);
+            }
         }
     }
 }

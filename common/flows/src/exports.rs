@@ -1,6 +1,6 @@
 //! Hands an export to the one who answers the person: an operator, or the holder of an API key.
 
-use providers::exports::Exports;
+use providers::exports::{self, Exports};
 use sha2::{Digest as _, Sha256};
 use store::audit::By;
 use store::privacy_requests::{self, ActionRefused, Export};
@@ -16,7 +16,11 @@ pub async fn fetch(
     id: Uuid,
 ) -> Result<(Export, Vec<u8>), ActionRefused> {
     let (entry, export) = privacy_requests::export_of(db, id, by.now).await?;
-    let document = exports.read(id).await;
+    let written = exports::Export {
+        request: id,
+        run: export.run,
+    };
+    let document = exports.read(written).await;
     let document = document.map_err(|error| ActionRefused::Store(format!("{error:#}")))?;
     if hex::encode(Sha256::digest(&document)) != export.sha256 {
         return Err(ActionRefused::Altered);

@@ -1,11 +1,11 @@
 //! The store of exports of people's data: a folder, or a bucket that speaks S3.
 //!
-//! An export is `<request id>/export.json` and `<request id>/manifest.json`. Each of the two is
-//! written under another name, renamed, read back and compared, the manifest last. So a final
-//! name has either a whole document or nothing, and an export with a manifest was read back. The
-//! names are always the same, so each try finds and removes what the one before it left. Every
-//! step has a deadline. The store client's own retries are switched off, because the request's
-//! job is retried.
+//! An export is `<request id>/<run>/export.json` and `<request id>/<run>/manifest.json`. Each of the
+//! two is written under another name, renamed, read back and compared, the manifest last. So a final
+//! name has either a whole document or nothing, and an export with a manifest was read back. Each run
+//! that writes an export for a request has a number, so a run that was stopped for minutes and then goes
+//! on neither overwrites nor removes what a later run wrote. Every step has a deadline. The store client's
+//! own retries are switched off, because the request's job is retried.
 //!
 //! A store has a mark, which is an object with the store's id. An export that is not found counts
 //! as removed only if the mark says that this is the store to which it was written
@@ -66,6 +66,14 @@ const WRITE: Duration = Duration::from_secs(14);
 const CLEAN_UP: Duration = Duration::from_secs(3);
 /// The time for reading or writing the mark.
 const MARKING: Duration = Duration::from_secs(3);
+
+/// The export that one run wrote for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Export {
+    pub request: Uuid,
+    /// From 1 on; see `privacy_requests.export_runs`.
+    pub run: i64,
+}
 
 /// A store of exports. Clones share its connections.
 #[derive(Clone)]
@@ -192,17 +200,22 @@ impl Exports {
         written.await.unwrap_or(Err(ExportFailure::Silent))
     }
 
-    /// Removes an export from the store to which it was written. If this is another store,
-    /// nothing is removed and an error is returned. `store` is None for an export that an older
-    /// version wrote or that was never written; if such an export `is_written`, it must be found
-    /// here.
-    pub async fn remove_from(&self, store: Option<Uuid>, is_written: bool, id: Uuid) -> Result<()> {
+    /// Removes what all runs up to `last` have written from the store to which it was written. If
+    /// this is another store, nothing is removed and an error is returned. `store` is None for an
+    /// export that was never written, or of which it is not known where; if such an export
+    /// `is_written`, it must be found here.
+    pub async fn remove_from(
+        &self,
+        store: Option<Uuid>,
+        is_written: bool,
+        last: Export,
+    ) -> Result<()> {
         if store.is_some() {
             if self.mark().await? != store {
                 return Err(ExportFailure::AnotherStore);
             }
         } else if is_written {
-            match self.read(id).await {
+            match self.read(last).await {
                 Ok(_) => {}
                 Err(ExportFailure::Missing | ExportFailure::NoPlace) => {
                     return Err(ExportFailure::NotThere);
@@ -210,40 +223,49 @@ impl Exports {
                 Err(error) => return Err(error),
             }
         }
-        self.remove(id).await
+        self.remove_all(last).await
     }
 
-    /// Prepares the store for an export. A store that cannot be reached is noticed here, before
-    /// all the data is read that would be written to it.
-    pub async fn prepare(&self, id: Uuid) -> Result<()> {
+    /// Prepares the store for an export, and removes what the last run left. A store that cannot be
+    /// reached is noticed here, before all the data is read that would be written to it.
+    pub async fn prepare(&self, last: Export) -> Result<()> {
         let prepared = timeout(STEP, async {
-            self.remove(id).await?;
+            self.remove(last).await?;
             match &self.place {
-                Place::Folder(folder) => make(folder.join(id.to_string())).await,
+                Place::Folder(folder) => make(folder.join(last.request.to_string())).await,
                 Place::Bucket(..) => Ok(()),
             }
         });
         prepared.await.unwrap_or(Err(ExportFailure::Silent))
     }
 
-    /// Writes an export in place of what was there. If that fails, nothing of it is left, as far
-    /// as the store can be reached.
-    pub async fn write(&self, id: Uuid, document: Bytes, manifest: Bytes) -> Result<()> {
-        let written = timeout(WRITE, self.try_write(id, document, manifest)).await;
+    /// Writes an export. If that fails, nothing of it is left, as far as the store can be reached.
+    pub async fn write(&self, export: Export, document: Bytes, manifest: Bytes) -> Result<()> {
+        let written = timeout(WRITE, self.try_write(export, document, manifest)).await;
         let written = written.unwrap_or(Err(ExportFailure::Silent));
         if written.is_err() {
-            // What could not be removed is removed by the next try.
-            let _ = timeout(CLEAN_UP, self.remove(id)).await;
+            // What could not be removed is removed by the next run.
+            let _ = self.discard(export).await;
         }
         written
     }
 
-    async fn try_write(&self, id: Uuid, document: Bytes, manifest: Bytes) -> Result<()> {
-        self.prepare(id).await?;
+    /// Removes what one run has written, in little time.
+    pub async fn discard(&self, export: Export) -> Result<()> {
+        let removed = timeout(CLEAN_UP, self.remove(export)).await;
+        removed.unwrap_or(Err(ExportFailure::Silent))
+    }
+
+    async fn try_write(&self, export: Export, document: Bytes, manifest: Bytes) -> Result<()> {
+        // A database that was restored may give a number again.
+        self.remove(export).await?;
+        if let Some(folder) = self.folder(export) {
+            make(folder).await?;
+        }
         let store = self.store().await?;
         for (name, bytes) in [(DOCUMENT, document), (MANIFEST, manifest)] {
-            let part = self.path(id, &format!("{name}{PART}"));
-            let path = self.path(id, name);
+            let part = self.path(export, &format!("{name}{PART}"));
+            let path = self.path(export, name);
             step(store.put(&part, bytes.clone().into())).await?;
             if let Place::Folder(folder) = &self.place {
                 keep_to_ourselves(folder.join(part.as_ref())).await?;
@@ -266,9 +288,13 @@ impl Exports {
             }
         }
         let text = Bytes::from_static(b"waybill doctor");
-        self.write(id, text.clone(), text.clone()).await?;
-        let read = self.read(id).await;
-        self.remove(id).await?;
+        let export = Export {
+            request: id,
+            run: 1,
+        };
+        self.write(export, text.clone(), text.clone()).await?;
+        let read = self.read(export).await;
+        self.remove_all(export).await?;
         if read? != text {
             return Err(ExportFailure::Altered);
         }
@@ -276,29 +302,50 @@ impl Exports {
     }
 
     /// The document of an export.
-    pub async fn read(&self, id: Uuid) -> Result<Vec<u8>> {
+    pub async fn read(&self, export: Export) -> Result<Vec<u8>> {
         let store = self.store().await?;
-        let bytes = get(&*store, &self.path(id, DOCUMENT)).await?;
+        let bytes = get(&*store, &self.path(export, DOCUMENT)).await?;
         Ok(bytes.to_vec())
     }
 
-    /// Removes an export and everything that a failed try left of it. It is no error if nothing
-    /// is there.
-    pub async fn remove(&self, id: Uuid) -> Result<()> {
-        let Place::Folder(folder) = &self.place else {
-            let store = self.store().await?;
-            for name in [MANIFEST, DOCUMENT] {
-                for name in [name.to_owned(), format!("{name}{PART}")] {
-                    match step(store.delete(&self.path(id, &name))).await {
-                        Ok(()) | Err(ExportFailure::Missing) => {}
-                        Err(error) => return Err(error),
-                    }
+    /// Removes what one run has written, in whole or in part. It is no error if nothing is there.
+    pub async fn remove(&self, export: Export) -> Result<()> {
+        if let Some(folder) = self.folder(export) {
+            return on_disk(move || remove_folder(&folder)).await;
+        }
+        let store = self.store().await?;
+        for name in [MANIFEST, DOCUMENT] {
+            for name in [name.to_owned(), format!("{name}{PART}")] {
+                match step(store.delete(&self.path(export, &name))).await {
+                    Ok(()) | Err(ExportFailure::Missing) => {}
+                    Err(error) => return Err(error),
                 }
             }
-            return Ok(());
-        };
-        let folder = folder.join(id.to_string());
-        on_disk(move || remove_folder(&folder)).await
+        }
+        Ok(())
+    }
+
+    /// Removes what all runs up to this one have written for their request.
+    pub async fn remove_all(&self, last: Export) -> Result<()> {
+        if let Place::Folder(folder) = &self.place {
+            let folder = folder.join(last.request.to_string());
+            return on_disk(move || remove_folder(&folder)).await;
+        }
+        for run in 1..=last.run {
+            self.remove(Export { run, ..last }).await?;
+        }
+        Ok(())
+    }
+
+    /// The folder of an export, unless the store is a bucket.
+    fn folder(&self, export: Export) -> Option<PathBuf> {
+        match &self.place {
+            Place::Folder(folder) => {
+                let of_request = folder.join(export.request.to_string());
+                Some(of_request.join(export.run.to_string()))
+            }
+            Place::Bucket(..) => None,
+        }
     }
 
     fn root(&self) -> Path {
@@ -308,8 +355,9 @@ impl Exports {
         }
     }
 
-    fn path(&self, id: Uuid, name: &str) -> Path {
-        self.root().join(id.to_string()).join(name)
+    fn path(&self, export: Export, name: &str) -> Path {
+        let of_request = self.root().join(export.request.to_string());
+        of_request.join(export.run.to_string()).join(name)
     }
 
     async fn store(&self) -> Result<Arc<dyn ObjectStore>> {
@@ -499,19 +547,48 @@ mod tests {
     async fn an_export_is_written_read_and_removed_however_often() {
         let folder = tempfile::tempdir().unwrap();
         let exports = Exports::new(&ExportStore::Folder(folder.path().join("deep/er")));
-        let id = Uuid::from_u128(7);
-        exports.remove(id).await.unwrap();
-        assert_eq!(exports.read(id).await, Err(ExportFailure::NoPlace));
+        let first = of_run(1);
+        exports.remove(first).await.unwrap();
+        assert_eq!(exports.read(first).await, Err(ExportFailure::NoPlace));
         for text in ["one", "two"] {
             exports
-                .write(id, Bytes::from(text), Bytes::from("{}"))
+                .write(first, Bytes::from(text), Bytes::from("{}"))
                 .await
                 .unwrap();
-            assert_eq!(exports.read(id).await.unwrap(), text.as_bytes());
+            assert_eq!(exports.read(first).await.unwrap(), text.as_bytes());
         }
-        exports.remove(id).await.unwrap();
-        exports.remove(id).await.unwrap();
-        assert_eq!(exports.read(id).await, Err(ExportFailure::Missing));
+        exports.remove(first).await.unwrap();
+        exports.remove(first).await.unwrap();
+        assert_eq!(exports.read(first).await, Err(ExportFailure::Missing));
+    }
+
+    fn of_run(run: i64) -> Export {
+        Export {
+            request: Uuid::from_u128(7),
+            run,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_run_touches_nothing_of_another_one_and_all_are_removed_together() {
+        let folder = tempfile::tempdir().unwrap();
+        let exports = Exports::new(&ExportStore::Folder(folder.path().to_owned()));
+        let (first, second) = (of_run(1), of_run(2));
+        let write = async |export, text: &'static str| {
+            let (document, manifest) = (Bytes::from(text), Bytes::from("{}"));
+            exports.write(export, document, manifest).await.unwrap();
+        };
+        write(second, "two").await;
+        write(first, "one").await;
+        assert_eq!(exports.read(second).await.unwrap(), b"two");
+        exports.remove(first).await.unwrap();
+        assert_eq!(exports.read(second).await.unwrap(), b"two");
+        write(first, "one").await;
+        exports.remove_all(second).await.unwrap();
+        for export in [first, second] {
+            assert_eq!(exports.read(export).await, Err(ExportFailure::Missing));
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
     #[tokio::test]
@@ -519,21 +596,21 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let of = |name| Exports::new(&ExportStore::Folder(folder.path().join(name)));
         let (ours, empty) = (of("ours"), of("empty"));
-        let (store, id) = (Uuid::from_u128(1), Uuid::from_u128(7));
+        let (store, export) = (Uuid::from_u128(1), of_run(1));
         assert_eq!(ours.mark().await, Ok(None));
         ours.set_mark(store).await.unwrap();
         assert_eq!(ours.mark().await, Ok(Some(store)));
         let text = || Bytes::from("{}");
-        ours.write(id, text(), text()).await.unwrap();
-        let removed = empty.remove_from(Some(store), true, id).await;
+        ours.write(export, text(), text()).await.unwrap();
+        let removed = empty.remove_from(Some(store), true, export).await;
         assert_eq!(removed, Err(ExportFailure::AnotherStore));
-        let removed = empty.remove_from(None, true, id).await;
+        let removed = empty.remove_from(None, true, export).await;
         assert_eq!(removed, Err(ExportFailure::NotThere));
-        assert_eq!(empty.remove_from(None, false, id).await, Ok(()));
+        assert_eq!(empty.remove_from(None, false, export).await, Ok(()));
         for _ in 0..2 {
-            assert_eq!(ours.remove_from(Some(store), true, id).await, Ok(()));
+            assert_eq!(ours.remove_from(Some(store), true, export).await, Ok(()));
         }
-        assert_eq!(ours.read(id).await, Err(ExportFailure::Missing));
+        assert_eq!(ours.read(export).await, Err(ExportFailure::Missing));
     }
 
     #[test]

@@ -187,6 +187,39 @@ pub async fn finish(tx: &mut Tx, ids: &[JobId], now: Timestamp) -> Result<Vec<Jo
     rows.iter().map(|row| row.get("id")).collect()
 }
 
+/// Marks a job done whose call was answered, unless somebody else has claimed it since (`claim` is the
+/// fencing token) or it has ended. False then.
+pub async fn finish_claimed(tx: &mut Tx, id: JobId, claim: i64, now: Timestamp) -> Result<bool> {
+    let changed = tx
+        .query(
+            "update jobs
+             set state = 'done', finished_at = $1, unfinished_attempts = 0, last_error = null
+             where state not in ('done', 'dead') and id = $2 and claims = $3",
+        )
+        .bind(now.0)
+        .bind(id)
+        .bind(claim)
+        .execute()
+        .await?;
+    Ok(changed == 1)
+}
+
+/// Whether a job is still the one's who has this fencing token. Until the transaction ends nobody else
+/// can claim it.
+pub async fn has_claim(tx: &mut Tx, id: JobId, claim: i64) -> Result<bool> {
+    let row = tx
+        .query(
+            "select id from jobs
+             where state not in ('done', 'dead') and id = $1 and claims = $2
+             for update",
+        )
+        .bind(id)
+        .bind(claim)
+        .fetch_optional()
+        .await?;
+    Ok(row.is_some())
+}
+
 /// Records a failed run, when the next one is due and until when the job is tried. False when the job was no longer ready.
 pub async fn retry(
     tx: &mut Tx,
@@ -342,19 +375,30 @@ pub async fn begin_attempt(tx: &mut Tx, id: JobId) -> Result<Option<i64>> {
     row.map(|row| row.get("unfinished_attempts")).transpose()
 }
 
+/// A job that was claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claimed {
+    pub id: JobId,
+    /// The fencing token.
+    pub token: i64,
+    /// How many runs in a row have not ended in order, with this one.
+    pub runs: i64,
+}
+
 /// Claims jobs for calls to a provider until `until`. Until then they are due for nobody else,
 /// and afterwards for everybody, so a run that dies only delays its job. Each claim counts as a
-/// run that has not ended in order. Returns the claimed jobs with how many such runs they have
-/// had in a row, including this one.
+/// run that has not ended in order, and has a fencing token, so that a run that was stopped for
+/// longer than its claim writes nothing once another one has claimed the job.
 pub async fn claim(
     tx: &mut Tx,
     ids: &[JobId],
     now: Timestamp,
     until: Timestamp,
-) -> Result<Vec<(JobId, i64)>> {
+) -> Result<Vec<Claimed>> {
     let rows = tx
         .query(
-            "update jobs set run_at = $1, notified_at = null, unfinished_attempts = unfinished_attempts + 1
+            "update jobs set run_at = $1, notified_at = null, unfinished_attempts = unfinished_attempts + 1,
+                             claims = coalesce(claims, 0) + 1
              where id in (
                  select id from jobs
                  where state not in ('done', 'dead') and (run_at <= $2 or run_at = created_at)
@@ -362,7 +406,7 @@ pub async fn claim(
                  order by id
                  for update skip locked
              )
-             returning id, unfinished_attempts",
+             returning id, claims, unfinished_attempts",
         )
         .bind(until.0)
         .bind(now.0)
@@ -370,7 +414,13 @@ pub async fn claim(
         .fetch_all()
         .await?;
     rows.iter()
-        .map(|row| Ok((row.get("id")?, row.get("unfinished_attempts")?)))
+        .map(|row| {
+            Ok(Claimed {
+                id: row.get("id")?,
+                token: row.get("claims")?,
+                runs: row.get("unfinished_attempts")?,
+            })
+        })
         .collect()
 }
 
@@ -412,7 +462,7 @@ pub async fn defer(
 /// that has attempts stays, as in [`defer`].
 pub async fn defer_claimed(
     tx: &mut Tx,
-    id: JobId,
+    claimed: Claimed,
     claimed_until: Timestamp,
     run_at: Timestamp,
     why: &str,
@@ -426,13 +476,14 @@ pub async fn defer_claimed(
                  last_error = case
                      when $3 = 0 and exists (select 1 from job_attempts where job_id = jobs.id)
                      then coalesce(last_error, $2) else $2 end
-             where state not in ('done', 'dead') and id = $4",
+             where state not in ('done', 'dead') and id = $4 and claims = $6",
         )
         .bind(run_at.0)
         .bind(why)
         .bind(i64::from(asked))
-        .bind(id)
+        .bind(claimed.id)
         .bind(claimed_until.0)
+        .bind(claimed.token)
         .execute()
         .await?;
     Ok(changed == 1)

@@ -88,6 +88,10 @@ pub struct Export {
     /// Of the document, in hex.
     pub sha256: String,
     pub bytes: i64,
+    /// The number of the run that wrote it.
+    #[serde(skip)]
+    #[schema(ignore)]
+    pub run: i64,
     pub expires_at: Timestamp,
     pub removed_at: Option<Timestamp>,
     /// Why it could not be removed so far.
@@ -280,7 +284,8 @@ macro_rules! requests {
                     privacy_requests.overdue_at, privacy_requests.progress,
                     privacy_requests.held, privacy_requests.decided,
                     privacy_requests.receipt, privacy_requests.export_sha256,
-                    privacy_requests.export_bytes, privacy_requests.export_expires_at,
+                    privacy_requests.export_bytes, privacy_requests.export_runs,
+                    privacy_requests.export_expires_at,
                     privacy_requests.export_removed_at, privacy_requests.export_problem,
                     jobs.attempts, jobs.run_at, jobs.last_error,
                     jobs.state as job_state
@@ -451,48 +456,64 @@ pub async fn announce_export(
     store: Uuid,
     expires_at: Timestamp,
     subjects: &BTreeSet<Uuid>,
-) -> Result<()> {
-    tx.query(
-        "update privacy_requests
-         set export_expires_at = $1, export_removed_at = null, export_problem = null,
-             export_store = $2
-         where id = $3",
-    )
-    .bind(expires_at.0)
-    .bind(store)
-    .bind(id)
-    .execute()
-    .await?;
+) -> Result<i64> {
+    let row = tx
+        .query(
+            "update privacy_requests
+             set export_expires_at = $1, export_removed_at = null, export_problem = null,
+                 export_store = $2, export_runs = export_runs + 1
+             where id = $3
+             returning export_runs",
+        )
+        .bind(expires_at.0)
+        .bind(store)
+        .bind(id)
+        .fetch_one()
+        .await?;
     let columns = [
         column("request_id", subjects.iter().map(|_| id)),
         column("key", subjects.iter().copied()),
     ];
     let known = "on conflict (request_id, key) do nothing";
     tx.insert("export_subjects", &columns, known).await?;
-    Ok(())
+    row.get("export_runs")
 }
 
-/// Records the export that was written for a request.
+/// Records the export that a run wrote for a request. False when another run has begun to write one
+/// since then, whose export will count.
 pub async fn note_export(
     tx: &mut Tx,
     id: Uuid,
+    run: i64,
     sha256: &str,
     bytes: i64,
     expires_at: Timestamp,
-) -> Result<()> {
-    tx.query(
-        "update privacy_requests
-         set export_sha256 = $1, export_bytes = $2, export_expires_at = $3,
-             export_removed_at = null
-         where id = $4",
-    )
-    .bind(sha256)
-    .bind(bytes)
-    .bind(expires_at.0)
-    .bind(id)
-    .execute()
-    .await?;
-    Ok(())
+) -> Result<bool> {
+    let changed = tx
+        .query(
+            "update privacy_requests
+             set export_sha256 = $1, export_bytes = $2, export_expires_at = $3,
+                 export_removed_at = null
+             where id = $4 and export_runs = $5",
+        )
+        .bind(sha256)
+        .bind(bytes)
+        .bind(expires_at.0)
+        .bind(id)
+        .bind(run)
+        .execute()
+        .await?;
+    Ok(changed == 1)
+}
+
+/// How many runs began to write an export for a request.
+pub async fn export_runs(db: &Db, id: Uuid) -> Result<i64> {
+    let row = db
+        .query("select export_runs from privacy_requests where id = $1")
+        .bind(id)
+        .fetch_optional()
+        .await?;
+    row.map_or(Ok(0), |row| row.get("export_runs"))
 }
 
 /// The requests after `after` whose exports have expired and are not removed yet.
@@ -542,6 +563,8 @@ pub async fn export_removed(tx: &mut Tx, id: Uuid, now: Timestamp) -> Result<Opt
 pub struct Kept {
     /// The store to which it was written. None when an older version wrote it.
     pub store: Option<Uuid>,
+    /// How many runs began to write it.
+    pub runs: i64,
     /// False when the export was announced, but it is not known whether it was written.
     pub is_written: bool,
 }
@@ -550,7 +573,7 @@ pub struct Kept {
 pub async fn kept_export(db: &Db, id: Uuid) -> Result<Option<Kept>> {
     let row = db
         .query(
-            "select export_store, export_sha256 from privacy_requests
+            "select export_store, export_runs, export_sha256 from privacy_requests
              where id = $1 and export_expires_at is not null and export_removed_at is null",
         )
         .bind(id)
@@ -559,6 +582,7 @@ pub async fn kept_export(db: &Db, id: Uuid) -> Result<Option<Kept>> {
     row.map(|row| {
         Ok(Kept {
             store: row.get("export_store")?,
+            runs: row.get("export_runs")?,
             is_written: row.get::<Option<String>>("export_sha256")?.is_some(),
         })
     })
@@ -856,6 +880,7 @@ fn read(row: &Row) -> Result<RequestEntry> {
         (Some(sha256), Some(expires_at)) => Some(Export {
             sha256,
             bytes: row.get::<Option<i64>>("export_bytes")?.unwrap_or_default(),
+            run: row.get("export_runs")?,
             expires_at,
             removed_at: time("export_removed_at")?,
             problem: row.get("export_problem")?,

@@ -32,7 +32,7 @@ use providers::endpoints::Sender;
 use providers::exports::Exports;
 use providers::payment::{Payment, Refunded};
 use providers::storefront::{Requested, Storefront};
-use store::sql::{self, Tx};
+use store::sql::{self, Db, Tx};
 
 use self::webhooks::Rooms;
 use crate::mail::Mailer;
@@ -250,6 +250,17 @@ pub async fn record<'a>(
     outbox.write(tx).await?;
     outbox.audit(tx).await?;
     Ok(outbox)
+}
+
+/// Removes what a call has made that counts for nothing, because another run has claimed its job since,
+/// or because its answer could not be recorded.
+pub async fn discard(db: &Db, providers: &Providers, answer: &Answer) -> sql::Result<()> {
+    if let Answer::Privacy(done) = answer
+        && let Some(written) = &done.export
+    {
+        privacy::export::discard(db, &providers.exports, written).await?;
+    }
+    Ok(())
 }
 
 /// Writes what follows from a call that is given up, in the transaction that dead-letters its job.

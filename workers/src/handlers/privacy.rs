@@ -17,7 +17,7 @@ use domain::job::Job;
 use domain::privacy::{Decided, Held, PERIOD, Request, State, Topic};
 use domain::time::Timestamp;
 use process::Parts;
-use providers::exports::Exports;
+use providers::exports::{Export, Exports};
 use serde_json::{Value, json};
 use store::jobs;
 use store::privacy_requests;
@@ -58,6 +58,7 @@ pub struct Done {
 
 /// An export that was written, read back and compared.
 pub struct Written {
+    export: Export,
     /// Of the document, in hex.
     pub sha256: String,
     pub bytes: i64,

@@ -50,7 +50,7 @@ pub const SEALED: &[(&str, &str)] = &[
 pub const PLAIN: &[(&str, &str)] = &[
     (
         "jobs",
-        "id queue kind source shop external_id object_id subject state attempts unfinished_attempts run_at \
+        "id queue kind source shop external_id object_id subject state attempts unfinished_attempts claims run_at \
          notified_at deadline_at last_error trace traceparent created_at finished_at discarded_at \
          api_version",
     ),
@@ -186,7 +186,7 @@ pub const PLAIN: &[(&str, &str)] = &[
     (
         "privacy_requests",
         "id topic shop customer_id repeats state received_at due_at held_until finished_at \
-         warned_at alarmed_at overdue_at progress export_sha256 export_bytes export_expires_at \
+         warned_at alarmed_at overdue_at progress export_sha256 export_runs export_bytes export_expires_at \
          export_removed_at receipt held decided export_store export_problem confirmed_at",
     ),
     ("export_subjects", "request_id"),

@@ -216,7 +216,8 @@ async fn an_export_that_does_not_fit_on_its_disk_is_written_once_there_is_room()
             assert_eq!(request.file_name(), "waybill-store");
             continue;
         }
-        let files = std::fs::read_dir(request.path()).unwrap();
+        let run = std::fs::read_dir(request.path()).unwrap().next().unwrap();
+        let files = std::fs::read_dir(run.unwrap().path()).unwrap();
         names.extend(files.map(|file| file.unwrap().file_name().into_string().unwrap()));
     }
     names.sort();

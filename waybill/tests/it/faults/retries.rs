@@ -362,12 +362,15 @@ async fn a_call_that_is_deferred_keeps_the_time_that_it_was_given_while_it_was_c
         };
         jobs::insert(&mut tx, &[&job]).await.unwrap();
         let claimed = jobs::claim(&mut tx, &[id], now, until).await.unwrap();
-        assert_eq!(claimed, [(id, 1)]);
+        let [claimed] = claimed[..] else {
+            panic!("{claimed:?}");
+        };
+        assert_eq!((claimed.id, claimed.token, claimed.runs), (id, 1, 1));
         if is_released {
             // An operator has decided meanwhile what the job waits for.
             jobs::release(&mut tx, id, now).await.unwrap();
         }
-        let deferred = jobs::defer_claimed(&mut tx, id, until, later, "it waits", false);
+        let deferred = jobs::defer_claimed(&mut tx, claimed, until, later, "it waits", false);
         assert!(deferred.await.unwrap());
         let run_at = tx
             .query("select run_at from jobs where id = $1")

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use domain::job::{JobId, State};
+use domain::job::{JobId, LEASE, State};
 use domain::money::Currency;
 use domain::time::Timestamp;
 use sandbox::{Delivery as Webhook, Sandbox, Webhooks, sample};
@@ -697,6 +697,41 @@ async fn a_call_is_tried_after_1_2_and_4_seconds_and_then_in_the_jobs_own_turn()
     each_key(fault_injector, 1, 5);
     let kinds = kinds(service.db(), SHOP, 7).await;
     assert_eq!(times(&kinds, "order.refund_issued"), 1);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_whose_job_was_claimed_by_another_process_meanwhile_changes_nothing() {
+    let sandbox = sandbox().await;
+    let service = with_both(&sandbox).manual_clock().start().await;
+    let fault_injector = &sandbox.payment().fault_injector;
+    fault_injector.fail(Fault::Status(500));
+    cancel_with_payment(&service, &sandbox, 7).await;
+    eventually("it is tried", async || fault_injector.requests() == 1).await;
+    // As a process that finds that the claim has ended.
+    let (ended, other) = (now(&service).plus(LEASE), now(&service).plus(2 * LEASE));
+    let mut tx = service.db().begin().await.unwrap();
+    let row = tx.query("select id from jobs where kind = $1").bind(REFUND);
+    let ids: [JobId; 1] = [row.fetch_one().await.unwrap().get("id").unwrap()];
+    let claimed = jobs::claim(&mut tx, &ids, ended, other).await.unwrap();
+    assert_eq!(claimed[0].token, 2);
+    tx.commit().await.unwrap();
+    for (tries, seconds) in (2..).zip([1, 2, 4]) {
+        eventually("it waits", async || {
+            service.clock().until_next_wake() == Some(Duration::from_secs(seconds))
+        })
+        .await;
+        service.clock().advance(Duration::from_secs(seconds));
+        eventually("it is tried", async || fault_injector.requests() == tries).await;
+    }
+    pause(Duration::from_millis(300)).await;
+    assert_eq!(
+        job(&service, REFUND).await,
+        ("ready".to_owned(), 0, String::new())
+    );
+    let row = service.db().query("select run_at from jobs where id = $1");
+    let row = row.bind(ids[0]).fetch_one().await.unwrap();
+    assert_eq!(row.get::<i64>("run_at").unwrap(), other.0);
     service.stop().await;
 }
 

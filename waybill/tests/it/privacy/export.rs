@@ -6,9 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use domain::job::LEASE;
 use domain::privacy::{Decided, SubjectKey};
-use providers::exports::ExportStore;
-use providers::exports::Exports;
+use providers::exports::{Export, ExportStore, Exports};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use store::people::Sought;
@@ -23,7 +23,7 @@ use crate::support::order::{
     body, cancelled, deliver, fulfilment, order_delivery, pact, post_all, with,
 };
 use crate::support::payment::{charge, declined, event, intent, session};
-use crate::support::requests::decide;
+use crate::support::requests::{decide, document};
 use crate::support::{Options, Service, eventually, pause, service};
 
 const SUCCEEDED: &str = "payment_intent.succeeded";
@@ -123,12 +123,21 @@ impl Folder {
     }
 
     fn document(&self, id: Uuid) -> Vec<u8> {
-        std::fs::read(self.of(id).join("export.json")).unwrap()
+        std::fs::read(document(&self.path(), id)).unwrap()
+    }
+
+    fn of_run(&self, id: Uuid, run: i64) -> PathBuf {
+        self.of(id).join(run.to_string())
     }
 
     fn exports(&self) -> Exports {
         Exports::new(&ExportStore::Folder(self.path()))
     }
+}
+
+/// The export that the first run wrote for a request.
+fn first_of(request: Uuid) -> Export {
+    Export { request, run: 1 }
 }
 
 fn keeps_in(bucket: &Bucket, options: Options) -> Options {
@@ -283,7 +292,7 @@ async fn everything_held_on_a_customer_is_exported_and_nothing_of_anybody_else()
     assert_eq!(usize::try_from(export.bytes).unwrap(), bytes.len());
     let retention = service.parts.config.privacy.export_retention;
     assert_eq!(export.expires_at, service.clock().now().plus(retention));
-    let manifest = parsed(&std::fs::read(folder.of(id).join("manifest.json")).unwrap());
+    let manifest = parsed(&std::fs::read(folder.of_run(id, 1).join("manifest.json")).unwrap());
     let file = json!({"name": "export.json", "bytes": bytes.len(), "sha256": export.sha256});
     assert_eq!(manifest["files"], json!([file]));
     assert_eq!(manifest["counts"]["payments"], 2);
@@ -291,7 +300,7 @@ async fn everything_held_on_a_customer_is_exported_and_nothing_of_anybody_else()
     let job = jobs::show(service.db(), id).await.unwrap().unwrap();
     assert_eq!((job.state.as_str(), job.body_bytes), ("done", None));
 
-    let files = std::fs::read_dir(folder.of(id)).unwrap();
+    let files = std::fs::read_dir(folder.of_run(id, 1)).unwrap();
     let files: BTreeMap<String, u32> = files
         .map(|file| file.unwrap().path())
         .map(|file| {
@@ -306,7 +315,9 @@ async fn everything_held_on_a_customer_is_exported_and_nothing_of_anybody_else()
         files,
         expected.map(|(name, mode)| (name.to_owned(), mode)).into()
     );
-    assert_eq!((mode(&folder.of(id)), mode(&folder.path())), (0o700, 0o700));
+    for folder in [folder.of_run(id, 1), folder.of(id), folder.path()] {
+        assert_eq!(mode(&folder), 0o700, "{}", folder.display());
+    }
     service.stop().await;
 }
 
@@ -451,7 +462,7 @@ async fn an_expired_export_is_removed_and_an_earlier_one_of_a_person_on_demand()
     let third = ask(&service, &by_mail).await;
     for id in [first, second, third] {
         is_done(&service, id).await;
-        assert!(!exports.read(id).await.unwrap().is_empty());
+        assert!(!exports.read(first_of(id)).await.unwrap().is_empty());
     }
     let mail = parts
         .keys
@@ -510,23 +521,28 @@ async fn a_folder_that_cannot_be_written_is_tried_again() {
     );
     std::fs::remove_file(folder.path()).unwrap();
     // Nor can a folder be replaced by the document.
-    std::fs::create_dir_all(folder.of(id).join("export.json")).unwrap();
+    std::fs::create_dir_all(folder.of_run(id, 1).join("export.json")).unwrap();
     // What another version left.
-    std::fs::write(folder.of(id).join("export.json.part#1"), "half").unwrap();
+    std::fs::write(folder.of_run(id, 1).join("export.json.part#1"), "half").unwrap();
     pause_is_over(&service);
     let entry = is_done(&service, id).await;
     assert_eq!(entry.export.unwrap().sha256, sha256(&folder.document(id)));
-    assert_eq!(std::fs::read_dir(folder.of(id)).unwrap().count(), 2);
+    assert_eq!(std::fs::read_dir(folder.of_run(id, 1)).unwrap().count(), 2);
     service.stop().await;
 }
 
-/// Names in the bucket of a request's export.
+/// Names in the bucket of a request's exports.
 fn names(bucket: &Bucket, id: Uuid) -> Vec<String> {
     let of_request = format!("some/prefix/{id}/");
     let objects = bucket.objects().into_keys();
     objects
         .filter_map(|name| Some(name.strip_prefix(&of_request)?.to_owned()))
         .collect()
+}
+
+/// The names of an export that one run wrote.
+fn of_run(run: i64) -> [String; 2] {
+    ["export.json", "manifest.json"].map(|name| format!("{run}/{name}"))
 }
 
 #[tokio::test]
@@ -551,16 +567,21 @@ async fn a_bucket_that_fails_is_tried_again_and_never_shows_half_an_export() {
         bucket.fails(None);
         pause_is_over(&service);
         let entry = is_done(&service, id).await;
-        assert_eq!(names(&bucket, id), ["export.json", "manifest.json"]);
-        let document = &bucket.objects()[&format!("some/prefix/{id}/export.json")];
-        assert_eq!(entry.export.unwrap().sha256, sha256(document));
+        let export = entry.export.unwrap();
+        assert_eq!(names(&bucket, id), of_run(export.run));
+        let document = &bucket.objects()[&format!("some/prefix/{id}/{}", of_run(export.run)[0])];
+        assert_eq!(export.sha256, sha256(document));
         assert!(document.windows(6).any(|bytes| bytes == b"Canary"));
     }
     let done = ids(&service).await.into_iter().next().unwrap();
     let exports = Exports::new(&service.parts.config.privacy.exports);
-    assert!(!exports.read(done).await.unwrap().is_empty());
-    exports.remove(done).await.unwrap();
-    exports.remove(done).await.unwrap();
+    let export = Export {
+        request: done,
+        run: entry(&service, done).await.export.unwrap().run,
+    };
+    assert!(!exports.read(export).await.unwrap().is_empty());
+    exports.remove_all(export).await.unwrap();
+    exports.remove_all(export).await.unwrap();
     assert_eq!(names(&bucket, done), [""; 0]);
     assert_eq!(bucket.unsigned(), 0, "every request is signed");
     service.stop().await;
@@ -581,9 +602,41 @@ async fn a_bucket_that_hangs_or_trickles_is_left_in_time() {
     bucket.fails(None);
     pause_is_over(&service);
     for id in requests {
-        is_done(&service, id).await;
-        assert_eq!(names(&bucket, id), ["export.json", "manifest.json"]);
+        let export = is_done(&service, id).await.export.unwrap();
+        assert_eq!(names(&bucket, id), of_run(export.run));
     }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_that_goes_on_after_another_one_took_over_spoils_no_export() {
+    let bucket = Bucket::start().await;
+    let service = keeps_in(&bucket, service().manual_clock()).start().await;
+    history(&service).await;
+    // The first export gives the store its mark.
+    let first = ask(&service, &canary()).await;
+    is_done(&service, first).await;
+    bucket.fails(Some(Fault::HangOnce));
+    let id = ask(&service, &canary()).await;
+    let asked = async |expected: String| {
+        eventually("the store is asked", async || {
+            bucket.asked().contains(&expected)
+        })
+        .await;
+    };
+    asked(format!("PUT some/prefix/{id}/1/export.json.part")).await;
+    // Its claim ends, as that of a process that was stopped, and another run takes over.
+    service.clock().advance(LEASE);
+    let export = is_done(&service, id).await.export.unwrap();
+    assert_eq!(export.run, 2);
+    bucket.fails(None);
+    asked(format!("PUT some/prefix/{id}/1/manifest.json")).await;
+    eventually("what the first run wrote is gone", async || {
+        names(&bucket, id) == of_run(2)
+    })
+    .await;
+    let document = &bucket.objects()[&format!("some/prefix/{id}/2/export.json")];
+    assert_eq!(export.sha256, sha256(document));
     service.stop().await;
 }
 
@@ -620,7 +673,7 @@ async fn an_export_that_an_erasure_passes_by_is_made_again() {
     waits_for_the_erasure(&service, id).await;
     pause_is_over(&service);
     is_done(&service, id).await;
-    let document = parsed(&bucket.objects()[&format!("some/prefix/{id}/export.json")]);
+    let document = parsed(&bucket.objects()[&format!("some/prefix/{id}/2/export.json")]);
     assert_eq!(column(&document, "customers", "first_name"), [&Value::Null]);
     service.stop().await;
 }

@@ -23,7 +23,7 @@ use crate::support::operator::{json as json_of, ran, refused, said, waybill};
 use crate::support::order::{body, deliver, fulfilment, order_delivery, post_all, with};
 use crate::support::payment::{declined, event};
 use crate::support::process::run;
-use crate::support::requests::{decide, request};
+use crate::support::requests::{decide, document, request};
 use crate::support::{
     Options, PAYMENT_SECRET, STOREFRONT_SECRET, Service, eventually, pause, service, within,
 };
@@ -131,7 +131,7 @@ async fn an_export_that_an_order_alone_asked_for_goes_with_whom_it_is_about() {
         is_done(&service, export).await;
         let others = ask(&service, &data_request(&json!({"id": 88}), &[2])).await;
         is_done(&service, others).await;
-        let document = folder.path().join(export.to_string()).join("export.json");
+        let document = document(folder.path(), export);
         assert!(
             std::fs::read_to_string(&document)
                 .unwrap()
@@ -177,7 +177,7 @@ async fn an_export_that_is_not_in_the_store_that_is_configured_now_is_not_called
     );
     let shown = said(&second, &["privacy", "show", &export.to_string()]).await;
     assert!(shown.contains("not removed"), "{shown}");
-    assert!(old.join(export.to_string()).join("export.json").exists());
+    assert!(document(&old, export).exists());
     second.halt().await;
 
     // Moved with its mark it is the same store, whatever it is called.

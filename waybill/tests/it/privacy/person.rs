@@ -15,7 +15,7 @@ use crate::support::backend::statement;
 use crate::support::delivery::{Delivery, SHOP, storefront};
 use crate::support::order::{body, deliver, order_delivery, pact, with};
 use crate::support::payment::{event, intent};
-use crate::support::requests::{decide, entry, posted, waybill};
+use crate::support::requests::{decide, document, entry, posted, waybill};
 use crate::support::{START, Service, service};
 
 const SUCCEEDED: &str = "payment_intent.succeeded";
@@ -519,12 +519,7 @@ async fn an_export_has_the_bodies_that_an_erasure_would_find() {
     });
     let asking = storefront("customers/data_request", body.to_string());
     let request = asked(&service, &asking).await;
-    let document = std::fs::read(
-        folder
-            .path()
-            .join(request.id.to_string())
-            .join("export.json"),
-    );
+    let document = std::fs::read(document(folder.path(), request.id));
     let document: Value = serde_json::from_slice(&document.unwrap()).unwrap();
     let deliveries = document["data"]["deliveries"].as_array().unwrap().iter();
     let mut kinds: Vec<&str> = deliveries.map(|it| it["kind"].as_str().unwrap()).collect();

@@ -16,7 +16,7 @@ use crate::support::backend::{environment, is_distributed, statement};
 use crate::support::delivery::{Delivery, SHOP, storefront};
 use crate::support::order::{body, order_delivery, with};
 use crate::support::payment::{event, intent, invoice, session};
-use crate::support::requests::{entry, posted};
+use crate::support::requests::{document, entry, posted};
 use crate::support::{Service, eventually, service};
 
 /// A generator of its own, so that a world is its seed.
@@ -504,12 +504,7 @@ async fn lives(seed: u64) {
         stuck,
     )
     .await;
-    let document = std::fs::read(
-        folder
-            .path()
-            .join(request.id.to_string())
-            .join("export.json"),
-    );
+    let document = std::fs::read(document(folder.path(), request.id));
     let document = String::from_utf8(document.unwrap()).unwrap();
     for sent in world.sent.iter().filter(|it| it.is_before) {
         let is_exported = document.contains(&sent.word);

@@ -87,7 +87,7 @@ async fn files_that_others_could_read_are_narrowed_at_the_start() {
     let mut process = serve(&settings, port).await;
     process.kill();
     let exports = data.join("exports");
-    let export = exports.join("01a2013b-3d64-7c46-92ac-86c2fb92994c");
+    let export = exports.join("01a2013b-3d64-7c46-92ac-86c2fb92994c/1");
     std::fs::create_dir_all(&export).unwrap();
     std::fs::write(export.join("export.json"), "{}").unwrap();
     for file in files(&data) {

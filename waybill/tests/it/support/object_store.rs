@@ -21,6 +21,8 @@ pub enum Fault {
     StatusOfWrites(u16),
     /// Takes what is written and says nothing until this is over.
     Hang,
+    /// Takes the next write and says nothing until this is over; takes all others.
+    HangOnce,
     /// Sends what is read a byte at a time, with pauses, without end.
     Trickle,
     /// Reads half of what is written and closes the connection.
@@ -38,6 +40,8 @@ struct State {
     /// Methods and names of the requests that came.
     asked: Vec<String>,
     unsigned: usize,
+    /// Whether a write hangs because of [`Fault::HangOnce`].
+    hangs: bool,
 }
 
 pub struct Bucket {
@@ -78,7 +82,9 @@ impl Bucket {
 
     /// From now on it fails so; None: it is well again.
     pub fn fails(&self, fault: Option<Fault>) {
-        self.state.lock().unwrap().fault = fault;
+        let mut state = self.state.lock().unwrap();
+        state.fault = fault;
+        state.hangs = false;
     }
 
     /// Everything in it, by name.
@@ -93,6 +99,17 @@ impl Bucket {
     /// Requests without our signature over their content.
     pub fn unsigned(&self) -> usize {
         self.state.lock().unwrap().unsigned
+    }
+}
+
+impl State {
+    /// Whether the write that has come hangs.
+    fn hangs_now(&mut self) -> bool {
+        match self.fault {
+            Some(Fault::Hang) => true,
+            Some(Fault::HangOnce) => !std::mem::replace(&mut self.hangs, true),
+            _ => false,
+        }
     }
 }
 
@@ -142,8 +159,14 @@ async fn serve(client: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
         state.asked.push(asked);
         state.unsigned += usize::from(!request.is_signed(&body));
     }
-    while request.method == "PUT" && state.lock().unwrap().fault == Some(Fault::Hang) {
-        super::pause(std::time::Duration::from_millis(20)).await;
+    if request.method == "PUT" && state.lock().unwrap().hangs_now() {
+        loop {
+            super::pause(std::time::Duration::from_millis(20)).await;
+            let fault = state.lock().unwrap().fault;
+            if !matches!(fault, Some(Fault::Hang | Fault::HangOnce)) {
+                break;
+            }
+        }
     }
     let is_copy = !request.header("x-amz-copy-source").is_empty();
     let (status, answer) = match fault {

@@ -92,7 +92,7 @@ pub async fn export(service: &Service, folder: &Path, id: Uuid, document: &str, 
     let sha256 = hex::encode(Sha256::digest(document));
     let noted = format!(
         "update privacy_requests
-         set export_sha256 = '{sha256}', export_bytes = {}, export_expires_at = {}
+         set export_sha256 = '{sha256}', export_runs = 1, export_bytes = {}, export_expires_at = {}
          where id = $1",
         document.len(),
         ends.0
@@ -103,9 +103,18 @@ pub async fn export(service: &Service, folder: &Path, id: Uuid, document: &str, 
     place(folder, id, document);
 }
 
+/// The document of the export that the last run wrote for a request.
+pub fn document(folder: &Path, id: Uuid) -> std::path::PathBuf {
+    let runs = std::fs::read_dir(folder.join(id.to_string())).unwrap();
+    let runs = runs.map(|run| run.unwrap().file_name().into_string().unwrap());
+    let last = runs.max_by_key(|run| run.parse::<i64>().unwrap());
+    let last = last.expect("a run has written one");
+    folder.join(id.to_string()).join(last).join("export.json")
+}
+
 /// Puts a document where the export of a request is looked for.
 pub fn place(folder: &Path, id: Uuid, document: &str) {
-    let folder = folder.join(id.to_string());
+    let folder = folder.join(id.to_string()).join("1");
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("export.json"), document).unwrap();
 }

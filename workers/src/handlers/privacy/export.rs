@@ -24,12 +24,12 @@ use domain::time::Timestamp;
 use flows::letters;
 use flows::outbox::Outbox;
 use process::Parts;
-use providers::exports::{ExportFailure, Exports};
+use providers::exports::{Export, ExportFailure, Exports};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use store::people::{self, PersonRows, Sought};
 use store::person_data::{self, Data, Scan};
-use store::sql::Tx;
+use store::sql::{self, Db, Tx};
 use store::tombstones::NO_SHOP;
 use store::{audit, export_stores, privacy_requests, tombstones};
 use uuid::Uuid;
@@ -54,6 +54,12 @@ const BEING_ERASED: Later = Later {
     pause: Duration::from_secs(5),
 };
 
+/// Why an export counts for nothing when another run has begun to write one since.
+const OVERTAKEN: Later = Later {
+    why: "another run has begun to write this export",
+    pause: Duration::from_secs(5),
+};
+
 /// Exports that are removed between two looks at what is left.
 const CHUNK: i64 = 100;
 
@@ -68,7 +74,12 @@ pub struct Seen {
 pub async fn write(parts: &Parts, exports: &Exports, job: &Job, request: &Request) -> Result<Done> {
     let Parts { db, config, .. } = parts;
     let now = parts.clock.now();
-    exports.prepare(job.id).await?;
+    let of_run = |run| Export {
+        request: job.id,
+        run,
+    };
+    let last = of_run(privacy_requests::export_runs(db, job.id).await?);
+    exports.prepare(last).await?;
     let entry = privacy_requests::find(db, job.id).await?;
     let decided = entry.and_then(|entry| entry.decided);
     let sought = Sought::of(request).decided(&decided.clone().unwrap_or_default());
@@ -103,9 +114,11 @@ pub async fn write(parts: &Parts, exports: &Exports, job: &Job, request: &Reques
     let mut tx = db.begin().await?;
     let expires_at = now.plus(config.privacy.export_retention);
     let subjects = keys(&parts.keys, &found);
-    privacy_requests::announce_export(&mut tx, job.id, store, expires_at, &subjects).await?;
+    let announced =
+        privacy_requests::announce_export(&mut tx, job.id, store, expires_at, &subjects);
+    let export = of_run(announced.await?);
     tx.commit().await?;
-    if let Err(failure) = exports.write(job.id, document, manifest).await {
+    if let Err(failure) = exports.write(export, document, manifest).await {
         if seen.is_erased(parts).await? {
             return Err(BEING_ERASED.into());
         }
@@ -115,6 +128,7 @@ pub async fn write(parts: &Parts, exports: &Exports, job: &Job, request: &Reques
         action: "export.written",
         counts: Value::Object(counts),
         export: Some(Written {
+            export,
             sha256,
             bytes,
             seen,
@@ -292,7 +306,32 @@ pub async fn record(
         return Err(BEING_ERASED.into());
     }
     let expires_at = now.plus(outbox.context.config.privacy.export_retention);
-    privacy_requests::note_export(tx, job.id, &written.sha256, written.bytes, expires_at).await?;
+    let Written {
+        export,
+        sha256,
+        bytes,
+        ..
+    } = written;
+    let noted =
+        privacy_requests::note_export(tx, job.id, export.run, sha256, *bytes, expires_at).await?;
+    if !noted {
+        return Err(OVERTAKEN.into());
+    }
+    Ok(())
+}
+
+/// Removes an export that counts for nothing, unless it was recorded after all: the answer to a commit
+/// may have been lost. If that fails, it is removed with the request's other exports.
+pub async fn discard(db: &Db, exports: &Exports, written: &Written) -> sql::Result<()> {
+    let Export { request, run } = written.export;
+    let entry = privacy_requests::find(db, request).await?;
+    let recorded = entry.and_then(|entry| entry.export);
+    if recorded.is_some_and(|export| export.run == run && export.sha256 == written.sha256) {
+        return Ok(());
+    }
+    if let Err(problem) = exports.discard(written.export).await {
+        tracing::warn!(%request, %problem, "an export that counts for nothing was not removed yet");
+    }
     Ok(())
 }
 
@@ -341,7 +380,13 @@ async fn remove(parts: &Parts, exports: &Exports, id: Uuid) -> Result<()> {
     let Some(kept) = privacy_requests::kept_export(&parts.db, id).await? else {
         return Ok(());
     };
-    let removed = exports.remove_from(kept.store, kept.is_written, id).await;
+    let removed = {
+        let last = Export {
+            request: id,
+            run: kept.runs,
+        };
+        exports.remove_from(kept.store, kept.is_written, last).await
+    };
     let now = parts.clock.now();
     let mut tx = parts.db.begin().await?;
     if let Err(problem) = removed {
