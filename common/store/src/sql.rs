@@ -359,11 +359,11 @@ macro_rules! settings {
             "set ", $scope, "jit = off;",
             // The locks of a killed client are released even while its last statement waits for others.
             "set ", $scope, "client_connection_check_interval = '2s';",
-            // A commit is answered only when it is on disk. A role or a server that is set to answer
-            // earlier would lose deliveries that were answered as accepted. Settings that wait for a
-            // standby as well are kept.
+            // A commit is answered only when it is on disk, and on that of the standby if the server waits
+            // for one. A role or a server that is set to answer earlier would lose deliveries that were
+            // answered as accepted. Other settings that wait for the standby are kept.
             "select set_config('synchronous_commit', 'on', ", $local, ")
-             where current_setting('synchronous_commit') = 'off'",
+             where current_setting('synchronous_commit') in ('off', 'local')",
         )
     };
 }

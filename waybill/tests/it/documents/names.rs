@@ -24,6 +24,9 @@ const OTHERS: &[&str] = &[
     "pg_dump",
     "pg_statistic",
     "rabbitmqadmin",
+    "remote_apply",
+    "remote_write",
+    "synchronous_standby_names",
     // Of providers' bodies, where Waybill knows only what else there can be.
     "in_progress",
     "invoice_item_details",

@@ -11,6 +11,7 @@ pub mod object_store;
 pub mod operator;
 pub mod order;
 pub mod payment;
+pub mod postgres;
 pub mod process;
 pub mod proxy;
 pub mod requests;

@@ -1,8 +1,8 @@
 //! A TCP proxy that fails in the ways in which networks and servers fail.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
@@ -18,6 +18,8 @@ const CUT_COMMITS: u8 = 3;
 /// Stands between the service and a server named by a URL.
 pub struct Proxy {
     pub url: String,
+    /// Where new connections lead.
+    server: Arc<Mutex<String>>,
     mode: Arc<AtomicU8>,
     cut: watch::Sender<u64>,
 }
@@ -25,24 +27,21 @@ pub struct Proxy {
 impl Proxy {
     /// A proxy to the host of `url`; its own `url` differs in host and port only.
     pub async fn to(url: &str) -> Self {
-        let (scheme, rest) = url.split_once("://").unwrap();
-        let end = rest.find(['/', '?']).unwrap_or(rest.len());
-        let (authority, path) = rest.split_at(end);
-        let (user, host) = match authority.rsplit_once('@') {
-            Some((user, host)) => (format!("{user}@"), host),
-            None => (String::new(), authority),
-        };
+        let (before, host, after) = parts(url);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let proxy = Proxy {
-            url: format!("{scheme}://{user}{address}{path}"),
+            url: format!("{before}{address}{after}"),
+            server: Arc::new(Mutex::new(host.to_owned())),
             mode: Arc::new(AtomicU8::new(PASS)),
             cut: watch::Sender::new(0),
         };
-        let (mode, cut, host) = (proxy.mode.clone(), proxy.cut.clone(), host.to_owned());
+        let (mode, cut) = (proxy.mode.clone(), proxy.cut.clone());
+        let server = proxy.server.clone();
         platform::task::spawn("proxy", async move {
             while let Ok((client, _)) = listener.accept().await {
-                let pass = pass(client, host.clone(), mode.clone(), cut.subscribe());
+                let host = server.lock().unwrap().clone();
+                let pass = pass(client, host, mode.clone(), cut.subscribe());
                 platform::task::spawn("proxied connection", pass);
             }
         });
@@ -75,6 +74,22 @@ impl Proxy {
     pub fn restore(&self) {
         self.mode.store(PASS, Ordering::SeqCst);
     }
+
+    /// New connections lead to the host of `url`. Those that there are stay as they are.
+    pub fn lead_to(&self, url: &str) {
+        let (_, host, _) = parts(url);
+        host.clone_into(&mut self.server.lock().unwrap());
+    }
+}
+
+/// What a URL has before its host and port, these two, and what follows.
+fn parts(url: &str) -> (&str, &str, &str) {
+    let start = url.find("://").expect("a URL has a scheme") + 3;
+    let end = url[start..]
+        .find(['/', '?'])
+        .map_or(url.len(), |end| start + end);
+    let start = url[..end].rfind('@').map_or(start, |at| at + 1);
+    (&url[..start], &url[start..end], &url[end..])
 }
 
 /// A backend whose broker stands behind a proxy.
