@@ -19,7 +19,7 @@ pub async fn step<T>(step: impl Future<Output = sql::Result<T>>) -> Result<T, Er
         Ok(Ok(result)) => Ok(result),
         Ok(Err(error)) => {
             tracing::error!(%error, "the database did not answer");
-            if sql::is_connection_error(&error) {
+            if sql::is_outage(&error) {
                 Err(Error::Unavailable)
             } else {
                 Err(Error::Internal)

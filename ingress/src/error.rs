@@ -719,7 +719,7 @@ impl From<Refusal> for Error {
 impl From<store::sql::Error> for Error {
     fn from(error: store::sql::Error) -> Self {
         tracing::error!(%error, "the database did not answer");
-        if store::sql::is_connection_error(&error) {
+        if store::sql::is_outage(&error) {
             Error::Unavailable
         } else {
             Error::Internal

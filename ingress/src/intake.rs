@@ -29,7 +29,7 @@ use platform::task;
 use process::Parts;
 use store::jobs::{self, NewJob};
 use store::privacy_requests;
-use store::sql::{self, Db, is_connection_error};
+use store::sql::{self, Db, is_connection_error, is_read_only};
 use store::webhook_ids::{self, Claim};
 
 use crate::delivery::Delivery;
@@ -366,9 +366,15 @@ impl BatchWriter {
 
     /// Stores a batch. If its connection turns out to be dead before the commit, nothing is lost,
     /// and the batch is stored on another one. After the server was away, all idle connections are
-    /// dead, so this may happen several times.
+    /// dead, so this may happen several times. One that leads to a server which has become read-only is
+    /// replaced once, because the address may lead to another server by now.
     async fn commit_with_retry(&self, batch: &[Waiting]) -> sql::Result<HashSet<JobId>> {
         let mut stored = self.commit(batch).await;
+        if let Err(Failed::BeforeCommit(error)) = &stored
+            && is_read_only(error)
+        {
+            stored = self.commit(batch).await;
+        }
         for _ in 0..MOST_DEAD {
             match stored {
                 Err(Failed::BeforeCommit(error)) if is_connection_error(&error) => {

@@ -19,6 +19,21 @@ struct Change {
 
 const ON_PURPOSE: &[Change] = &[
     Change {
+        why: "A database that takes no writes is told from one that is away.",
+        now: &[
+            (
+                "/components/schemas/Readiness/properties/database/description",
+                Some(r#""`up`, `read_only` or `down`.""#),
+            ),
+            (
+                "/paths/~1readyz/get/responses/503/description",
+                Some(
+                    r#""`unavailable`: there is no database that takes writes; or `stopping`: the process is about to end.""#,
+                ),
+            ),
+        ],
+    },
+    Change {
         why: "Sentences say it in other words.",
         now: &[
             (

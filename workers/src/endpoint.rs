@@ -122,7 +122,7 @@ async fn ready(State(watched): State<Arc<Watched>>) -> Response {
     let alive = watched.heartbeat.is_alive();
     let (code, status) = if watched.stopping.is_cancelled() {
         (StatusCode::SERVICE_UNAVAILABLE, "stopping")
-    } else if found.database && found.bus && alive {
+    } else if found.database.is_up() && found.bus && alive {
         (StatusCode::OK, "ready")
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, "unavailable")

@@ -14,7 +14,7 @@ use crate::Parts;
 use domain::time::Timestamp;
 use platform::clock::Clock;
 use platform::task;
-use store::sql::{self, Db, Error};
+use store::sql::{self, Access, Db, Error};
 use store::{backlog, endpoints};
 
 const PAUSE: Duration = Duration::from_secs(10);
@@ -30,14 +30,17 @@ pub(crate) fn watch(parts: &Parts) {
             let begun = Instant::now();
             match look(&db, &clock).await {
                 Err(Error::PoolClosed) => return,
-                looked => gauge!("waybill_database_up").set(if looked.is_ok() { 1.0 } else { 0.0 }),
+                looked => {
+                    let is_up = matches!(looked, Ok(Access::Writes));
+                    gauge!("waybill_database_up").set(if is_up { 1.0 } else { 0.0 });
+                }
             }
             tokio::time::sleep(PAUSE.max(begun.elapsed() * SHARE)).await;
         }
     });
 }
 
-async fn look(db: &Db, clock: &Clock) -> sql::Result<()> {
+async fn look(db: &Db, clock: &Clock) -> sql::Result<Access> {
     let connections = db.connections();
     gauge!("waybill_database_connections", "state" => "used").set(f64::from(connections.used));
     gauge!("waybill_database_connections", "state" => "idle").set(f64::from(connections.idle));
@@ -58,7 +61,7 @@ async fn look(db: &Db, clock: &Clock) -> sql::Result<()> {
         gauge!("waybill_endpoints", "state" => state.as_str()).set(number(count));
     }
     gauge!("waybill_webhooks_behind_events").set(number(endpoints::behind(db).await?));
-    Ok(())
+    db.access().await
 }
 
 fn age(since: Option<Timestamp>, now: Timestamp) -> f64 {

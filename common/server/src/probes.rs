@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bus::Bus;
 use serde::Serialize;
-use store::sql::Db;
+use store::sql::{Access, Db};
 use tokio::time::timeout;
 use utoipa::ToSchema;
 
@@ -20,17 +20,35 @@ const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// The version of OpenMetrics that [`metrics`] answers in, if it is asked for it.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Whether the database and the bus of a process can be reached at this moment.
+/// Whether the database and the bus of a process can be used at this moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Dependencies {
-    pub database: bool,
+    pub database: Database,
     /// Also true without a broker, because the bus is then within the process.
     pub bus: bool,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Database {
+    Up,
+    /// It answers, and takes no writes.
+    ReadOnly,
+    Down,
+}
+
+impl Database {
+    pub fn is_up(self) -> bool {
+        self == Database::Up
+    }
+}
+
 pub async fn look(db: &Db, bus: &Bus) -> Dependencies {
     Dependencies {
-        database: matches!(timeout(PING_DEADLINE, db.ping()).await, Ok(Ok(()))),
+        database: match timeout(PING_DEADLINE, db.access()).await {
+            Ok(Ok(Access::Writes)) => Database::Up,
+            Ok(Ok(Access::ReadOnly | Access::Standby)) => Database::ReadOnly,
+            Ok(Err(_)) | Err(_) => Database::Down,
+        },
         bus: bus.is_up(),
     }
 }
@@ -47,7 +65,7 @@ pub struct Readiness {
     /// `ready`, `degraded`, `unavailable` or `stopping`.
     #[schema(example = "ready")]
     status: &'static str,
-    /// `up` or `down`.
+    /// `up`, `read_only` or `down`.
     #[schema(example = "up")]
     database: &'static str,
     /// `up` or `down`.
@@ -74,7 +92,11 @@ pub fn ready(
     let up = |up| if up { "up" } else { "down" };
     let body = Readiness {
         status,
-        database: up(found.database),
+        database: match found.database {
+            Database::Up => "up",
+            Database::ReadOnly => "read_only",
+            Database::Down => "down",
+        },
         bus: up(found.bus),
         more: more
             .iter()

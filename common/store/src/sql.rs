@@ -8,7 +8,7 @@
 //! Invariant: a connection goes back to its pool only after a confirmed `commit` or `rollback`. A
 //! [`Tx`] that is dropped in any other state, even by a future that is cancelled in the middle of
 //! `begin`, closes its connection. So the pool never hands out a connection that is inside a
-//! forgotten transaction.
+//! forgotten transaction. Nor does it hand out a connection to a server that has become read-only.
 //!
 //! What is deleted or changed in a SQLite file is overwritten with zeros there (`secure_delete`),
 //! and the log, which has earlier contents of pages, is emptied every few seconds. When SQLite
@@ -16,6 +16,7 @@
 //! ([`Db::erased`]) a file that is not large is also rewritten.
 
 mod insert;
+mod outdated;
 mod query;
 mod server;
 mod slack;
@@ -38,11 +39,13 @@ use sqlx::{ConnectOptions as _, PgConnection, Row as _, SqliteConnection};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use outdated::Outdated;
+
 use platform::{private_files, task};
 
 pub use insert::{Cell, Column, Values, column};
 pub use query::{Field, Query, Row, Value};
-pub use server::Server;
+pub use server::{Access, Server};
 pub use sqlx::Error;
 pub use turn::Turn;
 pub use tx::Tx;
@@ -91,6 +94,7 @@ pub enum Db {
     Postgres {
         pool: PgPool,
         pooling: Pooling,
+        outdated: Outdated,
     },
     /// One connection writes at a time, and the others read a snapshot beside it.
     Sqlite {
@@ -127,13 +131,19 @@ impl Db {
     /// The same server with connections of its own, so that whoever uses these never waits for others.
     /// `None` for SQLite, which has one writer in any case, and readers that nobody waits for.
     pub fn apart(&self, connections: u32) -> Option<Self> {
-        let Db::Postgres { pool, pooling } = self else {
+        let Db::Postgres {
+            pool,
+            pooling,
+            outdated,
+        } = self
+        else {
             return None;
         };
         let options = (*pool.connect_options()).clone();
         Some(Db::Postgres {
-            pool: postgres_pool(options, *pooling, connections),
+            pool: postgres_pool(options, *pooling, connections, outdated),
             pooling: *pooling,
+            outdated: outdated.clone(),
         })
     }
 
@@ -323,16 +333,31 @@ fn postgres_options(url: &str) -> Result<(PgConnectOptions, Pooling)> {
 
 fn open_postgres(url: &str, connections: u32) -> Result<Db> {
     let (options, pooling) = postgres_options(url)?;
-    let pool = postgres_pool(options, pooling, connections);
-    Ok(Db::Postgres { pool, pooling })
+    let outdated = Outdated::default();
+    let pool = postgres_pool(options, pooling, connections, &outdated);
+    Ok(Db::Postgres {
+        pool,
+        pooling,
+        outdated,
+    })
 }
 
-fn postgres_pool(options: PgConnectOptions, pooling: Pooling, connections: u32) -> PgPool {
+fn postgres_pool(
+    options: PgConnectOptions,
+    pooling: Pooling,
+    connections: u32,
+    outdated: &Outdated,
+) -> PgPool {
+    let outdated = outdated.clone();
     let pool = PgPoolOptions::new()
         .max_connections(connections)
         .acquire_timeout(ACQUIRE_TIMEOUT)
         .idle_timeout(IDLE_TIMEOUT)
-        .test_before_acquire(false);
+        .test_before_acquire(false)
+        .before_acquire(move |_, found| {
+            let is_current = !outdated.is_older(found.age);
+            Box::pin(async move { Ok(is_current) })
+        });
     let pool = match pooling {
         Pooling::Session => pool.after_connect(|connection, _| Box::pin(set(connection))),
         // Each transaction begins with the settings.
@@ -546,19 +571,25 @@ fn is_dead(error: &Error) -> bool {
     }
 }
 
+/// True when the server takes no writes: it is a standby, or its settings say so. A new connection may
+/// lead to one that does.
+pub fn is_read_only(error: &Error) -> bool {
+    matches!(error, Error::Database(error) if error.code().as_deref() == Some("25006"))
+}
+
 /// True when the same statement may succeed later: the connection was lost, the server is out of
-/// disk space or memory, or another transaction was in the way.
+/// disk space or memory or takes no writes, or another transaction was in the way.
 pub fn is_outage(error: &Error) -> bool {
     let Error::Database(database) = error else {
         return is_connection_error(error);
     };
     let code = database.code().unwrap_or_default();
-    // PostgreSQL: insufficient resources, read-only (a failover), serialization, deadlock, lock
-    // timeout. SQLite: BUSY, LOCKED, READONLY, IOERR, FULL, CANTOPEN in the low byte.
+    // PostgreSQL: insufficient resources, serialization, deadlock, lock timeout. SQLite: BUSY, LOCKED, READONLY, IOERR, FULL, CANTOPEN in the low byte.
     let sqlite = code.parse::<u32>().ok().filter(|_| code.len() < 5);
     is_connection_error(error)
         || code.starts_with("53")
-        || ["25006", "40001", "40P01", "55P03"].contains(&code.as_ref())
+        || is_read_only(error)
+        || ["40001", "40P01", "55P03"].contains(&code.as_ref())
         || sqlite.is_some_and(|code| [5, 6, 8, 10, 13, 14].contains(&(code & 0xff)))
 }
 

@@ -26,7 +26,7 @@ pub async fn ready(State(app): State<Arc<App>>) -> Response {
     let found = probes::look(&app.db, &app.bus).await;
     let (code, status) = if app.is_stopping() {
         (StatusCode::SERVICE_UNAVAILABLE, "stopping")
-    } else if !found.database {
+    } else if !found.database.is_up() {
         (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
     } else if !found.bus {
         (StatusCode::OK, "degraded")

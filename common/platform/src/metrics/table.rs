@@ -78,7 +78,7 @@ pub const ALL: &[Metric] = &[
         Every,
         "waybill_database_up",
         &[],
-        "1 when the database answered the last look at the queues, else 0",
+        "1 when the database answered the last look at the queues and takes writes, else 0",
     ),
     gauge(
         Every,

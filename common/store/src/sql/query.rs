@@ -218,8 +218,7 @@ async fn run_in(
         }
         Connection::Sqlite(connection) => sqlite(open(connection)?, sql, values, execute).await,
     };
-    tx.failed |= result.is_err();
-    result
+    tx.note(result)
 }
 
 enum Answer {

@@ -33,7 +33,36 @@ pub struct Server {
     pub round_trip: Duration,
 }
 
+/// What a database takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    Writes,
+    /// A primary whose settings, or those of our role or database, allow reading only.
+    ReadOnly,
+    /// A server that follows another one.
+    Standby,
+}
+
 impl Db {
+    /// Asks the database for a trivial answer, and whether it takes writes. If it does not, the
+    /// connections that there are are not used again, because the address of the server may lead to
+    /// another one by now.
+    pub async fn access(&self) -> Result<Access> {
+        let Db::Postgres { outdated, .. } = self else {
+            return self.ping().await.map(|()| Access::Writes);
+        };
+        let ask = "select case when pg_is_in_recovery() then 'standby'
+                               else current_setting('transaction_read_only') end as access";
+        let row = self.query(ask).fetch_one().await?;
+        let access = match row.get::<String>("access")?.as_str() {
+            "standby" => Access::Standby,
+            "on" => Access::ReadOnly,
+            _ => return Ok(Access::Writes),
+        };
+        outdated.mark();
+        Ok(access)
+    }
+
     pub async fn server(&self) -> Result<Server> {
         // The first question may have to open a connection.
         self.ping().await?;
@@ -68,6 +97,7 @@ impl Db {
         let Db::Postgres {
             pool,
             pooling: Pooling::Session,
+            ..
         } = self
         else {
             return Ok(());
@@ -82,7 +112,7 @@ impl Db {
     /// only set something for the next ones are left out. A file has its own ways ([`Db::erased`]).
     #[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
     pub async fn on_server(&self, statements: &[&'static str]) -> Result<()> {
-        let Db::Postgres { pool, pooling } = self else {
+        let Db::Postgres { pool, pooling, .. } = self else {
             return Ok(());
         };
         let mut connection = acquire(pool).await?.detach();

@@ -9,6 +9,7 @@ use sqlx::postgres::PgPool;
 use sqlx::{Postgres, Sqlite};
 
 use super::insert::{insert_postgres, insert_sqlite};
+use super::outdated::Outdated;
 use super::query::Target;
 use super::{BEGIN_AND_SET, Column, Db, Error, Pooling, Query, Result, Row, acquire, is_dead};
 
@@ -26,6 +27,7 @@ pub struct Tx {
     /// PostgreSQL answers `commit` in a failed transaction with success and rolls it back. So a
     /// failure is remembered here, and the commit is refused.
     pub(super) failed: bool,
+    outdated: Option<Outdated>,
 }
 
 #[derive(Debug)]
@@ -37,9 +39,13 @@ pub(super) enum Connection {
 impl Tx {
     pub(super) async fn begin(db: &Db) -> Result<Self> {
         match db {
-            Db::Postgres { pool, pooling } => loop {
+            Db::Postgres {
+                pool,
+                pooling,
+                outdated,
+            } => loop {
                 let is_new = pool.num_idle() == 0;
-                let begun = Tx::begin_postgres(pool, *pooling).await;
+                let begun = Tx::begin_postgres(pool, *pooling, outdated).await;
                 if is_new || !begun.as_ref().is_err_and(is_dead) {
                     return begun;
                 }
@@ -56,10 +62,11 @@ impl Tx {
         }
     }
 
-    async fn begin_postgres(pool: &PgPool, pooling: Pooling) -> Result<Self> {
+    async fn begin_postgres(pool: &PgPool, pooling: Pooling, outdated: &Outdated) -> Result<Self> {
         let connection = Connection::Postgres(Some(acquire(pool).await?));
         let mut tx = Tx::on(connection);
         tx.persistent = pooling == Pooling::Session;
+        tx.outdated = Some(outdated.clone());
         tx.command(match pooling {
             Pooling::Session => "begin",
             Pooling::Transaction => BEGIN_AND_SET,
@@ -73,6 +80,7 @@ impl Tx {
             connection,
             persistent: true,
             failed: false,
+            outdated: None,
         }
     }
 
@@ -171,8 +179,7 @@ impl Tx {
                 insert_sqlite(open(connection)?, &head, columns, rest, rows).await
             }
         };
-        self.failed |= result.is_err();
-        result
+        self.note(result)
     }
 
     #[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
@@ -189,7 +196,17 @@ impl Tx {
                 sqlx::raw_sql(sql).execute(connection).await.map(|_| ())
             }
         };
-        self.failed |= result.is_err();
+        self.note(result)
+    }
+
+    /// Remembers whether a statement has failed, and what that says of the server.
+    pub(super) fn note<T>(&mut self, result: Result<T>) -> Result<T> {
+        if let Err(error) = &result {
+            self.failed = true;
+            if let Some(outdated) = &self.outdated {
+                outdated.mark_if_read_only(error);
+            }
+        }
         result
     }
 

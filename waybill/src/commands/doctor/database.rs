@@ -15,7 +15,7 @@ use store::endpoints::{self, Endpoint};
 use store::jobs;
 use store::leases::{self, WEBHOOKS};
 use store::migrations::{self, Compared};
-use store::sql::{self, Db, sqlite_file};
+use store::sql::{self, Access, Db, sqlite_file};
 use store::{privacy_requests, refused_deliveries};
 
 use super::{Finding, clock, machine};
@@ -69,6 +69,7 @@ async fn with(db: &Db, config: &Config) -> sql::Result<Vec<Finding>> {
             Finding::ok("database", found)
         },
     ];
+    findings.extend(read_only(db.access().await?));
     if let Some(theirs) = server.clock {
         findings.push(clock::compare(
             "database clock",
@@ -96,6 +97,25 @@ async fn with(db: &Db, config: &Config) -> sql::Result<Vec<Finding>> {
         findings.extend(privacy(db, now).await?);
     }
     Ok(findings)
+}
+
+/// While it takes no writes, deliveries are answered 503.
+fn read_only(access: Access) -> Option<Finding> {
+    let (found, advice) = match access {
+        Access::Writes => return None,
+        Access::ReadOnly => (
+            "it is read-only, so webhooks are answered 503 and jobs wait",
+            "Is its disk full, or is a switch to another server under way? Otherwise set \
+             default_transaction_read_only to off, of the server, the database or the role. \
+             Processes then go on by themselves.",
+        ),
+        Access::Standby => (
+            "it is a standby and read-only, so webhooks are answered 503 and jobs wait",
+            "Let the address in DATABASE_URL lead to the primary, or promote this server if the \
+             primary is gone. Processes then go on by themselves.",
+        ),
+    };
+    Some(Finding::failed("database", found, advice))
 }
 
 fn schema(compared: &Compared) -> Finding {

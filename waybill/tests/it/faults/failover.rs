@@ -1,27 +1,31 @@
-//! A PostgreSQL server that dies, and its standby in its place. The two are the test's own, and commits
-//! wait for the standby.
+//! A PostgreSQL server that dies or becomes read-only, and its standby in its place. The two are the test's
+//! own, and commits wait for the standby.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use domain::job::{Queue, State};
 use futures_util::{StreamExt as _, stream};
 use store::jobs;
-use store::sql::Db;
+use store::sql::{Access, Db};
 use tokio::time::Instant;
 
 use crate::support::backend::{Backend, statement};
 use crate::support::delivery::{Delivery, order};
 use crate::support::postgres::Replicated;
-use crate::support::process::{Process, free_port, is_ready, settings};
+use crate::support::process::{self, Process, free_port, is_ready, settings};
 use crate::support::{eventually, pause};
 
 /// Ingress and workers that use the servers' address.
 struct Product {
     _backend: Backend,
-    processes: Vec<Process>,
+    ingress: Process,
     port: u16,
+    /// With the ports of their health checks.
+    workers: Vec<(Process, u16)>,
+    settings: Vec<(String, String)>,
     client: reqwest::Client,
 }
 
@@ -31,18 +35,58 @@ impl Product {
         let port = free_port();
         let mut settings = settings(&backend, port);
         settings.push(("DATABASE_URL".into(), servers.address.url.clone()));
-        let mut processes = vec![Process::start("waybill-ingress", &[], &settings)];
+        let ingress = Process::start("waybill-ingress", &[], &settings);
         is_ready(port).await;
-        for _ in 0..2 {
-            let arguments = ["--concurrency", "2"];
-            processes.push(Process::start("waybill-orders", &arguments, &settings));
+        let worker = |port: u16| {
+            let address = format!("127.0.0.1:{port}");
+            let arguments = ["--concurrency", "2", "--worker-listen-addr", &address];
+            (
+                Process::start("waybill-orders", &arguments, &settings),
+                port,
+            )
+        };
+        let workers = vec![worker(free_port()), worker(free_port())];
+        for (_, port) in &workers {
+            is_ready(*port).await;
         }
         Product {
             _backend: backend,
-            processes,
+            ingress,
             port,
+            workers,
+            settings,
             client: reqwest::Client::new(),
         }
+    }
+
+    async fn accepts(&self, seeds: Range<u64>) {
+        for seed in seeds {
+            assert_eq!(self.try_once(&delivery(seed)).await, 200, "{seed}");
+        }
+    }
+
+    /// Ingress and all workers say that the database takes no writes.
+    async fn say_read_only(&self) {
+        let workers = self.workers.iter().map(|(_, port)| *port);
+        for port in workers.chain([self.port]) {
+            eventually("readyz says read_only", async || {
+                let answer = reqwest::get(format!("http://127.0.0.1:{port}/readyz")).await;
+                let answer = answer.unwrap();
+                answer.status() == 503 && answer.text().await.unwrap().contains("read_only")
+            })
+            .await;
+        }
+    }
+
+    async fn doctor_says(&self, part: &str) {
+        let settings: Vec<(&str, &str)> = self.settings.iter().map(|(a, b)| (&**a, &**b)).collect();
+        let mut doctor = process::command("waybill", &settings);
+        let found = process::run({
+            doctor.arg("doctor");
+            doctor
+        });
+        let found = String::from_utf8(found.await.stdout).unwrap();
+        assert!(found.contains(part), "{part} in {found}");
     }
 
     /// The status of one try. It is answered in time, and a 503 says when to come again.
@@ -63,8 +107,9 @@ impl Product {
     }
 
     async fn stop(mut self) {
-        for process in &mut self.processes {
-            assert!(process.terminate().await.success());
+        assert!(self.ingress.terminate().await.success());
+        for (worker, _) in &mut self.workers {
+            assert!(worker.terminate().await.success());
         }
     }
 }
@@ -208,4 +253,144 @@ async fn what_the_standby_does_not_have_is_never_answered_as_accepted() {
         one_effect_each(&servers.standby.url, &accepted).await;
         product.stop().await;
     }
+}
+
+/// Jobs wait while the server at the address takes no writes, and nothing is counted against them. The
+/// server takes writes again, and all that there is goes on.
+async fn waits_and_goes_on(
+    servers: &mut Replicated,
+    lose: impl AsyncFnOnce(&mut Replicated),
+    regain: impl AsyncFnOnce(&mut Replicated),
+    doctor: &str,
+    at_last: impl FnOnce(&Replicated) -> String,
+) {
+    let product = Product::start(servers).await;
+    product.accepts(0..10).await;
+    one_effect_each(&servers.primary.url, &(0..10).collect()).await;
+    for (worker, _) in &product.workers {
+        worker.stand_still();
+    }
+    product.accepts(10..20).await;
+    lose(servers).await;
+    for (worker, _) in &product.workers {
+        worker.go_on();
+    }
+    product.say_read_only().await;
+    for seed in 20..25 {
+        assert_eq!(product.try_once(&delivery(seed)).await, 503);
+    }
+    product.doctor_says(doctor).await;
+    // Time for workers to try what has come.
+    pause(Duration::from_secs(2)).await;
+    let db = Db::open(&servers.address.url, 1).await.unwrap();
+    let untouched = "select count(*) as n from jobs
+        where state = 'ready' and attempts = 0 and unfinished_attempts = 0 and last_error is null";
+    let count = async |sql: &'static str| {
+        let row = db.query(sql).fetch_one().await.unwrap();
+        row.get::<i64>("n").unwrap()
+    };
+    assert_eq!(count(untouched).await, 10);
+    assert_eq!(count("select count(*) as n from job_attempts").await, 0);
+    db.close().await;
+    regain(servers).await;
+    for seed in 20..25 {
+        eventually("it is accepted", async || {
+            product.try_once(&delivery(seed)).await == 200
+        })
+        .await;
+    }
+    one_effect_each(&at_last(servers), &(0..25).collect()).await;
+    for port in product
+        .workers
+        .iter()
+        .map(|(_, port)| *port)
+        .chain([product.port])
+    {
+        is_ready(port).await;
+    }
+    product.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
+async fn while_the_database_is_read_only_webhooks_are_answered_503_and_jobs_wait() {
+    let Some(mut servers) = Replicated::start().await else {
+        return;
+    };
+    waits_and_goes_on(
+        &mut servers,
+        async |servers| servers.primary.set_read_only(true).await,
+        async |servers| servers.primary.set_read_only(false).await,
+        "it is read-only",
+        |servers| servers.primary.url.clone(),
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
+async fn a_standby_that_is_not_promoted_yet_is_waited_for() {
+    let Some(mut servers) = Replicated::start().await else {
+        return;
+    };
+    waits_and_goes_on(
+        &mut servers,
+        async |servers| {
+            servers.primary.kill();
+            servers.address.lead_to(&servers.standby.url);
+        },
+        async |servers| servers.fail_over().await,
+        "it is a standby",
+        |servers| servers.standby.url.clone(),
+    )
+    .await;
+}
+
+/// The old primary lives on as a server that takes no writes, and connections to it stay open.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
+async fn connections_to_a_server_that_was_demoted_are_not_used_again() {
+    const CONNECTIONS: u32 = 8;
+    let Some(servers) = Replicated::start().await else {
+        return;
+    };
+    let product = Product::start(&servers).await;
+    product.accepts(0..10).await;
+    let db = Db::open(&servers.address.url, CONNECTIONS).await.unwrap();
+    // Those who only read, over all connections that there are.
+    let server = async || {
+        let mut open = Vec::new();
+        for _ in 0..CONNECTIONS {
+            open.push(db.begin().await.unwrap());
+        }
+        let mut ports = BTreeSet::new();
+        for mut tx in open {
+            let port = tx
+                .query("select current_setting('port') as port")
+                .fetch_one();
+            ports.insert(port.await.unwrap().get::<String>("port").unwrap());
+            tx.commit().await.unwrap();
+        }
+        ports
+    };
+    let port = |url: &str| {
+        let (before, _) = url.rsplit_once('/').unwrap();
+        BTreeSet::from([before.rsplit_once(':').unwrap().1.to_owned()])
+    };
+    assert_eq!(server().await, port(&servers.primary.url));
+    servers.primary.set_read_only(true).await;
+    servers.fail_over().await;
+    // The batch is stored on the new primary, and nobody learns of it.
+    product.accepts(10..20).await;
+    assert_eq!(
+        server().await,
+        port(&servers.primary.url),
+        "they are still open"
+    );
+    assert_eq!(db.access().await.unwrap(), Access::ReadOnly);
+    assert_eq!(db.access().await.unwrap(), Access::Writes);
+    assert_eq!(server().await, port(&servers.standby.url));
+    db.close().await;
+    one_effect_each(&servers.standby.url, &(0..20).collect()).await;
+    product.stop().await;
 }

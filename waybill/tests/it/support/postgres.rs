@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-use store::sql::Db;
+use store::sql::{Access, Db};
 use tempfile::TempDir;
 
 use super::process::{self, free_port};
@@ -115,6 +115,29 @@ impl Server {
         let db = Db::open(&self.url, 1).await.unwrap();
         db.on_server(&[statement]).await.unwrap();
         db.close().await;
+    }
+
+    /// Sets whether it takes writes, for sessions that there are too.
+    pub async fn set_read_only(&self, is_on: bool) {
+        self.run(if is_on {
+            "alter system set default_transaction_read_only = on"
+        } else {
+            "alter system reset default_transaction_read_only"
+        })
+        .await;
+        self.run("select pg_reload_conf()").await;
+        let wanted = if is_on {
+            Access::ReadOnly
+        } else {
+            Access::Writes
+        };
+        eventually("the server has read it", async || {
+            let db = Db::open(&self.url, 1).await.unwrap();
+            let access = db.access().await.unwrap();
+            db.close().await;
+            access == wanted
+        })
+        .await;
     }
 
     /// SIGKILL for the server and all its sessions at one moment, as when the machine is gone.

@@ -145,10 +145,24 @@ impl Process {
         self.child.wait().unwrap();
     }
 
+    /// SIGSTOP and SIGCONT: it stands still in between, with its connections.
+    pub fn stand_still(&self) {
+        self.signal("-STOP");
+    }
+
+    pub fn go_on(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args([name, &pid]).status();
+        assert!(sent.unwrap().success());
+    }
+
     /// SIGTERM, and how it ended.
     pub async fn terminate(&mut self) -> ExitStatus {
-        let pid = self.child.id().to_string();
-        Command::new("kill").args(["-TERM", &pid]).status().unwrap();
+        self.signal("-TERM");
         for _ in 0..1000 {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
