@@ -35,6 +35,11 @@ use crate::handlers;
 const PAUSE: Duration = Duration::from_millis(100);
 const IDLE_PAUSE: Duration = Duration::from_millis(250);
 const IDLE_REST: Duration = Duration::from_millis(750);
+/// When a look takes long, the pause after it is this many times as long, up to a limit. It does while a
+/// transaction of somebody keeps the server from clearing away the index entries of jobs that are done,
+/// which are then read at each look.
+const SHARE: u32 = 20;
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// How many messages may wait for the broker's confirm at a time.
 const MESSAGES_AT_ONCE: usize = 32;
 /// If a job is still ready this long after its notification, and its message should have come, the
@@ -66,8 +71,14 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
     let mut down = false;
     while !shutdown.is_cancelled() {
         sweep.worker.heartbeat.touch();
+        let begun = Instant::now();
         let swept = sweep.round(&shutdown).await;
+        let took = begun.elapsed();
         let goes_on = matches!(swept, Ok(true));
+        let rest = match &swept {
+            Ok(false) => LONGEST_PAUSE.min(took * SHARE),
+            Ok(true) | Err(_) => Duration::ZERO,
+        };
         match swept {
             Ok(_) => down = false,
             Err(error) => {
@@ -83,7 +94,7 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
             }
         }
         tokio::select! {
-            () = sweep.pause(goes_on) => {}
+            () = sweep.pause(goes_on, rest) => {}
             () = shutdown.cancelled() => {}
         }
     }
@@ -121,13 +132,13 @@ impl Sweep {
         self.notify_waiting(kinds, shutdown).await
     }
 
-    /// Waits until the next round. While messages come to this worker, more jobs are likely to wait than
-    /// usual.
-    async fn pause(&self, goes_on: bool) {
+    /// Waits until the next round, at least for the rest that it was worth. While messages come to this
+    /// worker, more jobs are likely to wait than usual.
+    async fn pause(&self, goes_on: bool, rest: Duration) {
         if goes_on {
             tokio::time::sleep(PAUSE).await;
         } else {
-            tokio::time::sleep(IDLE_PAUSE).await;
+            tokio::time::sleep(IDLE_PAUSE.max(rest)).await;
             let _ = tokio::time::timeout(IDLE_REST, self.worker.received.notified()).await;
         }
     }

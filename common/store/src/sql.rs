@@ -45,7 +45,7 @@ use platform::{private_files, task};
 
 pub use insert::{Cell, Column, Values, column};
 pub use query::{Field, Query, Row, Value};
-pub use server::{Access, Server};
+pub use server::{Access, Oldest, Server};
 pub use sqlx::Error;
 pub use turn::Turn;
 pub use tx::Tx;

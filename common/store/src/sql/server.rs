@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _};
 
-use super::{Db, Error, Pooling, Result, acquire, set};
+use super::{Db, Error, Pooling, Result, Row, acquire, set};
 use domain::time::Timestamp;
 
 /// How many questions are timed.
@@ -43,7 +43,56 @@ pub enum Access {
     Standby,
 }
 
+/// The transaction that is the furthest back of those for which a server keeps old versions of rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Oldest {
+    /// The process that holds it. None for a prepared transaction.
+    pub process: Option<i64>,
+    /// Whose it is, and what it does.
+    pub whose: String,
+    /// How long ago it began. None for the reader of a standby.
+    pub age: Option<Duration>,
+    /// How many transactions have begun to write since.
+    pub transactions: i64,
+}
+
 impl Db {
+    /// The oldest transaction of others in this database. None if there is none, or if it belongs to a
+    /// role of which we may see nothing, and for SQLite.
+    pub async fn oldest_transaction(&self) -> Result<Option<Oldest>> {
+        let Db::Postgres { .. } = self else {
+            return Ok(None);
+        };
+        let ask = "with held (process, whose, began, transactions) as (
+                select cast(pid as bigint),
+                       concat_ws(', ', 'role ' || usename, nullif(application_name, ''), state),
+                       xact_start,
+                       greatest(cast(age(backend_xid) as bigint), cast(age(backend_xmin) as bigint))
+                from pg_stat_activity
+                where pid <> pg_backend_pid()
+                  and (datname = current_database() or backend_type = 'walsender')
+                  and coalesce(backend_xid, backend_xmin) is not null
+                union all
+                select null, concat_ws(', ', 'role ' || owner, 'prepared as ' || gid), prepared,
+                       cast(age(transaction) as bigint)
+                from pg_prepared_xacts where database = current_database()
+            )
+            select process, whose, transactions,
+                   cast(extract(epoch from clock_timestamp() - began) * 1000 as bigint) as age
+            from held order by transactions desc, began limit 1";
+        let row = self.query(ask).fetch_optional().await?;
+        let read = |row: &Row| {
+            let age: Option<i64> = row.get("age")?;
+            Ok(Oldest {
+                process: row.get("process")?,
+                whose: row.get("whose")?,
+                age: age.map(|age| Duration::from_millis(age.try_into().unwrap_or_default())),
+                transactions: row.get("transactions")?,
+            })
+        };
+        row.as_ref().map(read).transpose()
+    }
+
     /// Asks the database for a trivial answer, and whether it takes writes. If it does not, the
     /// connections that there are are not used again, because the address of the server may lead to
     /// another one by now.

@@ -15,7 +15,7 @@ use store::endpoints::{self, Endpoint};
 use store::jobs;
 use store::leases::{self, WEBHOOKS};
 use store::migrations::{self, Compared};
-use store::sql::{self, Access, Db, sqlite_file};
+use store::sql::{self, Access, Db, Oldest, sqlite_file};
 use store::{privacy_requests, refused_deliveries};
 
 use super::{Finding, clock, machine};
@@ -24,6 +24,9 @@ use crate::commands::refused::{set, why};
 
 /// How long a job that is due waits at most when enough workers run.
 const LONG: std::time::Duration = std::time::Duration::from_mins(1);
+/// A transaction that is older than this, or behind so many others, makes queries over jobs slow.
+const OLD: std::time::Duration = std::time::Duration::from_mins(5);
+const MANY_SINCE: i64 = 100_000;
 const DAY: std::time::Duration = std::time::Duration::from_hours(24);
 
 pub async fn look(config: &Config) -> Vec<Finding> {
@@ -78,6 +81,11 @@ async fn with(db: &Db, config: &Config) -> sql::Result<Vec<Finding>> {
             now,
         ));
     }
+    findings.extend(
+        db.oldest_transaction()
+            .await?
+            .map(|it| transaction(&it, now)),
+    );
     let compared = match migrations::compare(db).await {
         Ok(compared) => compared,
         Err(error) => {
@@ -97,6 +105,39 @@ async fn with(db: &Db, config: &Config) -> sql::Result<Vec<Finding>> {
         findings.extend(privacy(db, now).await?);
     }
     Ok(findings)
+}
+
+/// Vacuum clears away no row that a transaction which is still open might see.
+fn transaction(oldest: &Oldest, now: Timestamp) -> Finding {
+    const CHECK: &str = "oldest transaction";
+    let Oldest {
+        process,
+        whose,
+        age,
+        transactions,
+    } = oldest;
+    let session = process.map_or_else(String::new, |id| format!("process {id}, "));
+    let began = age.map_or_else(String::new, |age| {
+        format!(" began {} ago,", age::text(now, now.minus(age)))
+    });
+    let found = format!("{session}{whose}:{began} {transactions} transactions ago");
+    if age.is_none_or(|age| age < OLD) && *transactions < MANY_SINCE {
+        return Finding::ok(CHECK, found);
+    }
+    let end = match process {
+        Some(id) => format!("`select pg_terminate_backend({id})` ends it"),
+        None => "`rollback prepared` ends it".to_owned(),
+    };
+    let advice = format!(
+        "While it is open nothing that has changed since is cleared away, so looking for jobs gets slower \
+         and tables grow. If nobody needs it, {end}. Give roles of people and reports an \
+         idle_in_transaction_session_timeout, as Waybill's own sessions have it."
+    );
+    Finding::warning(
+        CHECK,
+        format!("{found}; it keeps vacuum from its work"),
+        &advice,
+    )
 }
 
 /// While it takes no writes, deliveries are answered 503.
@@ -371,4 +412,48 @@ async fn listens(url: &str) -> Result<(), Finding> {
 fn unreachable(error: &sql::Error) -> Finding {
     let advice = "Check user, password and name of the database in DATABASE_URL, and its log.";
     Finding::failed("database", format!("cannot be used: {error}"), advice)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use domain::time::Timestamp;
+    use store::sql::Oldest;
+
+    use super::super::Level;
+    use super::transaction;
+
+    #[test]
+    fn a_transaction_is_worth_a_warning_when_it_is_old_by_time_or_by_what_came_since() {
+        let of = |age: Option<u64>, transactions| Oldest {
+            process: Some(4711),
+            whose: "role reports, idle in transaction".into(),
+            age: age.map(Duration::from_secs),
+            transactions,
+        };
+        for (age, transactions, level) in [
+            (Some(10), 50, Level::Ok),
+            (Some(299), 99_999, Level::Ok),
+            (Some(1200), 50, Level::Warning),
+            (Some(10), 100_000, Level::Warning),
+            (None, 50, Level::Ok),
+            (None, 100_000, Level::Warning),
+        ] {
+            let finding = transaction(&of(age, transactions), Timestamp(1_800_000_000_000));
+            assert_eq!(finding.level, level, "{finding:?}");
+            assert_eq!(
+                finding.found.contains("ago, 50"),
+                age.is_some() && transactions == 50
+            );
+            if level == Level::Warning {
+                assert!(
+                    finding
+                        .advice
+                        .unwrap()
+                        .contains("pg_terminate_backend(4711)")
+                );
+            }
+        }
+    }
 }

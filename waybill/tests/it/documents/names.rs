@@ -22,6 +22,7 @@ const OTHERS: &[&str] = &[
     "dns_sd_configs",
     "drop-head",
     "pg_dump",
+    "pg_read_all_stats",
     "pg_statistic",
     "rabbitmqadmin",
     "remote_apply",

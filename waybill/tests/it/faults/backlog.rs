@@ -7,6 +7,7 @@ use domain::time::Timestamp;
 use sandbox::{Fault, Options as SandboxOptions, STOREFRONT_TOKEN, Sandbox};
 use serde_json::json;
 use store::jobs::{self, NewJob, missed};
+use store::sql::Db;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -300,5 +301,70 @@ async fn heavy_a_round_of_the_sweep_costs_the_same_however_many_jobs_wait() {
     let many = round(&service).await;
     platform::terminal::err(&format!("of 2000: {few:?}; of {}: {many:?}\n", waiting()));
     assert!(many < few * 2, "{few:?} and {many:?}");
+    service.stop().await;
+}
+
+/// The time of the fastest of some deliveries until it is answered, and of the fastest look of the sweep.
+async fn costs(service: &Service, first: i64) -> (Duration, Duration) {
+    let (mut answer, mut look) = (Duration::MAX, Duration::MAX);
+    for id in first..first + 60 {
+        let begun = Instant::now();
+        let response = service.post(&small("orders/create", id)).await;
+        assert_eq!(response.status(), 200);
+        answer = answer.min(begun.elapsed());
+        let begun = Instant::now();
+        let now = service.clock().now();
+        missed::kinds(service.db(), Queue::Orders, now)
+            .await
+            .unwrap();
+        missed::notified(service.db(), Queue::Orders).await.unwrap();
+        look = look.min(begun.elapsed());
+    }
+    (answer, look)
+}
+
+/// Somebody's transaction holds a snapshot, so all versions of the jobs that were done since are kept.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
+async fn heavy_while_a_snapshot_is_held_intake_costs_the_same_and_work_goes_on() {
+    let mut service = service().without_workers().start().await;
+    let other = Db::open(&service.backend.database_url, 1).await.unwrap();
+    let mut held = other.begin().await.unwrap();
+    for statement in [
+        "set transaction isolation level repeatable read",
+        "set local idle_in_transaction_session_timeout = 0",
+        "select count(*) as n from jobs",
+    ] {
+        held.query(statement).fetch_all().await.unwrap();
+    }
+    let before = costs(&service, 100_001).await;
+    fill(&service, "orders/create", LARGE, 1..waiting() + 1).await;
+    for statement in [
+        "update jobs set notified_at = run_at where shop = 'large.example'",
+        "update jobs set notified_at = null, state = 'done', finished_at = run_at
+         where shop = 'large.example'",
+        "vacuum jobs",
+    ] {
+        service.db().on_server(&[statement]).await.unwrap();
+    }
+    let after = costs(&service, 200_001).await;
+    service.start_workers();
+    let mut waits = Vec::new();
+    for id in 300_001..300_006 {
+        waits.push(waited(&service, &small("orders/create", id)).await);
+    }
+    waits.sort_unstable();
+    let done = waiting();
+    platform::terminal::err(&format!(
+        "answer and look at first {before:?}, after {done} jobs were done {after:?}; waited {waits:?}\n"
+    ));
+    // Nothing of the old versions is read when a delivery is stored.
+    assert!(after.0 < before.0 * 3, "{before:?}, {after:?}");
+    // A look reads the index entries of all of them, and it rests for twenty times as long.
+    let of_each = after.1.saturating_sub(before.1) / u32::try_from(done).unwrap();
+    assert!(of_each < Duration::from_micros(5), "{of_each:?} for each");
+    assert!(waits[2] < PROMISED, "{waits:?}");
+    held.rollback().await.unwrap();
+    other.close().await;
     service.stop().await;
 }

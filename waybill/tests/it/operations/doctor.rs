@@ -13,6 +13,7 @@ use lapin::types::FieldTable;
 use sandbox::{IDENTITY_CLIENT_ID, IDENTITY_CLIENT_SECRET, Options, PAYMENT_KEY};
 use sandbox::{STOREFRONT_TOKEN, Sandbox};
 use serde_json::Value;
+use store::sql::Db;
 
 use crate::support::backend::{PRIVACY_KEY, is_distributed};
 use crate::support::delivery::{SHOP, order};
@@ -557,5 +558,58 @@ async fn a_queue_that_is_missing_or_of_another_make_is_found_and_left_so() {
     }
     let report: Value = parsed(&run(doctor(&service, &[("AMQP_PREFIX", "nobody")])).await);
     assert!(report.to_string().contains("nobody.events"), "{report}");
+    service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
+async fn a_transaction_that_keeps_vacuum_from_its_work_is_named() {
+    const OTHERS: &str = "do $$ begin
+        for i in 1..100000 loop perform pg_current_xact_id(); commit; end loop; end $$";
+    let service = service().without_workers().start().await;
+    let other = Db::open(&service.backend.database_url, 1).await.unwrap();
+    let mut held = other.begin().await.unwrap();
+    for statement in [
+        "set transaction isolation level repeatable read",
+        "select count(*) as n from jobs",
+    ] {
+        held.query(statement).fetch_all().await.unwrap();
+    }
+    let of_session = "select cast(pg_backend_pid() as bigint) as n";
+    let session: i64 = held
+        .query(of_session)
+        .fetch_one()
+        .await
+        .unwrap()
+        .get("n")
+        .unwrap();
+    let output = run(doctor(&service, &[])).await;
+    says(
+        &output,
+        "oldest transaction",
+        "ok",
+        &format!("process {session}, "),
+    );
+    service.db().on_server(&[OTHERS]).await.unwrap();
+    let output = run(doctor(&service, &[])).await;
+    says(
+        &output,
+        "oldest transaction",
+        "warning",
+        &format!("process {session}, "),
+    );
+    says(
+        &output,
+        "oldest transaction",
+        "warning",
+        "idle in transaction",
+    );
+    let advice = format!("pg_terminate_backend({session})");
+    assert!(String::from_utf8_lossy(&output.stdout).contains(&advice));
+    held.rollback().await.unwrap();
+    other.close().await;
+    let output = run(doctor(&service, &[])).await;
+    let found = found(&output, "oldest transaction");
+    assert!(found.iter().all(|(level, _)| level == "ok"), "{found:?}");
     service.stop().await;
 }

@@ -112,7 +112,8 @@ async fn post_once(port: u16, delivery: &Delivery) -> u16 {
 /// What holds of every connection, whichever of the server's it is.
 async fn has_its_settings(url: &str) {
     let settings = "select concat_ws(' ', current_setting('statement_timeout'),
-        current_setting('lock_timeout'), current_setting('enable_seqscan'), current_setting('jit'),
+        current_setting('lock_timeout'), current_setting('idle_in_transaction_session_timeout'),
+        current_setting('enable_seqscan'), current_setting('jit'),
         current_setting('transaction_isolation'), current_setting('synchronous_commit')) as text";
     let db = Db::open(url, 8).await.unwrap();
     let ask = |_| async {
@@ -129,7 +130,7 @@ async fn has_its_settings(url: &str) {
         .collect()
         .await;
     for text in found.into_iter().flatten() {
-        assert_eq!(text, "1min 30s off off read committed on");
+        assert_eq!(text, "1min 30s 2min off off read committed on");
     }
     db.close().await;
 }
