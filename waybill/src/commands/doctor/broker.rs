@@ -1,11 +1,15 @@
 //! Checks of the broker: whether the exchanges and queues exist with the right arguments, and
 //! whether workers consume from the queues.
 
+use std::time::Duration;
+
 use bus::Broker;
 use bus::{Holds, QueueState};
 use config::Config;
 use domain::job::Queue;
 use reqwest::Url;
+
+use tokio::time::timeout;
 
 use super::{Finding, machine};
 
@@ -14,6 +18,12 @@ const MANY: u32 = 10_000;
 
 const ONE_IS_AWAY: &str = "Processes use the other servers of AMQP_URL meanwhile. Bring this one back before another \
                            one goes.";
+
+/// A server answers at once about its queues, unless one of them has no leader.
+const INSPECTED: Duration = Duration::from_secs(3);
+
+const WAITS: &str = "Webhooks are accepted meanwhile, and their jobs wait in the database. Bring the servers \
+                     back; processes then go on by themselves.";
 
 pub async fn look(config: &Config) -> Vec<Finding> {
     let Some(url) = &config.amqp_url else {
@@ -37,16 +47,30 @@ pub async fn look(config: &Config) -> Vec<Finding> {
     if silent.len() == servers.len() {
         return vec![Finding::failed("broker", silent.join("; "), advice)];
     }
+    if silent.len() * 2 > servers.len() {
+        let found = format!(
+            "{} of {} servers are away, so no queue has a majority: {}",
+            silent.len(),
+            servers.len(),
+            silent.join("; ")
+        );
+        return vec![Finding::failed("broker", found, WAITS)];
+    }
     let mut findings: Vec<Finding> = silent
         .into_iter()
         .map(|problem| Finding::warning("broker", problem, ONE_IS_AWAY))
         .collect();
-    match bus::inspect(&broker).await {
-        Err(error) => {
+    match timeout(INSPECTED, bus::inspect(&broker)).await {
+        Err(_) => {
+            let found = "it lets clients in and does not answer about its queues, as when a majority of \
+                         its cluster is away and a queue has no leader";
+            findings.push(Finding::failed("broker", found, WAITS));
+        }
+        Ok(Err(error)) => {
             let found = format!("cannot be used: {error:#}");
             findings.push(Finding::failed("broker", found, advice));
         }
-        Ok(topology) => {
+        Ok(Ok(topology)) => {
             findings.push(exchanges(&topology.missing_exchanges));
             let queues = Queue::ALL.into_iter().zip(&topology.queues);
             findings.extend(queues.map(|(of, found)| queue(of, found)));

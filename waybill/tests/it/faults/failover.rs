@@ -16,10 +16,10 @@ use crate::support::backend::{Backend, statement};
 use crate::support::delivery::{Delivery, order};
 use crate::support::postgres::Replicated;
 use crate::support::process::{self, Process, free_port, is_ready, settings};
-use crate::support::{eventually, pause};
+use crate::support::{eventually, pause, within};
 
-/// Ingress and workers that use the servers' address.
-struct Product {
+/// Ingress and workers that use servers of a test's own.
+pub struct Product {
     _backend: Backend,
     ingress: Process,
     port: u16,
@@ -31,10 +31,16 @@ struct Product {
 
 impl Product {
     async fn start(servers: &Replicated) -> Self {
-        let backend = Backend::create().await;
+        let url = servers.address.url.as_str();
+        Product::on(Backend::create().await, &[("DATABASE_URL", url)]).await
+    }
+
+    /// With these settings more.
+    pub async fn on(backend: Backend, more: &[(&str, &str)]) -> Self {
         let port = free_port();
         let mut settings = settings(&backend, port);
-        settings.push(("DATABASE_URL".into(), servers.address.url.clone()));
+        let more = more.iter().copied();
+        settings.extend(more.map(|(name, value)| (name.to_owned(), value.to_owned())));
         let ingress = Process::start("waybill-ingress", &[], &settings);
         is_ready(port).await;
         let worker = |port: u16| {
@@ -59,7 +65,7 @@ impl Product {
         }
     }
 
-    async fn accepts(&self, seeds: Range<u64>) {
+    pub async fn accepts(&self, seeds: Range<u64>) {
         for seed in seeds {
             assert_eq!(self.try_once(&delivery(seed)).await, 200, "{seed}");
         }
@@ -78,7 +84,7 @@ impl Product {
         }
     }
 
-    async fn doctor_says(&self, part: &str) {
+    pub async fn doctor_says(&self, part: &str) {
         let settings: Vec<(&str, &str)> = self.settings.iter().map(|(a, b)| (&**a, &**b)).collect();
         let mut doctor = process::command("waybill", &settings);
         let found = process::run({
@@ -106,7 +112,7 @@ impl Product {
         status
     }
 
-    async fn stop(mut self) {
+    pub async fn stop(mut self) {
         assert!(self.ingress.terminate().await.success());
         for (worker, _) in &mut self.workers {
             assert!(worker.terminate().await.success());
@@ -119,9 +125,9 @@ fn delivery(seed: u64) -> Delivery {
 }
 
 /// Of each of these deliveries there is one effect of each kind.
-async fn one_effect_each(url: &str, accepted: &BTreeSet<u64>) {
+pub async fn one_effect_each(url: &str, accepted: &BTreeSet<u64>) {
     let db = Db::open(url, 2).await.unwrap();
-    eventually("no job is left", async || {
+    within(Duration::from_mins(1), "no job is left", async || {
         let ready = jobs::count(&db, Queue::Orders, State::Ready).await;
         ready.is_ok_and(|ready| ready == 0)
     })
