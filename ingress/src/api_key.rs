@@ -20,9 +20,9 @@ use store::api_keys::{self, Known, USE_NOTED};
 use uuid::Uuid;
 
 use crate::App;
-use crate::client_address;
 use crate::database::READ_DEADLINE;
 use crate::error::Error;
+use server::client_address;
 
 /// The scope that a handler requires of a key.
 pub trait Needs {
@@ -109,7 +109,7 @@ async fn authenticate(app: &Arc<App>, parts: &Parts) -> Result<Known, Error> {
     let seen = app.api_keys.seen(&hash);
     match seen {
         Some(id) => app.limits.api_key(id)?,
-        None => app.limits.keys.admit(client)?,
+        None => app.limits.keys.admit(client).map_err(Error::RateLimited)?,
     }
     let now = app.clock.now();
     let asked = api_keys::authenticate(&app.db, hash, now);

@@ -31,10 +31,10 @@ pub use refused::{About, Refused};
 pub use wording::text;
 
 use crate::App;
-use crate::client_address;
 use crate::error::Error;
 use crate::intake::{ByteBudgetPermit, Size};
 use crate::request_id::RequestId;
+use server::client_address;
 
 const BODY_DEADLINE: Duration = Duration::from_secs(10);
 const LONGEST_ID: usize = 255;

@@ -11,10 +11,9 @@
 pub mod tokens;
 pub mod unverified;
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use config::Config;
@@ -25,11 +24,12 @@ use governor::state::keyed::DashMapStateStore;
 use governor::state::{InMemoryState, NotKeyed};
 use governor::{NotUntil, Quota, RateLimiter};
 use platform::clock::Clock;
+use server::guesses::Guesses;
+use server::network;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::App;
-use crate::client_address::network;
 use crate::error::Error;
 use crate::limit::unverified::Unverified;
 
@@ -54,10 +54,6 @@ const BODY_PER_MINUTE: NonZeroU32 = NonZeroU32::new(1).unwrap();
 /// that follows its parcels, and slows down somebody who tries ids.
 const PAGES_PER_MINUTE: NonZeroU32 = NonZeroU32::new(60).unwrap();
 const PAGES_AT_ONCE: NonZeroU32 = NonZeroU32::new(30).unwrap();
-
-/// How many wrong API keys a client may send in a minute.
-const WORTHLESS: u32 = 20;
-const WORTHLESS_PERIOD: Duration = Duration::from_mins(1);
 
 /// A limit of deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,80 +111,6 @@ pub struct Limits {
     pub unverified: Unverified,
 }
 
-/// The wrong keys of each client in the current period.
-pub struct Guesses {
-    clock: LimitClock,
-    clients: Mutex<HashMap<IpAddr, Client>>,
-}
-
-/// A client's guesses.
-struct Client {
-    /// When the current period began.
-    begun: Duration,
-    /// How many wrong keys the client has sent in it.
-    found: u32,
-}
-
-impl Client {
-    fn renew(&mut self, now: Duration) {
-        if now >= self.begun + WORTHLESS_PERIOD {
-            (self.begun, self.found) = (now, 0);
-        }
-    }
-
-    /// Whether the client may send one more.
-    fn admits(&mut self, now: Duration) -> Result<(), Error> {
-        self.renew(now);
-        if self.found >= WORTHLESS {
-            let wait = (self.begun + WORTHLESS_PERIOD).saturating_sub(now);
-            return Err(Error::RateLimited(wait));
-        }
-        Ok(())
-    }
-}
-
-impl Guesses {
-    fn new(clock: LimitClock) -> Self {
-        Guesses {
-            clock,
-            clients: Mutex::default(),
-        }
-    }
-
-    /// Whether a client may send one more unknown key.
-    pub fn admit(&self, client: IpAddr) -> Result<(), Error> {
-        match self.clients().get_mut(&network(client)) {
-            Some(client) => client.admits(self.clock.now()),
-            None => Ok(()),
-        }
-    }
-
-    /// Counts a wrong key of a client.
-    pub fn worthless(&self, client: IpAddr) {
-        let mut clients = self.clients();
-        let of_client = self.of(&mut clients, network(client));
-        of_client.renew(self.clock.now());
-        of_client.found += 1;
-    }
-
-    fn of<'a>(&self, clients: &'a mut HashMap<IpAddr, Client>, client: IpAddr) -> &'a mut Client {
-        clients.entry(client).or_insert_with(|| Client {
-            begun: self.clock.now(),
-            found: 0,
-        })
-    }
-
-    fn forget_idle(&self) {
-        let now = self.clock.now();
-        self.clients()
-            .retain(|_, client| now < client.begun + WORTHLESS_PERIOD);
-    }
-
-    fn clients(&self) -> MutexGuard<'_, HashMap<IpAddr, Client>> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Limits {
     pub fn new(config: &Config, clock: &Clock) -> Self {
         let clock = LimitClock(clock.clone());
@@ -217,7 +139,7 @@ impl Limits {
                 .map(|quota| RateLimiter::new(quota, DashMapStateStore::default(), clock.clone())),
             pages: RateLimiter::new(pages, DashMapStateStore::default(), clock.clone()),
             tokens: tokens::Budget::new(clock.clone(), is_app),
-            keys: Guesses::new(clock.clone()),
+            keys: Guesses::new(&clock.0),
             unverified: Unverified::new(config.max_body_bytes),
             clock,
         }

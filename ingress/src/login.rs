@@ -36,10 +36,10 @@ use store::device_code_requests;
 use store::device_codes::{self, Hash, Login, Next, State};
 
 use crate::App;
-use crate::client_address::network;
 use crate::database;
 use crate::error::Error;
 use crate::validation::{self, Validated, report};
+use server::network;
 
 /// How much longer than the interval Waybill waits. The provider counts the interval from its own
 /// answer and by its own clock.

@@ -1,9 +1,11 @@
 //! Accepts and ends connections: their number, slow headers, idle sockets, clients that do not
 //! read, and shutdown. It also has the answers for load balancers and monitoring that every
-//! listening process gives (`probes`).
+//! listening process gives (`probes`), and knows a client by its address.
 
+pub mod client_address;
 mod connections;
 mod exchange;
+pub mod guesses;
 pub mod probes;
 mod socket;
 

@@ -29,8 +29,8 @@ use governor::clock::Clock as _;
 use tokio::sync::Notify;
 
 use super::LimitClock;
-use crate::client_address::network;
 use crate::error::Error;
+use server::network;
 
 /// How many bad tokens may be asked about within [`PERIOD`].
 const ASKED_AS_APP: usize = 60;

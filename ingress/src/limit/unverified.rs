@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::client_address::network;
 use crate::error::Error;
+use server::network;
 
 /// The share of one network: an eighth of the memory for all bodies.
 const LEAST: usize = 8 * 1024 * 1024;

@@ -12,9 +12,9 @@ use axum::response::{IntoResponse, Response};
 use providers::identity;
 
 use crate::App;
-use crate::client_address;
 use crate::error::Error;
 use crate::validation;
+use server::client_address;
 
 /// How long a validation may take: longer than the provider's deadline and those of the database
 /// before and after it.

@@ -15,10 +15,10 @@ use qr::ID_CHARS;
 use store::public_orders::{self, PublicOrder, PublicOrderLookup};
 
 use crate::App;
-use crate::client_address;
 use crate::database::READ_DEADLINE;
 use crate::error::Error;
 use crate::page::{self, Asked};
+use server::client_address;
 
 /// An error that is answered with a page.
 pub struct Refusal(Error);

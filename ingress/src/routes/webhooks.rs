@@ -20,11 +20,11 @@ use utoipa::ToSchema;
 
 use crate::App;
 use crate::api_version;
-use crate::client_address;
 use crate::delivery::{self, Delivery, Refused};
 use crate::error::{DetailBody, Error};
 use crate::intake::Verdict;
 use crate::request_id::RequestId;
+use server::client_address;
 
 /// Accepts a delivery of the storefront. A duplicate is answered with `WEBHOOK_DUPLICATE_STATUS`.
 pub async fn storefront(State(app): State<Arc<App>>, request: Request) -> Response {

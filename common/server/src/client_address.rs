@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::http::header::FORWARDED;
 use axum::http::{Extensions, HeaderMap};
 use ipnet::IpNet;
-use server::Peer;
-pub use server::network;
+
+use crate::Peer;
 
 const FORWARDED_FOR: &str = "x-forwarded-for";
 
