@@ -6,6 +6,9 @@ use std::time::Duration;
 use domain::time::{Timestamp, Written};
 use platform::zone;
 
+/// How long ago a time was.
+pub use domain::time::age as text;
+
 const UNITS: [(char, u64); 4] = [('s', 1), ('m', 60), ('h', 3600), ('d', 86_400)];
 
 pub fn parse(text: &str) -> Result<Duration, String> {
@@ -41,15 +44,4 @@ pub fn moment(text: &str) -> Result<Moment, String> {
     }
     let ago = parse(text).map(Moment::Ago);
     ago.map_err(|problem| format!("{problem}, or a time like 2027-01-31T12:00:00Z"))
-}
-
-/// How long ago the given time was, in the largest unit that fits.
-pub fn text(now: Timestamp, then: Timestamp) -> String {
-    let seconds = now.since(then).as_secs();
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3600 => format!("{}m", seconds / 60),
-        3600..86_400 => format!("{}h", seconds / 3600),
-        _ => format!("{}d", seconds / 86_400),
-    }
 }

@@ -1,6 +1,8 @@
 //! How much work waits in the queues, for the gauges. At most [`MOST`]
 //! jobs of each kind are read, so the query costs the same however much has piled up.
 
+use std::time::Duration;
+
 use crate::events::time_of;
 use crate::sql::{Db, Result};
 use domain::job::Queue;
@@ -10,6 +12,9 @@ use domain::time::Timestamp;
 /// with a million ready jobs of seven kinds on PostgreSQL: counting all of them up to 100,000
 /// takes 218 ms, and 4 s while the table waits to be vacuumed.
 pub const MOST: i64 = 10_000;
+
+/// How long a job that is due waits at most when enough workers run.
+pub const LONG: Duration = Duration::from_mins(1);
 
 /// What waits in one queue.
 #[derive(Clone, Debug, PartialEq, Eq)]

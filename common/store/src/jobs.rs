@@ -5,6 +5,7 @@ pub mod arrived;
 pub mod ended;
 pub mod missed;
 pub mod operate;
+pub mod retried;
 pub mod run_now;
 
 use std::collections::HashSet;

@@ -46,6 +46,7 @@ pub mod refused_deliveries;
 pub mod shipments;
 pub mod shop_erasure;
 pub mod sql;
+pub mod story;
 pub mod subscriptions;
 pub mod tombstones;
 pub mod traces;

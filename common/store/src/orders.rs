@@ -4,6 +4,7 @@
 pub mod list;
 pub mod records;
 pub mod view;
+pub mod whose;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 

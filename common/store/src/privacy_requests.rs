@@ -270,6 +270,8 @@ pub struct Filter {
     pub shops: Option<Vec<String>>,
     /// Only requests that are neither done nor cancelled.
     pub open: bool,
+    /// Only requests that name this customer.
+    pub customer: Option<i64>,
 }
 
 /// A statement that reads requests with what [`read`] needs.
@@ -312,7 +314,8 @@ pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<RequestEnt
                and ($2 = '' or privacy_requests.topic = $2)
                and ($3 = '' or privacy_requests.shop = $3)
                and ($4 = 0 or privacy_requests.finished_at is null)
-               and ($6 = 1 or privacy_requests.shop in ($7..))
+               and ($7 is null or privacy_requests.customer_id = $7)
+               and ($6 = 1 or privacy_requests.shop in ($8..))
              order by privacy_requests.due_at, privacy_requests.id
              limit $5"
         ))
@@ -322,6 +325,7 @@ pub async fn list(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<RequestEnt
         .bind(i64::from(filter.open))
         .bind(limit)
         .bind(i64::from(filter.shops.is_none()))
+        .bind(filter.customer)
         .bind(filter.shops.clone().unwrap_or_default())
         .fetch_all()
         .await?;

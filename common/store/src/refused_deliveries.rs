@@ -204,3 +204,18 @@ pub async fn forget(db: &Db, before: Timestamp) -> Result<()> {
     .await?;
     tx.commit().await
 }
+
+/// Why they were refused, in a few words: `signature missing`, `rate`.
+pub fn why(reason: &str, signature: &str) -> String {
+    format!("{reason} {signature}").trim_end().to_owned()
+}
+
+/// What to do, as a sentence. An advice that is no setting is one already.
+pub fn set(advice: &str) -> String {
+    let is_setting = ["STOREFRONT_", "PAYMENT_", "WEBHOOK_"];
+    if is_setting.iter().any(|prefix| advice.starts_with(prefix)) {
+        format!("set {advice}")
+    } else {
+        advice.to_owned()
+    }
+}

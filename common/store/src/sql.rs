@@ -147,6 +147,57 @@ impl Db {
         })
     }
 
+    /// The same database with connections of its own that can only read, for what people look at: so
+    /// nobody else ever waits for a connection because somebody looks. On PostgreSQL a statement ends
+    /// after `longest`, unless a pooler gives each transaction another connection: there it has as long
+    /// as any other. SQLite knows no such limit.
+    #[must_use]
+    pub fn for_readers(&self, connections: u32, longest: Duration) -> Self {
+        match self {
+            Db::Postgres {
+                pool,
+                pooling,
+                outdated,
+            } => {
+                let options = (*pool.connect_options()).clone();
+                let pool = usual_pool(connections, outdated);
+                let pool = match pooling {
+                    Pooling::Session => pool.after_connect(move |connection, _| {
+                        Box::pin(async move {
+                            set(connection).await?;
+                            only_read(connection, longest).await
+                        })
+                    }),
+                    Pooling::Transaction => pool,
+                };
+                Db::Postgres {
+                    pool: pool.connect_lazy_with(options),
+                    pooling: *pooling,
+                    outdated: outdated.clone(),
+                }
+            }
+            Db::Sqlite {
+                write,
+                read,
+                turn,
+                erased,
+            } => Db::Sqlite {
+                write: write.clone(),
+                read: sqlite_readers(&read.connect_options(), connections),
+                turn: turn.clone(),
+                erased: erased.clone(),
+            },
+        }
+    }
+
+    /// Closes the connections of [`Db::for_readers`], and no others.
+    pub async fn close_readers(&self) {
+        match self {
+            Db::Postgres { pool, .. } => pool.close().await,
+            Db::Sqlite { read, .. } => read.close().await,
+        }
+    }
+
     /// The name of the database system, for a label.
     pub fn name(&self) -> &'static str {
         match self {
@@ -348,8 +399,18 @@ fn postgres_pool(
     connections: u32,
     outdated: &Outdated,
 ) -> PgPool {
+    let pool = usual_pool(connections, outdated);
+    let pool = match pooling {
+        Pooling::Session => pool.after_connect(|connection, _| Box::pin(set(connection))),
+        // Each transaction begins with the settings.
+        Pooling::Transaction => pool,
+    };
+    pool.connect_lazy_with(options)
+}
+
+fn usual_pool(connections: u32, outdated: &Outdated) -> PgPoolOptions {
     let outdated = outdated.clone();
-    let pool = PgPoolOptions::new()
+    PgPoolOptions::new()
         .max_connections(connections)
         .acquire_timeout(ACQUIRE_TIMEOUT)
         .idle_timeout(IDLE_TIMEOUT)
@@ -357,13 +418,7 @@ fn postgres_pool(
         .before_acquire(move |_, found| {
             let is_current = !outdated.is_older(found.age);
             Box::pin(async move { Ok(is_current) })
-        });
-    let pool = match pooling {
-        Pooling::Session => pool.after_connect(|connection, _| Box::pin(set(connection))),
-        // Each transaction begins with the settings.
-        Pooling::Transaction => pool,
-    };
-    pool.connect_lazy_with(options)
+        })
 }
 
 /// The statements that make the settings of a PostgreSQL connection, after `$begin` and each in `$scope`.
@@ -407,6 +462,20 @@ async fn set(connection: &mut PgConnection) -> Result<()> {
     Ok(())
 }
 
+/// Lets a connection read, and no statement take longer than this.
+async fn only_read(connection: &mut PgConnection, longest: Duration) -> Result<()> {
+    let milliseconds = longest.as_millis().to_string();
+    #[expect(clippy::disallowed_methods, reason = "this is SQL's one home")]
+    sqlx::query(
+        "select set_config('statement_timeout', $1, false),
+                set_config('default_transaction_read_only', 'on', false)",
+    )
+    .bind(milliseconds)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
 /// A transaction waits for at most `lock_timeout` for other processes to end theirs.
 async fn open_sqlite(url: &str, lock_timeout: Duration) -> Result<Db> {
     let options = SqliteConnectOptions::from_str(url)?
@@ -436,13 +505,7 @@ async fn open_sqlite(url: &str, lock_timeout: Duration) -> Result<Db> {
         .connect_with(options.clone())
         .await?;
     slack::check(&mut *write.acquire().await?).await?;
-    let read = SqlitePoolOptions::new()
-        .max_connections(4)
-        .acquire_timeout(Duration::from_secs(10))
-        .test_before_acquire(false)
-        .idle_timeout(None)
-        .max_lifetime(None)
-        .connect_lazy_with(options.clone().pragma("query_only", "on"));
+    let read = sqlite_readers(&options, 4);
     let turn = Turn::beside(options.get_filename());
     let erased = Arc::new(Notify::new());
     let db = Db::Sqlite {
@@ -454,6 +517,16 @@ async fn open_sqlite(url: &str, lock_timeout: Duration) -> Result<Db> {
     let checkpoints = checkpoint(options, db.clone(), write, erased);
     task::spawn("checkpoints", checkpoints);
     Ok(db)
+}
+
+fn sqlite_readers(options: &SqliteConnectOptions, connections: u32) -> SqlitePool {
+    SqlitePoolOptions::new()
+        .max_connections(connections)
+        .acquire_timeout(Duration::from_secs(10))
+        .test_before_acquire(false)
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .connect_lazy_with(options.clone().pragma("query_only", "on"))
 }
 
 /// Folds the log into the database file while the writer works, which would otherwise have to do

@@ -13,11 +13,26 @@ use domain::trace::{TraceContext, TraceId, stored};
 /// How many jobs one id may lead to at most. Clients may use a request id again.
 const MOST: i64 = 100;
 
-/// The traces to which an id belongs.
+/// The traces to which an id belongs. When no delivery with this id is remembered any more, all jobs are
+/// searched.
 pub async fn of(db: &Db, id: &str) -> Result<BTreeSet<TraceId>> {
+    let mut jobs = remembered(db, id).await?;
+    if jobs.is_empty() && Uuid::try_parse(id).is_err() {
+        jobs = forgotten(db, id).await?;
+    }
+    belonging(db, id, jobs).await
+}
+
+/// The same by indexes alone: a delivery is found by its id as long as that is remembered.
+pub async fn of_indexed(db: &Db, id: &str) -> Result<BTreeSet<TraceId>> {
+    let jobs = remembered(db, id).await?;
+    belonging(db, id, jobs).await
+}
+
+/// The traces of these jobs, and of what else has this id.
+async fn belonging(db: &Db, id: &str, mut jobs: Vec<JobId>) -> Result<BTreeSet<TraceId>> {
     let mut traces = BTreeSet::new();
     traces.extend(TraceContext::parse(id).map(TraceContext::trace_id));
-    let mut jobs = delivered(db, id).await?;
     if let Ok(id) = Uuid::try_parse(id) {
         traces.insert(TraceId::of(id));
         jobs.push(id);
@@ -36,9 +51,8 @@ pub async fn of(db: &Db, id: &str) -> Result<BTreeSet<TraceId>> {
     Ok(traces)
 }
 
-/// The jobs of deliveries with this id. When the id is no longer in `webhook_ids`, all jobs are
-/// searched.
-async fn delivered(db: &Db, id: &str) -> Result<Vec<JobId>> {
+/// The jobs of deliveries whose id is remembered.
+async fn remembered(db: &Db, id: &str) -> Result<Vec<JobId>> {
     let providers = [Source::Storefront, Source::Payment];
     let rows = db
         .query("select job_id as id from webhook_ids where id = $1 and source in ($2..)")
@@ -46,10 +60,11 @@ async fn delivered(db: &Db, id: &str) -> Result<Vec<JobId>> {
         .bind(providers.map(|source| source.as_str().to_owned()).to_vec())
         .fetch_all()
         .await?;
-    let remembered = ids(&rows)?;
-    if !remembered.is_empty() || Uuid::try_parse(id).is_ok() {
-        return Ok(remembered);
-    }
+    ids(&rows)
+}
+
+/// The jobs of deliveries with this id, found among all jobs.
+async fn forgotten(db: &Db, id: &str) -> Result<Vec<JobId>> {
     let rows = db
         .query("select id from jobs where external_id = $1 order by id desc limit $2")
         .bind(id)

@@ -93,6 +93,7 @@ impl FromRequestParts<Arc<App>> for Wanted {
                 shop: given.shop.map(|shop| shop.to_ascii_lowercase()),
                 shops: None,
                 open: given.state.is_none(),
+                customer: None,
             },
             limit,
         })

@@ -153,7 +153,7 @@ async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result
             table::print(&summary(&groups, now))
         }
         Command::List { which, limit, json } => {
-            let jobs = ended::newest_dead(db, &which.filter(now), limit).await?;
+            let jobs = ended::newest_dead(db, &which.filter(now), None, limit).await?;
             if json {
                 return table::print_json(&jobs);
             }

@@ -7,12 +7,12 @@ use domain::job::{JobId, Queue, State};
 use domain::time::{Timestamp, Written};
 use platform::clock::Clock;
 use platform::zone;
-use serde::Serialize;
 use store::job_attempts::{self, Attempt};
 use store::jobs::ended;
 use store::jobs::operate::Action;
 use store::jobs::{self, Filter, Summary, run_now};
 use store::sql::Db;
+use store::story::WithHistory;
 use store::traces;
 
 use crate::age::{self, Moment};
@@ -214,14 +214,6 @@ async fn show(db: &Db, id: JobId, json: bool) -> Result<()> {
         Some(history) => table::print(&format!("\n{history}")),
         None => Ok(()),
     }
-}
-
-/// A job with its attempts, as JSON.
-#[derive(Serialize)]
-pub struct WithHistory {
-    #[serde(flatten)]
-    pub job: Summary,
-    pub history: Vec<Attempt>,
 }
 
 async fn run_now(settings: &Settings, db: &Db, arguments: &RunNow) -> Result<()> {

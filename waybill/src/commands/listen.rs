@@ -15,11 +15,11 @@ use platform::{shutdown, task, terminal, zone};
 use providers::is_loopback;
 use reqwest::{Client, Response, StatusCode, Url};
 use serde_json::{Value, json};
+use store::refused_deliveries::{set, why};
 use store::sql::{self, Db};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::commands::refused::{set, why};
 use crate::commands::{database, misused};
 use crate::table;
 use crate::words;

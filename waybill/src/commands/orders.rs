@@ -2,12 +2,8 @@
 //! deliveries, their attempts and its events. It also lists orders and payments that an operator has
 //! to decide about, and bodies whose topic did not count.
 
-use std::collections::HashMap;
-
 use anyhow::{Result, bail};
 use config::{Config, Settings};
-use domain::envelope::Envelope;
-use domain::job::JobId;
 use domain::order::FinancialStatus;
 use domain::time::Timestamp;
 use platform::clock::Clock;
@@ -15,26 +11,20 @@ use platform::zone;
 use serde::Serialize;
 use store::held::{self, Held, Reason};
 use store::order_bodies::{self, Repeated};
+use store::orders::StoredOrder;
 use store::orders::list::{self, Cursor, Filter, ListedOrder, Page, STATES};
 use store::orders::view::View;
-use store::orders::{self, OrderLookup, StoredOrder};
 use store::sql::Db;
-use store::{events, job_attempts, jobs, payments};
+use store::story::{self, Meant, Story, WithHistory};
 
 use crate::age::{self, Moment};
 use crate::commands::database;
-use crate::commands::jobs::{WithHistory, attempt_cells};
+use crate::commands::jobs::attempt_cells;
 use crate::table::{self, Table};
 use crate::words;
 
 /// How many characters of an order's name a list shows.
 const NAME: usize = 16;
-/// How many jobs and events of an order, and of each of its payments, are shown, at most: the newest.
-const MOST: i64 = 100;
-/// Of how many payments and checkout sessions of an order these are shown, at most.
-const MOST_PAYMENTS: i64 = 20;
-/// How many orders of one name, or shops of one id, an answer lists.
-const CHOICES: usize = 50;
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -230,7 +220,7 @@ async fn show(
     json: bool,
 ) -> Result<()> {
     let order = find(db, order, shop).await?;
-    let story = Story::of(db, &order).await?;
+    let story = Story::of_order(db, &order.shop, order.id).await?;
     if json {
         return table::print_json(&Shown {
             order: order.view(&Config::public_url(settings)?),
@@ -238,62 +228,29 @@ async fn show(
         });
     }
     let mut parts = vec![describe(&order)];
-    parts.extend(story.parts(&order));
+    parts.extend(self::parts(&story, &order));
     table::print(&parts.join("\n"))
 }
 
 /// Finds an order by its id, or else by its name, with or without the `#` before it.
 async fn find(db: &Db, order: &str, shop: Option<String>) -> Result<StoredOrder> {
-    let shops = shop.map(|shop| vec![shop]);
-    if let Ok(id) = order.parse() {
-        match orders::find(db, id, shops.clone()).await? {
-            OrderLookup::One(order) => return Ok(*order),
-            OrderLookup::Several => {
-                let shops = orders::places(db, id, i64::try_from(CHOICES)?).await?;
-                bail!(
-                    "several shops have an order {id}; add --shop with one of these:\n  {}",
-                    shops.join("\n  ")
-                );
-            }
-            OrderLookup::None => {}
-        }
-    }
-    let filter = Filter {
-        shops,
-        name: Some(order.to_owned()),
-        ..Filter::default()
-    };
-    let named = list::page(db, &filter, None, CHOICES).await?.orders;
-    let found = match named.as_slice() {
-        [] => OrderLookup::None,
-        [one] => orders::find(db, one.id, Some(vec![one.shop.clone()])).await?,
-        _ => OrderLookup::Several,
-    };
-    match found {
-        OrderLookup::One(order) => Ok(*order),
-        OrderLookup::None => {
+    match story::order(db, order, shop).await? {
+        Meant::One(order) => Ok(*order),
+        Meant::None => {
             bail!("there is no order {order} here; `waybill orders list` shows which there are")
         }
-        OrderLookup::Several => {
-            let choices: Vec<String> = named
-                .iter()
-                .map(|order| format!("  {}  {}", order.id, order.shop))
-                .collect();
+        Meant::Shops(shops) => bail!(
+            "several shops have an order {order}; add --shop with one of these:\n  {}",
+            shops.join("\n  ")
+        ),
+        Meant::Named(named) => {
+            let choices = named.iter().map(|(id, shop)| format!("  {id}  {shop}"));
             bail!(
                 "several orders are called {order}; add --shop, or give the id of one of these:\n{}",
-                choices.join("\n")
+                choices.collect::<Vec<_>>().join("\n")
             )
         }
     }
-}
-
-/// What came of an order's deliveries.
-#[derive(Serialize)]
-struct Story {
-    /// Deliveries and calls, about the order and about its payments, with their failed attempts, the
-    /// oldest first.
-    jobs: Vec<WithHistory>,
-    events: Vec<Envelope>,
 }
 
 /// An order as the commerce API shows it, and what came of its deliveries.
@@ -305,79 +262,51 @@ struct Shown {
     story: Story,
 }
 
-impl Story {
-    async fn of(db: &Db, order: &StoredOrder) -> Result<Self> {
-        let (shop, id) = (order.shop.as_str(), order.id.to_string());
-        let mut found = jobs::of_object(db, shop, &id, MOST).await?;
-        let mut events = events::of_object(db, shop, &id, MOST).await?;
-        // The payment provider names no shop.
-        for payment in payments::of_order(db, shop, order.id, MOST_PAYMENTS).await? {
-            found.extend(jobs::of_object(db, "", &payment, MOST).await?);
-            events.extend(events::of_object(db, "", &payment, MOST).await?);
-        }
-        found.sort_by_key(|job| job.id);
-        events.sort_by_key(|event| event.id);
-        let ids: Vec<JobId> = found.iter().map(|job| job.id).collect();
-        let mut attempts: HashMap<JobId, Vec<_>> = HashMap::new();
-        for (job, attempt) in job_attempts::of_jobs(db, ids).await? {
-            attempts.entry(job).or_default().push(attempt);
-        }
-        let with_history = |job: jobs::Summary| WithHistory {
-            history: attempts.remove(&job.id).unwrap_or_default(),
-            job,
-        };
-        Ok(Story {
-            jobs: found.into_iter().map(with_history).collect(),
-            events,
-        })
-    }
-
-    fn parts(&self, order: &StoredOrder) -> Vec<String> {
-        let mut accepted = Table::new(["  ACCEPTED", "TOPIC", "STATE", "JOB", "DELIVERY"]);
-        let mut attempts = Table::new([
-            "  ATTEMPT",
-            "STARTED",
-            "TOOK",
-            "OUTCOME",
-            "STATUS",
-            "TOPIC",
-            "ERROR",
+/// The tables of what came of an order's deliveries.
+fn parts(story: &Story, order: &StoredOrder) -> Vec<String> {
+    let mut accepted = Table::new(["  ACCEPTED", "TOPIC", "STATE", "JOB", "DELIVERY"]);
+    let mut attempts = Table::new([
+        "  ATTEMPT",
+        "STARTED",
+        "TOOK",
+        "OUTCOME",
+        "STATUS",
+        "TOPIC",
+        "ERROR",
+    ]);
+    let mut events = Table::new(["  EVENT", "HAPPENED", "ID"]);
+    for WithHistory { job, history } in &story.jobs {
+        accepted.row([
+            format!("  {}", zone::time(job.created_at)),
+            job.kind.clone(),
+            job.state.clone(),
+            job.id.to_string(),
+            or_none(job.external_id.as_deref()),
         ]);
-        let mut events = Table::new(["  EVENT", "HAPPENED", "ID"]);
-        for WithHistory { job, history } in &self.jobs {
-            accepted.row([
-                format!("  {}", zone::time(job.created_at)),
-                job.kind.clone(),
-                job.state.clone(),
-                job.id.to_string(),
-                or_none(job.external_id.as_deref()),
-            ]);
-            for attempt in history {
-                let [number, started, took, outcome, status, error] = attempt_cells(attempt);
-                let kind = job.kind.clone();
-                let number = format!("  {number}");
-                attempts.row([number, started, took, outcome, status, kind, error]);
-            }
+        for attempt in history {
+            let [number, started, took, outcome, status, error] = attempt_cells(attempt);
+            let kind = job.kind.clone();
+            let number = format!("  {number}");
+            attempts.row([number, started, took, outcome, status, kind, error]);
         }
-        for event in &self.events {
-            let at = zone::time(event.created_at);
-            events.row([format!("  {}", event.kind), at, event.id.to_string()]);
-        }
-        let has_failed = self.jobs.iter().any(|it| !it.history.is_empty());
-        let mut parts = Vec::new();
-        parts.extend((!self.jobs.is_empty()).then(|| accepted.render()));
-        parts.extend(has_failed.then(|| attempts.render()));
-        parts.extend((!self.events.is_empty()).then(|| events.render()));
-        let most = usize::try_from(MOST).unwrap_or(usize::MAX);
-        if self.jobs.len() >= most || self.events.len() >= most {
-            let (id, shop) = (order.id, &order.shop);
-            parts.push(format!(
-                "There may be more than these:\n  waybill jobs list --object {id} --shop {shop}\n  \
-                 waybill events list --object {id} --shop {shop}\n"
-            ));
-        }
-        parts
     }
+    for event in &story.events {
+        let at = zone::time(event.created_at);
+        events.row([format!("  {}", event.kind), at, event.id.to_string()]);
+    }
+    let has_failed = story.jobs.iter().any(|it| !it.history.is_empty());
+    let mut parts = Vec::new();
+    parts.extend((!story.jobs.is_empty()).then(|| accepted.render()));
+    parts.extend(has_failed.then(|| attempts.render()));
+    parts.extend((!story.events.is_empty()).then(|| events.render()));
+    if story.is_cut() {
+        let (id, shop) = (order.id, &order.shop);
+        parts.push(format!(
+            "There may be more than these:\n  waybill jobs list --object {id} --shop {shop}\n  \
+             waybill events list --object {id} --shop {shop}\n"
+        ));
+    }
+    parts
 }
 
 fn or_none(text: Option<&str>) -> String {

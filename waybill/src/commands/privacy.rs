@@ -306,6 +306,7 @@ async fn list(db: &Db, arguments: ListArguments, now: Timestamp) -> Result<()> {
         shop: arguments.shop.map(|shop| shop.to_ascii_lowercase()),
         shops: None,
         open: arguments.state.is_none() && !arguments.all,
+        customer: None,
     };
     let requests = privacy_requests::list(db, &filter, arguments.limit).await?;
     if arguments.json {

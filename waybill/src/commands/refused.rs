@@ -81,7 +81,7 @@ fn list(refused: &[Refused], now: Timestamp) -> String {
             age::text(now, it.last_at),
             format!("{:>5}", it.deliveries),
             it.source.clone(),
-            why(&it.reason, &it.signature),
+            refused_deliveries::why(&it.reason, &it.signature),
             or_none(&it.topic),
             or_none(&it.shop),
         ]);
@@ -96,7 +96,7 @@ fn list(refused: &[Refused], now: Timestamp) -> String {
             let _ = write!(text, "\n      {}", terminal::cell(&came));
         }
         if !it.advice.is_empty() {
-            let _ = write!(text, "\n      -> {}", set(&it.advice));
+            let _ = write!(text, "\n      -> {}", refused_deliveries::set(&it.advice));
         }
     }
     text + "\n"
@@ -132,24 +132,9 @@ fn summarized(summary: &[Summary], now: Timestamp) -> String {
             format!("{:>5}", it.deliveries),
             age::text(now, it.last_at),
             it.source.clone(),
-            why(&it.reason, &it.signature),
+            refused_deliveries::why(&it.reason, &it.signature),
             advice.to_owned(),
         ]);
     }
     table.render()
-}
-
-/// `signature missing`, `rate`.
-pub fn why(reason: &str, signature: &str) -> String {
-    format!("{reason} {signature}").trim_end().to_owned()
-}
-
-/// What to do, as a sentence. An advice that is no setting is one already.
-pub fn set(advice: &str) -> String {
-    let is_setting = ["STOREFRONT_", "PAYMENT_", "WEBHOOK_"];
-    if is_setting.iter().any(|prefix| advice.starts_with(prefix)) {
-        format!("set {advice}")
-    } else {
-        advice.to_owned()
-    }
 }

@@ -1,4 +1,4 @@
-//! Deliveries as they arrive, for whoever watches them (`ingress::deliveries`). Only the primary key is
+//! Deliveries as they arrive, for whoever watches them (`ingress::deliveries`) or lists them. Only the primary key is
 //! searched, so intake writes no index for it: the ids of deliveries sort by the times at which their
 //! requests began.
 
@@ -59,6 +59,77 @@ pub async fn of(db: &Db, ids: &[JobId]) -> Result<Vec<Arrived>> {
     }
     found.sort_by_key(|it| it.id);
     Ok(found)
+}
+
+/// How many jobs one page looks through at most, so that a page costs the same however few match.
+pub const LOOKED_THROUGH: i64 = 10_000;
+
+/// Which deliveries to list. An empty text means any.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// `storefront` or `payment`.
+    pub source: String,
+    /// A topic or event type; `*` stands for any text. Upper and lower case count as the same.
+    pub kind: String,
+    pub shop: String,
+    pub state: String,
+}
+
+/// Deliveries, the newest first.
+#[derive(Clone, Debug)]
+pub struct Page {
+    pub deliveries: Vec<Arrived>,
+    /// The next page begins after this job. None when there is nothing more.
+    pub next: Option<JobId>,
+    /// The page ends because enough jobs were looked through, and not because it is full.
+    pub is_cut: bool,
+}
+
+/// The newest deliveries that match among the [`LOOKED_THROUGH`] newest jobs before this one.
+pub async fn page(db: &Db, filter: &Filter, before: JobId, limit: usize) -> Result<Page> {
+    let most = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rows = db
+        .query(
+            "select id, source, kind, shop, external_id, object_id, state, attempts, last_error,
+                    created_at, finished_at, discarded_at
+             from (select id, source, kind, shop, external_id, object_id, state, attempts, last_error,
+                          created_at, finished_at, discarded_at
+                   from jobs where id < $1 order by id desc limit $2) as newest
+             where source <> 'internal'
+               and ($3 = '' or source = $3) and ($4 = '' or lower(kind) like $4 escape '!')
+               and ($5 = '' or shop = $5) and ($6 = '' or state = $6)
+             order by id desc
+             limit $7",
+        )
+        .bind(before)
+        .bind(LOOKED_THROUGH)
+        .bind(filter.source.as_str())
+        .bind(super::ended::pattern(&filter.kind))
+        .bind(filter.shop.as_str())
+        .bind(filter.state.as_str())
+        .bind(most)
+        .fetch_all()
+        .await?;
+    let deliveries: Vec<Arrived> = rows.iter().map(read).collect::<Result<_>>()?;
+    if deliveries.len() == limit {
+        return Ok(Page {
+            next: deliveries.last().map(|it| it.id),
+            deliveries,
+            is_cut: false,
+        });
+    }
+    let last = db
+        .query("select id from jobs where id < $1 order by id desc limit 1 offset $2")
+        .bind(before)
+        .bind(LOOKED_THROUGH - 1)
+        .fetch_optional()
+        .await?;
+    let next = last.map(|row| row.get("id")).transpose()?;
+    Ok(Page {
+        deliveries,
+        is_cut: next.is_some(),
+        next,
+    })
 }
 
 fn read(row: &Row) -> Result<Arrived> {

@@ -120,8 +120,15 @@ pub async fn dead(db: &Db, filter: &Filter) -> Result<Vec<Ended>> {
     rows.iter().map(read).collect()
 }
 
-/// The dead jobs that match, those that died last first.
-pub async fn newest_dead(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Summary>> {
+/// The dead jobs that match, those that died last first. `after` is the last job of the page before: when
+/// it died, and its id.
+pub async fn newest_dead(
+    db: &Db,
+    filter: &Filter,
+    after: Option<(Timestamp, JobId)>,
+    limit: i64,
+) -> Result<Vec<Summary>> {
+    let (died, id) = after.unwrap_or((Timestamp(i64::MAX), JobId::max()));
     let rows = db
         .query(
             "select id, queue, kind, source, shop, external_id, object_id, api_version, state, attempts,
@@ -134,8 +141,9 @@ pub async fn newest_dead(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Sum
                and ($3 = '' or shop = $3)
                and ($4 = '' or lower(coalesce(last_error, '')) like $4 escape '!')
                and finished_at >= $5 and finished_at < $6
+               and finished_at <= $7 and (finished_at < $7 or id < $8)
              order by finished_at desc, id desc
-             limit $7",
+             limit $9",
         )
         .bind(filter.queue())
         .bind(filter.kind())
@@ -143,6 +151,8 @@ pub async fn newest_dead(db: &Db, filter: &Filter, limit: i64) -> Result<Vec<Sum
         .bind(filter.error())
         .bind(filter.from.0)
         .bind(filter.until.0)
+        .bind(died.0)
+        .bind(id)
         .bind(limit)
         .fetch_all()
         .await?;
@@ -185,9 +195,40 @@ pub async fn groups(db: &Db, filter: &Filter) -> Result<Vec<Group>> {
         .bind(filter.until.0)
         .fetch_all()
         .await?;
+    let groups = rows.iter().map(read_group).collect::<Result<_>>()?;
+    Ok(merged(groups))
+}
+
+/// Why the newest dead jobs of each queue died, at most `most` of a queue, the largest group first.
+pub async fn causes(db: &Db, most: i64) -> Result<Vec<Group>> {
+    let mut groups = Vec::new();
+    for queue in Queue::ALL {
+        let rows = db
+            .query(
+                "select kind, error, count(*) as jobs, min(finished_at) as first,
+                        max(finished_at) as last
+                 from (select kind, coalesce(last_error, '') as error, finished_at from jobs
+                       where state = 'dead' and queue = $1
+                       order by finished_at desc
+                       limit $2) as newest
+                 group by kind, error
+                 order by 1, 2",
+            )
+            .bind(queue.as_str())
+            .bind(most)
+            .fetch_all()
+            .await?;
+        for row in &rows {
+            groups.push(read_group(row)?);
+        }
+    }
+    Ok(merged(groups))
+}
+
+/// Groups whose errors differ in numbers alone become one; the largest group comes first.
+pub(super) fn merged(all: Vec<Group>) -> Vec<Group> {
     let mut groups: BTreeMap<(String, String), Group> = BTreeMap::new();
-    for row in &rows {
-        let group = read_group(row)?;
+    for group in all {
         groups
             .entry((group.kind.clone(), without_numbers(&group.error)))
             .and_modify(|known| {
@@ -199,7 +240,7 @@ pub async fn groups(db: &Db, filter: &Filter) -> Result<Vec<Group>> {
     }
     let mut groups: Vec<Group> = groups.into_values().collect();
     groups.sort_by_key(|group| -group.jobs);
-    Ok(groups)
+    groups
 }
 
 /// The error with `#` for each number, because ids, positions and amounts do not make it a
@@ -251,7 +292,7 @@ fn read(row: &Row) -> Result<Ended> {
     })
 }
 
-fn read_group(row: &Row) -> Result<Group> {
+pub(super) fn read_group(row: &Row) -> Result<Group> {
     Ok(Group {
         kind: row.get("kind")?,
         jobs: row.get("jobs")?,

@@ -15,15 +15,13 @@ use store::endpoints::{self, Endpoint};
 use store::jobs;
 use store::leases::{self, WEBHOOKS};
 use store::migrations::{self, Compared};
+use store::refused_deliveries::{set, why};
 use store::sql::{self, Access, Db, Oldest, sqlite_file};
 use store::{privacy_requests, refused_deliveries};
 
 use super::{Finding, clock, machine};
 use crate::age;
-use crate::commands::refused::{set, why};
 
-/// How long a job that is due waits at most when enough workers run.
-const LONG: std::time::Duration = std::time::Duration::from_mins(1);
 /// A transaction that is older than this, or behind so many others, makes queries over jobs slow.
 const OLD: std::time::Duration = std::time::Duration::from_mins(5);
 const MANY_SINCE: i64 = 100_000;
@@ -290,7 +288,7 @@ async fn work(db: &Db, now: Timestamp) -> sql::Result<Vec<Finding>> {
     let waiting = counted(&waiting);
     let dead: Vec<i64> = lines.iter().map(|line| line.dead).collect();
     findings.push(match oldest {
-        Some((since, queue)) if now.since(since) > LONG => Finding::failed(
+        Some((since, queue)) if now.since(since) > backlog::LONG => Finding::failed(
             "waiting jobs",
             format!(
                 "{waiting}, the oldest due for {} in the queue {queue}",
