@@ -613,6 +613,19 @@ create table api_keys (
     revoked_at bigint
 );
 
+-- Who is signed in to the console, with a key. A session ends with its key.
+create table console_sessions (
+    -- Keyed hash of the cookie. The cookie itself is not stored.
+    hash bytea primary key,
+    api_key_id uuid not null references api_keys (id) on delete cascade,
+    created_at bigint not null,
+    -- It moves with each use, up to a longest time.
+    expires_at bigint not null
+);
+
+create index console_sessions_expiry on console_sessions (expires_at);
+create index console_sessions_key on console_sessions (api_key_id);
+
 -- A call of POST /api/commerce/checkout and its answer. It is kept for as long as the call may be
 -- repeated.
 create table checkouts (

@@ -150,6 +150,7 @@ fn missing(scope: Scope) -> &'static str {
         Scope::DeliveriesRead => "This API key lacks the scope deliveries:read",
         Scope::PrivacyRead => "This API key lacks the scope privacy:read",
         Scope::PrivacyWrite => "This API key lacks the scope privacy:write",
+        Scope::Console(_) => "This API key lacks a scope of the console",
     }
 }
 

@@ -1,6 +1,6 @@
 //! Removes old data in small transactions. Every few minutes it removes expired webhook ids, the
 //! bodies and attempts of jobs that finished long ago, old notifications and events, answers to checkouts, and
-//! logins that are over. Every minute it removes tokens of logins and checks the deadlines of
+//! logins and sessions that are over. Every minute it removes tokens of logins and checks the deadlines of
 //! privacy requests. If a step fails, it is tried again in a later round, and the other steps run
 //! all the same.
 
@@ -11,8 +11,8 @@ use domain::job::Queue;
 use domain::time::Timestamp;
 use store::sql;
 use store::{
-    checkouts, device_code_requests, device_codes, erasure, events, job_attempts, jobs, leases,
-    notifications, person_keys, refused_deliveries, webhook_ids,
+    checkouts, console_sessions, device_code_requests, device_codes, erasure, events, job_attempts,
+    jobs, leases, notifications, person_keys, refused_deliveries, webhook_ids,
 };
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -210,5 +210,7 @@ impl Worker {
         round.chunks("logins", logins).await;
         let begun = || device_code_requests::forget(db, old);
         round.chunks("beginnings of logins", begun).await;
+        let ended = || console_sessions::forget(db, now, most);
+        round.chunks("sessions of the console", ended).await;
     }
 }

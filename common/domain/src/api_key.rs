@@ -30,10 +30,38 @@ pub enum Scope {
     PrivacyRead,
     /// Retry and cancel privacy requests, and hand out their exports.
     PrivacyWrite,
+    /// Sign in to the console with this role.
+    Console(Role),
+}
+
+/// What a person may do in the console. A role includes what a reader sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// Sees orders, payments, deliveries, jobs and events, without personal data.
+    Reader,
+    /// Also mends: runs jobs again and gives them up.
+    Operator,
+    /// Also answers privacy requests.
+    Privacy,
+    /// May do everything.
+    Owner,
+}
+
+impl Role {
+    pub const ALL: [Role; 4] = [Role::Reader, Role::Operator, Role::Privacy, Role::Owner];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Role::Reader => "reader",
+            Role::Operator => "operator",
+            Role::Privacy => "privacy",
+            Role::Owner => "owner",
+        }
+    }
 }
 
 impl Scope {
-    pub const ALL: [Scope; 9] = [
+    pub const ALL: [Scope; 13] = [
         Scope::OrdersRead,
         Scope::CheckoutWrite,
         Scope::QrWrite,
@@ -43,6 +71,10 @@ impl Scope {
         Scope::DeliveriesRead,
         Scope::PrivacyRead,
         Scope::PrivacyWrite,
+        Scope::Console(Role::Reader),
+        Scope::Console(Role::Operator),
+        Scope::Console(Role::Privacy),
+        Scope::Console(Role::Owner),
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -56,6 +88,10 @@ impl Scope {
             Scope::DeliveriesRead => "deliveries:read",
             Scope::PrivacyRead => "privacy:read",
             Scope::PrivacyWrite => "privacy:write",
+            Scope::Console(Role::Reader) => "console:reader",
+            Scope::Console(Role::Operator) => "console:operator",
+            Scope::Console(Role::Privacy) => "console:privacy",
+            Scope::Console(Role::Owner) => "console:owner",
         }
     }
 }
@@ -69,7 +105,8 @@ impl fmt::Display for Scope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "it must be orders:read, checkout:write, qr:write, events:read, endpoints:read, endpoints:write, \
-     deliveries:read, privacy:read or privacy:write"
+     deliveries:read, privacy:read, privacy:write, console:reader, console:operator, console:privacy or \
+     console:owner"
 )]
 pub struct NotAScope;
 
@@ -112,6 +149,14 @@ impl Rights {
     pub fn include(&self, scope: Scope) -> bool {
         let list = self.scopes.as_ref();
         list.is_none_or(|list| list.contains(&scope))
+    }
+
+    /// The roles that the key gives in the console. A key of some shops gives none, because the console
+    /// shows those of all.
+    pub fn roles(&self) -> Vec<Role> {
+        let mut roles = Role::ALL.to_vec();
+        roles.retain(|role| self.shops.0.is_none() && self.include(Scope::Console(*role)));
+        roles
     }
 }
 
@@ -181,6 +226,25 @@ mod tests {
         assert!(few.include(Scope::QrWrite) && !few.include(Scope::OrdersRead));
         assert!(few.shops.have("shop.example"));
         assert!(!few.shops.have("other.example") && !few.shops.have(""));
+    }
+
+    #[test]
+    fn a_key_gives_the_roles_of_its_scopes_and_one_of_some_shops_gives_none() {
+        assert_eq!(Rights::default().roles(), Role::ALL);
+        let some = Shops(Some(vec!["shop.example".to_owned()]));
+        let of = |scopes: &[Scope], shops: Shops| Rights {
+            scopes: Some(scopes.to_vec()),
+            shops,
+        };
+        let reader = [Scope::Console(Role::Reader), Scope::OrdersRead];
+        assert_eq!(of(&reader, Shops(None)).roles(), [Role::Reader]);
+        assert_eq!(of(&reader, some.clone()).roles(), []);
+        assert_eq!(of(&[Scope::OrdersRead], Shops(None)).roles(), []);
+        let all_of_some = Rights {
+            scopes: None,
+            shops: some,
+        };
+        assert_eq!(all_of_some.roles(), []);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The `api_keys` table. A key is `wb_` and 64 random hex digits. Only its SHA-256 is stored.
+//! The `api_keys` table. A key opens the API, the console, or both. It is `wb_` and 64 random hex digits. Only its SHA-256 is stored.
 
 use std::time::Duration;
 
@@ -193,8 +193,9 @@ fn time(row: &Row, column: &str) -> Result<Option<Timestamp>> {
     Ok(row.get::<Option<i64>>(column)?.map(Timestamp))
 }
 
-/// The rights of a key. A scope that this version does not know is ignored.
-fn rights(row: &Row) -> Result<Rights> {
+/// The rights of a key, from its columns `scopes` and `shops`. A scope that this version does not know is
+/// ignored.
+pub(super) fn rights(row: &Row) -> Result<Rights> {
     let words = |text: String| text.split_whitespace().map(ToOwned::to_owned).collect();
     let scopes: Option<String> = row.get("scopes")?;
     let shops: Option<String> = row.get("shops")?;

@@ -6,6 +6,7 @@ pub mod audit;
 pub mod backlog;
 pub mod checkout_sessions;
 pub mod checkouts;
+pub mod console_sessions;
 pub mod customers;
 pub mod device_code_requests;
 pub mod device_codes;

@@ -31,6 +31,7 @@ pub const ACCOUNTS: &[(&str, &str)] = &[
 /// Hashes and ciphertexts of data that is not stored in clear, and keys.
 pub const SEALED: &[(&str, &str)] = &[
     ("api_keys", "hash"),
+    ("console_sessions", "hash"),
     ("refused_deliveries", "body_key"),
     ("checkouts", "idempotency_key request_key"),
     ("pacts", "id"),
@@ -112,6 +113,7 @@ pub const PLAIN: &[(&str, &str)] = &[
         "api_keys",
         "id created_at expires_at revoked_at scopes shops last_used_at",
     ),
+    ("console_sessions", "api_key_id created_at expires_at"),
     (
         "checkouts",
         "id api_key_id pact_id order_id items state refusal session_id url expires_at created_at \
