@@ -5,6 +5,7 @@
 //! that an operator can correct them in one go.
 
 mod cleartext;
+mod console;
 mod env_file;
 mod mail;
 mod privacy;
@@ -23,6 +24,7 @@ use ipnet::IpNet;
 use reqwest::Url;
 
 pub use cleartext::Cleartext;
+pub use console::{Console, Place};
 pub use mail::{Login, Server, Smtp, Tls};
 pub use privacy::Privacy;
 pub use settings::{Given, Origin, SETTINGS, Setting, Settings, Supervisor};
@@ -79,6 +81,7 @@ pub struct Config {
     pub listen_addr: SocketAddr,
     /// `None`: workers listen nowhere.
     pub worker_listen_addr: Option<SocketAddr>,
+    pub console: Console,
     /// Without a slash at its end.
     pub public_url: String,
     pub database_url: String,
@@ -247,6 +250,13 @@ impl Config {
         } else {
             Err(Mistakes(reader.mistakes))
         }
+    }
+
+    /// Reads only `CONSOLE_ADDR` and `CONSOLE_URL`.
+    pub fn console(settings: &Settings) -> Result<Console, Mistakes> {
+        let mut reader = Reader::alone(settings);
+        let console = reader.console();
+        reader.finished(console)
     }
 
     /// Reads only `LICENSE_GRACE_DAYS`.
@@ -466,6 +476,7 @@ impl<'a> Reader<'a> {
         );
         let listen_addr = self.listen_addr();
         let worker_listen_addr = self.worker_listen_addr();
+        let console = self.console();
         if development {
             self.refuse_exposure();
         }
@@ -518,6 +529,7 @@ impl<'a> Reader<'a> {
         Some(Config {
             listen_addr: listen_addr?,
             worker_listen_addr,
+            console: console?,
             public_url: public_url?,
             database_url: database_url?,
             database_connections,
@@ -912,6 +924,7 @@ impl<'a> Reader<'a> {
         let is_elsewhere = |url: &str| !url.starts_with("http://") || !is_loopback(url);
         let is_server = |url: &str| !url.starts_with("sqlite://");
         let address = given("LISTEN_ADDR").and_then(|it| it.parse::<SocketAddr>().ok());
+        let console = given("CONSOLE_ADDR").and_then(|it| it.parse::<SocketAddr>().ok());
         let elsewhere = "is not an http:// address of this machine alone";
         let exposures = [
             (
@@ -922,6 +935,16 @@ impl<'a> Reader<'a> {
             (
                 "PUBLIC_URL",
                 given("PUBLIC_URL").is_some_and(is_elsewhere),
+                elsewhere,
+            ),
+            (
+                "CONSOLE_ADDR",
+                console.is_some_and(|address| !address.ip().is_loopback()),
+                "is not loopback",
+            ),
+            (
+                "CONSOLE_URL",
+                given("CONSOLE_URL").is_some_and(is_elsewhere),
                 elsewhere,
             ),
             (

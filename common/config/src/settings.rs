@@ -64,6 +64,18 @@ pub const SETTINGS: &[Setting] = &[
         "Where a worker process serves /livez, /readyz and /metrics. Unset: nowhere",
     ),
     setting(
+        "CONSOLE_ADDR",
+        None,
+        "Where the console of operators is served, or off. Unset: `waybill` serves it on 127.0.0.1, on the port \
+         two after that of LISTEN_ADDR, and `waybill-ingress` serves none",
+    ),
+    setting(
+        "CONSOLE_URL",
+        None,
+        "The https:// address at which operators open the console through a proxy. Unset: http:// and where the \
+         console is served, on this machine",
+    ),
+    setting(
         "PUBLIC_URL",
         None,
         "The address at which clients reach ingress. Unset: http:// and LISTEN_ADDR, on this machine",
@@ -78,8 +90,8 @@ pub const SETTINGS: &[Setting] = &[
     setting(
         "DATABASE_CONNECTIONS",
         None,
-        "How many connections a process may have to PostgreSQL. Unset: 10 for ingress, 20 for `waybill`, and \
-         for a worker 3 more than its --concurrency",
+        "How many connections a process may have to PostgreSQL. Unset: 10 for ingress, 20 for `waybill`, 2 \
+         more where the console is served, and for a worker 3 more than its --concurrency",
     ),
     secret(
         "AMQP_URL",
@@ -397,6 +409,7 @@ const PREFIXES: &[&str] = &[
     "AUTH_",
     "COMMERCE_",
     "CHECKOUT_",
+    "CONSOLE_",
     "WEBHOOK_",
     "STOREFRONT_",
     "PAYMENT_",

@@ -11,7 +11,9 @@ use crate::{Origin, SETTINGS, Settings};
 
 /// Settings that may differ between a service and a command that looks at it: where each listens,
 /// what it logs, and the names by which both find the same database and key.
-const NOT_COMPARED: [&str; 6] = [
+const NOT_COMPARED: [&str; 8] = [
+    "CONSOLE_ADDR",
+    "CONSOLE_URL",
     "DATABASE_URL",
     "LISTEN_ADDR",
     "LOG_FORMAT",

@@ -59,6 +59,16 @@ pub struct Connections {
 }
 
 impl Connections {
+    /// The same with more that it opens itself.
+    #[must_use]
+    pub fn and(self, more: u32) -> Self {
+        Connections {
+            usual: self.usual + more,
+            least: self.least + more,
+            apart: self.apart + more,
+        }
+    }
+
     /// How many all parts of the process share.
     fn shared(self, config: &Config) -> Result<u32> {
         if sql::sqlite_file(&config.database_url).is_some() {
