@@ -5,11 +5,9 @@
 //! every value that they show. It was chosen because it is released regularly, and because its
 //! templates are HTML with a widely known syntax.
 
-use std::fmt::{self, Write};
 use std::sync::LazyLock;
 
 use askama::Template;
-use askama::filters::{Escaper, Html};
 use axum::http::HeaderValue;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -40,19 +38,6 @@ pub fn policy(style: &str) -> HeaderValue {
          frame-ancestors 'none'"
     );
     HeaderValue::try_from(policy).expect("a policy is visible ASCII")
-}
-
-/// The filter through which every value gets into a template (`askama.toml`). It escapes the
-/// value, and removes the control characters that HTML cannot express.
-#[derive(Clone, Copy)]
-pub struct Visible;
-
-impl Escaper for Visible {
-    fn write_escaped_str<W: Write>(&self, mut dest: W, text: &str) -> fmt::Result {
-        let is_invisible = |c: char| c.is_control() && c != '\n';
-        text.split(is_invisible)
-            .try_for_each(|part| Html.write_escaped_str(&mut dest, part))
-    }
 }
 
 /// The amount that the link to a payment page asks for.

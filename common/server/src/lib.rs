@@ -6,6 +6,7 @@ pub mod client_address;
 mod connections;
 mod exchange;
 pub mod guesses;
+pub mod html;
 pub mod probes;
 mod socket;
 

@@ -1,4 +1,5 @@
-//! The `api_keys` table. A key opens the API, the console, or both. It is `wb_` and 64 random hex digits. Only its SHA-256 is stored.
+//! The `api_keys` table. A key opens the API, the console, or both. It is `wb_` and 64 random hex
+//! digits. Only its SHA-256 is stored.
 
 use std::time::Duration;
 

@@ -4,8 +4,10 @@ use std::net::Ipv4Addr;
 
 use anyhow::{Context, Result};
 use config::{
-    Config, DEVELOPMENT_PAYMENT_SECRET, DEVELOPMENT_STOREFRONT_SECRET, Mode, Origin, Settings,
+    Config, DEVELOPMENT_PAYMENT_SECRET, DEVELOPMENT_STOREFRONT_SECRET, Mode, Origin, Place,
+    Settings,
 };
+use console::Listening;
 use domain::api_key::Rights;
 use domain::job::Queue;
 use ingress::deliveries::Live;
@@ -15,7 +17,7 @@ use platform::task;
 use platform::terminal;
 use process::{Connections, Parts, supervisor};
 use std::time::Duration;
-use store::api_keys;
+use store::api_keys::{self, Made};
 use store::sql::Db;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -55,21 +57,30 @@ pub async fn development(settings: &Settings) -> Result<()> {
     } else {
         None
     };
-    let parts = Parts::start(&settings, Mode::Development, CONNECTIONS).await?;
+    let parts = start(&settings, Mode::Development).await?;
     let listener = listen(&parts)?;
+    let console = listen_console(&parts).await?;
     let key = if is_a_try {
         Some(development_key(&parts.db, &parts.clock).await?)
     } else {
         None
     };
-    table::print(&banner(&parts, &settings, key.as_deref(), sandbox.as_ref()))?;
+    let console_line = console_line(console.as_ref(), key.as_ref());
+    let text = banner(
+        &parts,
+        &settings,
+        key.as_ref(),
+        &console_line,
+        sandbox.as_ref(),
+    );
+    table::print(&text)?;
     let live = Live::default();
     let shows = parts.config.show_deliveries;
     if shows.unwrap_or_else(terminal::out_is_one) {
         table::print(SHOWN)?;
         live_lines::show(&live, &shutdown);
     }
-    let ended = run(parts, &settings, listener, shutdown, live).await;
+    let ended = run(parts, &settings, listener, console, shutdown, live).await;
     if let Some(sandbox) = sandbox {
         sandbox.stop().await;
     }
@@ -123,9 +134,57 @@ async fn start_sandbox(settings: &mut Settings) -> Result<Option<Sandbox>> {
 /// `waybill serve`: ingress and workers without anything for development.
 pub async fn serve(settings: &Settings) -> Result<()> {
     let shutdown = shutdown::on_signal()?;
-    let parts = Parts::start(settings, Mode::Production, CONNECTIONS).await?;
+    let parts = start(settings, Mode::Production).await?;
     let listener = listen(&parts)?;
-    run(parts, settings, listener, shutdown, Live::default()).await
+    let console = listen_console(&parts).await?;
+    run(
+        parts,
+        settings,
+        listener,
+        console,
+        shutdown,
+        Live::default(),
+    )
+    .await
+}
+
+async fn start(settings: &Settings, mode: Mode) -> Result<Parts> {
+    let connections = match Config::console(settings)?.place {
+        Place::Off => CONNECTIONS,
+        Place::Unset | Place::At(_) => CONNECTIONS.and(console::READERS),
+    };
+    Parts::start(settings, mode, connections).await
+}
+
+/// Opens the console's listener, unless it is off. When nobody has said where, and another program is
+/// there, it takes a port that is free.
+async fn listen_console(parts: &Parts) -> Result<Option<Listening>> {
+    let settings = &parts.config.console;
+    let Some(address) = settings.beside(parts.config.listen_addr) else {
+        return Ok(None);
+    };
+    match console::listen(parts, address).await {
+        Err(_) if settings.place == Place::Unset => {
+            let any = (Ipv4Addr::LOCALHOST, 0).into();
+            Ok(Some(console::listen(parts, any).await?))
+        }
+        listening => Ok(Some(listening?)),
+    }
+}
+
+/// The line of the banner, with a link that signs in once where there is a key for it.
+fn console_line(console: Option<&Listening>, key: Option<&Made>) -> String {
+    let Some(console) = console else {
+        return String::new();
+    };
+    let (url, how) = match key {
+        Some(key) => (console.link(key.id), "signs you in, once"),
+        None => (
+            console.url().to_owned(),
+            "sign in with a key: waybill keys create <name> --scope console:owner",
+        ),
+    };
+    format!("  console              {url}\n                       {how}\n")
 }
 
 fn listen(parts: &Parts) -> Result<TcpListener> {
@@ -143,10 +202,14 @@ async fn run(
     parts: Parts,
     settings: &Settings,
     listener: TcpListener,
+    console: Option<Listening>,
     shutdown: CancellationToken,
     live: Live,
 ) -> Result<()> {
     let working = TaskTracker::new();
+    if let Some(console) = console {
+        console.start(&working, &shutdown);
+    }
     let mut alive = Vec::new();
     for queue in Queue::ALL {
         let worker = Worker::new(parts.clone(), queue, CONCURRENCY);
@@ -171,23 +234,24 @@ async fn run(
 
 /// Makes the API key for the banner. It ends after a day, whatever is started meanwhile, unless that
 /// is for production.
-async fn development_key(db: &Db, clock: &Clock) -> Result<String> {
+async fn development_key(db: &Db, clock: &Clock) -> Result<Made> {
     let mut tx = db.begin().await?;
     let expires_at = clock.now().plus(DEVELOPMENT_KEY_LIFE);
     let (name, rights) = (api_keys::DEVELOPMENT, Rights::default());
     let made = api_keys::create(&mut tx, clock, name, Some(expires_at), &rights).await?;
     tx.commit().await?;
-    Ok(made.key)
+    Ok(made)
 }
 
 fn banner(
     parts: &Parts,
     settings: &Settings,
-    key: Option<&str>,
+    key: Option<&Made>,
+    console_line: &str,
     sandbox: Option<&Sandbox>,
 ) -> String {
     let key = match key {
-        Some(key) => format!("API key {key}"),
+        Some(made) => format!("API key {}", made.key),
         None => "an API key: waybill keys create <name>".to_owned(),
     };
     let url = &parts.config.public_url;
@@ -223,7 +287,7 @@ fn banner(
   API reference        {url}/docs
   device login         POST {url}/auth/device/code
                        {login}
-{sandbox_line}  data                 {database}{started_over}
+{console_line}{sandbox_line}  data                 {database}{started_over}
 
 Next, in a second terminal:
 

@@ -11,6 +11,7 @@
 mod support;
 
 mod api;
+mod console;
 mod documents;
 mod faults;
 mod login;

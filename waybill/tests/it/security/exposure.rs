@@ -50,6 +50,8 @@ fn refused(name: &str, arguments: &[&str], settings: &[(&str, String)]) -> (i32,
 fn development_faces_no_network() {
     let exposures = [
         ("LISTEN_ADDR", "0.0.0.0:8000"),
+        ("CONSOLE_ADDR", "0.0.0.0:8002"),
+        ("CONSOLE_URL", "https://console.example"),
         ("PUBLIC_URL", "https://waybill.example"),
         ("PUBLIC_URL", "https://127.0.0.1:8000"),
         ("PUBLIC_URL", "http://waybill.example"),

@@ -2,9 +2,12 @@
 //! Its calls block, so a test that uses it needs a runtime of several threads.
 
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -112,6 +115,14 @@ impl Browser {
             requests,
             complaints,
         }
+    }
+
+    /// Writes a picture of the whole page to a file.
+    pub fn picture(&mut self, file: &Path) {
+        let whole = json!({"format": "png", "captureBeyondViewport": true});
+        let answer = self.call("Page.captureScreenshot", &whole);
+        let png = STANDARD.decode(answer["data"].as_str().unwrap()).unwrap();
+        std::fs::write(file, png).unwrap();
     }
 
     /// Presses the button with this label, and waits for the page that it leads to. The press

@@ -1,0 +1,459 @@
+//! Who may see what. People sign in with an operator's key, or with the one-time link of a development
+//! start, and get a session: a cookie of 256 random bits, of which the database has only a keyed hash.
+//!
+//! [`Visit`] is what a handler of a page gets. It names the role that the page needs, and it alone gives
+//! the database. [`Write`] is the same for a request that changes something: it has also shown that it
+//! comes from a page of this session.
+
+use std::marker::PhantomData;
+use std::net::IpAddr;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
+use axum::http::header::{COOKIE, SET_COOKIE};
+use axum::http::request::Parts as RequestParts;
+use axum::http::{HeaderMap, HeaderValue, Uri};
+use axum::response::{IntoResponse, Redirect, Response};
+use domain::api_key::{Rights, Role};
+use domain::privacy::Keys;
+use domain::time::Timestamp;
+use platform::clock::Clock;
+use process::Parts;
+use server::client_address;
+use server::guesses::Guesses;
+use store::sql::{self, Db};
+use store::{api_keys, console_sessions};
+use subtle::ConstantTimeEq as _;
+use tokio::sync::OwnedSemaphorePermit;
+use uuid::Uuid;
+
+use crate::Console;
+use crate::error::Error;
+use crate::form::{self, Fields};
+
+/// A session ends when it was not used for this long.
+const IDLE: Duration = Duration::from_mins(30);
+/// And at the latest after this time.
+const LONGEST: Duration = Duration::from_hours(12);
+/// The end of a session is moved at most this often.
+const MOVED: Duration = Duration::from_mins(1);
+const COOKIE_NAME: &str = "waybill_console";
+/// What a browser takes only over https, for this host alone, and for no path but all.
+const HOST_COOKIE_NAME: &str = "__Host-waybill_console";
+
+/// The role that a page needs.
+pub trait Needs: Send + Sync + 'static {
+    const ROLE: Role;
+}
+
+pub struct Reader;
+pub struct Owner;
+
+impl Needs for Reader {
+    const ROLE: Role = Role::Reader;
+}
+
+impl Needs for Owner {
+    const ROLE: Role = Role::Owner;
+}
+
+/// Whether somebody with these roles has another one. Everybody who may sign in may read.
+fn have(roles: &[Role], wanted: Role) -> bool {
+    match wanted {
+        Role::Reader => !roles.is_empty(),
+        _ => roles.contains(&wanted) || roles.contains(&Role::Owner),
+    }
+}
+
+/// Lets people in.
+pub struct Gate {
+    db: Db,
+    clock: Clock,
+    keys: Arc<Keys>,
+    guesses: Guesses,
+    /// The one-time link that was not used yet: the hash of its code, and its key.
+    link: Mutex<Option<([u8; 32], Uuid)>>,
+}
+
+/// Somebody who is signed in.
+pub struct SignedIn {
+    /// The name of the key.
+    pub name: String,
+    pub roles: Vec<Role>,
+    hash: [u8; 32],
+    form_token: String,
+}
+
+impl SignedIn {
+    /// What a form of this session has in it. A page elsewhere cannot know it.
+    pub fn form_token(&self) -> &str {
+        &self.form_token
+    }
+
+    /// The strongest of the roles, for the page's heading.
+    pub fn role(&self) -> &'static str {
+        self.roles.iter().max().map_or("", |role| role.as_str())
+    }
+}
+
+impl Gate {
+    pub fn new(parts: &Parts) -> Self {
+        Gate {
+            db: parts.db.clone(),
+            clock: parts.clock.clone(),
+            keys: parts.keys.clone(),
+            guesses: Guesses::new(&parts.clock),
+            link: Mutex::default(),
+        }
+    }
+
+    pub fn forget_idle(&self) {
+        self.guesses.forget_idle();
+    }
+
+    /// A code that signs in once, with this key.
+    pub fn once(&self, key: Uuid) -> String {
+        let code = hex::encode(self.clock.secret());
+        let hash = self.hash("link", &code);
+        *self.link.lock().unwrap_or_else(PoisonError::into_inner) = Some((hash, key));
+        code
+    }
+
+    fn hash(&self, what: &str, secret: &str) -> [u8; 32] {
+        self.keys
+            .code("console", &[what.as_bytes(), secret.as_bytes()])
+    }
+
+    /// Begins a session with a key, and returns its cookie.
+    async fn sign_in(&self, key: &str, client: IpAddr) -> Result<String, Error> {
+        self.guesses.admit(client).map_err(Error::RateLimited)?;
+        let now = self.clock.now();
+        let known = api_keys::authenticate(&self.db, api_keys::hash(key), now).await?;
+        let Some(known) = known else {
+            self.guesses.worthless(client);
+            return Err(Error::WrongKey);
+        };
+        if known.rights.roles().is_empty() {
+            return Err(Error::NoRole);
+        }
+        self.begin(known.id, now).await
+    }
+
+    /// Begins a session with the code of the one-time link.
+    async fn sign_in_once(&self, code: &str, client: IpAddr) -> Result<String, Error> {
+        self.guesses.admit(client).map_err(Error::RateLimited)?;
+        let hash = self.hash("link", code);
+        let key = {
+            let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
+            let fits = link.is_some_and(|(own, _)| own.ct_eq(&hash).into());
+            if fits { link.take() } else { None }
+        };
+        let Some((_, key)) = key else {
+            self.guesses.worthless(client);
+            return Err(Error::UsedLink);
+        };
+        let now = self.clock.now();
+        if !api_keys::is_good(&self.db, key, now).await? {
+            return Err(Error::UsedLink);
+        }
+        self.begin(key, now).await
+    }
+
+    async fn begin(&self, key: Uuid, now: Timestamp) -> Result<String, Error> {
+        let cookie = hex::encode(self.clock.secret());
+        let hash = self.hash("session", &cookie);
+        let mut tx = self.db.begin().await?;
+        console_sessions::insert(&mut tx, hash, key, now, now.plus(IDLE)).await?;
+        tx.commit().await?;
+        api_keys::note_use(&self.db, key, now).await?;
+        tracing::info!(key = %key, "somebody signed in to the console");
+        Ok(cookie)
+    }
+
+    async fn session(&self, cookie: &str) -> sql::Result<Option<SignedIn>> {
+        let (hash, now) = (self.hash("session", cookie), self.clock.now());
+        let Some(session) = console_sessions::find(&self.db, hash, now).await? else {
+            return Ok(None);
+        };
+        let ends = now.plus(IDLE).min(session.created_at.plus(LONGEST));
+        if ends.since(session.expires_at) >= MOVED {
+            console_sessions::extend(&self.db, hash, now, ends).await?;
+        }
+        Ok(Some(self.signed_in(session.name, &session.rights, hash)))
+    }
+
+    fn signed_in(&self, name: String, rights: &Rights, hash: [u8; 32]) -> SignedIn {
+        let token = self.keys.code("console", &[b"form", &hash]);
+        SignedIn {
+            name,
+            roles: rights.roles(),
+            hash,
+            form_token: hex::encode(token),
+        }
+    }
+}
+
+/// A request for a page, of somebody who has the role `R`.
+pub struct Visit<R> {
+    console: Arc<Console>,
+    pub who: SignedIn,
+    path: Vec<(String, String)>,
+    pub query: Fields,
+    /// Held while the page is made, so that only so many read at a time.
+    _turn: Option<OwnedSemaphorePermit>,
+    role: PhantomData<R>,
+}
+
+impl<R> Visit<R> {
+    /// For reading alone.
+    pub fn db(&self) -> &Db {
+        &self.console.reads
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.console.parts.clock.now()
+    }
+
+    /// A part of the path. A route without it is a mistake that each test of the page finds.
+    pub fn path(&self, name: &str) -> &str {
+        let mut parts = self.path.iter();
+        parts
+            .find(|(part, _)| part == name)
+            .map_or("", |(_, value)| value)
+    }
+}
+
+/// The cookie of a request. The name depends on the address, so that a cookie that somebody set without
+/// https counts for nothing with it.
+fn cookie<'a>(console: &Console, headers: &'a HeaderMap) -> Option<&'a str> {
+    let name = cookie_name(console);
+    let all = headers.get_all(COOKIE).into_iter();
+    all.filter_map(|line| line.to_str().ok())
+        .flat_map(|line| line.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='))
+        .find(|(given, _)| *given == name)
+        .map(|(_, value)| value)
+}
+
+fn cookie_name(console: &Console) -> &'static str {
+    if console.address.is_encrypted() {
+        HOST_COOKIE_NAME
+    } else {
+        COOKIE_NAME
+    }
+}
+
+/// The header that sets the cookie, or takes it away when it is empty.
+fn set_cookie(console: &Console, value: &str) -> HeaderValue {
+    let name = cookie_name(console);
+    let secure = if console.address.is_encrypted() {
+        "; Secure"
+    } else {
+        ""
+    };
+    let age = if value.is_empty() { "; Max-Age=0" } else { "" };
+    let cookie = format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict{secure}{age}");
+    HeaderValue::try_from(cookie).expect("a cookie of hex is visible ASCII")
+}
+
+impl<R: Needs> FromRequestParts<Arc<Console>> for Visit<R> {
+    type Rejection = Error;
+
+    async fn from_request_parts(
+        parts: &mut RequestParts,
+        console: &Arc<Console>,
+    ) -> Result<Self, Error> {
+        let who = match cookie(console, &parts.headers) {
+            Some(cookie) => console.gate.session(cookie).await?,
+            None => None,
+        };
+        let Some(who) = who else {
+            return Err(Error::SignedOut(next(&parts.uri)));
+        };
+        if !have(&who.roles, R::ROLE) {
+            return Err(Error::Role(R::ROLE));
+        }
+        let path = RawPathParams::from_request_parts(parts, console).await;
+        let path = path.map_err(|_| Error::NotFound)?;
+        let path = path
+            .iter()
+            .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        Ok(Visit {
+            console: console.clone(),
+            who,
+            path: path.collect(),
+            query: Fields::of_query(parts.uri.query().unwrap_or_default())?,
+            // It is never closed.
+            _turn: console.turns.clone().acquire_owned().await.ok(),
+            role: PhantomData,
+        })
+    }
+}
+
+/// A request that changes something, or whose text belongs into no address. It comes from a page of this
+/// session.
+pub struct Write<R> {
+    visit: Visit<R>,
+    pub fields: Fields,
+}
+
+impl<R> Deref for Write<R> {
+    type Target = Visit<R>;
+
+    fn deref(&self) -> &Visit<R> {
+        &self.visit
+    }
+}
+
+impl<R: Needs> FromRequest<Arc<Console>> for Write<R> {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, console: &Arc<Console>) -> Result<Self, Error> {
+        if !console
+            .address
+            .is_from_here(request.uri(), request.headers())
+        {
+            return Err(Error::Elsewhere);
+        }
+        let (mut parts, body) = request.into_parts();
+        let visit = Visit::<R>::from_request_parts(&mut parts, console).await?;
+        let fields = form::read(body).await?;
+        let token = fields.get("token").as_bytes();
+        if !bool::from(token.ct_eq(visit.who.form_token().as_bytes())) {
+            return Err(Error::Elsewhere);
+        }
+        Ok(Write { visit, fields })
+    }
+}
+
+/// A request of somebody who need not be signed in: to sign in. It has nothing but the gate.
+pub struct Stranger {
+    console: Arc<Console>,
+    client: IpAddr,
+    pub query: Fields,
+}
+
+impl FromRequestParts<Arc<Console>> for Stranger {
+    type Rejection = Error;
+
+    async fn from_request_parts(
+        parts: &mut RequestParts,
+        console: &Arc<Console>,
+    ) -> Result<Self, Error> {
+        let trusted = &console.parts.config.trusted_proxies;
+        Ok(Stranger {
+            client: client_address::of(&parts.extensions, &parts.headers, trusted),
+            console: console.clone(),
+            query: Fields::of_query(parts.uri.query().unwrap_or_default())?,
+        })
+    }
+}
+
+impl Stranger {
+    pub async fn sign_in(&self, key: &str, next: &str) -> Result<Response, Error> {
+        let cookie = self.console.gate.sign_in(key.trim(), self.client).await?;
+        Ok(self.admitted(&cookie, next))
+    }
+
+    pub async fn sign_in_once(&self) -> Result<Response, Error> {
+        let code = self.query.get("code");
+        let cookie = self.console.gate.sign_in_once(code, self.client).await?;
+        Ok(self.admitted(&cookie, "/"))
+    }
+
+    fn admitted(&self, cookie: &str, next: &str) -> Response {
+        let to = if is_own_path(next) { next } else { "/" };
+        let cookie = set_cookie(&self.console, cookie);
+        ([(SET_COOKIE, cookie)], Redirect::to(to)).into_response()
+    }
+}
+
+/// A form for signing in, from a page of this console.
+pub struct SignIn {
+    pub stranger: Stranger,
+    pub fields: Fields,
+}
+
+impl FromRequest<Arc<Console>> for SignIn {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, console: &Arc<Console>) -> Result<Self, Error> {
+        if !console
+            .address
+            .is_from_here(request.uri(), request.headers())
+        {
+            return Err(Error::Elsewhere);
+        }
+        let (mut parts, body) = request.into_parts();
+        let stranger = Stranger::from_request_parts(&mut parts, console).await?;
+        let fields = form::read(body).await?;
+        Ok(SignIn { stranger, fields })
+    }
+}
+
+/// Ends the session of a visit.
+pub async fn sign_out<R>(write: &Write<R>) -> Result<Response, Error> {
+    let console = &write.console;
+    console_sessions::end(&console.gate.db, write.who.hash).await?;
+    let cookie = set_cookie(console, "");
+    Ok(([(SET_COOKIE, cookie)], Redirect::to("/")).into_response())
+}
+
+/// The path to which somebody wanted to go, and its query.
+fn next(uri: &Uri) -> String {
+    let path = uri.path_and_query().map_or("/", |it| it.as_str());
+    if is_own_path(path) {
+        path.to_owned()
+    } else {
+        "/".to_owned()
+    }
+}
+
+/// Whether a text is a path of this console, and leads nowhere else.
+fn is_own_path(text: &str) -> bool {
+    let is_plain = text
+        .bytes()
+        .all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+    text.starts_with('/') && !text.starts_with("//") && is_plain && text.len() <= 1000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everybody_who_is_signed_in_reads_and_an_owner_may_do_everything() {
+        for role in Role::ALL {
+            assert!(have(&[role], Role::Reader) && have(&[role], role));
+            assert!(have(&[Role::Owner], role));
+        }
+        assert!(!have(&[], Role::Reader));
+        assert!(!have(&[Role::Reader], Role::Operator));
+        assert!(!have(&[Role::Operator], Role::Privacy));
+        assert!(!have(&[Role::Privacy], Role::Operator));
+        assert!(!have(&[Role::Operator, Role::Privacy], Role::Owner));
+    }
+
+    #[test]
+    fn nobody_is_led_elsewhere_after_signing_in() {
+        for own in [
+            "/",
+            "/orders/5?shop=shop.example",
+            "/deliveries?kind=orders%2F*",
+        ] {
+            assert!(is_own_path(own), "{own}");
+        }
+        for other in [
+            "",
+            "//evil.example",
+            "/\\evil.example",
+            "https://evil.example",
+            "/a b",
+            "/a\r\nb",
+        ] {
+            assert!(!is_own_path(other), "{other}");
+        }
+    }
+}

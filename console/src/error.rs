@@ -1,0 +1,147 @@
+//! Why a request does not get what it asks for, in one place: the status, the heading, and what the reader
+//! can do. It never quotes the request.
+
+use std::time::Duration;
+
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{Html, IntoResponse, Response};
+use domain::api_key::Role;
+use store::sql;
+
+use crate::frame;
+
+#[derive(Debug)]
+pub enum Error {
+    /// Nobody is signed in. The path is where the page for signing in leads.
+    SignedOut(String),
+    WrongKey,
+    /// The key opens the API, and not the console.
+    NoRole,
+    UsedLink,
+    RateLimited(Duration),
+    /// The page needs a role that the visitor does not have.
+    Role(Role),
+    /// A write does not come from a page of this session.
+    Elsewhere,
+    /// The request names another host.
+    Host,
+    NotFound,
+    /// There is no such order, job, ..
+    Unknown(&'static str),
+    Fields,
+    Database(sql::Error),
+    Late,
+}
+
+impl From<sql::Error> for Error {
+    fn from(error: sql::Error) -> Self {
+        Error::Database(error)
+    }
+}
+
+impl Error {
+    fn status(&self) -> StatusCode {
+        match self {
+            Error::SignedOut(_) | Error::WrongKey | Error::UsedLink => StatusCode::UNAUTHORIZED,
+            Error::NoRole | Error::Role(_) | Error::Elsewhere => StatusCode::FORBIDDEN,
+            Error::RateLimited(_) => StatusCode::TOO_MANY_REQUESTS,
+            Error::Host => StatusCode::MISDIRECTED_REQUEST,
+            Error::NotFound | Error::Unknown(_) => StatusCode::NOT_FOUND,
+            Error::Fields => StatusCode::BAD_REQUEST,
+            Error::Database(_) | Error::Late => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    fn words(&self) -> (&'static str, String) {
+        match self {
+            Error::SignedOut(_) => ("Sign in", String::new()),
+            Error::WrongKey => (
+                "This key opens nothing",
+                "It is wrong, or it was revoked, or it has expired. `waybill keys list` shows which keys \
+                 there are, and `waybill keys create` makes another."
+                    .to_owned(),
+            ),
+            Error::NoRole => (
+                "This key does not open the console",
+                "It opens the API alone, or some shops alone. Make one for the console: \
+                 `waybill keys create NAME --scope console:reader`."
+                    .to_owned(),
+            ),
+            Error::UsedLink => (
+                "This link was used before",
+                "It signs in once. Start Waybill again for another one, or sign in with a key."
+                    .to_owned(),
+            ),
+            Error::RateLimited(wait) => (
+                "Too many wrong keys",
+                format!(
+                    "Your network has sent many keys that open nothing. Try again in {} seconds.",
+                    wait.as_secs() + 1
+                ),
+            ),
+            Error::Role(role) => (
+                "Your key does not open this page",
+                format!(
+                    "It needs the scope `console:{}`, or `console:owner`.",
+                    role.as_str()
+                ),
+            ),
+            Error::Elsewhere => (
+                "This did not come from a page of the console",
+                "Nothing was done. Go back, load the page again, and repeat what you did."
+                    .to_owned(),
+            ),
+            Error::Host => (
+                "This is not the address of the console",
+                "Open it at the address that Waybill names when it starts, or set CONSOLE_URL to this one."
+                    .to_owned(),
+            ),
+            Error::NotFound => (
+                "There is no such page",
+                "The address is not one of the console.".to_owned(),
+            ),
+            Error::Unknown(what) => (
+                "Not found",
+                format!(
+                    "There is no such {what} here. It may have been deleted after its retention, or belong \
+                     to another installation."
+                ),
+            ),
+            Error::Fields => (
+                "This request cannot be read",
+                "A field is there twice, is too long, or has characters that no text has.".to_owned(),
+            ),
+            Error::Database(_) | Error::Late => (
+                "The database did not answer in time",
+                "Try again in a moment. `waybill doctor` says whether it can be reached.".to_owned(),
+            ),
+        }
+    }
+}
+
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        match &self {
+            Error::Database(error) => {
+                tracing::error!(%error, "the console cannot read from the database");
+            }
+            Error::Late => tracing::error!("a page of the console was not read in time"),
+            _ => {}
+        }
+        let (heading, advice) = self.words();
+        let page = match &self {
+            Error::SignedOut(next) => frame::sign_in(next, None),
+            Error::WrongKey | Error::NoRole | Error::UsedLink | Error::RateLimited(_) => {
+                frame::sign_in("/", Some((heading, advice.as_str())))
+            }
+            _ => frame::refusal(heading, &advice),
+        };
+        let mut response = (self.status(), Html(page)).into_response();
+        if let Error::RateLimited(wait) = self {
+            let seconds = HeaderValue::from(wait.as_secs() + 1);
+            response.headers_mut().insert(RETRY_AFTER, seconds);
+        }
+        response
+    }
+}

@@ -1,0 +1,288 @@
+//! What needs somebody now: how much, since when, and the command that mends it. It is empty when all is
+//! well.
+
+use std::time::Duration;
+
+use askama::Template;
+use axum::response::{Html, IntoResponse, Response};
+use domain::privacy::WARNING;
+use domain::time::{Timestamp, age};
+use store::endpoints::Endpoint;
+use store::jobs::ended::{self, Group};
+use store::jobs::retried;
+use store::privacy_requests::{self, RequestEntry};
+use store::sql;
+use store::{backlog, endpoints, refused_deliveries};
+
+use crate::access::{Reader, Visit};
+use crate::error::Error;
+use crate::frame::Frame;
+use crate::listing::{self, Table};
+use crate::shown::{Cell, Moment, bounded, escaped};
+
+/// Where counting stops.
+const MOST: i64 = backlog::MOST;
+/// What was refused before that needs nobody now.
+const REFUSED: Duration = Duration::from_hours(24);
+/// Attempts before that say nothing of now.
+const FAILED: Duration = Duration::from_hours(1);
+const MOST_REQUESTS: i64 = 500;
+/// Of each kind of things, at most so many are listed one by one.
+const LISTED: usize = 10;
+
+struct Item {
+    /// `bad` when it presses.
+    class: &'static str,
+    what: String,
+    count: String,
+    since: Option<Moment>,
+    age: String,
+    why: String,
+    mend: String,
+    command: String,
+    href: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "now.html")]
+struct NowPage<'a> {
+    frame: Frame<'a>,
+    items: &'a [Item],
+}
+
+pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
+    let items = items(&visit).await?;
+    let answer = match visit.query.get("format") {
+        "json" => listing::items(&table(&items)),
+        "csv" => listing::csv(&table(&items), "/"),
+        _ => {
+            let page = NowPage {
+                frame: Frame::new(&visit.who, "/"),
+                items: &items,
+            };
+            Html(page.to_string()).into_response()
+        }
+    };
+    Ok(answer)
+}
+
+fn table(items: &[Item]) -> Table {
+    let mut table = Table::new(&["What", "Count", "Since", "Why", "Mend", "Command"]);
+    for item in items {
+        table.row(vec![
+            Cell::text(item.what.as_str()),
+            Cell::text(item.count.as_str()),
+            item.since.map_or(Cell::None, Cell::Time),
+            Cell::text(item.why.as_str()),
+            Cell::text(item.mend.as_str()),
+            Cell::text(item.command.as_str()),
+        ]);
+    }
+    table
+}
+
+async fn items(visit: &Visit<Reader>) -> sql::Result<Vec<Item>> {
+    let (db, now) = (visit.db(), visit.now());
+    let mut items = Vec::new();
+    let open = privacy_requests::Filter {
+        open: true,
+        ..privacy_requests::Filter::default()
+    };
+    items.extend(requests(
+        &privacy_requests::list(db, &open, MOST_REQUESTS).await?,
+        now,
+    ));
+    items.extend(late(&backlog::queues(db, now).await?, now));
+    items.extend(dead(&ended::causes(db, MOST).await?, now));
+    let failed = retried::causes(db, now.minus(FAILED), MOST).await?;
+    items.extend(failing(&failed, now));
+    let refused = refused_deliveries::summary(db, now.minus(REFUSED)).await?;
+    items.extend(refusals(&refused, now));
+    items.extend(
+        endpoints::list(db)
+            .await?
+            .iter()
+            .filter_map(|it| endpoint(it, now)),
+    );
+    Ok(items)
+}
+
+fn since(at: Option<Timestamp>, now: Timestamp) -> (Option<Moment>, String) {
+    let text = at.map_or_else(String::new, |at| age(now, at));
+    (at.map(Moment), text)
+}
+
+/// Requests that failed, that wait for somebody, or whose deadline is near.
+fn requests(open: &[RequestEntry], now: Timestamp) -> Vec<Item> {
+    let presses = |it: &&RequestEntry| it.due_at.0 <= now.plus(WARNING).0;
+    let of = |state: &'static str| open.iter().filter(move |it| it.state == state);
+    let item = |class, what: &str, list: Vec<&RequestEntry>, mend: &str, command: &str| {
+        let first = list.iter().map(|it| it.due_at).min()?;
+        let is_one = list.len() == 1;
+        let command = match list.first() {
+            Some(one) if is_one => format!("{command} {}", one.id),
+            _ => "waybill privacy list".to_owned(),
+        };
+        let (at, old) = since(list.iter().map(|it| it.received_at).min(), now);
+        Some(Item {
+            class,
+            what: what.to_owned(),
+            count: counted(list.len(), "request", "requests"),
+            since: at,
+            age: old,
+            why: if first <= now {
+                format!("The deadline passed {} ago.", age(now, first))
+            } else {
+                format!("The nearest deadline is in {}.", age(first, now))
+            },
+            mend: mend.to_owned(),
+            command,
+            href: Some("/privacy".to_owned()),
+        })
+    };
+    let near: Vec<_> = open
+        .iter()
+        .filter(presses)
+        .filter(|it| it.state == "received")
+        .collect();
+    [
+        item(
+            "bad",
+            "Privacy requests that failed",
+            of("failed").collect(),
+            "Mend what the last error says, and then retry: answering is a legal duty.",
+            "waybill privacy retry",
+        ),
+        item(
+            "bad",
+            "Privacy requests whose deadline is near",
+            near,
+            "Look why they are not done.",
+            "waybill privacy show",
+        ),
+        item(
+            "open",
+            "Privacy requests that are held",
+            of("held").collect(),
+            "Decide whom a request means, or whether a shop's erasure is meant.",
+            "waybill privacy show",
+        ),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn counted(number: usize, one: &str, several: &str) -> String {
+    let count = bounded(i64::try_from(number).unwrap_or(i64::MAX), MOST_REQUESTS);
+    format!("{count} {}", if number == 1 { one } else { several })
+}
+
+fn jobs(number: i64) -> String {
+    let count = bounded(number, MOST);
+    format!("{count} {}", if number == 1 { "job" } else { "jobs" })
+}
+
+fn late(lines: &[backlog::Line], now: Timestamp) -> Vec<Item> {
+    let is_late = |line: &&backlog::Line| {
+        line.due_since
+            .is_some_and(|at| now.since(at) > backlog::LONG)
+    };
+    let item = |line: &backlog::Line| {
+        let (at, old) = since(line.due_since, now);
+        let queue = line.queue.as_str();
+        Item {
+            class: "bad",
+            what: format!("The queue {queue} is late"),
+            count: format!("{} due", jobs(line.due)),
+            since: at,
+            age: old,
+            why: String::new(),
+            mend: "Is a worker of this queue running, and does its log complain?".to_owned(),
+            command: "waybill doctor".to_owned(),
+            href: Some("/deliveries?state=ready".to_owned()),
+        }
+    };
+    lines.iter().filter(is_late).map(item).collect()
+}
+
+fn dead(groups: &[Group], now: Timestamp) -> Vec<Item> {
+    let item = |group: &Group| {
+        let (at, old) = since(Some(group.first), now);
+        let kind = escaped(&group.kind);
+        Item {
+            class: "bad",
+            what: format!("Dead: {}", group.kind),
+            count: jobs(group.jobs),
+            since: at,
+            age: old,
+            why: group.error.clone(),
+            mend: "Mend what they died of, and then run them again.".to_owned(),
+            command: format!(
+                "waybill dead replay --kind '{}'",
+                group.kind.replace('\'', "")
+            ),
+            href: Some(format!("/dead?kind={kind}")),
+        }
+    };
+    groups.iter().take(LISTED).map(item).collect()
+}
+
+fn failing(groups: &[Group], now: Timestamp) -> Vec<Item> {
+    let item = |group: &Group| {
+        let (at, old) = since(Some(group.first), now);
+        Item {
+            class: "open",
+            what: format!("Failing, and tried again: {}", group.kind),
+            count: jobs(group.jobs),
+            since: at,
+            age: old,
+            why: group.error.clone(),
+            mend: "They run again by themselves. If it is a provider, does it answer?".to_owned(),
+            command: "waybill doctor".to_owned(),
+            href: Some(format!(
+                "/deliveries?state=ready&topic={}",
+                escaped(&group.kind)
+            )),
+        }
+    };
+    groups.iter().take(LISTED).map(item).collect()
+}
+
+fn refusals(refused: &[refused_deliveries::Summary], now: Timestamp) -> Vec<Item> {
+    let item = |it: &refused_deliveries::Summary| {
+        let (at, old) = since(Some(it.last_at), now);
+        let mend = match it.advice.as_str() {
+            "" => "No setting would take them.".to_owned(),
+            advice => format!("To take them: {}.", refused_deliveries::set(advice)),
+        };
+        Item {
+            class: "open",
+            what: format!("Refused deliveries of the {} provider", it.source),
+            count: format!("{} in the last day", bounded(it.deliveries, i64::MAX)),
+            since: at,
+            age: format!("{old}, the latest"),
+            why: refused_deliveries::why(&it.reason, &it.signature),
+            mend,
+            command: "waybill refused summary".to_owned(),
+            href: Some("/refused".to_owned()),
+        }
+    };
+    refused.iter().take(LISTED).map(item).collect()
+}
+
+fn endpoint(it: &Endpoint, now: Timestamp) -> Option<Item> {
+    let failing = it.failing_since?;
+    let (at, old) = since(Some(failing), now);
+    Some(Item {
+        class: "open",
+        what: format!("The endpoint {} takes nothing", it.url),
+        count: format!("{} failed attempts", bounded(it.failures, i64::MAX)),
+        since: at,
+        age: old,
+        why: it.last_error.clone().unwrap_or_default(),
+        mend: "Does it run, and does it answer 2xx? What waits is sent when it does.".to_owned(),
+        command: format!("waybill endpoints test {}", it.id),
+        href: Some("/endpoints".to_owned()),
+    })
+}

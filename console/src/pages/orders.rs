@@ -1,0 +1,242 @@
+//! Orders, and the one timeline of an order: its deliveries, their attempts, the calls that followed, its
+//! events, its payments with their books, and the privacy requests of its customer.
+
+use axum::response::Response;
+use domain::order::FinancialStatus;
+use store::orders::list::{self, Cursor};
+use store::orders::{StoredOrder, whose};
+use store::story::{self, Meant, Story};
+use store::{ledger, privacy_requests};
+
+use crate::access::{Reader, Visit};
+use crate::error::Error;
+use crate::listing::{Listing, Table};
+use crate::pages::deliveries::field;
+use crate::pages::object::{self, Object};
+use crate::pages::{PAGE, payments, privacy};
+use crate::shown::{self, Cell};
+
+/// Of how many payments the books are shown.
+const MOST_BOOKS: usize = 5;
+const MOST_REQUESTS: i64 = 20;
+
+pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
+    let given = |name| Some(visit.query.get(name).to_owned()).filter(|text| !text.is_empty());
+    let filter = list::Filter {
+        shops: given("shop").map(|shop| vec![shop.to_ascii_lowercase()]),
+        name: given("name"),
+        ..list::Filter::default()
+    };
+    let after: Option<Cursor> = match visit.query.get("after") {
+        "" => None,
+        text => Some(text.parse().map_err(|_| Error::Fields)?),
+    };
+    let page = list::page(visit.db(), &filter, after.as_ref(), PAGE).await?;
+    let mut table = Table::new(&[
+        "Ordered",
+        "Name",
+        "Order",
+        "Total",
+        "Paid",
+        "Fulfilment",
+        "Shop",
+        "Changed",
+    ]);
+    for it in &page.orders {
+        let total = it.total_price.as_ref().zip(it.currency.as_ref());
+        let state = match (&it.cancelled_at, &it.fulfillment) {
+            (Some(_), _) => Some("cancelled"),
+            (None, Some(fulfillment)) => Some(fulfillment.state.as_str()),
+            (None, None) => None,
+        };
+        table.row(vec![
+            Cell::maybe_time(it.created_at),
+            Cell::maybe(it.name.as_deref()),
+            Cell::link(it.order_id.as_str(), shown::order(&it.shop, &it.order_id)),
+            total.map_or(Cell::None, |(total, code)| {
+                Cell::text(format!("{total} {code}"))
+            }),
+            it.financial_status
+                .as_deref()
+                .map_or(Cell::None, shown::state),
+            state.map_or(Cell::None, shown::state),
+            Cell::text(it.shop.as_str()),
+            Cell::time(it.updated_at),
+        ]);
+    }
+    let listing = Listing {
+        here: "/orders",
+        title: "Orders",
+        about: "The newest first.",
+        command: "waybill orders list".to_owned(),
+        filters: vec![
+            field(
+                "name",
+                "Name",
+                filter.name.as_deref().unwrap_or_default(),
+                &[],
+            ),
+            field("shop", "Shop", visit.query.get("shop"), &[]),
+        ],
+        table,
+        empty: "No order matches.",
+        note: None,
+        next: page.next.map(|next| ("after", next.to_string())),
+    };
+    Ok(listing.answer(&visit))
+}
+
+pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
+    let given = visit.path("order");
+    let shop = Some(visit.query.get("shop").to_ascii_lowercase()).filter(|shop| !shop.is_empty());
+    match story::order(visit.db(), given, shop).await? {
+        Meant::One(order) => one(&visit, &order).await,
+        Meant::None => Err(Error::Unknown("order")),
+        Meant::Shops(shops) => {
+            let choices = shops.into_iter().map(|shop| (given.to_owned(), shop));
+            Ok(choose(&visit, choices))
+        }
+        Meant::Named(named) => {
+            let choices = named.into_iter().map(|(id, shop)| (id.to_string(), shop));
+            Ok(choose(&visit, choices))
+        }
+    }
+}
+
+/// The orders that somebody may mean.
+fn choose(visit: &Visit<Reader>, choices: impl Iterator<Item = (String, String)>) -> Response {
+    let mut table = Table::new(&["Order", "Shop"]);
+    for (id, shop) in choices {
+        let href = shown::order(&shop, &id);
+        table.row(vec![Cell::link(id, href), Cell::text(shop)]);
+    }
+    let listing = Listing {
+        here: "/orders",
+        title: "Which order?",
+        about: "Several orders have this id or name.",
+        command: "waybill orders show ID --shop SHOP".to_owned(),
+        filters: Vec::new(),
+        table,
+        empty: "",
+        note: None,
+        next: None,
+    };
+    listing.answer(visit)
+}
+
+async fn one(visit: &Visit<Reader>, order: &StoredOrder) -> Result<Response, Error> {
+    let db = visit.db();
+    let story = Story::of_order(db, &order.shop, order.id).await?;
+    let mut entries = Vec::new();
+    for payment in story.payments.iter().take(MOST_BOOKS) {
+        entries.extend(ledger::of_payment(db, payment).await?);
+    }
+    let requests = match whose::customer(db, &order.shop, order.id).await? {
+        None => Vec::new(),
+        Some(customer) => {
+            let filter = privacy_requests::Filter {
+                shop: Some(order.shop.clone()),
+                customer: Some(customer),
+                ..privacy_requests::Filter::default()
+            };
+            privacy_requests::list(db, &filter, MOST_REQUESTS).await?
+        }
+    };
+    let mut paid_by = Table::new(&["Payment or checkout session"]);
+    for payment in &story.payments {
+        paid_by.row(vec![Cell::link(payment.as_str(), shown::payment(payment))]);
+    }
+    let tables = [
+        ("Lines", lines(order)),
+        ("Payments", paid_by),
+        ("Books", payments::books(&entries)),
+        ("Parcels", parcels(order)),
+        (
+            "Privacy requests of its customer",
+            privacy::table(&requests),
+        ),
+    ];
+    let id = order.id;
+    let object = Object {
+        here: "/orders",
+        kind: "Order",
+        title: order.name.clone().unwrap_or_else(|| id.to_string()),
+        facts: facts(order),
+        chains: object::chains(&story.jobs, &story.events),
+        tables: tables
+            .into_iter()
+            .filter(|(_, table)| !table.rows.is_empty())
+            .collect(),
+        note: story.is_cut().then(|| payments::CUT.to_owned()),
+        commands: vec![(
+            "Show it",
+            format!(
+                "waybill orders show {id} --shop '{}'",
+                order.shop.replace('\'', "")
+            ),
+        )],
+    };
+    Ok(object.answer(visit))
+}
+
+fn facts(order: &StoredOrder) -> Vec<(&'static str, Cell)> {
+    let fulfillment = order.fulfillment.as_ref();
+    let total = order
+        .total
+        .map(|total| format!("{total} {}", total.currency));
+    let paid = order.financial_status.as_ref().map(FinancialStatus::as_str);
+    let by_payments = order.payment_status.as_ref().map(FinancialStatus::as_str);
+    let state = |text: Option<&str>| text.map_or(Cell::None, shown::state);
+    let mut facts = vec![
+        ("Order", Cell::code(order.id.to_string())),
+        ("Shop", Cell::text(order.shop.as_str())),
+        ("Total", Cell::maybe(total.as_deref())),
+        ("Paid", state(paid)),
+        ("What the payments come to", state(by_payments)),
+        ("Fulfilment", state(fulfillment.map(|it| it.state.as_str()))),
+        (
+            "Shipped, says the storefront",
+            state(order.fulfillment_status.as_deref()),
+        ),
+        ("Ordered", Cell::maybe_time(order.ordered_at)),
+        ("Changed", Cell::time(order.updated_at)),
+    ];
+    if let Some(at) = order.cancelled_at {
+        facts.push(("Cancelled", Cell::time(at)));
+        facts.push(("Why", Cell::maybe(order.cancel_reason.as_deref())));
+    }
+    if let Some((shop, id)) = &order.superseded_by {
+        facts.push((
+            "Its place was taken by",
+            Cell::link(id.to_string(), shown::order(shop, id)),
+        ));
+    }
+    facts
+}
+
+fn lines(order: &StoredOrder) -> Table {
+    let mut table = Table::new(&["Quantity", "Title", "SKU", "Price"]);
+    for line in &order.lines {
+        table.row(vec![
+            Cell::Number(line.quantity),
+            Cell::maybe(line.title.as_deref()),
+            Cell::maybe(line.sku.as_deref()),
+            Cell::maybe(line.price.as_deref()),
+        ]);
+    }
+    table
+}
+
+fn parcels(order: &StoredOrder) -> Table {
+    let mut table = Table::new(&["Carrier", "Tracking number", "Status"]);
+    for shipment in &order.shipments {
+        for parcel in &shipment.parcels {
+            table.row(vec![
+                Cell::maybe(shipment.carrier.as_deref()),
+                Cell::text(parcel.tracking_number.as_str()),
+                Cell::maybe(shipment.status.as_deref()),
+            ]);
+        }
+    }
+    table
+}

@@ -1,0 +1,70 @@
+//! What was refused in the last month, hour by hour. Nobody signed it, so it may all be made up.
+
+use std::time::Duration;
+
+use axum::response::Response;
+use store::refused_deliveries::{self, KEPT};
+
+use crate::access::{Reader, Visit};
+use crate::error::Error;
+use crate::listing::{Listing, Table};
+use crate::pages::deliveries::field;
+use crate::shown::Cell;
+
+const MOST: i64 = 500;
+
+pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
+    let (word, since) = match visit.query.get("since") {
+        "hour" => ("hour", Duration::from_hours(1)),
+        "week" => ("week", Duration::from_hours(7 * 24)),
+        "month" => ("month", KEPT),
+        _ => ("day", Duration::from_hours(24)),
+    };
+    let since = visit.now().minus(since);
+    let refused = refused_deliveries::list(visit.db(), since, MOST).await?;
+    let mut table = Table::new(&[
+        "Last",
+        "Count",
+        "Provider",
+        "Why",
+        "What to do",
+        "Answer",
+        "Topic",
+        "Shop",
+    ]);
+    for it in &refused {
+        table.row(vec![
+            Cell::time(it.last_at),
+            Cell::Number(it.deliveries),
+            Cell::text(it.source.as_str()),
+            Cell::text(refused_deliveries::why(&it.reason, &it.signature)),
+            match it.advice.as_str() {
+                "" => Cell::None,
+                advice => Cell::code(refused_deliveries::set(advice)),
+            },
+            Cell::Number(it.status),
+            Cell::maybe(it.topic.as_deref()),
+            Cell::maybe(it.shop.as_deref()),
+        ]);
+    }
+    let is_cut = refused.len() >= usize::try_from(MOST).unwrap_or(usize::MAX);
+    let listing = Listing {
+        here: "/refused",
+        title: "Refused deliveries",
+        about: "By hour and reason, the latest first. Topic and shop are those of the latest one; nobody \
+                signed them.",
+        command: "waybill refused list".to_owned(),
+        filters: vec![field(
+            "since",
+            "In the last",
+            word,
+            &["hour", "day", "week", "month"],
+        )],
+        table,
+        empty: "Nothing was refused.",
+        note: is_cut
+            .then(|| format!("These are the latest {MOST}; choose a shorter time for the others.")),
+        next: None,
+    };
+    Ok(listing.answer(&visit))
+}

@@ -1,0 +1,136 @@
+//! The table of all pages. A page is made by [`page`], which takes a handler of a [`Visit`] alone, so each
+//! has a role; what strangers may ask for is listed apart.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    X_FRAME_OPTIONS,
+};
+use axum::http::{HeaderName, StatusCode};
+use axum::middleware::{self, Next};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::{MethodRouter, get, post};
+
+use crate::Console;
+use crate::access::{self, Needs, Reader, SignIn, Stranger, Visit, Write};
+use crate::error::Error;
+use crate::frame::{self, SCRIPT, STYLE};
+use crate::pages::{
+    dead, deliveries, endpoints, held, job, now, orders, payments, privacy, refused, search,
+};
+
+/// The path of the one-time link.
+pub const ONCE: &str = "/sign-in/once";
+
+/// How long a page may take. A statement of it ends before.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// A page is its own: it loads its style and its script from here, sends forms here, and nobody frames it.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; form-action 'self'; \
+                      base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \
+                      trusted-types 'none'";
+
+pub fn router(console: Arc<Console>) -> Router {
+    Router::new()
+        .route("/", page(now::show))
+        .route("/deliveries", page(deliveries::list))
+        .route("/orders", page(orders::list))
+        .route("/orders/{order}", page(orders::show))
+        .route("/jobs/{id}", page(job::show))
+        .route("/payments/{id}", page(payments::show))
+        .route("/dead", page(dead::list))
+        .route("/refused", page(refused::list))
+        .route("/privacy", page(privacy::list))
+        .route("/held", page(held::list))
+        .route("/endpoints", page(endpoints::list))
+        .route("/search", page(search::show).post(search::search))
+        .route("/sign-out", post(sign_out))
+        .merge(for_strangers())
+        .fallback(async || Error::NotFound)
+        .method_not_allowed_fallback(async || {
+            let text = "This page does not take this kind of request.";
+            let page = frame::refusal("Not possible here", text);
+            (StatusCode::METHOD_NOT_ALLOWED, Html(page))
+        })
+        .layer(middleware::from_fn_with_state(console.clone(), guard))
+        .with_state(console)
+}
+
+fn page<R, H, F>(handler: H) -> MethodRouter<Arc<Console>>
+where
+    R: Needs,
+    H: Fn(Visit<R>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Result<Response, Error>> + Send + 'static,
+{
+    get(async move |visit: Visit<R>| handler(visit).await)
+}
+
+/// What somebody gets who is not signed in: to sign in, the style and the script.
+fn for_strangers() -> Router<Arc<Console>> {
+    let file = |kind: &'static str, text: &'static str| {
+        get(async move || ([(CONTENT_TYPE, kind)], text).into_response())
+    };
+    Router::new()
+        .route("/sign-in", get(sign_in_page).post(sign_in))
+        .route(ONCE, get(sign_in_once))
+        // Browsers ask for it whatever a page says.
+        .route("/favicon.ico", get(async || StatusCode::NO_CONTENT))
+        .route("/console.css", file("text/css; charset=utf-8", STYLE))
+        .route(
+            "/console.js",
+            file("text/javascript; charset=utf-8", SCRIPT),
+        )
+}
+
+async fn sign_in_page() -> Html<String> {
+    Html(frame::sign_in("/", None))
+}
+
+async fn sign_in(given: SignIn) -> Result<Response, Error> {
+    let fields = &given.fields;
+    given
+        .stranger
+        .sign_in(fields.get("key"), fields.get("next"))
+        .await
+}
+
+async fn sign_in_once(stranger: Stranger) -> Result<Response, Error> {
+    stranger.sign_in_once().await
+}
+
+async fn sign_out(write: Write<Reader>) -> Result<Response, Error> {
+    access::sign_out(&write).await
+}
+
+/// Around every answer: whether the request is for this console, the deadline, and the headers that keep
+/// a page to itself.
+async fn guard(State(console): State<Arc<Console>>, request: Request, next: Next) -> Response {
+    let answer = if console.address.is_meant(request.uri(), request.headers()) {
+        let answer = tokio::time::timeout(DEADLINE, next.run(request)).await;
+        answer.unwrap_or_else(|_| Error::Late.into_response())
+    } else {
+        Error::Host.into_response()
+    };
+    let headers = [
+        (CACHE_CONTROL, "no-store"),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        // Not `no-referrer`: with it browsers do not say from which page a form was sent.
+        (REFERRER_POLICY, "same-origin"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (X_FRAME_OPTIONS, "DENY"),
+        (
+            HeaderName::from_static("cross-origin-opener-policy"),
+            "same-origin",
+        ),
+        (
+            HeaderName::from_static("cross-origin-resource-policy"),
+            "same-origin",
+        ),
+        (HeaderName::from_static("x-robots-tag"), "noindex, nofollow"),
+    ];
+    (headers, answer).into_response()
+}

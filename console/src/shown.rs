@@ -1,0 +1,201 @@
+//! What a page shows of a value: in HTML, in JSON and in CSV. Ids are texts, so that none loses digits.
+
+use domain::time::Timestamp;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Value, json};
+
+/// What may stand in a part of a path as it is.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~');
+
+#[derive(Clone, Debug)]
+pub enum Cell {
+    None,
+    Text(String),
+    /// An id, a name of ours, or a command, which is read letter by letter.
+    Code(String),
+    Number(i64),
+    Time(Moment),
+    /// A text that leads to a page of the console.
+    Link {
+        text: String,
+        href: String,
+    },
+    /// A state: its class for the style, and its name.
+    State(&'static str, String),
+}
+
+/// A time. Without script it is shown in UTC.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment(pub Timestamp);
+
+impl Moment {
+    /// RFC 3339.
+    pub fn exact(self) -> String {
+        self.0.to_string()
+    }
+
+    /// `2027-01-15 08:00:00 UTC`.
+    pub fn utc(self) -> String {
+        let exact = self.0.to_string();
+        let whole = exact.split('.').next().unwrap_or(&exact);
+        format!("{} UTC", whole.replace('T', " "))
+    }
+}
+
+impl Cell {
+    pub fn text(text: impl Into<String>) -> Self {
+        match text.into() {
+            text if text.is_empty() => Cell::None,
+            text => Cell::Text(text),
+        }
+    }
+
+    pub fn maybe(text: Option<&str>) -> Self {
+        text.map_or(Cell::None, Cell::text)
+    }
+
+    pub fn code(text: impl Into<String>) -> Self {
+        Cell::Code(text.into())
+    }
+
+    pub fn time(at: Timestamp) -> Self {
+        Cell::Time(Moment(at))
+    }
+
+    pub fn maybe_time(at: Option<Timestamp>) -> Self {
+        at.map_or(Cell::None, Cell::time)
+    }
+
+    pub fn link(text: impl Into<String>, href: String) -> Self {
+        Cell::Link {
+            text: text.into(),
+            href,
+        }
+    }
+
+    pub fn job(id: uuid::Uuid) -> Self {
+        Cell::link(id.to_string(), job(id))
+    }
+
+    pub fn json(&self) -> Value {
+        match self {
+            Cell::None => Value::Null,
+            Cell::Text(text)
+            | Cell::Code(text)
+            | Cell::State(_, text)
+            | Cell::Link { text, .. } => {
+                json!(text)
+            }
+            Cell::Number(number) => json!(number),
+            Cell::Time(at) => json!(at.exact()),
+        }
+    }
+
+    /// A field of CSV (RFC 4180). Programs for tables take what begins with `=` and the like for a
+    /// formula, so it gets an apostrophe.
+    pub fn csv(&self) -> String {
+        let text = match self {
+            Cell::None => String::new(),
+            Cell::Number(number) => return number.to_string(),
+            Cell::Time(at) => return at.exact(),
+            Cell::Text(text)
+            | Cell::Code(text)
+            | Cell::State(_, text)
+            | Cell::Link { text, .. } => text.clone(),
+        };
+        let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+        let text = if is_formula { format!("'{text}") } else { text };
+        if text.contains([',', '"', '\n', '\r']) {
+            return format!("\"{}\"", text.replace('"', "\"\""));
+        }
+        text
+    }
+}
+
+pub fn escaped(part: &str) -> String {
+    utf8_percent_encode(part, PLAIN).to_string()
+}
+
+pub fn job(id: uuid::Uuid) -> String {
+    format!("/jobs/{id}")
+}
+
+pub fn order(shop: &str, id: impl std::fmt::Display) -> String {
+    format!("/orders/{id}?shop={}", escaped(shop))
+}
+
+pub fn payment(id: &str) -> String {
+    format!("/payments/{}", escaped(id))
+}
+
+/// A number that stops to be counted at `most`: "10,000+".
+pub fn bounded(number: i64, most: i64) -> String {
+    let digits = number.min(most).to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    if number >= most {
+        text.push('+');
+    }
+    text
+}
+
+/// How long something took.
+pub fn took(milliseconds: i64) -> String {
+    match milliseconds {
+        ..1000 => format!("{milliseconds} ms"),
+        1000..60_000 => format!("{}.{} s", milliseconds / 1000, milliseconds % 1000 / 100),
+        _ => format!(
+            "{} min {} s",
+            milliseconds / 60_000,
+            milliseconds % 60_000 / 1000
+        ),
+    }
+}
+
+/// The class of a state for the style.
+pub fn class(state: &str) -> &'static str {
+    match state {
+        "done" | "fulfilled" | "paid" | "succeeded" | "active" | "accepted" => "good",
+        "dead" | "failed" | "refused" | "overdue" => "bad",
+        "ready" | "retried" | "deferred" | "held" | "received" | "waiting" | "paused" => "open",
+        _ => "plain",
+    }
+}
+
+pub fn state(text: impl Into<String>) -> Cell {
+    let text = text.into();
+    Cell::State(class(&text), text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_of_csv_is_neither_a_formula_nor_two_fields() {
+        let csv = |text: &str| Cell::text(text).csv();
+        assert_eq!(csv("orders/paid"), "orders/paid");
+        assert_eq!(csv("=HYPERLINK(1)"), "'=HYPERLINK(1)");
+        assert_eq!(csv("@a,\"b\""), "\"'@a,\"\"b\"\"\"");
+        assert_eq!(csv("a\nb"), "\"a\nb\"");
+        assert_eq!(Cell::Number(-5).csv(), "-5");
+    }
+
+    #[test]
+    fn a_count_stops_where_counting_stops() {
+        assert_eq!(bounded(0, 10_000), "0");
+        assert_eq!(bounded(999, 10_000), "999");
+        assert_eq!(bounded(9_999, 10_000), "9,999");
+        assert_eq!(bounded(10_000, 10_000), "10,000+");
+        assert_eq!(bounded(1_234_567, i64::MAX), "1,234,567");
+    }
+}

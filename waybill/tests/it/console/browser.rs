@@ -1,0 +1,245 @@
+//! A real browser opens the console: with texts that were all written by an attacker, narrow and wide, light
+//! and dark.
+
+use domain::api_key::Rights;
+use serde_json::json;
+use store::api_keys;
+
+use crate::support::backend::environment;
+use crate::support::browser::Browser;
+use crate::support::console::Console;
+use crate::support::delivery::storefront;
+use crate::support::order::{body, captured, deliver, order_delivery, with};
+use crate::support::{Service, eventually, service};
+
+/// Leaves an attribute and an element, and makes elements, handlers and links of its own.
+const HOSTILE: &str = "'\"></title></p><script>document.title='run'</script>\
+                       <img src=x onerror=\"document.title='run'\">\
+                       <a href=\"javascript:document.title='run'\">&lt;go</a>";
+
+/// Everything that our templates do not have.
+const FOREIGN: &str = "JSON.stringify([...document.querySelectorAll('*')].filter(element =>
+    (element.tagName === 'SCRIPT' && element.getAttribute('src') !== '/console.js')
+    || ['IMG', 'IFRAME', 'OBJECT', 'EMBED', 'BASE', 'SVG'].includes(element.tagName.toUpperCase())
+    || [...element.attributes].some(attribute => attribute.name.startsWith('on'))
+    || (element.href && !['http:', 'https:'].includes(new URL(element.href, location).protocol))
+    ).map(element => element.outerHTML))";
+
+/// Serves the console, and signs the browser in with a link.
+async fn open(service: &mut Service, browser: &mut Browser, name: &str) -> Console {
+    let mut tx = service.db().begin().await.unwrap();
+    let rights = Rights::default();
+    let made = api_keys::create(&mut tx, service.clock(), name, None, &rights);
+    let made = made.await.unwrap();
+    tx.commit().await.unwrap();
+    let listening = service.listening_console().await.unwrap();
+    let link = listening.link(made.id);
+    let console = service.serve_console(listening);
+    let seen = browser.visit(&link, 1280, "light");
+    assert!(
+        seen.title.starts_with("Needs me now"),
+        "{}: {}",
+        seen.title,
+        seen.text
+    );
+    console
+}
+
+/// Deliveries whose every text is hostile.
+async fn a_hostile_shop_sends(service: &Service) {
+    let hostile = json!({
+        "name": HOSTILE, "cancel_reason": HOSTILE, "note": HOSTILE, "email": HOSTILE, "phone": HOSTILE,
+        "token": HOSTILE, "fulfillment_status": HOSTILE, "financial_status": HOSTILE,
+        "cancelled_at": "2027-01-15T07:00:09Z",
+        "note_attributes": [{"name": HOSTILE, "value": HOSTILE}, {"name": "pact_id", "value": HOSTILE}],
+        "customer": {"id": 77, "email": HOSTILE, "first_name": HOSTILE, "last_name": HOSTILE},
+        "shipping_address": {"first_name": HOSTILE, "address1": HOSTILE, "city": HOSTILE},
+        "line_items": [
+            {"id": 1, "variant_id": 101, "title": HOSTILE, "quantity": 2, "price": "10.00", "sku": HOSTILE},
+        ],
+    });
+    let order = with(body(7, 0, "paid"), &hostile);
+    let create = order_delivery("orders/create", &order).id(HOSTILE);
+    deliver(service, &create.also("X-Request-Id", "req-1")).await;
+    deliver(service, &captured(service.clock().now(), 7, HOSTILE)).await;
+    let mut tx = service.db().begin().await.unwrap();
+    tx.query(
+        "update jobs set state = 'dead', last_error = $1, finished_at = created_at, shop = $1
+         where kind = 'orders/create'",
+    )
+    .bind(HOSTILE)
+    .execute()
+    .await
+    .unwrap();
+    tx.query(
+        "insert into job_attempts (job_id, number, started_at, duration_ms, outcome, error, status)
+         select id, 1, created_at, 7, 'dead', $1, 500 from jobs where kind = 'orders/create'",
+    )
+    .bind(HOSTILE)
+    .execute()
+    .await
+    .unwrap();
+    tx.commit().await.unwrap();
+    let forged = storefront("orders/create", "{}")
+        .header("X-Storefront-Topic", HOSTILE)
+        .header(
+            "X-Storefront-Hmac-Sha256",
+            "bm90IHRoZSBzaWduYXR1cmUgb2YgdGhpcyBib2R5IGE=",
+        );
+    assert_eq!(service.answer(&forged).await.0, 401);
+    eventually("the refusal is written", async || {
+        let rows = "select count(*) as n from refused_deliveries";
+        service.count(rows).await == 1
+    })
+    .await;
+    // Intake keeps no topic or shop like these.
+    let mut tx = service.db().begin().await.unwrap();
+    tx.query("update refused_deliveries set topic = $1, shop = $1, advice = $1")
+        .bind(HOSTILE)
+        .execute()
+        .await
+        .unwrap();
+    tx.commit().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn heavy_the_console_shows_hostile_texts_and_runs_nothing_of_them() {
+    let mut service = service().start().await;
+    a_hostile_shop_sends(&service).await;
+    let mut browser = Browser::start();
+    let console = open(&mut service, &mut browser, HOSTILE).await;
+    let row = service
+        .db()
+        .query("select id from jobs where kind = 'orders/create'");
+    let job: uuid::Uuid = row.fetch_one().await.unwrap().get("id").unwrap();
+    let job = format!("/jobs/{job}");
+    for (path, is_shown) in [
+        ("/", true),
+        ("/deliveries", true),
+        ("/orders", true),
+        ("/orders/7", true),
+        (job.as_str(), true),
+        ("/held", false),
+        ("/payments/pi_7", true),
+        ("/dead", true),
+        (
+            "/dead?error=%22%3E%3Cscript%3Edocument.title%3D%27run%27%3C%2Fscript%3E",
+            false,
+        ),
+        ("/refused", true),
+        ("/privacy", false),
+        ("/endpoints", false),
+        (
+            "/search?q=%22%3E%3Cscript%3Edocument.title%3D%27run%27%3C%2Fscript%3E",
+            false,
+        ),
+    ] {
+        for width in [1280, 360] {
+            let seen = browser.visit(&format!("{}{path}", console.url), width, "light");
+            assert_eq!(seen.complaints, Vec::<String>::new(), "{path}");
+            assert!(
+                seen.page <= seen.window,
+                "{path} is {} wide, the window {}",
+                seen.page,
+                seen.window
+            );
+            assert_eq!(browser.text(FOREIGN), "[]", "{path}");
+            assert_ne!(browser.text("document.title"), "run", "{path}");
+            // The name of the key is on every page.
+            let parts = seen
+                .text
+                .matches("<script>document.title='run'</script>")
+                .count();
+            assert!(parts > usize::from(is_shown), "{path}: {}", seen.text);
+            let own = [path, "/console.css", "/console.js", "/favicon.ico"];
+            for request in &seen.requests {
+                let asked = request.strip_prefix(&console.url).unwrap_or(request);
+                assert!(own.contains(&asked), "{path}: {asked}");
+            }
+        }
+    }
+    service.stop().await;
+}
+
+/// With `CONSOLE_PICTURES=FOLDER` pictures of the pages are written there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn heavy_the_pages_of_the_console_fit_narrow_and_wide_windows_in_light_and_dark() {
+    let mut service = service().start().await;
+    let attributes = json!({
+        "note_attributes": [{"name": "pact_id", "value": "pact-7"}], "name": "#1007",
+    });
+    let made = with(body(5_000_000_000_000_700, 0, "pending"), &attributes);
+    let paid = with(
+        made.clone(),
+        &json!({"financial_status": "paid", "updated_at": "2027-01-15T07:00:09Z"}),
+    );
+    for (topic, order, id) in [
+        ("orders/create", &made, "w-1"),
+        ("orders/paid", &paid, "w-2"),
+    ] {
+        deliver(&service, &order_delivery(topic, order).id(id)).await;
+    }
+    deliver(&service, &captured(service.clock().now(), 7, "pact-7")).await;
+    for id in 1..=9 {
+        deliver(
+            &service,
+            &order_delivery("orders/create", &body(id, 0, "pending")),
+        )
+        .await;
+    }
+    let mut browser = Browser::start();
+    let console = open(&mut service, &mut browser, "ann").await;
+    let well = browser.visit(&console.url, 1280, "light");
+    assert!(well.text.contains("All is well"), "{}", well.text);
+    picture(&mut browser, "well");
+    service
+        .execute(
+            "update jobs set state = 'dead', finished_at = created_at,
+                    last_error = 'COMMERCE_003: the storefront provider answered 503'
+             where kind = 'orders/create' and object_id in ('3', '4')",
+        )
+        .await;
+    let row = service
+        .db()
+        .query("select id from jobs where object_id = '3'");
+    let job: uuid::Uuid = row.fetch_one().await.unwrap().get("id").unwrap();
+    let job = format!("/jobs/{job}");
+    for (name, path) in [
+        ("now", "/"),
+        ("deliveries", "/deliveries"),
+        ("orders", "/orders"),
+        ("order", "/orders/5000000000000700"),
+        ("job", job.as_str()),
+        ("payment", "/payments/pi_7"),
+        ("dead", "/dead"),
+        ("search", "/search"),
+        ("missing", "/orders/404"),
+    ] {
+        for (width, scheme, ground) in [
+            (1280, "light", "rgb(242, 243, 239)"),
+            (360, "dark", "rgb(16, 20, 18)"),
+        ] {
+            let seen = browser.visit(&format!("{}{path}", console.url), width, scheme);
+            assert_eq!(seen.complaints, Vec::<String>::new(), "{path}");
+            assert_eq!(seen.ground, ground, "{path}");
+            assert!(
+                seen.page <= seen.window,
+                "{path} is {} wide, the window {}",
+                seen.page,
+                seen.window
+            );
+            picture(&mut browser, &format!("{name}-{width}-{scheme}"));
+        }
+    }
+    service.stop().await;
+}
+
+fn picture(browser: &mut Browser, name: &str) {
+    if let Some(folder) = environment("CONSOLE_PICTURES") {
+        browser.picture(
+            std::path::Path::new(&folder)
+                .join(format!("{name}.png"))
+                .as_path(),
+        );
+    }
+}
