@@ -63,6 +63,9 @@ const ENOUGH: usize = 32;
 /// gets its answer within 1.5 s.
 const STORE_DEADLINE: Duration = Duration::from_secs(1);
 const ANSWER_DEADLINE: Duration = Duration::from_millis(1300);
+/// While so many sessions wait on the server for its standby, no more are opened: each batch that is given
+/// up leaves one there, and others need the server's connections too.
+const MOST_ON_SERVER: i64 = 8;
 /// How many committed jobs may wait for their notification. Beyond that the sweep finds them.
 const MAX_COMMITTED: usize = 65_536;
 /// How many messages may wait for the broker's confirm at a time.
@@ -369,6 +372,10 @@ impl BatchWriter {
     /// dead, so this may happen several times. One that leads to a server which has become read-only is
     /// replaced once, because the address may lead to another server by now.
     async fn commit_with_retry(&self, batch: &[Waiting]) -> sql::Result<HashSet<JobId>> {
+        if self.outage.is_on() && self.db.waiting_for_standby().await? >= MOST_ON_SERVER {
+            let why = "too many commits wait for a standby of the server";
+            return Err(sql::Error::Protocol(why.into()));
+        }
         let mut stored = self.commit(batch).await;
         if let Err(Failed::BeforeCommit(error)) = &stored
             && is_read_only(error)
@@ -595,6 +602,10 @@ impl Outage {
                 "deliveries cannot be stored; answering 503 until they can"
             );
         }
+    }
+
+    fn is_on(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
     }
 
     fn over(&self) {

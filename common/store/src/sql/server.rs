@@ -93,6 +93,19 @@ impl Db {
         row.as_ref().map(read).transpose()
     }
 
+    /// How many sessions of our role have waited for seconds for a standby to have what they committed.
+    /// The server ends none of them while no standby answers, even if their client is gone.
+    pub async fn waiting_for_standby(&self) -> Result<i64> {
+        let Db::Postgres { .. } = self else {
+            return Ok(0);
+        };
+        let ask = "select count(*) as n from pg_stat_activity
+            where datname = current_database() and usename = current_user
+              and wait_event = 'SyncRep'
+              and query_start < clock_timestamp() - interval '2 seconds'";
+        self.query(ask).fetch_one().await?.get("n")
+    }
+
     /// Asks the database for a trivial answer, and whether it takes writes. If it does not, the
     /// connections that there are are not used again, because the address of the server may lead to
     /// another one by now.

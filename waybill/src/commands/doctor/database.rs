@@ -71,6 +71,13 @@ async fn with(db: &Db, config: &Config) -> sql::Result<Vec<Finding>> {
         },
     ];
     findings.extend(read_only(db.access().await?));
+    let waiting = db.waiting_for_standby().await?;
+    if waiting > 0 {
+        let found = format!("{waiting} commits wait for a standby, and webhooks are answered 503");
+        let advice = "Bring the standby back, or take it out of synchronous_standby_names: then the \
+                      next failover may lose what was answered 200. Processes go on by themselves.";
+        findings.push(Finding::failed("database", found, advice));
+    }
     if let Some(theirs) = server.clock {
         findings.push(clock::compare(
             "database clock",

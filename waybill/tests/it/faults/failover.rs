@@ -261,6 +261,56 @@ async fn what_the_standby_does_not_have_is_never_answered_as_accepted() {
     }
 }
 
+/// The server ends no session that waits for a standby, even when nobody waits for its answer any more.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
+async fn heavy_while_the_standby_is_away_few_sessions_are_left_on_the_server() {
+    /// Those for which intake stops, and those that it opens before it knows of them.
+    const FEW: i64 = 8 + 6;
+    let Some(servers) = Replicated::start().await else {
+        return;
+    };
+    let product = Product::start(&servers).await;
+    product.accepts(0..10).await;
+    one_effect_each(&servers.primary.url, &(0..10).collect()).await;
+    // Their sessions wait too, and are as many as a worker has.
+    for (worker, _) in &product.workers {
+        worker.stand_still();
+    }
+    servers.replication.kill();
+    let begun = Instant::now();
+    let mut seed = 10;
+    while begun.elapsed() < Duration::from_secs(25) {
+        assert_eq!(product.try_once(&delivery(seed)).await, 503);
+        seed += 1;
+        pause(Duration::from_millis(200)).await;
+    }
+    let db = Db::open(&servers.primary.url, 1).await.unwrap();
+    let left = "select count(*) as n from pg_stat_activity where wait_event = 'SyncRep'";
+    let left = db.query(left).fetch_one().await.unwrap();
+    let left: i64 = left.get("n").unwrap();
+    db.close().await;
+    eprintln!(
+        "{left} sessions wait; {} deliveries were refused",
+        seed - 10
+    );
+    assert!((4..=FEW).contains(&left), "{left}");
+    product.doctor_says("commits wait for a standby").await;
+    servers.replication.restore();
+    for (worker, _) in &product.workers {
+        worker.go_on();
+    }
+    for seed in 10..seed {
+        within(Duration::from_mins(1), "it is accepted", async || {
+            // What was given up may have been committed.
+            [200, 409].contains(&product.try_once(&delivery(seed)).await)
+        })
+        .await;
+    }
+    one_effect_each(&servers.primary.url, &(0..seed).collect()).await;
+    product.stop().await;
+}
+
 /// Jobs wait while the server at the address takes no writes, and nothing is counted against them. The
 /// server takes writes again, and all that there is goes on.
 async fn waits_and_goes_on(
