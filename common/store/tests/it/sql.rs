@@ -266,6 +266,30 @@ async fn many_rows_are_inserted_at_once_and_conflicts_are_reported() {
 }
 
 #[tokio::test]
+async fn readers_wait_for_nobody_and_write_nothing() {
+    let scratch = scratch(1).await;
+    let readers = scratch.db.for_readers(1, Duration::from_millis(100));
+    // It has the only connection of the others.
+    let held = scratch.db.begin().await.unwrap();
+    readers.ping().await.unwrap();
+    held.rollback().await.unwrap();
+    let insert = scratch.sql("insert into things (id) values (1)");
+    assert!(readers.query(insert).execute().await.is_err());
+    assert_eq!(scratch.count().await, 0);
+    if postgres().is_some() {
+        let error = readers.query("select pg_sleep(5)").fetch_all().await;
+        let Err(Error::Database(error)) = error else {
+            panic!("a statement ends in time");
+        };
+        assert_eq!(error.code().as_deref(), Some("57014"), "{error}");
+        readers.ping().await.unwrap();
+    }
+    readers.close_readers().await;
+    assert!(readers.ping().await.is_err());
+    scratch.end().await;
+}
+
+#[tokio::test]
 async fn a_transaction_that_is_dropped_leaves_nothing() {
     let scratch = scratch(2).await;
     let insert = scratch.sql("insert into things (id) values ($1)");
