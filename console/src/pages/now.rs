@@ -22,6 +22,8 @@ use crate::shown::{Cell, Moment, bounded, escaped};
 
 /// Where counting stops.
 const MOST: i64 = backlog::MOST;
+/// Of so many dead jobs of each queue, the newest, the causes are looked at.
+const DEAD: i64 = 1000;
 /// What was refused before that needs nobody now.
 const REFUSED: Duration = Duration::from_hours(24);
 /// Attempts before that say nothing of now.
@@ -92,8 +94,10 @@ async fn items(visit: &Visit<Reader>) -> sql::Result<Vec<Item>> {
         &privacy_requests::list(db, &open, MOST_REQUESTS).await?,
         now,
     ));
-    items.extend(late(&backlog::queues(db, now).await?, now));
-    items.extend(dead(&ended::causes(db, MOST).await?, now));
+    let lines = backlog::queues(db, now).await?;
+    items.extend(late(&lines, now));
+    let is_cut = lines.iter().any(|line| line.dead > DEAD);
+    items.extend(dead(&ended::causes(db, DEAD).await?, is_cut, now));
     let failed = retried::causes(db, now.minus(FAILED), MOST).await?;
     items.extend(failing(&failed, now));
     let refused = refused_deliveries::summary(db, now.minus(REFUSED)).await?;
@@ -206,14 +210,23 @@ fn late(lines: &[backlog::Line], now: Timestamp) -> Vec<Item> {
     lines.iter().filter(is_late).map(item).collect()
 }
 
-fn dead(groups: &[Group], now: Timestamp) -> Vec<Item> {
+/// `is_cut` says that there are more dead jobs than were looked at.
+fn dead(groups: &[Group], is_cut: bool, now: Timestamp) -> Vec<Item> {
+    let among = if is_cut {
+        format!(
+            " among the newest {} of each queue",
+            bounded(DEAD, i64::MAX)
+        )
+    } else {
+        String::new()
+    };
     let item = |group: &Group| {
         let (at, old) = since(Some(group.first), now);
         let kind = escaped(&group.kind);
         Item {
             class: "bad",
             what: format!("Dead: {}", group.kind),
-            count: jobs(group.jobs),
+            count: format!("{}{among}", jobs(group.jobs)),
             since: at,
             age: old,
             why: group.error.clone(),
