@@ -27,6 +27,7 @@ use store::sql::{self, Db};
 use store::{api_keys, console_sessions};
 use subtle::ConstantTimeEq as _;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
 use uuid::Uuid;
 
 use crate::Console;
@@ -39,6 +40,8 @@ const IDLE: Duration = Duration::from_mins(30);
 const LONGEST: Duration = Duration::from_hours(12);
 /// The end of a session is moved at most this often.
 const MOVED: Duration = Duration::from_mins(1);
+/// How long a page waits for that.
+const EXTENDING: Duration = Duration::from_millis(500);
 const COOKIE_NAME: &str = "waybill_console";
 /// What a browser takes only over https, for this host alone, and for no path but all.
 const HOST_COOKIE_NAME: &str = "__Host-waybill_console";
@@ -179,7 +182,13 @@ impl Gate {
         };
         let ends = now.plus(IDLE).min(session.created_at.plus(LONGEST));
         if ends.since(session.expires_at) >= MOVED {
-            console_sessions::extend(&self.db, hash, now, ends).await?;
+            // People look most when the database takes no writes.
+            let extended = console_sessions::extend(&self.db, hash, now, ends);
+            match timeout(EXTENDING, extended).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::debug!(%error, "the end of a session was not moved"),
+                Err(_) => tracing::debug!("the end of a session was not moved in time"),
+            }
         }
         Ok(Some(self.signed_in(session.name, &session.rights, hash)))
     }
@@ -202,7 +211,7 @@ pub struct Visit<R> {
     path: Vec<(String, String)>,
     pub query: Fields,
     /// Held while the page is made, so that only so many read at a time.
-    _turn: Option<OwnedSemaphorePermit>,
+    turn: Option<OwnedSemaphorePermit>,
     role: PhantomData<R>,
 }
 
@@ -258,13 +267,9 @@ fn set_cookie(console: &Console, value: &str) -> HeaderValue {
     HeaderValue::try_from(cookie).expect("a cookie of hex is visible ASCII")
 }
 
-impl<R: Needs> FromRequestParts<Arc<Console>> for Visit<R> {
-    type Rejection = Error;
-
-    async fn from_request_parts(
-        parts: &mut RequestParts,
-        console: &Arc<Console>,
-    ) -> Result<Self, Error> {
+impl<R: Needs> Visit<R> {
+    /// A visit of somebody who is signed in and has the role.
+    async fn begin(parts: &mut RequestParts, console: &Arc<Console>) -> Result<Self, Error> {
         let who = match cookie(console, &parts.headers) {
             Some(cookie) => console.gate.session(cookie).await?,
             None => None,
@@ -277,18 +282,41 @@ impl<R: Needs> FromRequestParts<Arc<Console>> for Visit<R> {
         }
         let path = RawPathParams::from_request_parts(parts, console).await;
         let path = path.map_err(|_| Error::NotFound)?;
-        let path = path
+        let path: Vec<(String, String)> = path
             .iter()
-            .map(|(name, value)| (name.to_owned(), value.to_owned()));
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect();
+        // No database takes it, so nothing has it in its id.
+        if path.iter().any(|(_, value)| value.contains('\0')) {
+            return Err(Error::NotFound);
+        }
         Ok(Visit {
             console: console.clone(),
             who,
-            path: path.collect(),
+            path,
             query: Fields::of_query(parts.uri.query().unwrap_or_default())?,
-            // It is never closed.
-            _turn: console.turns.clone().acquire_owned().await.ok(),
+            turn: None,
             role: PhantomData,
         })
+    }
+
+    /// Waits until this visit may read.
+    async fn take_turn(mut self) -> Self {
+        // It is never closed.
+        self.turn = self.console.turns.clone().acquire_owned().await.ok();
+        self
+    }
+}
+
+impl<R: Needs> FromRequestParts<Arc<Console>> for Visit<R> {
+    type Rejection = Error;
+
+    async fn from_request_parts(
+        parts: &mut RequestParts,
+        console: &Arc<Console>,
+    ) -> Result<Self, Error> {
+        let visit = Visit::begin(parts, console).await?;
+        Ok(visit.take_turn().await)
     }
 }
 
@@ -318,12 +346,13 @@ impl<R: Needs> FromRequest<Arc<Console>> for Write<R> {
             return Err(Error::Elsewhere);
         }
         let (mut parts, body) = request.into_parts();
-        let visit = Visit::<R>::from_request_parts(&mut parts, console).await?;
+        let visit = Visit::<R>::begin(&mut parts, console).await?;
         let fields = form::read(body).await?;
         let token = fields.get("token").as_bytes();
         if !bool::from(token.ct_eq(visit.who.form_token().as_bytes())) {
             return Err(Error::Elsewhere);
         }
+        let visit = visit.take_turn().await;
         Ok(Write { visit, fields })
     }
 }

@@ -110,6 +110,12 @@ impl Reader<'_> {
             );
             return None;
         }
-        Some(url)
+        // Browsers leave the usual port out.
+        let usual = if url.starts_with("https://") {
+            ":443"
+        } else {
+            ":80"
+        };
+        Some(url.strip_suffix(usual).unwrap_or(&url).to_owned())
     }
 }

@@ -164,7 +164,8 @@ async fn listen_console(parts: &Parts) -> Result<Option<Listening>> {
         return Ok(None);
     };
     match console::listen(parts, address).await {
-        Err(_) if settings.place == Place::Unset => {
+        // A proxy leads to the usual port, so with an address of its own no other port would do.
+        Err(_) if settings.place == Place::Unset && settings.url.is_none() => {
             let any = (Ipv4Addr::LOCALHOST, 0).into();
             Ok(Some(console::listen(parts, any).await?))
         }

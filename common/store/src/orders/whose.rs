@@ -31,27 +31,16 @@ pub struct Found {
 /// In how many shops an e-mail address is searched.
 const MOST_SHOPS: usize = 200;
 
-/// The orders that name this e-mail address in any spelling, at most `limit` of each shop. The shops are found by jumps in an index, because the address is
-/// indexed for each.
+/// The orders that name this e-mail address in any spelling, at most `limit` of each shop, in the first 200
+/// shops. The shops are found by jumps in an index, because the address is indexed for each.
 pub async fn of_email(db: &Db, email: &str, limit: i64) -> Result<Vec<Found>> {
     let key = email_key(email);
     let mut found = Vec::new();
-    let mut shop = String::new();
-    let mut is_first = true;
+    let first = db.query("select shop from orders order by shop limit 1");
+    let mut next = first.fetch_optional().await?;
     for _ in 0..MOST_SHOPS {
-        let next = db
-            .query(
-                "select shop from orders
-                 where shop > $1 or ($2 = 1 and shop = $1)
-                 order by shop limit 1",
-            )
-            .bind(shop.as_str())
-            .bind(i64::from(is_first))
-            .fetch_optional()
-            .await?;
-        let Some(next) = next else { break };
-        shop = next.get("shop")?;
-        is_first = false;
+        let Some(row) = next else { break };
+        let shop: String = row.get("shop")?;
         let rows = db
             .query(
                 "select id, name, updated_at from orders
@@ -71,6 +60,11 @@ pub async fn of_email(db: &Db, email: &str, limit: i64) -> Result<Vec<Found>> {
                 updated_at: Timestamp(row.get("updated_at")?),
             });
         }
+        next = db
+            .query("select shop from orders where shop > $1 order by shop limit 1")
+            .bind(shop.as_str())
+            .fetch_optional()
+            .await?;
     }
     Ok(found)
 }

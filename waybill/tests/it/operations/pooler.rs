@@ -286,7 +286,7 @@ async fn a_process_says_how_many_connections_it_needs() {
     for (program, arguments, least) in [
         ("waybill-ingress", [].as_slice(), "6"),
         ("waybill-orders", &["--concurrency", "8"], "10"),
-        ("waybill", &["serve"], "12"),
+        ("waybill", &["serve"], "14"),
     ] {
         let mut command = process::command(program, &settings);
         command.args(arguments);
