@@ -886,8 +886,9 @@ create table privacy_requests (
     -- How far the request has come and what was counted so far, as JSON.
     progress text,
     export_sha256 text,
-    -- How many runs began to write an export. Each writes under its own number, and the last one counts.
+    -- How many runs began to write an export, each under a number of its own, and the one whose export counts.
     export_runs bigint not null default 0,
+    export_run bigint,
     -- The store to which the export was written.
     export_store uuid,
     export_bytes bigint,

@@ -444,17 +444,21 @@ impl Worker {
                 }
                 self.committed(outbox.notifications());
                 finished([job]);
+                handlers::recorded(&self.providers, answer).await;
                 Ok(())
             }
             Err(error) => {
                 let error = error?;
                 tx.rollback().await?;
-                handlers::discard(&self.parts.db, &self.providers, answer).await?;
+                // First, so that this answer cannot be recorded after all when it is discarded.
                 if let Some(Later { pause, .. }) = error.downcast_ref() {
-                    return self.defer_claimed(job, claim, &error, *pause, None).await;
+                    self.defer_claimed(job, claim, &error, *pause, None).await?;
+                } else {
+                    let failure = JobFailure::new(&error);
+                    self.record(job, &failure, begun, Some(claim.claimed))
+                        .await?;
                 }
-                let failure = JobFailure::new(&error);
-                self.record(job, &failure, begun, Some(claim.claimed)).await
+                handlers::discard(&self.parts.db, &self.providers, answer).await
             }
         }
     }

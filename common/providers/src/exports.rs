@@ -202,20 +202,20 @@ impl Exports {
 
     /// Removes what all runs up to `last` have written from the store to which it was written. If
     /// this is another store, nothing is removed and an error is returned. `store` is None for an
-    /// export that was never written, or of which it is not known where; if such an export
-    /// `is_written`, it must be found here.
+    /// export that was never written, or of which it is not known where; if such an export was
+    /// `recorded`, by this run, it must be found here.
     pub async fn remove_from(
         &self,
         store: Option<Uuid>,
-        is_written: bool,
+        recorded: Option<i64>,
         last: Export,
     ) -> Result<()> {
         if store.is_some() {
             if self.mark().await? != store {
                 return Err(ExportFailure::AnotherStore);
             }
-        } else if is_written {
-            match self.read(last).await {
+        } else if let Some(run) = recorded {
+            match self.read(Export { run, ..last }).await {
                 Ok(_) => {}
                 Err(ExportFailure::Missing | ExportFailure::NoPlace) => {
                     return Err(ExportFailure::NotThere);
@@ -226,14 +226,14 @@ impl Exports {
         self.remove_all(last).await
     }
 
-    /// Prepares the store for an export, and removes what the last run left. A store that cannot be
-    /// reached is noticed here, before all the data is read that would be written to it.
-    pub async fn prepare(&self, last: Export) -> Result<()> {
+    /// Prepares the store for an export of a request. A store that cannot be reached is noticed here,
+    /// before all the data is read that would be written to it.
+    pub async fn prepare(&self, request: Uuid) -> Result<()> {
         let prepared = timeout(STEP, async {
-            self.remove(last).await?;
             match &self.place {
-                Place::Folder(folder) => make(folder.join(last.request.to_string())).await,
-                Place::Bucket(..) => Ok(()),
+                Place::Folder(folder) => make(folder.join(request.to_string())).await,
+                // No run has this number. A store that lets us delete lets us write.
+                Place::Bucket(..) => self.remove(Export { request, run: 0 }).await,
             }
         });
         prepared.await.unwrap_or(Err(ExportFailure::Silent))
@@ -244,7 +244,7 @@ impl Exports {
         let written = timeout(WRITE, self.try_write(export, document, manifest)).await;
         let written = written.unwrap_or(Err(ExportFailure::Silent));
         if written.is_err() {
-            // What could not be removed is removed by the next run.
+            // What could not be removed is removed once another run has written its export.
             let _ = self.discard(export).await;
         }
         written
@@ -321,6 +321,14 @@ impl Exports {
                     Err(error) => return Err(error),
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Removes what the runs before this one have left.
+    pub async fn remove_earlier(&self, than: Export) -> Result<()> {
+        for run in 1..than.run {
+            self.discard(Export { run, ..than }).await?;
         }
         Ok(())
     }
@@ -602,13 +610,13 @@ mod tests {
         assert_eq!(ours.mark().await, Ok(Some(store)));
         let text = || Bytes::from("{}");
         ours.write(export, text(), text()).await.unwrap();
-        let removed = empty.remove_from(Some(store), true, export).await;
+        let removed = empty.remove_from(Some(store), Some(1), export).await;
         assert_eq!(removed, Err(ExportFailure::AnotherStore));
-        let removed = empty.remove_from(None, true, export).await;
+        let removed = empty.remove_from(None, Some(1), export).await;
         assert_eq!(removed, Err(ExportFailure::NotThere));
-        assert_eq!(empty.remove_from(None, false, export).await, Ok(()));
+        assert_eq!(empty.remove_from(None, None, export).await, Ok(()));
         for _ in 0..2 {
-            assert_eq!(ours.remove_from(Some(store), true, export).await, Ok(()));
+            assert_eq!(ours.remove_from(Some(store), Some(1), export).await, Ok(()));
         }
         assert_eq!(ours.read(export).await, Err(ExportFailure::Missing));
     }

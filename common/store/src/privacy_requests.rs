@@ -286,7 +286,7 @@ macro_rules! requests {
                     privacy_requests.overdue_at, privacy_requests.progress,
                     privacy_requests.held, privacy_requests.decided,
                     privacy_requests.receipt, privacy_requests.export_sha256,
-                    privacy_requests.export_bytes, privacy_requests.export_runs,
+                    privacy_requests.export_bytes, privacy_requests.export_run,
                     privacy_requests.export_expires_at,
                     privacy_requests.export_removed_at, privacy_requests.export_problem,
                     jobs.attempts, jobs.run_at, jobs.last_error,
@@ -453,38 +453,41 @@ pub async fn set_receipt(tx: &mut Tx, id: Uuid, receipt: &Value) -> Result<()> {
 
 /// Records, before an export is written, that it may be in this store from now on, and whose data
 /// it has (as keyed hashes). So an erasure finds the export, and it is removed when it expires,
-/// even if the run that writes it fails.
+/// even if the run that writes it fails. Returns the number of the run, or None when the request has
+/// been answered already.
 pub async fn announce_export(
     tx: &mut Tx,
     id: Uuid,
     store: Uuid,
     expires_at: Timestamp,
     subjects: &BTreeSet<Uuid>,
-) -> Result<i64> {
+) -> Result<Option<i64>> {
     let row = tx
         .query(
             "update privacy_requests
              set export_expires_at = $1, export_removed_at = null, export_problem = null,
                  export_store = $2, export_runs = export_runs + 1
-             where id = $3
+             where id = $3 and state not in ('done', 'cancelled')
              returning export_runs",
         )
         .bind(expires_at.0)
         .bind(store)
         .bind(id)
-        .fetch_one()
+        .fetch_optional()
         .await?;
+    let Some(row) = row else {
+        return Ok(None);
+    };
     let columns = [
         column("request_id", subjects.iter().map(|_| id)),
         column("key", subjects.iter().copied()),
     ];
     let known = "on conflict (request_id, key) do nothing";
     tx.insert("export_subjects", &columns, known).await?;
-    row.get("export_runs")
+    row.get("export_runs").map(Some)
 }
 
-/// Records the export that a run wrote for a request. False when another run has begun to write one
-/// since then, whose export will count.
+/// Records the export that a run wrote for a request.
 pub async fn note_export(
     tx: &mut Tx,
     id: Uuid,
@@ -492,32 +495,21 @@ pub async fn note_export(
     sha256: &str,
     bytes: i64,
     expires_at: Timestamp,
-) -> Result<bool> {
-    let changed = tx
-        .query(
-            "update privacy_requests
-             set export_sha256 = $1, export_bytes = $2, export_expires_at = $3,
-                 export_removed_at = null
-             where id = $4 and export_runs = $5",
-        )
-        .bind(sha256)
-        .bind(bytes)
-        .bind(expires_at.0)
-        .bind(id)
-        .bind(run)
-        .execute()
-        .await?;
-    Ok(changed == 1)
-}
-
-/// How many runs began to write an export for a request.
-pub async fn export_runs(db: &Db, id: Uuid) -> Result<i64> {
-    let row = db
-        .query("select export_runs from privacy_requests where id = $1")
-        .bind(id)
-        .fetch_optional()
-        .await?;
-    row.map_or(Ok(0), |row| row.get("export_runs"))
+) -> Result<()> {
+    tx.query(
+        "update privacy_requests
+         set export_sha256 = $1, export_bytes = $2, export_expires_at = $3,
+             export_removed_at = null, export_run = $5
+         where id = $4",
+    )
+    .bind(sha256)
+    .bind(bytes)
+    .bind(expires_at.0)
+    .bind(id)
+    .bind(run)
+    .execute()
+    .await?;
+    Ok(())
 }
 
 /// The requests after `after` whose exports have expired and are not removed yet.
@@ -569,15 +561,15 @@ pub struct Kept {
     pub store: Option<Uuid>,
     /// How many runs began to write it.
     pub runs: i64,
-    /// False when the export was announced, but it is not known whether it was written.
-    pub is_written: bool,
+    /// The run whose export was recorded. None when it is not known whether any was written.
+    pub recorded: Option<i64>,
 }
 
 /// The export of a request, unless there is none or it is removed.
 pub async fn kept_export(db: &Db, id: Uuid) -> Result<Option<Kept>> {
     let row = db
         .query(
-            "select export_store, export_runs, export_sha256 from privacy_requests
+            "select export_store, export_runs, export_run from privacy_requests
              where id = $1 and export_expires_at is not null and export_removed_at is null",
         )
         .bind(id)
@@ -587,7 +579,7 @@ pub async fn kept_export(db: &Db, id: Uuid) -> Result<Option<Kept>> {
         Ok(Kept {
             store: row.get("export_store")?,
             runs: row.get("export_runs")?,
-            is_written: row.get::<Option<String>>("export_sha256")?.is_some(),
+            recorded: row.get("export_run")?,
         })
     })
     .transpose()
@@ -884,7 +876,7 @@ fn read(row: &Row) -> Result<RequestEntry> {
         (Some(sha256), Some(expires_at)) => Some(Export {
             sha256,
             bytes: row.get::<Option<i64>>("export_bytes")?.unwrap_or_default(),
-            run: row.get("export_runs")?,
+            run: row.get::<Option<i64>>("export_run")?.unwrap_or_default(),
             expires_at,
             removed_at: time("export_removed_at")?,
             problem: row.get("export_problem")?,

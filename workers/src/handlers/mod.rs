@@ -252,6 +252,15 @@ pub async fn record<'a>(
     Ok(outbox)
 }
 
+/// Removes what earlier runs of a call have left, once its answer was recorded.
+pub async fn recorded(providers: &Providers, answer: &Answer) {
+    if let Answer::Privacy(done) = answer
+        && let Some(written) = &done.export
+    {
+        privacy::export::remove_earlier(&providers.exports, written).await;
+    }
+}
+
 /// Removes what a call has made that counts for nothing, because another run has claimed its job since,
 /// or because its answer could not be recorded.
 pub async fn discard(db: &Db, providers: &Providers, answer: &Answer) -> sql::Result<()> {

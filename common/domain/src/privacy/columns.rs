@@ -188,7 +188,7 @@ pub const PLAIN: &[(&str, &str)] = &[
     (
         "privacy_requests",
         "id topic shop customer_id repeats state received_at due_at held_until finished_at \
-         warned_at alarmed_at overdue_at progress export_sha256 export_runs export_bytes export_expires_at \
+         warned_at alarmed_at overdue_at progress export_sha256 export_runs export_run export_bytes export_expires_at \
          export_removed_at receipt held decided export_store export_problem confirmed_at",
     ),
     ("export_subjects", "request_id"),

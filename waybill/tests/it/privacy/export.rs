@@ -608,15 +608,53 @@ async fn a_bucket_that_hangs_or_trickles_is_left_in_time() {
     service.stop().await;
 }
 
-#[tokio::test]
-async fn a_run_that_goes_on_after_another_one_took_over_spoils_no_export() {
+/// A service with a bucket that has its mark, because an export was written to it.
+async fn with_marked_bucket() -> (Bucket, Service) {
     let bucket = Bucket::start().await;
     let service = keeps_in(&bucket, service().manual_clock()).start().await;
     history(&service).await;
-    // The first export gives the store its mark.
     let first = ask(&service, &canary()).await;
     is_done(&service, first).await;
-    bucket.fails(Some(Fault::HangOnce));
+    (bucket, service)
+}
+
+#[tokio::test]
+async fn a_run_that_goes_on_after_another_one_has_answered_writes_no_export() {
+    let (bucket, service) = with_marked_bucket().await;
+    bucket.fails(Some(Fault::HangOnce("GET")));
+    let before = bucket.asked().len();
+    let id = ask(&service, &canary()).await;
+    // The person's data was read; it looks whether this is the right store.
+    eventually("the store is asked for its mark", async || {
+        let asked = bucket.asked();
+        asked[before..].iter().any(|asked| asked.starts_with("GET"))
+    })
+    .await;
+    service.clock().advance(LEASE);
+    let export = is_done(&service, id).await.export.unwrap();
+    let removals = bucket.asked().len();
+    bucket.fails(None);
+    pause(Duration::from_millis(500)).await;
+    assert_eq!(names(&bucket, id), of_run(export.run));
+    let document = &bucket.objects()[&format!("some/prefix/{id}/{}", of_run(export.run)[0])];
+    assert_eq!(export.sha256, sha256(document));
+    let asked = bucket.asked().split_off(removals);
+    assert!(
+        !asked.iter().any(|asked| asked.starts_with("PUT")),
+        "{asked:?}"
+    );
+    let again = entry(&service, id).await.export.unwrap();
+    assert_eq!(
+        (again.run, again.expires_at),
+        (export.run, export.expires_at)
+    );
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_that_goes_on_after_another_one_took_over_spoils_no_export() {
+    let (bucket, service) = with_marked_bucket().await;
+    bucket.fails(Some(Fault::HangOnce("PUT")));
     let id = ask(&service, &canary()).await;
     let asked = async |expected: String| {
         eventually("the store is asked", async || {

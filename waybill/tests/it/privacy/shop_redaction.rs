@@ -196,6 +196,7 @@ async fn exported(service: &Service, shop: &str) -> Uuid {
         column("finished_at", [now.0]),
         column("export_sha256", ["00"]),
         column("export_runs", [1]),
+        column("export_run", [1]),
         column("export_bytes", [2]),
         column("export_expires_at", [now.plus(Duration::from_hours(24)).0]),
     ];

@@ -21,8 +21,8 @@ pub enum Fault {
     StatusOfWrites(u16),
     /// Takes what is written and says nothing until this is over.
     Hang,
-    /// Takes the next write and says nothing until this is over; takes all others.
-    HangOnce,
+    /// Takes the next request with this method and says nothing until this is over; takes all others.
+    HangOnce(&'static str),
     /// Sends what is read a byte at a time, with pauses, without end.
     Trickle,
     /// Reads half of what is written and closes the connection.
@@ -40,7 +40,7 @@ struct State {
     /// Methods and names of the requests that came.
     asked: Vec<String>,
     unsigned: usize,
-    /// Whether a write hangs because of [`Fault::HangOnce`].
+    /// Whether a request hangs because of [`Fault::HangOnce`].
     hangs: bool,
 }
 
@@ -103,11 +103,11 @@ impl Bucket {
 }
 
 impl State {
-    /// Whether the write that has come hangs.
-    fn hangs_now(&mut self) -> bool {
+    /// Whether the request that has come hangs.
+    fn hangs_now(&mut self, method: &str) -> bool {
         match self.fault {
-            Some(Fault::Hang) => true,
-            Some(Fault::HangOnce) => !std::mem::replace(&mut self.hangs, true),
+            Some(Fault::Hang) => method == "PUT",
+            Some(Fault::HangOnce(of)) => of == method && !std::mem::replace(&mut self.hangs, true),
             _ => false,
         }
     }
@@ -159,11 +159,11 @@ async fn serve(client: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
         state.asked.push(asked);
         state.unsigned += usize::from(!request.is_signed(&body));
     }
-    if request.method == "PUT" && state.lock().unwrap().hangs_now() {
+    if state.lock().unwrap().hangs_now(&request.method) {
         loop {
             super::pause(std::time::Duration::from_millis(20)).await;
             let fault = state.lock().unwrap().fault;
-            if !matches!(fault, Some(Fault::Hang | Fault::HangOnce)) {
+            if !matches!(fault, Some(Fault::Hang | Fault::HangOnce(_))) {
                 break;
             }
         }

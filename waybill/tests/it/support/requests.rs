@@ -92,7 +92,7 @@ pub async fn export(service: &Service, folder: &Path, id: Uuid, document: &str, 
     let sha256 = hex::encode(Sha256::digest(document));
     let noted = format!(
         "update privacy_requests
-         set export_sha256 = '{sha256}', export_runs = 1, export_bytes = {}, export_expires_at = {}
+         set export_sha256 = '{sha256}', export_runs = 1, export_run = 1, export_bytes = {}, export_expires_at = {}
          where id = $1",
         document.len(),
         ends.0

@@ -54,9 +54,9 @@ const BEING_ERASED: Later = Later {
     pause: Duration::from_secs(5),
 };
 
-/// Why an export counts for nothing when another run has begun to write one since.
+/// Why no export is written when another run has answered the request meanwhile.
 const OVERTAKEN: Later = Later {
-    why: "another run has begun to write this export",
+    why: "another run has answered this request",
     pause: Duration::from_secs(5),
 };
 
@@ -74,12 +74,7 @@ pub struct Seen {
 pub async fn write(parts: &Parts, exports: &Exports, job: &Job, request: &Request) -> Result<Done> {
     let Parts { db, config, .. } = parts;
     let now = parts.clock.now();
-    let of_run = |run| Export {
-        request: job.id,
-        run,
-    };
-    let last = of_run(privacy_requests::export_runs(db, job.id).await?);
-    exports.prepare(last).await?;
+    exports.prepare(job.id).await?;
     let entry = privacy_requests::find(db, job.id).await?;
     let decided = entry.and_then(|entry| entry.decided);
     let sought = Sought::of(request).decided(&decided.clone().unwrap_or_default());
@@ -116,8 +111,13 @@ pub async fn write(parts: &Parts, exports: &Exports, job: &Job, request: &Reques
     let subjects = keys(&parts.keys, &found);
     let announced =
         privacy_requests::announce_export(&mut tx, job.id, store, expires_at, &subjects);
-    let export = of_run(announced.await?);
+    let Some(run) = announced.await? else {
+        tx.rollback().await?;
+        return Err(OVERTAKEN.into());
+    };
     tx.commit().await?;
+    let request = job.id;
+    let export = Export { request, run };
     if let Err(failure) = exports.write(export, document, manifest).await {
         if seen.is_erased(parts).await? {
             return Err(BEING_ERASED.into());
@@ -312,12 +312,17 @@ pub async fn record(
         bytes,
         ..
     } = written;
-    let noted =
-        privacy_requests::note_export(tx, job.id, export.run, sha256, *bytes, expires_at).await?;
-    if !noted {
-        return Err(OVERTAKEN.into());
-    }
+    privacy_requests::note_export(tx, job.id, export.run, sha256, *bytes, expires_at).await?;
     Ok(())
+}
+
+/// Removes what earlier runs have left, once an export was recorded. None of them can be recorded any
+/// more, because their claims have ended. If that fails, it is removed with the recorded one.
+pub async fn remove_earlier(exports: &Exports, written: &Written) {
+    if let Err(problem) = exports.remove_earlier(written.export).await {
+        let request = written.export.request;
+        tracing::warn!(%request, %problem, "what earlier runs left of an export was not removed yet");
+    }
 }
 
 /// Removes an export that counts for nothing, unless it was recorded after all: the answer to a commit
@@ -385,7 +390,7 @@ async fn remove(parts: &Parts, exports: &Exports, id: Uuid) -> Result<()> {
             request: id,
             run: kept.runs,
         };
-        exports.remove_from(kept.store, kept.is_written, last).await
+        exports.remove_from(kept.store, kept.recorded, last).await
     };
     let now = parts.clock.now();
     let mut tx = parts.db.begin().await?;
