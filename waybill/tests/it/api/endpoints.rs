@@ -163,7 +163,7 @@ async fn an_endpoint_that_was_down_gets_each_event_in_order_and_delays_no_other(
         assert!(service.count(jobs).await < 330, "most events have no job");
         down.is(200);
         eventually("it has all", async || {
-            service.clock().advance(Duration::from_mins(20));
+            service.pass(Duration::from_mins(20)).await;
             down.has_all(&written)
         })
         .await;
@@ -196,7 +196,7 @@ async fn an_event_that_an_endpoint_never_accepts_holds_back_its_own_order_alone(
     let dead = "select count(*) as n from jobs where queue = 'endpoints' and state = 'dead'";
     eventually("all three are given up", async || {
         nearly_given_up(&service).await;
-        service.clock().advance(Duration::from_secs(6));
+        service.pass(Duration::from_secs(6)).await;
         service.count(dead).await == 3
     })
     .await;
@@ -224,7 +224,7 @@ async fn what_waits_for_an_endpoint_is_sent_as_soon_as_it_works_again() {
     let mut written = write(service.db(), events::Outlet::Database, 5, 1).await;
     let attempts = "select count(*) as n from jobs where queue = 'endpoints' and attempts > 0";
     eventually("all were tried again", async || {
-        service.clock().advance(Duration::from_secs(6));
+        service.pass(Duration::from_secs(6)).await;
         service.count(attempts).await == 5
     })
     .await;
@@ -290,7 +290,7 @@ async fn an_endpoint_that_accepts_nothing_for_days_is_paused_and_resumed_without
     service.clock().advance(Duration::from_hours(24));
     eventually("it is paused", async || {
         nearly_given_up(&service).await;
-        service.clock().advance(Duration::from_mins(61));
+        service.pass(Duration::from_mins(61)).await;
         endpoint(&service, id).await.state == State::Failing
     })
     .await;
@@ -316,7 +316,7 @@ async fn an_endpoint_that_accepts_nothing_for_days_is_paused_and_resumed_without
     let given_up = service.count(dead).await;
     said(&service, &["endpoints", "resume", &id.to_string()]).await;
     eventually("it is tried again, and still fails", async || {
-        service.clock().advance(Duration::from_mins(11));
+        service.pass(Duration::from_mins(11)).await;
         stand_in.requests() >= requests + 6
     })
     .await;
@@ -325,7 +325,7 @@ async fn an_endpoint_that_accepts_nothing_for_days_is_paused_and_resumed_without
     eventually(
         "it has what is new, and what was not given up",
         async || {
-            service.clock().advance(Duration::from_mins(11));
+            service.pass(Duration::from_mins(11)).await;
             stand_in.has_all(&later)
         },
     )
@@ -333,7 +333,7 @@ async fn an_endpoint_that_accepts_nothing_for_days_is_paused_and_resumed_without
     let dead = usize::try_from(service.count(dead).await).unwrap();
     let ready = async || service.jobs(job::State::Ready).await == 0;
     eventually("nothing waits", async || {
-        service.clock().advance(Duration::from_mins(11));
+        service.pass(Duration::from_mins(11)).await;
         ready().await
     })
     .await;
@@ -374,7 +374,7 @@ async fn nothing_waits_for_an_endpoint_that_was_removed() {
     eventually("all wait", async || service.count(waiting).await == 9).await;
     said(&service, &["endpoints", "remove", &id.to_string()]).await;
     eventually("no job waits", async || {
-        service.clock().advance(Duration::from_mins(11));
+        service.pass(Duration::from_mins(11)).await;
         service.jobs(job::State::Ready).await == 0
     })
     .await;

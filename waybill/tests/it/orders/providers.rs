@@ -279,7 +279,7 @@ async fn a_question_waits_for_a_storefront_that_is_behind_or_does_not_answer() {
     sandbox.storefront().fault_injector.clear_faults();
     stands(&sandbox, &cancelled(1, 5, "paid"));
     eventually("it counts in the end", async || {
-        service.clock().advance(Duration::from_mins(1));
+        service.pass(Duration::from_mins(1)).await;
         state(&service, 1).await == ("cancelled".to_owned(), 1)
     })
     .await;

@@ -145,14 +145,14 @@ async fn bodies_that_a_run_found_and_did_not_erase_are_erased_by_the_next_run() 
     // second did, and goes on where that one says that it was.
     let failed = "select count(*) as n from jobs where kind = 'customers/redact' and attempts > 2";
     eventually("the erasure fails three times in the middle", async || {
-        service.clock().advance(Duration::from_mins(1));
+        service.pass(Duration::from_mins(1)).await;
         service.count(failed).await == 1
     })
     .await;
     assert!(!places(&service, CANARY).await.is_empty());
     allow_changes(&service).await;
     eventually("nothing is left", async || {
-        service.clock().advance(Duration::from_mins(1));
+        service.pass(Duration::from_mins(1)).await;
         places(&service, CANARY).await.is_empty()
     })
     .await;
