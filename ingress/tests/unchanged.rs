@@ -19,7 +19,7 @@ struct Change {
 
 const ON_PURPOSE: &[Change] = &[
     Change {
-        why: "A database that takes no writes is told from one that is away.",
+        why: "A database that takes no writes counts apart from one that is away.",
         now: &[
             (
                 "/components/schemas/Readiness/properties/database/description",

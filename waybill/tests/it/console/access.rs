@@ -59,8 +59,8 @@ async fn without_a_session_there_is_the_page_for_signing_in_and_nothing_else() {
                 page.contains("Operator's key") && page.contains("action=\"/sign-in\""),
                 "{page}"
             );
-            for told in ["w-1", "orders/create", "shop.example", "Sign out"] {
-                assert!(!page.contains(told), "{told} in {path}: {page}");
+            for expected in ["w-1", "orders/create", "shop.example", "Sign out"] {
+                assert!(!page.contains(expected), "{expected} in {path}: {page}");
             }
         }
     }
@@ -105,11 +105,7 @@ async fn who_has_a_key_signs_in_is_led_where_they_wanted_and_signs_out() {
     assert_eq!(answer.headers()["location"], "/");
     let token = console.token(&session).await;
     let leave = console.post("/sign-out", &[("token", &token)]);
-    let left = leave
-        .header("Cookie", &session.cookie)
-        .send()
-        .await
-        .unwrap();
+    let left = session.send(leave).await;
     assert_eq!(left.status(), 303);
     let cookie = left.headers()["set-cookie"].to_str().unwrap();
     assert!(cookie.contains("Max-Age=0"), "{cookie}");
@@ -282,11 +278,7 @@ async fn a_page_elsewhere_can_neither_sign_anybody_in_nor_send_a_form() {
     }
     for wrong in ["", "0", others.as_str()] {
         let request = console.post("/search", &[("token", wrong), ("q", "ann@example.com")]);
-        let answer = request
-            .header("Cookie", &session.cookie)
-            .send()
-            .await
-            .unwrap();
+        let answer = session.send(request).await;
         assert_eq!(answer.status(), 403, "{wrong}");
     }
     assert_eq!(
@@ -295,11 +287,7 @@ async fn a_page_elsewhere_can_neither_sign_anybody_in_nor_send_a_form() {
         "nobody was signed out"
     );
     let request = console.post("/search", &[("token", &token), ("q", "ann@example.com")]);
-    let answer = request
-        .header("Cookie", &session.cookie)
-        .send()
-        .await
-        .unwrap();
+    let answer = session.send(request).await;
     assert_eq!(answer.status(), 200);
     service.stop().await;
 }
@@ -312,20 +300,12 @@ async fn a_name_that_leads_to_this_machine_is_not_the_console() {
     for host in ["evil.example", "127.0.0.1.evil.example", "evil.example:80"] {
         for path in ["/", "/sign-in", "/console.js", "/deliveries?format=json"] {
             let request = console.get(path).header("Host", host);
-            let answer = request
-                .header("Cookie", &session.cookie)
-                .send()
-                .await
-                .unwrap();
+            let answer = session.send(request).await;
             assert_eq!(answer.status(), 421, "{host}{path}");
         }
     }
     let tunnel = console.get("/").header("Host", "localhost:9000");
-    let answer = tunnel
-        .header("Cookie", &session.cookie)
-        .send()
-        .await
-        .unwrap();
+    let answer = session.send(tunnel).await;
     assert_eq!(answer.status(), 200);
     service.stop().await;
 }

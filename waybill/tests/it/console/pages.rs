@@ -38,13 +38,13 @@ async fn an_order_lives(service: &Service) {
 }
 
 #[tokio::test]
-async fn one_page_tells_all_that_happened_to_an_order() {
+async fn one_page_shows_all_that_happened_to_an_order() {
     let mut service = service().start().await;
     an_order_lives(&service).await;
     let (console, session) = signed_in(&mut service).await;
     let path = "/orders/5000000000000700?shop=shop.example";
     let page = console.shown(&session, path).await;
-    for told in [
+    for expected in [
         "#1007",
         "5000000000000700",
         "30.00 USD",
@@ -61,7 +61,7 @@ async fn one_page_tells_all_that_happened_to_an_order() {
         "Mug",
         "waybill orders show 5000000000000700",
     ] {
-        assert!(page.contains(told), "{told}: {page}");
+        assert!(page.contains(expected), "{expected}: {page}");
     }
     let by_name = console.shown(&session, "/orders/%231007").await;
     assert!(by_name.contains("orders/paid"), "{by_name}");

@@ -17,11 +17,7 @@ async fn signed_in(service: &mut Service) -> (Console, Session) {
 /// Where a search from the form leads in the end.
 async fn found(console: &Console, session: &Session, token: &str, what: &str) -> String {
     let request = console.post("/search", &[("token", token), ("q", what)]);
-    let answer = request
-        .header("Cookie", &session.cookie)
-        .send()
-        .await
-        .unwrap();
+    let answer = session.send(request).await;
     assert_eq!(answer.status(), 303, "{what}");
     let path = answer.headers()["location"].to_str().unwrap();
     console.leads(session, path).await
@@ -98,11 +94,7 @@ async fn an_address_finds_its_orders_and_stands_in_no_page_and_no_address() {
         ("canary@example.org", false),
     ] {
         let request = console.post("/search", &[("token", &token), ("q", what)]);
-        let answer = request
-            .header("Cookie", &session.cookie)
-            .send()
-            .await
-            .unwrap();
+        let answer = session.send(request).await;
         assert_eq!(answer.status(), 200, "it leads to no address");
         let page = answer.text().await.unwrap();
         assert_eq!(

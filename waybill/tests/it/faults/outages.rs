@@ -95,15 +95,21 @@ async fn a_database_that_is_gone_or_swallows_everything_means_503_until_it_is_ba
     service.stop().await;
 }
 
-#[tokio::test]
-#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
-async fn a_connection_lost_between_deliveries_costs_nobody_an_error() {
+/// A service without workers that reaches its database through a proxy.
+async fn intake_behind_a_proxy() -> (Service, Proxy) {
     let (backend, database) = proxy::to_database().await;
     let service = service()
         .database_url(database.url.clone())
         .without_workers()
         .start_on(backend)
         .await;
+    (service, database)
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
+async fn a_connection_lost_between_deliveries_costs_nobody_an_error() {
+    let (service, database) = intake_behind_a_proxy().await;
     for seed in 0..10 {
         database.interrupt();
         pause(Duration::from_millis(20)).await;
@@ -116,12 +122,7 @@ async fn a_connection_lost_between_deliveries_costs_nobody_an_error() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
 async fn nobody_gets_an_error_because_of_connections_that_had_ended() {
-    let (backend, database) = proxy::to_database().await;
-    let service = service()
-        .database_url(database.url.clone())
-        .without_workers()
-        .start_on(backend)
-        .await;
+    let (service, database) = intake_behind_a_proxy().await;
     let db = service.db();
     for _ in 0..3 {
         let mut open = Vec::new();
@@ -146,12 +147,7 @@ async fn nobody_gets_an_error_because_of_connections_that_had_ended() {
 #[tokio::test]
 #[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
 async fn a_connection_lost_in_a_commit_means_503_and_the_next_try_learns_that_it_was_kept() {
-    let (backend, database) = proxy::to_database().await;
-    let service = service()
-        .database_url(database.url.clone())
-        .without_workers()
-        .start_on(backend)
-        .await;
+    let (service, database) = intake_behind_a_proxy().await;
     assert!(is_accepted(&service, 1).await);
     database.cut_commits();
     is_unavailable(&service, 2).await;

@@ -89,8 +89,7 @@ impl Console {
 
     /// A page as a session sees it: its status and its text.
     pub async fn page(&self, session: &Session, path: &str) -> (u16, String) {
-        let request = self.get(path).header("Cookie", &session.cookie);
-        let answer = request.send().await.unwrap();
+        let answer = session.send(self.get(path)).await;
         (answer.status().as_u16(), answer.text().await.unwrap())
     }
 
@@ -103,8 +102,7 @@ impl Console {
 
     /// Where a request leads.
     pub async fn leads(&self, session: &Session, path: &str) -> String {
-        let request = self.get(path).header("Cookie", &session.cookie);
-        let answer = request.send().await.unwrap();
+        let answer = session.send(self.get(path)).await;
         assert_eq!(answer.status(), 303, "{path}");
         answer.headers()["location"].to_str().unwrap().to_owned()
     }
@@ -118,6 +116,12 @@ impl Console {
 }
 
 impl Session {
+    /// The answer to a request of somebody who is signed in.
+    pub async fn send(&self, request: RequestBuilder) -> Response {
+        let request = request.header("Cookie", &self.cookie);
+        request.send().await.unwrap()
+    }
+
     /// The cookie that an answer sets.
     pub fn of(answer: &Response) -> Self {
         let cookie = answer.headers()["set-cookie"].to_str().unwrap();

@@ -29,7 +29,7 @@ pub struct Replicated {
     pub standby: Server,
     /// Stands between the standby and its primary.
     pub replication: Proxy,
-    /// Leads to the primary until it is told otherwise.
+    /// Leads to the primary until a test has it lead elsewhere.
     pub address: Proxy,
     _folder: TempDir,
 }

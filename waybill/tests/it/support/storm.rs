@@ -28,7 +28,7 @@ impl Workers {
         }
     }
 
-    /// Kills one after the other, and starts it again, until it is told that it is enough.
+    /// Kills one after the other, and starts it again, until it is enough.
     pub async fn kill_until(&mut self, enough: &AtomicBool) -> usize {
         let mut kills = 0;
         loop {
