@@ -127,7 +127,7 @@ async fn heavy_nobody_waits_for_two_seconds_behind_another_shops_orders() {
 /// More calls than one process makes at a time, of a provider that takes two seconds for each.
 #[tokio::test(flavor = "multi_thread")]
 async fn heavy_nobody_waits_for_a_provider_that_is_slow_and_it_is_kept_busy() {
-    const CALLS: i64 = 640;
+    const CALLS: i64 = 384;
     const ALONE: u32 = 30;
     let sandbox = Sandbox::start(SandboxOptions::default()).await.unwrap();
     let mut service = service()
@@ -149,7 +149,7 @@ async fn heavy_nobody_waits_for_a_provider_that_is_slow_and_it_is_kept_busy() {
         post_all(&service, &deliveries).await;
     }
     let mut waits = Vec::new();
-    while begun.elapsed() < Duration::from_secs(15) {
+    while begun.elapsed() < Duration::from_secs(8) {
         let id = 10_000 + i64::try_from(waits.len()).unwrap();
         waits.push(waited(&service, &small("orders/create", id)).await);
     }
@@ -164,7 +164,7 @@ async fn heavy_nobody_waits_for_a_provider_that_is_slow_and_it_is_kept_busy() {
         "{asked} calls; of {count} orders each waited {mean:?}, the slowest {longest:?}; before \
          the calls {alone:?}\n"
     ));
-    assert!(asked >= 300, "64 every two seconds would be 480; {asked}");
+    assert!(asked >= 160, "64 every two seconds would be 256; {asked}");
     assert!(longest < PROMISED, "{longest:?}");
     assert!(mean < alone * 3, "{mean:?}, and without calls {alone:?}");
     service.halt().await;
@@ -273,12 +273,14 @@ async fn a_job_that_is_due_later_is_not_taken_and_keeps_no_other_from_it() {
     service.stop().await;
 }
 
-/// The time of the fastest of some rounds of the sweep: its looks, and one taking, which is rolled back.
+/// The time of the fastest of some rounds of the sweep: its looks, and one taking, which is rolled back. They
+/// are spread over more than a second, because other tests may take the processors for a part of one.
 async fn round(service: &Service) -> Duration {
     let (kind, queue, db) = ("orders/create", Queue::Orders, service.db());
     let now = service.clock().now();
     let mut fastest = Duration::MAX;
-    for _ in 0..20 {
+    for _ in 0..100 {
+        pause(Duration::from_millis(10)).await;
         let begun = Instant::now();
         assert_eq!(missed::kinds(db, queue, now).await.unwrap(), [kind]);
         missed::notified(db, queue).await.unwrap();

@@ -10,8 +10,8 @@ use store::orders::checkout_key;
 use crate::support::delivery::{Delivery, SHOP};
 use crate::support::operator::{json as listed_by, said};
 use crate::support::order::{
-    body, cancelled, deliver, events as order_events, kinds as order_kinds, order_delivery, pact,
-    shown, times, with,
+    body, cancelled, deliver, deliver_in_step, events as order_events, kinds as order_kinds,
+    order_delivery, pact, shown, times, with,
 };
 use crate::support::payment::{balances, charge, event, intent, session};
 use crate::support::{Options, Service, eventually, service};
@@ -122,17 +122,21 @@ async fn tax_and_discounts_of_the_payment_page_make_no_second_order() {
     ] {
         let service = waiting().start().await;
         let key = service.api_key().await;
+        let histories: Vec<Vec<Delivery>> = (1..)
+            .zip(permutations(&[0, 1, 2]))
+            .map(|(nth, order)| {
+                let agreement = format!("p{nth}");
+                let deliveries = [
+                    order_of(nth, &agreement),
+                    paid(&service, &format!("pi_{nth}"), cents, &agreement),
+                    bought(&service, nth, cents, &agreement, details),
+                ];
+                order.iter().map(|at| deliveries[*at].clone()).collect()
+            })
+            .collect();
+        deliver_in_step(&service, &histories).await;
         let mut ends = Vec::new();
-        for (nth, order) in (1..).zip(permutations(&[0, 1, 2])) {
-            let agreement = format!("p{nth}");
-            let deliveries = [
-                order_of(nth, &agreement),
-                paid(&service, &format!("pi_{nth}"), cents, &agreement),
-                bought(&service, nth, cents, &agreement, details),
-            ];
-            for at in order {
-                deliver(&service, &deliveries[at]).await;
-            }
+        for nth in 1..=6 {
             let order = shown(&service, &key, SHOP, nth).await;
             ends.push(json!([
                 order["financial_status"],

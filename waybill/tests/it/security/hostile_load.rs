@@ -1,6 +1,7 @@
 //! Two thousand strangers of every kind attack at once, and a provider's signed deliveries are
 //! accepted meanwhile as if the strangers were not there.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -19,8 +20,8 @@ const STRANGERS: usize = 2000;
 /// Of how many addresses they come: each has less than its share of the connections.
 const ADDRESSES: usize = 40;
 
-/// What a delivery may take at rest without being called slow: below it a machine that does
-/// other things too decides.
+/// What the slowest delivery of a second may take at rest without being called slow: below it a
+/// machine that does other things too decides.
 const NOISE: Duration = Duration::from_millis(40);
 
 /// Until connections are open and caches warm nothing is measured.
@@ -32,9 +33,7 @@ const MEMORY_MIB: u64 = 256;
 /// How long it lasts; a minute with HOSTILE_SECONDS=60.
 fn length() -> Duration {
     let seconds = environment("HOSTILE_SECONDS");
-    let seconds = seconds.map_or(10, |text| {
-        text.parse().expect("HOSTILE_SECONDS is a number")
-    });
+    let seconds = seconds.map_or(6, |text| text.parse().expect("HOSTILE_SECONDS is a number"));
     Duration::from_secs(seconds)
 }
 
@@ -65,30 +64,44 @@ async fn deliver_here(port: u16, first: u64, lasting: Duration) -> Delivered {
         for (name, value) in delivery.headers {
             request = request.header(name, value);
         }
+        let second = begun.elapsed().as_secs();
         posts.spawn(async move {
             let begun = Instant::now();
             let status = request.send().await.map(|answer| answer.status().as_u16());
-            (status.unwrap_or(0), is_measured.then(|| begun.elapsed()))
+            let measured = is_measured.then(|| (second, begun.elapsed()));
+            (status.unwrap_or(0), measured)
         });
         seed += 1;
     }
     let answers = posts.join_all().await;
-    let mut took: Vec<Duration> = answers.iter().filter_map(|(_, took)| *took).collect();
-    took.sort();
+    let took = answers.iter().filter_map(|(_, measured)| *measured);
     let refused = answers.iter().filter(|(status, _)| *status != 200).count();
-    Delivered { took, refused }
+    Delivered {
+        took: took.collect(),
+        refused,
+    }
 }
 
 struct Delivered {
-    /// How long each took, the longest last.
-    took: Vec<Duration>,
+    /// In which second each was sent, and how long it took.
+    took: Vec<(u64, Duration)>,
     /// Answered with anything but 200, or not at all.
     refused: usize,
 }
 
 impl Delivered {
-    fn p99(&self) -> Duration {
-        self.took[self.took.len() * 99 / 100]
+    /// How long the slowest delivery of a second took, in the middle one of all seconds. A disk
+    /// that stands still for a moment makes one second slow, strangers who are in the way make
+    /// all of them slow.
+    fn slowest_of_a_second(&self) -> Duration {
+        let mut slowest = BTreeMap::<u64, Duration>::new();
+        for (second, took) in &self.took {
+            let known = slowest.entry(*second).or_default();
+            *known = (*known).max(*took);
+        }
+        let mut slowest: Vec<Duration> = slowest.into_values().collect();
+        slowest.sort();
+        slowest[slowest.len() / 2]
     }
 }
 
@@ -111,9 +124,9 @@ async fn heavy_two_thousand_strangers_keep_no_signed_delivery_out() {
     // Alone: what workers do with the deliveries would be measured too.
     let process = Process::start("waybill-ingress", &[], &settings);
     is_ready(port).await;
-    let at_rest = deliver(port, 1000, Duration::from_secs(8)).await;
+    let at_rest = deliver(port, 1000, Duration::from_secs(4)).await;
     assert_eq!(at_rest.refused, 0);
-    let at_rest = at_rest.p99();
+    let at_rest = at_rest.slowest_of_a_second();
 
     let address: SocketAddr = ([127, 0, 0, 1], port).into();
     let mut strangers = JoinSet::new();
@@ -143,16 +156,20 @@ async fn heavy_two_thousand_strangers_keep_no_signed_delivery_out() {
     let refused = metric(port, "waybill_deliveries_refused_total").await;
     strangers.shutdown().await;
 
-    let (meanwhile, of) = (delivered.p99(), delivered.took.len());
+    let (meanwhile, of) = (delivered.slowest_of_a_second(), delivered.took.len());
     println!(
-        "p99 at rest {at_rest:?}, meanwhile {meanwhile:?} of {of} deliveries, {} of them refused; \
+        "slowest of a second at rest {at_rest:?}, meanwhile {meanwhile:?} of {of} deliveries, {} of them refused; \
          {memory} MiB; {open} connections open, {refused} deliveries of strangers refused",
         delivered.refused
     );
     assert_eq!(delivered.refused, 0, "signed deliveries were refused");
     assert!(of > 100, "{of} deliveries");
     let bound = 2 * at_rest.max(NOISE);
-    assert!(meanwhile <= bound, "p99 {meanwhile:?}, at rest {at_rest:?}");
+    let seconds = delivered.took;
+    assert!(
+        meanwhile <= bound,
+        "the slowest of a second took {meanwhile:?}, at rest {at_rest:?}: {seconds:?}"
+    );
     assert!(memory <= MEMORY_MIB, "{memory} MiB");
     // Most have been cut by then, and come again later.
     assert!(open > 200.0, "{open} connections were open at the end");

@@ -1,12 +1,12 @@
 //! Gives each test its own database and bus.
 
 use std::path::Path;
-use std::process::Command;
 
 use process::open_database;
 use sha2::{Digest as _, Sha256};
 use store::sql::Db;
 use tempfile::TempDir;
+use tokio::runtime::Builder;
 use uuid::Uuid;
 
 /// The key of every test that runs on PostgreSQL, where one must be set.
@@ -293,6 +293,16 @@ impl Drop for Backend {
             }
             _ => format!("drop database if exists {database} with (force)"),
         };
-        let _ = Command::new("psql").args([server, "-qc", &end]).output();
+        // The runtime of the test may have one thread, which is in here.
+        let server = server.clone();
+        let ended = std::thread::spawn(move || {
+            let runtime = Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(async {
+                let admin = Db::open(&server, 1).await.unwrap();
+                run(&admin, end).await;
+                admin.close().await;
+            });
+        });
+        let _ = ended.join();
     }
 }

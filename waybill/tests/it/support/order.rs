@@ -128,6 +128,22 @@ pub async fn deliver(service: &Service, delivery: &Delivery) {
     service.settled().await;
 }
 
+/// Posts the first delivery of each history at the same time, waits until all work is done, then posts the
+/// second of each, and so on.
+pub async fn deliver_in_step(service: &Service, histories: &[Vec<Delivery>]) {
+    let longest = histories.iter().map(Vec::len).max().unwrap_or(0);
+    for step in 0..longest {
+        let next: Vec<Delivery> = histories
+            .iter()
+            .filter_map(|history| history.get(step).cloned())
+            .collect();
+        for some in next.chunks(50) {
+            post_all(service, some).await;
+        }
+        service.settled().await;
+    }
+}
+
 /// The order as the API shows it.
 pub async fn shown(service: &Service, key: &str, shop: &str, id: i64) -> Value {
     let path = format!("/api/commerce/orders/{id}?shop={shop}");
