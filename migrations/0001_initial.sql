@@ -109,6 +109,58 @@ create table refused_deliveries (
     primary key (hour_at, source, profile, reason, signature, header, advice)
 );
 
+-- What each process counted, for the charts of the console: of a minute, or of ten minutes once that is two hours ago.
+create table measures (
+    -- 60 or 600.
+    seconds bigint not null,
+    begun_at bigint not null,
+    -- A word of ours. What begins with queue_ is the same for all processes, and all else is added up over them.
+    name text not null,
+    -- The run of a process; none of ten minutes.
+    process_id uuid not null,
+    value bigint not null,
+    primary key (seconds, begun_at, name, process_id)
+);
+
+-- What an operator has all dead jobs of a filter go through. It goes on without whoever confirmed it.
+create table bulk_operations (
+    id uuid primary key,
+    -- replay, discard
+    action text not null,
+    -- Which jobs. An empty text means any.
+    queue text not null,
+    kind text not null,
+    shop text not null,
+    -- A part of the last error.
+    error text not null,
+    -- Only jobs that died at this time or before.
+    died_until bigint not null,
+    -- At most so many jobs a second.
+    rate bigint not null,
+    -- Who confirmed it, as the audit has it.
+    actor text not null,
+    -- waiting, running, stopped, undone, done
+    state text not null,
+    -- How many jobs there were when it was confirmed. Null until they are counted.
+    found bigint,
+    done bigint not null,
+    passed_over bigint not null,
+    refused bigint not null,
+    -- The last job that it has seen. Null: nothing was done yet.
+    cursor_queue text,
+    cursor_died_at bigint,
+    cursor_job uuid,
+    created_at bigint not null,
+    -- Until then it can be undone.
+    begins_at bigint not null,
+    finished_at bigint,
+    -- Why the last batch was not done.
+    last_error text
+);
+
+create index bulk_operations_open on bulk_operations (begins_at) where state in ('waiting', 'running');
+create index bulk_operations_created on bulk_operations (created_at);
+
 -- The ids of accepted deliveries. An expired id is taken over by the next delivery that has it.
 create table webhook_ids (
     source text not null,
@@ -231,6 +283,9 @@ create index orders_listed on orders (coalesce(ordered_at, created_at), shop, id
 create index orders_of_shop on orders (shop, coalesce(ordered_at, created_at), id);
 create index orders_name on orders (name, shop, id) where name is not null;
 create index orders_pact on orders (pact_id) where pact_id is not null;
+-- Orders that an operator has to decide about.
+create index orders_partially_paid on orders (updated_at, id)
+    where payment_status = 'partially_paid' and was_paid = 0 and cancelled_at is null;
 -- A person's orders are found by these.
 create index orders_customer on orders (shop, customer_id) where customer_id is not null;
 create index orders_email on orders (shop, email_key) where email_key is not null;
@@ -402,6 +457,9 @@ create table refunds (
     foreign key (shop, order_id) references orders (shop, id)
 );
 
+-- Refunds that an operator has to decide about.
+create index refunds_recorded on refunds (updated_at, order_id) where state = 'recorded';
+
 -- Payments
 
 -- The payments of the payment provider. Each row is what all events of the payment come to. What
@@ -447,6 +505,8 @@ create table payments (
     updated_at bigint not null
 );
 
+-- For the list of payments.
+create index payments_updated on payments (updated_at, id);
 create index payments_pact on payments (pact_id) where pact_id is not null;
 create index payments_invoice on payments (invoice) where invoice is not null;
 -- A person's payments are found by this.
@@ -556,7 +616,10 @@ create table subscriptions (
     updated_at bigint not null
 );
 
+-- For the list of subscriptions.
+create index subscriptions_updated on subscriptions (updated_at);
 create index subscriptions_customer on subscriptions (customer_id) where customer_id is not null;
+create index subscriptions_pact on subscriptions (pact_id) where pact_id is not null;
 
 -- Our own attempts to collect a payment that failed.
 create table payment_retries (

@@ -14,15 +14,17 @@ use std::time::Duration;
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
 use axum::http::header::{COOKIE, SET_COOKIE};
 use axum::http::request::Parts as RequestParts;
-use axum::http::{HeaderMap, HeaderValue, Uri};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use axum::response::{IntoResponse, Redirect, Response};
-use domain::api_key::{Rights, Role};
+use domain::api_key::Role;
 use domain::privacy::Keys;
 use domain::time::Timestamp;
 use platform::clock::Clock;
 use process::Parts;
+use serde_json::json;
 use server::client_address;
 use server::guesses::Guesses;
+use store::audit::{self, By};
 use store::sql::{self, Db};
 use store::{api_keys, console_sessions};
 use subtle::ConstantTimeEq as _;
@@ -33,6 +35,7 @@ use uuid::Uuid;
 use crate::Console;
 use crate::error::Error;
 use crate::form::{self, Fields};
+use crate::pages::live::Watched;
 
 /// A session ends when it was not used for this long.
 const IDLE: Duration = Duration::from_mins(30);
@@ -42,9 +45,11 @@ const LONGEST: Duration = Duration::from_hours(12);
 const MOVED: Duration = Duration::from_mins(1);
 /// How long a page waits for that.
 const EXTENDING: Duration = Duration::from_millis(500);
-const COOKIE_NAME: &str = "waybill_console";
+/// How long it may take to find out whether somebody is still signed in.
+const LOOKED_UP: Duration = Duration::from_secs(5);
+const COOKIE_NAME: &str = "waybill-console";
 /// What a browser takes only over https, for this host alone, and for no path but all.
-const HOST_COOKIE_NAME: &str = "__Host-waybill_console";
+const HOST_COOKIE_NAME: &str = "__Host-waybill-console";
 
 /// The role that a page needs.
 pub trait Needs: Send + Sync + 'static {
@@ -52,14 +57,19 @@ pub trait Needs: Send + Sync + 'static {
 }
 
 pub struct Reader;
-pub struct Owner;
+pub struct Operator;
+pub struct Privacy;
 
 impl Needs for Reader {
     const ROLE: Role = Role::Reader;
 }
 
-impl Needs for Owner {
-    const ROLE: Role = Role::Owner;
+impl Needs for Operator {
+    const ROLE: Role = Role::Operator;
+}
+
+impl Needs for Privacy {
+    const ROLE: Role = Role::Privacy;
 }
 
 /// Whether somebody with these roles has another one. Everybody who may sign in may read.
@@ -85,6 +95,7 @@ pub struct SignedIn {
     /// The name of the key.
     pub name: String,
     pub roles: Vec<Role>,
+    key: Uuid,
     hash: [u8; 32],
     form_token: String,
 }
@@ -136,12 +147,14 @@ impl Gate {
         let known = api_keys::authenticate(&self.db, api_keys::hash(key), now).await?;
         let Some(known) = known else {
             self.guesses.worthless(client);
+            metrics::counter!("waybill_console_sign_ins_refused_total").increment(1);
+            tracing::info!("somebody gave the console a key that opens nothing");
             return Err(Error::WrongKey);
         };
         if known.rights.roles().is_empty() {
             return Err(Error::NoRole);
         }
-        self.begin(known.id, now).await
+        self.begin(known.id, &known.name, now).await
     }
 
     /// Begins a session with the code of the one-time link.
@@ -158,17 +171,24 @@ impl Gate {
             return Err(Error::UsedLink);
         };
         let now = self.clock.now();
-        if !api_keys::is_good(&self.db, key, now).await? {
+        let Some(name) = api_keys::good_name(&self.db, key, now).await? else {
             return Err(Error::UsedLink);
-        }
-        self.begin(key, now).await
+        };
+        self.begin(key, &name, now).await
     }
 
-    async fn begin(&self, key: Uuid, now: Timestamp) -> Result<String, Error> {
+    async fn begin(&self, key: Uuid, name: &str, now: Timestamp) -> Result<String, Error> {
         let cookie = hex::encode(self.clock.secret());
         let hash = self.hash("session", &cookie);
         let mut tx = self.db.begin().await?;
         console_sessions::insert(&mut tx, hash, key, now, now.plus(IDLE)).await?;
+        let by = By {
+            keys: &self.keys,
+            actor: &actor(name),
+            now,
+        };
+        by.note(&mut tx, "console.signed_in", key, json!({}))
+            .await?;
         tx.commit().await?;
         api_keys::note_use(&self.db, key, now).await?;
         tracing::info!(key = %key, "somebody signed in to the console");
@@ -190,17 +210,21 @@ impl Gate {
                 Err(_) => tracing::debug!("the end of a session was not moved in time"),
             }
         }
-        Ok(Some(self.signed_in(session.name, &session.rights, hash)))
-    }
-
-    fn signed_in(&self, name: String, rights: &Rights, hash: [u8; 32]) -> SignedIn {
         let token = self.keys.code("console", &[b"form", &hash]);
-        SignedIn {
-            name,
-            roles: rights.roles(),
+        Ok(Some(SignedIn {
+            name: session.name,
+            roles: session.rights.roles(),
+            key: session.key,
             hash,
             form_token: hex::encode(token),
-        }
+        }))
+    }
+
+    /// Whether somebody is still signed in. This is no use of the session, so who only watches is signed
+    /// out when the session was not used for long.
+    async fn is_in(&self, db: &Db, who: &SignedIn) -> sql::Result<bool> {
+        let found = console_sessions::find(db, who.hash, self.clock.now()).await?;
+        Ok(found.is_some_and(|session| !session.rights.roles().is_empty()))
     }
 }
 
@@ -210,6 +234,7 @@ pub struct Visit<R> {
     pub who: SignedIn,
     path: Vec<(String, String)>,
     pub query: Fields,
+    headers: HeaderMap,
     /// Held while the page is made, so that only so many read at a time.
     turn: Option<OwnedSemaphorePermit>,
     role: PhantomData<R>,
@@ -221,8 +246,43 @@ impl<R> Visit<R> {
         &self.console.reads
     }
 
+    /// Where the process hears of deliveries, for a visit that goes on.
+    pub fn watched(&self) -> &Watched {
+        &self.console.watched
+    }
+
+    /// A header of the request, of those that a page reads.
+    pub fn header(&self, name: &HeaderName) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// Lets others read, until the next [`Visit::take_turn`].
+    pub fn give_turn_back(&mut self) {
+        self.turn = None;
+    }
+
+    /// Whether this visitor is still signed in. `None`: that could not be found out.
+    pub async fn is_still_let_in(&self) -> Option<bool> {
+        let find = async {
+            let _turn = self.console.turns.acquire().await;
+            let gate = &self.console.gate;
+            gate.is_in(&self.console.reads, &self.who).await
+        };
+        timeout(LOOKED_UP, find).await.ok()?.ok()
+    }
+
     pub fn now(&self) -> Timestamp {
         self.console.parts.clock.now()
+    }
+
+    /// An id for what a form of this page will make, so that it is made once, however often it is sent.
+    pub fn new_id(&self) -> Uuid {
+        self.console.parts.clock.id()
+    }
+
+    /// Whether they may do what this role may do. Where the console is read-only, nobody may.
+    pub fn may(&self, role: Role) -> bool {
+        !self.console.parts.config.console.is_read_only && have(&self.who.roles, role)
     }
 
     /// A part of the path. A route without it is a mistake that each test of the page finds.
@@ -295,13 +355,14 @@ impl<R: Needs> Visit<R> {
             who,
             path,
             query: Fields::of_query(parts.uri.query().unwrap_or_default())?,
+            headers: parts.headers.clone(),
             turn: None,
             role: PhantomData,
         })
     }
 
     /// Waits until this visit may read.
-    async fn take_turn(mut self) -> Self {
+    pub async fn take_turn(mut self) -> Self {
         // It is never closed.
         self.turn = self.console.turns.clone().acquire_owned().await.ok();
         self
@@ -324,7 +385,30 @@ impl<R: Needs> FromRequestParts<Arc<Console>> for Visit<R> {
 /// session.
 pub struct Write<R> {
     visit: Visit<R>,
+    /// As the audit has it.
+    actor: String,
     pub fields: Fields,
+}
+
+impl<R> Write<R> {
+    /// Everything with which something is changed: the database, the bus, the clock.
+    pub fn parts(&self) -> &Parts {
+        &self.visit.console.parts
+    }
+
+    /// Lets others read, before something that takes long.
+    pub fn end_turn(&mut self) {
+        self.visit.turn = None;
+    }
+
+    /// Who changes it, for the audit. It is the same form as with `--by` on the command line.
+    pub fn by(&self) -> By<'_> {
+        By {
+            keys: &self.parts().keys,
+            actor: &self.actor,
+            now: self.now(),
+        }
+    }
 }
 
 impl<R> Deref for Write<R> {
@@ -352,8 +436,16 @@ impl<R: Needs> FromRequest<Arc<Console>> for Write<R> {
         if !bool::from(token.ct_eq(visit.who.form_token().as_bytes())) {
             return Err(Error::Elsewhere);
         }
+        // Whoever reads also searches and signs out.
+        if R::ROLE != Role::Reader && !visit.may(R::ROLE) {
+            return Err(Error::ReadOnly);
+        }
         let visit = visit.take_turn().await;
-        Ok(Write { visit, fields })
+        Ok(Write {
+            actor: actor(&visit.who.name),
+            visit,
+            fields,
+        })
     }
 }
 
@@ -422,10 +514,21 @@ impl FromRequest<Arc<Console>> for SignIn {
     }
 }
 
+/// The holder of a key, as the audit has them.
+fn actor(name: &str) -> String {
+    format!("{}:{name}", audit::OPERATOR)
+}
+
 /// Ends the session of a visit.
 pub async fn sign_out<R>(write: &Write<R>) -> Result<Response, Error> {
     let console = &write.console;
-    console_sessions::end(&console.gate.db, write.who.hash).await?;
+    let mut tx = console.gate.db.begin().await?;
+    if console_sessions::end(&mut tx, write.who.hash).await? {
+        let by = write.by();
+        by.note(&mut tx, "console.signed_out", write.who.key, json!({}))
+            .await?;
+    }
+    tx.commit().await?;
     let cookie = set_cookie(console, "");
     Ok(([(SET_COOKIE, cookie)], Redirect::to("/")).into_response())
 }

@@ -98,6 +98,7 @@ mod tests {
         let settings = config::Console {
             place: Place::Unset,
             url: url.map(str::to_owned),
+            is_read_only: false,
         };
         Address::of(&settings, "127.0.0.1:8002".parse().unwrap())
     }

@@ -22,6 +22,10 @@ pub enum Error {
     RateLimited(Duration),
     /// The page needs a role that the visitor does not have.
     Role(Role),
+    /// Nobody may change anything here.
+    ReadOnly,
+    /// What was asked for must not or cannot be done, for this reason. Nothing was changed.
+    Refused(String),
     /// A write does not come from a page of this session.
     Elsewhere,
     /// The request names another host.
@@ -32,6 +36,8 @@ pub enum Error {
     Fields,
     Database(sql::Error),
     Late,
+    /// As many watch as may.
+    TooManyWatch,
 }
 
 impl From<sql::Error> for Error {
@@ -44,12 +50,17 @@ impl Error {
     fn status(&self) -> StatusCode {
         match self {
             Error::SignedOut(_) | Error::WrongKey | Error::UsedLink => StatusCode::UNAUTHORIZED,
-            Error::NoRole | Error::Role(_) | Error::Elsewhere => StatusCode::FORBIDDEN,
+            Error::NoRole | Error::Role(_) | Error::ReadOnly | Error::Elsewhere => {
+                StatusCode::FORBIDDEN
+            }
+            Error::Refused(_) => StatusCode::CONFLICT,
             Error::RateLimited(_) => StatusCode::TOO_MANY_REQUESTS,
             Error::Host => StatusCode::MISDIRECTED_REQUEST,
             Error::NotFound | Error::Unknown(_) => StatusCode::NOT_FOUND,
             Error::Fields => StatusCode::BAD_REQUEST,
-            Error::Database(_) | Error::Late => StatusCode::SERVICE_UNAVAILABLE,
+            Error::Database(_) | Error::Late | Error::TooManyWatch => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
         }
     }
 
@@ -81,12 +92,19 @@ impl Error {
                 ),
             ),
             Error::Role(role) => (
-                "Your key does not open this page",
+                "Your key does not open this",
                 format!(
                     "It needs the scope `console:{}`, or `console:owner`.",
                     role.as_str()
                 ),
             ),
+            Error::ReadOnly => (
+                "The console is read-only",
+                "Nothing was changed. CONSOLE_READ_ONLY is set, so give the command that the page names in \
+                 a terminal."
+                    .to_owned(),
+            ),
+            Error::Refused(why) => ("Nothing was changed", why.clone()),
             Error::Elsewhere => (
                 "This did not come from a page of the console",
                 "Nothing was done. Go back, load the page again, and repeat what you did."
@@ -111,6 +129,12 @@ impl Error {
             Error::Fields => (
                 "This request cannot be read",
                 "A field is there twice, is too long, or has characters that no text has.".to_owned(),
+            ),
+            Error::TooManyWatch => (
+                "Too many watch",
+                "As many live views are open in this process as may be. Close one, or load the list of \
+                 deliveries."
+                    .to_owned(),
             ),
             Error::Database(_) | Error::Late => (
                 "The database did not answer in time",

@@ -33,12 +33,13 @@ impl Fields {
             .map_or("", |(_, value)| value.trim())
     }
 
-    /// The query of these fields with another value for one of them, or without it when that is empty.
+    /// The query of these fields with another value for one of them, or without it when that is empty. What
+    /// was done before a page is said by that page alone.
     pub fn with(&self, name: &str, value: &str) -> String {
         let others = self
             .0
             .iter()
-            .filter(|(field, given)| field != name && !given.is_empty());
+            .filter(|(field, given)| field != name && field != "done" && !given.is_empty());
         let mut query = form_urlencoded::Serializer::new(String::new());
         query.extend_pairs(others);
         if !value.is_empty() {

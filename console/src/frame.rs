@@ -9,15 +9,19 @@ pub const STYLE: &str = include_str!("../templates/console.css");
 pub const SCRIPT: &str = include_str!("../templates/console.js");
 
 /// The ways to other pages: address and name.
-const WAYS: [(&str, &str); 8] = [
+const WAYS: [(&str, &str); 12] = [
     ("/", "Needs me now"),
     ("/deliveries", "Deliveries"),
+    ("/live", "Live"),
     ("/orders", "Orders"),
     ("/dead", "Dead jobs"),
+    ("/operations", "Operations"),
     ("/refused", "Refused"),
     ("/held", "To decide"),
     ("/privacy", "Privacy"),
     ("/endpoints", "Endpoints"),
+    ("/charts", "Charts"),
+    ("/audit", "Audit"),
 ];
 
 pub struct Frame<'a> {

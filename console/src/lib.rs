@@ -3,11 +3,13 @@
 //!
 //! - It is closed: every page but the one for signing in has a role as a type (`access::Visit`), and only
 //!   that type gives a handler the database. So a page without a role does not compile.
-//! - It cannot change what it shows: pages read through connections of their own that only read
-//!   (`Db::for_readers`), so they never take a connection from webhooks either.
+//! - A page cannot change what it shows: pages read through connections of their own that only read
+//!   (`Db::for_readers`), so they never take a connection from webhooks either. What changes something is a
+//!   form (`access::Write`), and all of these are in one table (`writes`).
 //! - No statement of a page selects a personal column. An e-mail address is searched by its key.
 
 pub mod access;
+mod act;
 pub mod address;
 mod error;
 mod form;
@@ -15,7 +17,9 @@ mod frame;
 mod listing;
 mod pages;
 mod routes;
+mod runner;
 mod shown;
+mod writes;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -35,6 +39,9 @@ use uuid::Uuid;
 
 use crate::access::Gate;
 use crate::address::Address;
+use crate::pages::live::{LOOK_AGAIN, Watched};
+
+pub use writes::{Writes, table as writes};
 
 /// How many pages read from the database at a time, each with a connection of its own. All others wait for
 /// their turn.
@@ -53,6 +60,7 @@ pub struct Console {
     /// For what is shown.
     reads: Db,
     turns: Arc<Semaphore>,
+    watched: Watched,
 }
 
 /// A console that listens and does not serve yet.
@@ -84,6 +92,7 @@ pub async fn listen(parts: &Parts, address: SocketAddr) -> Result<Listening> {
         address: Address::of(&parts.config.console, at),
         reads: parts.db.for_readers(READERS, LONGEST_STATEMENT),
         turns: Arc::new(Semaphore::new(READERS as usize)),
+        watched: Watched::default(),
         parts: parts.clone(),
     };
     Ok(Listening {
@@ -142,8 +151,20 @@ impl Listening {
             keep_alive: config.keep_alive,
         };
         forget_idle(&console, &shutdown);
+        console.watched.live.look_for_new(
+            &console.reads,
+            &console.parts.clock,
+            LOOK_AGAIN,
+            Some(console.turns.clone()),
+            &shutdown,
+        );
+        let running = shutdown.child_token();
+        let runner = runner::start(&console, &running);
         let router = routes::router(console.clone());
-        server::serve(listener, router, limits, shutdown, DRAIN).await?;
+        let served = server::serve(listener, router, limits, shutdown, DRAIN).await;
+        running.cancel();
+        let _ = runner.await;
+        served?;
         console.reads.close_readers().await;
         Ok(())
     }

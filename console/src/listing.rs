@@ -7,6 +7,7 @@ use axum::response::{Html, IntoResponse, Response};
 use serde_json::{Map, Value, json};
 
 use crate::access::Visit;
+use crate::act::{self, Act};
 use crate::frame::Frame;
 use crate::shown::Cell;
 
@@ -74,6 +75,8 @@ pub struct Listing {
     pub command: String,
     pub filters: Vec<Filter>,
     pub table: Table,
+    /// What can be done.
+    pub acts: Vec<Act>,
     /// What to say when there is nothing.
     pub empty: &'static str,
     /// What the reader must know of this page.
@@ -87,6 +90,7 @@ pub struct Listing {
 struct ListPage<'a> {
     frame: Frame<'a>,
     list: &'a Listing,
+    done: Option<&'static str>,
     next: Option<String>,
     json: String,
     csv: String,
@@ -102,6 +106,7 @@ impl Listing {
                 let page = ListPage {
                     frame: Frame::new(&visit.who, self.here),
                     list: self,
+                    done: act::done(visit),
                     next: next.map(|(name, value)| visit.query.with(name, value)),
                     json: visit.query.with("format", "json"),
                     csv: visit.query.with("format", "csv"),

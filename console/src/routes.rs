@@ -20,8 +20,10 @@ use crate::access::{self, Needs, Reader, SignIn, Stranger, Visit, Write};
 use crate::error::Error;
 use crate::frame::{self, SCRIPT, STYLE};
 use crate::pages::{
-    dead, deliveries, endpoints, held, job, now, orders, payments, privacy, refused, search,
+    audit, charts, dead, deliveries, endpoints, held, job, live, now, operations, orders, payments,
+    privacy, refused, search,
 };
+use crate::writes;
 
 /// The path of the one-time link.
 pub const ONCE: &str = "/sign-in/once";
@@ -34,21 +36,42 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; f
                       base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \
                       trusted-types 'none'";
 
+/// The one page whose script connects to the server, to hear of deliveries.
+const LIVE: &str = "/live";
+
 pub fn router(console: Arc<Console>) -> Router {
     Router::new()
         .route("/", page(now::show))
         .route("/deliveries", page(deliveries::list))
+        .route(LIVE, page(live::show))
+        .route("/live/events", page(live::events))
         .route("/orders", page(orders::list))
         .route("/orders/{order}", page(orders::show))
         .route("/jobs/{id}", page(job::show))
         .route("/payments/{id}", page(payments::show))
         .route("/dead", page(dead::list))
+        .route("/dead/replay", page(dead::ask_replay))
+        .route("/dead/discard", page(dead::ask_discard))
+        .route("/operations", page(operations::list))
+        .route("/operations/{id}", page(operations::show))
         .route("/refused", page(refused::list))
         .route("/privacy", page(privacy::list))
+        .route("/privacy/enter", page(privacy::ask_enter))
+        .route("/privacy/{id}", page(privacy::show))
+        .route("/privacy/{id}/cancel", page(privacy::ask_cancel))
+        .route("/privacy/{id}/confirm", page(privacy::ask_confirm))
         .route("/held", page(held::list))
         .route("/endpoints", page(endpoints::list))
+        .route("/charts", page(charts::show))
+        .route("/endpoints/add", page(endpoints::ask_add))
+        .route("/endpoints/{id}", page(endpoints::show))
+        .route("/endpoints/{id}/rotate", page(endpoints::ask_rotate))
+        .route("/endpoints/{id}/remove", page(endpoints::ask_remove))
+        .route("/audit", page(audit::list))
         .route("/search", page(search::show).post(search::search))
         .route("/sign-out", post(sign_out))
+        .route("/jobs/{id}/discard", page(job::ask_discard))
+        .merge(writes::table().router)
         .merge(for_strangers())
         .fallback(async || Error::NotFound)
         .method_not_allowed_fallback(async || {
@@ -109,6 +132,10 @@ async fn sign_out(write: Write<Reader>) -> Result<Response, Error> {
 /// Around every answer: whether the request is for this console, the deadline, and the headers that keep
 /// a page to itself.
 async fn guard(State(console): State<Arc<Console>>, request: Request, next: Next) -> Response {
+    let policy = match request.uri().path() {
+        LIVE => format!("{POLICY}; connect-src 'self'"),
+        _ => POLICY.to_owned(),
+    };
     let answer = if console.address.is_meant(request.uri(), request.headers()) {
         let answer = tokio::time::timeout(DEADLINE, next.run(request)).await;
         answer.unwrap_or_else(|_| Error::Late.into_response())
@@ -117,7 +144,6 @@ async fn guard(State(console): State<Arc<Console>>, request: Request, next: Next
     };
     let headers = [
         (CACHE_CONTROL, "no-store"),
-        (CONTENT_SECURITY_POLICY, POLICY),
         // Not `no-referrer`: with it browsers do not say from which page a form was sent.
         (REFERRER_POLICY, "same-origin"),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -132,5 +158,5 @@ async fn guard(State(console): State<Arc<Console>>, request: Request, next: Next
         ),
         (HeaderName::from_static("x-robots-tag"), "noindex, nofollow"),
     ];
-    (headers, answer).into_response()
+    (headers, [(CONTENT_SECURITY_POLICY, policy)], answer).into_response()
 }

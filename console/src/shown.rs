@@ -95,6 +95,19 @@ impl Cell {
         }
     }
 
+    /// What the page's script makes the same cell of (`console.js`).
+    pub fn parts(&self) -> Value {
+        match self {
+            Cell::None => json!({"is": "none"}),
+            Cell::Text(text) => json!({"is": "text", "text": text}),
+            Cell::Number(number) => json!({"is": "text", "text": number.to_string()}),
+            Cell::Code(text) => json!({"is": "code", "text": text}),
+            Cell::Time(at) => json!({"is": "time", "exact": at.exact(), "text": at.utc()}),
+            Cell::Link { text, href } => json!({"is": "link", "text": text, "href": href}),
+            Cell::State(class, text) => json!({"is": "state", "class": class, "text": text}),
+        }
+    }
+
     /// A field of CSV (RFC 4180). Programs for tables take what begins with `=` and the like for a
     /// formula, so it gets an apostrophe.
     pub fn csv(&self) -> String {
@@ -118,6 +131,11 @@ impl Cell {
 
 pub fn escaped(part: &str) -> String {
     utf8_percent_encode(part, PLAIN).to_string()
+}
+
+/// The text as a shell reads it as one word.
+pub fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 pub fn job(id: uuid::Uuid) -> String {

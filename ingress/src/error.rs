@@ -693,7 +693,7 @@ impl From<Refused> for Error {
             Refused::TooLong => Error::EndpointTooLong,
             Refused::TooMany => Error::TooManyEndpoints,
             // Only the command can choose how long the former secret signs.
-            Refused::Overlap => Error::Internal,
+            Refused::Overlap | Refused::Changed => Error::Internal,
             Refused::Database(error) => error.into(),
         }
     }

@@ -27,6 +27,7 @@ use futures_util::stream::{self, StreamExt};
 use platform::clock::Clock;
 use platform::task;
 use process::Parts;
+use store::audit;
 use store::jobs::{self, NewJob};
 use store::privacy_requests;
 use store::sql::{self, Db, is_connection_error, is_read_only};
@@ -215,6 +216,7 @@ impl IntakeTasks {
             bus,
             clock,
             keys,
+            ..
         } = parts;
         let (privacy, waiting_requests) = mpsc::channel(WAITING);
         let (others, waiting) = mpsc::channel(WAITING);
@@ -500,7 +502,7 @@ async fn write(
         .iter()
         .copied()
         .filter(|job| job.queue == Queue::Privacy);
-    privacy_requests::open_all(tx, keys, &requests.collect::<Vec<_>>()).await?;
+    privacy_requests::open_all(tx, keys, audit::STOREFRONT, &requests.collect::<Vec<_>>()).await?;
     Ok(new.iter().map(|job| job.id).collect())
 }
 

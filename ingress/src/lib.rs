@@ -9,7 +9,6 @@ pub mod api_version;
 pub mod body;
 pub mod checkout;
 pub mod database;
-pub mod deliveries;
 pub mod delivery;
 pub mod error;
 pub mod events;
@@ -35,17 +34,18 @@ use flows::Context;
 use platform::clock::Clock;
 use platform::metrics::By;
 use process::Parts;
+use process::measures::Measures;
 use providers::endpoints::Sender;
 use providers::identity::Identity;
 use providers::payment::Payment;
 use providers::storefront::Storefront;
 use server::client_address::Unnamed;
+use server::deliveries::{LOOK_AGAIN, Live};
 use store::sql::Db;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::api_key::ApiKeys;
-use crate::deliveries::Live;
 use crate::events::Waiting;
 use crate::intake::{Intake, IntakeTasks};
 use crate::limit::Limits;
@@ -62,6 +62,7 @@ pub struct App {
     pub db: Db,
     pub bus: Bus,
     pub clock: Clock,
+    pub measures: Measures,
     /// The keys of links to exports and of the audit.
     pub keys: Arc<Keys>,
     pub intake: Intake,
@@ -90,6 +91,8 @@ pub struct App {
     pub waiting: Waiting,
     /// Where deliveries are shown as they arrive.
     pub live: Live,
+    /// The clients that listen to them.
+    pub listening: Waiting,
     /// Cancelled when the shutdown has begun. `/readyz` then tells load balancers to send requests
     /// elsewhere, and requests that wait for events are answered.
     pub stopping: CancellationToken,
@@ -118,12 +121,14 @@ impl App {
             db: parts.db,
             bus: parts.bus,
             clock: parts.clock,
+            measures: parts.measures,
             keys: parts.keys,
             intake,
             limits,
             api_keys: ApiKeys::default(),
             waiting: Waiting::default(),
             live: Live::default(),
+            listening: Waiting::default(),
             stopping: CancellationToken::new(),
         }
     }
@@ -191,7 +196,8 @@ pub async fn serve_heard(
     limit::forget_idle(&app, &shutdown);
     routes::report_counted(&app, &shutdown);
     events::look_for_new(&app, &shutdown);
-    deliveries::look_for_new(&app, &shutdown);
+    app.live
+        .look_for_new(&app.db, &app.clock, LOOK_AGAIN, None, &shutdown);
     refused_log::write_regularly(&app, &shutdown);
     let router = routes::router(app.clone());
     let limits = connections(&app.config);

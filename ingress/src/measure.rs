@@ -1,26 +1,40 @@
 //! Counts requests and how long they took. The label is the template of the route, and never the
 //! path, because a client chooses the path.
 
-use axum::extract::{MatchedPath, Request};
+use std::sync::Arc;
+
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use tokio::time::Instant;
 
+use crate::App;
+
 /// The label of requests that match no route.
 const NONE: &str = "none";
 
-pub async fn measure(request: Request, next: Next) -> Response {
+/// The routes of the intake begin so.
+const INTAKE: &str = "/api/webhooks/";
+
+pub async fn measure(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let route = request.extensions().get::<MatchedPath>().cloned();
     let method = method(request.method());
     let response = next.run(request).await;
+    let took = begun.elapsed();
+    if route
+        .as_ref()
+        .is_some_and(|it| it.as_str().starts_with(INTAKE))
+    {
+        app.measures.answered(took);
+    }
     let route = route.map_or_else(|| NONE.to_owned(), |route| route.as_str().to_owned());
     metrics::histogram!(
         "waybill_http_request_seconds",
         "route" => route, "method" => method, "status" => class(response.status())
     )
-    .record(begun.elapsed());
+    .record(took);
     response
 }
 

@@ -26,7 +26,14 @@ const GROUPS: &[(&str, &[&str])] = &[
     (
         "Keep it running",
         &[
-            "doctor", "health", "jobs", "refused", "dead", "config", "migrate",
+            "doctor",
+            "health",
+            "jobs",
+            "refused",
+            "dead",
+            "operations",
+            "config",
+            "migrate",
         ],
     ),
     ("Personal data", &["privacy", "audit"]),

@@ -16,8 +16,8 @@ use platform::zone;
 
 use crate::commands::{
     audit, completions, config, connect, dead, doctor, endpoints, events, health, identity, jobs,
-    keys, ledger, licenses, listen, login, man, migrate, notifications, orders, orgs, payments,
-    privacy, refused, sandbox, start, trigger,
+    keys, ledger, licenses, listen, login, man, migrate, notifications, operations, orders, orgs,
+    payments, privacy, refused, sandbox, start, trigger,
 };
 
 /// Accepts signed webhooks from a storefront and a payment provider, stores every one of them, and
@@ -73,6 +73,11 @@ enum Command {
     /// Dead letters: list jobs that were given up, and run them again or discard them
     #[command(subcommand)]
     Dead(dead::Command),
+    /// What dead jobs go through together: how far it has come, and how to stop it
+    ///
+    /// Operators begin an operation in the console, and the processes that serve the console do it.
+    #[command(subcommand)]
+    Operations(operations::Command),
     /// Look at orders
     #[command(subcommand)]
     Orders(orders::Command),
@@ -171,6 +176,7 @@ async fn dispatch(arguments: Arguments) -> Result<()> {
         Some(Command::Jobs(command)) => jobs::run(settings, command).await,
         Some(Command::Refused(command)) => refused::run(settings, command).await,
         Some(Command::Dead(command)) => dead::run(settings, command).await,
+        Some(Command::Operations(command)) => operations::run(settings, command).await,
         Some(Command::Orders(command)) => orders::run(settings, command).await,
         Some(Command::Payments(command)) => payments::run(settings, command).await,
         Some(Command::Ledger(command)) => ledger::run(settings, command).await,

@@ -12,7 +12,7 @@ use domain::time::Timestamp;
 use store::sql;
 use store::{
     checkouts, console_sessions, device_code_requests, device_codes, erasure, events, job_attempts,
-    jobs, leases, notifications, person_keys, refused_deliveries, webhook_ids,
+    jobs, leases, measures, notifications, person_keys, refused_deliveries, webhook_ids,
 };
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -205,6 +205,7 @@ impl Worker {
         let old = now.minus(refused_deliveries::KEPT);
         let refused = refused_deliveries::forget(db, old);
         round.step("refused deliveries", refused).await;
+        round.step("measures", measures::roll_up(db, now)).await;
         let old = now.minus(LOGIN_KEPT);
         let logins = || device_codes::forget(db, old, now);
         round.chunks("logins", logins).await;

@@ -24,6 +24,8 @@ pub struct Console {
     pub place: Place,
     /// The address at which operators open it, without a slash at its end. `None`: where it listens.
     pub url: Option<String>,
+    /// Nobody changes anything from it.
+    pub is_read_only: bool,
 }
 
 impl Console {
@@ -62,6 +64,7 @@ impl Console {
 impl Reader<'_> {
     pub(crate) fn console(&mut self) -> Option<Console> {
         let place = self.console_place()?;
+        let is_read_only = self.flag("CONSOLE_READ_ONLY")?;
         let url = match self.settings.get("CONSOLE_URL") {
             Some(_) => Some(self.console_url()?),
             None => None,
@@ -77,7 +80,11 @@ impl Reader<'_> {
             );
             return None;
         }
-        Some(Console { place, url })
+        Some(Console {
+            place,
+            url,
+            is_read_only,
+        })
     }
 
     fn console_place(&mut self) -> Option<Place> {

@@ -252,7 +252,7 @@ impl Config {
         }
     }
 
-    /// Reads only `CONSOLE_ADDR` and `CONSOLE_URL`.
+    /// Reads only the settings of the console.
     pub fn console(settings: &Settings) -> Result<Console, Mistakes> {
         let mut reader = Reader::alone(settings);
         let console = reader.console();

@@ -76,6 +76,11 @@ pub const SETTINGS: &[Setting] = &[
          console is served, on this machine",
     ),
     setting(
+        "CONSOLE_READ_ONLY",
+        Some("false"),
+        "true: nobody changes anything from the console, whatever their role",
+    ),
+    setting(
         "PUBLIC_URL",
         None,
         "The address at which clients reach ingress. Unset: http:// and LISTEN_ADDR, on this machine",

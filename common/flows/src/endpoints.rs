@@ -35,12 +35,15 @@ pub enum Refused {
     TooMany,
     #[error("the former secret can sign for at most 30 days")]
     Overlap,
+    #[error("the endpoint has got another secret since you looked")]
+    Changed,
     #[error(transparent)]
     Database(#[from] sql::Error),
 }
 
 /// The endpoint that somebody wants to add.
 pub struct New<'a> {
+    pub id: Uuid,
     pub url: &'a str,
     /// None means all types.
     pub types: Vec<Pattern>,
@@ -73,7 +76,7 @@ pub async fn add(
         Some(age) => events::position_at(db, by.now.minus(age)).await?,
         None => event_head::newest(db).await?,
     };
-    let (id, secret) = (clock.id(), Secret::new(clock.secret()));
+    let (id, secret) = (new.id, Secret::new(clock.secret()));
     let row = endpoints::New {
         id,
         url,
@@ -151,6 +154,15 @@ pub async fn release(tx: &mut Tx, jobs: Vec<JobId>, now: Timestamp) -> sql::Resu
     Ok(())
 }
 
+/// Which secret is to be replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    Any,
+    /// The one whose former secret signs until this time, so that it is replaced once, however often
+    /// somebody asks for it.
+    Until(Option<Timestamp>),
+}
+
 /// Gives an endpoint another secret, and returns it with the time until which the former one signs
 /// too.
 pub async fn rotate(
@@ -159,6 +171,7 @@ pub async fn rotate(
     clock: &Clock,
     id: Uuid,
     overlap: Duration,
+    seen: Seen,
 ) -> Result<(Secret, Timestamp), Refused> {
     if overlap > LONGEST_ROTATION {
         return Err(Refused::Overlap);
@@ -166,6 +179,13 @@ pub async fn rotate(
     let secret = Secret::new(clock.secret());
     let until = by.now.plus(overlap);
     let mut tx = db.begin().await?;
+    let locked = endpoints::lock(&mut tx, id).await?;
+    if let (Some(endpoint), Seen::Until(former)) = (&locked, seen)
+        && endpoint.former_secret_until != former
+    {
+        tx.rollback().await?;
+        return Err(Refused::Changed);
+    }
     if !endpoints::rotate(&mut tx, by.keys, id, &secret, until, by.now).await? {
         tx.rollback().await?;
         return Err(Refused::Unknown);

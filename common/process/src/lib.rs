@@ -1,6 +1,7 @@
 //! What each long-running binary does before its own work: settings, logs, metrics, database,
 //! migrations, bus.
 
+pub mod measures;
 pub mod supervisor;
 mod watch;
 
@@ -18,6 +19,7 @@ use store::sql::{self, Db};
 use store::{api_keys, audit, identity_provider, migrations, privacy_keys};
 
 use config::{private_files, protections};
+use measures::Measures;
 use platform::{logs, metrics, terminal};
 
 /// The exit code for wrong settings or arguments, when nothing was started.
@@ -46,6 +48,8 @@ pub struct Parts {
     pub clock: Clock,
     /// The keys of tombstones, audit and receipts.
     pub keys: Arc<Keys>,
+    /// What is measured for the charts of the console.
+    pub measures: Measures,
 }
 
 /// How many connections a process has to PostgreSQL, unless `DATABASE_CONNECTIONS` says otherwise.
@@ -114,6 +118,7 @@ impl Parts {
             bus,
             clock,
             keys: Arc::new(keys),
+            measures: Measures::default(),
         };
         metrics::record_build(
             parts.db.name(),
@@ -124,6 +129,7 @@ impl Parts {
             },
         );
         watch::watch(&parts);
+        parts.measures.write_regularly(&parts.db, &parts.clock);
         Ok(parts)
     }
 

@@ -12,9 +12,8 @@ use tokio::time::Instant;
 
 use crate::Parts;
 use domain::time::Timestamp;
-use platform::clock::Clock;
 use platform::task;
-use store::sql::{self, Access, Db, Error};
+use store::sql::{self, Access, Error};
 use store::{backlog, endpoints};
 
 const PAUSE: Duration = Duration::from_secs(10);
@@ -24,11 +23,11 @@ const SHARE: u32 = 20;
 
 /// Starts updating the gauges. It ends when the database's pool is closed.
 pub(crate) fn watch(parts: &Parts) {
-    let (db, clock) = (parts.db.clone(), parts.clock.clone());
+    let parts = parts.clone();
     task::spawn("gauges", async move {
         loop {
             let begun = Instant::now();
-            match look(&db, &clock).await {
+            match look(&parts).await {
                 Err(Error::PoolClosed) => return,
                 looked => {
                     let is_up = matches!(looked, Ok(Access::Writes));
@@ -40,13 +39,16 @@ pub(crate) fn watch(parts: &Parts) {
     });
 }
 
-async fn look(db: &Db, clock: &Clock) -> sql::Result<Access> {
+async fn look(parts: &Parts) -> sql::Result<Access> {
+    let db = &parts.db;
     let connections = db.connections();
     gauge!("waybill_database_connections", "state" => "used").set(f64::from(connections.used));
     gauge!("waybill_database_connections", "state" => "idle").set(f64::from(connections.idle));
     gauge!("waybill_database_connections_max").set(f64::from(connections.most));
-    let now = clock.now();
-    for line in backlog::queues(db, now).await? {
+    let now = parts.clock.now();
+    let lines = backlog::queues(db, now).await?;
+    parts.measures.queues(&lines, now);
+    for line in lines {
         let queue = line.queue.as_str();
         gauge!("waybill_queue_ready_jobs", "queue" => queue).set(number(line.due));
         gauge!("waybill_queue_scheduled_jobs", "queue" => queue).set(number(line.later));

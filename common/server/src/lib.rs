@@ -1,9 +1,11 @@
 //! Accepts and ends connections: their number, slow headers, idle sockets, clients that do not
 //! read, and shutdown. It also has the answers for load balancers and monitoring that every
-//! listening process gives (`probes`), and knows a client by its address.
+//! listening process gives (`probes`), knows a client by its address, and has one look at arriving
+//! deliveries for all who watch them (`deliveries`).
 
 pub mod client_address;
 mod connections;
+pub mod deliveries;
 mod exchange;
 pub mod guesses;
 pub mod html;

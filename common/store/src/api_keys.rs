@@ -104,18 +104,23 @@ pub async fn authenticate(db: &Db, hash: [u8; 32], now: Timestamp) -> Result<Opt
     .transpose()
 }
 
-/// Whether a key that was good a while ago may still be used.
-pub async fn is_good(db: &Db, id: Uuid, now: Timestamp) -> Result<bool> {
+/// The name of a key that may be used now.
+pub async fn good_name(db: &Db, id: Uuid, now: Timestamp) -> Result<Option<String>> {
     let row = db
         .query(
-            "select id from api_keys
+            "select name from api_keys
              where id = $1 and revoked_at is null and (expires_at is null or expires_at > $2)",
         )
         .bind(id)
         .bind(now.0)
         .fetch_optional()
         .await?;
-    Ok(row.is_some())
+    row.map(|row| row.get("name")).transpose()
+}
+
+/// Whether a key that was good a while ago may still be used.
+pub async fn is_good(db: &Db, id: Uuid, now: Timestamp) -> Result<bool> {
+    Ok(good_name(db, id, now).await?.is_some())
 }
 
 /// The hash by which a key is found.

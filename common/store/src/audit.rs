@@ -332,11 +332,18 @@ pub async fn list(
 
 /// The newest entries, newest first.
 pub async fn newest(db: &Db, limit: i64) -> Result<Vec<AuditEntry>> {
+    before(db, i64::MAX, limit).await
+}
+
+/// The newest entries before this number, newest first.
+pub async fn before(db: &Db, number: i64, limit: i64) -> Result<Vec<AuditEntry>> {
     let rows = db
         .query(
             "select number, at, actor, action, object_id, shop, details, hash from audit
-             order by number desc limit $1",
+             where number < $1
+             order by number desc limit $2",
         )
+        .bind(number)
         .bind(limit)
         .fetch_all()
         .await?;

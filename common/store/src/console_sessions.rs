@@ -83,14 +83,12 @@ pub async fn extend(db: &Db, hash: [u8; 32], now: Timestamp, expires_at: Timesta
 }
 
 /// Ends a session. False when there was none.
-pub async fn end(db: &Db, hash: [u8; 32]) -> Result<bool> {
-    let mut tx = db.begin().await?;
+pub async fn end(tx: &mut Tx, hash: [u8; 32]) -> Result<bool> {
     let ended = tx
         .query("delete from console_sessions where hash = $1")
         .bind(hash.to_vec())
         .execute()
         .await?;
-    tx.commit().await?;
     Ok(ended == 1)
 }
 

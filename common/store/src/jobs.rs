@@ -157,7 +157,7 @@ fn read(row: &Row) -> Result<Job> {
     })
 }
 
-fn parsed<T: std::str::FromStr>(row: &Row, name: &str) -> Result<T>
+pub(crate) fn parsed<T: std::str::FromStr>(row: &Row, name: &str) -> Result<T>
 where
     T::Err: std::error::Error + Send + Sync + 'static,
 {

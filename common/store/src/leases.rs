@@ -66,11 +66,16 @@ pub async fn is_held(db: &Db, name: &str, now: Timestamp) -> Result<bool> {
     Ok(row.is_some())
 }
 
-/// True when any process holds a lease. A process that works renews its own.
+/// The lease to do the batches of operations.
+pub const OPERATIONS: &str = "operations";
+
+/// True when any worker holds a lease. A worker renews its own. Operations are done by processes that serve
+/// the console.
 pub async fn any_held(db: &Db, now: Timestamp) -> Result<bool> {
     let row = db
-        .query("select name from leases where expires_at > $1 limit 1")
+        .query("select name from leases where expires_at > $1 and name <> $2 limit 1")
         .bind(now.0)
+        .bind(OPERATIONS)
         .fetch_optional()
         .await?;
     Ok(row.is_some())

@@ -4,6 +4,7 @@
 pub mod api_keys;
 pub mod audit;
 pub mod backlog;
+pub mod bulk_operations;
 pub mod checkout_sessions;
 pub mod checkouts;
 pub mod console_sessions;
@@ -27,6 +28,7 @@ pub mod jobs;
 pub mod leases;
 pub mod ledger;
 pub mod licenses;
+pub mod measures;
 pub mod migrations;
 pub mod notifications;
 pub mod order_bodies;

@@ -101,6 +101,8 @@ pub struct Export {
 /// A request to be entered.
 pub struct New<'a> {
     pub id: Uuid,
+    /// From whom it comes, as the audit has it.
+    pub actor: &'a str,
     pub request: &'a Request,
     pub body: &'a [u8],
     pub received_at: Timestamp,
@@ -108,9 +110,9 @@ pub struct New<'a> {
     pub run_at: Timestamp,
 }
 
-/// Enters the requests of jobs that are inserted in the same transaction. A request whose body
-/// cannot be read was already refused by intake.
-pub async fn open_all(tx: &mut Tx, keys: &Keys, jobs: &[&NewJob]) -> Result<()> {
+/// Enters the requests of jobs that are inserted in the same transaction. `actor` is from whom they come. A
+/// request whose body cannot be read was already refused by intake.
+pub async fn open_all(tx: &mut Tx, keys: &Keys, actor: &str, jobs: &[&NewJob]) -> Result<()> {
     let request = |job: &&NewJob| {
         let topic = Topic::parse(&job.kind)?;
         Request::read(topic, &job.body).ok()
@@ -120,6 +122,7 @@ pub async fn open_all(tx: &mut Tx, keys: &Keys, jobs: &[&NewJob]) -> Result<()> 
     let new = requests.filter_map(|(job, request)| {
         Some(New {
             id: job.id,
+            actor,
             request: request.as_ref()?,
             body: &job.body,
             received_at: job.created_at,
@@ -180,7 +183,7 @@ impl Opened<'_> {
     fn entry<'b>(&'b self, id: &'b str) -> (audit::New<'b>, Timestamp) {
         let request = self.new.request;
         let entry = audit::New {
-            actor: audit::STOREFRONT,
+            actor: self.new.actor,
             action: "request.received",
             object_id: id,
             shop: Some(&request.shop),

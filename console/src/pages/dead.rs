@@ -1,30 +1,26 @@
-//! Dead jobs, those that died last first.
+//! Dead jobs, those that died last first. And how all of a list are run again or discarded: a page says how
+//! many they are and asks, and an operation does it.
 
 use axum::response::Response;
+use domain::api_key::Role;
 use domain::job::{JobId, Queue};
 use domain::time::Timestamp;
+use flows::operations as flow;
 use store::jobs::ended::{self, Filter};
+use store::jobs::operate::Action;
+use uuid::Uuid;
 
-use crate::access::{Reader, Visit};
+use crate::access::{Operator, Reader, Visit, Write};
+use crate::act::{self, Act, Button, Done, Input, Question};
 use crate::error::Error;
+use crate::form::Fields;
 use crate::listing::{Listing, Table};
 use crate::pages::PAGE_ROWS;
 use crate::pages::deliveries::field;
-use crate::shown::Cell;
+use crate::shown::{Cell, bounded, quoted};
 
 pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
-    let given = |name| visit.query.get(name).to_owned();
-    let queue: Option<Queue> = match visit.query.get("queue") {
-        "" => None,
-        text => Some(text.parse().map_err(|_| Error::Fields)?),
-    };
-    let filter = Filter {
-        queue,
-        kind: given("kind"),
-        shop: given("shop").to_ascii_lowercase(),
-        error: given("error"),
-        ..Filter::default()
-    };
+    let filter = filter(&visit.query)?;
     let after = match visit.query.get("before") {
         "" => None,
         text => Some(cursor(text).ok_or(Error::Fields)?),
@@ -65,7 +61,7 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
             field(
                 "queue",
                 "Queue",
-                queue.map_or("", Queue::as_str),
+                filter.queue.map_or("", Queue::as_str),
                 &["orders", "payments", "privacy", "endpoints"],
             ),
             field("kind", "Kind, with * for any text", &filter.kind, &[]),
@@ -73,6 +69,11 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
             field("error", "Part of the error", &filter.error, &[]),
         ],
         table,
+        acts: if jobs.is_empty() {
+            Vec::new()
+        } else {
+            acts(&visit, &filter)
+        },
         empty: "No job is dead.",
         note: None,
         next: last.filter(|_| is_full),
@@ -84,4 +85,189 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
 fn cursor(text: &str) -> Option<(Timestamp, JobId)> {
     let (died, id) = text.split_once('.')?;
     Some((Timestamp(died.parse().ok()?), id.parse().ok()?))
+}
+
+/// Which jobs the fields of a list or of a form name.
+fn filter(fields: &Fields) -> Result<Filter, Error> {
+    let given = |name| fields.get(name).to_owned();
+    Ok(Filter {
+        queue: match fields.get("queue") {
+            "" => None,
+            text => Some(text.parse().map_err(|_| Error::Fields)?),
+        },
+        kind: given("kind"),
+        shop: given("shop").to_ascii_lowercase(),
+        error: given("error"),
+        ..Filter::default()
+    })
+}
+
+/// The same as fields.
+fn fields(filter: &Filter) -> Vec<(&'static str, String)> {
+    vec![
+        ("queue", filter.queue.map_or("", Queue::as_str).to_owned()),
+        ("kind", filter.kind.clone()),
+        ("shop", filter.shop.clone()),
+        ("error", filter.error.clone()),
+    ]
+}
+
+fn query(filter: &Filter) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.extend_pairs(fields(filter)).finish()
+}
+
+/// The command that does the same, with the jobs that died until this time.
+fn command(action: Action, filter: &Filter, died_until: Option<Timestamp>) -> String {
+    let mut words = vec![format!("waybill dead {action}")];
+    let given = fields(filter).into_iter();
+    words.extend(
+        given
+            .filter(|(_, value)| !value.is_empty())
+            .map(|(name, value)| format!("--{name} {}", quoted(&value))),
+    );
+    match died_until {
+        Some(at) => words.push(format!("--before {}", Timestamp(at.0.saturating_add(1)))),
+        None if words.len() == 1 => words.push("--all".to_owned()),
+        None => {}
+    }
+    words.join(" ")
+}
+
+fn acts(visit: &Visit<Reader>, filter: &Filter) -> Vec<Act> {
+    let query = query(filter);
+    let asks = |what, label, action: Action| {
+        let button = Button::asks(label, format!("/dead/{action}?{query}"));
+        let command = command(action, filter, None);
+        Act::of(visit, Role::Operator, what, button, command)
+    };
+    vec![
+        asks(
+            "Run all jobs of this list again, also those of its other pages. A page asks first.",
+            "Run all of these again",
+            Action::Replay,
+        ),
+        asks(
+            "Give all jobs of this list up for good. A page asks first.",
+            "Discard all of these",
+            Action::Discard,
+        ),
+    ]
+}
+
+pub async fn ask_replay(visit: Visit<Operator>) -> Result<Response, Error> {
+    ask(&visit, Action::Replay).await
+}
+
+pub async fn ask_discard(visit: Visit<Operator>) -> Result<Response, Error> {
+    ask(&visit, Action::Discard).await
+}
+
+/// Says which jobs it will be, and asks. What the form sends fixes them: the filter, and this moment.
+async fn ask(visit: &Visit<Operator>, action: Action) -> Result<Response, Error> {
+    let filter = filter(&visit.query)?;
+    let died_until = visit.now();
+    let until = flow::until(&filter, died_until);
+    let kinds = ended::of_kinds(visit.db(), &until, flow::MOST).await?;
+    let (jobs, is_more) = flow::counted(&kinds);
+    let mut table = Table::new(&["Jobs", "Kind", "First died", "Last died"]);
+    for kind in &kinds {
+        table.row(vec![
+            Cell::text(bounded(kind.jobs, flow::MOST)),
+            Cell::text(kind.kind.as_str()),
+            Cell::time(kind.first),
+            Cell::time(kind.last),
+        ]);
+    }
+    let count = bounded(jobs, flow::MOST);
+    let noun = if jobs == 1 { "job" } else { "jobs" };
+    let (title, label) = match action {
+        Action::Replay => (format!("Run {count} {noun} again?"), "Run them again"),
+        Action::Discard => (
+            format!("Discard {count} {noun} for good?"),
+            "Discard them for good",
+        ),
+    };
+    let names = ["Queue", "Kind", "Shop", "Part of the error"];
+    let given = names.into_iter().zip(fields(&filter));
+    let mut facts: Vec<_> = given
+        .filter(|(_, (_, value))| !value.is_empty())
+        .map(|(name, (_, value))| (name, Cell::text(value)))
+        .collect();
+    facts.push(("Died until", Cell::time(died_until)));
+    let mut sent = fields(&filter);
+    sent.push(("until", died_until.0.to_string()));
+    sent.push(("id", visit.new_id().to_string()));
+    let question = Question {
+        here: "/dead",
+        title,
+        about: about(action, jobs, is_more),
+        facts,
+        tables: if kinds.is_empty() {
+            Vec::new()
+        } else {
+            vec![("Which jobs", table)]
+        },
+        to: (jobs > 0 && visit.may(Role::Operator)).then(|| format!("/dead/{action}")),
+        label,
+        fields: sent,
+        inputs: vec![Input {
+            name: "rate",
+            label: "Jobs a second, at most",
+            kind: "number",
+            value: flow::usual_rate(action).to_string(),
+            help: "A provider that has just recovered is not to be overloaded.",
+        }],
+        back: format!("/dead?{}", query(&filter)),
+        command: command(action, &filter, Some(died_until)),
+    };
+    Ok(question.answer(visit))
+}
+
+/// What it means, in sentences.
+fn about(action: Action, jobs: i64, is_more: bool) -> Vec<String> {
+    if jobs == 0 {
+        return vec!["No dead job is in this list any more, so there is nothing to do.".to_owned()];
+    }
+    let mut about = vec![
+        match action {
+            Action::Replay => {
+                "Each gets as many tries as a new job. Effects that an earlier run had are not repeated."
+            }
+            Action::Discard => {
+                "They are then done: they are never run again, and their bodies are removed for good. The \
+                 jobs of open privacy requests are left alone."
+            }
+        },
+        "Jobs that die after the moment of this page are not among them. It begins ten seconds after you \
+         confirm it, and can be undone until then.",
+    ];
+    if is_more {
+        about.push(
+            "There are more than were counted here. Of each queue the newest were counted; the operation \
+             concerns all.",
+        );
+    }
+    about.into_iter().map(str::to_owned).collect()
+}
+
+pub async fn replay(write: Write<Operator>) -> Result<Response, Error> {
+    confirm(&write, Action::Replay).await
+}
+
+pub async fn discard(write: Write<Operator>) -> Result<Response, Error> {
+    confirm(&write, Action::Discard).await
+}
+
+/// Confirms an operation. The form brings its id, so sending it again confirms no second one.
+async fn confirm(write: &Write<Operator>, action: Action) -> Result<Response, Error> {
+    let given = &write.fields;
+    let filter = filter(given)?;
+    let id: Uuid = given.get("id").parse().map_err(|_| Error::Fields)?;
+    let until: i64 = given.get("until").parse().map_err(|_| Error::Fields)?;
+    let rate: i64 = given.get("rate").parse().map_err(|_| Error::Fields)?;
+    let until = Timestamp(until.min(write.now().0));
+    let db = &write.parts().db;
+    flow::confirm(db, write.by(), id, action, &filter, until, rate).await?;
+    Ok(act::see(&format!("/operations/{id}"), Done::Confirmed))
 }

@@ -2,8 +2,10 @@
 //! no row; what was refused has a page of its own.
 
 use axum::response::Response;
-use domain::job::{JobId, Source, State};
+use domain::job::{JobId, Source};
+use server::deliveries::{Line, Outcome};
 use store::jobs::arrived::{self, Arrived, LOOKED_THROUGH};
+use store::refused_deliveries::why;
 use uuid::Uuid;
 
 use crate::access::{Reader, Visit};
@@ -12,36 +14,18 @@ use crate::listing::{Filter, Listing, Table};
 use crate::pages::PAGE;
 use crate::shown::{self, Cell};
 
+/// The columns of a list of deliveries.
+pub const COLUMNS: [&str; 8] = [
+    "Arrived", "Topic", "Outcome", "Took", "About", "Shop", "Delivery", "Job",
+];
+
 pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
-    let given = |name| visit.query.get(name).to_owned();
-    let filter = arrived::Filter {
-        source: given("source"),
-        kind: given("topic"),
-        shop: given("shop").to_ascii_lowercase(),
-        state: given("state"),
-    };
+    let filter = filter(&visit);
     let before = match visit.query.get("before") {
         "" => JobId::max(),
         text => Uuid::parse_str(text).map_err(|_| Error::Fields)?,
     };
     let page = arrived::page(visit.db(), &filter, before, PAGE).await?;
-    let mut table = Table::new(&[
-        "Arrived", "Topic", "Outcome", "Took", "About", "Shop", "Delivery", "Job",
-    ]);
-    for delivery in &page.deliveries {
-        let (class, outcome) = outcome(delivery);
-        let took = delivery.finished_at.map(|at| at.0 - delivery.created_at.0);
-        table.row(vec![
-            Cell::time(delivery.created_at),
-            Cell::text(delivery.kind.as_str()),
-            Cell::State(class, outcome.to_owned()),
-            took.map_or(Cell::None, |took| Cell::text(shown::took(took))),
-            about(delivery),
-            Cell::maybe(delivery.shop.as_deref()),
-            Cell::maybe(delivery.external_id.as_deref()),
-            Cell::job(delivery.id),
-        ]);
-    }
     let note = page.is_cut.then(|| {
         let most = shown::bounded(LOOKED_THROUGH - 1, i64::MAX);
         format!("More than {most} jobs were looked through; older ones are on the next page.")
@@ -61,28 +45,73 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         title: "Deliveries",
         about: "What was accepted, the newest first. A duplicate is answered and leaves no row.",
         command,
-        filters: vec![
-            field(
-                "source",
-                "Provider",
-                &filter.source,
-                &["storefront", "payment"],
-            ),
-            field("topic", "Topic, with * for any text", &filter.kind, &[]),
-            field("shop", "Shop", &filter.shop, &[]),
-            field(
-                "state",
-                "State of the job",
-                &filter.state,
-                &["ready", "done", "dead"],
-            ),
-        ],
-        table,
+        filters: filters(&filter),
+        table: table(&page.deliveries),
+        acts: Vec::new(),
         empty: "No delivery matches.",
         note,
         next: page.next.map(|id| ("before", id.to_string())),
     };
     Ok(listing.answer(&visit))
+}
+
+/// The filter that the query of a page has.
+pub fn filter<R>(visit: &Visit<R>) -> arrived::Filter {
+    let given = |name| visit.query.get(name).to_owned();
+    arrived::Filter {
+        source: given("source"),
+        kind: given("topic"),
+        shop: given("shop").to_ascii_lowercase(),
+        state: given("state"),
+    }
+}
+
+/// The fields of the filter.
+pub fn filters(filter: &arrived::Filter) -> Vec<Filter> {
+    vec![
+        field(
+            "source",
+            "Provider",
+            &filter.source,
+            &["storefront", "payment"],
+        ),
+        field("topic", "Topic, with * for any text", &filter.kind, &[]),
+        field("shop", "Shop", &filter.shop, &[]),
+        field(
+            "state",
+            "State of the job",
+            &filter.state,
+            &["ready", "done", "dead"],
+        ),
+    ]
+}
+
+pub fn table(deliveries: &[Arrived]) -> Table {
+    let mut table = Table::new(&COLUMNS);
+    for delivery in deliveries {
+        table.row(row(&Line::now(delivery)));
+    }
+    table
+}
+
+/// The cells of a delivery, or of some that were refused.
+pub fn row(line: &Line) -> Vec<Cell> {
+    let (class, outcome) = outcome(line.outcome);
+    let outcome = match line.deliveries {
+        2.. => format!("{outcome} {} times", line.deliveries),
+        _ => outcome.to_owned(),
+    };
+    vec![
+        Cell::time(line.received_at),
+        Cell::maybe(line.topic.as_deref()),
+        Cell::State(class, outcome),
+        line.milliseconds
+            .map_or(Cell::None, |took| Cell::text(shown::took(took))),
+        about(line),
+        Cell::maybe(line.shop.as_deref()),
+        Cell::maybe(line.delivery_id.as_deref()),
+        line.job.map_or(Cell::None, Cell::job),
+    ]
 }
 
 pub fn field(
@@ -99,29 +128,33 @@ pub fn field(
     }
 }
 
-fn about(delivery: &Arrived) -> Cell {
-    let Some(id) = &delivery.object_id else {
+fn about(line: &Line) -> Cell {
+    if line.outcome == Outcome::Refused {
+        let given = |text: &Option<String>| text.clone().unwrap_or_default();
+        return Cell::text(why(&given(&line.reason), &given(&line.signature)));
+    }
+    let Some(id) = &line.object_id else {
         return Cell::None;
     };
-    match delivery.source {
-        Source::Payment => Cell::link(id.as_str(), shown::payment(id)),
-        _ if id.parse::<i64>().is_ok() => {
-            let shop = delivery.shop.as_deref().unwrap_or_default();
-            Cell::link(id.as_str(), shown::order(shop, id))
-        }
-        _ => Cell::text(id.as_str()),
+    if line.source == Source::Payment.as_str() {
+        return Cell::link(id.as_str(), shown::payment(id));
     }
+    if id.parse::<i64>().is_ok() {
+        let shop = line.shop.as_deref().unwrap_or_default();
+        return Cell::link(id.as_str(), shown::order(shop, id));
+    }
+    Cell::text(id.as_str())
 }
 
-fn outcome(delivery: &Arrived) -> (&'static str, &'static str) {
-    let is_handled = delivery.source.queue(&delivery.kind).is_some();
-    match delivery.state {
-        State::Done if delivery.is_discarded => ("plain", "discarded"),
-        State::Done if delivery.is_noted => ("plain", "not understood"),
-        State::Done if !is_handled => ("plain", "kept"),
-        State::Done => ("good", "done"),
-        State::Dead => ("bad", "dead"),
-        State::Ready if delivery.attempts > 0 => ("open", "is tried again"),
-        State::Ready => ("open", "waits"),
+fn outcome(outcome: Outcome) -> (&'static str, &'static str) {
+    match outcome {
+        Outcome::Discarded => ("plain", "discarded"),
+        Outcome::NotUnderstood => ("plain", "not understood"),
+        Outcome::Kept => ("plain", "kept"),
+        Outcome::Done => ("good", "done"),
+        Outcome::Dead => ("bad", "dead"),
+        Outcome::Retrying => ("open", "is tried again"),
+        Outcome::Waiting => ("open", "waits"),
+        Outcome::Refused => ("bad", "refused"),
     }
 }

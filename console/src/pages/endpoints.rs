@@ -1,12 +1,29 @@
-//! Where events are sent as webhooks, and whether they are taken there.
+//! Where events are sent as webhooks, and whether they are taken there. And how an endpoint is added, tested,
+//! paused, given another secret and removed.
+
+use std::time::Duration;
 
 use axum::response::Response;
-use store::endpoints;
+use domain::api_key::Role;
+use domain::endpoint::{ROTATION, State};
+use domain::event::Pattern;
+use domain::time::Timestamp;
+use flows::endpoints::{self as flow, Change, New, Refused, Seen};
+use providers::endpoints::Sender;
+use store::endpoints::{self, Endpoint};
+use tokio::time::timeout;
+use uuid::Uuid;
 
-use crate::access::{Reader, Visit};
+use crate::access::{Operator, Reader, Visit, Write};
+use crate::act::{self, Act, Button, Done, Input, Question, Secret};
 use crate::error::Error;
 use crate::listing::{Listing, Table};
+use crate::pages::object::Object;
 use crate::shown::{self, Cell};
+
+/// How long a test event may take. The page is answered before its deadline.
+const TEST: Duration = Duration::from_secs(8);
+const HERE: &str = "/endpoints";
 
 pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
     let mut table = Table::new(&[
@@ -26,19 +43,335 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
             Cell::maybe_time(it.failing_since),
             Cell::Number(it.failures),
             Cell::maybe(it.last_error.as_deref()),
-            Cell::code(it.id.to_string()),
+            Cell::link(it.id.to_string(), page(it.id)),
         ]);
     }
     let listing = Listing {
-        here: "/endpoints",
+        here: HERE,
         title: "Endpoints",
         about: "The addresses of your own systems to which events are sent.",
         command: "waybill endpoints list".to_owned(),
         filters: Vec::new(),
         table,
-        empty: "There is no endpoint. To add one: waybill endpoints add URL",
+        acts: vec![Act::of(
+            &visit,
+            Role::Operator,
+            "Send events to another address from now on.",
+            Button::asks("Add an endpoint", "/endpoints/add".to_owned()),
+            "waybill endpoints add URL".to_owned(),
+        )],
+        empty: "There is no endpoint.",
         note: None,
         next: None,
     };
     Ok(listing.answer(&visit))
+}
+
+fn page(id: Uuid) -> String {
+    format!("{HERE}/{id}")
+}
+
+fn types(endpoint: &Endpoint) -> String {
+    let types: Vec<&str> = endpoint.types.iter().map(Pattern::as_str).collect();
+    types.join(", ")
+}
+
+/// The endpoint that a path names.
+async fn named<R>(visit: &Visit<R>) -> Result<Endpoint, Error> {
+    let id = id(visit)?;
+    let found = endpoints::find(visit.db(), id).await?;
+    found.ok_or(Error::Unknown("endpoint"))
+}
+
+fn id<R>(visit: &Visit<R>) -> Result<Uuid, Error> {
+    Uuid::parse_str(visit.path("id")).map_err(|_| Error::NotFound)
+}
+
+pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
+    let it = named(&visit).await?;
+    let object = Object {
+        here: HERE,
+        kind: "Endpoint",
+        title: it.url.clone(),
+        facts: vec![
+            ("State", shown::state(it.state.as_str())),
+            ("Types", Cell::text(types(&it))),
+            ("Last accepted", Cell::maybe_time(it.delivered_at)),
+            ("Failing since", Cell::maybe_time(it.failing_since)),
+            ("Failures", Cell::Number(it.failures)),
+            ("Last error", Cell::maybe(it.last_error.as_deref())),
+            (
+                "The former secret signs until",
+                Cell::maybe_time(it.former_secret_until),
+            ),
+            ("Added", Cell::time(it.created_at)),
+            ("Endpoint", Cell::code(it.id.to_string())),
+        ],
+        chains: Vec::new(),
+        tables: Vec::new(),
+        note: None,
+        acts: acts(&visit, &it),
+        commands: vec![("Show it", format!("waybill endpoints show {}", it.id))],
+    };
+    Ok(object.answer(&visit))
+}
+
+fn acts(visit: &Visit<Reader>, it: &Endpoint) -> Vec<Act> {
+    let act = |what, label, word: &str, asks: bool| {
+        let to = format!("{}/{word}", page(it.id));
+        let button = if asks {
+            Button::asks(label, to)
+        } else {
+            Button::does(label, to, Vec::new())
+        };
+        let command = format!("waybill endpoints {word} {}", it.id);
+        Act::of(visit, Role::Operator, what, button, command)
+    };
+    let mut acts = vec![act(
+        "Send it a test event, which is not stored.",
+        "Test",
+        "test",
+        false,
+    )];
+    if it.state == State::Active {
+        acts.push(act(
+            "Send it no events until it is resumed.",
+            "Pause",
+            "pause",
+            false,
+        ));
+    } else {
+        acts.push(act(
+            "Send it events again, beginning with those that wait for it.",
+            "Resume",
+            "resume",
+            false,
+        ));
+    }
+    acts.push(act(
+        "Give it another secret. A page asks first.",
+        "Another secret",
+        "rotate",
+        true,
+    ));
+    acts.push(act(
+        "Remove it for good, and what waits for it. A page asks first.",
+        "Remove",
+        "remove",
+        true,
+    ));
+    acts
+}
+
+pub async fn ask_add(visit: Visit<Operator>) -> Result<Response, Error> {
+    let question = Question {
+        here: HERE,
+        title: "Add an endpoint".to_owned(),
+        about: vec![
+            "Waybill sends events to it from now on. The answer shows its secret, once.".to_owned(),
+        ],
+        facts: Vec::new(),
+        tables: Vec::new(),
+        to: visit
+            .may(Role::Operator)
+            .then(|| "/endpoints/add".to_owned()),
+        label: "Add it",
+        fields: vec![("id", visit.new_id().to_string())],
+        inputs: vec![
+            Input {
+                name: "url",
+                label: "Address",
+                kind: "url",
+                value: String::new(),
+                help: "It begins with https://",
+            },
+            Input {
+                name: "types",
+                label: "Types of events",
+                kind: "text",
+                value: String::new(),
+                help: "Patterns such as order.* with spaces between them. Empty: all.",
+            },
+        ],
+        back: HERE.to_owned(),
+        command: "waybill endpoints add URL --type PATTERN".to_owned(),
+    };
+    Ok(question.answer(&visit))
+}
+
+/// The form brings the endpoint's id, so sending it again adds no second one.
+pub async fn add(write: Write<Operator>) -> Result<Response, Error> {
+    let given = &write.fields;
+    let id: Uuid = given.get("id").parse().map_err(|_| Error::Fields)?;
+    let types: Result<Vec<Pattern>, _> = given
+        .get("types")
+        .split_whitespace()
+        .map(str::parse)
+        .collect();
+    let types = types.map_err(|_| {
+        Error::Refused("The types must be patterns such as order.* or order.paid.".to_owned())
+    })?;
+    let parts = write.parts();
+    let is_there = async || endpoints::find(&parts.db, id).await.map(|it| it.is_some());
+    if is_there().await? {
+        return Ok(act::see(&page(id), Done::Shown));
+    }
+    let new = New {
+        id,
+        url: given.get("url"),
+        types,
+        since: None,
+    };
+    let (db, clock, allowed) = (&parts.db, &parts.clock, &parts.config.endpoints);
+    match flow::add(db, write.by(), clock, allowed, new).await {
+        Ok((endpoint, secret)) => {
+            let shown = Secret {
+                here: HERE,
+                title: "The endpoint was added",
+                about: format!(
+                    "This is the secret with which {} verifies what it gets.",
+                    endpoint.url
+                ),
+                secret: secret.reveal(),
+                next: page(id),
+            };
+            Ok(shown.answer(&write))
+        }
+        // Of two forms at the same moment the other one was first.
+        Err(Refused::Database(_)) if is_there().await? => Ok(act::see(&page(id), Done::Shown)),
+        Err(why) => Err(refused(why)),
+    }
+}
+
+fn refused(why: Refused) -> Error {
+    match why {
+        Refused::Unknown => Error::Unknown("endpoint"),
+        Refused::Database(error) => error.into(),
+        why => Error::Refused(format!("This is not possible: {why}.")),
+    }
+}
+
+/// Sends a test event, as the command does. It changes nothing, so the audit has no entry.
+pub async fn test(mut write: Write<Operator>) -> Result<Response, Error> {
+    let id = id(&write)?;
+    write.end_turn();
+    let parts = write.parts();
+    let event = flow::test_event(&parts.db, write.by(), &parts.clock, id).await;
+    let (_, webhook) = event.map_err(refused)?;
+    let sender = Sender::new(parts.config.endpoints.clone());
+    let sent = timeout(TEST, sender.send(webhook)).await;
+    let done = match sent {
+        Ok(Ok(())) => Done::Accepted,
+        _ => Done::NotAccepted,
+    };
+    Ok(act::see(&page(id), done))
+}
+
+pub async fn pause(write: Write<Operator>) -> Result<Response, Error> {
+    change(&write, Change::Pause, Done::Paused).await
+}
+
+pub async fn resume(write: Write<Operator>) -> Result<Response, Error> {
+    change(&write, Change::Resume, Done::EndpointResumed).await
+}
+
+async fn change(write: &Write<Operator>, change: Change, done: Done) -> Result<Response, Error> {
+    let id = id(write)?;
+    let changed = flow::change(&write.parts().db, write.by(), id, change).await;
+    let is_changed = changed.map_err(refused)?;
+    let done = if is_changed { done } else { Done::Changed };
+    Ok(act::see(&page(id), done))
+}
+
+pub async fn ask_rotate(visit: Visit<Operator>) -> Result<Response, Error> {
+    let it = named(&visit).await?;
+    let until = it.former_secret_until.map_or(0, |at| at.0);
+    let question = Question {
+        here: HERE,
+        title: "Give this endpoint another secret?".to_owned(),
+        about: vec![
+            "The answer shows the new secret, once. The present one signs too for a day, so that your \
+             system can take the new one without losing anything."
+                .to_owned(),
+        ],
+        facts: vec![
+            ("Endpoint", Cell::text(it.url.as_str())),
+            (
+                "The former secret signs until",
+                Cell::maybe_time(it.former_secret_until),
+            ),
+        ],
+        tables: Vec::new(),
+        to: visit
+            .may(Role::Operator)
+            .then(|| format!("{}/rotate", page(it.id))),
+        label: "Make another secret",
+        fields: vec![("seen", until.to_string())],
+        inputs: Vec::new(),
+        back: page(it.id),
+        command: format!("waybill endpoints rotate {}", it.id),
+    };
+    Ok(question.answer(&visit))
+}
+
+pub async fn rotate(write: Write<Operator>) -> Result<Response, Error> {
+    let id = id(&write)?;
+    let seen: i64 = write
+        .fields
+        .get("seen")
+        .parse()
+        .map_err(|_| Error::Fields)?;
+    let seen = Seen::Until(Some(Timestamp(seen)).filter(|at| at.0 != 0));
+    let parts = write.parts();
+    match flow::rotate(&parts.db, write.by(), &parts.clock, id, ROTATION, seen).await {
+        Ok((secret, _)) => {
+            let shown = Secret {
+                here: HERE,
+                title: "The endpoint has another secret",
+                about: "The former one signs too for a day.".to_owned(),
+                secret: secret.reveal(),
+                next: page(id),
+            };
+            Ok(shown.answer(&write))
+        }
+        Err(Refused::Changed) => Ok(act::see(&page(id), Done::Shown)),
+        Err(why) => Err(refused(why)),
+    }
+}
+
+pub async fn ask_remove(visit: Visit<Operator>) -> Result<Response, Error> {
+    let it = named(&visit).await?;
+    let question = Question {
+        here: HERE,
+        title: "Remove this endpoint for good?".to_owned(),
+        about: vec![
+            "It gets no events any more, and those that wait for it are not sent. To add it again makes \
+             another secret."
+                .to_owned(),
+        ],
+        facts: vec![
+            ("Endpoint", Cell::text(it.url.as_str())),
+            ("State", shown::state(it.state.as_str())),
+            ("Last accepted", Cell::maybe_time(it.delivered_at)),
+        ],
+        tables: Vec::new(),
+        to: visit
+            .may(Role::Operator)
+            .then(|| format!("{}/remove", page(it.id))),
+        label: "Remove it for good",
+        fields: Vec::new(),
+        inputs: Vec::new(),
+        back: page(it.id),
+        command: format!("waybill endpoints remove {}", it.id),
+    };
+    Ok(question.answer(&visit))
+}
+
+pub async fn remove(write: Write<Operator>) -> Result<Response, Error> {
+    let id = id(&write)?;
+    match flow::change(&write.parts().db, write.by(), id, Change::Remove).await {
+        // Sent again, it is still so that the endpoint is removed.
+        Ok(_) | Err(Refused::Unknown) => Ok(act::see(HERE, Done::Removed)),
+        Err(why) => Err(refused(why)),
+    }
 }

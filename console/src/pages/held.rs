@@ -41,6 +41,7 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         command: "waybill orders held".to_owned(),
         filters: Vec::new(),
         table,
+        acts: Vec::new(),
         empty: "Nothing waits for a decision.",
         note: None,
         next: None,

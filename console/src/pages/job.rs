@@ -1,13 +1,21 @@
 //! One job: a delivery or a call, its attempts, and what followed from the same delivery. Its body is not
-//! read.
+//! read. And what an operator does to it.
 
 use axum::response::Response;
+use domain::api_key::Role;
+use domain::job::State;
+use domain::time::Timestamp;
 use domain::trace::TraceId;
+use flows::jobs::{self as flow, as_ended};
+use process::Parts;
+use store::jobs::operate::{self, Action};
+use store::jobs::run_now::{self, NotMadeDue};
 use store::story;
 use store::{events, jobs, traces};
 use uuid::Uuid;
 
-use crate::access::{Reader, Visit};
+use crate::access::{Operator, Reader, Visit, Write};
+use crate::act::{self, Act, Button, Done, Question};
 use crate::error::Error;
 use crate::pages::object::{self, Object};
 use crate::shown::{self, Cell};
@@ -92,32 +100,175 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
         chains: object::chains(&jobs, &events),
         tables: Vec::new(),
         note: None,
+        acts: acts(&visit, &job),
         commands: commands(&job),
     };
     Ok(object.answer(&visit))
 }
 
+/// When the job ended or is due, as the page shows it: what is done to it is done to this state alone.
+fn seen(job: &jobs::Summary) -> Timestamp {
+    job.finished_at.unwrap_or(job.run_at)
+}
+
+fn acts(visit: &Visit<Reader>, job: &jobs::Summary) -> Vec<Act> {
+    let id = job.id;
+    let does = |what, label, path: &str, command: String| {
+        let fields = vec![("seen", seen(job).0.to_string())];
+        let button = Button::does(label, format!("/jobs/{id}/{path}"), fields);
+        Act::of(visit, Role::Operator, what, button, command)
+    };
+    match job.state.as_str() {
+        _ if job.discarded_at.is_some() => Vec::new(),
+        "dead" => vec![
+            does(
+                "Run it again, once what it died of is mended. It has as many tries as a new one.",
+                "Run again",
+                "replay",
+                format!("waybill dead replay {id}"),
+            ),
+            Act::of(
+                visit,
+                Role::Operator,
+                "Give it up for good, if it can never succeed.",
+                Button::asks("Discard ..", format!("/jobs/{id}/discard")),
+                format!("waybill dead discard {id}"),
+            ),
+        ],
+        "ready" => vec![does(
+            "Run it now instead of at its time. Its tries count on.",
+            "Run now",
+            "run-now",
+            format!("waybill jobs run-now {id}"),
+        )],
+        _ if is_replayed(job) => vec![does(
+            "Process it again. What is known already is not done twice.",
+            "Process again",
+            "replay",
+            format!("waybill jobs replay {id}"),
+        )],
+        _ => Vec::new(),
+    }
+}
+
+/// Whether a finished job may be processed again.
+fn is_replayed(job: &jobs::Summary) -> bool {
+    let ended = as_ended(job, State::Done);
+    ended.is_ok_and(|job| operate::refusal(&job, Action::Replay).is_none())
+}
+
 fn commands(job: &jobs::Summary) -> Vec<(&'static str, String)> {
     let id = job.id;
     match job.state.as_str() {
-        "dead" => vec![
-            (
-                "Show it with its body, without personal data",
-                format!("waybill dead show {id}"),
-            ),
-            (
-                "Run it again, once it is mended",
-                format!("waybill dead replay {id}"),
-            ),
-            ("Give it up for good", format!("waybill dead discard {id}")),
-        ],
-        "ready" => vec![
-            ("Show it", format!("waybill jobs show {id}")),
-            ("Run it now", format!("waybill jobs run-now {id}")),
-        ],
-        _ => vec![
-            ("Show it", format!("waybill jobs show {id}")),
-            ("Process it again", format!("waybill jobs replay {id}")),
-        ],
+        "dead" => vec![(
+            "Show it with its body, without personal data",
+            format!("waybill dead show {id}"),
+        )],
+        _ => vec![("Show it", format!("waybill jobs show {id}"))],
     }
+}
+
+/// The job that a write is about, and when it had ended or was due as the page showed it.
+async fn meant(write: &Write<Operator>) -> Result<(jobs::Summary, Timestamp), Error> {
+    let id = Uuid::parse_str(write.path("id")).map_err(|_| Error::NotFound)?;
+    let seen = write
+        .fields
+        .get("seen")
+        .parse()
+        .map_err(|_| Error::Fields)?;
+    let job = jobs::show(&write.parts().db, id).await?;
+    Ok((job.ok_or(Error::Unknown("job"))?, Timestamp(seen)))
+}
+
+pub async fn run_now(write: Write<Operator>) -> Result<Response, Error> {
+    let (job, seen) = meant(&write).await?;
+    let (db, bus) = (&write.parts().db, &write.parts().bus);
+    let page = shown::job(job.id);
+    let made = run_now::run_now(db, write.by(), job.id, Some(seen), bus.is_up()).await;
+    match made {
+        Ok(made) => flow::notify_of(db, bus, made.queue, &made.kind, &[made.id]).await?,
+        Err(NotMadeDue::Database(error)) => return Err(error.into()),
+        Err(NotMadeDue::Changed(_)) => return Ok(act::see(&page, Done::Changed)),
+        Err(refused) => {
+            return Err(Error::Refused(format!(
+                "This job is not run now: {refused}."
+            )));
+        }
+    }
+    Ok(act::see(&page, Done::RunNow))
+}
+
+pub async fn replay(write: Write<Operator>) -> Result<Response, Error> {
+    operate(&write, Action::Replay, Done::Replayed).await
+}
+
+pub async fn discard(write: Write<Operator>) -> Result<Response, Error> {
+    operate(&write, Action::Discard, Done::Discarded).await
+}
+
+/// Does it to one job, if the job is as the page showed it.
+async fn operate(write: &Write<Operator>, action: Action, done: Done) -> Result<Response, Error> {
+    let (job, seen) = meant(write).await?;
+    let page = shown::job(job.id);
+    if job.state == State::Ready.as_str()
+        || job.finished_at != Some(seen)
+        || job.discarded_at.is_some()
+    {
+        return Ok(act::see(&page, Done::Changed));
+    }
+    let wanted = match action {
+        Action::Replay if job.state == State::Done.as_str() => State::Done,
+        _ => State::Dead,
+    };
+    let refused = |why: String| Error::Refused(format!("This job stays as it is: {why}."));
+    let ended = as_ended(&job, wanted).map_err(|why| refused(format!("it {why}")))?;
+    let Parts { db, bus, clock, .. } = write.parts();
+    let (admitted, kept) = flow::admitted(db, action, vec![ended]).await?;
+    if let Some((_, refusal)) = kept.first() {
+        return Err(refused(refusal.why().to_owned()));
+    }
+    let taken =
+        operate::carry_out(db, write.by(), action, clock.id(), &admitted, bus.is_up()).await?;
+    if taken.is_empty() {
+        return Ok(act::see(&page, Done::Changed));
+    }
+    if action == Action::Replay {
+        flow::notify(db, bus, &taken).await?;
+    }
+    Ok(act::see(&page, done))
+}
+
+/// Asks whether a job is to be discarded, because that is for good.
+pub async fn ask_discard(visit: Visit<Operator>) -> Result<Response, Error> {
+    let id = Uuid::parse_str(visit.path("id")).map_err(|_| Error::NotFound)?;
+    let job = jobs::show(visit.db(), id).await?;
+    let job = job.ok_or(Error::Unknown("job"))?;
+    let is_dead = job.state == State::Dead.as_str();
+    let mut about = vec![
+        "The job is then done: it is never run again, and its body is removed for good. Its row stays, and \
+         the audit says who discarded it."
+            .to_owned(),
+    ];
+    if !is_dead {
+        about.push("This job is not dead, so there is nothing to discard.".to_owned());
+    }
+    let question = Question {
+        here: "/dead",
+        title: format!("Discard this {} for good?", job.kind),
+        about,
+        facts: vec![
+            ("Job", Cell::code(id.to_string())),
+            ("Shop", Cell::maybe(job.shop.as_deref())),
+            ("Died", Cell::maybe_time(job.finished_at)),
+            ("Last error", Cell::maybe(job.last_error.as_deref())),
+        ],
+        tables: Vec::new(),
+        to: (is_dead && visit.may(Role::Operator)).then(|| format!("/jobs/{id}/discard")),
+        label: "Discard it for good",
+        fields: vec![("seen", seen(&job).0.to_string())],
+        inputs: Vec::new(),
+        back: shown::job(id),
+        command: format!("waybill dead discard {id}"),
+    };
+    Ok(question.answer(&visit))
 }

@@ -1,13 +1,17 @@
 //! The pages, a file for each. A page reads what the command reads that does the same, and says which one
 //! that is.
 
+pub mod audit;
+pub mod charts;
 pub mod dead;
 pub mod deliveries;
 pub mod endpoints;
 pub mod held;
 pub mod job;
+pub mod live;
 pub mod now;
 mod object;
+pub mod operations;
 pub mod orders;
 pub mod payments;
 pub mod privacy;

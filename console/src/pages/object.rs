@@ -11,6 +11,7 @@ use domain::trace::{TraceContext, TraceId};
 use store::story::WithHistory;
 
 use crate::access::Visit;
+use crate::act::{self, Act};
 use crate::frame::Frame;
 use crate::listing::{self, Table};
 use crate::shown::{self, Cell, Moment};
@@ -25,6 +26,8 @@ pub struct Object {
     pub chains: Vec<Chain>,
     pub tables: Vec<(&'static str, Table)>,
     pub note: Option<String>,
+    /// What can be done.
+    pub acts: Vec<Act>,
     /// What a command does, and the command.
     pub commands: Vec<(&'static str, String)>,
 }
@@ -54,6 +57,7 @@ pub struct Step {
 struct ObjectPage<'a> {
     frame: Frame<'a>,
     object: &'a Object,
+    done: Option<&'static str>,
     json: String,
     csv: String,
 }
@@ -67,6 +71,7 @@ impl Object {
                 let page = ObjectPage {
                     frame: Frame::new(&visit.who, self.here),
                     object: self,
+                    done: act::done(visit),
                     json: visit.query.with("format", "json"),
                     csv: visit.query.with("format", "csv"),
                 };

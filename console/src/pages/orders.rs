@@ -79,6 +79,7 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
             field("shop", "Shop", visit.query.get("shop"), &[]),
         ],
         table,
+        acts: Vec::new(),
         empty: "No order matches.",
         note: None,
         next: page.next.map(|next| ("after", next.to_string())),
@@ -117,6 +118,7 @@ fn choose(visit: &Visit<Reader>, choices: impl Iterator<Item = (String, String)>
         command: "waybill orders show ID --shop SHOP".to_owned(),
         filters: Vec::new(),
         table,
+        acts: Vec::new(),
         empty: "",
         note: None,
         next: None,
@@ -168,6 +170,7 @@ async fn one(visit: &Visit<Reader>, order: &StoredOrder) -> Result<Response, Err
             .filter(|(_, table)| !table.rows.is_empty())
             .collect(),
         note: story.is_cut().then(|| payments::CUT.to_owned()),
+        acts: Vec::new(),
         commands: vec![(
             "Show it",
             format!(

@@ -49,6 +49,7 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
             .into_iter()
             .collect(),
         note: story.is_cut().then(|| CUT.to_owned()),
+        acts: Vec::new(),
         commands: vec![
             ("Show it", format!("waybill payments show {id}")),
             ("Check the books", "waybill ledger verify".to_owned()),

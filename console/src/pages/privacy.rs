@@ -1,13 +1,20 @@
-//! Privacy requests, those with the nearest deadline first. Ids, states and times alone.
+//! Privacy requests, those with the nearest deadline first. Ids, states and times alone. And what is done to
+//! one: it is tried again, and the erasure of a shop is cancelled or confirmed.
 
 use axum::response::Response;
-use domain::privacy::State;
-use store::privacy_requests::{self, Filter, RequestEntry};
+use domain::api_key::Role;
+use domain::privacy::{State, Topic};
+use domain::time::{Timestamp, age};
+use flows::privacy_requests::{self as flow, ByHand, NotEntered};
+use store::privacy_requests::{self, ActionRefused, Export, Filter, History, RequestEntry};
+use uuid::Uuid;
 
-use crate::access::{Reader, Visit};
+use crate::access::{Privacy, Reader, Visit, Write};
+use crate::act::{self, Act, Button, Done, Input, Question};
 use crate::error::Error;
 use crate::listing::{Listing, Table};
 use crate::pages::deliveries::field;
+use crate::pages::object::Object;
 use crate::shown::{self, Cell};
 
 const MOST: i64 = 500;
@@ -50,6 +57,13 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
             field("shop", "Shop", &shop, &[]),
         ],
         table: table(&requests),
+        acts: vec![Act::of(
+            &visit,
+            Role::Privacy,
+            "Enter a request by hand, when a customer has written to you.",
+            Button::asks("Enter a request", "/privacy/enter".to_owned()),
+            "waybill privacy request --shop SHOP --customer ID".to_owned(),
+        )],
         empty: "No request is open.",
         note: is_cut.then(|| format!("These are the first {MOST}.")),
         next: None,
@@ -79,8 +93,326 @@ pub fn table(requests: &[RequestEntry]) -> Table {
             Cell::time(it.received_at),
             Cell::maybe_time(it.next_run_at),
             Cell::maybe(it.last_error.as_deref()),
-            Cell::job(it.id),
+            Cell::link(it.id.to_string(), page(it.id)),
         ]);
     }
     table
+}
+
+fn page(id: Uuid) -> String {
+    format!("/privacy/{id}")
+}
+
+fn id<R>(visit: &Visit<R>) -> Result<Uuid, Error> {
+    Uuid::parse_str(visit.path("id")).map_err(|_| Error::NotFound)
+}
+
+pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
+    let history = privacy_requests::history(visit.db(), id(&visit)?).await?;
+    let History { entry: it, audit } = history.ok_or(Error::Unknown("privacy request"))?;
+    let now = visit.now();
+    let mut entries = Table::new(&["Number", "At", "Who", "What", "Details"]);
+    for entry in &audit {
+        entries.row(vec![
+            Cell::Number(entry.number),
+            Cell::time(entry.at),
+            Cell::text(entry.actor.as_str()),
+            Cell::text(entry.action.as_str()),
+            Cell::text(entry.details.to_string()),
+        ]);
+    }
+    let counts = if it.progress.is_null() {
+        Cell::None
+    } else {
+        Cell::text(it.progress.to_string())
+    };
+    let receipt = match it.receipt {
+        Some(_) => Cell::text("It is signed and kept."),
+        None => Cell::None,
+    };
+    let repeats = it.repeats.map(|id| Cell::link(id.to_string(), page(id)));
+    let object = Object {
+        here: "/privacy",
+        kind: "Privacy request",
+        title: it.topic.clone(),
+        facts: vec![
+            ("State", shown::state(it.state.as_str())),
+            ("Left", Cell::text(left(&it, now))),
+            ("Due", Cell::time(it.due_at)),
+            ("Received", Cell::time(it.received_at)),
+            ("Held until", Cell::maybe_time(it.held_until)),
+            ("Ended", Cell::maybe_time(it.finished_at)),
+            ("Shop", Cell::text(it.shop.as_str())),
+            ("Customer", Cell::maybe(it.customer_id_text.as_deref())),
+            ("Failed runs", Cell::Number(it.attempts)),
+            ("Next try", Cell::maybe_time(it.next_run_at)),
+            ("Last error", Cell::maybe(it.last_error.as_deref())),
+            ("Counts", counts),
+            ("Export", Cell::text(it.export.as_ref().map_or_else(String::new, |it| export(it, now)))),
+            ("Receipt", receipt),
+            ("Has the body of", repeats.unwrap_or(Cell::None)),
+            ("Job", Cell::job(it.id)),
+            ("Request", Cell::code(it.id.to_string())),
+        ],
+        chains: Vec::new(),
+        tables: vec![("In the audit", entries)],
+        note: it.held.as_ref().map(|_| {
+            "It is held because others have the same address or number. Decide in a terminal whom it means."
+                .to_owned()
+        }),
+        acts: acts(&visit, &it),
+        commands: vec![
+            ("Show it", format!("waybill privacy show {}", it.id)),
+            ("Fetch its export", format!("waybill privacy export {}", it.id)),
+            (
+                "Decide whom it means, while it is held for that",
+                format!("waybill privacy decide {}", it.id),
+            ),
+        ],
+    };
+    Ok(object.answer(&visit))
+}
+
+/// How long there is until the deadline.
+fn left(it: &RequestEntry, now: Timestamp) -> String {
+    match it.finished_at {
+        Some(_) => String::new(),
+        None if it.due_at <= now => format!("nothing; it is late by {}", age(now, it.due_at)),
+        None => age(it.due_at, now),
+    }
+}
+
+fn export(it: &Export, now: Timestamp) -> String {
+    let when = match it.removed_at {
+        Some(_) => "removed",
+        None if it.expires_at <= now => "expired",
+        None => "kept",
+    };
+    format!("{} bytes, {when}", it.bytes)
+}
+
+fn acts(visit: &Visit<Reader>, it: &RequestEntry) -> Vec<Act> {
+    let act = |what, label, word: &str, asks: bool| {
+        let to = format!("{}/{word}", page(it.id));
+        let button = if asks {
+            Button::asks(label, to)
+        } else {
+            Button::does(label, to, Vec::new())
+        };
+        let command = format!("waybill privacy {word} {}", it.id);
+        Act::of(visit, Role::Privacy, what, button, command)
+    };
+    let is_of_a_shop = it.topic == Topic::ShopRedact.as_str();
+    match it.state.parse() {
+        Ok(State::Failed) => vec![act(
+            "Try it again, once what it failed of is mended.",
+            "Try again",
+            "retry",
+            false,
+        )],
+        Ok(State::Held) if is_of_a_shop => {
+            let mut acts = Vec::new();
+            if it.repeats.is_some() && it.held_until.is_none() {
+                acts.push(act(
+                    "Let the repeated erasure of the shop run. A page asks first.",
+                    "Confirm",
+                    "confirm",
+                    true,
+                ));
+            }
+            acts.push(act(
+                "Cancel the erasure of the shop for good. A page asks first.",
+                "Cancel the erasure",
+                "cancel",
+                true,
+            ));
+            acts
+        }
+        _ => Vec::new(),
+    }
+}
+
+pub async fn ask_enter(visit: Visit<Privacy>) -> Result<Response, Error> {
+    let input = |name, label, kind, value: &str, help| Input {
+        name,
+        label,
+        kind,
+        value: value.to_owned(),
+        help,
+    };
+    let question = Question {
+        here: "/privacy",
+        title: "Enter a privacy request".to_owned(),
+        about: vec![
+            "For a customer who has written to you instead of asking in the shop. It is carried out like one \
+             that the storefront passes on, and must be done within 30 days from now. Make sure first that \
+             it is the customer who has written."
+                .to_owned(),
+        ],
+        facts: Vec::new(),
+        tables: Vec::new(),
+        to: visit
+            .may(Role::Privacy)
+            .then(|| "/privacy/enter".to_owned()),
+        label: "Enter it",
+        fields: vec![("id", visit.new_id().to_string())],
+        inputs: vec![
+            input("shop", "Shop", "text", "", "Its domain, as in the lists."),
+            input(
+                "customer",
+                "Customer's id",
+                "text",
+                "",
+                "The storefront's number. Or leave it empty, and give the e-mail address.",
+            ),
+            input(
+                "email",
+                "E-mail address",
+                "email",
+                "",
+                "It is kept with the request alone, and shown on no page.",
+            ),
+            input(
+                "what",
+                "What they ask for",
+                "text",
+                "export",
+                "export: a copy of their data. erase: that their data is erased.",
+            ),
+        ],
+        back: "/privacy".to_owned(),
+        command: "waybill privacy request --shop SHOP --customer ID".to_owned(),
+    };
+    Ok(question.answer(&visit))
+}
+
+/// The form brings a key, so sending it again enters no second request.
+pub async fn enter(write: Write<Privacy>) -> Result<Response, Error> {
+    let given = &write.fields;
+    let key = given.get("id").parse().map_err(|_| Error::Fields)?;
+    let topic = match given.get("what") {
+        "export" => Topic::DataRequest,
+        "erase" => Topic::Redact,
+        _ => {
+            let why = "Say what the customer asks for: export or erase.";
+            return Err(Error::Refused(why.to_owned()));
+        }
+    };
+    let customer = match given.get("customer") {
+        "" => None,
+        text => Some(
+            text.parse()
+                .map_err(|_| Error::Refused("The customer's id must be a number.".to_owned()))?,
+        ),
+    };
+    let asked = ByHand {
+        key,
+        topic,
+        shop: given.get("shop"),
+        customer,
+        email: Some(given.get("email")).filter(|email| !email.is_empty()),
+    };
+    let parts = write.parts();
+    let remembered = parts.config.dedupe_ttl;
+    let entered = flow::enter(
+        &parts.db,
+        Some(&parts.bus),
+        &parts.clock,
+        write.by(),
+        asked,
+        remembered,
+    );
+    match entered.await {
+        Ok((id, is_new)) => {
+            let done = if is_new { Done::Entered } else { Done::Changed };
+            Ok(act::see(&page(id), done))
+        }
+        Err(NotEntered::Database(error)) => Err(error.into()),
+        Err(why) => Err(Error::Refused(format!("This is not possible: {why}."))),
+    }
+}
+
+pub async fn ask_cancel(visit: Visit<Privacy>) -> Result<Response, Error> {
+    let about = "The data of the shop is then kept, and the request is over for good.";
+    ask(&visit, "Cancel the erasure of this shop?", about, "cancel").await
+}
+
+pub async fn ask_confirm(visit: Visit<Privacy>) -> Result<Response, Error> {
+    let about = "Every row of the shop is then erased, when the rest of its hold is over. The body of this \
+                 request came before, so ask the storefront first whether it has sent it again.";
+    ask(
+        &visit,
+        "Let the erasure of this shop run?",
+        about,
+        "confirm",
+    )
+    .await
+}
+
+async fn ask(
+    visit: &Visit<Privacy>,
+    title: &str,
+    about: &str,
+    word: &str,
+) -> Result<Response, Error> {
+    let found = privacy_requests::find(visit.db(), id(visit)?).await?;
+    let it = found.ok_or(Error::Unknown("privacy request"))?;
+    let question = Question {
+        here: "/privacy",
+        title: title.to_owned(),
+        about: vec![about.to_owned()],
+        facts: vec![
+            ("Shop", Cell::text(it.shop.as_str())),
+            ("State", shown::state(it.state.as_str())),
+            ("Received", Cell::time(it.received_at)),
+            ("Due", Cell::time(it.due_at)),
+        ],
+        tables: Vec::new(),
+        to: visit
+            .may(Role::Privacy)
+            .then(|| format!("{}/{word}", page(it.id))),
+        label: if word == "cancel" {
+            "Cancel it for good"
+        } else {
+            "Let it run"
+        },
+        fields: Vec::new(),
+        inputs: Vec::new(),
+        back: page(it.id),
+        command: format!("waybill privacy {word} {}", it.id),
+    };
+    Ok(question.answer(visit))
+}
+
+pub async fn retry(write: Write<Privacy>) -> Result<Response, Error> {
+    let id = id(&write)?;
+    let retried = privacy_requests::retry(&write.parts().db, write.by(), id).await;
+    answer(id, retried, Done::Retried)
+}
+
+pub async fn cancel(write: Write<Privacy>) -> Result<Response, Error> {
+    let id = id(&write)?;
+    let cancelled = privacy_requests::cancel(&write.parts().db, write.by(), id).await;
+    answer(id, cancelled, Done::Cancelled)
+}
+
+pub async fn confirm(write: Write<Privacy>) -> Result<Response, Error> {
+    let id = id(&write)?;
+    let parts = write.parts();
+    let hold = parts.config.privacy.shop_hold;
+    let confirmed = privacy_requests::confirm(&parts.db, write.by(), id, hold).await;
+    answer(id, confirmed, Done::RequestConfirmed)
+}
+
+fn answer(id: Uuid, result: Result<(), ActionRefused>, done: Done) -> Result<Response, Error> {
+    let done = match result {
+        Ok(()) => done,
+        Err(
+            ActionRefused::NotFailed(_) | ActionRefused::NotHeld(_) | ActionRefused::NotWaiting(_),
+        ) => Done::Changed,
+        Err(ActionRefused::Unknown) => return Err(Error::Unknown("privacy request")),
+        Err(ActionRefused::Database(error)) => return Err(error.into()),
+        Err(why) => return Err(Error::Refused(format!("This is not possible: {why}."))),
+    };
+    Ok(act::see(&page(id), done))
 }

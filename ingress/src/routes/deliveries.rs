@@ -16,6 +16,7 @@ use bytes::Bytes;
 use domain::api_key::Shops;
 use futures_util::stream;
 use serde_json::json;
+use server::deliveries::{Line, Listener, Message, Outcome};
 use store::api_keys;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -23,7 +24,6 @@ use uuid::Uuid;
 use crate::App;
 use crate::api_key::{DeliveriesRead, Holder};
 use crate::database::{READ_DEADLINE, step};
-use crate::deliveries::{Line, Listener, Message, Outcome};
 use crate::error::Error;
 use crate::events::Place;
 
@@ -38,7 +38,7 @@ pub async fn stream(
     key: Holder<DeliveriesRead>,
     State(app): State<Arc<App>>,
 ) -> Result<Response, Error> {
-    let place = app.live.admit(key.id)?;
+    let place = app.listening.admit(key.id)?;
     let mut listener = app.live.listen();
     // Whoever has the answer misses nothing that arrives later.
     let ready = tokio::time::timeout(READ_DEADLINE, listener.ready()).await;

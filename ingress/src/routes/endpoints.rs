@@ -14,7 +14,7 @@ use domain::api_key::Shops;
 use domain::endpoint::ROTATION;
 use domain::event::Pattern;
 use domain::time::Timestamp;
-use flows::endpoints::{self as flow, Change, New};
+use flows::endpoints::{self as flow, Change, New, Seen};
 use platform::task;
 use serde::{Deserialize, Serialize};
 use store::audit::By;
@@ -138,6 +138,7 @@ pub async fn add(
     let added = finished(async move {
         let (app, by) = (&author.app, author.by());
         let new = New {
+            id: app.clock.id(),
             url: &request.url,
             types,
             since: request
@@ -194,7 +195,7 @@ pub async fn rotate(
     let author = Author::of(&app, &key);
     let rotated = finished(async move {
         let (app, by) = (&author.app, author.by());
-        flow::rotate(&app.db, by, &app.clock, id, ROTATION).await
+        flow::rotate(&app.db, by, &app.clock, id, ROTATION, Seen::Any).await
     });
     let (secret, former_secret_until) = rotated.await?;
     let rotated = RotatedSecret {

@@ -97,7 +97,10 @@ pub fn router(app: Arc<App>) -> Router {
             app.clone(),
             request_id::attach,
         ))
-        .layer(middleware::from_fn(measure::measure))
+        .layer(middleware::from_fn_with_state(
+            app.clone(),
+            measure::measure,
+        ))
         .with_state(app)
 }
 

@@ -14,6 +14,7 @@ use domain::profile;
 use domain::signature::SignatureError;
 use domain::trace::{TraceContext, TraceId};
 use platform::counted::Counted;
+use process::measures;
 use server::Peer;
 use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
@@ -71,6 +72,7 @@ async fn accept(app: &App, delivery: Delivery, profile: &'static str) -> Result<
     let verdict = app.intake.accept(delivery).await?;
     match verdict {
         Verdict::Accepted => {
+            app.measures.delivery(measures::Delivery::Accepted);
             metrics::counter!(
                 "waybill_deliveries_accepted_total",
                 "source" => source.as_str(), "known" => known
@@ -82,6 +84,7 @@ async fn accept(app: &App, delivery: Delivery, profile: &'static str) -> Result<
             }
         }
         Verdict::Duplicate => {
+            app.measures.delivery(measures::Delivery::Duplicate);
             metrics::counter!(
                 "waybill_deliveries_duplicate_total", "source" => source.as_str()
             )
@@ -290,6 +293,7 @@ fn answered(
     }
     if error != Error::Duplicate {
         let cause = Cause::of(source, &refused);
+        app.measures.delivery(measures::Delivery::Refused);
         metrics::counter!(
             "waybill_deliveries_refused_total", "source" => cause.source, "reason" => cause.reason
         )

@@ -11,6 +11,7 @@ use config::{Config, Mode, Settings};
 use domain::signature::sign_storefront;
 use domain::time::Timestamp;
 use platform::clock::Clock;
+use process::measures::Measures;
 use process::{Parts, open_database};
 use reqwest::{Client, RequestBuilder};
 use store::privacy_keys;
@@ -53,6 +54,7 @@ impl Ingress {
         let parts = Parts {
             db,
             keys: Arc::new(keys.unwrap()),
+            measures: Measures::default(),
             bus: Bus::local(),
             config: Arc::new(config),
             clock,

@@ -16,7 +16,6 @@ use domain::job::{Queue, Source};
 use domain::profile::{
     Headers, OWN_HEADERS, PAYMENTS, PaymentProfile, Setup, StorefrontProfile, names,
 };
-use ingress::deliveries::{Follower, LOOK_AGAIN, Line, Message, Outcome};
 use platform::clock::Clock;
 use platform::{shutdown, terminal, zone};
 use process::Ended;
@@ -24,6 +23,7 @@ use providers::is_loopback;
 use reqwest::Url;
 use serde::Serialize;
 use serde_json::json;
+use server::deliveries::{Follower, LOOK_AGAIN, Line, Message, Outcome};
 use store::sql::{self, Db};
 use tokio::time::{sleep, timeout};
 

@@ -9,18 +9,17 @@ use config::Settings;
 use domain::job::{JobId, Queue, State};
 use domain::privacy::operator_view;
 use domain::time::Timestamp;
+use flows::jobs::as_ended;
 use platform::clock::Clock;
 use platform::terminal;
 use store::job_attempts;
-use store::jobs::ended::{self, Ended, Filter, Group};
+use store::jobs::ended::{self, Filter, Group};
 use store::jobs::operate::{self, Action};
 use store::jobs::{self, Summary};
 use store::sql::Db;
 
 use crate::age::{self, Moment};
-use crate::commands::operation::{
-    FoundJobs, How, Missing, Operation, missing, nothing_named, to_json,
-};
+use crate::commands::operation::{FoundJobs, How, Operation, missing, nothing_named, to_json};
 use crate::commands::{database, jobs as jobs_command};
 use crate::table::{self, Table};
 use crate::words;
@@ -216,44 +215,11 @@ pub async fn named(db: &Db, ids: &[JobId], state: State) -> Result<FoundJobs> {
             None => found.missing.push(missing(id, unknown(id))),
             Some(job) => match as_ended(&job, state) {
                 Ok(job) => found.jobs.push(job),
-                Err(problem) => found.missing.push(problem),
+                Err(why) => found.missing.push(missing(id, format!("job {id} {why}"))),
             },
         }
     }
     Ok(found)
-}
-
-fn as_ended(job: &Summary, wanted: State) -> Result<Ended, Missing> {
-    let id = job.id;
-    let (Ok(state), Ok(queue)) = (job.state.parse::<State>(), job.queue.parse::<Queue>()) else {
-        return Err(missing(id, format!("job {id} is of another version")));
-    };
-    let instead = match (state, wanted) {
-        _ if job.discarded_at.is_some() => "was discarded, and is never run again",
-        (State::Ready, _) => "is ready: it waits for its turn, and its tries are not used up",
-        (State::Done, State::Dead) => {
-            "is done; only a dead one is meant here. A finished delivery is run again with \
-             `waybill jobs replay`"
-        }
-        (State::Dead, State::Done) => "is dead; `waybill dead replay` runs it again",
-        (State::Done, _) if job.body_bytes.is_none() && queue != Queue::Privacy => {
-            "has no body any more: bodies of finished jobs are kept for JOB_RETENTION_DAYS. Let \
-             the provider send the delivery again"
-        }
-        _ => {
-            return Ok(Ended {
-                id,
-                queue,
-                kind: job.kind.clone(),
-                source: job.source.clone(),
-                shop: job.shop.clone(),
-                state,
-                created_at: job.created_at,
-                finished_at: job.finished_at.unwrap_or(job.created_at),
-            });
-        }
-    };
-    Err(missing(id, format!("job {id} {instead}")))
 }
 
 pub fn unknown(id: JobId) -> String {

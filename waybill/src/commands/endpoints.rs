@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use config::{Config, Settings};
 use domain::event::Pattern;
 use domain::time::Timestamp;
-use flows::endpoints::{self as flow, Change, New, Refused};
+use flows::endpoints::{self as flow, Change, New, Refused, Seen};
 use platform::clock::Clock;
 use platform::{terminal, zone};
 use providers::endpoints::{Failed, Sender};
@@ -131,6 +131,7 @@ async fn add(settings: &Settings, db: &Db, arguments: AddArguments) -> Result<()
     let clock = Clock::system();
     let author = arguments.operator.author(settings, db).await?;
     let new = New {
+        id: clock.id(),
         url: &arguments.url,
         types: arguments.types,
         since: arguments.since,
@@ -273,7 +274,7 @@ async fn rotate(settings: &Settings, db: &Db, arguments: RotateArguments) -> Res
     let author = arguments.operator.author(settings, db).await?;
     let clock = Clock::system();
     let by = author.by(clock.now());
-    let (secret, until) = flow::rotate(db, by, &clock, id, arguments.overlap)
+    let (secret, until) = flow::rotate(db, by, &clock, id, arguments.overlap, Seen::Any)
         .await
         .map_err(|error| refused(Some(id), error))?;
     if arguments.json {

@@ -221,7 +221,7 @@ async fn run_now(settings: &Settings, db: &Db, arguments: &RunNow) -> Result<()>
     let notifier = Notifier::open(settings).await?;
     let (is_reached, reach) = (notifier.is_reached(), notifier.reach);
     let by = author.by(Clock::system().now());
-    let made = run_now::run_now(db, by, arguments.id, is_reached).await;
+    let made = run_now::run_now(db, by, arguments.id, None, is_reached).await;
     let notified = match &made {
         Ok(made) => {
             notifier

@@ -20,6 +20,7 @@ pub mod man;
 pub mod migrate;
 pub mod notifications;
 pub mod operation;
+pub mod operations;
 pub mod operator;
 pub mod orders;
 pub mod orgs;

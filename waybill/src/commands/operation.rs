@@ -11,8 +11,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use bus::{Bus, MAX_JOBS_PER_MESSAGE};
 use config::{Config, Settings};
-use domain::job::{JobId, Queue, State};
+use domain::job::{JobId, Queue};
 use domain::time::Timestamp;
+use flows::jobs::{self as flow, admitted};
 use platform::clock::Clock;
 use platform::shutdown;
 use platform::terminal;
@@ -20,7 +21,7 @@ use serde::Serialize;
 use serde_json::json;
 use store::jobs;
 use store::jobs::ended::Ended;
-use store::jobs::operate::{self, Action, Refusal};
+use store::jobs::operate::{self, Action};
 use store::privacy_requests::By;
 use store::sql::{Db, place};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -136,7 +137,12 @@ impl Operation<'_> {
             jobs,
             missing,
         } = found;
-        let (jobs, refused) = self.admitted(jobs).await?;
+        let (jobs, refused) = admitted(self.db, self.action, jobs).await?;
+        let refused = refused.into_iter().map(|(job, refusal)| Refused {
+            id: job.id,
+            kind: job.kind,
+            why: refusal.why(),
+        });
         // An operator who says `--all` means all jobs that can be replayed, so the others are not
         // reported as failures.
         let is_wanted = is_named || self.action == Action::Discard || jobs.is_empty();
@@ -150,7 +156,7 @@ impl Operation<'_> {
             kinds: by_kind(&jobs),
             done: 0,
             passed_over: 0,
-            refused,
+            refused: refused.collect(),
             missing,
             stopped: false,
             ids: Vec::new(),
@@ -186,27 +192,6 @@ impl Operation<'_> {
             })?;
         }
         self.print_report(&report, || self.summary(&report, reach))
-    }
-
-    /// Separates the jobs that may be changed from those that may not.
-    async fn admitted(&self, jobs: Vec<Ended>) -> Result<(Vec<Ended>, Vec<Refused>)> {
-        let duties = match self.action {
-            Action::Discard => operate::duties(self.db, &jobs).await?,
-            Action::Replay => Vec::new(),
-        };
-        let (mut admitted, mut refused) = (Vec::with_capacity(jobs.len()), Vec::new());
-        for job in jobs {
-            let duty = duties.contains(&job.id).then_some(Refusal::Duty);
-            match duty.or_else(|| operate::refusal(&job, self.action)) {
-                None => admitted.push(job),
-                Some(refusal) => refused.push(Refused {
-                    id: job.id,
-                    kind: job.kind,
-                    why: refusal.why(),
-                }),
-            }
-        }
-        Ok((admitted, refused))
     }
 
     /// Changes the jobs batch by batch, until all are done or the operator presses Ctrl-C.
@@ -525,60 +510,38 @@ impl Notifier {
         matches!(self.reach, Reach::Reached)
     }
 
-    /// Notifies the workers. Jobs whose notification the bus does not take are left to the sweep.
+    /// Notifies the workers of these jobs.
     async fn notify(&self, db: &Db, jobs: &[&Ended]) -> Result<()> {
-        let mut messages: BTreeMap<(Queue, &str), Vec<JobId>> = BTreeMap::new();
-        for job in jobs {
-            let message = messages.entry((job.queue, &job.kind)).or_default();
-            message.push(job.id);
+        match self.reached() {
+            Some(bus) => Ok(flow::notify(db, bus, jobs).await?),
+            None => Ok(()),
         }
-        for ((queue, kind), ids) in messages {
-            self.notify_of(db, queue, kind, &ids).await?;
-        }
-        Ok(())
     }
 
     /// Notifies the workers of jobs of one kind.
     pub async fn notify_of(&self, db: &Db, queue: Queue, kind: &str, ids: &[JobId]) -> Result<()> {
-        let Some(bus) = self.bus.as_ref().filter(|_| self.is_reached()) else {
-            return Ok(());
-        };
-        // With no room in the queue the jobs wait for the sweep, like those of everybody else.
-        let is_sent = bus.is_ready_for_marked(queue) && bus.notify(queue, kind, ids).await.is_ok();
-        if !is_sent {
-            jobs::clear_notified(db, ids).await?;
+        match self.reached() {
+            Some(bus) => Ok(flow::notify_of(db, bus, queue, kind, ids).await?),
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    fn reached(&self) -> Option<&Bus> {
+        self.bus.as_ref().filter(|_| self.is_reached())
     }
 
     /// Closes the connection to the broker, after it has removed ids from the dead-letter queue.
-    /// When no job of this database is dead any more, the ids of its jobs on that queue are no
-    /// longer true. Messages with other ids stay, because another database may share the broker by
-    /// mistake.
     pub async fn close(self, db: &Db) {
         let is_reached = self.is_reached();
         let Some(bus) = self.bus else {
             return;
         };
-        let mut dead = 0;
-        for queue in Queue::ALL {
-            dead += jobs::count(db, queue, State::Dead).await.unwrap_or(1);
-        }
-        if dead == 0 && is_reached {
+        if is_reached {
             // If this fails, only old ids stay on the queue, and nothing reads them.
-            let _ = forget_dead_letters(&bus, db).await;
+            let _ = flow::forget_dead_letters(db, &bus).await;
         }
         bus.close().await;
     }
-}
-
-async fn forget_dead_letters(bus: &Bus, db: &Db) -> Result<()> {
-    let Some(letters) = bus.dead_letters().await? else {
-        return Ok(());
-    };
-    let ids: Vec<JobId> = letters.jobs().collect();
-    let over = jobs::not_dead(db, &ids).await?;
-    letters.forget(|id| over.contains(&id)).await
 }
 
 /// A job that was named by its id and cannot be changed, with the reason.

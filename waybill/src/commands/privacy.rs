@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use base64::Engine as _;
@@ -12,6 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use config::{Config, Privacy, Settings};
 use domain::privacy::{self, Asked, Decided, Held, Keys, Person, State, Topic};
 use domain::time::Timestamp;
+use flows::privacy_requests::{self as flow, ByHand};
 use platform::clock::Clock;
 use platform::{terminal, zone};
 use providers::exports::Exports;
@@ -40,6 +42,24 @@ pub enum Command {
         /// Print JSON
         #[arg(long)]
         json: bool,
+    },
+    /// Enter a customer's request by hand, when the customer has written to you instead of asking in the shop
+    ///
+    /// It is carried out like a request that the storefront passes on, and must be done within 30 days from
+    /// now. Make sure first that it is the customer who has written. An e-mail address is read from standard
+    /// input, so that it is in no list of processes and no history.
+    Request {
+        /// The shop's domain
+        #[arg(long, value_name = "DOMAIN")]
+        shop: String,
+        /// The customer's id. Without it the e-mail address is read from standard input
+        #[arg(long, value_name = "ID")]
+        customer: Option<i64>,
+        /// Erase the customer's data, and not export it
+        #[arg(long)]
+        erase: bool,
+        #[command(flatten)]
+        operator: Operator,
     },
     /// Start a failed request again, after you have fixed the cause
     ///
@@ -203,6 +223,24 @@ async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result
                 return table::print_json(&history);
             }
             table::print(&describe(&history, clock.now()))
+        }
+        Command::Request {
+            shop,
+            customer,
+            erase,
+            operator,
+        } => {
+            let author = operator.author(settings, db).await?;
+            let asked = Entering {
+                shop: &shop,
+                customer,
+                topic: if erase {
+                    Topic::Redact
+                } else {
+                    Topic::DataRequest
+                },
+            };
+            enter(db, &author, asked).await
         }
         Command::Retry { id, operator } => {
             let author = operator.author(settings, db).await?;
@@ -443,6 +481,42 @@ fn describe_export(export: &Export, now: Timestamp) -> String {
         None if export.expires_at <= now => format!("{size}, expired at {end}"),
         None => format!("{size}, until {end}"),
     }
+}
+
+/// A request that an operator enters.
+struct Entering<'a> {
+    shop: &'a str,
+    customer: Option<i64>,
+    topic: Topic,
+}
+
+async fn enter(db: &Db, author: &Author, entering: Entering<'_>) -> Result<()> {
+    let Entering {
+        shop,
+        customer,
+        topic,
+    } = entering;
+    let mut email = String::new();
+    if customer.is_none() {
+        terminal::err("The customer's e-mail address: ");
+        std::io::stdin().read_line(&mut email)?;
+    }
+    let clock = Clock::system();
+    let asked = ByHand {
+        key: clock.id(),
+        topic,
+        shop,
+        customer,
+        email: Some(email.trim()).filter(|email| !email.is_empty()),
+    };
+    let by = author.by(clock.now());
+    // Nobody gives this key again.
+    let remembered = Duration::ZERO;
+    let (id, _) = flow::enter(db, None, &clock, by, asked, remembered).await?;
+    table::print(&format!(
+        "Request {id} is received; a worker takes it within seconds.\nSee what becomes of it: waybill \
+         privacy show {id}\n"
+    ))
 }
 
 /// Hints for the operator: what to know about the request, and what to do.

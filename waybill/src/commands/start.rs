@@ -10,12 +10,12 @@ use config::{
 use console::Listening;
 use domain::api_key::Rights;
 use domain::job::Queue;
-use ingress::deliveries::Live;
 use platform::clock::Clock;
 use platform::shutdown;
 use platform::task;
 use platform::terminal;
 use process::{Connections, Parts, supervisor};
+use server::deliveries::Live;
 use std::time::Duration;
 use store::api_keys::{self, Made};
 use store::sql::Db;

@@ -19,6 +19,7 @@ use domain::time::Timestamp;
 use process::Parts;
 use providers::exports::{Export, Exports};
 use serde_json::{Value, json};
+use store::audit;
 use store::jobs;
 use store::privacy_requests;
 use store::sql::{self, Tx};
@@ -113,6 +114,7 @@ async fn is_over(parts: &Parts, job: &Job, request: &Request) -> Result<bool> {
     };
     let new = privacy_requests::New {
         id: job.id,
+        actor: audit::STOREFRONT,
         request,
         body: &job.body,
         received_at: job.created_at,

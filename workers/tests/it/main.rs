@@ -13,6 +13,7 @@ use config::{Config, Mode, Settings};
 use domain::job::{JobId, Queue, Source, State};
 use domain::time::Timestamp;
 use platform::clock::Clock;
+use process::measures::Measures;
 use process::{Parts, open_database};
 use store::jobs::{self, NewJob};
 use store::privacy_keys;
@@ -50,6 +51,7 @@ impl House {
         let parts = Parts {
             db,
             keys: Arc::new(keys.unwrap()),
+            measures: Measures::default(),
             bus: Bus::local(),
             config: Arc::new(config),
             clock,

@@ -64,6 +64,7 @@ pub const PLAIN: &[(&str, &str)] = &[
         "hour_at source profile reason signature header advice status deliveries first_at last_at headers \
          topic shop age_seconds",
     ),
+    ("measures", "seconds begun_at name process_id value"),
     ("webhook_ids", "source id job_id remembered_at expires_at"),
     (
         "customers",
@@ -145,6 +146,11 @@ pub const PLAIN: &[(&str, &str)] = &[
          tried_at key_number",
     ),
     ("leases", "name holder expires_at"),
+    (
+        "bulk_operations",
+        "id action queue kind shop error died_until rate actor state found done passed_over refused \
+         cursor_queue cursor_died_at cursor_job created_at begins_at finished_at last_error",
+    ),
     (
         "ledger_entries",
         "payment_id number entry account amount_minor currency created_at",

@@ -241,6 +241,12 @@ pub const ALL: &[Metric] = &[
     ),
     counter(
         Ingress,
+        "waybill_console_sign_ins_refused_total",
+        &[],
+        "Keys with which somebody tried to sign in to the console, and that open nothing",
+    ),
+    counter(
+        Ingress,
         "waybill_deliveries_refused_total",
         &["source", "reason"],
         "Deliveries refused",

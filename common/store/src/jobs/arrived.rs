@@ -1,4 +1,4 @@
-//! Deliveries as they arrive, for whoever watches them (`ingress::deliveries`) or lists them. Only the primary key is
+//! Deliveries as they arrive, for whoever watches them (`server::deliveries`) or lists them. Only the primary key is
 //! searched, so intake writes no index for it: the ids of deliveries sort by the times at which their
 //! requests began.
 

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{Summary, parsed, read_summary};
+use crate::bulk_operations::Cursor;
 use crate::sql::{Db, Result, Row};
 use domain::job::{JobId, Queue, State};
 use domain::time::Timestamp;
@@ -119,6 +120,110 @@ pub async fn dead(db: &Db, filter: &Filter) -> Result<Vec<Ended>> {
         .fetch_all()
         .await?;
     rows.iter().map(read).collect()
+}
+
+/// The dead jobs that match and come after the cursor, at most `limit`: queue by queue, and within each
+/// those that died first come first.
+pub async fn after(
+    db: &Db,
+    filter: &Filter,
+    cursor: Option<Cursor>,
+    limit: i64,
+) -> Result<Vec<Ended>> {
+    let mut jobs: Vec<Ended> = Vec::new();
+    let begins = cursor.map_or(0, |cursor| {
+        let mut queues = Queue::ALL.iter();
+        queues.position(|it| *it == cursor.queue).unwrap_or(0)
+    });
+    for queue in Queue::ALL.into_iter().skip(begins) {
+        let rest = limit - i64::try_from(jobs.len()).unwrap_or(limit);
+        if rest <= 0 || filter.queue.is_some_and(|wanted| wanted != queue) {
+            continue;
+        }
+        let (died, id) = match cursor {
+            Some(cursor) if cursor.queue == queue => (cursor.died_at, cursor.job),
+            _ => (Timestamp(i64::MIN), JobId::nil()),
+        };
+        let rows = db
+            .query(
+                "select id, queue, kind, source, shop, state, created_at, finished_at from jobs
+                 where state = 'dead' and queue = $1
+                   and ($2 = '' or lower(kind) like $2 escape '!')
+                   and ($3 = '' or shop = $3)
+                   and ($4 = '' or lower(coalesce(last_error, '')) like $4 escape '!')
+                   and finished_at >= $5 and finished_at < $6
+                   and finished_at >= $7 and (finished_at > $7 or id > $8)
+                 order by finished_at, id
+                 limit $9",
+            )
+            .bind(queue.as_str())
+            .bind(filter.kind())
+            .bind(filter.shop.as_str())
+            .bind(filter.error())
+            .bind(filter.from.0)
+            .bind(filter.until.0)
+            .bind(died.0)
+            .bind(id)
+            .bind(rest)
+            .fetch_all()
+            .await?;
+        for row in &rows {
+            jobs.push(read(row)?);
+        }
+    }
+    Ok(jobs)
+}
+
+/// Dead jobs of one kind.
+#[derive(Clone, Debug)]
+pub struct OfKind {
+    pub kind: String,
+    pub jobs: i64,
+    /// When the first and when the last of them died.
+    pub first: Timestamp,
+    pub last: Timestamp,
+}
+
+/// How many dead jobs of each kind match. Of each queue at most `most` are counted, the newest.
+pub async fn of_kinds(db: &Db, filter: &Filter, most: i64) -> Result<Vec<OfKind>> {
+    let mut kinds = Vec::new();
+    for queue in Queue::ALL {
+        if filter.queue.is_some_and(|wanted| wanted != queue) {
+            continue;
+        }
+        let rows = db
+            .query(
+                "select kind, count(*) as jobs, min(finished_at) as first, max(finished_at) as last
+                 from (select kind, finished_at from jobs
+                       where state = 'dead' and queue = $1
+                         and ($2 = '' or lower(kind) like $2 escape '!')
+                         and ($3 = '' or shop = $3)
+                         and ($4 = '' or lower(coalesce(last_error, '')) like $4 escape '!')
+                         and finished_at >= $5 and finished_at < $6
+                       order by finished_at desc
+                       limit $7) as newest
+                 group by kind
+                 order by kind",
+            )
+            .bind(queue.as_str())
+            .bind(filter.kind())
+            .bind(filter.shop.as_str())
+            .bind(filter.error())
+            .bind(filter.from.0)
+            .bind(filter.until.0)
+            .bind(most)
+            .fetch_all()
+            .await?;
+        for row in &rows {
+            kinds.push(OfKind {
+                kind: row.get("kind")?,
+                jobs: row.get("jobs")?,
+                first: Timestamp(row.get("first")?),
+                last: Timestamp(row.get("last")?),
+            });
+        }
+    }
+    Ok(kinds)
 }
 
 /// The dead jobs that match, those that died last first. `after` is the last job of the page before: when

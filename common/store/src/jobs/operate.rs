@@ -6,6 +6,8 @@
 //! time changes nothing. Replaying a call would ask a provider for the same thing a second time.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
 
 use serde_json::json;
 use uuid::Uuid;
@@ -23,6 +25,35 @@ use domain::time::Timestamp;
 pub enum Action {
     Replay,
     Discard,
+}
+
+impl Action {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Action::Replay => "replay",
+            Action::Discard => "discard",
+        }
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("it must be replay or discard")]
+pub struct NotAnAction;
+
+impl FromStr for Action {
+    type Err = NotAnAction;
+
+    fn from_str(text: &str) -> std::result::Result<Self, NotAnAction> {
+        let mut all = [Action::Replay, Action::Discard].into_iter();
+        all.find(|action| action.as_str() == text)
+            .ok_or(NotAnAction)
+    }
 }
 
 /// Why a job is left as it is.
@@ -104,22 +135,35 @@ pub async fn carry_out<'a>(
     will_notify: bool,
 ) -> Result<Vec<&'a Ended>> {
     let mut tx = db.begin().await?;
-    let mut taken = Vec::with_capacity(batch.len());
-    for job in batch {
-        let is_taken = match action {
-            Action::Replay => replay(&mut tx, job, by.now, will_notify).await?,
-            Action::Discard => super::discard(&mut tx, job, by.now).await?,
-        };
-        if is_taken {
-            taken.push(job);
-        }
-    }
+    let taken = take(&mut tx, by.now, action, batch, will_notify).await?;
     if taken.is_empty() {
         tx.rollback().await?;
         return Ok(taken);
     }
     note(&mut tx, by, action, operation, &taken).await?;
     tx.commit().await?;
+    Ok(taken)
+}
+
+/// Changes the jobs of a batch in a transaction, and returns those that had not changed since they were
+/// seen. The caller adds the entry with [`note`].
+pub async fn take<'a>(
+    tx: &mut Tx,
+    now: Timestamp,
+    action: Action,
+    batch: &'a [Ended],
+    will_notify: bool,
+) -> Result<Vec<&'a Ended>> {
+    let mut taken = Vec::with_capacity(batch.len());
+    for job in batch {
+        let is_taken = match action {
+            Action::Replay => replay(tx, job, now, will_notify).await?,
+            Action::Discard => super::discard(tx, job, now).await?,
+        };
+        if is_taken {
+            taken.push(job);
+        }
+    }
     Ok(taken)
 }
 
@@ -137,8 +181,8 @@ async fn replay(tx: &mut Tx, job: &Ended, now: Timestamp, will_notify: bool) -> 
     Ok(true)
 }
 
-/// Adds the entry to the audit. It comes last, because it locks the audit until the commit.
-async fn note(
+/// Adds the entry of a batch to the audit. It comes last, because it locks the audit until the commit.
+pub async fn note(
     tx: &mut Tx,
     by: By<'_>,
     action: Action,

@@ -57,12 +57,14 @@ pub enum NotMadeDue {
     Database(#[from] sql::Error),
 }
 
-/// Makes a job due now, and writes that into the audit. `will_notify` says that the caller notifies
-/// workers afterwards.
+/// Makes a job due now, and writes that into the audit. `seen` is when the job was due as the operator saw
+/// it, who then does it once, however often they ask. `will_notify` says that the caller notifies workers
+/// afterwards.
 pub async fn run_now(
     db: &Db,
     by: By<'_>,
     id: JobId,
+    seen: Option<Timestamp>,
     will_notify: bool,
 ) -> Result<MadeDue, NotMadeDue> {
     let held = privacy_requests::find(db, id).await?;
@@ -82,7 +84,10 @@ pub async fn run_now(
         .await?;
     let waiting = row.as_ref().map(read).transpose()?;
     let waiting = waiting.ok_or(NotMadeDue::Unknown(id));
-    let waiting = waiting.and_then(|job| job.refusal(by.now).map_or(Ok(job), Err));
+    let waiting = waiting.and_then(|job| match seen {
+        Some(seen) if job.run_at != seen => Err(NotMadeDue::Changed(id)),
+        _ => job.refusal(by.now).map_or(Ok(job), Err),
+    });
     let waiting = match waiting {
         Ok(waiting) => waiting,
         Err(refusal) => {

@@ -12,7 +12,7 @@ use platform::clock::Clock;
 use sandbox::{Fault, Intent, Options, PAYMENT_KEY, STOREFRONT_TOKEN, Sandbox};
 use serde_json::{Value, json};
 use store::jobs::{self, NewJob};
-use store::privacy_requests;
+use store::{audit, privacy_requests};
 use workers::Worker;
 
 use crate::support::delivery::{SHOP, payment_at, storefront};
@@ -220,7 +220,7 @@ async fn post_overdue(service: &Service, run_at: Timestamp, body: &'static [u8])
     let mut tx = service.db().begin().await.unwrap();
     jobs::insert(&mut tx, &[&job]).await.unwrap();
     let keys = &service.parts.keys;
-    privacy_requests::open_all(&mut tx, keys, &[&job])
+    privacy_requests::open_all(&mut tx, keys, audit::STOREFRONT, &[&job])
         .await
         .unwrap();
     tx.query("update jobs set body = $1 where id = $2")

@@ -36,8 +36,8 @@ async fn without_a_session_there_is_the_page_for_signing_in_and_nothing_else() {
     for path in paths {
         for cookie in [
             None,
-            Some("waybill_console="),
-            Some("waybill_console=00ff"),
+            Some("waybill-console="),
+            Some("waybill-console=00ff"),
             Some("other=1"),
         ] {
             let mut request = console.get(&path);
@@ -90,7 +90,7 @@ async fn who_has_a_key_signs_in_is_led_where_they_wanted_and_signs_out() {
     assert_eq!(answer.status(), 303);
     assert_eq!(answer.headers()["location"], "/dead?kind=orders%2F*");
     let cookie = answer.headers()["set-cookie"].to_str().unwrap();
-    assert!(cookie.starts_with("waybill_console="), "{cookie}");
+    assert!(cookie.starts_with("waybill-console="), "{cookie}");
     assert!(
         cookie.ends_with("; Path=/; HttpOnly; SameSite=Strict"),
         "{cookie}"
@@ -226,7 +226,7 @@ async fn the_database_has_no_cookie_that_signs_anybody_in() {
     let cookie = session.cookie.split_once('=').unwrap().1;
     assert_ne!(hex::encode(&hash), cookie);
     let stolen = Session {
-        cookie: format!("waybill_console={}", hex::encode(&hash)),
+        cookie: format!("waybill-console={}", hex::encode(&hash)),
     };
     assert_eq!(console.page(&stolen, "/").await.0, 401);
     service.stop().await;
@@ -400,7 +400,7 @@ async fn behind_a_proxy_it_needs_a_key_and_its_cookie_goes_over_https_alone() {
     let answer = sign_in("https://console.example").send().await.unwrap();
     assert_eq!(answer.status(), 303);
     let cookie = answer.headers()["set-cookie"].to_str().unwrap().to_owned();
-    assert!(cookie.starts_with("__Host-waybill_console="), "{cookie}");
+    assert!(cookie.starts_with("__Host-waybill-console="), "{cookie}");
     assert!(
         cookie.ends_with("; Path=/; HttpOnly; SameSite=Strict; Secure"),
         "{cookie}"

@@ -1,7 +1,10 @@
 //! A real browser opens the console: with texts that were all written by an attacker, narrow and wide, light
 //! and dark.
 
+use std::time::Duration;
+
 use domain::api_key::Rights;
+use domain::job::State;
 use serde_json::json;
 use store::api_keys;
 
@@ -9,8 +12,9 @@ use crate::support::backend::environment;
 use crate::support::browser::Browser;
 use crate::support::console::Console;
 use crate::support::delivery::storefront;
+use crate::support::operator::dead_orders;
 use crate::support::order::{body, captured, deliver, order_delivery, with};
-use crate::support::{Service, eventually, service};
+use crate::support::{Service, eventually, pause, service};
 
 /// Leaves an attribute and an element, and makes elements, handlers and links of its own.
 const HOSTILE: &str = "'\"></title></p><script>document.title='run'</script>\
@@ -116,6 +120,7 @@ async fn heavy_the_console_shows_hostile_texts_and_runs_nothing_of_them() {
     for (path, is_shown) in [
         ("/", true),
         ("/deliveries", true),
+        ("/live", false),
         ("/orders", true),
         ("/orders/7", true),
         (job.as_str(), true),
@@ -154,6 +159,7 @@ async fn heavy_the_console_shows_hostile_texts_and_runs_nothing_of_them() {
             let own = [path, "/console.css", "/console.js", "/favicon.ico"];
             for request in &seen.requests {
                 let asked = request.strip_prefix(&console.url).unwrap_or(request);
+                let asked = asked.strip_suffix("/events?").unwrap_or(asked);
                 assert!(own.contains(&asked), "{path}: {asked}");
             }
         }
@@ -207,11 +213,13 @@ async fn heavy_the_pages_of_the_console_fit_narrow_and_wide_windows_in_light_and
     for (name, path) in [
         ("now", "/"),
         ("deliveries", "/deliveries"),
+        ("live", "/live"),
         ("orders", "/orders"),
         ("order", "/orders/5000000000000700"),
         ("job", job.as_str()),
         ("payment", "/payments/pi_7"),
         ("dead", "/dead"),
+        ("charts", "/charts"),
         ("search", "/search"),
         ("missing", "/orders/404"),
     ] {
@@ -231,6 +239,103 @@ async fn heavy_the_pages_of_the_console_fit_narrow_and_wide_windows_in_light_and
             picture(&mut browser, &format!("{name}-{width}-{scheme}"));
         }
     }
+    service.stop().await;
+}
+
+const CONTENT: &str = "document.getElementById('content').innerText";
+
+/// Waits until the page's script has made the page show this text.
+async fn shows(browser: &mut Browser, wanted: &str) {
+    let looked = async {
+        while !browser.text(CONTENT).contains(wanted) {
+            pause(Duration::from_millis(20)).await;
+        }
+    };
+    let shown = tokio::time::timeout(Duration::from_secs(20), looked).await;
+    assert!(shown.is_ok(), "{wanted}: {}", browser.text(CONTENT));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn heavy_the_live_view_shows_what_comes_until_it_is_paused_and_runs_nothing_of_it() {
+    let mut service = service().start().await;
+    deliver(
+        &service,
+        &order_delivery("orders/create", &body(1, 0, "pending")).id("w-1"),
+    )
+    .await;
+    let mut browser = Browser::start();
+    let console = open(&mut service, &mut browser, "ann").await;
+    let seen = browser.visit(&format!("{}/live", console.url), 1280, "light");
+    assert_eq!(seen.complaints, Vec::<String>::new());
+    shows(&mut browser, "Rows appear as deliveries come.").await;
+    shows(&mut browser, "w-1").await;
+    let delivery = order_delivery("orders/paid", &body(2, 0, "paid")).id(HOSTILE);
+    deliver(&service, &delivery).await;
+    shows(&mut browser, "<script>document.title='run'</script>").await;
+    assert_eq!(browser.text(FOREIGN), "[]");
+    assert!(browser.text("document.title").starts_with("Live"));
+    let click = "document.getElementById('live-pause').click(), 'clicked'";
+    browser.text(click);
+    let delivery = order_delivery("orders/paid", &body(3, 0, "paid")).id("w-3");
+    deliver(&service, &delivery).await;
+    let paused = browser.text(CONTENT);
+    assert!(
+        paused.contains("Paused") && !paused.contains("w-3"),
+        "{paused}"
+    );
+    browser.text(click);
+    shows(&mut browser, "w-3").await;
+    let rows = "document.querySelectorAll('#live tbody tr').length";
+    assert_eq!(browser.number(rows), 3);
+    picture(&mut browser, "live-rows");
+    // Without the session nothing more is shown.
+    service.execute("delete from console_sessions").await;
+    shows(&mut browser, "The session has ended").await;
+    service.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn heavy_from_what_needs_me_a_dead_job_runs_again_in_three_clicks() {
+    let mut service = service().without_workers().start().await;
+    dead_orders(&service, 2).await;
+    let mut browser = Browser::start();
+    let console = open(&mut service, &mut browser, "ann").await;
+    let row = service
+        .db()
+        .query("select id from jobs where external_id = 'w-1'");
+    let job: uuid::Uuid = row.fetch_one().await.unwrap().get("id").unwrap();
+    browser.press("Dead: orders/create");
+    browser.press(&job.to_string());
+    picture(&mut browser, "dead-job");
+    browser.press("Run again");
+    let text = browser.text("document.querySelector('[role=status]').innerText");
+    assert!(text.contains("made ready"), "{text}");
+    assert_eq!(service.jobs(State::Ready).await, 1);
+    for (name, path) in [
+        ("dead-list", "/dead"),
+        ("ask-many", "/dead/replay"),
+        ("ask-endpoint", "/endpoints/add"),
+        ("endpoints", "/endpoints"),
+        ("audit", "/audit"),
+        ("operations", "/operations"),
+    ] {
+        for (width, scheme) in [(1280, "light"), (360, "dark")] {
+            let seen = browser.visit(&format!("{}{path}", console.url), width, scheme);
+            assert_eq!(seen.complaints, Vec::<String>::new(), "{path}");
+            assert!(seen.page <= seen.window, "{path} at {width}");
+            picture(&mut browser, &format!("{name}-{width}-{scheme}"));
+        }
+    }
+    browser.visit(&format!("{}/dead", console.url), 1280, "light");
+    browser.press("Run all of these again");
+    browser.press("Run them again");
+    let text = browser.text("document.body.innerText");
+    assert!(text.contains("can be undone until then"), "{text}");
+    picture(&mut browser, "operation");
+    browser.press("Undo");
+    let text = browser.text("document.querySelector('[role=status]').innerText");
+    assert!(text.contains("undone before it changed anything"), "{text}");
+    assert_eq!(service.jobs(State::Dead).await, 1);
     service.stop().await;
 }
 

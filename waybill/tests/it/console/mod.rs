@@ -1,6 +1,9 @@
-//! Tests of the console: who gets in, and what each page shows.
+//! Tests of the console: who gets in, what each page shows, and what is changed from it.
 
 pub mod access;
 pub mod browser;
-pub mod pages;
+mod charts;
+pub mod live;
+mod pages;
 pub mod search;
+pub mod writes;

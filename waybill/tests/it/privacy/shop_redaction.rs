@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use domain::job::{Queue, State};
 use domain::privacy::{State as RequestState, SubjectKey};
+use flows::operations;
 use serde_json::{Value, json};
 use store::endpoints::{self, Waiting};
+use store::jobs::ended::Filter;
+use store::jobs::operate::Action;
 use store::privacy_requests::{self, By, RequestEntry};
 use store::sql::{Db, column};
 use store::{audit, jobs, tombstones};
@@ -176,6 +179,23 @@ async fn defer(service: &Service, shop: &str) {
     service.execute(statement(later)).await;
 }
 
+/// An operation on the dead jobs of the shop, which nobody carries out.
+async fn operation(service: &Service, shop: &str) {
+    let now = service.clock().now();
+    let by = By {
+        keys: &service.parts.keys,
+        actor: audit::OPERATOR,
+        now,
+    };
+    let filter = Filter {
+        shop: shop.to_owned(),
+        ..Filter::default()
+    };
+    let id = service.clock().id();
+    let confirmed = operations::confirm(service.db(), by, id, Action::Replay, &filter, now, 50);
+    assert!(confirmed.await.unwrap());
+}
+
 fn named_id(shop: &str, id: &str) -> String {
     format!("{shop}/{id}")
 }
@@ -239,6 +259,7 @@ async fn nothing_of_an_erased_shop_is_left_and_the_other_shop_is_whole() {
         fill(&service, shop, base).await;
         write_someones_tombstone(&service, shop).await;
         exported(&service, shop).await;
+        operation(&service, shop).await;
     }
     defer(&service, SHOP).await;
     defer(&service, OTHER).await;

@@ -125,17 +125,17 @@ impl Browser {
         std::fs::write(file, png).unwrap();
     }
 
-    /// Presses the button with this label, and waits for the page that it leads to. The press
+    /// Presses the button or link with this label, and waits for the page that it leads to. The press
     /// comes after the answer, which would be lost with the page.
     pub fn press(&mut self, label: &str) {
         self.events.clear();
         let found = self.evaluate(&format!(
-            "(() => {{ const button = [...document.querySelectorAll('button')]
+            "(() => {{ const button = [...document.querySelectorAll('button, a')]
                  .find(button => button.innerText.trim() === {});
                setTimeout(() => button?.click()); return button !== undefined; }})()",
             json!(label)
         ));
-        assert_eq!(found, true, "there is a button {label}");
+        assert_eq!(found, true, "there is a button or link {label}");
         self.arrive();
     }
 

@@ -9,15 +9,19 @@ use tokio_util::task::TaskTracker;
 use super::Service;
 
 /// The pages of the console that need no id.
-pub const LISTS: [&str; 9] = [
+pub const LISTS: [&str; 13] = [
     "/",
     "/deliveries",
+    "/live",
     "/orders",
     "/held",
     "/dead",
+    "/operations",
+    "/audit",
     "/refused",
     "/privacy",
     "/endpoints",
+    "/charts",
     "/search",
 ];
 

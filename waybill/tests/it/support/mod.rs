@@ -37,6 +37,7 @@ use store::sql::Db;
 use store::{api_keys, jobs, privacy_keys};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use workers::Worker;
 
@@ -200,6 +201,7 @@ impl Options {
         let parts = Parts {
             db,
             keys: Arc::new(keys.unwrap()),
+            measures: ::process::measures::Measures::default(),
             bus: match &config.amqp_url {
                 Some(url) => Bus::rabbitmq(url, &config.amqp_prefix).unwrap(),
                 None => Bus::local(),
@@ -424,9 +426,12 @@ pub async fn eventually(what: &str, condition: impl AsyncFn() -> bool) {
 
 /// As [`eventually`], for what takes its time.
 pub async fn within(limit: Duration, what: &str, condition: impl AsyncFn() -> bool) {
+    let began = Instant::now();
     let looked = tokio::time::timeout(limit, async {
         while !condition().await {
-            pause(Duration::from_millis(20)).await;
+            // The longer it takes, the less it matters when it is seen; each look takes time from others.
+            let tenth = began.elapsed() / 10;
+            pause(tenth.clamp(Duration::from_millis(5), Duration::from_millis(100))).await;
         }
     });
     assert!(looked.await.is_ok(), "within {limit:?}: {what}");

@@ -1,5 +1,5 @@
 //! Deliveries as they arrive and what becomes of each, for people who watch: `waybill listen`,
-//! `waybill connect`, the terminal of `waybill`, and `GET /api/deliveries/stream`.
+//! `waybill connect`, the terminal of `waybill`, `GET /api/deliveries/stream`, and the console.
 //!
 //! All is read from the database, so it makes no difference which process took a delivery, and intake
 //! does nothing for those who watch. A look reads the ids of the newest jobs by the primary key. It
@@ -8,6 +8,7 @@
 //! much arrives: who watches a flood is told that deliveries were passed over. Nothing is said of bodies,
 //! customers and errors.
 
+mod filter;
 mod live;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -24,7 +25,8 @@ use store::sql::{self, Db};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-pub use live::{Listener, Live, look_for_new};
+pub use filter::fits;
+pub use live::{Listener, Live};
 
 /// Between two looks.
 pub const LOOK_AGAIN: Duration = Duration::from_millis(200);
@@ -117,6 +119,16 @@ impl Message {
 }
 
 impl Line {
+    /// A delivery as it is now.
+    pub fn now(delivery: &Arrived) -> Self {
+        Line::of(delivery, end(delivery).unwrap_or_else(|| open(delivery)))
+    }
+
+    /// Whether nothing further becomes of it by itself.
+    pub fn is_ended(&self) -> bool {
+        !matches!(self.outcome, Outcome::Waiting | Outcome::Retrying)
+    }
+
     fn of(delivery: &Arrived, outcome: Outcome) -> Self {
         let took = delivery
             .finished_at
@@ -176,6 +188,15 @@ fn end(delivery: &Arrived) -> Option<Outcome> {
         State::Done if delivery.is_noted => Some(Outcome::NotUnderstood),
         State::Done if !is_handled => Some(Outcome::Kept),
         State::Done => Some(Outcome::Done),
+    }
+}
+
+/// What is said of a delivery that has not ended.
+fn open(delivery: &Arrived) -> Outcome {
+    if delivery.attempts > 0 {
+        Outcome::Retrying
+    } else {
+        Outcome::Waiting
     }
 }
 
@@ -301,6 +322,15 @@ impl Follower {
         Ok(messages)
     }
 
+    /// Says what becomes of a delivery that had not ended when somebody was shown it.
+    pub fn follow(&mut self, delivery: JobId, attempts: i64) {
+        self.open.entry(delivery).or_insert_with(|| Open {
+            since: Instant::now(),
+            attempts,
+            is_shown: true,
+        });
+    }
+
     /// Remembers the jobs of a look, newest first, as seen.
     fn see(&mut self, latest: Vec<JobId>) {
         self.raise_floor(&latest);
@@ -340,12 +370,7 @@ impl Follower {
             return None;
         }
         open.is_shown = true;
-        let outcome = if delivery.attempts > 0 {
-            Outcome::Retrying
-        } else {
-            Outcome::Waiting
-        };
-        Some(Line::of(delivery, outcome))
+        Some(Line::of(delivery, self::open(delivery)))
     }
 
     /// What was refused in this hour and the one before.

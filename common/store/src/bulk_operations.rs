@@ -1,0 +1,375 @@
+//! The `bulk_operations` table: what an operator has all dead jobs of a filter go through, to run them again
+//! or to discard them. An operation is made of batches. Each batch moves the cursor and the counts in its own
+//! transaction, so that another process goes on where one that died had come.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::audit::By;
+use crate::jobs::ended::{Ended, Filter};
+use crate::jobs::operate::Action;
+use crate::jobs::parsed;
+use crate::sql::{Db, Result, Row, Tx};
+use domain::job::{JobId, Queue};
+use domain::time::Timestamp;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It was confirmed, and begins at its time.
+    Waiting,
+    Running,
+    /// An operator stopped it. It may go on.
+    Stopped,
+    /// An operator took it back before anything was done.
+    Undone,
+    Done,
+}
+
+impl State {
+    const ALL: [State; 5] = [
+        State::Waiting,
+        State::Running,
+        State::Stopped,
+        State::Undone,
+        State::Done,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Waiting => "waiting",
+            State::Running => "running",
+            State::Stopped => "stopped",
+            State::Undone => "undone",
+            State::Done => "done",
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("it is no state of an operation")]
+pub struct NotAState;
+
+impl FromStr for State {
+    type Err = NotAState;
+
+    fn from_str(text: &str) -> std::result::Result<Self, NotAState> {
+        let mut all = State::ALL.into_iter();
+        all.find(|state| state.as_str() == text).ok_or(NotAState)
+    }
+}
+
+/// Up to where an operation has come: the last dead job that it has seen. Within a queue those that died
+/// first come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    pub queue: Queue,
+    pub died_at: Timestamp,
+    pub job: JobId,
+}
+
+impl Cursor {
+    pub fn of(job: &Ended) -> Self {
+        Cursor {
+            queue: job.queue,
+            died_at: job.finished_at,
+            job: job.id,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Operation {
+    pub id: Uuid,
+    #[serde(serialize_with = "crate::as_text")]
+    pub action: Action,
+    /// Which dead jobs it concerns. An empty text means any.
+    pub queue: String,
+    pub kind: String,
+    pub shop: String,
+    pub error: String,
+    /// Only jobs that died at this time or before, so no job is added while it runs.
+    pub died_until: Timestamp,
+    /// How many jobs a second, at most.
+    pub rate: i64,
+    /// Who confirmed it, as the audit has it.
+    pub actor: String,
+    #[serde(serialize_with = "crate::as_text")]
+    pub state: State,
+    /// How many jobs there were when it was confirmed; null until they are counted.
+    pub found: Option<i64>,
+    pub done: i64,
+    /// How many jobs somebody else changed first.
+    pub passed_over: i64,
+    pub refused: i64,
+    #[serde(skip)]
+    pub cursor: Option<Cursor>,
+    pub created_at: Timestamp,
+    pub begins_at: Timestamp,
+    pub finished_at: Option<Timestamp>,
+    pub last_error: Option<String>,
+}
+
+impl Operation {
+    pub fn filter(&self) -> Filter {
+        Filter {
+            queue: self.queue.parse().ok(),
+            kind: self.kind.clone(),
+            shop: self.shop.clone(),
+            error: self.error.clone(),
+            until: Timestamp(self.died_until.0.saturating_add(1)),
+            ..Filter::default()
+        }
+    }
+
+    /// Nothing was done yet.
+    pub fn is_untouched(&self) -> bool {
+        self.cursor.is_none()
+    }
+}
+
+/// An operation that somebody confirms.
+pub struct New<'a> {
+    pub id: Uuid,
+    pub action: Action,
+    pub filter: &'a Filter,
+    pub died_until: Timestamp,
+    pub rate: i64,
+    /// How many jobs there are; None when that was not counted to the end.
+    pub found: Option<i64>,
+    pub begins_at: Timestamp,
+}
+
+/// Confirms an operation, with its entry in the audit. False when one with this id was confirmed before.
+pub async fn confirm(db: &Db, by: By<'_>, new: New<'_>) -> Result<bool> {
+    let mut tx = db.begin().await?;
+    let filter = new.filter;
+    let inserted = tx
+        .query(
+            "insert into bulk_operations
+                 (id, action, queue, kind, shop, error, died_until, rate, actor, state, found, done,
+                  passed_over, refused, created_at, begins_at)
+             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'waiting', $10, 0, 0, 0, $11, $12)
+             on conflict (id) do nothing",
+        )
+        .bind(new.id)
+        .bind(new.action.as_str())
+        .bind(filter.queue.map_or("", Queue::as_str))
+        .bind(filter.kind.as_str())
+        .bind(filter.shop.as_str())
+        .bind(filter.error.as_str())
+        .bind(new.died_until.0)
+        .bind(new.rate)
+        .bind(by.actor)
+        .bind(new.found)
+        .bind(by.now.0)
+        .bind(new.begins_at.0)
+        .execute()
+        .await?;
+    if inserted != 1 {
+        tx.rollback().await?;
+        return Ok(false);
+    }
+    // The error is a text that somebody typed, so the audit says only that there is one.
+    let details = json!({
+        "action": new.action.as_str(),
+        "queue": filter.queue.map(Queue::as_str),
+        "kind": filter.kind,
+        "shop": filter.shop,
+        "by_error": !filter.error.is_empty(),
+        "died_until": new.died_until,
+        "rate": new.rate,
+        "found": new.found,
+    });
+    by.note(&mut tx, "operation.confirmed", new.id, details)
+        .await?;
+    tx.commit().await?;
+    Ok(true)
+}
+
+/// What an operator does to an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    Stop,
+    Resume,
+    /// Only as long as nothing was done.
+    Undo,
+}
+
+/// Changes an operation, with its entry in the audit. False when it is in no state in which that is possible.
+pub async fn change(db: &Db, by: By<'_>, id: Uuid, change: Change) -> Result<bool> {
+    let mut tx = db.begin().await?;
+    let changed = match change {
+        Change::Stop => tx.query(
+            "update bulk_operations set state = 'stopped'
+             where id = $1 and (state = 'running' or (state = 'waiting' and begins_at <= $2))",
+        ),
+        Change::Resume => tx.query(
+            "update bulk_operations set state = 'running'
+             where id = $1 and state = 'stopped' and begins_at <= $2",
+        ),
+        Change::Undo => tx.query(
+            "update bulk_operations set state = 'undone', finished_at = $2
+             where id = $1 and state in ('waiting', 'stopped') and cursor_job is null",
+        ),
+    };
+    let changed = changed.bind(id).bind(by.now.0).execute().await?;
+    if changed != 1 {
+        tx.rollback().await?;
+        return Ok(false);
+    }
+    let action = match change {
+        Change::Stop => "operation.stopped",
+        Change::Resume => "operation.resumed",
+        Change::Undo => "operation.undone",
+    };
+    by.note(&mut tx, action, id, json!({})).await?;
+    tx.commit().await?;
+    Ok(true)
+}
+
+/// A statement that reads operations with what [`read`] needs.
+macro_rules! operations {
+    ($which:literal) => {
+        concat!(
+            "select id, action, queue, kind, shop, error, died_until, rate, actor, state, found, done,
+                    passed_over, refused, cursor_queue, cursor_died_at, cursor_job, created_at,
+                    begins_at, finished_at, last_error
+             from bulk_operations ",
+            $which
+        )
+    };
+}
+
+pub async fn find(db: &Db, id: Uuid) -> Result<Option<Operation>> {
+    let row = db.query(operations!("where id = $1")).bind(id);
+    let row = row.fetch_optional().await?;
+    row.as_ref().map(read).transpose()
+}
+
+/// The newest operations, the newest first.
+pub async fn list(db: &Db, limit: i64) -> Result<Vec<Operation>> {
+    let rows = db
+        .query(operations!("order by created_at desc, id desc limit $1"))
+        .bind(limit)
+        .fetch_all()
+        .await?;
+    rows.iter().map(read).collect()
+}
+
+/// The operation of which a batch is to be done now.
+pub async fn due(db: &Db, now: Timestamp) -> Result<Option<Operation>> {
+    let row = db
+        .query(operations!(
+            "where state in ('waiting', 'running') and begins_at <= $1
+             order by begins_at, id limit 1"
+        ))
+        .bind(now.0)
+        .fetch_optional()
+        .await?;
+    row.as_ref().map(read).transpose()
+}
+
+/// Locks an operation for a batch. False when it has changed since it was read: somebody stopped it, or
+/// another process has done the batch.
+pub async fn lock(tx: &mut Tx, seen: &Operation) -> Result<bool> {
+    let row = tx
+        .query(
+            "select state, cursor_job from bulk_operations where id = $1
+             for update",
+        )
+        .bind(seen.id)
+        .fetch_optional()
+        .await?;
+    let Some(row) = row else {
+        return Ok(false);
+    };
+    let (state, job): (String, Option<Uuid>) = (row.get("state")?, row.get("cursor_job")?);
+    Ok(state == seen.state.as_str() && job == seen.cursor.map(|cursor| cursor.job))
+}
+
+/// Stores where an operation has come, what was counted, and its state.
+pub async fn save(tx: &mut Tx, operation: &Operation) -> Result<()> {
+    let cursor = operation.cursor;
+    tx.query(
+        "update bulk_operations
+         set state = $1, found = $2, done = $3, passed_over = $4, refused = $5, cursor_queue = $6,
+             cursor_died_at = $7, cursor_job = $8, finished_at = $9, last_error = null
+         where id = $10",
+    )
+    .bind(operation.state.as_str())
+    .bind(operation.found)
+    .bind(operation.done)
+    .bind(operation.passed_over)
+    .bind(operation.refused)
+    .bind(cursor.map(|it| it.queue.as_str()))
+    .bind(cursor.map(|it| it.died_at.0))
+    .bind(cursor.map(|it| it.job))
+    .bind(operation.finished_at.map(|at| at.0))
+    .bind(operation.id)
+    .execute()
+    .await?;
+    Ok(())
+}
+
+/// Deletes the operations on the jobs of one shop alone, which is erased. Its jobs are erased too, and the
+/// audit keeps who confirmed what.
+pub async fn forget_shop(tx: &mut Tx, shop: &str) -> Result<u64> {
+    tx.query("delete from bulk_operations where shop = $1")
+        .bind(shop)
+        .execute()
+        .await
+}
+
+/// Notes why a batch was not done. It is tried again.
+pub async fn note_error(db: &Db, id: Uuid, error: &str) -> Result<()> {
+    let mut tx = db.begin().await?;
+    tx.query("update bulk_operations set last_error = $1 where id = $2")
+        .bind(error)
+        .bind(id)
+        .execute()
+        .await?;
+    tx.commit().await
+}
+
+fn read(row: &Row) -> Result<Operation> {
+    let queue: Option<String> = row.get("cursor_queue")?;
+    let cursor = match queue {
+        None => None,
+        Some(_) => Some(Cursor {
+            queue: parsed(row, "cursor_queue")?,
+            died_at: Timestamp(row.get("cursor_died_at")?),
+            job: row.get("cursor_job")?,
+        }),
+    };
+    Ok(Operation {
+        id: row.get("id")?,
+        action: parsed(row, "action")?,
+        queue: row.get("queue")?,
+        kind: row.get("kind")?,
+        shop: row.get("shop")?,
+        error: row.get("error")?,
+        died_until: Timestamp(row.get("died_until")?),
+        rate: row.get("rate")?,
+        actor: row.get("actor")?,
+        state: parsed(row, "state")?,
+        found: row.get("found")?,
+        done: row.get("done")?,
+        passed_over: row.get("passed_over")?,
+        refused: row.get("refused")?,
+        cursor,
+        created_at: Timestamp(row.get("created_at")?),
+        begins_at: Timestamp(row.get("begins_at")?),
+        finished_at: row.get::<Option<i64>>("finished_at")?.map(Timestamp),
+        last_error: row.get("last_error")?,
+    })
+}

@@ -1,0 +1,282 @@
+//! What can be done from a page: a button for those who may, and beside it the command that does the same.
+//! Where something is for good or concerns many, the button leads to a page that asks once more.
+//!
+//! What was done is shown by the page to which the answer leads. Its address has only the name of a sentence.
+
+use askama::Template;
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use domain::api_key::Role;
+
+use crate::access::Visit;
+use crate::frame::Frame;
+use crate::listing::Table;
+use crate::shown::Cell;
+
+pub struct Act {
+    /// What it does, in a sentence.
+    pub what: &'static str,
+    pub button: Option<Button>,
+    pub command: String,
+}
+
+pub struct Button {
+    pub label: &'static str,
+    /// Where it leads, or where its form is sent.
+    pub to: String,
+    /// It leads to a page that asks.
+    pub asks: bool,
+    /// The form's hidden fields.
+    pub fields: Vec<(&'static str, String)>,
+}
+
+impl Button {
+    /// A button that does it at once.
+    pub fn does(label: &'static str, to: String, fields: Vec<(&'static str, String)>) -> Self {
+        Button {
+            label,
+            to,
+            asks: false,
+            fields,
+        }
+    }
+
+    /// A button that leads to a page that asks.
+    pub fn asks(label: &'static str, to: String) -> Self {
+        Button {
+            label,
+            to,
+            asks: true,
+            fields: Vec::new(),
+        }
+    }
+}
+
+impl Act {
+    /// The button is there for those who have the role.
+    pub fn of<R>(
+        visit: &Visit<R>,
+        role: Role,
+        what: &'static str,
+        button: Button,
+        command: String,
+    ) -> Self {
+        Act {
+            what,
+            button: visit.may(role).then_some(button),
+            command,
+        }
+    }
+}
+
+/// A field that people fill in.
+pub struct Input {
+    pub name: &'static str,
+    pub label: &'static str,
+    /// `text`, `number`, ..
+    pub kind: &'static str,
+    pub value: String,
+    pub help: &'static str,
+}
+
+/// A page that asks before it is done.
+pub struct Question {
+    /// The list to which it belongs.
+    pub here: &'static str,
+    pub title: String,
+    pub about: Vec<String>,
+    pub facts: Vec<(&'static str, Cell)>,
+    pub tables: Vec<(&'static str, Table)>,
+    /// Where the form is sent. None when there is nothing to do.
+    pub to: Option<String>,
+    pub label: &'static str,
+    pub fields: Vec<(&'static str, String)>,
+    pub inputs: Vec<Input>,
+    /// Where those go who change their mind.
+    pub back: String,
+    pub command: String,
+}
+
+#[derive(Template)]
+#[template(path = "question.html")]
+struct QuestionPage<'a> {
+    frame: Frame<'a>,
+    question: &'a Question,
+}
+
+impl Question {
+    pub fn answer<R>(&self, visit: &Visit<R>) -> Response {
+        let page = QuestionPage {
+            frame: Frame::new(&visit.who, self.here),
+            question: self,
+        };
+        Html(page.to_string()).into_response()
+    }
+}
+
+/// The answer to a write that made a secret. It is shown once, on this page alone.
+pub struct Secret {
+    /// The list to which it belongs.
+    pub here: &'static str,
+    pub title: &'static str,
+    pub about: String,
+    pub secret: String,
+    /// Where to go on.
+    pub next: String,
+}
+
+#[derive(Template)]
+#[template(path = "secret.html")]
+struct SecretPage<'a> {
+    frame: Frame<'a>,
+    shown: &'a Secret,
+}
+
+impl Secret {
+    pub fn answer<R>(&self, visit: &Visit<R>) -> Response {
+        let page = SecretPage {
+            frame: Frame::new(&visit.who, self.here),
+            shown: self,
+        };
+        Html(page.to_string()).into_response()
+    }
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// The job is due.
+    RunNow,
+    Replayed,
+    Discarded,
+    Confirmed,
+    Stopped,
+    Resumed,
+    Undone,
+    Paused,
+    EndpointResumed,
+    Removed,
+    Accepted,
+    NotAccepted,
+    Retried,
+    Cancelled,
+    RequestConfirmed,
+    Entered,
+    /// A secret was shown before.
+    Shown,
+    /// It has changed since it was seen, so nothing was done.
+    Changed,
+}
+
+impl Done {
+    const ALL: [Done; 18] = [
+        Done::RunNow,
+        Done::Replayed,
+        Done::Discarded,
+        Done::Confirmed,
+        Done::Stopped,
+        Done::Resumed,
+        Done::Undone,
+        Done::Paused,
+        Done::EndpointResumed,
+        Done::Removed,
+        Done::Accepted,
+        Done::NotAccepted,
+        Done::Retried,
+        Done::Cancelled,
+        Done::RequestConfirmed,
+        Done::Entered,
+        Done::Shown,
+        Done::Changed,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Done::RunNow => "run-now",
+            Done::Replayed => "replayed",
+            Done::Discarded => "discarded",
+            Done::Confirmed => "confirmed",
+            Done::Stopped => "stopped",
+            Done::Resumed => "resumed",
+            Done::Undone => "undone",
+            Done::Paused => "paused",
+            Done::EndpointResumed => "endpoint-resumed",
+            Done::Removed => "removed",
+            Done::Accepted => "accepted",
+            Done::NotAccepted => "not-accepted",
+            Done::Retried => "retried",
+            Done::Cancelled => "cancelled",
+            Done::RequestConfirmed => "request-confirmed",
+            Done::Entered => "entered",
+            Done::Shown => "shown",
+            Done::Changed => "changed",
+        }
+    }
+
+    fn sentence(self) -> &'static str {
+        match self {
+            Done::RunNow => "The job was made due, and workers were notified.",
+            Done::Replayed => {
+                "The job was made ready with its full number of tries, and workers were notified."
+            }
+            Done::Discarded => {
+                "The job was discarded: it is never run again, and its body is gone."
+            }
+            Done::Confirmed => {
+                "The operation was confirmed. It begins ten seconds later, and can be undone until then. You \
+                 may close this page: it goes on without it."
+            }
+            Done::Stopped => "The operation was stopped. What it has done stays done.",
+            Done::Resumed => "The operation goes on with what is left.",
+            Done::Undone => "The operation was undone before it changed anything.",
+            Done::Paused => "The endpoint is paused. It gets its events when it is resumed.",
+            Done::EndpointResumed => {
+                "The endpoint gets events again, beginning with those that wait for it."
+            }
+            Done::Removed => "The endpoint was removed, and what waited for it.",
+            Done::Accepted => "The endpoint accepted the test event.",
+            Done::NotAccepted => {
+                "The endpoint did not accept the test event. The command for testing says what it answered."
+            }
+            Done::Retried => {
+                "The request is tried again. Until its deadline it has as many tries as a new one."
+            }
+            Done::Cancelled => "The erasure of the shop was cancelled.",
+            Done::RequestConfirmed => {
+                "The erasure of the shop was confirmed. It runs when the rest of its hold is over."
+            }
+            Done::Entered => "The request was entered. It must be done within 30 days from now.",
+            Done::Shown => {
+                "This was done before. A secret is shown once; whoever did not store it makes another one."
+            }
+            Done::Changed => {
+                "Nothing more was done, because this has changed since you saw it. The page shows how it \
+                 is now."
+            }
+        }
+    }
+}
+
+/// What the page says of what was done before it.
+pub fn done<R>(visit: &Visit<R>) -> Option<&'static str> {
+    let name = visit.query.get("done");
+    let mut all = Done::ALL.into_iter();
+    all.find(|done| done.name() == name).map(Done::sentence)
+}
+
+/// The answer to a write: it leads to a page that says what was done.
+pub fn see(path: &str, done: Done) -> Response {
+    Redirect::to(&format!("{path}?done={}", done.name())).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_thing_that_was_done_has_a_name_of_its_own() {
+        let names: BTreeSet<_> = Done::ALL.into_iter().map(Done::name).collect();
+        assert_eq!(names.len(), Done::ALL.len());
+    }
+}

@@ -1,0 +1,180 @@
+//! Operations: what operators have many dead jobs go through, and how far that has come.
+
+use axum::response::Response;
+use domain::api_key::Role;
+use domain::time::Timestamp;
+use store::bulk_operations::{self, Change, Operation, State};
+use store::jobs::operate::Action;
+use uuid::Uuid;
+
+use crate::access::{Operator, Reader, Visit, Write};
+use crate::act::{self, Act, Button, Done};
+use crate::error::Error;
+use crate::listing::{Listing, Table};
+use crate::pages::object::Object;
+use crate::shown::{Cell, bounded};
+
+const MOST: i64 = 100;
+
+pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
+    let mut table = Table::new(&[
+        "Confirmed",
+        "What",
+        "State",
+        "Found",
+        "Done",
+        "Passed over",
+        "Refused",
+        "By",
+        "Operation",
+    ]);
+    for it in bulk_operations::list(visit.db(), MOST).await? {
+        table.row(vec![
+            Cell::time(it.created_at),
+            Cell::text(what(it.action)),
+            state(it.state),
+            it.found.map_or(Cell::None, Cell::Number),
+            Cell::Number(it.done),
+            Cell::Number(it.passed_over),
+            Cell::Number(it.refused),
+            Cell::text(it.actor.as_str()),
+            Cell::link(it.id.to_string(), page(it.id)),
+        ]);
+    }
+    let listing = Listing {
+        here: "/operations",
+        title: "Operations",
+        about: "Dead jobs that are run again or discarded together, the newest first. To begin one, choose \
+                the dead jobs by the filters of their list.",
+        command: "waybill operations list".to_owned(),
+        filters: Vec::new(),
+        table,
+        acts: Vec::new(),
+        empty: "There was no operation yet.",
+        note: None,
+        next: None,
+    };
+    Ok(listing.answer(&visit))
+}
+
+fn page(id: Uuid) -> String {
+    format!("/operations/{id}")
+}
+
+fn what(action: Action) -> &'static str {
+    match action {
+        Action::Replay => "Run again",
+        Action::Discard => "Discard",
+    }
+}
+
+fn state(state: State) -> Cell {
+    let class = match state {
+        State::Waiting | State::Running => "open",
+        State::Done => "good",
+        State::Stopped | State::Undone => "plain",
+    };
+    Cell::State(class, state.to_string())
+}
+
+pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
+    let id = Uuid::parse_str(visit.path("id")).map_err(|_| Error::NotFound)?;
+    let found = bulk_operations::find(visit.db(), id).await?;
+    let it = found.ok_or(Error::Unknown("operation"))?;
+    let done = it.done + it.passed_over + it.refused;
+    let is_open = matches!(it.state, State::Waiting | State::Running | State::Stopped);
+    let left = it.found.filter(|_| is_open);
+    let left = left.map_or(Cell::None, |found| Cell::Number((found - done).max(0)));
+    let object = Object {
+        here: "/operations",
+        kind: "Operation",
+        title: format!("{} dead jobs", what(it.action)),
+        facts: vec![
+            ("State", state(it.state)),
+            ("Found", it.found.map_or(Cell::None, Cell::Number)),
+            ("Done", Cell::Number(it.done)),
+            (
+                "Passed over, because others were first",
+                Cell::Number(it.passed_over),
+            ),
+            (
+                "Refused, because of open privacy requests",
+                Cell::Number(it.refused),
+            ),
+            ("Left", left),
+            ("At most a second", Cell::text(bounded(it.rate, i64::MAX))),
+            ("Queue", Cell::text(it.queue.as_str())),
+            ("Kind", Cell::text(it.kind.as_str())),
+            ("Shop", Cell::text(it.shop.as_str())),
+            ("Part of the error", Cell::text(it.error.as_str())),
+            ("Died until", Cell::time(it.died_until)),
+            ("Confirmed by", Cell::text(it.actor.as_str())),
+            ("Confirmed", Cell::time(it.created_at)),
+            ("Begins", Cell::time(it.begins_at)),
+            ("Ended", Cell::maybe_time(it.finished_at)),
+            ("Last error", Cell::maybe(it.last_error.as_deref())),
+            ("Look again", Cell::link("Load this page again", page(id))),
+        ],
+        chains: Vec::new(),
+        tables: Vec::new(),
+        note: None,
+        acts: acts(&visit, &it, visit.now()),
+        commands: vec![("Show it", format!("waybill operations show {id}"))],
+    };
+    Ok(object.answer(&visit))
+}
+
+fn acts(visit: &Visit<Reader>, it: &Operation, now: Timestamp) -> Vec<Act> {
+    let does = |what, label, word: &str| {
+        let button = Button::does(label, format!("{}/{word}", page(it.id)), Vec::new());
+        let command = format!("waybill operations {word} {}", it.id);
+        Act::of(visit, Role::Operator, what, button, command)
+    };
+    let mut acts = Vec::new();
+    let has_begun = it.begins_at <= now;
+    match it.state {
+        State::Running | State::Waiting if has_begun => acts.push(does(
+            "Stop it. What is done stays done, and it can go on later.",
+            "Stop",
+            "stop",
+        )),
+        State::Stopped => acts.push(does("Go on with what is left.", "Resume", "resume")),
+        _ => {}
+    }
+    let may_be_undone = match it.state {
+        State::Waiting => !has_begun,
+        State::Stopped => it.is_untouched(),
+        _ => false,
+    };
+    if may_be_undone {
+        acts.push(does(
+            "Take it back. Nothing was changed yet.",
+            "Undo",
+            "undo",
+        ));
+    }
+    acts
+}
+
+pub async fn stop(write: Write<Operator>) -> Result<Response, Error> {
+    change(&write, Change::Stop, Done::Stopped).await
+}
+
+pub async fn resume(write: Write<Operator>) -> Result<Response, Error> {
+    change(&write, Change::Resume, Done::Resumed).await
+}
+
+pub async fn undo(write: Write<Operator>) -> Result<Response, Error> {
+    change(&write, Change::Undo, Done::Undone).await
+}
+
+async fn change(write: &Write<Operator>, change: Change, done: Done) -> Result<Response, Error> {
+    let id = Uuid::parse_str(write.path("id")).map_err(|_| Error::NotFound)?;
+    let db = &write.parts().db;
+    if bulk_operations::find(db, id).await?.is_none() {
+        return Err(Error::Unknown("operation"));
+    }
+    let is_changed = bulk_operations::change(db, write.by(), id, change).await?;
+    let done = if is_changed { done } else { Done::Changed };
+    Ok(act::see(&page(id), done))
+}

@@ -1,0 +1,58 @@
+//! The table of all that can be changed from a page. Each is made by [`Writes::add`], which takes a handler
+//! of a [`Write`] alone: so each has a role, and comes from a page of the session.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::response::Response;
+use axum::routing::post;
+use domain::api_key::Role;
+
+use crate::Console;
+use crate::access::{Needs, Write};
+use crate::error::Error;
+use crate::pages::{dead, endpoints, job, operations, privacy};
+
+/// The routes, and which role each needs.
+#[derive(Default)]
+pub struct Writes {
+    pub(crate) router: Router<Arc<Console>>,
+    /// The path of each, with the names of its parts, and its role.
+    pub roles: Vec<(&'static str, Role)>,
+}
+
+pub fn table() -> Writes {
+    Writes::default()
+        .add("/jobs/{id}/run-now", job::run_now)
+        .add("/jobs/{id}/replay", job::replay)
+        .add("/jobs/{id}/discard", job::discard)
+        .add("/dead/replay", dead::replay)
+        .add("/dead/discard", dead::discard)
+        .add("/operations/{id}/stop", operations::stop)
+        .add("/operations/{id}/resume", operations::resume)
+        .add("/operations/{id}/undo", operations::undo)
+        .add("/privacy/enter", privacy::enter)
+        .add("/privacy/{id}/retry", privacy::retry)
+        .add("/privacy/{id}/cancel", privacy::cancel)
+        .add("/privacy/{id}/confirm", privacy::confirm)
+        .add("/endpoints/add", endpoints::add)
+        .add("/endpoints/{id}/test", endpoints::test)
+        .add("/endpoints/{id}/pause", endpoints::pause)
+        .add("/endpoints/{id}/resume", endpoints::resume)
+        .add("/endpoints/{id}/rotate", endpoints::rotate)
+        .add("/endpoints/{id}/remove", endpoints::remove)
+}
+
+impl Writes {
+    fn add<R, H, F>(mut self, path: &'static str, handler: H) -> Self
+    where
+        R: Needs,
+        H: Fn(Write<R>) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = Result<Response, Error>> + Send + 'static,
+    {
+        let handler = post(async move |write: Write<R>| handler(write).await);
+        self.router = self.router.route(path, handler);
+        self.roles.push((path, R::ROLE));
+        self
+    }
+}
