@@ -161,6 +161,21 @@ create table bulk_operations (
 create index bulk_operations_open on bulk_operations (begins_at) where state in ('waiting', 'running');
 create index bulk_operations_created on bulk_operations (created_at);
 
+-- What operators have paused: a queue, the calls to a provider, or a shop. One of the three is set.
+create table pauses (
+    id uuid primary key,
+    queue text,
+    provider text,
+    shop text,
+    -- The jobs that it concerns are put down for this time.
+    until_at bigint not null,
+    -- Who began it, as the audit has it.
+    actor text not null,
+    begun_at bigint not null,
+    -- When an operator ended it earlier. Workers make its jobs due then.
+    ended_at bigint
+);
+
 -- The ids of accepted deliveries. An expired id is taken over by the next delivery that has it.
 create table webhook_ids (
     source text not null,

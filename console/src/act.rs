@@ -154,6 +154,9 @@ pub enum Done {
     Undone,
     Paused,
     EndpointResumed,
+    /// A pause was begun, or ended.
+    Begun,
+    Ended,
     Removed,
     Accepted,
     NotAccepted,
@@ -168,7 +171,7 @@ pub enum Done {
 }
 
 impl Done {
-    const ALL: [Done; 18] = [
+    const ALL: [Done; 20] = [
         Done::RunNow,
         Done::Replayed,
         Done::Discarded,
@@ -178,6 +181,8 @@ impl Done {
         Done::Undone,
         Done::Paused,
         Done::EndpointResumed,
+        Done::Begun,
+        Done::Ended,
         Done::Removed,
         Done::Accepted,
         Done::NotAccepted,
@@ -200,6 +205,8 @@ impl Done {
             Done::Undone => "undone",
             Done::Paused => "paused",
             Done::EndpointResumed => "endpoint-resumed",
+            Done::Begun => "begun",
+            Done::Ended => "ended",
             Done::Removed => "removed",
             Done::Accepted => "accepted",
             Done::NotAccepted => "not-accepted",
@@ -232,6 +239,10 @@ impl Done {
             Done::EndpointResumed => {
                 "The endpoint gets events again, beginning with those that wait for it."
             }
+            Done::Begun => {
+                "It is paused, as soon as workers have heard of it, which takes at most two seconds."
+            }
+            Done::Ended => "The pause has ended. What waited is due within some seconds.",
             Done::Removed => "The endpoint was removed, and what waited for it.",
             Done::Accepted => "The endpoint accepted the test event.",
             Done::NotAccepted => {

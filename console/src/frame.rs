@@ -9,13 +9,14 @@ pub const STYLE: &str = include_str!("../templates/console.css");
 pub const SCRIPT: &str = include_str!("../templates/console.js");
 
 /// The ways to other pages: address and name.
-const WAYS: [(&str, &str); 12] = [
+const WAYS: [(&str, &str); 13] = [
     ("/", "Needs me now"),
     ("/deliveries", "Deliveries"),
     ("/live", "Live"),
     ("/orders", "Orders"),
     ("/dead", "Dead jobs"),
     ("/operations", "Operations"),
+    ("/pauses", "Pauses"),
     ("/refused", "Refused"),
     ("/held", "To decide"),
     ("/privacy", "Privacy"),

@@ -20,8 +20,8 @@ use crate::access::{self, Needs, Reader, SignIn, Stranger, Visit, Write};
 use crate::error::Error;
 use crate::frame::{self, SCRIPT, STYLE};
 use crate::pages::{
-    audit, charts, dead, deliveries, endpoints, held, job, live, now, operations, orders, payments,
-    privacy, refused, search,
+    audit, charts, dead, deliveries, endpoints, held, job, live, now, operations, orders, pauses,
+    payments, privacy, refused, search,
 };
 use crate::writes;
 
@@ -54,6 +54,9 @@ pub fn router(console: Arc<Console>) -> Router {
         .route("/dead/discard", page(dead::ask_discard))
         .route("/operations", page(operations::list))
         .route("/operations/{id}", page(operations::show))
+        .route("/pauses", page(pauses::list))
+        .route("/pauses/begin", page(pauses::ask_begin))
+        .route("/pauses/{id}", page(pauses::show))
         .route("/refused", page(refused::list))
         .route("/privacy", page(privacy::list))
         .route("/privacy/enter", page(privacy::ask_enter))

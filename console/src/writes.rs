@@ -11,7 +11,7 @@ use domain::api_key::Role;
 use crate::Console;
 use crate::access::{Needs, Write};
 use crate::error::Error;
-use crate::pages::{dead, endpoints, job, operations, privacy};
+use crate::pages::{dead, endpoints, job, operations, pauses, privacy};
 
 /// The routes, and which role each needs.
 #[derive(Default)]
@@ -31,6 +31,8 @@ pub fn table() -> Writes {
         .add("/operations/{id}/stop", operations::stop)
         .add("/operations/{id}/resume", operations::resume)
         .add("/operations/{id}/undo", operations::undo)
+        .add("/pauses/begin", pauses::begin)
+        .add("/pauses/{id}/end", pauses::end)
         .add("/privacy/enter", privacy::enter)
         .add("/privacy/{id}/retry", privacy::retry)
         .add("/privacy/{id}/cancel", privacy::cancel)

@@ -32,6 +32,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "refused",
             "dead",
             "operations",
+            "pauses",
             "config",
             "migrate",
         ],

@@ -17,7 +17,7 @@ use platform::zone;
 use crate::commands::{
     audit, completions, config, connect, dead, doctor, endpoints, events, health, identity, jobs,
     keys, ledger, licenses, listen, login, man, migrate, notifications, operations, orders, orgs,
-    payments, privacy, refused, sandbox, start, trigger,
+    pauses, payments, privacy, refused, sandbox, start, trigger,
 };
 
 /// Accepts signed webhooks from a storefront and a payment provider, stores every one of them, and
@@ -78,6 +78,9 @@ enum Command {
     /// Operators begin an operation in the console, and the processes that serve the console do it.
     #[command(subcommand)]
     Operations(operations::Command),
+    /// Let a queue, the calls to a provider, or a shop wait for a while
+    #[command(subcommand)]
+    Pauses(pauses::Command),
     /// Look at orders
     #[command(subcommand)]
     Orders(orders::Command),
@@ -177,6 +180,7 @@ async fn dispatch(arguments: Arguments) -> Result<()> {
         Some(Command::Refused(command)) => refused::run(settings, command).await,
         Some(Command::Dead(command)) => dead::run(settings, command).await,
         Some(Command::Operations(command)) => operations::run(settings, command).await,
+        Some(Command::Pauses(command)) => pauses::run(settings, command).await,
         Some(Command::Orders(command)) => orders::run(settings, command).await,
         Some(Command::Payments(command)) => payments::run(settings, command).await,
         Some(Command::Ledger(command)) => ledger::run(settings, command).await,

@@ -11,6 +11,7 @@ use domain::event::catalogue;
 use domain::job::{Queue, Source, State};
 use domain::license::Tier;
 use domain::order::{FinancialStatus, FulfillmentStatus};
+use domain::pause;
 use domain::payment::outcome;
 use domain::privacy;
 use sandbox::sample;
@@ -36,6 +37,10 @@ pub fn state() -> impl TypedValueParser<Value = State> {
 
 pub fn scope() -> impl TypedValueParser<Value = Scope> {
     one_of(Scope::ALL.map(Scope::as_str))
+}
+
+pub fn pause_scope() -> impl TypedValueParser<Value = pause::Scope> {
+    one_of(pause::Scope::ALL.map(pause::Scope::as_str))
 }
 
 pub fn tier() -> impl TypedValueParser<Value = Tier> {

@@ -234,6 +234,7 @@ impl Worker {
     ) -> sql::Result<()> {
         let now = self.parts.clock.now();
         let jobs = jobs::ready(&self.parts.db, ids, now).await?;
+        let jobs = self.without_paused(jobs).await?;
         let jobs = self.without_left_alone(jobs).await?;
         self.begin_all(jobs, permits).await
     }

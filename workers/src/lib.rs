@@ -30,6 +30,7 @@ mod handlers;
 mod heartbeat;
 mod housekeeping;
 pub mod mail;
+mod pauses;
 mod pending;
 mod positions;
 mod publish;
@@ -65,6 +66,7 @@ pub use handlers::privacy::export::{remove_all_of, remove_expired};
 use crate::call::Calls;
 use crate::handlers::Providers;
 use crate::heartbeat::Heartbeat;
+use crate::pauses::Pauses;
 
 /// The worker of one queue in this process.
 pub struct Worker {
@@ -81,6 +83,7 @@ pub struct Worker {
     events: Notify,
     providers: Providers,
     calls: Calls,
+    pauses: Pauses,
     heartbeat: Arc<Heartbeat>,
 }
 
@@ -95,8 +98,9 @@ impl Worker {
             received: Notify::new(),
             events: Notify::new(),
             calls: Calls::new(queue),
-            // One more is the task that begins the calls that wait.
-            heartbeat: Arc::new(Heartbeat::new(concurrency + 1)),
+            pauses: Pauses::default(),
+            // Two more are the task that begins the calls that wait, and the one that reads what is paused.
+            heartbeat: Arc::new(Heartbeat::new(concurrency + 2)),
         }
     }
 
@@ -130,6 +134,8 @@ pub async fn run(worker: Worker, shutdown: CancellationToken) -> Result<()> {
     }
     let pending = worker.clone().begin_pending();
     task::spawn("pending calls", tasks.track_future(pending));
+    let pauses = pauses::run(worker.clone(), shutdown.clone());
+    task::spawn("pauses", tasks.track_future(pauses));
     let sweep = sweep::run(worker.clone(), shutdown.clone());
     task::spawn("sweep", tasks.track_future(sweep));
     let housekeeping = housekeeping::run(worker.clone(), shutdown.clone());

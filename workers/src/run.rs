@@ -57,6 +57,7 @@ impl Worker {
         }
         // Jobs of a kind without a handler stay ready until a version runs that has one.
         jobs.retain(|job| handlers::kinds(self.queue).contains(&job.kind.as_str()));
+        let jobs = self.without_paused(jobs).await?;
         let (calls, jobs): (Vec<Job>, Vec<Job>) = jobs
             .into_iter()
             .partition(|job| handlers::is_call(&job.kind));

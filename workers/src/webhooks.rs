@@ -152,6 +152,13 @@ impl Sending {
         }
         self.end_tasks();
         let worker = self.worker.clone();
+        if worker.is_paused().await? {
+            for task in self.tasks.values() {
+                task.stop.cancel();
+            }
+            self.seen = None;
+            return Ok(true);
+        }
         let db = &worker.parts.db;
         let newest = event_head::newest(db).await?;
         let is_seen =

@@ -18,6 +18,7 @@ pub mod money;
 pub mod notification;
 pub mod order;
 pub mod origins;
+pub mod pause;
 pub mod payment;
 pub mod privacy;
 pub mod profile;

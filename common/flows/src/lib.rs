@@ -20,6 +20,7 @@ pub mod notifications;
 pub mod operations;
 pub mod orders;
 pub mod outbox;
+pub mod pauses;
 pub mod payments;
 pub mod privacy_requests;
 pub mod refunds;

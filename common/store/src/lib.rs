@@ -35,6 +35,7 @@ pub mod order_bodies;
 pub mod order_lines;
 pub mod orders;
 pub mod orgs;
+pub mod pauses;
 pub mod payment_retries;
 pub mod payments;
 pub mod people;

@@ -13,6 +13,7 @@ pub mod now;
 mod object;
 pub mod operations;
 pub mod orders;
+pub mod pauses;
 pub mod payments;
 pub mod privacy;
 pub mod refused;

@@ -24,6 +24,7 @@ pub mod operations;
 pub mod operator;
 pub mod orders;
 pub mod orgs;
+pub mod pauses;
 pub mod payments;
 pub mod privacy;
 pub mod refused;

@@ -19,6 +19,7 @@ use anyhow::{Result, bail};
 use bytes::Bytes;
 use config::Config;
 use domain::job::{Job, Queue};
+use domain::pause::Provider;
 use flows::confirmations::KIND as CONFIRMATION;
 use flows::fulfillments::KIND as FULFILLMENT;
 use flows::notifications::KIND as NOTIFICATION;
@@ -78,16 +79,13 @@ pub struct Providers {
 impl Providers {
     /// True while calls of this kind would be refused, because the provider did not answer.
     pub fn is_left_alone(&self, kind: &str) -> bool {
-        match kind {
-            FULFILLMENT | CONFIRMATION => self
+        match provider(kind) {
+            Some(Provider::Storefront) => self
                 .storefront
                 .as_ref()
                 .is_some_and(Storefront::is_left_alone),
-            REFUND | RETRY => self.payment.as_ref().is_some_and(Payment::is_left_alone),
-            kind if thin_events::is_one(kind) => {
-                self.payment.as_ref().is_some_and(Payment::is_left_alone)
-            }
-            _ => false,
+            Some(Provider::Payment) => self.payment.as_ref().is_some_and(Payment::is_left_alone),
+            Some(Provider::Mail) | None => false,
         }
     }
 
@@ -158,6 +156,17 @@ pub fn is_call(kind: &str) -> bool {
     .contains(&kind)
         || privacy::KINDS.contains(&kind)
         || thin_events::is_one(kind)
+}
+
+/// The provider that jobs of this kind call.
+pub fn provider(kind: &str) -> Option<Provider> {
+    match kind {
+        FULFILLMENT | CONFIRMATION => Some(Provider::Storefront),
+        REFUND | RETRY => Some(Provider::Payment),
+        NOTIFICATION => Some(Provider::Mail),
+        kind if thin_events::is_one(kind) => Some(Provider::Payment),
+        _ => None,
+    }
 }
 
 /// The pure half of the handler of the job's kind.

@@ -152,6 +152,10 @@ pub const PLAIN: &[(&str, &str)] = &[
          cursor_queue cursor_died_at cursor_job created_at begins_at finished_at last_error",
     ),
     (
+        "pauses",
+        "id queue provider shop until_at actor begun_at ended_at",
+    ),
+    (
         "ledger_entries",
         "payment_id number entry account amount_minor currency created_at",
     ),

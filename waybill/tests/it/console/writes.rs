@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use domain::api_key::Role;
-use domain::job::{JobId, State};
+use domain::job::{JobId, Queue, State};
+use domain::pause::Target;
 use flows::endpoints::New;
 use flows::operations::{self, LEASE, Runner, Step};
 use store::audit::{self, By};
@@ -12,7 +13,7 @@ use store::bulk_operations::{self, Change, Operation};
 use store::jobs::ended::Filter;
 use store::jobs::operate::Action;
 use store::jobs::{self, Summary};
-use store::{endpoints, privacy_requests};
+use store::{endpoints, pauses, privacy_requests};
 use uuid::Uuid;
 
 use crate::support::console::{Console, Session, role};
@@ -69,6 +70,12 @@ async fn state(service: &Service) -> Vec<String> {
     for endpoint in endpoints::list(db).await.unwrap() {
         let until = endpoint.former_secret_until;
         all.push(format!("{} {} {until:?}", endpoint.id, endpoint.state));
+    }
+    for pause in pauses::known(db, service.clock().now()).await.unwrap() {
+        all.push(format!(
+            "{} {:?} {:?}",
+            pause.id, pause.until, pause.ended_at
+        ));
     }
     let entries = audit::newest(db, 1000).await.unwrap();
     let writes = entries
@@ -195,6 +202,21 @@ async fn cases(service: &Service) -> Vec<Case> {
             fields: Vec::new(),
         });
     }
+    all.push(Case {
+        path: "/pauses/begin",
+        id: None,
+        fields: vec![
+            ("id", service.clock().id().to_string()),
+            ("scope", "provider".to_owned()),
+            ("name", "mail".to_owned()),
+            ("minutes", "60".to_owned()),
+        ],
+    });
+    all.push(Case {
+        path: "/pauses/{id}/end",
+        id: Some(paused(service).await),
+        fields: Vec::new(),
+    });
     // The clock stands, so no runner begins these.
     for (path, state) in [
         ("/operations/{id}/stop", "running"),
@@ -242,6 +264,20 @@ async fn endpoint(service: &Service) -> Uuid {
     let allowed = &service.parts.config.endpoints;
     let added = flows::endpoints::add(service.db(), by, service.clock(), allowed, new).await;
     added.unwrap().0.id
+}
+
+/// A pause of the queue of payments; its id.
+async fn paused(service: &Service) -> Uuid {
+    let by = By {
+        keys: &service.parts.keys,
+        actor: "operator:ann",
+        now: service.clock().now(),
+    };
+    let (id, target) = (service.clock().id(), Target::Queue(Queue::Payments));
+    let until = by.now.plus(Duration::from_hours(1));
+    let begun = flows::pauses::begin(service.db(), by, id, target, until);
+    assert!(begun.await.unwrap());
+    id
 }
 
 /// An operation that runs dead jobs of this kind again.

@@ -11,6 +11,7 @@ pub mod live;
 pub mod metrics;
 pub mod moving;
 pub mod orders;
+pub mod pauses;
 pub mod pooler;
 pub mod refused;
 pub mod replay;

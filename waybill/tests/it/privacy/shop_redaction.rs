@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use domain::job::{Queue, State};
+use domain::pause::Target;
 use domain::privacy::{State as RequestState, SubjectKey};
-use flows::operations;
+use flows::{operations, pauses};
 use serde_json::{Value, json};
 use store::endpoints::{self, Waiting};
 use store::jobs::ended::Filter;
@@ -179,7 +180,7 @@ async fn defer(service: &Service, shop: &str) {
     service.execute(statement(later)).await;
 }
 
-/// An operation on the dead jobs of the shop, which nobody carries out.
+/// An operation on the dead jobs of the shop, which nobody carries out, and a pause of it that is over.
 async fn operation(service: &Service, shop: &str) {
     let now = service.clock().now();
     let by = By {
@@ -194,6 +195,11 @@ async fn operation(service: &Service, shop: &str) {
     let id = service.clock().id();
     let confirmed = operations::confirm(service.db(), by, id, Action::Replay, &filter, now, 50);
     assert!(confirmed.await.unwrap());
+    let target = Target::Shop(shop.to_owned());
+    let until = now.plus(Duration::from_hours(1));
+    let begun = pauses::begin(service.db(), by, id, target.clone(), until);
+    assert!(begun.await.unwrap());
+    assert!(pauses::end(service.db(), by, &target).await.unwrap());
 }
 
 fn named_id(shop: &str, id: &str) -> String {

@@ -29,7 +29,7 @@ use serde_json::json;
 use store::erasure::{self, Kept};
 use store::shop_erasure::{self, Counts, Order, add};
 use store::sql::Tx;
-use store::{bulk_operations, endpoints, privacy_requests, refused_deliveries, tombstones};
+use store::{bulk_operations, endpoints, pauses, privacy_requests, refused_deliveries, tombstones};
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
@@ -248,6 +248,7 @@ impl Erasure<'_> {
         if deleted < limit.cast_unsigned() {
             refused_deliveries::forget_shop(&mut tx, self.shop).await?;
             bulk_operations::forget_shop(&mut tx, self.shop).await?;
+            pauses::forget_shop(&mut tx, self.shop).await?;
             self.go_on_to(Phase::Exports);
         }
         self.commit(tx).await

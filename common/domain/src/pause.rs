@@ -1,0 +1,245 @@
+//! What an operator pauses for a while: a queue, the calls to a provider, or a shop. Deliveries are accepted
+//! all the same. The jobs that a pause concerns wait until it ends.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::api_key;
+use crate::job::{Job, Queue};
+
+/// The longest pause. Privacy requests must be done within 30 days, and what is forgotten goes on by itself.
+pub const LONGEST: Duration = Duration::from_hours(7 * 24);
+
+/// A provider that jobs call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Provider {
+    Storefront,
+    Payment,
+    /// The mail server.
+    Mail,
+}
+
+impl Provider {
+    pub const ALL: [Provider; 3] = [Provider::Storefront, Provider::Payment, Provider::Mail];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Provider::Storefront => "storefront",
+            Provider::Payment => "payment",
+            Provider::Mail => "mail",
+        }
+    }
+}
+
+/// The three sorts of what is paused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    Queue,
+    Provider,
+    Shop,
+}
+
+impl Scope {
+    pub const ALL: [Scope; 3] = [Scope::Queue, Scope::Provider, Scope::Shop];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Scope::Queue => "queue",
+            Scope::Provider => "provider",
+            Scope::Shop => "shop",
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("it must be queue, provider or shop")]
+pub struct NotAScope;
+
+impl FromStr for Scope {
+    type Err = NotAScope;
+
+    fn from_str(text: &str) -> Result<Self, NotAScope> {
+        let mut all = Scope::ALL.into_iter();
+        all.find(|scope| scope.as_str() == text).ok_or(NotAScope)
+    }
+}
+
+/// What is paused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// All jobs of the queue. Of the queue `endpoints` also the events that are sent for the first time.
+    Queue(Queue),
+    /// The jobs that call this provider.
+    Provider(Provider),
+    /// The jobs of this shop in the queues of orders and payments. Its privacy requests go on, because the
+    /// law sets their deadline.
+    Shop(String),
+}
+
+/// Why a name is not that of something that can be paused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotATarget {
+    #[error("there is no such queue; they are orders, payments, privacy and endpoints")]
+    Queue,
+    #[error("there is no such provider; they are storefront, payment and mail")]
+    Provider,
+    #[error("it is no shop domain such as shop.example")]
+    Shop,
+}
+
+impl Target {
+    pub fn new(scope: Scope, name: &str) -> Result<Self, NotATarget> {
+        match scope {
+            Scope::Queue => name
+                .parse()
+                .map(Target::Queue)
+                .map_err(|_| NotATarget::Queue),
+            Scope::Provider => {
+                let mut all = Provider::ALL.into_iter();
+                let found = all.find(|provider| provider.as_str() == name);
+                found.map(Target::Provider).ok_or(NotATarget::Provider)
+            }
+            Scope::Shop => api_key::shop(name)
+                .map(Target::Shop)
+                .map_err(|_| NotATarget::Shop),
+        }
+    }
+
+    pub fn scope(&self) -> Scope {
+        match self {
+            Target::Queue(_) => Scope::Queue,
+            Target::Provider(_) => Scope::Provider,
+            Target::Shop(_) => Scope::Shop,
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        match self {
+            Target::Queue(queue) => queue.as_str(),
+            Target::Provider(provider) => provider.as_str(),
+            Target::Shop(shop) => shop,
+        }
+    }
+
+    /// Whether a pause of this concerns a job. `calls` is the provider that the job calls.
+    pub fn concerns(&self, job: &Job, calls: Option<Provider>) -> bool {
+        match self {
+            Target::Queue(queue) => job.queue == *queue,
+            Target::Provider(provider) => calls == Some(*provider),
+            Target::Shop(shop) => {
+                matches!(job.queue, Queue::Orders | Queue::Payments)
+                    && job.shop.as_ref() == Some(shop)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.scope().as_str(), self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::job::JobId;
+    use crate::time::Timestamp;
+
+    fn job(queue: Queue, shop: Option<&str>) -> Job {
+        Job {
+            id: JobId::nil(),
+            queue,
+            kind: "orders/create".to_owned(),
+            shop: shop.map(ToOwned::to_owned),
+            body: Bytes::new(),
+            attempts: 0,
+            unfinished_attempts: 0,
+            deadline_at: None,
+            trace: None,
+            traceparent: None,
+            created_at: Timestamp(0),
+        }
+    }
+
+    #[test]
+    fn a_name_is_read_by_its_scope() {
+        let of = |scope, name| Target::new(scope, name).map(|target| target.to_string());
+        assert_eq!(of(Scope::Queue, "orders").unwrap(), "queue orders");
+        assert_eq!(of(Scope::Provider, "mail").unwrap(), "provider mail");
+        assert_eq!(of(Scope::Shop, "A.example").unwrap(), "shop a.example");
+        assert_eq!(of(Scope::Queue, "mail"), Err(NotATarget::Queue));
+        assert_eq!(of(Scope::Provider, "orders"), Err(NotATarget::Provider));
+        assert_eq!(of(Scope::Shop, "a shop"), Err(NotATarget::Shop));
+    }
+
+    #[test]
+    fn a_pause_concerns_its_queue_its_provider_or_its_shop_but_no_privacy_request_of_a_shop() {
+        let concerns = |scope, name: &str, queue, shop, calls| {
+            let target = Target::new(scope, name).unwrap();
+            target.concerns(&job(queue, shop), calls)
+        };
+        assert!(concerns(Scope::Queue, "orders", Queue::Orders, None, None));
+        assert!(!concerns(
+            Scope::Queue,
+            "orders",
+            Queue::Payments,
+            None,
+            None
+        ));
+        let mail = Some(Provider::Mail);
+        assert!(concerns(
+            Scope::Provider,
+            "mail",
+            Queue::Payments,
+            None,
+            mail
+        ));
+        assert!(!concerns(
+            Scope::Provider,
+            "payment",
+            Queue::Payments,
+            None,
+            mail
+        ));
+        assert!(!concerns(
+            Scope::Provider,
+            "mail",
+            Queue::Payments,
+            None,
+            None
+        ));
+        let shop = Some("a.example");
+        assert!(concerns(
+            Scope::Shop,
+            "a.example",
+            Queue::Orders,
+            shop,
+            None
+        ));
+        assert!(!concerns(
+            Scope::Shop,
+            "b.example",
+            Queue::Orders,
+            shop,
+            None
+        ));
+        assert!(!concerns(
+            Scope::Shop,
+            "a.example",
+            Queue::Orders,
+            None,
+            None
+        ));
+        assert!(!concerns(
+            Scope::Shop,
+            "a.example",
+            Queue::Privacy,
+            shop,
+            None
+        ));
+    }
+}

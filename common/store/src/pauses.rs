@@ -1,0 +1,215 @@
+//! The `pauses` table: the queues, providers and shops that operators have paused, by whom and until when.
+//!
+//! A worker puts the jobs that a pause concerns down for its end, so what waits is looked at once and not again
+//! and again, and goes on by itself. When an operator ends the pause earlier, the row is kept until then, and
+//! workers make these jobs due: they are those that are put down for exactly that time.
+
+use serde::{Serialize, Serializer};
+use uuid::Uuid;
+
+use crate::jobs;
+use crate::sql::{Db, Error, Result, Row, Tx};
+use domain::job::{JobId, Queue};
+use domain::pause::{Scope, Target};
+use domain::time::Timestamp;
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Pause {
+    pub id: Uuid,
+    #[serde(flatten, serialize_with = "as_scope_and_name")]
+    pub target: Target,
+    pub until: Timestamp,
+    /// Who began it, as the audit has it.
+    pub actor: String,
+    pub begun_at: Timestamp,
+    /// When an operator ended it.
+    #[serde(skip)]
+    pub ended_at: Option<Timestamp>,
+}
+
+fn as_scope_and_name<S: Serializer>(
+    target: &Target,
+    serializer: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    use serde::ser::SerializeMap as _;
+    let mut map = serializer.serialize_map(Some(2))?;
+    map.serialize_entry("scope", target.scope().as_str())?;
+    map.serialize_entry("name", target.name())?;
+    map.end()
+}
+
+impl Pause {
+    pub fn is_in_force(&self, now: Timestamp) -> bool {
+        self.ended_at.is_none() && self.until > now
+    }
+}
+
+/// The columns in which a target stands: queue, provider, shop. One of them is set.
+fn columns(target: &Target) -> [Option<&str>; 3] {
+    let of = |scope| (target.scope() == scope).then_some(target.name());
+    [of(Scope::Queue), of(Scope::Provider), of(Scope::Shop)]
+}
+
+/// All whose time is not over, also those that an operator has ended, with the newest first.
+pub async fn known(db: &Db, now: Timestamp) -> Result<Vec<Pause>> {
+    let rows = db
+        .query(
+            "select id, queue, provider, shop, until_at, actor, begun_at, ended_at from pauses
+             where until_at > $1
+             order by begun_at desc, id desc",
+        )
+        .bind(now.0)
+        .fetch_all()
+        .await?;
+    rows.iter().map(read).collect()
+}
+
+/// Those that are in force, with the newest first.
+pub async fn in_force(db: &Db, now: Timestamp) -> Result<Vec<Pause>> {
+    let mut all = known(db, now).await?;
+    all.retain(|pause| pause.is_in_force(now));
+    Ok(all)
+}
+
+pub async fn find(db: &Db, id: Uuid) -> Result<Option<Pause>> {
+    let row = db
+        .query(
+            "select id, queue, provider, shop, until_at, actor, begun_at, ended_at from pauses
+             where id = $1",
+        )
+        .bind(id)
+        .fetch_optional()
+        .await?;
+    row.as_ref().map(read).transpose()
+}
+
+fn read(row: &Row) -> Result<Pause> {
+    let mut target = None;
+    for scope in Scope::ALL {
+        if let Some(name) = row.get::<Option<String>>(scope.as_str())? {
+            let read = Target::new(scope, &name);
+            target = Some(read.map_err(|error| Error::Decode(Box::new(error)))?);
+        }
+    }
+    Ok(Pause {
+        id: row.get("id")?,
+        target: target.ok_or_else(|| Error::Decode("a pause of nothing".into()))?,
+        until: Timestamp(row.get("until_at")?),
+        actor: row.get("actor")?,
+        begun_at: Timestamp(row.get("begun_at")?),
+        ended_at: row.get::<Option<i64>>("ended_at")?.map(Timestamp),
+    })
+}
+
+/// Begins a pause. False when there is one with this id. Rows of pauses that are over are deleted.
+pub async fn insert(tx: &mut Tx, pause: &Pause) -> Result<bool> {
+    tx.query("delete from pauses where until_at <= $1")
+        .bind(pause.begun_at.0)
+        .execute()
+        .await?;
+    let [queue, provider, shop] = columns(&pause.target);
+    let inserted = tx
+        .query(
+            "insert into pauses (id, queue, provider, shop, until_at, actor, begun_at)
+             values ($1, $2, $3, $4, $5, $6, $7)
+             on conflict (id) do nothing",
+        )
+        .bind(pause.id)
+        .bind(queue)
+        .bind(provider)
+        .bind(shop)
+        .bind(pause.until.0)
+        .bind(pause.actor.as_str())
+        .bind(pause.begun_at.0)
+        .execute()
+        .await?;
+    Ok(inserted == 1)
+}
+
+/// Ends the pauses of this target that are in force, and returns their ids.
+pub async fn end(tx: &mut Tx, target: &Target, now: Timestamp) -> Result<Vec<Uuid>> {
+    let [queue, provider, shop] = columns(target);
+    let rows = tx
+        .query(
+            "update pauses set ended_at = $1
+             where ended_at is null and until_at > $1
+               and coalesce(queue, '') = $2 and coalesce(provider, '') = $3
+               and coalesce(shop, '') = $4
+             returning id",
+        )
+        .bind(now.0)
+        .bind(queue.unwrap_or_default())
+        .bind(provider.unwrap_or_default())
+        .bind(shop.unwrap_or_default())
+        .fetch_all()
+        .await?;
+    rows.iter().map(|row| row.get("id")).collect()
+}
+
+/// Deletes what names a shop.
+pub async fn forget_shop(tx: &mut Tx, shop: &str) -> Result<u64> {
+    tx.query("delete from pauses where shop = $1")
+        .bind(shop)
+        .execute()
+        .await
+}
+
+/// Puts due jobs down for the end of a pause. Webhooks are tried for as much longer; the deadline of privacy
+/// requests stays, because the law sets it.
+pub async fn put_down(
+    tx: &mut Tx,
+    ids: &[JobId],
+    until: Timestamp,
+    now: Timestamp,
+    why: &str,
+) -> Result<()> {
+    jobs::defer(tx, ids, now, until, why).await?;
+    tx.query(
+        "update jobs set deadline_at = deadline_at + $1
+         where state not in ('done', 'dead') and queue = $2 and deadline_at is not null
+           and run_at = $3 and id in ($4..)",
+    )
+    .bind(until.0 - now.0)
+    .bind(Queue::Endpoints.as_str())
+    .bind(until.0)
+    .bind(ids.to_vec())
+    .execute()
+    .await?;
+    Ok(())
+}
+
+/// Makes jobs due that were put down for the end of a pause, at most `limit` of one kind. Returns how many.
+pub async fn wake(
+    db: &Db,
+    queue: Queue,
+    kind: &str,
+    until: Timestamp,
+    now: Timestamp,
+    limit: i64,
+) -> Result<u64> {
+    let mut tx = db.begin().await?;
+    let woken = tx
+        .query(
+            "update jobs
+             set run_at = $1,
+                 last_error = case
+                     when exists (select 1 from job_attempts where job_id = jobs.id)
+                     then last_error end
+             where id in (
+                 select id from jobs
+                 where state = 'ready' and notified_at is null and run_at >= 0
+                   and queue = $2 and kind = $3 and run_at = $4
+                 limit $5
+                 for update skip locked
+             )",
+        )
+        .bind(now.0)
+        .bind(queue.as_str())
+        .bind(kind)
+        .bind(until.0)
+        .bind(limit)
+        .execute()
+        .await?;
+    tx.commit().await?;
+    Ok(woken)
+}

@@ -1,0 +1,133 @@
+//! `waybill pauses`: a queue, the calls to a provider, or a shop waits for a while, and goes on by itself.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use config::Settings;
+use domain::pause::{Scope, Target};
+use flows::pauses as flow;
+use platform::clock::Clock;
+use platform::zone;
+use store::pauses;
+use store::sql::Db;
+
+use crate::commands::operator::Operator;
+use crate::commands::{database, misused};
+use crate::table::{self, Table};
+use crate::{age, words};
+
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Pause a queue, the calls to a provider, or a shop, for at most seven days
+    ///
+    /// Deliveries are accepted all the same. The jobs that the pause concerns wait and go on by
+    /// themselves when it ends. Jobs that run already are finished. Workers hear of it within two
+    /// seconds. Of a shop the privacy requests go on, because the law sets their deadline.
+    Begin {
+        #[command(flatten)]
+        what: What,
+        /// For how long, such as 30m, 2h or 3d
+        #[arg(long = "for", value_name = "AGE", value_parser = age::parse, default_value = "1h")]
+        length: Duration,
+        #[command(flatten)]
+        operator: Operator,
+    },
+    /// End a pause now
+    End {
+        #[command(flatten)]
+        what: What,
+        #[command(flatten)]
+        operator: Operator,
+    },
+    /// List what is paused, by whom and until when
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(clap::Args)]
+pub struct What {
+    #[arg(value_name = "queue|provider|shop", value_parser = words::pause_scope())]
+    scope: Scope,
+    /// A queue (orders, payments, privacy, endpoints), a provider (storefront, payment, mail), or
+    /// the domain of a shop
+    #[arg(value_name = "NAME")]
+    name: String,
+}
+
+impl What {
+    fn target(&self) -> Result<Target> {
+        let target = Target::new(self.scope, &self.name);
+        target.map_err(|error| misused(format!("{:?}: {error}", self.name)))
+    }
+}
+
+pub async fn run(settings: &Settings, command: Command) -> Result<()> {
+    let db = database(settings).await?;
+    let done = match command {
+        Command::Begin {
+            what,
+            length,
+            operator,
+        } => begin(settings, &db, &what, length, &operator).await,
+        Command::End { what, operator } => end(settings, &db, &what, &operator).await,
+        Command::List { json } => list(&db, json).await,
+    };
+    db.close().await;
+    done
+}
+
+async fn begin(
+    settings: &Settings,
+    db: &Db,
+    what: &What,
+    length: Duration,
+    operator: &Operator,
+) -> Result<()> {
+    let target = what.target()?;
+    let clock = Clock::system();
+    let author = operator.author(settings, db).await?;
+    let now = clock.now();
+    let until = now.plus(length);
+    let text = format!("{target} is paused until {}.\n", zone::time(until));
+    match flow::begin(db, author.by(now), clock.id(), target, until).await {
+        Ok(_) => table::print(&text),
+        Err(flow::Refused::Length) => Err(misused(format!("--for: {}", flow::Refused::Length))),
+        Err(flow::Refused::Database(error)) => Err(error.into()),
+    }
+}
+
+async fn end(settings: &Settings, db: &Db, what: &What, operator: &Operator) -> Result<()> {
+    let target = what.target()?;
+    let author = operator.author(settings, db).await?;
+    if !flow::end(db, author.by(Clock::system().now()), &target).await? {
+        bail!("{target} is not paused; `waybill pauses list` shows what is");
+    }
+    table::print(&format!(
+        "{target} goes on; what waited is due within some seconds.\n"
+    ))
+}
+
+async fn list(db: &Db, json: bool) -> Result<()> {
+    let now = Clock::system().now();
+    let pauses = pauses::in_force(db, now).await?;
+    if json {
+        return table::print_json(&pauses);
+    }
+    if pauses.is_empty() {
+        return table::print("Nothing is paused.\n");
+    }
+    let mut rows = Table::new(["WHAT", "NAME", "UNTIL", "AGE", "BY"]);
+    for pause in pauses {
+        rows.row([
+            pause.target.scope().as_str().to_owned(),
+            pause.target.name().to_owned(),
+            zone::time(pause.until),
+            age::text(now, pause.begun_at),
+            pause.actor,
+        ]);
+    }
+    table::print(&rows.render())
+}
