@@ -240,7 +240,7 @@ impl Done {
                 "The endpoint gets events again, beginning with those that wait for it."
             }
             Done::Begun => {
-                "It is paused, as soon as workers have heard of it, which takes at most two seconds."
+                "It is paused, as soon as workers have heard of it, which takes at most a second."
             }
             Done::Ended => "The pause has ended. What waited is due within some seconds.",
             Done::Removed => "The endpoint was removed, and what waited for it.",

@@ -21,8 +21,8 @@ pub enum Command {
     /// Pause a queue, the calls to a provider, or a shop, for at most seven days
     ///
     /// Deliveries are accepted all the same. The jobs that the pause concerns wait and go on by
-    /// themselves when it ends. Jobs that run already are finished. Workers hear of it within two
-    /// seconds. Of a shop the privacy requests go on, because the law sets their deadline.
+    /// themselves when it ends. Jobs that run already are finished. Workers hear of it within a
+    /// second. Of a shop the privacy requests go on, because the law sets their deadline.
     Begin {
         #[command(flatten)]
         what: What,
