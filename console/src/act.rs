@@ -163,6 +163,7 @@ pub enum Done {
     Retried,
     Cancelled,
     RequestConfirmed,
+    Decided,
     Entered,
     /// A secret was shown before.
     Shown,
@@ -171,7 +172,7 @@ pub enum Done {
 }
 
 impl Done {
-    const ALL: [Done; 20] = [
+    const ALL: [Done; 21] = [
         Done::RunNow,
         Done::Replayed,
         Done::Discarded,
@@ -189,6 +190,7 @@ impl Done {
         Done::Retried,
         Done::Cancelled,
         Done::RequestConfirmed,
+        Done::Decided,
         Done::Entered,
         Done::Shown,
         Done::Changed,
@@ -213,6 +215,7 @@ impl Done {
             Done::Retried => "retried",
             Done::Cancelled => "cancelled",
             Done::RequestConfirmed => "request-confirmed",
+            Done::Decided => "decided",
             Done::Entered => "entered",
             Done::Shown => "shown",
             Done::Changed => "changed",
@@ -255,6 +258,7 @@ impl Done {
             Done::RequestConfirmed => {
                 "The erasure of the shop was confirmed. It runs when the rest of its hold is over."
             }
+            Done::Decided => "This was decided. The request goes on within seconds.",
             Done::Entered => "The request was entered. It must be done within 30 days from now.",
             Done::Shown => {
                 "This was done before. A secret is shown once; whoever did not store it makes another one."

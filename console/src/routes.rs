@@ -20,8 +20,8 @@ use crate::access::{self, Needs, Reader, SignIn, Stranger, Visit, Write};
 use crate::error::Error;
 use crate::frame::{self, SCRIPT, STYLE};
 use crate::pages::{
-    audit, charts, dead, deliveries, endpoints, held, job, live, now, operations, orders, pauses,
-    payments, privacy, refused, search,
+    audit, body, charts, dead, deliveries, endpoints, held, job, live, now, operations, orders,
+    pauses, payments, privacy, refused, search,
 };
 use crate::writes;
 
@@ -48,6 +48,7 @@ pub fn router(console: Arc<Console>) -> Router {
         .route("/orders", page(orders::list))
         .route("/orders/{order}", page(orders::show))
         .route("/jobs/{id}", page(job::show))
+        .route("/jobs/{id}/body", page(body::show))
         .route("/payments/{id}", page(payments::show))
         .route("/dead", page(dead::list))
         .route("/dead/replay", page(dead::ask_replay))
@@ -61,6 +62,8 @@ pub fn router(console: Arc<Console>) -> Router {
         .route("/privacy", page(privacy::list))
         .route("/privacy/enter", page(privacy::ask_enter))
         .route("/privacy/{id}", page(privacy::show))
+        .route("/privacy/{id}/decide", page(privacy::ask_decide))
+        .route("/privacy/{id}/receipt", page(privacy::receipt))
         .route("/privacy/{id}/cancel", page(privacy::ask_cancel))
         .route("/privacy/{id}/confirm", page(privacy::ask_confirm))
         .route("/held", page(held::list))

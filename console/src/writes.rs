@@ -11,7 +11,7 @@ use domain::api_key::Role;
 use crate::Console;
 use crate::access::{Needs, Write};
 use crate::error::Error;
-use crate::pages::{dead, endpoints, job, operations, pauses, privacy};
+use crate::pages::{body, dead, endpoints, job, operations, pauses, privacy};
 
 /// The routes, and which role each needs.
 #[derive(Default)]
@@ -26,6 +26,7 @@ pub fn table() -> Writes {
         .add("/jobs/{id}/run-now", job::run_now)
         .add("/jobs/{id}/replay", job::replay)
         .add("/jobs/{id}/discard", job::discard)
+        .add("/jobs/{id}/field", body::field)
         .add("/dead/replay", dead::replay)
         .add("/dead/discard", dead::discard)
         .add("/operations/{id}/stop", operations::stop)
@@ -37,6 +38,8 @@ pub fn table() -> Writes {
         .add("/privacy/{id}/retry", privacy::retry)
         .add("/privacy/{id}/cancel", privacy::cancel)
         .add("/privacy/{id}/confirm", privacy::confirm)
+        .add("/privacy/{id}/decide", privacy::decide)
+        .add("/privacy/{id}/export", privacy::fetch_export)
         .add("/endpoints/add", endpoints::add)
         .add("/endpoints/{id}/test", endpoints::test)
         .add("/endpoints/{id}/pause", endpoints::pause)

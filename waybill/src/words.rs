@@ -14,6 +14,7 @@ use domain::order::{FinancialStatus, FulfillmentStatus};
 use domain::pause;
 use domain::payment::outcome;
 use domain::privacy;
+use flows::fields::Reason;
 use sandbox::sample;
 
 /// Of an order that has no such status.
@@ -37,6 +38,10 @@ pub fn state() -> impl TypedValueParser<Value = State> {
 
 pub fn scope() -> impl TypedValueParser<Value = Scope> {
     one_of(Scope::ALL.map(Scope::as_str))
+}
+
+pub fn reason() -> impl TypedValueParser<Value = Reason> {
+    one_of(Reason::ALL.map(Reason::as_str))
 }
 
 pub fn pause_scope() -> impl TypedValueParser<Value = pause::Scope> {

@@ -13,6 +13,7 @@ pub mod erased;
 pub mod erasure;
 mod error;
 pub mod exports;
+pub mod fields;
 pub mod fulfillments;
 pub mod jobs;
 pub mod letters;

@@ -1,5 +1,5 @@
-//! One job: a delivery or a call, its attempts, and what followed from the same delivery. Its body is not
-//! read. And what an operator does to it.
+//! One job: a delivery or a call, its attempts, and what followed from the same delivery. Its body has a
+//! page of its own. And what an operator does to it.
 
 use axum::response::Response;
 use domain::api_key::Role;
@@ -88,6 +88,14 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
             (
                 "Bytes of the body",
                 job.body_bytes.map_or(Cell::None, Cell::Number),
+            ),
+            (
+                "Body",
+                if job.body_bytes.is_some() {
+                    Cell::link("Show it without personal data", format!("/jobs/{id}/body"))
+                } else {
+                    Cell::None
+                },
             ),
             (
                 "Request",

@@ -2,6 +2,7 @@
 //! that is.
 
 pub mod audit;
+pub mod body;
 pub mod charts;
 pub mod dead;
 pub mod deliveries;

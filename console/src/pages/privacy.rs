@@ -1,17 +1,24 @@
 //! Privacy requests, those with the nearest deadline first. Ids, states and times alone. And what is done to
-//! one: it is tried again, and the erasure of a shop is cancelled or confirmed.
+//! one: it is tried again, it is decided whom it means, its export is fetched, and the erasure of a shop is
+//! cancelled or confirmed.
 
-use axum::response::Response;
+use askama::Template;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::response::{Html, IntoResponse, Response};
 use domain::api_key::Role;
-use domain::privacy::{State, Topic};
+use domain::privacy::{Decided, Held, State, Topic};
 use domain::time::{Timestamp, age};
 use flows::privacy_requests::{self as flow, ByHand, NotEntered};
-use store::privacy_requests::{self, ActionRefused, Export, Filter, History, RequestEntry};
+use providers::exports::Exports;
+use store::privacy_requests::{
+    self, ActionRefused, Export, Filter, History, RequestEntry, Undecided,
+};
 use uuid::Uuid;
 
 use crate::access::{Privacy, Reader, Visit, Write};
 use crate::act::{self, Act, Button, Done, Input, Question};
 use crate::error::Error;
+use crate::frame::Frame;
 use crate::listing::{Listing, Table};
 use crate::pages::deliveries::field;
 use crate::pages::object::Object;
@@ -127,7 +134,7 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
         Cell::text(it.progress.to_string())
     };
     let receipt = match it.receipt {
-        Some(_) => Cell::text("It is signed and kept."),
+        Some(_) => Cell::link("Fetch it; it is signed", format!("{}/receipt", page(it.id))),
         None => Cell::None,
     };
     let repeats = it.repeats.map(|id| Cell::link(id.to_string(), page(id)));
@@ -157,7 +164,7 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
         chains: Vec::new(),
         tables: vec![("In the audit", entries)],
         note: it.held.as_ref().map(|_| {
-            "It is held because others have the same address or number. Decide in a terminal whom it means."
+            "It is held because others have the same address or number, and somebody is to decide whom it means."
                 .to_owned()
         }),
         acts: acts(&visit, &it),
@@ -203,12 +210,28 @@ fn acts(visit: &Visit<Reader>, it: &RequestEntry) -> Vec<Act> {
         Act::of(visit, Role::Privacy, what, button, command)
     };
     let is_of_a_shop = it.topic == Topic::ShopRedact.as_str();
-    match it.state.parse() {
+    let is_kept = |it: &Export| it.removed_at.is_none() && it.expires_at > visit.now();
+    let mut acts = Vec::new();
+    if it.export.as_ref().is_some_and(is_kept) {
+        acts.push(act(
+            "Fetch the export, to send it to the customer. The audit has who fetched it.",
+            "Fetch the export",
+            "export",
+            false,
+        ));
+    }
+    acts.extend(match it.state.parse() {
         Ok(State::Failed) => vec![act(
             "Try it again, once what it failed of is mended.",
             "Try again",
             "retry",
             false,
+        )],
+        Ok(State::Held) if it.held.is_some() => vec![act(
+            "Decide whom it means besides those that are certain.",
+            "Decide",
+            "decide",
+            true,
         )],
         Ok(State::Held) if is_of_a_shop => {
             let mut acts = Vec::new();
@@ -229,7 +252,136 @@ fn acts(visit: &Visit<Reader>, it: &RequestEntry) -> Vec<Act> {
             acts
         }
         _ => Vec::new(),
+    });
+    acts
+}
+
+#[derive(Template)]
+#[template(path = "decide.html")]
+struct DecidePage<'a> {
+    frame: Frame<'a>,
+    id: Uuid,
+    candidates: Vec<Candidate>,
+    is_cut: bool,
+    may: bool,
+}
+
+/// A customer or an order that a request may mean.
+struct Candidate {
+    /// The name of the form's field.
+    field: String,
+    name: String,
+    about: String,
+}
+
+fn candidates(held: &Held) -> Vec<Candidate> {
+    let customers = held.customers.iter().map(|(id, times)| Candidate {
+        field: customer_field(*id),
+        name: format!("Customer {id}"),
+        about: format!("Has the address or number {times} times."),
+    });
+    let orders = held.orders.iter().map(|id| Candidate {
+        field: order_field(*id),
+        name: format!("Order {id}"),
+        about: "It has no customer.".to_owned(),
+    });
+    customers.chain(orders).collect()
+}
+
+fn customer_field(id: i64) -> String {
+    format!("customer-{id}")
+}
+
+fn order_field(id: i64) -> String {
+    format!("order-{id}")
+}
+
+pub async fn ask_decide(visit: Visit<Privacy>) -> Result<Response, Error> {
+    let found = privacy_requests::find(visit.db(), id(&visit)?).await?;
+    let it = found.ok_or(Error::Unknown("privacy request"))?;
+    let held = it.held.unwrap_or_default();
+    let page = DecidePage {
+        frame: Frame::new(&visit.who, "/privacy"),
+        id: it.id,
+        candidates: candidates(&held),
+        is_cut: held.is_cut,
+        may: visit.may(Role::Privacy) && it.state == State::Held.as_str(),
+    };
+    Ok(Html(page.to_string()).into_response())
+}
+
+pub async fn decide(write: Write<Privacy>) -> Result<Response, Error> {
+    let id = id(&write)?;
+    let db = &write.parts().db;
+    let found = privacy_requests::find(db, id).await?;
+    let it = found.ok_or(Error::Unknown("privacy request"))?;
+    let mut said = Decided {
+        is_all: write.fields.get("rest") == "exclude",
+        ..Decided::default()
+    };
+    let held = it.held.unwrap_or_default();
+    for customer in held.customers.keys() {
+        match write.fields.get(&customer_field(*customer)) {
+            "include" => said.customers.insert(*customer),
+            "exclude" => said.other_customers.insert(*customer),
+            _ => false,
+        };
     }
+    for order in &held.orders {
+        match write.fields.get(&order_field(*order)) {
+            "include" => said.orders.insert(*order),
+            "exclude" => said.other_orders.insert(*order),
+            _ => false,
+        };
+    }
+    if said == Decided::default() {
+        let why = "Say of at least one whether it is the same person.";
+        return Err(Error::Refused(why.to_owned()));
+    }
+    let done = match privacy_requests::decide(db, write.by(), id, &said).await {
+        Ok(()) => Done::Decided,
+        Err(Undecided::NotHeld) => Done::Changed,
+        Err(Undecided::Unknown) => return Err(Error::Unknown("privacy request")),
+        Err(Undecided::Database(error)) => return Err(error.into()),
+        Err(why @ Undecided::NotAmongHeld(_)) => {
+            return Err(Error::Refused(format!("This is not possible: {why}.")));
+        }
+    };
+    Ok(act::see(&page(id), done))
+}
+
+/// The export as a file. The audit has who fetched it before it is handed out.
+pub async fn fetch_export(mut write: Write<Privacy>) -> Result<Response, Error> {
+    let id = id(&write)?;
+    write.end_turn();
+    let parts = write.parts();
+    let exports = Exports::new(&parts.config.privacy.exports);
+    match flows::exports::fetch(&parts.db, write.by(), &exports, id).await {
+        Ok((_, document)) => Ok(file(&format!("export-{id}.json"), document)),
+        Err(ActionRefused::Unknown) => Err(Error::Unknown("privacy request")),
+        Err(ActionRefused::Database(error)) => Err(error.into()),
+        Err(why) => Err(Error::Refused(format!("This is not possible: {why}."))),
+    }
+}
+
+/// The signed receipt as a file. It has no personal data.
+pub async fn receipt(visit: Visit<Reader>) -> Result<Response, Error> {
+    let id = id(&visit)?;
+    let found = privacy_requests::find(visit.db(), id).await?;
+    let it = found.ok_or(Error::Unknown("privacy request"))?;
+    let receipt = it.receipt.ok_or(Error::Unknown("receipt"))?;
+    let text = receipt.to_string().into_bytes();
+    Ok(file(&format!("receipt-{id}.json"), text))
+}
+
+/// A file that the browser keeps and does not show.
+fn file(name: &str, document: Vec<u8>) -> Response {
+    let disposition = format!("attachment; filename=\"{name}\"");
+    let headers = [
+        (CONTENT_TYPE, "application/json".to_owned()),
+        (CONTENT_DISPOSITION, disposition),
+    ];
+    (headers, document).into_response()
 }
 
 pub async fn ask_enter(visit: Visit<Privacy>) -> Result<Response, Error> {

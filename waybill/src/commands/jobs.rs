@@ -5,6 +5,7 @@ use anyhow::{Context, Result, bail};
 use config::Settings;
 use domain::job::{JobId, Queue, State};
 use domain::time::{Timestamp, Written};
+use flows::fields::{self, Reason};
 use platform::clock::Clock;
 use platform::zone;
 use store::job_attempts::{self, Attempt};
@@ -52,6 +53,22 @@ pub enum Command {
     /// people who were erased meanwhile does not come back. For dead jobs use
     /// `waybill dead replay`.
     Replay(Replay),
+    /// Show one field of a stored body as it came, for a reason
+    ///
+    /// The audit keeps who saw which field, when and why, and not its value. `waybill dead show` and
+    /// the console show which fields a body has.
+    Field {
+        id: JobId,
+        /// The field's path in the body, such as /shipping_address/city or /line_items/0/name
+        #[arg(value_name = "PATH")]
+        path: String,
+        /// Why it is needed: the customer has asked, a payment is refused or disputed, a parcel
+        /// cannot be delivered, or a fault is traced
+        #[arg(long, value_name = "REASON", value_parser = words::reason())]
+        reason: Reason,
+        #[command(flatten)]
+        operator: Operator,
+    },
     /// Run a dead job again. This is the old name of `waybill dead replay`
     #[command(hide = true)]
     Retry {
@@ -161,6 +178,17 @@ async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result
         Command::Show { id, json } => show(db, id, json).await,
         Command::RunNow(arguments) => run_now(settings, db, &arguments).await,
         Command::Replay(replay) => again(settings, db, &replay).await,
+        Command::Field {
+            id,
+            path,
+            reason,
+            operator,
+        } => {
+            let author = operator.author(settings, db).await?;
+            let by = author.by(Clock::system().now());
+            let value = fields::show(db, by, id, &path, reason).await?;
+            table::print_json(&value)
+        }
         Command::Retry { id, how } => dead::replay_one(settings, db, id, &how).await,
     }
 }

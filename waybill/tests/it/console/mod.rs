@@ -5,5 +5,6 @@ pub mod browser;
 mod charts;
 pub mod live;
 mod pages;
+mod people;
 pub mod search;
 pub mod writes;

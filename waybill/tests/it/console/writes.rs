@@ -131,6 +131,11 @@ async fn cases(service: &Service) -> Vec<Case> {
         of_job("/jobs/{id}/run-now", &waits),
         of_job("/jobs/{id}/replay", &one),
         of_job("/jobs/{id}/discard", &other),
+        Case {
+            path: "/jobs/{id}/field",
+            id: Some(waits.id),
+            fields: vec![("field", "/id".to_owned()), ("reason", "fault".to_owned())],
+        },
         of_dead("/dead/replay"),
         of_dead("/dead/discard"),
     ];
@@ -215,6 +220,30 @@ async fn cases(service: &Service) -> Vec<Case> {
     all.push(Case {
         path: "/pauses/{id}/end",
         id: Some(paused(service).await),
+        fields: Vec::new(),
+    });
+    let topic = "customers/data_request";
+    let held = requests::posted(service, &requests::request(topic, 34)).await;
+    let mut tx = service.db().begin().await.unwrap();
+    tx.query("update privacy_requests set state = 'held', held = $1 where id = $2")
+        .bind(r#"{"customers":{"77":1},"orders":[],"is_cut":false}"#)
+        .bind(held)
+        .execute()
+        .await
+        .unwrap();
+    tx.commit().await.unwrap();
+    all.push(Case {
+        path: "/privacy/{id}/decide",
+        id: Some(held),
+        fields: vec![("customer-77", "include".to_owned())],
+    });
+    let done = requests::posted(service, &requests::request(topic, 35)).await;
+    let folder = service.backend.folder().join("exports");
+    let ends = now.plus(Duration::from_hours(24));
+    requests::export(service, &folder, done, "{}", ends).await;
+    all.push(Case {
+        path: "/privacy/{id}/export",
+        id: Some(done),
         fields: Vec::new(),
     });
     // The clock stands, so no runner begins these.
@@ -376,7 +405,8 @@ async fn every_write_needs_its_role_its_token_and_its_own_page_and_is_done_once(
         assert_eq!(state(&service).await, before, "{at} was refused");
         let (_, session, token) = sessions.iter().find(|(of, ..)| *of == needed).unwrap();
         // A secret is shown by the answer itself.
-        let shows = ["/endpoints/add", "/endpoints/{id}/rotate"].contains(&case.path);
+        let hands_out = ["/jobs/{id}/field", "/privacy/{id}/export"].contains(&case.path);
+        let shows = ["/endpoints/add", "/endpoints/{id}/rotate"].contains(&case.path) || hands_out;
         let expected = if shows { 200 } else { 303 };
         assert_eq!(send(Some(session), token, own).await, expected, "{at}");
         let after = state(&service).await;
@@ -386,6 +416,11 @@ async fn every_write_needs_its_role_its_token_and_its_own_page_and_is_done_once(
             continue;
         }
         let again = send(Some(session), token, own).await;
+        if hands_out {
+            assert_eq!(again, 200, "{at} once more");
+            assert_ne!(state(&service).await, after, "{at} is noted each time");
+            continue;
+        }
         assert_eq!(again, 303, "{at} once more");
         assert_eq!(state(&service).await, after, "{at} is done once");
     }

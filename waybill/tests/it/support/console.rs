@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 use super::Service;
 
 /// The pages of the console that need no id.
-pub const LISTS: [&str; 13] = [
+pub const LISTS: [&str; 14] = [
     "/",
     "/deliveries",
     "/live",
@@ -17,6 +17,7 @@ pub const LISTS: [&str; 13] = [
     "/held",
     "/dead",
     "/operations",
+    "/pauses",
     "/audit",
     "/refused",
     "/privacy",

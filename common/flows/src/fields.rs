@@ -1,0 +1,136 @@
+//! One field of a stored body, as it came, for an operator who has a reason. The audit has who saw which field
+//! and why before it is shown. Every other view of a body is without personal data.
+
+use std::str::FromStr;
+
+use domain::job::JobId;
+use serde_json::{Value, json};
+use store::audit::{self, By};
+use store::jobs;
+use store::sql::{self, Db};
+
+/// Why somebody needs a field. A reason in their own words could name somebody, and stay in the audit for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The customer has asked.
+    Customer,
+    /// A payment is refused or disputed.
+    Payment,
+    /// A parcel cannot be delivered.
+    Parcel,
+    /// A fault is traced.
+    Fault,
+}
+
+impl Reason {
+    pub const ALL: [Reason; 4] = [
+        Reason::Customer,
+        Reason::Payment,
+        Reason::Parcel,
+        Reason::Fault,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::Customer => "customer",
+            Reason::Payment => "payment",
+            Reason::Parcel => "parcel",
+            Reason::Fault => "fault",
+        }
+    }
+
+    /// The reason in words.
+    pub fn text(self) -> &'static str {
+        match self {
+            Reason::Customer => "the customer has asked",
+            Reason::Payment => "a payment is refused or disputed",
+            Reason::Parcel => "a parcel cannot be delivered",
+            Reason::Fault => "a fault is traced",
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("it must be customer, payment, parcel or fault")]
+pub struct NotAReason;
+
+impl FromStr for Reason {
+    type Err = NotAReason;
+
+    fn from_str(text: &str) -> Result<Self, NotAReason> {
+        let mut all = Reason::ALL.into_iter();
+        all.find(|reason| reason.as_str() == text).ok_or(NotAReason)
+    }
+}
+
+/// Why a field is not shown.
+#[derive(Debug, thiserror::Error)]
+pub enum NotShown {
+    #[error("there is no such job")]
+    Unknown,
+    #[error("its body is not kept any more, or is no JSON")]
+    NoBody,
+    #[error(
+        "a field is named by its path in the body, such as /shipping_address/city or \
+         /line_items/0/name"
+    )]
+    NotAPath,
+    #[error("its body has no such field")]
+    NoField,
+    #[error(transparent)]
+    Database(#[from] sql::Error),
+}
+
+/// The longest path, in bytes.
+const LONGEST: usize = 200;
+
+/// A JSON pointer (RFC 6901) of names that are none of a person's.
+fn is_path(text: &str) -> bool {
+    let is_plain =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_/".contains(&byte);
+    text.len() <= LONGEST && text.starts_with('/') && text.bytes().all(is_plain)
+}
+
+/// The value of a field, after the audit has noted who sees it.
+pub async fn show(
+    db: &Db,
+    by: By<'_>,
+    id: JobId,
+    path: &str,
+    reason: Reason,
+) -> Result<Value, NotShown> {
+    if !is_path(path) {
+        return Err(NotShown::NotAPath);
+    }
+    let job = jobs::show(db, id).await?.ok_or(NotShown::Unknown)?;
+    let body = jobs::body(db, id).await?.unwrap_or_default();
+    let body: Value = serde_json::from_slice(&body).map_err(|_| NotShown::NoBody)?;
+    let value = body.pointer(path).ok_or(NotShown::NoField)?;
+    let entry = audit::New {
+        actor: by.actor,
+        action: "job.field_shown",
+        object_id: &id.to_string(),
+        shop: job.shop.as_deref(),
+        details: json!({"kind": job.kind, "field": path, "reason": reason.as_str()}),
+    };
+    let mut tx = db.begin().await?;
+    audit::append(&mut tx, by.keys, entry, by.now).await?;
+    tx.commit().await?;
+    Ok(value.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_has_no_name_that_could_be_a_persons() {
+        for good in ["/email", "/line_items/0/name", "/shipping_address"] {
+            assert!(is_path(good), "{good}");
+        }
+        let long = format!("/{}", "a".repeat(LONGEST));
+        for bad in ["", "email", "/a@b.example", "/Ann", "/a b", "/a~1b", &long] {
+            assert!(!is_path(bad), "{bad}");
+        }
+    }
+}

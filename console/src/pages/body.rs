@@ -1,0 +1,81 @@
+//! The body of a job: its fields, and of their values only those that an erasure would keep. And one field as
+//! it came, for those who have a reason.
+
+use askama::Template;
+use axum::response::{Html, IntoResponse, Response};
+use domain::api_key::Role;
+use domain::privacy::operator_view;
+use flows::fields::{self, NotShown, Reason};
+use store::jobs;
+use uuid::Uuid;
+
+use crate::access::{Privacy, Reader, Visit, Write};
+use crate::error::Error;
+use crate::frame::Frame;
+use crate::shown;
+
+#[derive(Template)]
+#[template(path = "body.html")]
+struct BodyPage<'a> {
+    frame: Frame<'a>,
+    id: Uuid,
+    kind: &'a str,
+    /// None when it is not kept any more.
+    text: Option<&'a str>,
+    /// Those who may see a field as it came.
+    reasons: Option<[Reason; 4]>,
+}
+
+pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
+    let id = Uuid::parse_str(visit.path("id")).map_err(|_| Error::NotFound)?;
+    let job = jobs::show(visit.db(), id).await?;
+    let job = job.ok_or(Error::Unknown("job"))?;
+    let body = jobs::body(visit.db(), id).await?;
+    let body = body.filter(|body| !body.is_empty());
+    let text = body.map(|body| {
+        let view = operator_view(&job.kind, job.source == "internal", &body);
+        // The alternate form of a value is its JSON over several lines.
+        format!("{view:#}")
+    });
+    let page = BodyPage {
+        frame: Frame::new(&visit.who, "/deliveries"),
+        id,
+        kind: &job.kind,
+        text: text.as_deref(),
+        reasons: (text.is_some() && visit.may(Role::Privacy)).then_some(Reason::ALL),
+    };
+    Ok(Html(page.to_string()).into_response())
+}
+
+#[derive(Template)]
+#[template(path = "field.html")]
+struct FieldPage<'a> {
+    frame: Frame<'a>,
+    path: &'a str,
+    value: &'a str,
+    reason: &'a str,
+    back: String,
+}
+
+/// Shows a field on this answer alone. Each time it is asked for, the audit has an entry more.
+pub async fn field(write: Write<Privacy>) -> Result<Response, Error> {
+    let id = Uuid::parse_str(write.path("id")).map_err(|_| Error::NotFound)?;
+    let path = write.fields.get("field");
+    let reason: Result<Reason, _> = write.fields.get("reason").parse();
+    let reason = reason.map_err(|error| Error::Refused(format!("The reason: {error}.")))?;
+    let shown = fields::show(&write.parts().db, write.by(), id, path, reason).await;
+    let value = match shown {
+        Ok(value) => value,
+        Err(NotShown::Unknown) => return Err(Error::Unknown("job")),
+        Err(NotShown::Database(error)) => return Err(error.into()),
+        Err(why) => return Err(Error::Refused(format!("This is not possible: {why}."))),
+    };
+    let page = FieldPage {
+        frame: Frame::new(&write.who, "/deliveries"),
+        path,
+        value: &format!("{value:#}"),
+        reason: reason.text(),
+        back: shown::job(id),
+    };
+    Ok(Html(page.to_string()).into_response())
+}
