@@ -59,6 +59,7 @@ pub trait Needs: Send + Sync + 'static {
 pub struct Reader;
 pub struct Operator;
 pub struct Privacy;
+pub struct Owner;
 
 impl Needs for Reader {
     const ROLE: Role = Role::Reader;
@@ -70,6 +71,10 @@ impl Needs for Operator {
 
 impl Needs for Privacy {
     const ROLE: Role = Role::Privacy;
+}
+
+impl Needs for Owner {
+    const ROLE: Role = Role::Owner;
 }
 
 /// Whether somebody with these roles has another one. Everybody who may sign in may read.

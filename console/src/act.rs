@@ -164,6 +164,7 @@ pub enum Done {
     Cancelled,
     RequestConfirmed,
     Decided,
+    Revoked,
     Entered,
     /// A secret was shown before.
     Shown,
@@ -172,7 +173,7 @@ pub enum Done {
 }
 
 impl Done {
-    const ALL: [Done; 21] = [
+    const ALL: [Done; 22] = [
         Done::RunNow,
         Done::Replayed,
         Done::Discarded,
@@ -191,6 +192,7 @@ impl Done {
         Done::Cancelled,
         Done::RequestConfirmed,
         Done::Decided,
+        Done::Revoked,
         Done::Entered,
         Done::Shown,
         Done::Changed,
@@ -216,6 +218,7 @@ impl Done {
             Done::Cancelled => "cancelled",
             Done::RequestConfirmed => "request-confirmed",
             Done::Decided => "decided",
+            Done::Revoked => "revoked",
             Done::Entered => "entered",
             Done::Shown => "shown",
             Done::Changed => "changed",
@@ -259,6 +262,7 @@ impl Done {
                 "The erasure of the shop was confirmed. It runs when the rest of its hold is over."
             }
             Done::Decided => "This was decided. The request goes on within seconds.",
+            Done::Revoked => "The key was revoked. It opens nothing any more.",
             Done::Entered => "The request was entered. It must be done within 30 days from now.",
             Done::Shown => {
                 "This was done before. A secret is shown once; whoever did not store it makes another one."

@@ -20,8 +20,8 @@ use crate::access::{self, Needs, Reader, SignIn, Stranger, Visit, Write};
 use crate::error::Error;
 use crate::frame::{self, SCRIPT, STYLE};
 use crate::pages::{
-    audit, body, charts, dead, deliveries, endpoints, held, job, live, now, operations, orders,
-    pauses, payments, privacy, refused, search,
+    audit, body, charts, dead, deliveries, endpoints, held, job, keys, live, now, operations,
+    orders, pauses, payments, privacy, refused, search,
 };
 use crate::writes;
 
@@ -73,6 +73,10 @@ pub fn router(console: Arc<Console>) -> Router {
         .route("/endpoints/{id}", page(endpoints::show))
         .route("/endpoints/{id}/rotate", page(endpoints::ask_rotate))
         .route("/endpoints/{id}/remove", page(endpoints::ask_remove))
+        .route("/keys", page(keys::list))
+        .route("/keys/create", page(keys::ask_create))
+        .route("/keys/{id}", page(keys::show))
+        .route("/keys/{id}/revoke", page(keys::ask_revoke))
         .route("/audit", page(audit::list))
         .route("/search", page(search::show).post(search::search))
         .route("/sign-out", post(sign_out))

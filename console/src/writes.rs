@@ -11,7 +11,7 @@ use domain::api_key::Role;
 use crate::Console;
 use crate::access::{Needs, Write};
 use crate::error::Error;
-use crate::pages::{body, dead, endpoints, job, operations, pauses, privacy};
+use crate::pages::{body, dead, endpoints, job, keys, operations, pauses, privacy};
 
 /// The routes, and which role each needs.
 #[derive(Default)]
@@ -40,6 +40,8 @@ pub fn table() -> Writes {
         .add("/privacy/{id}/confirm", privacy::confirm)
         .add("/privacy/{id}/decide", privacy::decide)
         .add("/privacy/{id}/export", privacy::fetch_export)
+        .add("/keys/create", keys::create)
+        .add("/keys/{id}/revoke", keys::revoke)
         .add("/endpoints/add", endpoints::add)
         .add("/endpoints/{id}/test", endpoints::test)
         .add("/endpoints/{id}/pause", endpoints::pause)

@@ -5,6 +5,7 @@
 //!
 //! Rows of orders and events are written here alone.
 
+pub mod api_keys;
 mod causation;
 pub mod checkout;
 pub mod confirmations;

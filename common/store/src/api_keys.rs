@@ -28,12 +28,12 @@ pub struct Made {
 pub async fn create(
     tx: &mut Tx,
     clock: &Clock,
+    id: Uuid,
     name: &str,
     expires_at: Option<Timestamp>,
     rights: &Rights,
 ) -> Result<Made> {
     let key = clock.api_key();
-    let id = clock.id();
     let scopes = rights.scopes.as_ref().map(|scopes| {
         let names: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
         names.join(" ")
@@ -166,22 +166,35 @@ pub async fn list(db: &Db, now: Timestamp) -> Result<Vec<ApiKeyEntry>> {
         )
         .fetch_all()
         .await?;
-    rows.iter()
-        .map(|row| {
-            let expires_at = time(row, "expires_at")?;
-            let revoked_at = time(row, "revoked_at")?;
-            Ok(ApiKeyEntry {
-                id: row.get("id")?,
-                name: row.get("name")?,
-                state: State::of(expires_at, revoked_at, now),
-                rights: rights(row)?,
-                created_at: Timestamp(row.get("created_at")?),
-                expires_at,
-                revoked_at,
-                last_used_at: time(row, "last_used_at")?,
-            })
-        })
-        .collect()
+    rows.iter().map(|row| entry(row, now)).collect()
+}
+
+/// One key, whether it may be used or not.
+pub async fn find(db: &Db, id: Uuid, now: Timestamp) -> Result<Option<ApiKeyEntry>> {
+    let row = db
+        .query(
+            "select id, name, scopes, shops, created_at, expires_at, revoked_at, last_used_at
+             from api_keys where id = $1",
+        )
+        .bind(id)
+        .fetch_optional()
+        .await?;
+    row.as_ref().map(|row| entry(row, now)).transpose()
+}
+
+fn entry(row: &Row, now: Timestamp) -> Result<ApiKeyEntry> {
+    let expires_at = time(row, "expires_at")?;
+    let revoked_at = time(row, "revoked_at")?;
+    Ok(ApiKeyEntry {
+        id: row.get("id")?,
+        name: row.get("name")?,
+        state: State::of(expires_at, revoked_at, now),
+        rights: rights(row)?,
+        created_at: Timestamp(row.get("created_at")?),
+        expires_at,
+        revoked_at,
+        last_used_at: time(row, "last_used_at")?,
+    })
 }
 
 /// Revokes a key for good. False when it was revoked before, or when there is no such key.

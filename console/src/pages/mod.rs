@@ -9,6 +9,7 @@ pub mod deliveries;
 pub mod endpoints;
 pub mod held;
 pub mod job;
+pub mod keys;
 pub mod live;
 pub mod now;
 mod object;

@@ -1,17 +1,15 @@
 //! `waybill keys` manages the API keys of the commerce API. A key itself is shown only once, when
 //! it is made. The audit says who made and who revoked each key.
 
-use std::time::Duration;
-
 use anyhow::{Result, bail};
 use config::Settings;
-use domain::api_key::{self, Rights, Scope, Shops, State};
+use domain::api_key::{self, Scope, State};
 use domain::time::Timestamp;
+use flows::api_keys::{self as flow, MOST_DAYS, Made, New, Refused};
 use platform::clock::Clock;
 use platform::{terminal, zone};
 use serde_json::json;
 use store::api_keys::{self, ApiKeyEntry};
-use store::orders::CHECKOUT;
 use store::sql::Db;
 use uuid::Uuid;
 
@@ -61,7 +59,7 @@ pub struct CreateArguments {
     #[arg(long, value_name = "DOMAIN", value_parser = api_key::shop)]
     shop: Vec<String>,
     /// The key ends after this many days
-    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=3650))]
+    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_DAYS)))]
     expires_in_days: Option<u32>,
     #[command(flatten)]
     operator: Operator,
@@ -90,33 +88,29 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
 }
 
 async fn create(settings: &Settings, arguments: CreateArguments) -> Result<()> {
-    let CreateArguments {
-        name,
-        expires_in_days,
-        json,
-        ..
-    } = &arguments;
-    if name.trim().is_empty() || name == api_keys::DEVELOPMENT || name.contains(char::is_control) {
-        return Err(misused(format!(
-            "{name:?} cannot be the name of a key; choose another"
-        )));
-    }
-    let rights = rights(&arguments)?;
     let clock = Clock::system();
-    let life = |days: u32| Duration::from_hours(u64::from(days) * 24);
-    let expires_at = expires_in_days.map(|days| clock.now().plus(life(days)));
     let db = database(settings).await?;
     let author = arguments.operator.author(settings, &db).await?;
-    let mut tx = db.begin().await?;
-    let api_keys::Made { id, key } =
-        api_keys::create(&mut tx, &clock, name, expires_at, &rights).await?;
-    let details = json!({
-        "scopes": rights.scopes, "shops": rights.shops, "expires_at": expires_at,
-    });
-    let by = author.by(clock.now());
-    by.note(&mut tx, "key.created", id, details).await?;
-    tx.commit().await?;
+    let CreateArguments { name, json, .. } = &arguments;
+    let id = clock.id();
+    let new = New {
+        id,
+        name,
+        scopes: arguments.scope.clone(),
+        shops: arguments.shop.clone(),
+        days: arguments.expires_in_days,
+    };
+    let made = flow::create(&db, author.by(clock.now()), &clock, new).await;
     db.close().await;
+    let Made {
+        key,
+        rights,
+        expires_at,
+    } = made.map_err(|refused| match refused {
+        Refused::Database(error) => error.into(),
+        Refused::Checkout => misused(format!("{refused}: --shop checkout")),
+        Refused::Name(_) => misused(refused.to_string()),
+    })?;
     if *json {
         return table::print_json(&json!({
             "id": id,
@@ -133,28 +127,6 @@ async fn create(settings: &Settings, arguments: CreateArguments) -> Result<()> {
         &key[..6]
     ));
     Ok(())
-}
-
-fn rights(arguments: &CreateArguments) -> Result<Rights> {
-    let listed = |mut shops: Vec<String>| {
-        shops.sort_unstable();
-        shops.dedup();
-        (!shops.is_empty()).then_some(shops)
-    };
-    let mut scopes = arguments.scope.clone();
-    scopes.sort_unstable();
-    scopes.dedup();
-    let rights = Rights {
-        scopes: (!scopes.is_empty()).then_some(scopes),
-        shops: Shops(listed(arguments.shop.clone())),
-    };
-    if arguments.scope.contains(&Scope::CheckoutWrite) && !rights.shops.have(CHECKOUT) {
-        return Err(misused(
-            "a checkout makes an order of the shop `checkout`, which this key could not touch: \
-             add --shop checkout",
-        ));
-    }
-    Ok(rights)
 }
 
 fn list(mut keys: Vec<ApiKeyEntry>, all: bool, json: bool) -> Result<()> {
@@ -235,14 +207,7 @@ async fn revoke(db: &Db, author: &Author, wanted: &str) -> Result<String> {
             );
         }
     };
-    let mut tx = db.begin().await?;
-    let revoked = api_keys::revoke(&mut tx, key.id, now).await?;
-    if revoked {
-        let by = author.by(now);
-        by.note(&mut tx, "key.revoked", key.id, json!({})).await?;
-    }
-    tx.commit().await?;
-    Ok(if revoked {
+    Ok(if flow::revoke(db, author.by(now), key.id).await? {
         format!(
             "Key {} ({}) is revoked; it opens nothing any more.\n",
             key.id, key.name

@@ -239,7 +239,8 @@ async fn development_key(db: &Db, clock: &Clock) -> Result<Made> {
     let mut tx = db.begin().await?;
     let expires_at = clock.now().plus(DEVELOPMENT_KEY_LIFE);
     let (name, rights) = (api_keys::DEVELOPMENT, Rights::default());
-    let made = api_keys::create(&mut tx, clock, name, Some(expires_at), &rights).await?;
+    let made =
+        api_keys::create(&mut tx, clock, clock.id(), name, Some(expires_at), &rights).await?;
     tx.commit().await?;
     Ok(made)
 }

@@ -134,8 +134,24 @@ async fn only_a_key_with_a_role_opens_the_console() {
     let mut tx = service.db().begin().await.unwrap();
     let now = service.clock().now();
     let reader = role(Role::Reader);
-    let ended = api_keys::create(&mut tx, service.clock(), "ended", Some(now), &reader).await;
-    let revoked = api_keys::create(&mut tx, service.clock(), "revoked", None, &reader).await;
+    let ended = api_keys::create(
+        &mut tx,
+        service.clock(),
+        service.clock().id(),
+        "ended",
+        Some(now),
+        &reader,
+    )
+    .await;
+    let revoked = api_keys::create(
+        &mut tx,
+        service.clock(),
+        service.clock().id(),
+        "revoked",
+        None,
+        &reader,
+    )
+    .await;
     let (ended, revoked) = (ended.unwrap(), revoked.unwrap());
     assert!(api_keys::revoke(&mut tx, revoked.id, now).await.unwrap());
     tx.commit().await.unwrap();
@@ -341,7 +357,14 @@ async fn a_link_signs_in_once_with_the_rights_of_its_key() {
     let mut service = service().without_workers().start().await;
     let mut tx = service.db().begin().await.unwrap();
     let rights = Rights::default();
-    let made = api_keys::create(&mut tx, service.clock(), "try", None, &rights);
+    let made = api_keys::create(
+        &mut tx,
+        service.clock(),
+        service.clock().id(),
+        "try",
+        None,
+        &rights,
+    );
     let made = made.await.unwrap();
     tx.commit().await.unwrap();
     let listening = service.listening_console().await.unwrap();
@@ -501,4 +524,85 @@ mod embedded {
         child.wait().unwrap();
         assert!(!printed.contains("console"), "{printed}");
     }
+}
+
+#[tokio::test]
+async fn an_owner_makes_a_key_that_is_shown_once_and_ends_a_session_by_revoking_its_key() {
+    let mut service = service().without_workers().start().await;
+    let console = service.console().await;
+    let key = service.api_key_for("ann", &role(Role::Owner)).await;
+    let session = console.sign_in(&key).await;
+    let token = console.token(&session).await;
+    let page = console.shown(&session, "/keys/create").await;
+    assert!(page.contains("name=\"scope-console:privacy\""), "{page}");
+    let id = service.clock().id().to_string();
+    let create = async |fields: &[(&str, &str)]| {
+        let fields = [&[("token", token.as_str()), ("id", id.as_str())], fields].concat();
+        session.send(console.post("/keys/create", &fields)).await
+    };
+    let reader = ("scope-console:reader", "yes");
+    for (fields, expected) in [
+        (vec![("name", "bo")], "choose what the key opens"),
+        (vec![("name", " "), reader], "cannot be the name of a key"),
+        (
+            vec![("name", "bo"), reader, ("shops", "a/b")],
+            "must be a shop domain",
+        ),
+        (
+            vec![("name", "bo"), reader, ("days", "0")],
+            "a number from 1 to 3650",
+        ),
+        (
+            vec![
+                ("name", "bo"),
+                ("scope-checkout:write", "yes"),
+                ("shops", "a.example"),
+            ],
+            "add the shop checkout",
+        ),
+    ] {
+        let answer = create(&fields).await;
+        assert_eq!(answer.status(), 409, "{fields:?}");
+        let page = answer.text().await.unwrap();
+        assert!(page.contains(expected), "{expected}: {page}");
+    }
+    let wanted = [("name", "bo"), reader, ("days", "30")];
+    let page = create(&wanted).await.text().await.unwrap();
+    let (_, rest) = page.split_once("wb_").expect("the key is shown");
+    let made = format!("wb_{}", &rest[..64]);
+    let again = create(&wanted).await;
+    assert_eq!(
+        again.headers()["location"],
+        format!("/keys/{id}?done=shown")
+    );
+    let theirs = console.sign_in(&made).await;
+    assert!(console.shown(&theirs, "/keys").await.contains("bo"));
+    assert_eq!(console.page(&theirs, "/keys/create").await.0, 403);
+    for path in ["/keys", &format!("/keys/{id}"), "/audit"] {
+        assert!(
+            !console.shown(&session, path).await.contains(&made),
+            "{path}"
+        );
+    }
+    let revoke = format!("/keys/{id}/revoke");
+    let fields = [("token", token.as_str())];
+    let answer = session.send(console.post(&revoke, &fields)).await;
+    assert_eq!(
+        answer.headers()["location"],
+        format!("/keys/{id}?done=revoked")
+    );
+    assert_eq!(
+        console.page(&theirs, "/keys").await.0,
+        401,
+        "the session has ended"
+    );
+    let active = console.shown(&session, "/keys?format=json").await;
+    let revoked = console
+        .shown(&session, "/keys?state=revoked&format=json")
+        .await;
+    assert!(
+        !active.contains(&id) && revoked.contains(&id),
+        "{active} {revoked}"
+    );
+    service.stop().await;
 }

@@ -33,7 +33,14 @@ const FOREIGN: &str = "JSON.stringify([...document.querySelectorAll('*')].filter
 async fn open(service: &mut Service, browser: &mut Browser, name: &str) -> Console {
     let mut tx = service.db().begin().await.unwrap();
     let rights = Rights::default();
-    let made = api_keys::create(&mut tx, service.clock(), name, None, &rights);
+    let made = api_keys::create(
+        &mut tx,
+        service.clock(),
+        service.clock().id(),
+        name,
+        None,
+        &rights,
+    );
     let made = made.await.unwrap();
     tx.commit().await.unwrap();
     let listening = service.listening_console().await.unwrap();

@@ -13,7 +13,7 @@ use store::bulk_operations::{self, Change, Operation};
 use store::jobs::ended::Filter;
 use store::jobs::operate::Action;
 use store::jobs::{self, Summary};
-use store::{endpoints, pauses, privacy_requests};
+use store::{api_keys, endpoints, pauses, privacy_requests};
 use uuid::Uuid;
 
 use crate::support::console::{Console, Session, role};
@@ -77,6 +77,9 @@ async fn state(service: &Service) -> Vec<String> {
             pause.id, pause.until, pause.ended_at
         ));
     }
+    for key in api_keys::list(db, service.clock().now()).await.unwrap() {
+        all.push(format!("{} {:?}", key.id, key.state));
+    }
     let entries = audit::newest(db, 1000).await.unwrap();
     let writes = entries
         .iter()
@@ -139,6 +142,25 @@ async fn cases(service: &Service) -> Vec<Case> {
         of_dead("/dead/replay"),
         of_dead("/dead/discard"),
     ];
+    all.push(Case {
+        path: "/keys/create",
+        id: None,
+        fields: vec![
+            ("id", service.clock().id().to_string()),
+            ("name", "bo".to_owned()),
+            ("scope-console:reader", "yes".to_owned()),
+        ],
+    });
+    let mut tx = service.db().begin().await.unwrap();
+    let (id, clock) = (service.clock().id(), service.clock());
+    let rights = role(Role::Reader);
+    let key = api_keys::create(&mut tx, clock, id, "cy", None, &rights).await;
+    tx.commit().await.unwrap();
+    all.push(Case {
+        path: "/keys/{id}/revoke",
+        id: Some(key.unwrap().id),
+        fields: Vec::new(),
+    });
     let mut added = service.clock().id();
     all.push(Case {
         path: "/endpoints/add",
@@ -406,7 +428,8 @@ async fn every_write_needs_its_role_its_token_and_its_own_page_and_is_done_once(
         let (_, session, token) = sessions.iter().find(|(of, ..)| *of == needed).unwrap();
         // A secret is shown by the answer itself.
         let hands_out = ["/jobs/{id}/field", "/privacy/{id}/export"].contains(&case.path);
-        let shows = ["/endpoints/add", "/endpoints/{id}/rotate"].contains(&case.path) || hands_out;
+        let shows = ["/endpoints/add", "/endpoints/{id}/rotate", "/keys/create"];
+        let shows = shows.contains(&case.path) || hands_out;
         let expected = if shows { 200 } else { 303 };
         assert_eq!(send(Some(session), token, own).await, expected, "{at}");
         let after = state(&service).await;

@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 use super::Service;
 
 /// The pages of the console that need no id.
-pub const LISTS: [&str; 14] = [
+pub const LISTS: [&str; 15] = [
     "/",
     "/deliveries",
     "/live",
@@ -18,6 +18,7 @@ pub const LISTS: [&str; 14] = [
     "/dead",
     "/operations",
     "/pauses",
+    "/keys",
     "/audit",
     "/refused",
     "/privacy",

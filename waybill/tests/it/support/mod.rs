@@ -296,7 +296,7 @@ impl Service {
 
     pub async fn api_key_for(&self, name: &str, rights: &Rights) -> String {
         let mut tx = self.db().begin().await.unwrap();
-        let made = api_keys::create(&mut tx, self.clock(), name, None, rights)
+        let made = api_keys::create(&mut tx, self.clock(), self.clock().id(), name, None, rights)
             .await
             .unwrap();
         tx.commit().await.unwrap();

@@ -1,0 +1,268 @@
+//! API keys: which there are and what each opens, and how one is made and revoked. A key itself is shown on the
+//! answer that makes it alone.
+
+use askama::Template;
+use axum::response::{Html, IntoResponse, Response};
+use domain::api_key::{self, Role, Scope, State};
+use flows::api_keys::{self as flow, MOST_DAYS, New, Refused};
+use store::api_keys::{self, ApiKeyEntry};
+use uuid::Uuid;
+
+use crate::access::{Owner, Reader, Visit, Write};
+use crate::act::{self, Act, Button, Done, Question, Secret};
+use crate::error::Error;
+use crate::frame::Frame;
+use crate::listing::{Listing, Table};
+use crate::pages::deliveries::field;
+use crate::pages::object::Object;
+use crate::shown::Cell;
+
+const HERE: &str = "/keys";
+const MOST: usize = 500;
+
+pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
+    let wanted = visit.query.get("state").to_owned();
+    let mut keys = api_keys::list(visit.db(), visit.now()).await?;
+    keys.retain(|key| match wanted.as_str() {
+        "" => key.state == State::Active,
+        "all" => true,
+        state => key.state.as_str() == state,
+    });
+    let is_cut = keys.len() > MOST;
+    keys.truncate(MOST);
+    let mut table = Table::new(&[
+        "Name",
+        "State",
+        "Scopes",
+        "Shops",
+        "Created",
+        "Expires",
+        "Last used",
+        "Key",
+    ]);
+    for it in &keys {
+        table.row(vec![
+            Cell::text(it.name.as_str()),
+            state(it.state),
+            Cell::text(scopes(it)),
+            Cell::text(shops(it)),
+            Cell::time(it.created_at),
+            Cell::maybe_time(it.expires_at),
+            Cell::maybe_time(it.last_used_at),
+            Cell::link(it.id.to_string(), page(it.id)),
+        ]);
+    }
+    let listing = Listing {
+        here: HERE,
+        title: "Keys",
+        about: "With a key, programs use the API and people sign in to the console. The key itself is stored \
+                nowhere.",
+        command: match wanted.as_str() {
+            "" => "waybill keys list".to_owned(),
+            _ => "waybill keys list --all".to_owned(),
+        },
+        filters: vec![field(
+            "state",
+            "State",
+            &wanted,
+            &["all", "expired", "revoked"],
+        )],
+        table,
+        acts: vec![Act::of(
+            &visit,
+            Role::Owner,
+            "Give each person and each program a key of its own.",
+            Button::asks("Make a key", format!("{HERE}/create")),
+            "waybill keys create NAME --scope SCOPE".to_owned(),
+        )],
+        empty: "There is no such key.",
+        note: is_cut.then(|| format!("These are the newest {MOST}. The command lists all.")),
+        next: None,
+    };
+    Ok(listing.answer(&visit))
+}
+
+fn page(id: Uuid) -> String {
+    format!("{HERE}/{id}")
+}
+
+fn state(state: State) -> Cell {
+    let class = match state {
+        State::Active => "good",
+        State::Expired | State::Revoked => "plain",
+    };
+    Cell::State(class, state.as_str().to_owned())
+}
+
+fn scopes(key: &ApiKeyEntry) -> String {
+    let Some(scopes) = &key.rights.scopes else {
+        return "all".to_owned();
+    };
+    let names: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
+    names.join(", ")
+}
+
+fn shops(key: &ApiKeyEntry) -> String {
+    let shops = key.rights.shops.0.as_ref();
+    shops.map_or_else(|| "all".to_owned(), |shops| shops.join(", "))
+}
+
+async fn named<R>(visit: &Visit<R>) -> Result<ApiKeyEntry, Error> {
+    let id = Uuid::parse_str(visit.path("id")).map_err(|_| Error::NotFound)?;
+    let found = api_keys::find(visit.db(), id, visit.now()).await?;
+    found.ok_or(Error::Unknown("key"))
+}
+
+pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
+    let it = named(&visit).await?;
+    let revoke = format!("waybill keys revoke {}", it.id);
+    let mut acts = Vec::new();
+    if it.state != State::Revoked {
+        acts.push(Act::of(
+            &visit,
+            Role::Owner,
+            "Revoke it at once and for good. A page asks first.",
+            Button::asks("Revoke", format!("{}/revoke", page(it.id))),
+            revoke,
+        ));
+    }
+    let object = Object {
+        here: HERE,
+        kind: "Key",
+        title: it.name.clone(),
+        facts: vec![
+            ("State", state(it.state)),
+            ("Scopes", Cell::text(scopes(&it))),
+            ("Shops", Cell::text(shops(&it))),
+            ("Created", Cell::time(it.created_at)),
+            ("Expires", Cell::maybe_time(it.expires_at)),
+            ("Revoked", Cell::maybe_time(it.revoked_at)),
+            ("Last used", Cell::maybe_time(it.last_used_at)),
+            ("Key", Cell::code(it.id.to_string())),
+        ],
+        chains: Vec::new(),
+        tables: Vec::new(),
+        note: None,
+        acts,
+        commands: vec![("List all", "waybill keys list --all".to_owned())],
+    };
+    Ok(object.answer(&visit))
+}
+
+#[derive(Template)]
+#[template(path = "key.html")]
+struct CreatePage<'a> {
+    frame: Frame<'a>,
+    id: Uuid,
+    scopes: &'a [Scope],
+    most_days: u32,
+}
+
+pub async fn ask_create(visit: Visit<Owner>) -> Result<Response, Error> {
+    let page = CreatePage {
+        frame: Frame::new(&visit.who, HERE),
+        id: visit.new_id(),
+        scopes: &Scope::ALL,
+        most_days: MOST_DAYS,
+    };
+    Ok(Html(page.to_string()).into_response())
+}
+
+/// The form brings the key's id, so sending it again makes no second one.
+pub async fn create(write: Write<Owner>) -> Result<Response, Error> {
+    let given = &write.fields;
+    let id: Uuid = given.get("id").parse().map_err(|_| Error::Fields)?;
+    let refused = |why: String| Error::Refused(format!("This is not possible: {why}."));
+    let chosen = |scope: &Scope| given.get(&format!("scope-{scope}")) == "yes";
+    let mut scopes: Vec<Scope> = Scope::ALL.into_iter().filter(chosen).collect();
+    match (given.get("all"), scopes.is_empty()) {
+        ("yes", _) => scopes.clear(),
+        (_, true) => return Err(refused("choose what the key opens".to_owned())),
+        _ => {}
+    }
+    let shops: Result<Vec<String>, _> = given
+        .get("shops")
+        .split_whitespace()
+        .map(api_key::shop)
+        .collect();
+    let shops = shops.map_err(|error| refused(format!("{error}")))?;
+    let days = match given.get("days") {
+        "" => None,
+        text => {
+            let days: Option<u32> = text.parse().ok();
+            let days = days.filter(|days| (1..=MOST_DAYS).contains(days));
+            let why = || refused(format!("the days must be a number from 1 to {MOST_DAYS}"));
+            Some(days.ok_or_else(why)?)
+        }
+    };
+    let parts = write.parts();
+    let is_there = async || {
+        let found = api_keys::find(&parts.db, id, write.now()).await;
+        found.map(|it| it.is_some())
+    };
+    if is_there().await? {
+        return Ok(act::see(&page(id), Done::Shown));
+    }
+    let new = New {
+        id,
+        name: given.get("name"),
+        scopes,
+        shops,
+        days,
+    };
+    match flow::create(&parts.db, write.by(), &parts.clock, new).await {
+        Ok(made) => {
+            let shown = Secret {
+                here: HERE,
+                title: "The key was made",
+                about: "Whoever has it may do what it opens.".to_owned(),
+                secret: made.key,
+                next: page(id),
+            };
+            Ok(shown.answer(&write))
+        }
+        // Of two forms at the same moment the other one was first.
+        Err(Refused::Database(_)) if is_there().await? => Ok(act::see(&page(id), Done::Shown)),
+        Err(Refused::Database(error)) => Err(error.into()),
+        Err(why) => Err(refused(why.to_string())),
+    }
+}
+
+pub async fn ask_revoke(visit: Visit<Owner>) -> Result<Response, Error> {
+    let it = named(&visit).await?;
+    let question = Question {
+        here: HERE,
+        title: format!("Revoke the key {} for good?", it.name),
+        about: vec![
+            "It opens nothing any more from then on. Whoever signed in with it is signed out. If it is the one \
+             with which you signed in, this is your last act."
+                .to_owned(),
+        ],
+        facts: vec![
+            ("State", state(it.state)),
+            ("Scopes", Cell::text(scopes(&it))),
+            ("Last used", Cell::maybe_time(it.last_used_at)),
+        ],
+        tables: Vec::new(),
+        to: visit
+            .may(Role::Owner)
+            .then(|| format!("{}/revoke", page(it.id))),
+        label: "Revoke it for good",
+        fields: Vec::new(),
+        inputs: Vec::new(),
+        back: page(it.id),
+        command: format!("waybill keys revoke {}", it.id),
+    };
+    Ok(question.answer(&visit))
+}
+
+pub async fn revoke(write: Write<Owner>) -> Result<Response, Error> {
+    let it = named(&write).await?;
+    let is_revoked = flow::revoke(&write.parts().db, write.by(), it.id).await?;
+    let done = if is_revoked {
+        Done::Revoked
+    } else {
+        Done::Changed
+    };
+    Ok(act::see(&page(it.id), done))
+}
