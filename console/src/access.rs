@@ -280,6 +280,11 @@ impl<R> Visit<R> {
         self.console.parts.clock.now()
     }
 
+    /// How long a subscription's licence stays active after its end.
+    pub fn license_grace(&self) -> Duration {
+        self.console.parts.config.license_grace
+    }
+
     /// An id for what a form of this page will make, so that it is made once, however often it is sent.
     pub fn new_id(&self) -> Uuid {
         self.console.parts.clock.id()

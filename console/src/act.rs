@@ -165,6 +165,11 @@ pub enum Done {
     RequestConfirmed,
     Decided,
     Revoked,
+    /// A licence was granted or lengthened.
+    Granted,
+    Suspended,
+    LicenceResumed,
+    LicenceRevoked,
     Entered,
     /// A secret was shown before.
     Shown,
@@ -173,7 +178,7 @@ pub enum Done {
 }
 
 impl Done {
-    const ALL: [Done; 22] = [
+    const ALL: [Done; 26] = [
         Done::RunNow,
         Done::Replayed,
         Done::Discarded,
@@ -193,6 +198,10 @@ impl Done {
         Done::RequestConfirmed,
         Done::Decided,
         Done::Revoked,
+        Done::Granted,
+        Done::Suspended,
+        Done::LicenceResumed,
+        Done::LicenceRevoked,
         Done::Entered,
         Done::Shown,
         Done::Changed,
@@ -219,6 +228,10 @@ impl Done {
             Done::RequestConfirmed => "request-confirmed",
             Done::Decided => "decided",
             Done::Revoked => "revoked",
+            Done::Granted => "granted",
+            Done::Suspended => "suspended",
+            Done::LicenceResumed => "licence-resumed",
+            Done::LicenceRevoked => "licence-revoked",
             Done::Entered => "entered",
             Done::Shown => "shown",
             Done::Changed => "changed",
@@ -263,6 +276,12 @@ impl Done {
             }
             Done::Decided => "This was decided. The request goes on within seconds.",
             Done::Revoked => "The key was revoked. It opens nothing any more.",
+            Done::Granted => {
+                "The licence was granted. Who is logged in sees it within ten seconds."
+            }
+            Done::Suspended => "The licence is suspended. It does not count until it is resumed.",
+            Done::LicenceResumed => "The licence counts again.",
+            Done::LicenceRevoked => "The licence was revoked for good.",
             Done::Entered => "The request was entered. It must be done within 30 days from now.",
             Done::Shown => {
                 "This was done before. A secret is shown once; whoever did not store it makes another one."

@@ -9,7 +9,7 @@ pub const STYLE: &str = include_str!("../templates/console.css");
 pub const SCRIPT: &str = include_str!("../templates/console.js");
 
 /// The ways to other pages: address and name.
-const WAYS: [(&str, &str); 14] = [
+const WAYS: [(&str, &str); 15] = [
     ("/", "Needs me now"),
     ("/deliveries", "Deliveries"),
     ("/live", "Live"),
@@ -22,6 +22,7 @@ const WAYS: [(&str, &str); 14] = [
     ("/privacy", "Privacy"),
     ("/endpoints", "Endpoints"),
     ("/charts", "Charts"),
+    ("/licenses", "Licences"),
     ("/keys", "Keys"),
     ("/audit", "Audit"),
 ];

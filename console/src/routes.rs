@@ -20,8 +20,8 @@ use crate::access::{self, Needs, Reader, SignIn, Stranger, Visit, Write};
 use crate::error::Error;
 use crate::frame::{self, SCRIPT, STYLE};
 use crate::pages::{
-    audit, body, charts, dead, deliveries, endpoints, held, job, keys, live, now, operations,
-    orders, pauses, payments, privacy, refused, search,
+    audit, body, charts, dead, deliveries, endpoints, held, job, keys, licenses, live, now,
+    operations, orders, pauses, payments, privacy, refused, search,
 };
 use crate::writes;
 
@@ -77,6 +77,10 @@ pub fn router(console: Arc<Console>) -> Router {
         .route("/keys/create", page(keys::ask_create))
         .route("/keys/{id}", page(keys::show))
         .route("/keys/{id}/revoke", page(keys::ask_revoke))
+        .route("/licenses", page(licenses::list))
+        .route("/licenses/grant", page(licenses::ask_grant))
+        .route("/licenses/{id}", page(licenses::show))
+        .route("/licenses/{id}/revoke", page(licenses::ask_revoke))
         .route("/audit", page(audit::list))
         .route("/search", page(search::show).post(search::search))
         .route("/sign-out", post(sign_out))

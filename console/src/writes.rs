@@ -11,7 +11,7 @@ use domain::api_key::Role;
 use crate::Console;
 use crate::access::{Needs, Write};
 use crate::error::Error;
-use crate::pages::{body, dead, endpoints, job, keys, operations, pauses, privacy};
+use crate::pages::{body, dead, endpoints, job, keys, licenses, operations, pauses, privacy};
 
 /// The routes, and which role each needs.
 #[derive(Default)]
@@ -42,6 +42,10 @@ pub fn table() -> Writes {
         .add("/privacy/{id}/export", privacy::fetch_export)
         .add("/keys/create", keys::create)
         .add("/keys/{id}/revoke", keys::revoke)
+        .add("/licenses/grant", licenses::grant)
+        .add("/licenses/{id}/suspend", licenses::suspend)
+        .add("/licenses/{id}/resume", licenses::resume)
+        .add("/licenses/{id}/revoke", licenses::revoke)
         .add("/endpoints/add", endpoints::add)
         .add("/endpoints/{id}/test", endpoints::test)
         .add("/endpoints/{id}/pause", endpoints::pause)

@@ -18,6 +18,7 @@ pub mod fields;
 pub mod fulfillments;
 pub mod jobs;
 pub mod letters;
+pub mod licenses;
 pub mod notifications;
 pub mod operations;
 pub mod orders;

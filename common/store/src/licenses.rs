@@ -282,6 +282,40 @@ pub async fn list(db: &Db) -> Result<Vec<License>> {
     rows.iter().map(License::read).collect()
 }
 
+/// One licence, for reading alone.
+pub async fn show(db: &Db, id: LicenseId) -> Result<Option<License>> {
+    let row = db
+        .query(concat!(
+            licenses!(both),
+            "from licenses
+             left join users on users.id = licenses.user_id
+             left join orgs on orgs.id = licenses.org_id
+             where licenses.id = $1"
+        ))
+        .bind(id)
+        .fetch_optional()
+        .await?;
+    row.as_ref().map(License::read).transpose()
+}
+
+/// The newest licences that were granted before this one, also those that were revoked.
+pub async fn page(db: &Db, before: LicenseId, limit: i64) -> Result<Vec<License>> {
+    let rows = db
+        .query(concat!(
+            licenses!(both),
+            "from licenses
+             left join users on users.id = licenses.user_id
+             left join orgs on orgs.id = licenses.org_id
+             where licenses.id < $1
+             order by licenses.id desc limit $2"
+        ))
+        .bind(before)
+        .bind(limit)
+        .fetch_all()
+        .await?;
+    rows.iter().map(License::read).collect()
+}
+
 /// The licences of a person and of the person's organizations, including revoked ones.
 pub async fn of_user(db: &Db, user: UserId) -> Result<Vec<License>> {
     let rows = db

@@ -10,6 +10,7 @@ pub mod endpoints;
 pub mod held;
 pub mod job;
 pub mod keys;
+pub mod licenses;
 pub mod live;
 pub mod now;
 mod object;

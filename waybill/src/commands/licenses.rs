@@ -3,21 +3,16 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use config::{Config, Settings};
-use domain::license::{
-    LicenseId, Resolved, Status, TERMS, Tier, Why, check_orgs, check_seats, resolve,
-};
+use domain::license::{LicenseId, Resolved, Status, TERMS, Tier, Why, resolve};
 use domain::time::Timestamp;
+use flows::licenses::{self as flow, Change, Granted, Outcome, Refused, To, Wanted, When};
 use platform::clock::Clock;
 use platform::zone;
 use serde::Serialize;
 use serde_json::{Value, json};
-use store::audit::By;
-use store::licenses::{self, Customer, Grant, License, Owner};
-use store::orgs::{self, Org};
-use store::sql::{self, Tx};
-use store::subscriptions;
+use store::licenses::{self, License};
 use store::users::{self, Named, User};
 
 use crate::commands::operator::Operator;
@@ -124,169 +119,59 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
     }
 }
 
-/// The current time, and how long a subscription's licence stays active after its end.
-#[derive(Clone, Copy)]
-pub struct When {
-    pub now: Timestamp,
-    pub grace: Duration,
-}
-
-impl When {
-    pub fn now(settings: &Settings) -> Result<Self> {
-        Ok(When {
-            now: Clock::system().now(),
-            grace: Config::license_grace(settings)?,
-        })
-    }
-
-    pub fn is_active(self, license: &License) -> bool {
-        let candidate = license.candidate(self.grace);
-        candidate.is_some_and(|one| one.status(self.now) == Status::Active)
-    }
+/// The current time and the grace, which is a setting.
+pub fn when(settings: &Settings) -> Result<When> {
+    Ok(When {
+        now: Clock::system().now(),
+        grace: Config::license_grace(settings)?,
+    })
 }
 
 async fn grant(settings: &Settings, arguments: GrantArguments) -> Result<()> {
     let clock = Clock::system();
-    let when = When::now(settings)?;
-    let now = when.now;
-    let days = |days| now.plus(Duration::from_hours(u64::from(days) * 24));
-    let expires_at = arguments.until.or(arguments.days.map(days));
-    if expires_at.is_some_and(|at| at <= now) {
-        return Err(misused("--until is over already"));
-    }
-    let db = database(settings).await?;
-    let author = arguments.operator.author(settings, &db).await?;
-    let mut tx = db.begin().await?;
-    licenses::lock(&mut tx).await?;
-    let expires_at = match &arguments.subscription {
-        None => expires_at,
-        Some(id) => Some(paid_until(&mut tx, id, expires_at).await?),
-    };
-    let (owner, title, claimable_until) = match (&arguments.user, &arguments.org) {
-        (Some(user), _) => {
-            let user = users::find_or_invite(&mut tx, &clock, user).await?;
-            (Owner::User(user.id), user.to_string(), user.claimable_until)
-        }
-        (None, Some(name)) => {
-            let org = with_room(&mut tx, name, &arguments, when).await?;
-            (Owner::Org(org.id), org.name, None)
-        }
+    let when = when(settings)?;
+    let days = |days| when.now.plus(Duration::from_hours(u64::from(days) * 24));
+    let to = match (&arguments.user, &arguments.org) {
+        (Some(user), _) => To::User(user),
+        (None, Some(org)) => To::Org(org),
         (None, None) => {
             return Err(misused(
                 "name a person with --user or an organization with --org",
             ));
         }
     };
-    let wanted = Grant {
+    let db = database(settings).await?;
+    let author = arguments.operator.author(settings, &db).await?;
+    let wanted = Wanted {
+        to,
         tier: arguments.tier,
-        owner,
-        expires_at,
-        subscription_id: arguments.subscription.as_deref(),
+        expires_at: arguments.until.or(arguments.days.map(days)),
+        subscription: arguments.subscription.as_deref(),
     };
-    let granted = give(&mut tx, &clock, author.by(now), &wanted, when).await?;
-    tx.commit().await?;
+    let granted = flow::grant(&db, author.by(when.now), &clock, &wanted, when).await;
     db.close().await;
+    let granted = granted.map_err(|refused| match refused {
+        Refused::Over => misused("--until is over already"),
+        Refused::Unpaid(_) => misused(format!("{refused}, with --days or --until")),
+        refused => refused.into(),
+    })?;
     if arguments.json {
         return table::print_json(&json!({
-            "id": granted.id, "tier": arguments.tier, "owner": title,
+            "id": granted.id, "tier": arguments.tier, "owner": granted.owner,
             "expires_at": granted.expires_at, "outcome": granted.outcome,
-            "claimable_until": claimable_until,
+            "claimable_until": granted.claimable_until,
         }));
     }
-    table::print(&grant_summary(
-        &granted,
-        &title,
-        arguments.tier,
-        claimable_until,
-    ))
+    table::print(&grant_summary(&granted, arguments.tier))
 }
 
-#[derive(Clone, Copy, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Outcome {
-    Granted,
-    /// The existing licence was lengthened.
-    Lengthened,
-    /// The existing licence already lasts as long as the grant.
-    Unchanged,
-}
-
-struct Granted {
-    id: LicenseId,
-    expires_at: Option<Timestamp>,
-    outcome: Outcome,
-}
-
-/// Grants a licence. If the owner already has an active licence of the same tier and subscription,
-/// that one is lengthened instead, if the grant is for longer. A second licence would add nothing,
-/// and an operator who revoked only one of the two would believe that the owner no longer has the
-/// tier.
-async fn give(
-    tx: &mut Tx,
-    clock: &Clock,
-    by: By<'_>,
-    wanted: &Grant<'_>,
-    when: When,
-) -> Result<Granted> {
-    let known = licenses::of_owner(tx, wanted.owner).await?;
-    let known = known.into_iter().find(|license| {
-        license.tier == wanted.tier
-            && license.subscription_id.as_deref() == wanted.subscription_id
-            && when.is_active(license)
-    });
-    let granted = match known {
-        None => Granted {
-            id: licenses::grant(tx, clock, wanted).await?,
-            expires_at: wanted.expires_at,
-            outcome: Outcome::Granted,
-        },
-        Some(known) if is_longer(wanted.expires_at, known.expires_at) => {
-            licenses::lengthen(tx, known.id, wanted.expires_at, when.now).await?;
-            Granted {
-                id: known.id,
-                expires_at: wanted.expires_at,
-                outcome: Outcome::Lengthened,
-            }
-        }
-        Some(known) => Granted {
-            id: known.id,
-            expires_at: known.expires_at,
-            outcome: Outcome::Unchanged,
-        },
-    };
-    let action = match granted.outcome {
-        Outcome::Granted => "license.granted",
-        Outcome::Lengthened => "license.lengthened",
-        Outcome::Unchanged => return Ok(granted),
-    };
-    let (user_id, org_id) = match wanted.owner {
-        Owner::User(user) => (Some(user), None),
-        Owner::Org(org) => (None, Some(org)),
-    };
-    let details = json!({
-        "tier": wanted.tier, "user_id": user_id, "org_id": org_id,
-        "expires_at": granted.expires_at, "subscription_id": wanted.subscription_id,
-    });
-    by.note(tx, action, granted.id, details).await?;
-    Ok(granted)
-}
-
-/// Whether the first end is later than the second. `None`: the licence never ends.
-fn is_longer(one: Option<Timestamp>, other: Option<Timestamp>) -> bool {
-    match (one, other) {
-        (_, None) => false,
-        (None, Some(_)) => true,
-        (Some(one), Some(other)) => one > other,
-    }
-}
-
-fn grant_summary(
-    granted: &Granted,
-    title: &str,
-    tier: Tier,
-    claimable_until: Option<Timestamp>,
-) -> String {
-    let Granted { id, outcome, .. } = granted;
+fn grant_summary(granted: &Granted, tier: Tier) -> String {
+    let Granted {
+        id,
+        outcome,
+        owner: title,
+        ..
+    } = granted;
     let until = granted.expires_at.map_or("for good".to_owned(), |at| {
         format!("until {}", zone::time(at))
     });
@@ -300,7 +185,7 @@ fn grant_summary(
             "Licence {id} is there already: {title} has {tier} {until}. There is no second one."
         ),
     };
-    let who = match claimable_until {
+    let who = match granted.claimable_until {
         Some(until) => format!(
             "It belongs to the first account that logs in with this login until {}; then \
              nobody can\nclaim it, unless you grant it again before.",
@@ -311,121 +196,19 @@ fn grant_summary(
     format!("{what}\n{who}\n")
 }
 
-/// The end of a licence with a subscription: what the operator says, or what the invoices say that
-/// came before the grant, whichever is later.
-async fn paid_until(tx: &mut Tx, subscription: &str, said: Option<Timestamp>) -> Result<Timestamp> {
-    let paid = subscriptions::load(tx, vec![subscription.to_owned()]).await?;
-    let paid = paid.get(subscription).and_then(|it| it.record.period_end);
-    said.max(paid.map(Timestamp::from_unix_seconds))
-        .ok_or_else(|| {
-            misused(format!(
-                "no paid invoice of {subscription} is known, and a licence that never ends is not \
-             extended; say with --days or --until how long it is paid for"
-            ))
-        })
-}
-
-/// Finds the organization, and fails if it may not have the tier.
-async fn with_room(tx: &mut Tx, name: &str, arguments: &GrantArguments, when: When) -> Result<Org> {
-    let tier = arguments.tier;
-    let org = orgs::find(tx, name).await?.with_context(|| no_org(name))?;
-    let customer = Customer {
-        owner: org.owner_id,
-        subscription_id: arguments.subscription.as_deref(),
-    };
-    check_orgs(tier, &others(tx, &org, tier, customer, when).await?)?;
-    // The granted licence is active, so only active licences of other organizations count.
-    let licenses = licenses::of_org(tx, org.id).await?;
-    let active = licenses.iter().filter(|license| when.is_active(license));
-    let highest = active.map(|other| other.tier).chain([tier]).max();
-    let members = orgs::members(tx, org.id).await?.len();
-    check_seats(&org.name, highest, members)?;
-    Ok(org)
-}
-
-/// The names of the customer's other organizations that have an active licence of the tier.
-pub async fn others(
-    tx: &mut Tx,
-    org: &Org,
-    tier: Tier,
-    customer: Customer<'_>,
-    when: When,
-) -> sql::Result<Vec<String>> {
-    let licenses = licenses::of_customers_others(tx, org.id, tier, customer).await?;
-    let active = licenses.iter().filter(|license| when.is_active(license));
-    let mut names: Vec<String> = active.filter_map(|license| license.org.clone()).collect();
-    names.dedup();
-    Ok(names)
-}
-
-pub fn no_org(name: &str) -> String {
-    format!("there is no organization {name} here; make it with `waybill orgs create {name}`")
-}
-
-#[derive(Clone, Copy)]
-enum Change {
-    Revoke,
-    Suspend,
-    Resume,
-}
-
-impl Change {
-    /// The name of this change as the audit has it.
-    fn action(self) -> &'static str {
-        match self {
-            Change::Revoke => "license.revoked",
-            Change::Suspend => "license.suspended",
-            Change::Resume => "license.resumed",
-        }
-    }
-}
-
 async fn change(settings: &Settings, chosen: Chosen, change: Change) -> Result<()> {
-    let when = When::now(settings)?;
-    let (id, now) = (chosen.id, when.now);
+    let when = when(settings)?;
     let db = database(settings).await?;
     let author = chosen.operator.author(settings, &db).await?;
-    let mut tx = db.begin().await?;
-    licenses::lock(&mut tx).await?;
-    let done = match change {
-        Change::Revoke => licenses::revoke(&mut tx, id, now).await?,
-        Change::Suspend => licenses::suspend(&mut tx, id, now).await?,
-        Change::Resume => licenses::resume(&mut tx, id, now).await?,
-    };
-    let Some(license) = licenses::find(&mut tx, id).await? else {
-        bail!("there is no licence {id} here; `waybill licenses list` shows them");
-    };
-    let state = state(&license, when);
-    if !done {
-        bail!("licence {id} is {state}; nothing was changed");
-    }
-    if matches!(change, Change::Resume) {
-        check_resumed(&mut tx, &license, when).await?;
-    }
-    let by = author.by(now);
-    by.note(&mut tx, change.action(), id, json!({"tier": license.tier}))
-        .await?;
-    tx.commit().await?;
+    let changed = flow::change(&db, author.by(when.now), chosen.id, change, when).await;
     db.close().await;
+    let license = changed?;
     table::print(&format!(
-        "Licence {id} of {} is {state}.\n",
-        owner(&license, now)
+        "Licence {} of {} is {}.\n",
+        license.id,
+        owner(&license, when.now),
+        when.state(&license)
     ))
-}
-
-/// Checks the limits when a licence is resumed. While it was suspended it did not count for its
-/// customer, so another organization may have a licence in its place.
-async fn check_resumed(tx: &mut Tx, license: &License, when: When) -> Result<()> {
-    let Some(name) = license.org.as_ref().filter(|_| when.is_active(license)) else {
-        return Ok(());
-    };
-    let org = orgs::find(tx, name).await?.with_context(|| no_org(name))?;
-    let customer = Customer {
-        owner: org.owner_id,
-        subscription_id: license.subscription_id.as_deref(),
-    };
-    let others = others(tx, &org, license.tier, customer, when).await?;
-    Ok(check_orgs(license.tier, &others)?)
 }
 
 /// A licence as a list shows it.
@@ -446,7 +229,7 @@ impl<'a> Listed<'a> {
         let candidate = license.candidate(when.grace);
         Listed {
             license,
-            status: status(license, when),
+            status: when.status(license),
             grace_until: candidate.and_then(|candidate| candidate.grace_until()),
             unclaimable: license.is_unclaimable(when.now),
         }
@@ -454,7 +237,7 @@ impl<'a> Listed<'a> {
 }
 
 async fn list(settings: &Settings, all: bool, unclaimable: bool, json: bool) -> Result<()> {
-    let when = When::now(settings)?;
+    let when = when(settings)?;
     let db = database(settings).await?;
     let licenses = licenses::list(&db).await?;
     db.close().await;
@@ -472,7 +255,7 @@ async fn list(settings: &Settings, all: bool, unclaimable: bool, json: bool) -> 
         table.row([
             license.id.to_string(),
             license.tier.to_string(),
-            state(license, when),
+            when.state(license),
             owner(license, when.now),
             until(license, when),
             license
@@ -485,7 +268,7 @@ async fn list(settings: &Settings, all: bool, unclaimable: bool, json: bool) -> 
 }
 
 async fn show(settings: &Settings, named: &Named, json: bool) -> Result<()> {
-    let when = When::now(settings)?;
+    let when = when(settings)?;
     let db = database(settings).await?;
     let mut tx = db.begin().await?;
     let user = users::find(&mut tx, named).await?;
@@ -573,7 +356,7 @@ fn explain(
         table.row([
             format!("{} {}", if decides { "*" } else { " " }, license.id),
             license.tier.to_string(),
-            state(license, when),
+            when.state(license),
             owner(license, now),
             until(license, when),
         ]);
@@ -594,25 +377,6 @@ fn why(licenses: &[License], resolved: &Resolved, when: When) -> String {
         (Status::Active, ..) => format!("licence {id}, the highest of {active} that are active"),
         (_, _, 1) => format!("licence {id}, the only one, which is {}", resolved.status),
         _ => format!("licence {id}, the highest of {inactive}; none is active"),
-    }
-}
-
-fn status(license: &License, when: When) -> &'static str {
-    license
-        .candidate(when.grace)
-        .map_or("revoked", |candidate| candidate.status(when.now).as_str())
-}
-
-/// The status in words for people; it also says if the licence is active only because of the
-/// grace.
-fn state(license: &License, when: When) -> String {
-    let candidate = license.candidate(when.grace);
-    let is_in_grace = candidate.is_some_and(|candidate| candidate.is_in_grace(when.now));
-    let status = status(license, when);
-    if is_in_grace {
-        format!("{status}, in grace")
-    } else {
-        status.to_owned()
     }
 }
 

@@ -1,16 +1,16 @@
 //! `waybill orgs` manages organizations and their members. The audit says who changed them.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use config::Settings;
 use domain::license::{Candidate, Tier, check_orgs, check_seats, seats_lacking, seats_tier};
+use flows::licenses::{When, organization, others};
 use platform::clock::Clock;
 use serde_json::{Value, json};
 use store::licenses::{self, Customer, License};
-use store::orgs::{self, Org};
-use store::sql::{Db, Tx};
+use store::orgs;
+use store::sql::Db;
 use store::users::{self, Named};
 
-use crate::commands::licenses::{When, no_org, others};
 use crate::commands::operator::{Author, Operator};
 use crate::commands::{database, misused};
 use crate::table::{self, Table};
@@ -72,7 +72,7 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
 }
 
 async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result<()> {
-    let when = When::now(settings)?;
+    let when = super::licenses::when(settings)?;
     match command {
         Command::Create {
             name,
@@ -146,16 +146,12 @@ async fn create(db: &Db, author: &Author, name: &str, owner: Option<&Named>) -> 
     ))
 }
 
-async fn found(tx: &mut Tx, name: &str) -> Result<Org> {
-    orgs::find(tx, name).await?.with_context(|| no_org(name))
-}
-
 /// Sets the owner. The organization then counts among those of the new owner, so for each of its
 /// active tiers the new owner's limit must have room.
 async fn set_owner(db: &Db, author: &Author, name: &str, named: &Named, when: When) -> Result<()> {
     let mut tx = db.begin().await?;
     licenses::lock(&mut tx).await?;
-    let org = found(&mut tx, name).await?;
+    let org = organization(&mut tx, name).await?;
     let owner = users::find_or_invite(&mut tx, &Clock::system(), named).await?;
     if org.owner_id == Some(owner.id) {
         bail!("{} is {owner}'s already; nothing was changed", org.name);
@@ -183,7 +179,7 @@ async fn add(db: &Db, author: &Author, name: &str, named: &Named, when: When) ->
     let clock = Clock::system();
     let mut tx = db.begin().await?;
     licenses::lock(&mut tx).await?;
-    let org = found(&mut tx, name).await?;
+    let org = organization(&mut tx, name).await?;
     let user = users::find_or_invite(&mut tx, &clock, named).await?;
     if !orgs::add_member(&mut tx, org.id, user.id, when.now).await? {
         // The operator named the login again, which renews its invitation.
@@ -212,7 +208,7 @@ async fn add(db: &Db, author: &Author, name: &str, named: &Named, when: When) ->
 
 async fn remove(db: &Db, author: &Author, name: &str, named: &Named) -> Result<()> {
     let mut tx = db.begin().await?;
-    let org = found(&mut tx, name).await?;
+    let org = organization(&mut tx, name).await?;
     let Some(member) = orgs::member(&mut tx, org.id, named).await? else {
         bail!(
             "{named} is no member of {}; `waybill orgs list` shows who is",

@@ -246,3 +246,82 @@ async fn an_export_and_a_receipt_are_fetched_from_the_page_of_the_request() {
     assert_eq!(receipt, same);
     service.stop().await;
 }
+
+#[tokio::test]
+async fn a_licence_is_granted_suspended_and_revoked_and_no_login_is_shown() {
+    let mut service = service().without_workers().start().await;
+    let console = service.console().await;
+    let (session, token) = signed_in(&service, &console, Role::Operator).await;
+    let page = console.shown(&session, "/licenses/grant").await;
+    let (_, rest) = page.split_once("name=\"now\" value=\"").unwrap();
+    let now = rest.split('"').next().unwrap().to_owned();
+    let send = async |path: &str, fields: &[(&str, &str)]| {
+        let fields = [&[("token", token.as_str())], fields].concat();
+        let answer = session.send(console.post(path, &fields)).await;
+        let led = answer.headers().get("location").cloned();
+        let led = led.map(|led| led.to_str().unwrap().to_owned());
+        (answer.status().as_u16(), led.unwrap_or_default())
+    };
+    let canary = ("user", "canary");
+    let now = ("now", now.as_str());
+    for fields in [
+        vec![now, ("tier", "pro")],
+        vec![now, canary, ("tier", "gold")],
+        vec![now, canary, ("tier", "pro"), ("org", "acme")],
+        vec![now, canary, ("tier", "pro"), ("days", "none")],
+        vec![now, ("org", "nobody knows it"), ("tier", "pro")],
+    ] {
+        assert_eq!(send("/licenses/grant", &fields).await.0, 409, "{fields:?}");
+    }
+    let wanted = [now, canary, ("tier", "pro"), ("days", "30")];
+    let (status, led) = send("/licenses/grant", &wanted).await;
+    assert!(
+        status == 303 && led.ends_with("?done=granted"),
+        "{status} {led}"
+    );
+    let path = led.split('?').next().unwrap().to_owned();
+    let (_, again) = send("/licenses/grant", &wanted).await;
+    assert_eq!(
+        again,
+        format!("{path}?done=changed"),
+        "there is no second one"
+    );
+    let tier = printed(&service, &["licenses", "show", "canary"]).await;
+    assert_eq!(
+        (&tier["tier"], &tier["status"]),
+        (&json!("pro"), &json!("active"))
+    );
+    for page in ["/licenses", &path, "/licenses?format=csv"] {
+        let page = console.shown(&session, page).await;
+        assert!(
+            page.contains("has not logged in yet") && !page.contains("canary"),
+            "{page}"
+        );
+    }
+    for (word, done, status) in [
+        ("suspend", "suspended", "suspended"),
+        ("suspend", "changed", "suspended"),
+        ("resume", "licence-resumed", "active"),
+        ("revoke", "licence-revoked", "active"),
+    ] {
+        let (_, led) = send(&format!("{path}/{word}"), &[]).await;
+        assert_eq!(led, format!("{path}?done={done}"));
+        let shown = printed(&service, &["licenses", "show", "canary"]).await;
+        let expected = if word == "revoke" { "free" } else { "pro" };
+        assert_eq!(
+            (&shown["tier"], &shown["status"]),
+            (&json!(expected), &json!(status))
+        );
+    }
+    let audit = audit::newest(service.db(), 100).await.unwrap();
+    let mut actions: Vec<_> = audit.iter().map(|entry| entry.action.as_str()).collect();
+    actions.retain(|action| action.starts_with("license."));
+    let expected = [
+        "license.revoked",
+        "license.resumed",
+        "license.suspended",
+        "license.granted",
+    ];
+    assert_eq!(actions, expected);
+    service.stop().await;
+}

@@ -5,15 +5,17 @@ use std::time::Duration;
 
 use domain::api_key::Role;
 use domain::job::{JobId, Queue, State};
+use domain::license::Tier;
 use domain::pause::Target;
 use flows::endpoints::New;
+use flows::licenses::{To, Wanted, When};
 use flows::operations::{self, LEASE, Runner, Step};
 use store::audit::{self, By};
 use store::bulk_operations::{self, Change, Operation};
 use store::jobs::ended::Filter;
 use store::jobs::operate::Action;
 use store::jobs::{self, Summary};
-use store::{api_keys, endpoints, pauses, privacy_requests};
+use store::{api_keys, endpoints, licenses, pauses, privacy_requests};
 use uuid::Uuid;
 
 use crate::support::console::{Console, Session, role};
@@ -76,6 +78,9 @@ async fn state(service: &Service) -> Vec<String> {
             "{} {:?} {:?}",
             pause.id, pause.until, pause.ended_at
         ));
+    }
+    for licence in licenses::list(db).await.unwrap() {
+        all.push(format!("{licence:?}"));
     }
     for key in api_keys::list(db, service.clock().now()).await.unwrap() {
         all.push(format!("{} {:?}", key.id, key.state));
@@ -161,6 +166,38 @@ async fn cases(service: &Service) -> Vec<Case> {
         id: Some(key.unwrap().id),
         fields: Vec::new(),
     });
+    all.push(Case {
+        path: "/licenses/grant",
+        id: None,
+        fields: vec![
+            ("now", now.0.to_string()),
+            ("user", "id:77".to_owned()),
+            ("tier", "pro".to_owned()),
+            ("days", "30".to_owned()),
+        ],
+    });
+    for path in [
+        "/licenses/{id}/suspend",
+        "/licenses/{id}/resume",
+        "/licenses/{id}/revoke",
+    ] {
+        let id = licence(service, all.len()).await;
+        if path == "/licenses/{id}/resume" {
+            let when = When {
+                now,
+                grace: Duration::ZERO,
+            };
+            let suspend = flows::licenses::Change::Suspend;
+            let by = by(service);
+            let done = flows::licenses::change(service.db(), by, id, suspend, when).await;
+            assert!(done.is_ok());
+        }
+        all.push(Case {
+            path,
+            id: Some(id),
+            fields: Vec::new(),
+        });
+    }
     let mut added = service.clock().id();
     all.push(Case {
         path: "/endpoints/add",
@@ -301,11 +338,7 @@ async fn cases(service: &Service) -> Vec<Case> {
 
 /// An endpoint that nobody answers at.
 async fn endpoint(service: &Service) -> Uuid {
-    let by = By {
-        keys: &service.parts.keys,
-        actor: "operator:ann",
-        now: service.clock().now(),
-    };
+    let by = by(service);
     let new = New {
         id: service.clock().id(),
         url: "https://nobody.invalid/hooks",
@@ -317,13 +350,35 @@ async fn endpoint(service: &Service) -> Uuid {
     added.unwrap().0.id
 }
 
-/// A pause of the queue of payments; its id.
-async fn paused(service: &Service) -> Uuid {
-    let by = By {
+fn by(service: &Service) -> By<'_> {
+    By {
         keys: &service.parts.keys,
         actor: "operator:ann",
         now: service.clock().now(),
+    }
+}
+
+/// The licence of an account of its own; its id.
+async fn licence(service: &Service, account: usize) -> Uuid {
+    let user = format!("id:{}", 1000 + account).parse().unwrap();
+    let wanted = Wanted {
+        to: To::User(&user),
+        tier: Tier::Pro,
+        expires_at: None,
+        subscription: None,
     };
+    let when = When {
+        now: service.clock().now(),
+        grace: Duration::ZERO,
+    };
+    let (db, clock) = (service.db(), service.clock());
+    let granted = flows::licenses::grant(db, by(service), clock, &wanted, when).await;
+    granted.unwrap_or_else(|why| panic!("{why}")).id
+}
+
+/// A pause of the queue of payments; its id.
+async fn paused(service: &Service) -> Uuid {
+    let by = by(service);
     let (id, target) = (service.clock().id(), Target::Queue(Queue::Payments));
     let until = by.now.plus(Duration::from_hours(1));
     let begun = flows::pauses::begin(service.db(), by, id, target, until);
@@ -333,11 +388,7 @@ async fn paused(service: &Service) -> Uuid {
 
 /// An operation that runs dead jobs of this kind again.
 async fn confirmed(service: &Service, kind: &str, rate: i64) -> Operation {
-    let by = By {
-        keys: &service.parts.keys,
-        actor: "operator:ann",
-        now: service.clock().now(),
-    };
+    let by = by(service);
     let filter = Filter {
         kind: kind.to_owned(),
         ..Filter::default()
@@ -776,11 +827,7 @@ async fn an_operation_is_stopped_goes_on_and_is_undone_only_before_it_did_anythi
     said(&service, &["operations", "stop", &text, "--by", "bob"]).await;
     assert_eq!(runner.step().await.unwrap(), Step::Idle);
     assert_eq!(operation(&service, id).await.done, 2);
-    let by = By {
-        keys: &service.parts.keys,
-        actor: "operator:ann",
-        now: service.clock().now(),
-    };
+    let by = by(&service);
     let change = async |id, change| {
         bulk_operations::change(service.db(), by, id, change)
             .await

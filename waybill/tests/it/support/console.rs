@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 use super::Service;
 
 /// The pages of the console that need no id.
-pub const LISTS: [&str; 15] = [
+pub const LISTS: [&str; 16] = [
     "/",
     "/deliveries",
     "/live",
@@ -19,6 +19,7 @@ pub const LISTS: [&str; 15] = [
     "/operations",
     "/pauses",
     "/keys",
+    "/licenses",
     "/audit",
     "/refused",
     "/privacy",

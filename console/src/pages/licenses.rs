@@ -1,0 +1,321 @@
+//! Licences: who has which tier, and until when. And how one is granted, suspended, resumed and revoked. A person
+//! is named by the number of the account, never by the login.
+
+use std::time::Duration;
+
+use axum::response::Response;
+use domain::api_key::Role;
+use domain::license::{LicenseId, Tier};
+use domain::time::Timestamp;
+use flows::licenses::{self as flow, Change, Outcome, Refused, To, Wanted, When};
+use store::licenses::{self, License};
+use store::users::Named;
+use uuid::Uuid;
+
+use crate::access::{Operator, Reader, Visit, Write};
+use crate::act::{self, Act, Button, Done, Input, Question};
+use crate::error::Error;
+use crate::listing::{Listing, Table};
+use crate::pages::PAGE_ROWS;
+use crate::pages::object::Object;
+use crate::shown::{self, Cell};
+
+const HERE: &str = "/licenses";
+const MOST_DAYS: u64 = 36_500;
+
+pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
+    let before = match visit.query.get("before") {
+        "" => Uuid::max(),
+        text => text.parse().map_err(|_| Error::Fields)?,
+    };
+    let when = when(&visit);
+    let all = licenses::page(visit.db(), before, PAGE_ROWS).await?;
+    let is_full = i64::try_from(all.len()).is_ok_and(|rows| rows == PAGE_ROWS);
+    let next = all.last().filter(|_| is_full).map(|it| it.id.to_string());
+    let mut table = Table::new(&[
+        "Granted",
+        "Tier",
+        "State",
+        "Of",
+        "Until",
+        "Subscription",
+        "Licence",
+    ]);
+    for it in &all {
+        table.row(vec![
+            Cell::time(it.granted_at),
+            Cell::text(it.tier.to_string()),
+            state(it, when),
+            Cell::text(owner(it, when.now)),
+            Cell::maybe_time(it.expires_at),
+            Cell::maybe(it.subscription_id.as_deref()),
+            Cell::link(it.id.to_string(), page(it.id)),
+        ]);
+    }
+    let listing = Listing {
+        here: HERE,
+        title: "Licences",
+        about: "The newest first, also those that are over. A person is named by the number of the account.",
+        command: "waybill licenses list --all".to_owned(),
+        filters: Vec::new(),
+        table,
+        acts: vec![Act::of(
+            &visit,
+            Role::Operator,
+            "Give a person or an organization a tier.",
+            Button::asks("Grant a licence", format!("{HERE}/grant")),
+            "waybill licenses grant --tier TIER".to_owned(),
+        )],
+        empty: "There is no licence.",
+        note: None,
+        next: next.map(|id| ("before", id)),
+    };
+    Ok(listing.answer(&visit))
+}
+
+fn when<R>(visit: &Visit<R>) -> When {
+    When {
+        now: visit.now(),
+        grace: visit.license_grace(),
+    }
+}
+
+fn page(id: LicenseId) -> String {
+    format!("{HERE}/{id}")
+}
+
+fn state(license: &License, when: When) -> Cell {
+    let class = match when.status(license) {
+        "active" => "good",
+        "suspended" => "open",
+        _ => "plain",
+    };
+    Cell::State(class, when.state(license))
+}
+
+fn owner(license: &License, now: Timestamp) -> String {
+    match (&license.org, license.provider_id) {
+        (Some(org), _) => format!("organization {org}"),
+        (None, Some(id)) => format!("account {id}"),
+        (None, None) if license.is_unclaimable(now) => {
+            "somebody who never logged in; nobody can claim it".to_owned()
+        }
+        (None, None) => "somebody who has not logged in yet".to_owned(),
+    }
+}
+
+async fn named<R>(visit: &Visit<R>) -> Result<License, Error> {
+    let id = Uuid::parse_str(visit.path("id")).map_err(|_| Error::NotFound)?;
+    let found = licenses::show(visit.db(), id).await?;
+    found.ok_or(Error::Unknown("licence"))
+}
+
+pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
+    let it = named(&visit).await?;
+    let when = when(&visit);
+    let grace = it.candidate(when.grace).and_then(|one| one.grace_until());
+    let object = Object {
+        here: HERE,
+        kind: "Licence",
+        title: format!("{} of {}", it.tier, owner(&it, when.now)),
+        facts: vec![
+            ("State", state(&it, when)),
+            ("Tier", Cell::text(it.tier.to_string())),
+            ("Of", Cell::text(owner(&it, when.now))),
+            ("Until", Cell::maybe_time(it.expires_at)),
+            ("With grace until", Cell::maybe_time(grace)),
+            ("Can be claimed until", Cell::maybe_time(it.claimable_until)),
+            ("Subscription", Cell::maybe(it.subscription_id.as_deref())),
+            ("Granted", Cell::time(it.granted_at)),
+            ("Changed", Cell::time(it.updated_at)),
+            ("Revoked", Cell::maybe_time(it.revoked_at)),
+            ("Licence", Cell::code(it.id.to_string())),
+        ],
+        chains: Vec::new(),
+        tables: Vec::new(),
+        note: None,
+        acts: acts(&visit, &it),
+        commands: vec![("List all", "waybill licenses list --all".to_owned())],
+    };
+    Ok(object.answer(&visit))
+}
+
+fn acts(visit: &Visit<Reader>, it: &License) -> Vec<Act> {
+    let act = |what, label, word: &str, asks: bool| {
+        let to = format!("{}/{word}", page(it.id));
+        let button = if asks {
+            Button::asks(label, to)
+        } else {
+            Button::does(label, to, Vec::new())
+        };
+        let command = format!("waybill licenses {word} {}", it.id);
+        Act::of(visit, Role::Operator, what, button, command)
+    };
+    if it.revoked_at.is_some() {
+        return Vec::new();
+    }
+    let change = if it.suspended {
+        act("Make it active again.", "Resume", "resume", false)
+    } else {
+        act(
+            "Let it not count until it is resumed.",
+            "Suspend",
+            "suspend",
+            false,
+        )
+    };
+    vec![
+        change,
+        act(
+            "End it for good. A page asks first.",
+            "Revoke",
+            "revoke",
+            true,
+        ),
+    ]
+}
+
+pub async fn ask_grant(visit: Visit<Operator>) -> Result<Response, Error> {
+    let input = |name, label, help| Input {
+        name,
+        label,
+        kind: "text",
+        value: String::new(),
+        help,
+    };
+    let question = Question {
+        here: HERE,
+        title: "Grant a licence".to_owned(),
+        about: vec![
+            "Name a person or an organization. Whoever has an active licence of this tier gets no second one: \
+             it is lengthened, if this one is for longer."
+                .to_owned(),
+        ],
+        facts: Vec::new(),
+        tables: Vec::new(),
+        to: visit
+            .may(Role::Operator)
+            .then(|| format!("{HERE}/grant")),
+        label: "Grant it",
+        // The days are counted from now, however often the form is sent.
+        fields: vec![("now", visit.now().0.to_string())],
+        inputs: vec![
+            input(
+                "user",
+                "Person",
+                "A login, or id: and the number of the account. A login that nobody has used yet can claim the \
+                 licence within 30 days.",
+            ),
+            input("org", "Organization", "Its name. Leave it empty for a person."),
+            input("tier", "Tier", "alpha, pro or enterprise. `waybill licenses tiers` says what each has."),
+            input("days", "For how many days", "Empty: for good."),
+        ],
+        back: HERE.to_owned(),
+        command: "waybill licenses grant --user LOGIN --tier TIER --days DAYS".to_owned(),
+    };
+    Ok(question.answer(&visit))
+}
+
+pub async fn grant(write: Write<Operator>) -> Result<Response, Error> {
+    let given = &write.fields;
+    let impossible = |why: String| Error::Refused(format!("This is not possible: {why}."));
+    let from: i64 = given.get("now").parse().map_err(|_| Error::Fields)?;
+    let tier: Result<Tier, _> = given.get("tier").parse();
+    let tier = tier.map_err(|error| impossible(error.to_string()))?;
+    let days = match given.get("days") {
+        "" => None,
+        text => {
+            let days: Option<u64> = text.parse().ok();
+            let days = days.filter(|days| (1..=MOST_DAYS).contains(days));
+            let why = || impossible(format!("the days must be a number from 1 to {MOST_DAYS}"));
+            Some(days.ok_or_else(why)?)
+        }
+    };
+    let length = |days: u64| Duration::from_hours(days * 24);
+    let user: Named;
+    let to = match (given.get("user"), given.get("org")) {
+        ("", "") => return Err(impossible("name a person or an organization".to_owned())),
+        ("", org) => To::Org(org),
+        (text, "") => {
+            let read: Result<Named, _> = text.parse();
+            user = read.map_err(|error| impossible(error.to_string()))?;
+            To::User(&user)
+        }
+        _ => {
+            return Err(impossible(
+                "name a person or an organization, not both".to_owned(),
+            ));
+        }
+    };
+    let wanted = Wanted {
+        to,
+        tier,
+        expires_at: days.map(|days| Timestamp(from).plus(length(days))),
+        subscription: None,
+    };
+    let parts = write.parts();
+    let granted = flow::grant(&parts.db, write.by(), &parts.clock, &wanted, when(&write)).await;
+    let granted = granted.map_err(refused)?;
+    let done = match granted.outcome {
+        Outcome::Granted | Outcome::Lengthened => Done::Granted,
+        Outcome::Unchanged => Done::Changed,
+    };
+    Ok(act::see(&page(granted.id), done))
+}
+
+fn refused(why: Refused) -> Error {
+    match why {
+        Refused::Unknown(_) => Error::Unknown("licence"),
+        Refused::Database(error) => error.into(),
+        why => Error::Refused(format!("This is not possible: {why}.")),
+    }
+}
+
+pub async fn suspend(write: Write<Operator>) -> Result<Response, Error> {
+    change(&write, Change::Suspend, Done::Suspended).await
+}
+
+pub async fn resume(write: Write<Operator>) -> Result<Response, Error> {
+    change(&write, Change::Resume, Done::LicenceResumed).await
+}
+
+pub async fn ask_revoke(visit: Visit<Operator>) -> Result<Response, Error> {
+    let it = named(&visit).await?;
+    let when = when(&visit);
+    let question = Question {
+        here: HERE,
+        title: "Revoke this licence for good?".to_owned(),
+        about: vec!["It counts no more within ten seconds, and cannot be resumed.".to_owned()],
+        facts: vec![
+            ("Of", Cell::text(owner(&it, when.now))),
+            ("Tier", Cell::text(it.tier.to_string())),
+            ("State", shown::state(when.status(&it))),
+            ("Until", Cell::maybe_time(it.expires_at)),
+        ],
+        tables: Vec::new(),
+        to: visit
+            .may(Role::Operator)
+            .then(|| format!("{}/revoke", page(it.id))),
+        label: "Revoke it for good",
+        fields: Vec::new(),
+        inputs: Vec::new(),
+        back: page(it.id),
+        command: format!("waybill licenses revoke {}", it.id),
+    };
+    Ok(question.answer(&visit))
+}
+
+pub async fn revoke(write: Write<Operator>) -> Result<Response, Error> {
+    change(&write, Change::Revoke, Done::LicenceRevoked).await
+}
+
+async fn change(write: &Write<Operator>, change: Change, done: Done) -> Result<Response, Error> {
+    let id = Uuid::parse_str(write.path("id")).map_err(|_| Error::NotFound)?;
+    let changed = flow::change(&write.parts().db, write.by(), id, change, when(write)).await;
+    let done = match changed {
+        Ok(_) => done,
+        Err(Refused::Unchanged(..)) => Done::Changed,
+        Err(why) => return Err(refused(why)),
+    };
+    Ok(act::see(&page(id), done))
+}
