@@ -3,7 +3,8 @@
 //! of the [`Outbox`](outbox::Outbox) afterwards. Nothing here calls a provider within a
 //! transaction, claims a job or decides when one runs again.
 //!
-//! Rows of orders and events are written here alone.
+//! Rows of orders and events are written here alone. Beside the transactions there is what commands and the
+//! console both say about an installation ([`findings`]).
 
 pub mod api_keys;
 mod causation;
@@ -15,6 +16,7 @@ pub mod erasure;
 mod error;
 pub mod exports;
 pub mod fields;
+pub mod findings;
 pub mod fulfillments;
 pub mod jobs;
 pub mod letters;

@@ -8,23 +8,20 @@ use domain::endpoint;
 use domain::job::Source;
 use domain::redact::redact;
 use domain::time::Timestamp;
+use flows::findings;
 use platform::clock::Clock;
 use reqwest::Url;
 use store::backlog::{self, Line};
 use store::endpoints::{self, Endpoint};
 use store::jobs;
-use store::leases::{self, WEBHOOKS};
 use store::migrations::{self, Compared};
 use store::refused_deliveries::{set, why};
-use store::sql::{self, Access, Db, Oldest, sqlite_file};
+use store::sql::{self, Db, sqlite_file};
 use store::{privacy_requests, refused_deliveries};
 
-use super::{Finding, clock, machine};
+use super::{Finding, machine};
 use crate::age;
 
-/// A transaction that is older than this, or behind so many others, makes queries over jobs slow.
-const OLD: std::time::Duration = std::time::Duration::from_mins(5);
-const MANY_SINCE: i64 = 100_000;
 const DAY: std::time::Duration = std::time::Duration::from_hours(24);
 
 pub async fn look(config: &Config) -> Vec<Finding> {
@@ -70,27 +67,8 @@ async fn with(db: &Db, config: &Config) -> sql::Result<Vec<Finding>> {
             Finding::ok("database", found)
         },
     ];
-    findings.extend(read_only(db.access().await?));
-    let waiting = db.waiting_for_standby().await?;
-    if waiting > 0 {
-        let found = format!("{waiting} commits wait for a standby, and webhooks are answered 503");
-        let advice = "Bring the standby back, or take it out of synchronous_standby_names: then the \
-                      next failover may lose what was answered 200. Processes go on by themselves.";
-        findings.push(Finding::failed("database", found, advice));
-    }
-    if let Some(theirs) = server.clock {
-        findings.push(clock::compare(
-            "database clock",
-            "the database's",
-            theirs,
-            now,
-        ));
-    }
-    findings.extend(
-        db.oldest_transaction()
-            .await?
-            .map(|it| transaction(&it, now)),
-    );
+    findings.extend(findings::read_only(db.access().await?));
+    findings.extend(findings::server(db, server.clock, now).await?);
     let compared = match migrations::compare(db).await {
         Ok(compared) => compared,
         Err(error) => {
@@ -102,7 +80,7 @@ async fn with(db: &Db, config: &Config) -> sql::Result<Vec<Finding>> {
     let is_whole = compared.missing.is_empty();
     findings.push(schema(&compared));
     if is_whole {
-        findings.extend(workers(db, config, now).await?);
+        findings.extend(findings::workers(db, config, now).await?);
         findings.push(deliveries(db, now).await?);
         findings.extend(work(db, now).await?);
         findings.push(refused(db, now).await?);
@@ -110,58 +88,6 @@ async fn with(db: &Db, config: &Config) -> sql::Result<Vec<Finding>> {
         findings.extend(privacy(db, now).await?);
     }
     Ok(findings)
-}
-
-/// Vacuum clears away no row that a transaction which is still open might see.
-fn transaction(oldest: &Oldest, now: Timestamp) -> Finding {
-    const CHECK: &str = "oldest transaction";
-    let Oldest {
-        process,
-        whose,
-        age,
-        transactions,
-    } = oldest;
-    let session = process.map_or_else(String::new, |id| format!("process {id}, "));
-    let began = age.map_or_else(String::new, |age| {
-        format!(" began {} ago,", age::text(now, now.minus(age)))
-    });
-    let found = format!("{session}{whose}:{began} {transactions} transactions ago");
-    if age.is_none_or(|age| age < OLD) && *transactions < MANY_SINCE {
-        return Finding::ok(CHECK, found);
-    }
-    let end = match process {
-        Some(id) => format!("`select pg_terminate_backend({id})` ends it"),
-        None => "`rollback prepared` ends it".to_owned(),
-    };
-    let advice = format!(
-        "While it is open nothing that has changed since is cleared away, so looking for jobs gets slower \
-         and tables grow. If nobody needs it, {end}. Give roles of people and reports an \
-         idle_in_transaction_session_timeout, as Waybill's own sessions have it."
-    );
-    Finding::warning(
-        CHECK,
-        format!("{found}; it keeps vacuum from its work"),
-        &advice,
-    )
-}
-
-/// While it takes no writes, deliveries are answered 503.
-fn read_only(access: Access) -> Option<Finding> {
-    let (found, advice) = match access {
-        Access::Writes => return None,
-        Access::ReadOnly => (
-            "it is read-only, so webhooks are answered 503 and jobs wait",
-            "Is its disk full, or is a switch to another server under way? Otherwise set \
-             default_transaction_read_only to off, of the server, the database or the role. \
-             Processes then go on by themselves.",
-        ),
-        Access::Standby => (
-            "it is a standby and read-only, so webhooks are answered 503 and jobs wait",
-            "Let the address in DATABASE_URL lead to the primary, or promote this server if the \
-             primary is gone. Processes then go on by themselves.",
-        ),
-    };
-    Some(Finding::failed("database", found, advice))
 }
 
 fn schema(compared: &Compared) -> Finding {
@@ -211,24 +137,6 @@ fn schema(compared: &Compared) -> Finding {
     )
 }
 
-/// Checks that a worker runs. With a broker one of the workers always holds the lease to publish
-/// events. Without a broker nobody takes this lease, so there is no such check.
-async fn workers(db: &Db, config: &Config, now: Timestamp) -> sql::Result<Option<Finding>> {
-    if config.amqp_url.is_none() {
-        return Ok(None);
-    }
-    if leases::any_held(db, now).await? {
-        let found = "at least one process is working";
-        return Ok(Some(Finding::ok("workers", found)));
-    }
-    Ok(Some(Finding::warning(
-        "workers",
-        "none has been heard of for some seconds",
-        "Start `waybill serve`, or `waybill-orders`, `waybill-payments` and `waybill-privacy`; \
-         deliveries wait until then.",
-    )))
-}
-
 /// Checks of the endpoints of webhooks, if there are any.
 async fn webhooks(db: &Db, now: Timestamp) -> sql::Result<Vec<Finding>> {
     const CHECK: &str = "webhooks";
@@ -259,15 +167,8 @@ async fn webhooks(db: &Db, now: Timestamp) -> sql::Result<Vec<Finding>> {
     } else {
         Finding::ok(CHECK, format!("{all} endpoints"))
     };
-    if leases::is_held(db, WEBHOOKS, now).await? {
-        return Ok(vec![state]);
-    }
-    let nobody = Finding::failed(
-        CHECK,
-        "there are endpoints, and no process sends to them",
-        "Start `waybill serve` or `waybill-endpoints`.",
-    );
-    Ok(vec![state, nobody])
+    let nobody = findings::senders(db, &endpoints, now).await?;
+    Ok([state].into_iter().chain(nobody).collect())
 }
 
 /// When the last delivery of each provider came.
@@ -417,48 +318,4 @@ async fn listens(url: &str) -> Result<(), Finding> {
 fn unreachable(error: &sql::Error) -> Finding {
     let advice = "Check user, password and name of the database in DATABASE_URL, and its log.";
     Finding::failed("database", format!("cannot be used: {error}"), advice)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use domain::time::Timestamp;
-    use store::sql::Oldest;
-
-    use super::super::Level;
-    use super::transaction;
-
-    #[test]
-    fn a_transaction_is_worth_a_warning_when_it_is_old_by_time_or_by_what_came_since() {
-        let of = |age: Option<u64>, transactions| Oldest {
-            process: Some(4711),
-            whose: "role reports, idle in transaction".into(),
-            age: age.map(Duration::from_secs),
-            transactions,
-        };
-        for (age, transactions, level) in [
-            (Some(10), 50, Level::Ok),
-            (Some(299), 99_999, Level::Ok),
-            (Some(1200), 50, Level::Warning),
-            (Some(10), 100_000, Level::Warning),
-            (None, 50, Level::Ok),
-            (None, 100_000, Level::Warning),
-        ] {
-            let finding = transaction(&of(age, transactions), Timestamp(1_800_000_000_000));
-            assert_eq!(finding.level, level, "{finding:?}");
-            assert_eq!(
-                finding.found.contains("ago, 50"),
-                age.is_some() && transactions == 50
-            );
-            if level == Level::Warning {
-                assert!(
-                    finding
-                        .advice
-                        .unwrap()
-                        .contains("pg_terminate_backend(4711)")
-                );
-            }
-        }
-    }
 }

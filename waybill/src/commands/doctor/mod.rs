@@ -3,11 +3,8 @@
 //! declares no queue and makes no folder. It prints no secret.
 
 mod broker;
-mod clock;
 mod database;
 mod machine;
-mod pictures;
-mod protections;
 mod providers;
 mod secrets;
 pub(super) mod service;
@@ -17,8 +14,8 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use config::{Config, Mode, SETTINGS, Settings};
-use domain::redact::redact;
-use serde::Serialize;
+use flows::findings::Finding;
+pub use flows::findings::Level;
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -33,52 +30,6 @@ pub struct Arguments {
     /// Print JSON
     #[arg(long)]
     json: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Level {
-    Ok,
-    Warning,
-    Failed,
-}
-
-/// The result of one check.
-#[derive(Clone, Debug, Serialize)]
-pub struct Finding {
-    pub check: &'static str,
-    pub level: Level,
-    pub found: String,
-    /// What the operator should do. `None` if the check is ok.
-    pub advice: Option<String>,
-}
-
-impl Finding {
-    pub fn ok(check: &'static str, found: impl Into<String>) -> Self {
-        Self::new(check, Level::Ok, found, None)
-    }
-
-    pub fn warning(check: &'static str, found: impl Into<String>, advice: &str) -> Self {
-        Self::new(check, Level::Warning, found, Some(advice))
-    }
-
-    pub fn failed(check: &'static str, found: impl Into<String>, advice: &str) -> Self {
-        Self::new(check, Level::Failed, found, Some(advice))
-    }
-
-    fn new(
-        check: &'static str,
-        level: Level,
-        found: impl Into<String>,
-        advice: Option<&str>,
-    ) -> Self {
-        Finding {
-            check,
-            level,
-            found: redact(&found.into()).into_owned(),
-            advice: advice.map(ToOwned::to_owned),
-        }
-    }
 }
 
 /// Runs all checks. The exit code is 1 if a check failed, and 2, with all mistakes listed, if
@@ -101,10 +52,8 @@ pub async fn run(settings: &Settings, arguments: &Arguments) -> Result<()> {
         "settings",
         format!("all {} are right", SETTINGS.len()),
     )];
-    findings.extend(protections::look(&config));
+    findings.extend(flows::findings::settings(&config));
     findings.extend(secrets::look(settings));
-    findings.extend(service::public_address(&config));
-    findings.extend(pictures::look(&config));
     for found in [
         service, compared, database, broker, storefront, payment, identity, exports, mail, disk,
     ] {

@@ -3,13 +3,14 @@
 //! answer.
 
 use config::Config;
+use flows::findings::clock;
 use platform::clock::Clock;
 use providers::identity::Identity;
 use providers::payment::Payment;
 use providers::storefront::Storefront;
 use providers::{ProbeError, Probed};
 
-use super::{Finding, clock};
+use super::Finding;
 
 /// A provider to be checked, and the names of its settings.
 struct Asked {

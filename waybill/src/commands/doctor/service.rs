@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use config::{Config, installation, on_this_machine};
 use domain::privacy::Keys;
-use providers::is_loopback;
 use serde::Deserialize;
 use store::privacy_keys;
 use store::sql::{Db, sqlite_file};
@@ -106,22 +105,6 @@ async fn keys(config: &Config) -> Option<Keys> {
     let keys = privacy_keys::look(&db, config.privacy.key.as_ref()).await;
     db.close().await;
     keys.ok().flatten()
-}
-
-/// Whether the links that people get lead to this machine alone.
-pub fn public_address(config: &Config) -> Option<Finding> {
-    let is_meant = config.development || !is_loopback(&config.public_url);
-    (!is_meant).then(|| {
-        Finding::warning(
-            "public address",
-            format!(
-                "{}: QR codes, links in mails and links to exports lead everybody to their own \
-                 machine",
-                config.public_url
-            ),
-            "Set PUBLIC_URL to the https:// address at which people reach the service.",
-        )
-    })
 }
 
 pub async fn look(config: &Config) -> Vec<Finding> {

@@ -1,0 +1,278 @@
+//! Findings: what `waybill doctor` and the console say about the settings, the database and the processes,
+//! each with what to do about it. What is here asks the database at most, and changes nothing.
+
+pub mod clock;
+
+use std::time::Duration;
+
+use config::Config;
+use config::protections::{PROTECTIONS, Protection, State};
+use domain::redact::redact;
+use domain::time::{Timestamp, age};
+use providers::is_loopback;
+use qr::OddSize;
+use serde::Serialize;
+use store::endpoints::Endpoint;
+use store::leases::{self, WEBHOOKS};
+use store::sql::{self, Access, Db, Oldest};
+
+/// A transaction that is older than this, or behind so many others, makes queries over jobs slow.
+const OLD: Duration = Duration::from_mins(5);
+const MANY_SINCE: i64 = 100_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    Ok,
+    Warning,
+    Failed,
+}
+
+/// The result of one check.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finding {
+    pub check: &'static str,
+    pub level: Level,
+    pub found: String,
+    /// What the operator should do. `None` if the check is ok.
+    pub advice: Option<String>,
+}
+
+impl Finding {
+    pub fn ok(check: &'static str, found: impl Into<String>) -> Self {
+        Self::new(check, Level::Ok, found, None)
+    }
+
+    pub fn warning(check: &'static str, found: impl Into<String>, advice: &str) -> Self {
+        Self::new(check, Level::Warning, found, Some(advice))
+    }
+
+    pub fn failed(check: &'static str, found: impl Into<String>, advice: &str) -> Self {
+        Self::new(check, Level::Failed, found, Some(advice))
+    }
+
+    fn new(
+        check: &'static str,
+        level: Level,
+        found: impl Into<String>,
+        advice: Option<&str>,
+    ) -> Self {
+        Finding {
+            check,
+            level,
+            found: redact(&found.into()).into_owned(),
+            advice: advice.map(ToOwned::to_owned),
+        }
+    }
+}
+
+/// What the settings weaken, or what they make of no use.
+pub fn settings(config: &Config) -> Vec<Finding> {
+    let protections = PROTECTIONS.iter();
+    protections
+        .filter_map(|protection| judge(protection, config))
+        .chain(public_address(config))
+        .chain(pictures(config))
+        .collect()
+}
+
+fn judge(protection: &Protection, config: &Config) -> Option<Finding> {
+    let Protection {
+        name,
+        setting,
+        open,
+        advice,
+        ..
+    } = protection;
+    let advice = format!("{setting}: {advice}");
+    match protection.state(config) {
+        State::Unused => None,
+        State::On => Some(Finding::ok(name, "on")),
+        State::Off(places) if places.is_empty() => {
+            Some(Finding::warning(name, format!("off: {open}"), &advice))
+        }
+        State::Off(places) => {
+            let found = format!("off ({places}): {open}");
+            Some(Finding::warning(name, found, &advice))
+        }
+    }
+}
+
+/// Whether the links that people get lead to this machine alone.
+fn public_address(config: &Config) -> Option<Finding> {
+    let is_meant = config.development || !is_loopback(&config.public_url);
+    (!is_meant).then(|| {
+        Finding::warning(
+            "public address",
+            format!(
+                "{}: QR codes, links in mails and links to exports lead everybody to their own \
+                 machine",
+                config.public_url
+            ),
+            "Set PUBLIC_URL to the https:// address at which people reach the service.",
+        )
+    })
+}
+
+fn pictures(config: &Config) -> Option<Finding> {
+    let odd = config.qr.odd_size()?;
+    let advice = match odd {
+        OddSize::Unreadable(_) => "Set QR_BOX_SIZE to 3 or more; 10 is the default.",
+        OddSize::Huge(_) => {
+            "Set QR_BOX_SIZE to 10 and QR_BORDER to 4, which are the defaults. For print ask for SVG, which has any size."
+        }
+    };
+    Some(Finding::warning("QR codes", odd.to_string(), advice))
+}
+
+/// Checks of the database's server: whether commits wait, its clock, and what keeps it from clearing up.
+pub async fn server(
+    db: &Db,
+    theirs: Option<Timestamp>,
+    now: Timestamp,
+) -> sql::Result<Vec<Finding>> {
+    let mut findings = Vec::new();
+    let waiting = db.waiting_for_standby().await?;
+    if waiting > 0 {
+        let found = format!("{waiting} commits wait for a standby, and webhooks are answered 503");
+        let advice = "Bring the standby back, or take it out of synchronous_standby_names: then the \
+                      next failover may lose what was answered 200. Processes go on by themselves.";
+        findings.push(Finding::failed("database", found, advice));
+    }
+    findings.extend(theirs.map(|at| clock::compare("database clock", "the database's", at, now)));
+    findings.extend(
+        db.oldest_transaction()
+            .await?
+            .map(|it| transaction(&it, now)),
+    );
+    Ok(findings)
+}
+
+/// Vacuum clears away no row that a transaction which is still open might see.
+fn transaction(oldest: &Oldest, now: Timestamp) -> Finding {
+    const CHECK: &str = "oldest transaction";
+    let Oldest {
+        process,
+        whose,
+        age: began,
+        transactions,
+    } = oldest;
+    let session = process.map_or_else(String::new, |id| format!("process {id}, "));
+    let since = began.map_or_else(String::new, |ago| {
+        format!(" began {} ago,", age(now, now.minus(ago)))
+    });
+    let found = format!("{session}{whose}:{since} {transactions} transactions ago");
+    if began.is_none_or(|ago| ago < OLD) && *transactions < MANY_SINCE {
+        return Finding::ok(CHECK, found);
+    }
+    let end = match process {
+        Some(id) => format!("`select pg_terminate_backend({id})` ends it"),
+        None => "`rollback prepared` ends it".to_owned(),
+    };
+    let advice = format!(
+        "While it is open nothing that has changed since is cleared away, so looking for jobs gets slower \
+         and tables grow. If nobody needs it, {end}. Give roles of people and reports an \
+         idle_in_transaction_session_timeout, as Waybill's own sessions have it."
+    );
+    Finding::warning(
+        CHECK,
+        format!("{found}; it keeps vacuum from its work"),
+        &advice,
+    )
+}
+
+/// While it takes no writes, deliveries are answered 503.
+pub fn read_only(access: Access) -> Option<Finding> {
+    let (found, advice) = match access {
+        Access::Writes => return None,
+        Access::ReadOnly => (
+            "it is read-only, so webhooks are answered 503 and jobs wait",
+            "Is its disk full, or is a switch to another server under way? Otherwise set \
+             default_transaction_read_only to off, of the server, the database or the role. \
+             Processes then go on by themselves.",
+        ),
+        Access::Standby => (
+            "it is a standby and read-only, so webhooks are answered 503 and jobs wait",
+            "Let the address in DATABASE_URL lead to the primary, or promote this server if the \
+             primary is gone. Processes then go on by themselves.",
+        ),
+    };
+    Some(Finding::failed("database", found, advice))
+}
+
+/// Checks that a worker runs. With a broker one of the workers always holds the lease to publish
+/// events. Without a broker nobody takes this lease, so there is no such check.
+pub async fn workers(db: &Db, config: &Config, now: Timestamp) -> sql::Result<Option<Finding>> {
+    if config.amqp_url.is_none() {
+        return Ok(None);
+    }
+    if leases::any_held(db, now).await? {
+        let found = "at least one process is working";
+        return Ok(Some(Finding::ok("workers", found)));
+    }
+    Ok(Some(Finding::warning(
+        "workers",
+        "none has been heard of for some seconds",
+        "Start `waybill serve`, or `waybill-orders`, `waybill-payments` and `waybill-privacy`; \
+         deliveries wait until then.",
+    )))
+}
+
+/// Checks that somebody sends to the endpoints of webhooks, if there are any.
+pub async fn senders(
+    db: &Db,
+    endpoints: &[Endpoint],
+    now: Timestamp,
+) -> sql::Result<Option<Finding>> {
+    if endpoints.is_empty() || leases::is_held(db, WEBHOOKS, now).await? {
+        return Ok(None);
+    }
+    Ok(Some(Finding::failed(
+        "webhooks",
+        "there are endpoints, and no process sends to them",
+        "Start `waybill serve` or `waybill-endpoints`.",
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use domain::time::Timestamp;
+    use store::sql::Oldest;
+
+    use super::{Level, transaction};
+
+    #[test]
+    fn a_transaction_is_worth_a_warning_when_it_is_old_by_time_or_by_what_came_since() {
+        let of = |age: Option<u64>, transactions| Oldest {
+            process: Some(4711),
+            whose: "role reports, idle in transaction".into(),
+            age: age.map(Duration::from_secs),
+            transactions,
+        };
+        for (age, transactions, level) in [
+            (Some(10), 50, Level::Ok),
+            (Some(299), 99_999, Level::Ok),
+            (Some(1200), 50, Level::Warning),
+            (Some(10), 100_000, Level::Warning),
+            (None, 50, Level::Ok),
+            (None, 100_000, Level::Warning),
+        ] {
+            let finding = transaction(&of(age, transactions), Timestamp(1_800_000_000_000));
+            assert_eq!(finding.level, level, "{finding:?}");
+            assert_eq!(
+                finding.found.contains("ago, 50"),
+                age.is_some() && transactions == 50
+            );
+            if level == Level::Warning {
+                assert!(
+                    finding
+                        .advice
+                        .unwrap()
+                        .contains("pg_terminate_backend(4711)")
+                );
+            }
+        }
+    }
+}
