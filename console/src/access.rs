@@ -16,6 +16,7 @@ use axum::http::header::{COOKIE, SET_COOKIE};
 use axum::http::request::Parts as RequestParts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use axum::response::{IntoResponse, Redirect, Response};
+use config::Config;
 use domain::api_key::Role;
 use domain::privacy::Keys;
 use domain::time::Timestamp;
@@ -25,7 +26,7 @@ use serde_json::json;
 use server::client_address;
 use server::guesses::Guesses;
 use store::audit::{self, By};
-use store::sql::{self, Db};
+use store::sql::{self, Access, Db};
 use store::{api_keys, console_sessions};
 use subtle::ConstantTimeEq as _;
 use tokio::sync::OwnedSemaphorePermit;
@@ -35,6 +36,7 @@ use uuid::Uuid;
 use crate::Console;
 use crate::error::Error;
 use crate::form::{self, Fields};
+use crate::known::Known;
 use crate::pages::live::Watched;
 
 /// A session ends when it was not used for this long.
@@ -45,6 +47,8 @@ const LONGEST: Duration = Duration::from_hours(12);
 const MOVED: Duration = Duration::from_mins(1);
 /// How long a page waits for that.
 const EXTENDING: Duration = Duration::from_millis(500);
+/// How long a page waits to hear whether the database takes writes.
+const ASKED: Duration = Duration::from_millis(500);
 /// How long it may take to find out whether somebody is still signed in.
 const LOOKED_UP: Duration = Duration::from_secs(5);
 const COOKIE_NAME: &str = "waybill-console";
@@ -249,6 +253,22 @@ impl<R> Visit<R> {
     /// For reading alone.
     pub fn db(&self) -> &Db {
         &self.console.reads
+    }
+
+    /// What is known of the installation.
+    pub fn known(&self) -> &Known {
+        &self.console.known
+    }
+
+    pub fn config(&self) -> &Arc<Config> {
+        &self.console.parts.config
+    }
+
+    /// Whether the connections of the process, which write, can do so. `None`: that could not be found out soon,
+    /// for instance because all of them are in use.
+    pub async fn access(&self) -> Option<Access> {
+        let asked = timeout(ASKED, self.console.parts.db.access()).await;
+        asked.ok()?.ok()
     }
 
     /// Where the process hears of deliveries, for a visit that goes on.

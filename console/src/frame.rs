@@ -9,11 +9,12 @@ pub const STYLE: &str = include_str!("../templates/console.css");
 pub const SCRIPT: &str = include_str!("../templates/console.js");
 
 /// The ways to other pages: address and name.
-const WAYS: [(&str, &str); 15] = [
+const WAYS: [(&str, &str); 16] = [
     ("/", "Needs me now"),
     ("/deliveries", "Deliveries"),
     ("/live", "Live"),
     ("/orders", "Orders"),
+    ("/failing", "Failing jobs"),
     ("/dead", "Dead jobs"),
     ("/operations", "Operations"),
     ("/pauses", "Pauses"),

@@ -14,6 +14,7 @@ pub mod address;
 mod error;
 mod form;
 mod frame;
+mod known;
 mod listing;
 mod pages;
 mod routes;
@@ -39,6 +40,7 @@ use uuid::Uuid;
 
 use crate::access::Gate;
 use crate::address::Address;
+use crate::known::Known;
 use crate::pages::live::{LOOK_AGAIN, Watched};
 
 pub use writes::{Writes, table as writes};
@@ -61,6 +63,7 @@ pub struct Console {
     reads: Db,
     turns: Arc<Semaphore>,
     watched: Watched,
+    known: Known,
 }
 
 /// A console that listens and does not serve yet.
@@ -93,6 +96,7 @@ pub async fn listen(parts: &Parts, address: SocketAddr) -> Result<Listening> {
         reads: parts.db.for_readers(READERS, LONGEST_STATEMENT),
         turns: Arc::new(Semaphore::new(READERS as usize)),
         watched: Watched::default(),
+        known: Known::default(),
         parts: parts.clone(),
     };
     Ok(Listening {

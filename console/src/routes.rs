@@ -20,8 +20,8 @@ use crate::access::{self, Needs, Reader, SignIn, Stranger, Visit, Write};
 use crate::error::Error;
 use crate::frame::{self, SCRIPT, STYLE};
 use crate::pages::{
-    audit, body, charts, dead, deliveries, endpoints, held, job, keys, licenses, live, now,
-    operations, orders, pauses, payments, privacy, refused, search,
+    audit, body, charts, dead, deliveries, endpoints, failing, held, job, keys, licenses, live,
+    now, operations, orders, pauses, payments, privacy, refused, search,
 };
 use crate::writes;
 
@@ -50,6 +50,7 @@ pub fn router(console: Arc<Console>) -> Router {
         .route("/jobs/{id}", page(job::show))
         .route("/jobs/{id}/body", page(body::show))
         .route("/payments/{id}", page(payments::show))
+        .route("/failing", page(failing::list))
         .route("/dead", page(dead::list))
         .route("/dead/replay", page(dead::ask_replay))
         .route("/dead/discard", page(dead::ask_discard))

@@ -16,7 +16,7 @@ use platform::clock::Clock;
 use serde_json::json;
 use store::audit::By;
 use store::bulk_operations::{self, Cursor, Operation, State};
-use store::jobs::ended::{self, Filter, OfKind};
+use store::jobs::ended::{self, Filter, Kinds};
 use store::jobs::operate::{self, Action};
 use store::leases;
 use store::sql::{self, Db};
@@ -26,8 +26,8 @@ use crate::jobs;
 
 /// How long after it was confirmed an operation begins.
 pub const GRACE: Duration = Duration::from_secs(10);
-/// Where counting stops, for each queue.
-pub const MOST: i64 = 10_000;
+/// How many dead jobs are looked through to count those of an operation before it begins.
+pub const MOST: i64 = ended::LOOKED_THROUGH;
 /// How long a process may need for a batch before another one takes over.
 pub const LEASE: Duration = Duration::from_secs(30);
 /// The highest rate.
@@ -49,10 +49,9 @@ pub fn until(filter: &Filter, died_until: Timestamp) -> Filter {
     }
 }
 
-/// How many jobs were counted, and whether there may be more.
-pub fn counted(kinds: &[OfKind]) -> (i64, bool) {
-    let jobs = kinds.iter().map(|kind| kind.jobs).sum();
-    (jobs, jobs >= MOST)
+/// How many jobs were counted.
+pub fn counted(found: &Kinds) -> i64 {
+    found.kinds.iter().map(|kind| kind.jobs).sum()
 }
 
 /// Confirms an operation. False when one with this id was confirmed before.
@@ -66,14 +65,13 @@ pub async fn confirm(
     rate: i64,
 ) -> sql::Result<bool> {
     let kinds = ended::of_kinds(db, &until(filter, died_until), MOST).await?;
-    let (jobs, is_more) = counted(&kinds);
     let new = bulk_operations::New {
         id,
         action,
         filter,
         died_until,
         rate: rate.clamp(1, FASTEST),
-        found: (!is_more).then_some(jobs),
+        found: (!kinds.is_cut).then(|| counted(&kinds)),
         begins_at: by.now.plus(GRACE),
     };
     bulk_operations::confirm(db, by, new).await
@@ -129,7 +127,7 @@ impl Runner<'_> {
         after.state = State::Running;
         if after.found.is_none() {
             let kinds = ended::of_kinds(db, &filter, i64::MAX).await?;
-            after.found = Some(counted(&kinds).0);
+            after.found = Some(counted(&kinds));
         }
         // Four batches a second keep the rate even, and it is stopped soon.
         let most = i64::try_from(MAX_JOBS_PER_MESSAGE).unwrap_or(i64::MAX);

@@ -20,8 +20,8 @@ use crate::shown::{Cell, Moment, bounded};
 
 const HOUR: Duration = Duration::from_hours(1);
 /// Of a drawing, in units of its own.
-const WIDTH: usize = 600;
-const HEIGHT: i64 = 100;
+pub const WIDTH: usize = 600;
+pub const HEIGHT: i64 = 100;
 
 /// A part of time, and by what it is divided.
 struct Span {
@@ -126,30 +126,30 @@ struct Numbers {
     steps: Vec<(Timestamp, Vec<Option<i64>>)>,
 }
 
-struct Part {
-    id: &'static str,
-    name: &'static str,
-    each: &'static str,
-    from: Moment,
-    until: Moment,
-    charts: Vec<Chart>,
-    table: Table,
+pub struct Part {
+    pub id: &'static str,
+    pub name: &'static str,
+    pub each: &'static str,
+    pub from: Moment,
+    pub until: Moment,
+    pub charts: Vec<Chart>,
+    pub table: Table,
 }
 
-struct Chart {
-    id: &'static str,
-    title: &'static str,
-    about: String,
-    lines: Vec<Line>,
+pub struct Chart {
+    pub id: &'static str,
+    pub title: &'static str,
+    pub about: String,
+    pub lines: Vec<Line>,
 }
 
-struct Line {
-    class: String,
-    name: &'static str,
-    last: String,
-    highest: String,
+pub struct Line {
+    pub class: String,
+    pub name: &'static str,
+    pub last: String,
+    pub highest: String,
     /// The points of each piece that has no gap.
-    pieces: Vec<String>,
+    pub pieces: Vec<String>,
 }
 
 #[derive(Template)]
@@ -189,6 +189,13 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
         height: HEIGHT,
     };
     Ok(Html(page.to_string()).into_response())
+}
+
+/// The last hour, for the first page.
+pub async fn hour(visit: &Visit<Reader>) -> Result<Part, Error> {
+    let (span, now) = (&SPANS[0], visit.now());
+    let measured = measures::since(visit.db(), from(span, now)).await?;
+    Ok(part(span, now, &measured))
 }
 
 /// When a span begins. It ends with the last step that is over.

@@ -3,10 +3,10 @@
 
 use axum::response::Response;
 use domain::api_key::Role;
-use domain::job::{JobId, Queue};
+use domain::job::Queue;
 use domain::time::Timestamp;
 use flows::operations as flow;
-use store::jobs::ended::{self, Filter};
+use store::jobs::ended::{self, Filter, LOOKED_THROUGH};
 use store::jobs::operate::Action;
 use uuid::Uuid;
 
@@ -15,8 +15,9 @@ use crate::act::{self, Act, Button, Done, Input, Question};
 use crate::error::Error;
 use crate::form::Fields;
 use crate::listing::{Listing, Table};
-use crate::pages::PAGE_ROWS;
+
 use crate::pages::deliveries::field;
+use crate::pages::{PAGE, cursor};
 use crate::shown::{Cell, bounded, quoted};
 
 pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
@@ -25,7 +26,7 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         "" => None,
         text => Some(cursor(text).ok_or(Error::Fields)?),
     };
-    let jobs = ended::newest_dead(visit.db(), &filter, after, PAGE_ROWS).await?;
+    let page = ended::page(visit.db(), &filter, after, PAGE).await?;
     let mut table = Table::new(&[
         "Died",
         "Kind",
@@ -35,7 +36,7 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         "Shop",
         "Job",
     ]);
-    for job in &jobs {
+    for job in &page.jobs {
         table.row(vec![
             Cell::maybe_time(job.finished_at),
             Cell::text(job.kind.as_str()),
@@ -46,11 +47,11 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
             Cell::job(job.id),
         ]);
     }
-    let is_full = jobs.len() >= super::PAGE;
-    let last = jobs.last().and_then(|job| {
-        let died = job.finished_at?;
-        Some(("before", format!("{}.{}", died.0, job.id)))
+    let note = page.is_cut.then(|| {
+        let most = bounded(LOOKED_THROUGH, i64::MAX);
+        format!("At most {most} dead jobs are looked through for one page; older ones are on the next page.")
     });
+    let is_empty = page.jobs.is_empty() && page.next.is_none();
     let listing = Listing {
         here: "/dead",
         title: "Dead jobs",
@@ -69,22 +70,18 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
             field("error", "Part of the error", &filter.error, &[]),
         ],
         table,
-        acts: if jobs.is_empty() {
+        acts: if is_empty {
             Vec::new()
         } else {
             acts(&visit, &filter)
         },
-        empty: "No job is dead.",
-        note: None,
-        next: last.filter(|_| is_full),
+        empty: "No dead job matches.",
+        note,
+        next: page
+            .next
+            .map(|(died, id)| ("before", format!("{}.{id}", died.0))),
     };
     Ok(listing.answer(&visit))
-}
-
-/// When the last job of a page died, and its id.
-fn cursor(text: &str) -> Option<(Timestamp, JobId)> {
-    let (died, id) = text.split_once('.')?;
-    Some((Timestamp(died.parse().ok()?), id.parse().ok()?))
 }
 
 /// Which jobs the fields of a list or of a form name.
@@ -168,18 +165,18 @@ async fn ask(visit: &Visit<Operator>, action: Action) -> Result<Response, Error>
     let filter = filter(&visit.query)?;
     let died_until = visit.now();
     let until = flow::until(&filter, died_until);
-    let kinds = ended::of_kinds(visit.db(), &until, flow::MOST).await?;
-    let (jobs, is_more) = flow::counted(&kinds);
+    let found = ended::of_kinds(visit.db(), &until, flow::MOST).await?;
+    let (jobs, is_more) = (flow::counted(&found), found.is_cut);
     let mut table = Table::new(&["Jobs", "Kind", "First died", "Last died"]);
-    for kind in &kinds {
+    for kind in &found.kinds {
         table.row(vec![
-            Cell::text(bounded(kind.jobs, flow::MOST)),
+            Cell::text(counted(kind.jobs, is_more)),
             Cell::text(kind.kind.as_str()),
             Cell::time(kind.first),
             Cell::time(kind.last),
         ]);
     }
-    let count = bounded(jobs, flow::MOST);
+    let count = counted(jobs, is_more);
     let noun = if jobs == 1 { "job" } else { "jobs" };
     let (title, label) = match action {
         Action::Replay => (format!("Run {count} {noun} again?"), "Run them again"),
@@ -203,12 +200,12 @@ async fn ask(visit: &Visit<Operator>, action: Action) -> Result<Response, Error>
         title,
         about: about(action, jobs, is_more),
         facts,
-        tables: if kinds.is_empty() {
+        tables: if found.kinds.is_empty() {
             Vec::new()
         } else {
             vec![("Which jobs", table)]
         },
-        to: (jobs > 0 && visit.may(Role::Operator)).then(|| format!("/dead/{action}")),
+        to: ((jobs > 0 || is_more) && visit.may(Role::Operator)).then(|| format!("/dead/{action}")),
         label,
         fields: sent,
         inputs: vec![Input {
@@ -224,9 +221,15 @@ async fn ask(visit: &Visit<Operator>, action: Action) -> Result<Response, Error>
     Ok(question.answer(visit))
 }
 
+/// A number of jobs, with a sign when there may be more.
+fn counted(jobs: i64, is_more: bool) -> String {
+    let more = if is_more { "+" } else { "" };
+    format!("{}{more}", bounded(jobs, i64::MAX))
+}
+
 /// What it means, in sentences.
 fn about(action: Action, jobs: i64, is_more: bool) -> Vec<String> {
-    if jobs == 0 {
+    if jobs == 0 && !is_more {
         return vec!["No dead job is in this list any more, so there is nothing to do.".to_owned()];
     }
     let mut about = vec![
@@ -244,8 +247,8 @@ fn about(action: Action, jobs: i64, is_more: bool) -> Vec<String> {
     ];
     if is_more {
         about.push(
-            "There are more than were counted here. Of each queue the newest were counted; the operation \
-             concerns all.",
+            "Only the newest dead jobs were counted here, so there may be more. The operation concerns all \
+             that match.",
         );
     }
     about.into_iter().map(str::to_owned).collect()

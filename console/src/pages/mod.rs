@@ -1,12 +1,16 @@
 //! The pages, a file for each. A page reads what the command reads that does the same, and says which one
 //! that is.
 
+use domain::job::JobId;
+use domain::time::Timestamp;
+
 pub mod audit;
 pub mod body;
 pub mod charts;
 pub mod dead;
 pub mod deliveries;
 pub mod endpoints;
+pub mod failing;
 pub mod held;
 pub mod job;
 pub mod keys;
@@ -26,3 +30,9 @@ pub mod search;
 const PAGE: usize = 50;
 /// The same for statements.
 const PAGE_ROWS: i64 = 50;
+
+/// Where a page of a list begins: the time of the last row of the page before, and its job.
+fn cursor(text: &str) -> Option<(Timestamp, JobId)> {
+    let (at, id) = text.split_once('.')?;
+    Some((Timestamp(at.parse().ok()?), id.parse().ok()?))
+}

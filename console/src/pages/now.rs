@@ -1,5 +1,5 @@
 //! What needs somebody now: how much, since when, and the command that mends it. It is empty when all is
-//! well.
+//! well. Below stand small charts of the last hour, and which protections the settings switch off.
 
 use std::time::Duration;
 
@@ -7,6 +7,7 @@ use askama::Template;
 use axum::response::{Html, IntoResponse, Response};
 use domain::privacy::WARNING;
 use domain::time::{Timestamp, age};
+use flows::findings::{Finding, Level};
 use store::endpoints::Endpoint;
 use store::jobs::ended::{self, Group};
 use store::jobs::retried;
@@ -18,16 +19,17 @@ use crate::access::{Reader, Visit};
 use crate::error::Error;
 use crate::frame::Frame;
 use crate::listing::{self, Table};
+use crate::pages::charts::{self, Part};
 use crate::shown::{Cell, Moment, bounded, escaped};
 
 /// Where counting stops.
 const MOST: i64 = backlog::MOST;
-/// Of so many dead jobs of each queue, the newest, the causes are looked at.
-const DEAD: i64 = 1000;
+/// Of so many dead jobs of each queue, and of so many failed attempts, the newest, the causes are looked at.
+const LOOKED_AT: i64 = 1000;
 /// What was refused before that needs nobody now.
 const REFUSED: Duration = Duration::from_hours(24);
 /// Attempts before that say nothing of now.
-const FAILED: Duration = Duration::from_hours(1);
+pub const FAILED: Duration = Duration::from_hours(1);
 const MOST_REQUESTS: i64 = 500;
 /// Of each kind of things, at most so many are listed one by one.
 const LISTED: usize = 10;
@@ -50,10 +52,19 @@ struct Item {
 struct NowPage<'a> {
     frame: Frame<'a>,
     items: &'a [Item],
+    hour: &'a Part,
+    settings: &'a [Finding],
+    width: usize,
+    height: i64,
 }
 
 pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
-    let items = items(&visit).await?;
+    let endpoints = endpoints::list(visit.db()).await?;
+    let known = visit.known().findings(&visit, &endpoints).await?;
+    let mut items = items(&visit, &endpoints).await?;
+    items.extend(known.now.iter().map(finding));
+    // What presses comes first.
+    items.sort_by_key(|item| item.class != "bad");
     let answer = match visit.query.get("format") {
         "json" => listing::items(&table(&items)),
         "csv" => listing::csv(&table(&items), "/"),
@@ -61,6 +72,10 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
             let page = NowPage {
                 frame: Frame::new(&visit.who, "/"),
                 items: &items,
+                hour: &charts::hour(&visit).await?,
+                settings: &known.settings,
+                width: charts::WIDTH,
+                height: charts::HEIGHT,
             };
             Html(page.to_string()).into_response()
         }
@@ -83,7 +98,7 @@ fn table(items: &[Item]) -> Table {
     table
 }
 
-async fn items(visit: &Visit<Reader>) -> sql::Result<Vec<Item>> {
+async fn items(visit: &Visit<Reader>, endpoints: &[Endpoint]) -> sql::Result<Vec<Item>> {
     let (db, now) = (visit.db(), visit.now());
     let mut items = Vec::new();
     let open = privacy_requests::Filter {
@@ -96,19 +111,32 @@ async fn items(visit: &Visit<Reader>) -> sql::Result<Vec<Item>> {
     ));
     let lines = backlog::queues(db, now).await?;
     items.extend(late(&lines, now));
-    let is_cut = lines.iter().any(|line| line.dead > DEAD);
-    items.extend(dead(&ended::causes(db, DEAD).await?, is_cut, now));
-    let failed = retried::causes(db, now.minus(FAILED), MOST).await?;
-    items.extend(failing(&failed, now));
+    let is_cut = lines.iter().any(|line| line.dead > LOOKED_AT);
+    items.extend(dead(&ended::causes(db, LOOKED_AT).await?, is_cut, now));
+    let (failed, is_cut) = retried::causes(db, now.minus(FAILED), LOOKED_AT).await?;
+    items.extend(failing(&failed, is_cut, now));
     let refused = refused_deliveries::summary(db, now.minus(REFUSED)).await?;
     items.extend(refusals(&refused, now));
-    items.extend(
-        endpoints::list(db)
-            .await?
-            .iter()
-            .filter_map(|it| endpoint(it, now)),
-    );
+    items.extend(endpoints.iter().filter_map(|it| endpoint(it, now)));
     Ok(items)
+}
+
+/// What `waybill doctor` says, too.
+fn finding(it: &Finding) -> Item {
+    Item {
+        class: match it.level {
+            Level::Failed => "bad",
+            Level::Warning | Level::Ok => "open",
+        },
+        what: format!("Doctor: {}", it.check),
+        count: it.found.clone(),
+        since: None,
+        age: String::new(),
+        why: String::new(),
+        mend: it.advice.clone().unwrap_or_default(),
+        command: "waybill doctor".to_owned(),
+        href: None,
+    }
 }
 
 fn since(at: Option<Timestamp>, now: Timestamp) -> (Option<Moment>, String) {
@@ -215,7 +243,7 @@ fn dead(groups: &[Group], is_cut: bool, now: Timestamp) -> Vec<Item> {
     let among = if is_cut {
         format!(
             " among the newest {} of each queue",
-            bounded(DEAD, i64::MAX)
+            bounded(LOOKED_AT, i64::MAX)
         )
     } else {
         String::new()
@@ -241,22 +269,28 @@ fn dead(groups: &[Group], is_cut: bool, now: Timestamp) -> Vec<Item> {
     groups.iter().take(LISTED).map(item).collect()
 }
 
-fn failing(groups: &[Group], now: Timestamp) -> Vec<Item> {
+/// `is_cut` says that more attempts failed than were looked at.
+fn failing(groups: &[Group], is_cut: bool, now: Timestamp) -> Vec<Item> {
+    let among = if is_cut {
+        format!(
+            " among the newest {} attempts",
+            bounded(LOOKED_AT, i64::MAX)
+        )
+    } else {
+        String::new()
+    };
     let item = |group: &Group| {
         let (at, old) = since(Some(group.first), now);
         Item {
             class: "open",
             what: format!("Failing, and tried again: {}", group.kind),
-            count: jobs(group.jobs),
+            count: format!("{}{among}", jobs(group.jobs)),
             since: at,
             age: old,
             why: group.error.clone(),
             mend: "They run again by themselves. If it is a provider, does it answer?".to_owned(),
             command: "waybill doctor".to_owned(),
-            href: Some(format!(
-                "/deliveries?state=ready&topic={}",
-                escaped(&group.kind)
-            )),
+            href: Some(format!("/failing?kind={}", escaped(&group.kind))),
         }
     };
     groups.iter().take(LISTED).map(item).collect()

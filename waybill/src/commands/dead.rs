@@ -152,7 +152,8 @@ async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result
             table::print(&summary(&groups, now))
         }
         Command::List { which, limit, json } => {
-            let jobs = ended::newest_dead(db, &which.filter(now), None, limit).await?;
+            let limit = usize::try_from(limit).unwrap_or_default();
+            let jobs = ended::newest_dead(db, &which.filter(now), limit).await?;
             if json {
                 return table::print_json(&jobs);
             }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::{Summary, parsed, read_summary};
 use crate::bulk_operations::Cursor;
-use crate::sql::{Db, Result, Row};
+use crate::sql::{Db, Query, Result, Row};
 use domain::job::{JobId, Queue, State};
 use domain::time::Timestamp;
 
@@ -69,6 +69,20 @@ impl Filter {
         self.queue.map_or("", Queue::as_str)
     }
 
+    /// Whether jobs of this queue are searched.
+    fn has(&self, queue: Queue) -> bool {
+        self.queue.is_none_or(|wanted| wanted == queue)
+    }
+
+    /// The part of a number for each queue that is searched.
+    fn each(&self, most: i64) -> i64 {
+        let queues = Queue::ALL.iter().filter(|queue| self.has(**queue)).count();
+        match i64::try_from(queues) {
+            Ok(queues) if most < i64::MAX => (most / queues.max(1)).max(1),
+            _ => most,
+        }
+    }
+
     fn kind(&self) -> String {
         pattern(&self.kind)
     }
@@ -98,27 +112,51 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// Every dead job that matches, sorted by id.
-pub async fn dead(db: &Db, filter: &Filter) -> Result<Vec<Ended>> {
-    let rows = db
-        .query(
-            "select id, queue, kind, source, shop, state, created_at, finished_at from jobs
-             where state = 'dead'
-               and ($1 = '' or queue = $1)
-               and ($2 = '' or lower(kind) like $2 escape '!')
-               and ($3 = '' or shop = $3)
-               and ($4 = '' or lower(coalesce(last_error, '')) like $4 escape '!')
-               and finished_at >= $5 and finished_at < $6
-             order by id",
+/// The conditions that a [`Filter`] makes of a job that has ended, with what [`filtered`] binds.
+macro_rules! matching {
+    () => {
+        "($1 = '' or queue = $1)
+         and ($2 = '' or lower(kind) like $2 escape '!')
+         and ($3 = '' or shop = $3)
+         and ($4 = '' or lower(coalesce(last_error, '')) like $4 escape '!')
+         and finished_at >= $5 and finished_at < $6"
+    };
+}
+
+/// The newest dead jobs of the queue $1, until the job that died at $7 with the id $8, at most $9.
+macro_rules! newest {
+    ($columns:literal) => {
+        concat!(
+            "select ",
+            $columns,
+            " from jobs
+             where state = 'dead' and queue = $1 and finished_at >= $5 and finished_at < $6
+               and finished_at <= $7 and (finished_at < $7 or id < $8)
+             order by finished_at desc, id desc limit $9"
         )
-        .bind(filter.queue())
+    };
+}
+
+/// Binds the values $1 to $6 of a statement.
+fn filtered<'t, 'v>(query: Query<'t, 'v>, queue: &'v str, filter: &'v Filter) -> Query<'t, 'v> {
+    query
+        .bind(queue)
         .bind(filter.kind())
         .bind(filter.shop.as_str())
         .bind(filter.error())
         .bind(filter.from.0)
         .bind(filter.until.0)
-        .fetch_all()
-        .await?;
+}
+
+/// Every dead job that matches, sorted by id.
+pub async fn dead(db: &Db, filter: &Filter) -> Result<Vec<Ended>> {
+    let query = db.query(concat!(
+        "select id, queue, kind, source, shop, state, created_at, finished_at from jobs
+         where state = 'dead' and ",
+        matching!(),
+        " order by id"
+    ));
+    let rows = filtered(query, filter.queue(), filter).fetch_all().await?;
     rows.iter().map(read).collect()
 }
 
@@ -137,31 +175,22 @@ pub async fn after(
     });
     for queue in Queue::ALL.into_iter().skip(begins) {
         let rest = limit - i64::try_from(jobs.len()).unwrap_or(limit);
-        if rest <= 0 || filter.queue.is_some_and(|wanted| wanted != queue) {
+        if rest <= 0 || !filter.has(queue) {
             continue;
         }
         let (died, id) = match cursor {
             Some(cursor) if cursor.queue == queue => (cursor.died_at, cursor.job),
             _ => (Timestamp(i64::MIN), JobId::nil()),
         };
-        let rows = db
-            .query(
-                "select id, queue, kind, source, shop, state, created_at, finished_at from jobs
-                 where state = 'dead' and queue = $1
-                   and ($2 = '' or lower(kind) like $2 escape '!')
-                   and ($3 = '' or shop = $3)
-                   and ($4 = '' or lower(coalesce(last_error, '')) like $4 escape '!')
-                   and finished_at >= $5 and finished_at < $6
-                   and finished_at >= $7 and (finished_at > $7 or id > $8)
-                 order by finished_at, id
-                 limit $9",
-            )
-            .bind(queue.as_str())
-            .bind(filter.kind())
-            .bind(filter.shop.as_str())
-            .bind(filter.error())
-            .bind(filter.from.0)
-            .bind(filter.until.0)
+        let query = db.query(concat!(
+            "select id, queue, kind, source, shop, state, created_at, finished_at from jobs
+             where state = 'dead' and queue = $1 and ",
+            matching!(),
+            " and finished_at >= $7 and (finished_at > $7 or id > $8)
+             order by finished_at, id
+             limit $9"
+        ));
+        let rows = filtered(query, queue.as_str(), filter)
             .bind(died.0)
             .bind(id)
             .bind(rest)
@@ -174,6 +203,10 @@ pub async fn after(
     Ok(jobs)
 }
 
+/// How many dead jobs one page looks through at most, so that a page costs the same however few match. It
+/// is divided among the queues that are searched.
+pub const LOOKED_THROUGH: i64 = 10_000;
+
 /// Dead jobs of one kind.
 #[derive(Clone, Debug)]
 pub struct OfKind {
@@ -184,34 +217,35 @@ pub struct OfKind {
     pub last: Timestamp,
 }
 
-/// How many dead jobs of each kind match. Of each queue at most `most` are counted, the newest.
-pub async fn of_kinds(db: &Db, filter: &Filter, most: i64) -> Result<Vec<OfKind>> {
-    let mut kinds = Vec::new();
+/// How many dead jobs match, by kind.
+#[derive(Clone, Debug)]
+pub struct Kinds {
+    pub kinds: Vec<OfKind>,
+    /// There are more dead jobs than were looked through.
+    pub is_cut: bool,
+}
+
+/// How many dead jobs of each kind match, among the newest `most` of all queues that are searched, divided
+/// among these.
+pub async fn of_kinds(db: &Db, filter: &Filter, most: i64) -> Result<Kinds> {
+    let each = filter.each(most);
+    let (mut kinds, mut is_cut) = (Vec::new(), false);
     for queue in Queue::ALL {
-        if filter.queue.is_some_and(|wanted| wanted != queue) {
+        if !filter.has(queue) {
             continue;
         }
-        let rows = db
-            .query(
-                "select kind, count(*) as jobs, min(finished_at) as first, max(finished_at) as last
-                 from (select kind, finished_at from jobs
-                       where state = 'dead' and queue = $1
-                         and ($2 = '' or lower(kind) like $2 escape '!')
-                         and ($3 = '' or shop = $3)
-                         and ($4 = '' or lower(coalesce(last_error, '')) like $4 escape '!')
-                         and finished_at >= $5 and finished_at < $6
-                       order by finished_at desc
-                       limit $7) as newest
-                 group by kind
-                 order by kind",
-            )
-            .bind(queue.as_str())
-            .bind(filter.kind())
-            .bind(filter.shop.as_str())
-            .bind(filter.error())
-            .bind(filter.from.0)
-            .bind(filter.until.0)
-            .bind(most)
+        let query = db.query(concat!(
+            "select kind, count(*) as jobs, min(finished_at) as first, max(finished_at) as last
+             from (",
+            newest!("queue, kind, shop, last_error, finished_at"),
+            ") as newest where ",
+            matching!(),
+            " group by kind order by kind"
+        ));
+        let rows = filtered(query, queue.as_str(), filter)
+            .bind(i64::MAX)
+            .bind(JobId::max())
+            .bind(each)
             .fetch_all()
             .await?;
         for row in &rows {
@@ -222,57 +256,138 @@ pub async fn of_kinds(db: &Db, filter: &Filter, most: i64) -> Result<Vec<OfKind>
                 last: Timestamp(row.get("last")?),
             });
         }
+        if !is_cut && each < i64::MAX {
+            let last = (Timestamp(i64::MAX), JobId::max());
+            is_cut = end(db, queue, filter, last, each).await?.is_some();
+        }
     }
-    Ok(kinds)
+    Ok(Kinds { kinds, is_cut })
 }
 
-/// The dead jobs that match, those that died last first. `after` is the last job of the page before: when
-/// it died, and its id.
-pub async fn newest_dead(
+/// Dead jobs, those that died last first.
+#[derive(Clone, Debug)]
+pub struct Page {
+    pub jobs: Vec<Summary>,
+    /// The next page begins after this job: when it died, and its id. None when there is nothing more.
+    pub next: Option<(Timestamp, JobId)>,
+    /// The page ends because enough jobs were looked through, and not because it is full.
+    pub is_cut: bool,
+}
+
+/// The dead jobs that match among the [`LOOKED_THROUGH`] newest, at most `limit`. `after` is where the page
+/// before ended.
+pub async fn page(
     db: &Db,
     filter: &Filter,
     after: Option<(Timestamp, JobId)>,
-    limit: i64,
-) -> Result<Vec<Summary>> {
-    let (died, id) = after.unwrap_or((Timestamp(i64::MAX), JobId::max()));
-    let mut jobs: Vec<Summary> = Vec::new();
+    limit: usize,
+) -> Result<Page> {
+    let begin = after.unwrap_or((Timestamp(i64::MAX), JobId::max()));
+    let each = filter.each(LOOKED_THROUGH);
+    let mut found: Vec<(Timestamp, JobId)> = Vec::new();
+    // Up to here every queue was looked through.
+    let mut cut: Option<(Timestamp, JobId)> = None;
     // Each queue has the jobs in this sequence in its part of the index, so few rows are read.
     for queue in Queue::ALL {
-        if filter.queue.is_some_and(|wanted| wanted != queue) {
+        if !filter.has(queue) {
             continue;
         }
+        let query = db.query(concat!(
+            "select id, finished_at from (",
+            newest!("id, queue, kind, shop, last_error, finished_at"),
+            ") as newest where ",
+            matching!(),
+            " order by finished_at desc, id desc limit $10"
+        ));
+        let rows = filtered(query, queue.as_str(), filter)
+            .bind(begin.0.0)
+            .bind(begin.1)
+            .bind(each)
+            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+            .fetch_all()
+            .await?;
+        for row in &rows {
+            found.push((Timestamp(row.get("finished_at")?), row.get("id")?));
+        }
+        if rows.len() < limit {
+            cut = cut.max(end(db, queue, filter, begin, each).await?);
+        }
+    }
+    // A queue of which less was looked through may have jobs that died before those of another one.
+    found.retain(|it| cut.is_none_or(|cut| *it >= cut));
+    found.sort_by_key(|it| Reverse(*it));
+    let is_full = found.len() >= limit;
+    found.truncate(limit);
+    Ok(Page {
+        jobs: summaries(db, &found).await?,
+        next: if is_full { found.last().copied() } else { cut },
+        is_cut: !is_full && cut.is_some(),
+    })
+}
+
+/// The newest dead jobs that match, at most `limit`, however many have to be looked through.
+pub async fn newest_dead(db: &Db, filter: &Filter, limit: usize) -> Result<Vec<Summary>> {
+    let (mut jobs, mut after) = (Vec::new(), None);
+    while jobs.len() < limit {
+        let found = page(db, filter, after, limit - jobs.len()).await?;
+        jobs.extend(found.jobs);
+        after = found.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    Ok(jobs)
+}
+
+/// The last of so many dead jobs of a queue, if it has so many.
+async fn end(
+    db: &Db,
+    queue: Queue,
+    filter: &Filter,
+    begin: (Timestamp, JobId),
+    most: i64,
+) -> Result<Option<(Timestamp, JobId)>> {
+    let last = db
+        .query(
+            "select id, finished_at from jobs
+             where state = 'dead' and queue = $1 and finished_at >= $2 and finished_at < $3
+               and finished_at <= $4 and (finished_at < $4 or id < $5)
+             order by finished_at desc, id desc limit 1 offset $6",
+        )
+        .bind(queue.as_str())
+        .bind(filter.from.0)
+        .bind(filter.until.0)
+        .bind(begin.0.0)
+        .bind(begin.1)
+        .bind(most - 1)
+        .fetch_optional()
+        .await?;
+    last.map(|row| Ok((Timestamp(row.get("finished_at")?), row.get("id")?)))
+        .transpose()
+}
+
+/// These jobs, in this sequence.
+async fn summaries(db: &Db, found: &[(Timestamp, JobId)]) -> Result<Vec<Summary>> {
+    let mut jobs = Vec::new();
+    for ids in found.chunks(500) {
+        let ids: Vec<JobId> = ids.iter().map(|(_, id)| *id).collect();
         let rows = db
             .query(
                 "select id, queue, kind, source, shop, external_id, object_id, api_version, state,
                         attempts, run_at, last_error, trace, traceparent, created_at, finished_at,
                         discarded_at, cast(length(body) as bigint) as body_bytes
-                 from jobs
-                 where state = 'dead' and queue = $1
-                   and ($2 = '' or lower(kind) like $2 escape '!')
-                   and ($3 = '' or shop = $3)
-                   and ($4 = '' or lower(coalesce(last_error, '')) like $4 escape '!')
-                   and finished_at >= $5 and finished_at < $6
-                   and finished_at <= $7 and (finished_at < $7 or id < $8)
-                 order by finished_at desc, id desc
-                 limit $9",
+                 from jobs where id in ($1..)",
             )
-            .bind(queue.as_str())
-            .bind(filter.kind())
-            .bind(filter.shop.as_str())
-            .bind(filter.error())
-            .bind(filter.from.0)
-            .bind(filter.until.0)
-            .bind(died.0)
-            .bind(id)
-            .bind(limit)
+            .bind(ids)
             .fetch_all()
             .await?;
         for row in &rows {
             jobs.push(read_summary(row)?);
         }
     }
-    jobs.sort_by_key(|job| Reverse((job.finished_at, job.id)));
-    jobs.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    // One that was run again meanwhile is in its place, too.
+    let place: BTreeMap<JobId, usize> = found.iter().map(|(_, id)| *id).zip(0..).collect();
+    jobs.sort_by_key(|job| place.get(&job.id).copied());
     Ok(jobs)
 }
 
@@ -290,28 +405,16 @@ pub struct Group {
 
 /// How many dead jobs match, grouped by kind and error, the largest group first.
 pub async fn groups(db: &Db, filter: &Filter) -> Result<Vec<Group>> {
-    let rows = db
-        .query(
-            "select kind, coalesce(last_error, '') as error, count(*) as jobs,
-                    min(finished_at) as first, max(finished_at) as last
-             from jobs
-             where state = 'dead'
-               and ($1 = '' or queue = $1)
-               and ($2 = '' or lower(kind) like $2 escape '!')
-               and ($3 = '' or shop = $3)
-               and ($4 = '' or lower(coalesce(last_error, '')) like $4 escape '!')
-               and finished_at >= $5 and finished_at < $6
-             group by kind, coalesce(last_error, '')
-             order by 1, 2",
-        )
-        .bind(filter.queue())
-        .bind(filter.kind())
-        .bind(filter.shop.as_str())
-        .bind(filter.error())
-        .bind(filter.from.0)
-        .bind(filter.until.0)
-        .fetch_all()
-        .await?;
+    let query = db.query(concat!(
+        "select kind, coalesce(last_error, '') as error, count(*) as jobs,
+                min(finished_at) as first, max(finished_at) as last
+         from jobs
+         where state = 'dead' and ",
+        matching!(),
+        " group by kind, coalesce(last_error, '')
+         order by 1, 2"
+    ));
+    let rows = filtered(query, filter.queue(), filter).fetch_all().await?;
     let groups = rows.iter().map(read_group).collect::<Result<_>>()?;
     Ok(merged(groups))
 }

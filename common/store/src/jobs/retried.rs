@@ -1,13 +1,14 @@
-//! Jobs that have failed lately and wait to be tried again, by cause. They are found by their attempts, so
-//! jobs that wait for another reason cost nothing.
+//! Jobs that have failed lately and wait to be tried again: by cause, and one by one. They are found by their
+//! attempts, so jobs that wait for another reason cost nothing.
 
-use super::ended::{Group, merged, read_group};
-use crate::sql::{Db, Result};
+use super::ended::{Group, merged, pattern, read_group};
+use crate::sql::{Db, Result, Row};
+use domain::job::JobId;
 use domain::time::Timestamp;
 
-/// Why the jobs that are tried again failed since then. At most `most` attempts are read, the newest. A
-/// job counts once for each of its errors.
-pub async fn causes(db: &Db, since: Timestamp, most: i64) -> Result<Vec<Group>> {
+/// Why the jobs that are tried again failed since then, and whether there are more attempts than were read: at
+/// most `most`, the newest. A job counts once for each of its errors.
+pub async fn causes(db: &Db, since: Timestamp, most: i64) -> Result<(Vec<Group>, bool)> {
     let rows = db
         .query(
             "select jobs.kind as kind, newest.error as error, count(distinct jobs.id) as jobs,
@@ -26,5 +27,126 @@ pub async fn causes(db: &Db, since: Timestamp, most: i64) -> Result<Vec<Group>> 
         .fetch_all()
         .await?;
     let groups = rows.iter().map(read_group).collect::<Result<_>>()?;
-    Ok(merged(groups))
+    let is_cut = end(db, since, NEWEST, most).await?.is_some();
+    Ok((merged(groups), is_cut))
+}
+
+/// Before every attempt.
+const NEWEST: (Timestamp, JobId) = (Timestamp(i64::MAX), JobId::max());
+
+/// The last of so many attempts, if there are so many.
+async fn end(
+    db: &Db,
+    since: Timestamp,
+    (at, job): (Timestamp, JobId),
+    most: i64,
+) -> Result<Option<(Timestamp, JobId)>> {
+    let last = db
+        .query(
+            "select started_at, job_id from job_attempts
+             where started_at >= $1 and started_at <= $2 and (started_at < $2 or job_id < $3)
+             order by started_at desc, job_id desc limit 1 offset $4",
+        )
+        .bind(since.0)
+        .bind(at.0)
+        .bind(job)
+        .bind(most - 1)
+        .fetch_optional()
+        .await?;
+    last.map(|row| Ok((Timestamp(row.get("started_at")?), row.get("job_id")?)))
+        .transpose()
+}
+
+/// A job that has failed and is tried again, with its last attempt.
+#[derive(Clone, Debug)]
+pub struct Failing {
+    pub job: JobId,
+    pub kind: String,
+    pub shop: Option<String>,
+    /// The provider's id of the order, payment, .. that it is about.
+    pub object_id: Option<String>,
+    /// How many tries it had.
+    pub attempts: i64,
+    /// When it is tried again.
+    pub run_at: Timestamp,
+    pub failed_at: Timestamp,
+    pub error: String,
+    /// The HTTP status of the provider's answer, if there was one.
+    pub status: Option<i64>,
+}
+
+/// Failing jobs, those that failed last first.
+#[derive(Clone, Debug)]
+pub struct Page {
+    pub jobs: Vec<Failing>,
+    /// The next page begins after this attempt: its time, and its job. None when there is nothing more.
+    pub next: Option<(Timestamp, JobId)>,
+    /// The page ends because enough attempts were looked through, and not because it is full.
+    pub is_cut: bool,
+}
+
+/// How many attempts one page looks through at most, so that a page costs the same however few match.
+pub const LOOKED_THROUGH: i64 = 10_000;
+
+/// The jobs whose last attempt was made since then and failed, and which are tried again. An empty `kind` means
+/// any, and `*` stands for any text.
+pub async fn page(
+    db: &Db,
+    since: Timestamp,
+    kind: &str,
+    after: Option<(Timestamp, JobId)>,
+    limit: usize,
+) -> Result<Page> {
+    let begin = after.unwrap_or(NEWEST);
+    let rows = db
+        .query(
+            "select jobs.id, jobs.kind, jobs.shop, jobs.object_id, jobs.attempts, jobs.run_at,
+                    newest.started_at, newest.error, newest.status
+             from (select job_id, number, started_at, error, status from job_attempts
+                   where started_at >= $1 and started_at <= $2 and (started_at < $2 or job_id < $3)
+                   order by started_at desc, job_id desc
+                   limit $4) as newest
+             join jobs on jobs.id = newest.job_id
+             where jobs.state = 'ready' and ($5 = '' or lower(jobs.kind) like $5 escape '!')
+               and not exists (select 1 from job_attempts as later
+                               where later.job_id = newest.job_id and later.number > newest.number)
+             order by newest.started_at desc, jobs.id desc
+             limit $6",
+        )
+        .bind(since.0)
+        .bind(begin.0.0)
+        .bind(begin.1)
+        .bind(LOOKED_THROUGH)
+        .bind(pattern(kind))
+        .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+        .fetch_all()
+        .await?;
+    let jobs: Vec<Failing> = rows.iter().map(read).collect::<Result<_>>()?;
+    if jobs.len() == limit {
+        return Ok(Page {
+            next: jobs.last().map(|it| (it.failed_at, it.job)),
+            jobs,
+            is_cut: false,
+        });
+    }
+    let next = end(db, since, begin, LOOKED_THROUGH).await?;
+    Ok(Page {
+        jobs,
+        is_cut: next.is_some(),
+        next,
+    })
+}
+
+fn read(row: &Row) -> Result<Failing> {
+    Ok(Failing {
+        job: row.get("id")?,
+        kind: row.get("kind")?,
+        shop: row.get("shop")?,
+        object_id: row.get("object_id")?,
+        attempts: row.get("attempts")?,
+        run_at: Timestamp(row.get("run_at")?),
+        failed_at: Timestamp(row.get("started_at")?),
+        error: row.get("error")?,
+        status: row.get("status")?,
+    })
 }

@@ -1,6 +1,8 @@
 //! Whose an order is, by ids alone: the customer's id that an order names, and the orders of an e-mail
 //! address, which are found by its key. No personal column is selected here.
 
+use std::cmp::Reverse;
+
 use crate::sql::{Db, Result};
 use domain::privacy::email_key;
 use domain::time::Timestamp;
@@ -29,42 +31,41 @@ pub struct Found {
 }
 
 /// In how many shops an e-mail address is searched.
-const MOST_SHOPS: usize = 200;
+const MOST_SHOPS: i64 = 200;
 
-/// The orders that name this e-mail address in any spelling, at most `limit` of each shop, in the first 200
-/// shops. The shops are found by jumps in an index, because the address is indexed for each.
+/// Orders that name this e-mail address in any spelling, at most `limit`, in the first 200 shops. The shops
+/// are found by jumps in an index, because the address is indexed for each.
 pub async fn of_email(db: &Db, email: &str, limit: i64) -> Result<Vec<Found>> {
     let key = email_key(email);
+    let rows = db
+        .query(
+            // SQLite joins in the sequence that is written when it reads `cross join`.
+            "with recursive shops (shop, number) as (
+                 select (select shop from orders order by shop limit 1), 1
+                 union all
+                 select (select orders.shop from orders where orders.shop > shops.shop
+                         order by orders.shop limit 1), number + 1
+                 from shops where shop is not null and number < $2
+             )
+             select orders.shop, orders.id, orders.name, orders.updated_at
+             from shops cross join orders
+             where orders.shop = shops.shop and orders.email_key = $1
+             limit $3",
+        )
+        .bind(key.as_str())
+        .bind(MOST_SHOPS)
+        .bind(limit)
+        .fetch_all()
+        .await?;
     let mut found = Vec::new();
-    let first = db.query("select shop from orders order by shop limit 1");
-    let mut next = first.fetch_optional().await?;
-    for _ in 0..MOST_SHOPS {
-        let Some(row) = next else { break };
-        let shop: String = row.get("shop")?;
-        let rows = db
-            .query(
-                "select id, name, updated_at from orders
-                 where shop = $1 and email_key = $2
-                 order by id desc limit $3",
-            )
-            .bind(shop.as_str())
-            .bind(key.as_str())
-            .bind(limit)
-            .fetch_all()
-            .await?;
-        for row in &rows {
-            found.push(Found {
-                shop: shop.clone(),
-                id: row.get("id")?,
-                name: row.get("name")?,
-                updated_at: Timestamp(row.get("updated_at")?),
-            });
-        }
-        next = db
-            .query("select shop from orders where shop > $1 order by shop limit 1")
-            .bind(shop.as_str())
-            .fetch_optional()
-            .await?;
+    for row in &rows {
+        found.push(Found {
+            shop: row.get("shop")?,
+            id: row.get("id")?,
+            name: row.get("name")?,
+            updated_at: Timestamp(row.get("updated_at")?),
+        });
     }
+    found.sort_by_key(|it| (it.shop.clone(), Reverse(it.id)));
     Ok(found)
 }

@@ -4,6 +4,7 @@ pub mod access;
 pub mod browser;
 mod charts;
 pub mod live;
+mod now;
 mod pages;
 mod people;
 pub mod search;

@@ -9,12 +9,13 @@ use tokio_util::task::TaskTracker;
 use super::Service;
 
 /// The pages of the console that need no id.
-pub const LISTS: [&str; 16] = [
+pub const LISTS: [&str; 17] = [
     "/",
     "/deliveries",
     "/live",
     "/orders",
     "/held",
+    "/failing",
     "/dead",
     "/operations",
     "/pauses",
