@@ -7,18 +7,20 @@ use domain::job::JobId;
 use domain::time::Timestamp;
 
 /// Why the jobs that are tried again failed since then, and whether there are more attempts than were read: at
-/// most `most`, the newest. A job counts once for each of its errors.
+/// most `most`, the newest. A job counts once, with its last attempt.
 pub async fn causes(db: &Db, since: Timestamp, most: i64) -> Result<(Vec<Group>, bool)> {
     let rows = db
         .query(
-            "select jobs.kind as kind, newest.error as error, count(distinct jobs.id) as jobs,
+            "select jobs.kind as kind, newest.error as error, count(*) as jobs,
                     min(newest.started_at) as first, max(newest.started_at) as last
-             from (select job_id, error, started_at from job_attempts
+             from (select job_id, number, error, started_at from job_attempts
                    where started_at >= $1
                    order by started_at desc
                    limit $2) as newest
              join jobs on jobs.id = newest.job_id
              where jobs.state = 'ready'
+               and not exists (select 1 from job_attempts as later
+                               where later.job_id = newest.job_id and later.number > newest.number)
              group by jobs.kind, newest.error
              order by 1, 2",
         )

@@ -3,14 +3,12 @@
 
 use std::time::Duration;
 
-use domain::api_key::Rights;
 use domain::job::State;
 use serde_json::json;
-use store::api_keys;
 
+use super::world::open;
 use crate::support::backend::environment;
 use crate::support::browser::Browser;
-use crate::support::console::Console;
 use crate::support::delivery::storefront;
 use crate::support::operator::dead_orders;
 use crate::support::order::{body, captured, deliver, order_delivery, with};
@@ -25,36 +23,10 @@ const HOSTILE: &str = "'\"></title></p><script>document.title='run'</script>\
 const FOREIGN: &str = "JSON.stringify([...document.querySelectorAll('*')].filter(element =>
     (element.tagName === 'SCRIPT' && element.getAttribute('src') !== '/console.js')
     || ['IMG', 'IFRAME', 'OBJECT', 'EMBED', 'BASE', 'SVG'].includes(element.tagName.toUpperCase())
+       && !element.matches('svg.chart')
     || [...element.attributes].some(attribute => attribute.name.startsWith('on'))
     || (element.href && !['http:', 'https:'].includes(new URL(element.href, location).protocol))
     ).map(element => element.outerHTML))";
-
-/// Serves the console, and signs the browser in with a link.
-async fn open(service: &mut Service, browser: &mut Browser, name: &str) -> Console {
-    let mut tx = service.db().begin().await.unwrap();
-    let rights = Rights::default();
-    let made = api_keys::create(
-        &mut tx,
-        service.clock(),
-        service.clock().id(),
-        name,
-        None,
-        &rights,
-    );
-    let made = made.await.unwrap();
-    tx.commit().await.unwrap();
-    let listening = service.listening_console().await.unwrap();
-    let link = listening.link(made.id);
-    let console = service.serve_console(listening);
-    let seen = browser.visit(&link, 1280, "light");
-    assert!(
-        seen.title.starts_with("Needs me now"),
-        "{}: {}",
-        seen.title,
-        seen.text
-    );
-    console
-}
 
 /// Deliveries whose every text is hostile.
 async fn a_hostile_shop_sends(service: &Service) {
@@ -134,6 +106,7 @@ async fn heavy_the_console_shows_hostile_texts_and_runs_nothing_of_them() {
         ("/held", false),
         ("/payments/pi_7", true),
         ("/dead", true),
+        ("/failing", false),
         (
             "/dead?error=%22%3E%3Cscript%3Edocument.title%3D%27run%27%3C%2Fscript%3E",
             false,
@@ -226,6 +199,7 @@ async fn heavy_the_pages_of_the_console_fit_narrow_and_wide_windows_in_light_and
         ("job", job.as_str()),
         ("payment", "/payments/pi_7"),
         ("dead", "/dead"),
+        ("failing", "/failing"),
         ("charts", "/charts"),
         ("search", "/search"),
         ("missing", "/orders/404"),
@@ -346,7 +320,7 @@ async fn heavy_from_what_needs_me_a_dead_job_runs_again_in_three_clicks() {
     service.stop().await;
 }
 
-fn picture(browser: &mut Browser, name: &str) {
+pub(super) fn picture(browser: &mut Browser, name: &str) {
     if let Some(folder) = environment("CONSOLE_PICTURES") {
         browser.picture(
             std::path::Path::new(&folder)

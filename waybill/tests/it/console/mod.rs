@@ -1,6 +1,7 @@
 //! Tests of the console: who gets in, what each page shows, and what is changed from it.
 
 pub mod access;
+mod accessibility;
 pub mod browser;
 mod charts;
 pub mod live;
@@ -8,4 +9,6 @@ mod now;
 mod pages;
 mod people;
 pub mod search;
+mod tasks;
+mod world;
 pub mod writes;

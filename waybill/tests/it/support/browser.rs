@@ -125,6 +125,11 @@ impl Browser {
         std::fs::write(file, png).unwrap();
     }
 
+    /// From now on pages have no scrollbars, which would cut off the right margin of a picture.
+    pub fn hide_scrollbars(&mut self) {
+        self.call("Emulation.setScrollbarsHidden", &json!({"hidden": true}));
+    }
+
     /// Presses the button or link with this label, and waits for the page that it leads to. The press
     /// comes after the answer, which would be lost with the page.
     pub fn press(&mut self, label: &str) {
@@ -173,6 +178,15 @@ impl Browser {
 
     pub fn number(&mut self, expression: &str) -> i64 {
         self.evaluate(expression).as_i64().expect("a number")
+    }
+
+    /// What the promise of an expression brings.
+    pub fn promised(&mut self, expression: &str) -> Value {
+        let arguments =
+            json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
+        let mut answer = self.call("Runtime.evaluate", &arguments);
+        assert!(answer["exceptionDetails"].is_null(), "{answer}");
+        answer["result"]["value"].take()
     }
 
     /// A page that is left while it is asked gives no answer; the page after it is asked then.

@@ -1,0 +1,178 @@
+//! An installation in which every page of the console has something to show, with the sandbox's data.
+
+use domain::api_key::Rights;
+use flows::endpoints::New;
+use flows::operations;
+use sandbox::sample;
+use serde_json::json;
+use store::api_keys;
+use store::audit::By;
+use store::jobs::ended::Filter;
+use store::jobs::operate::Action;
+use uuid::Uuid;
+
+use crate::support::browser::Browser;
+use crate::support::console::Console;
+use crate::support::delivery::{order, storefront};
+use crate::support::order::{body, captured, deliver, order_delivery, with};
+use crate::support::requests::request;
+use crate::support::{Service, eventually};
+
+/// The order whose timeline has most.
+pub const ORDER: &str = "6000000000000700";
+
+/// Serves the console, and signs the browser in with a link.
+pub async fn open(service: &mut Service, browser: &mut Browser, name: &str) -> Console {
+    let mut tx = service.db().begin().await.unwrap();
+    let rights = Rights::default();
+    let made = api_keys::create(&mut tx, service.clock(), name, None, &rights);
+    let made = made.await.unwrap();
+    tx.commit().await.unwrap();
+    let listening = service.listening_console().await.unwrap();
+    let link = listening.link(made.id);
+    let console = service.serve_console(listening);
+    let seen = browser.visit(&link, 1280, "light");
+    assert!(
+        seen.title.starts_with("Needs me now"),
+        "{}: {}",
+        seen.title,
+        seen.text
+    );
+    console
+}
+
+fn operator(service: &Service) -> By<'_> {
+    By {
+        keys: &service.parts.keys,
+        actor: "operator:ann",
+        now: service.clock().now(),
+    }
+}
+
+/// The id of the job of a delivery.
+pub async fn job(service: &Service, delivery: &str) -> Uuid {
+    let row = service
+        .db()
+        .query("select id from jobs where external_id = $1")
+        .bind(delivery);
+    row.fetch_one().await.unwrap().get("id").unwrap()
+}
+
+/// The id of the one row of a table.
+pub async fn one(service: &Service, sql: &'static str) -> Uuid {
+    let row = service.db().query(sql).fetch_one().await.unwrap();
+    row.get("id").unwrap()
+}
+
+/// Orders, dead and failing jobs, a refusal, an endpoint, a privacy request and an operation.
+pub async fn make(service: &Service) {
+    for seed in 1..=9 {
+        let delivery = order("orders/create", seed).of_shop(sample::shop());
+        deliver(service, &delivery.id(&format!("s-{seed}"))).await;
+    }
+    let attributes = json!({
+        "note_attributes": [{"name": "pact_id", "value": "pact-7"}], "name": "#2007",
+    });
+    let made = with(body(6_000_000_000_000_700, 0, "pending"), &attributes);
+    let paid = with(
+        made.clone(),
+        &json!({"financial_status": "paid", "updated_at": "2027-01-15T07:00:09Z"}),
+    );
+    deliver(service, &order_delivery("orders/create", &made).id("w-1")).await;
+    deliver(service, &order_delivery("orders/paid", &paid).id("w-2")).await;
+    deliver(service, &captured(service.clock().now(), 7, "pact-7")).await;
+    deliver(service, &request("customers/data_request", 1)).await;
+    service
+        .execute(
+            "update jobs set state = 'dead', attempts = 12, finished_at = created_at + 5,
+                    last_error = 'COMMERCE_003: the storefront provider answered 503'
+             where external_id in ('s-1', 's-2', 's-3')",
+        )
+        .await;
+    let now = service.clock().now();
+    let mut tx = service.db().begin().await.unwrap();
+    tx.query(
+        "update jobs set state = 'ready', attempts = 2, run_at = $1, finished_at = null, notified_at = null,
+                last_error = 'the answer was 502'
+         where external_id = 's-4'",
+    )
+    .bind(now.0 + 3_600_000)
+    .execute()
+    .await
+    .unwrap();
+    for (number, error, status) in [
+        (1, "the answer was 500", 500),
+        (2, "the answer was 502", 502),
+    ] {
+        tx.query(
+            "insert into job_attempts (job_id, number, started_at, duration_ms, outcome, error, status)
+             select id, $1, created_at + $1, 31, 'retried', $2, $3
+             from jobs where external_id in ('s-4', 'w-2')",
+        )
+        .bind(i64::from(number))
+        .bind(error)
+        .bind(i64::from(status))
+        .execute()
+        .await
+        .unwrap();
+    }
+    tx.commit().await.unwrap();
+    let forged = storefront("orders/create", "{}").header(
+        "X-Storefront-Hmac-Sha256",
+        "bm90IHRoZSBzaWduYXR1cmUgb2YgdGhpcyBib2R5IGE=",
+    );
+    assert_eq!(service.answer(&forged).await.0, 401);
+    eventually("the refusal is written", async || {
+        let rows = "select count(*) as n from refused_deliveries";
+        service.count(rows).await == 1
+    })
+    .await;
+    let new = New {
+        id: service.clock().id(),
+        url: "https://shop.example/hooks",
+        types: Vec::new(),
+        since: None,
+    };
+    let (db, clock) = (service.db(), service.clock());
+    let allowed = &service.parts.config.endpoints;
+    let added = flows::endpoints::add(db, operator(service), clock, allowed, new).await;
+    added.unwrap();
+    let filter = Filter {
+        kind: "orders/cancelled".to_owned(),
+        ..Filter::default()
+    };
+    let id = clock.id();
+    let by = operator(service);
+    let now = by.now;
+    let confirmed = operations::confirm(db, by, id, Action::Replay, &filter, now, 50);
+    assert!(confirmed.await.unwrap());
+}
+
+/// Every page that has something to show.
+pub async fn pages(service: &Service) -> Vec<String> {
+    let mut pages: Vec<String> = crate::support::console::LISTS.map(str::to_owned).into();
+    let dead = job(service, "s-1").await;
+    let endpoint = one(service, "select id from endpoints").await;
+    let privacy = one(service, "select id from privacy_requests").await;
+    let operation = one(service, "select id from bulk_operations").await;
+    pages.extend([
+        format!("/orders/{ORDER}"),
+        "/payments/pi_7".to_owned(),
+        format!("/jobs/{dead}"),
+        format!("/jobs/{dead}/discard"),
+        "/dead/replay".to_owned(),
+        "/dead/discard".to_owned(),
+        "/dead?kind=nothing".to_owned(),
+        format!("/operations/{operation}"),
+        "/privacy?state=all".to_owned(),
+        "/privacy/enter".to_owned(),
+        format!("/privacy/{privacy}"),
+        "/endpoints/add".to_owned(),
+        format!("/endpoints/{endpoint}"),
+        format!("/endpoints/{endpoint}/rotate"),
+        format!("/endpoints/{endpoint}/remove"),
+        "/search?q=nothing-has-this".to_owned(),
+        "/orders/404".to_owned(),
+    ]);
+    pages
+}
