@@ -8,6 +8,7 @@ pub mod live;
 mod now;
 mod pages;
 mod people;
+mod pictures;
 pub mod search;
 mod tasks;
 mod world;

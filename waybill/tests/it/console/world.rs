@@ -1,8 +1,13 @@
 //! An installation in which every page of the console has something to show, with the sandbox's data.
 
+use std::time::Duration;
+
 use domain::api_key::Rights;
+use domain::license::Tier;
+use domain::pause::{Provider, Target};
 use flows::endpoints::New;
-use flows::operations;
+use flows::licenses::{self, To, Wanted, When};
+use flows::{operations, pauses};
 use sandbox::sample;
 use serde_json::json;
 use store::api_keys;
