@@ -11,6 +11,7 @@ use flows::findings::{Finding, Level};
 use store::endpoints::Endpoint;
 use store::jobs::ended::{self, Group};
 use store::jobs::retried;
+use store::pauses::{self, Pause};
 use store::privacy_requests::{self, RequestEntry};
 use store::sql;
 use store::{backlog, endpoints, refused_deliveries};
@@ -118,6 +119,12 @@ async fn items(visit: &Visit<Reader>, endpoints: &[Endpoint]) -> sql::Result<Vec
     let refused = refused_deliveries::summary(db, now.minus(REFUSED)).await?;
     items.extend(refusals(&refused, now));
     items.extend(endpoints.iter().filter_map(|it| endpoint(it, now)));
+    items.extend(
+        pauses::in_force(db, now)
+            .await?
+            .iter()
+            .map(|it| paused(it, now)),
+    );
     Ok(items)
 }
 
@@ -316,6 +323,26 @@ fn refusals(refused: &[refused_deliveries::Summary], now: Timestamp) -> Vec<Item
         }
     };
     refused.iter().take(LISTED).map(item).collect()
+}
+
+/// What somebody has paused is nobody's fault, and easily forgotten.
+fn paused(it: &Pause, now: Timestamp) -> Item {
+    let (at, old) = since(Some(it.begun_at), now);
+    Item {
+        class: "open",
+        what: format!("Paused: {}", it.target),
+        count: String::new(),
+        since: at,
+        age: old,
+        why: format!(
+            "{} has paused it for {} more.",
+            it.actor,
+            age(it.until, now)
+        ),
+        mend: "It goes on by itself then, or when you end the pause.".to_owned(),
+        command: format!("waybill pauses end {}", it.target),
+        href: Some("/pauses".to_owned()),
+    }
 }
 
 fn endpoint(it: &Endpoint, now: Timestamp) -> Option<Item> {

@@ -30,7 +30,14 @@ pub const ORDER: &str = "6000000000000700";
 pub async fn open(service: &mut Service, browser: &mut Browser, name: &str) -> Console {
     let mut tx = service.db().begin().await.unwrap();
     let rights = Rights::default();
-    let made = api_keys::create(&mut tx, service.clock(), name, None, &rights);
+    let made = api_keys::create(
+        &mut tx,
+        service.clock(),
+        service.clock().id(),
+        name,
+        None,
+        &rights,
+    );
     let made = made.await.unwrap();
     tx.commit().await.unwrap();
     let listening = service.listening_console().await.unwrap();
@@ -151,6 +158,23 @@ pub async fn make(service: &Service) {
     let now = by.now;
     let confirmed = operations::confirm(db, by, id, Action::Replay, &filter, now, 50);
     assert!(confirmed.await.unwrap());
+    let mail = Target::Provider(Provider::Mail);
+    let until = now.plus(Duration::from_hours(1));
+    assert!(
+        pauses::begin(db, by, clock.id(), mail, until)
+            .await
+            .unwrap()
+    );
+    let user = "id:77".parse().unwrap();
+    let wanted = Wanted {
+        to: To::User(&user),
+        tier: Tier::Pro,
+        expires_at: None,
+        subscription: None,
+    };
+    let grace = Duration::ZERO;
+    let granted = licenses::grant(db, by, clock, &wanted, When { now, grace }).await;
+    assert!(granted.is_ok());
 }
 
 /// Every page that has something to show.
@@ -160,11 +184,24 @@ pub async fn pages(service: &Service) -> Vec<String> {
     let endpoint = one(service, "select id from endpoints").await;
     let privacy = one(service, "select id from privacy_requests").await;
     let operation = one(service, "select id from bulk_operations").await;
+    let pause = one(service, "select id from pauses").await;
+    let licence = one(service, "select id from licenses").await;
+    let key = one(service, "select id from api_keys").await;
     pages.extend([
         format!("/orders/{ORDER}"),
         "/payments/pi_7".to_owned(),
         format!("/jobs/{dead}"),
         format!("/jobs/{dead}/discard"),
+        format!("/jobs/{dead}/body"),
+        "/pauses/begin".to_owned(),
+        format!("/pauses/{pause}"),
+        "/licenses/grant".to_owned(),
+        format!("/licenses/{licence}"),
+        format!("/licenses/{licence}/revoke"),
+        "/keys/create".to_owned(),
+        format!("/keys/{key}"),
+        format!("/keys/{key}/revoke"),
+        format!("/privacy/{privacy}/decide"),
         "/dead/replay".to_owned(),
         "/dead/discard".to_owned(),
         "/dead?kind=nothing".to_owned(),

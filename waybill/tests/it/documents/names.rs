@@ -3,6 +3,7 @@
 //! Names that do not belong to Waybill are listed in [`OTHERS`].
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use config::SETTINGS;
 use domain::code::Code;
@@ -335,7 +336,7 @@ fn every_link_leads_somewhere() {
             let folder = format!("{path}/");
             let mut files = sources.files.iter().map(|file| &file.path);
             let is_text = files.any(|file| *file == path || file.starts_with(&folder));
-            let is_there = is_text || path.ends_with(".png") && root().join(&path).is_file();
+            let is_there = is_text || is_picture(&path) && root().join(&path).is_file();
             assert!(is_there, "{place}: no such file");
             if !anchor.is_empty() {
                 let there = documents.iter().find(|it| it.path == path);
@@ -345,6 +346,10 @@ fn every_link_leads_somewhere() {
         }
     }
     assert!(links > 100, "{links}");
+}
+
+fn is_picture(path: &str) -> bool {
+    Path::new(path).extension().is_some_and(|it| it == "png")
 }
 
 /// A comment names documents of this repository alone, so that every reader has them.
