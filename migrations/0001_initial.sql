@@ -122,6 +122,17 @@ create table measures (
     primary key (seconds, begun_at, name, process_id)
 );
 
+-- With which signing secret of a provider a delivery was verified last, so that operators see when a former secret can
+-- be removed.
+create table signing_secrets (
+    -- storefront, payment
+    source text not null,
+    -- The beginning of a keyed hash, by which operators distinguish secrets. The secret is not stored.
+    fingerprint text not null,
+    verified_at bigint not null,
+    primary key (source, fingerprint)
+);
+
 -- What an operator has all dead jobs of a filter go through. It goes on without whoever confirmed it.
 create table bulk_operations (
     id uuid primary key,
@@ -302,7 +313,7 @@ create index orders_pact on orders (pact_id) where pact_id is not null;
 create index orders_partially_paid on orders (updated_at, id)
     where payment_status = 'partially_paid' and was_paid = 0 and cancelled_at is null;
 -- A person's orders are found by these.
-create index orders_customer on orders (shop, customer_id) where customer_id is not null;
+create index orders_customer on orders (shop, customer_id, id) where customer_id is not null;
 create index orders_email on orders (shop, email_key) where email_key is not null;
 create index orders_phone on orders (shop, phone_key) where phone_key is not null;
 -- Rows whose key is still to be filled in.
@@ -684,6 +695,8 @@ create table api_keys (
     scopes text,
     -- The domains of the shops, separated by spaces. Null means all shops.
     shops text,
+    -- The number of the identity provider's account whose holder may sign in to the console with the rights of this key.
+    account bigint,
     created_at bigint not null,
     -- Precise to the minute.
     last_used_at bigint,

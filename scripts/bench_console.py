@@ -100,6 +100,24 @@ class Rows:
                                    "last_at headers",
              ((self.now - self.now % HOUR - hour * HOUR, "storefront", "own", "signature", str(n), "", "", 401, 9,
                self.now - hour * HOUR, self.now - hour * HOUR, "{}") for hour in range(72) for n in range(20))),
+            ("invoices", "id subscription payment_id is_first created_at",
+             ((f"in_{n}", f"sub_{n if n < self.orders else self.orders // 2}", f"pi_{n % self.orders}", int(n < self.orders),
+               self.now) for n in range(self.orders + 36))),
+            ("subscriptions", "id period_end_at customer_id pact_id versions events_at created_at updated_at",
+             ((f"sub_{n}", self.now, f"cus_{n}", f"pact-{n}", "{}", self.now, self.ordered(n), self.ordered(n))
+              for n in range(self.orders))),
+            ("users", "id provider_id login login_key created_at",
+             ((id_at(self.now, n, 8), n + 1, f"user-{n}", f"user-{n}", self.now) for n in range(self.orders // 10))),
+            ("licenses", "id user_id tier status expires_at subscription_id granted_at updated_at",
+             ((id_at(self.now, n, 9), id_at(self.now, n, 8), "pro", "active", self.now + HOUR, f"sub_{n}", self.now, self.now)
+              for n in range(self.orders // 10))),
+            ("pauses", "id queue provider shop until_at actor begun_at",
+             ((id_at(self.now, n, 10), None, None, shop(n), self.now + (HOUR if n < 50 else -HOUR), "operator:ann", self.now - 7 * HOUR)
+              for n in range(1000))),
+            ("api_keys", "id name hash scopes account created_at",
+             ((id_at(self.now, n, 11), f"key {n}", hashlib.sha256(b"%d" % n).digest(), "orders:read", None, self.now - n)
+              for n in range(500))),
+            ("signing_secrets", "source fingerprint verified_at", (("storefront", f"{n:08x}", self.now) for n in range(20))),
             ("measures", "seconds begun_at name process_id value", self.measures()),
             ("audit", "number at actor action object_id details hash",
              ((-n, self.now - n, "operator:ann", "job.replayed", str(n), "{}", b"hash") for n in range(1, 20001))),
@@ -142,7 +160,9 @@ class Rows:
             address = json.dumps({"first_name": f"Bob {n}", "address1": f"{n} Example Street", "city": "Ottawa"})
             at = self.ordered(n)
             partly = n < 300
-            yield (shop(n), order_id(n), f"#{n}", f"pact-{n}", n, f"bob{n % 50000}@example.com",
+            # One customer of a shop has a thousand orders.
+            customer = 7 if n % SHOPS == 7 else n
+            yield (shop(n), order_id(n), f"#{n}", f"pact-{n}", customer, f"bob{n % 50000}@example.com",
                    f"bob{n % 50000}@example.com", "USD", 40300, None if partly else "paid", 0 if partly else 1,
                    "partially_paid" if partly else None, address, address, at, at, at, at)
 
@@ -202,7 +222,24 @@ def pages(rows: Rows):
         "/orders": ["/orders", "/orders?shop=shop-1.example", "/orders?name=%23777"],
         "/orders/{order}": [order],
         "/jobs/{id}": [f"/jobs/{job}", f"/jobs/{dead}"],
+        "/jobs/{id}/body": [f"/jobs/{job}/body"],
+        "/customers/{id}": ["/customers/7?shop=shop-7.example"],
+        "/payments": ["/payments"],
         "/payments/{id}": [f"/payments/pi_{rows.orders // 2}"],
+        "/subscriptions": ["/subscriptions"],
+        "/subscriptions/{id}": [f"/subscriptions/sub_{rows.orders // 2}"],
+        "/secrets": ["/secrets"],
+        "/pauses": ["/pauses"],
+        "/pauses/begin": ["/pauses/begin"],
+        "/pauses/{id}": [f"/pauses/{one(10)}"],
+        "/keys": ["/keys", "/keys?state=all"],
+        "/keys/create": ["/keys/create"],
+        "/keys/{id}": [f"/keys/{one(11)}"],
+        "/keys/{id}/revoke": [f"/keys/{one(11)}/revoke"],
+        "/licenses": ["/licenses"],
+        "/licenses/grant": ["/licenses/grant"],
+        "/licenses/{id}": [f"/licenses/{one(9)}"],
+        "/licenses/{id}/revoke": [f"/licenses/{one(9)}/revoke"],
         "/failing": ["/failing", "/failing?kind=refunds%2Fissue", "/failing?kind=nothing"],
         "/dead": ["/dead", f"/dead?error={rare}", f"/dead?queue=orders&error={rare}", "/dead?kind=orders%2F*",
                   "/dead?shop=shop-1.example"],
@@ -214,6 +251,9 @@ def pages(rows: Rows):
         "/privacy": ["/privacy", "/privacy?state=all"],
         "/privacy/enter": ["/privacy/enter"],
         "/privacy/{id}": [f"/privacy/{one(4)}"],
+        "/privacy/{id}/decide": [f"/privacy/{one(4)}/decide"],
+        # A request without a receipt has no such page.
+        "/privacy/{id}/receipt": [],
         "/privacy/{id}/cancel": [f"/privacy/{one(4)}/cancel"],
         "/privacy/{id}/confirm": [f"/privacy/{one(4)}/confirm"],
         "/held": ["/held"],

@@ -1,5 +1,5 @@
-//! Who may see what. People sign in with an operator's key, or with the one-time link of a development
-//! start, and get a session: a cookie of 256 random bits, of which the database has only a keyed hash.
+//! Who may see what. People sign in with an operator's key, with the account of the identity provider that a key names,
+//! or with the one-time link of a development start, and get a session: a cookie of 256 random bits, of which the database has only a keyed hash.
 //!
 //! [`Visit`] is what a handler of a page gets. It names the role that the page needs, and it alone gives
 //! the database. [`Write`] is the same for a request that changes something: it has also shown that it
@@ -22,7 +22,8 @@ use domain::privacy::Keys;
 use domain::time::Timestamp;
 use platform::clock::Clock;
 use process::Parts;
-use serde_json::json;
+use providers::identity::Identity;
+use serde_json::{Value, json};
 use server::client_address;
 use server::guesses::Guesses;
 use store::audit::{self, By};
@@ -51,9 +52,11 @@ const EXTENDING: Duration = Duration::from_millis(500);
 const ASKED: Duration = Duration::from_millis(500);
 /// How long it may take to find out whether somebody is still signed in.
 const LOOKED_UP: Duration = Duration::from_secs(5);
-const COOKIE_NAME: &str = "waybill-console";
-/// What a browser takes only over https, for this host alone, and for no path but all.
-const HOST_COOKIE_NAME: &str = "__Host-waybill-console";
+/// The cookie of a session.
+const SESSION: &str = "waybill-console";
+/// The cookie of a sign-in that has begun, and for how long it is kept.
+const ATTEMPT: &str = "waybill-sign-in";
+const ATTEMPT_SECONDS: u32 = 600;
 
 /// The role that a page needs.
 pub trait Needs: Send + Sync + 'static {
@@ -97,6 +100,8 @@ pub struct Gate {
     guesses: Guesses,
     /// The one-time link that was not used yet: the hash of its code, and its key.
     link: Mutex<Option<([u8; 32], Uuid)>>,
+    /// `None`: nobody signs in through an identity provider.
+    identity: Option<Identity>,
 }
 
 /// Somebody who is signed in.
@@ -129,7 +134,18 @@ impl Gate {
             keys: parts.keys.clone(),
             guesses: Guesses::new(&parts.clock),
             link: Mutex::default(),
+            identity: parts
+                .config
+                .identity
+                .as_ref()
+                .map(|settings| Identity::new(settings, &parts.clock))
+                .filter(Identity::signs_browsers_in),
         }
+    }
+
+    /// The identity provider, where it can sign somebody in.
+    pub fn identity(&self) -> Option<&Identity> {
+        self.identity.as_ref()
     }
 
     pub fn forget_idle(&self) {
@@ -155,15 +171,34 @@ impl Gate {
         let now = self.clock.now();
         let known = api_keys::authenticate(&self.db, api_keys::hash(key), now).await?;
         let Some(known) = known else {
-            self.guesses.worthless(client);
-            metrics::counter!("waybill_console_sign_ins_refused_total").increment(1);
+            self.refused(client);
             tracing::info!("somebody gave the console a key that opens nothing");
             return Err(Error::WrongKey);
         };
         if known.rights.roles().is_empty() {
             return Err(Error::NoRole);
         }
-        self.begin(known.id, &known.name, now).await
+        self.begin(known.id, &known.name, now, json!({})).await
+    }
+
+    /// Counts what opens nothing.
+    fn refused(&self, client: IpAddr) {
+        self.guesses.worthless(client);
+        metrics::counter!("waybill_console_sign_ins_refused_total").increment(1);
+    }
+
+    /// Begins a session with the key of an account of the identity provider.
+    async fn sign_in_account(&self, account: i64, client: IpAddr) -> Result<String, Error> {
+        let now = self.clock.now();
+        let keys = api_keys::of_account(&self.db, account, now).await?;
+        let key = keys.iter().find(|key| !key.rights.roles().is_empty());
+        let Some(key) = key else {
+            self.refused(client);
+            tracing::info!("somebody signed in to the console with an account that opens nothing");
+            return Err(Error::NoKeyOf(account));
+        };
+        let with = json!({"with": "account"});
+        self.begin(key.id, &key.name, now, with).await
     }
 
     /// Begins a session with the code of the one-time link.
@@ -183,10 +218,16 @@ impl Gate {
         let Some(name) = api_keys::good_name(&self.db, key, now).await? else {
             return Err(Error::UsedLink);
         };
-        self.begin(key, &name, now).await
+        self.begin(key, &name, now, json!({})).await
     }
 
-    async fn begin(&self, key: Uuid, name: &str, now: Timestamp) -> Result<String, Error> {
+    async fn begin(
+        &self,
+        key: Uuid,
+        name: &str,
+        now: Timestamp,
+        details: Value,
+    ) -> Result<String, Error> {
         let cookie = hex::encode(self.clock.secret());
         let hash = self.hash("session", &cookie);
         let mut tx = self.db.begin().await?;
@@ -196,8 +237,7 @@ impl Gate {
             actor: &actor(name),
             now,
         };
-        by.note(&mut tx, "console.signed_in", key, json!({}))
-            .await?;
+        by.note(&mut tx, "console.signed_in", key, details).await?;
         tx.commit().await?;
         api_keys::note_use(&self.db, key, now).await?;
         tracing::info!(key = %key, "somebody signed in to the console");
@@ -324,10 +364,10 @@ impl<R> Visit<R> {
     }
 }
 
-/// The cookie of a request. The name depends on the address, so that a cookie that somebody set without
+/// A cookie of a request. The name depends on the address, so that a cookie that somebody set without
 /// https counts for nothing with it.
-fn cookie<'a>(console: &Console, headers: &'a HeaderMap) -> Option<&'a str> {
-    let name = cookie_name(console);
+fn cookie<'a>(console: &Console, headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let name = cookie_name(console, name);
     let all = headers.get_all(COOKIE).into_iter();
     all.filter_map(|line| line.to_str().ok())
         .flat_map(|line| line.split(';'))
@@ -336,31 +376,37 @@ fn cookie<'a>(console: &Console, headers: &'a HeaderMap) -> Option<&'a str> {
         .map(|(_, value)| value)
 }
 
-fn cookie_name(console: &Console) -> &'static str {
-    if console.address.is_encrypted() {
-        HOST_COOKIE_NAME
+/// With this prefix a browser takes a cookie only over https, for this host alone, and for no path but all.
+fn cookie_name(console: &Console, name: &str) -> String {
+    let prefix = if console.address.is_encrypted() {
+        "__Host-"
     } else {
-        COOKIE_NAME
-    }
+        ""
+    };
+    format!("{prefix}{name}")
 }
 
-/// The header that sets the cookie, or takes it away when it is empty.
-fn set_cookie(console: &Console, value: &str) -> HeaderValue {
-    let name = cookie_name(console);
+/// The header that sets the cookie of a session, or takes it away when it is empty.
+fn session_cookie(console: &Console, value: &str) -> HeaderValue {
+    let age = if value.is_empty() { "; Max-Age=0" } else { "" };
+    set_cookie(console, SESSION, value, &format!("SameSite=Strict{age}"))
+}
+
+fn set_cookie(console: &Console, name: &str, value: &str, rest: &str) -> HeaderValue {
+    let name = cookie_name(console, name);
     let secure = if console.address.is_encrypted() {
         "; Secure"
     } else {
         ""
     };
-    let age = if value.is_empty() { "; Max-Age=0" } else { "" };
-    let cookie = format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict{secure}{age}");
-    HeaderValue::try_from(cookie).expect("a cookie of hex is visible ASCII")
+    let cookie = format!("{name}={value}; Path=/; HttpOnly; {rest}{secure}");
+    HeaderValue::try_from(cookie).expect("hex and what is percent-encoded is visible ASCII")
 }
 
 impl<R: Needs> Visit<R> {
     /// A visit of somebody who is signed in and has the role.
     async fn begin(parts: &mut RequestParts, console: &Arc<Console>) -> Result<Self, Error> {
-        let who = match cookie(console, &parts.headers) {
+        let who = match cookie(console, &parts.headers, SESSION) {
             Some(cookie) => console.gate.session(cookie).await?,
             None => None,
         };
@@ -484,6 +530,7 @@ pub struct Stranger {
     console: Arc<Console>,
     client: IpAddr,
     pub query: Fields,
+    headers: HeaderMap,
 }
 
 impl FromRequestParts<Arc<Console>> for Stranger {
@@ -498,6 +545,7 @@ impl FromRequestParts<Arc<Console>> for Stranger {
             client: client_address::of(&parts.extensions, &parts.headers, trusted),
             console: console.clone(),
             query: Fields::of_query(parts.uri.query().unwrap_or_default())?,
+            headers: parts.headers.clone(),
         })
     }
 }
@@ -514,9 +562,59 @@ impl Stranger {
         Ok(self.admitted(&cookie, "/"))
     }
 
+    /// The identity provider, where it can sign somebody in.
+    pub fn identity(&self) -> Option<&Identity> {
+        self.console.gate.identity()
+    }
+
+    /// Fails when this network has guessed too often.
+    pub fn admit(&self) -> Result<(), Error> {
+        let guesses = &self.console.gate.guesses;
+        guesses.admit(self.client).map_err(Error::RateLimited)
+    }
+
+    /// What was sent opens nothing.
+    pub fn worthless(&self) {
+        self.console.gate.refused(self.client);
+    }
+
+    /// What nobody can know: 64 hexadecimal digits.
+    pub fn secret(&self) -> String {
+        hex::encode(self.console.gate.clock.secret())
+    }
+
+    /// What only this installation can make of a secret: 64 hexadecimal digits.
+    pub fn code(&self, what: &str, secret: &str) -> String {
+        hex::encode(self.console.gate.hash(what, secret))
+    }
+
+    /// The whole address of a path of the console.
+    pub fn address_of(&self, path: &str) -> String {
+        format!("{}{path}", self.console.address.url())
+    }
+
+    /// The cookie of a sign-in that has begun.
+    pub fn attempt(&self) -> Option<&str> {
+        cookie(&self.console, &self.headers, ATTEMPT)
+    }
+
+    /// The header that sets it, or takes it away when it is empty. The browser sends it when the provider sends the
+    /// browser here, which it would not do with `Strict`.
+    pub fn attempt_cookie(&self, value: &str) -> HeaderValue {
+        let age = if value.is_empty() { 0 } else { ATTEMPT_SECONDS };
+        let rest = format!("SameSite=Lax; Max-Age={age}");
+        set_cookie(&self.console, ATTEMPT, value, &rest)
+    }
+
+    /// Begins a session for the holder of an account, and returns the header that sets its cookie.
+    pub async fn sign_in_account(&self, account: i64) -> Result<HeaderValue, Error> {
+        let cookie = self.console.gate.sign_in_account(account, self.client);
+        Ok(session_cookie(&self.console, &cookie.await?))
+    }
+
     fn admitted(&self, cookie: &str, next: &str) -> Response {
         let to = if is_own_path(next) { next } else { "/" };
-        let cookie = set_cookie(&self.console, cookie);
+        let cookie = session_cookie(&self.console, cookie);
         ([(SET_COOKIE, cookie)], Redirect::to(to)).into_response()
     }
 }
@@ -559,7 +657,7 @@ pub async fn sign_out<R>(write: &Write<R>) -> Result<Response, Error> {
             .await?;
     }
     tx.commit().await?;
-    let cookie = set_cookie(console, "");
+    let cookie = session_cookie(console, "");
     Ok(([(SET_COOKIE, cookie)], Redirect::to("/")).into_response())
 }
 
@@ -574,7 +672,7 @@ fn next(uri: &Uri) -> String {
 }
 
 /// Whether a text is a path of this console, and leads nowhere else.
-fn is_own_path(text: &str) -> bool {
+pub fn is_own_path(text: &str) -> bool {
     let is_plain = text
         .bytes()
         .all(|byte| byte.is_ascii_graphic() && byte != b'\\');

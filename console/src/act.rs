@@ -75,6 +75,8 @@ pub struct Input {
     /// `text`, `number`, ..
     pub kind: &'static str,
     pub value: String,
+    /// The values to choose from; none for a field in which people write.
+    pub choices: Vec<String>,
     pub help: &'static str,
 }
 

@@ -7,9 +7,10 @@ use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{Html, IntoResponse, Response};
 use domain::api_key::Role;
+use providers::identity::IdentityError;
 use store::sql;
 
-use crate::frame;
+use crate::frame::{self, SignInPage};
 
 #[derive(Debug)]
 pub enum Error {
@@ -19,6 +20,16 @@ pub enum Error {
     /// The key opens the API, and not the console.
     NoRole,
     UsedLink,
+    /// Nobody signs in through an identity provider here.
+    NoIdentity,
+    /// A browser came back from the identity provider without having been sent there.
+    NotBegun,
+    /// Somebody did not let the identity provider say who they are.
+    Denied,
+    /// No key names this account of the identity provider.
+    NoKeyOf(i64),
+    /// The identity provider gave no answer.
+    Identity(IdentityError),
     RateLimited(Duration),
     /// The page needs a role that the visitor does not have.
     Role(Role),
@@ -46,17 +57,30 @@ impl From<sql::Error> for Error {
     }
 }
 
+impl From<IdentityError> for Error {
+    fn from(error: IdentityError) -> Self {
+        Error::Identity(error)
+    }
+}
+
 impl Error {
     fn status(&self) -> StatusCode {
         match self {
-            Error::SignedOut(_) | Error::WrongKey | Error::UsedLink => StatusCode::UNAUTHORIZED,
-            Error::NoRole | Error::Role(_) | Error::ReadOnly | Error::Elsewhere => {
-                StatusCode::FORBIDDEN
-            }
+            Error::SignedOut(_)
+            | Error::WrongKey
+            | Error::UsedLink
+            | Error::NotBegun
+            | Error::Denied => StatusCode::UNAUTHORIZED,
+            Error::NoKeyOf(_)
+            | Error::NoRole
+            | Error::Role(_)
+            | Error::ReadOnly
+            | Error::Elsewhere => StatusCode::FORBIDDEN,
             Error::Refused(_) => StatusCode::CONFLICT,
             Error::RateLimited(_) => StatusCode::TOO_MANY_REQUESTS,
             Error::Host => StatusCode::MISDIRECTED_REQUEST,
-            Error::NotFound | Error::Unknown(_) => StatusCode::NOT_FOUND,
+            Error::NotFound | Error::Unknown(_) | Error::NoIdentity => StatusCode::NOT_FOUND,
+            Error::Identity(_) => StatusCode::BAD_GATEWAY,
             Error::Fields => StatusCode::BAD_REQUEST,
             Error::Database(_) | Error::Late | Error::TooManyWatch => {
                 StatusCode::SERVICE_UNAVAILABLE
@@ -83,6 +107,31 @@ impl Error {
                 "This link was used before",
                 "It signs in once. Start Waybill again for another one, or sign in with a key."
                     .to_owned(),
+            ),
+            Error::NoIdentity => (
+                "Nobody signs in with GitHub here",
+                "For that, set GITHUB_CLIENT_ID and GITHUB_CLIENT_SECRET. Until then sign in with a key."
+                    .to_owned(),
+            ),
+            Error::NotBegun => (
+                "This sign-in was not begun here, or took too long",
+                "Begin again from this page, in one browser, within ten minutes.".to_owned(),
+            ),
+            Error::Denied => (
+                "GitHub did not say who you are",
+                "You declined it, or the account is suspended. Begin again, or sign in with a key."
+                    .to_owned(),
+            ),
+            Error::NoKeyOf(account) => (
+                "This account does not open the console",
+                format!(
+                    "Its number is {account}. An owner lets it in with \
+                     `waybill keys create NAME --scope console:reader --account {account}`."
+                ),
+            ),
+            Error::Identity(_) => (
+                "GitHub gave no answer",
+                "Try again in a minute, or sign in with a key. The log says what was wrong.".to_owned(),
             ),
             Error::RateLimited(wait) => (
                 "Too many wrong keys",
@@ -150,18 +199,27 @@ impl IntoResponse for Error {
             Error::Database(error) => {
                 tracing::error!(%error, "the console cannot read from the database");
             }
+            Error::Identity(error) => {
+                tracing::warn!(%error, "nobody could sign in to the console through the identity provider");
+            }
             Error::Late => tracing::error!("a page of the console was not read in time"),
             _ => {}
         }
         let (heading, advice) = self.words();
         let page = match &self {
-            Error::SignedOut(next) => frame::sign_in(next, None),
-            Error::WrongKey | Error::NoRole | Error::UsedLink | Error::RateLimited(_) => {
-                frame::sign_in("/", Some((heading, advice.as_str())))
-            }
-            _ => frame::refusal(heading, &advice),
+            Error::SignedOut(next) => SignInPage::at(next).into_response(),
+            Error::WrongKey
+            | Error::NoRole
+            | Error::UsedLink
+            | Error::NoIdentity
+            | Error::NotBegun
+            | Error::Denied
+            | Error::NoKeyOf(_)
+            | Error::Identity(_)
+            | Error::RateLimited(_) => SignInPage::after(heading, advice).into_response(),
+            _ => Html(frame::refusal(heading, &advice)).into_response(),
         };
-        let mut response = (self.status(), Html(page)).into_response();
+        let mut response = (self.status(), page).into_response();
         if let Error::RateLimited(wait) = self {
             let seconds = HeaderValue::from(wait.as_secs() + 1);
             response.headers_mut().insert(RETRY_AFTER, seconds);

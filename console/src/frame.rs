@@ -2,18 +2,22 @@
 //! for people who are not signed in.
 
 use askama::Template;
+use axum::response::{Html, IntoResponse, Response};
 
 use crate::access::SignedIn;
+use crate::shown;
 
 pub const STYLE: &str = include_str!("../templates/console.css");
 pub const SCRIPT: &str = include_str!("../templates/console.js");
 
 /// The ways to other pages: address and name.
-const WAYS: [(&str, &str); 16] = [
+const WAYS: [(&str, &str); 19] = [
     ("/", "Needs me now"),
     ("/deliveries", "Deliveries"),
     ("/live", "Live"),
     ("/orders", "Orders"),
+    ("/payments", "Payments"),
+    ("/subscriptions", "Subscriptions"),
     ("/failing", "Failing jobs"),
     ("/dead", "Dead jobs"),
     ("/operations", "Operations"),
@@ -25,6 +29,7 @@ const WAYS: [(&str, &str); 16] = [
     ("/charts", "Charts"),
     ("/licenses", "Licences"),
     ("/keys", "Keys"),
+    ("/secrets", "Signing secrets"),
     ("/audit", "Audit"),
 ];
 
@@ -54,16 +59,69 @@ impl<'a> Frame<'a> {
     }
 }
 
-#[derive(Template)]
-#[template(path = "sign_in.html")]
-struct SignInPage<'a> {
-    next: &'a str,
-    problem: Option<(&'a str, &'a str)>,
+/// The page for signing in. Its text is made by the guard around all answers (`routes`), which knows the ways in which
+/// somebody signs in here.
+#[derive(Clone)]
+pub struct SignInPage {
+    /// The path to which it leads afterwards.
+    next: String,
+    /// What was wrong: a heading, and what the reader can do.
+    problem: Option<(&'static str, String)>,
 }
 
-/// The page for signing in, which leads to the path `next` afterwards.
-pub fn sign_in(next: &str, problem: Option<(&str, &str)>) -> String {
-    SignInPage { next, problem }.to_string()
+#[derive(Template)]
+#[template(path = "sign_in.html")]
+struct SignInTemplate<'a> {
+    next: &'a str,
+    problem: Option<(&'a str, &'a str)>,
+    /// Where to sign in through the identity provider.
+    identity: Option<String>,
+}
+
+impl SignInPage {
+    pub fn at(next: &str) -> Self {
+        SignInPage {
+            next: next.to_owned(),
+            problem: None,
+        }
+    }
+
+    pub fn after(heading: &'static str, advice: String) -> Self {
+        SignInPage {
+            next: "/".to_owned(),
+            problem: Some((heading, advice)),
+        }
+    }
+
+    pub fn text(&self, has_identity: bool) -> String {
+        let problem = self.problem.as_ref();
+        let page = SignInTemplate {
+            next: &self.next,
+            problem: problem.map(|(heading, advice)| (*heading, advice.as_str())),
+            identity: has_identity
+                .then(|| format!("/sign-in/identity?next={}", shown::escaped(&self.next))),
+        };
+        page.to_string()
+    }
+}
+
+impl IntoResponse for SignInPage {
+    fn into_response(self) -> Response {
+        let mut response = Html(String::new()).into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+#[derive(Template)]
+#[template(path = "signed_in.html")]
+struct SignedInPage<'a> {
+    next: &'a str,
+}
+
+/// A page that leads on to the path `next` at once.
+pub fn signed_in(next: &str) -> Html<String> {
+    Html(SignedInPage { next }.to_string())
 }
 
 #[derive(Template)]

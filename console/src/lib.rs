@@ -14,6 +14,7 @@ pub mod address;
 mod error;
 mod form;
 mod frame;
+mod identity;
 mod known;
 mod listing;
 mod pages;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
@@ -18,10 +19,12 @@ use axum::routing::{MethodRouter, get, post};
 use crate::Console;
 use crate::access::{self, Needs, Reader, SignIn, Stranger, Visit, Write};
 use crate::error::Error;
-use crate::frame::{self, SCRIPT, STYLE};
+use crate::frame::{self, SCRIPT, STYLE, SignInPage};
+use crate::identity;
 use crate::pages::{
-    audit, body, charts, dead, deliveries, endpoints, failing, held, job, keys, licenses, live,
-    now, operations, orders, pauses, payments, privacy, refused, search,
+    audit, body, charts, customers, dead, deliveries, endpoints, failing, held, job, keys,
+    licenses, live, now, operations, orders, pauses, payments, privacy, refused, search, secrets,
+    subscriptions,
 };
 use crate::writes;
 
@@ -49,7 +52,12 @@ pub fn router(console: Arc<Console>) -> Router {
         .route("/orders/{order}", page(orders::show))
         .route("/jobs/{id}", page(job::show))
         .route("/jobs/{id}/body", page(body::show))
+        .route("/customers/{id}", page(customers::show))
+        .route("/payments", page(payments::list))
         .route("/payments/{id}", page(payments::show))
+        .route("/subscriptions", page(subscriptions::list))
+        .route("/subscriptions/{id}", page(subscriptions::show))
+        .route("/secrets", page(secrets::list))
         .route("/failing", page(failing::list))
         .route("/dead", page(dead::list))
         .route("/dead/replay", page(dead::ask_replay))
@@ -115,6 +123,8 @@ fn for_strangers() -> Router<Arc<Console>> {
     Router::new()
         .route("/sign-in", get(sign_in_page).post(sign_in))
         .route(ONCE, get(sign_in_once))
+        .route("/sign-in/identity", get(identity::begin))
+        .route(identity::BACK, get(identity::end))
         // Browsers ask for it whatever a page says.
         .route("/favicon.ico", get(async || StatusCode::NO_CONTENT))
         .route("/console.css", file("text/css; charset=utf-8", STYLE))
@@ -124,8 +134,8 @@ fn for_strangers() -> Router<Arc<Console>> {
         )
 }
 
-async fn sign_in_page() -> Html<String> {
-    Html(frame::sign_in("/", None))
+async fn sign_in_page() -> SignInPage {
+    SignInPage::at("/")
 }
 
 async fn sign_in(given: SignIn) -> Result<Response, Error> {
@@ -151,12 +161,16 @@ async fn guard(State(console): State<Arc<Console>>, request: Request, next: Next
         LIVE => format!("{POLICY}; connect-src 'self'"),
         _ => POLICY.to_owned(),
     };
-    let answer = if console.address.is_meant(request.uri(), request.headers()) {
+    let mut answer = if console.address.is_meant(request.uri(), request.headers()) {
         let answer = tokio::time::timeout(DEADLINE, next.run(request)).await;
         answer.unwrap_or_else(|_| Error::Late.into_response())
     } else {
         Error::Host.into_response()
     };
+    if let Some(page) = answer.extensions_mut().remove::<SignInPage>() {
+        let has_identity = console.gate.identity().is_some();
+        *answer.body_mut() = Body::from(page.text(has_identity));
+    }
     let headers = [
         (CACHE_CONTROL, "no-store"),
         // Not `no-referrer`: with it browsers do not say from which page a form was sent.

@@ -150,6 +150,23 @@ pub fn payment(id: &str) -> String {
     format!("/payments/{}", escaped(id))
 }
 
+pub fn subscription(id: &str) -> String {
+    format!("/subscriptions/{}", escaped(id))
+}
+
+pub fn customer(shop: &str, id: i64) -> String {
+    format!("/customers/{id}?shop={}", escaped(shop))
+}
+
+/// What the payment provider has an id for. It begins its subscriptions' ids so.
+pub fn of_provider(id: &str) -> String {
+    if id.starts_with("sub_") {
+        subscription(id)
+    } else {
+        payment(id)
+    }
+}
+
 /// A number that stops to be counted at `most`: "10,000+".
 pub fn bounded(number: i64, most: i64) -> String {
     let digits = number.min(most).to_string();

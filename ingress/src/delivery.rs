@@ -110,7 +110,7 @@ async fn read_storefront(
         STANDARD_TOLERANCE,
     );
     let matched = matched.map_err(|why| refused(why).of(&body, signature.signed_at()))?;
-    count_match(Source::Storefront, matched);
+    count_match(app, Source::Storefront, matched);
     let topic = headers::topic(&parts.headers, names)?;
     let shop = known(app, headers::shop(&parts.headers, names, profile.shop)?)?;
     let webhook_id = headers::delivery_id(&parts.headers, names)?;
@@ -179,7 +179,7 @@ async fn read_payment(app: &App, parts: &Parts, body: Body) -> Result<Delivery, 
         app.config.payment_tolerance.as_secs(),
     );
     let matched = matched.map_err(|why| refused(why).of(&body, signature.signed_at()))?;
-    count_match(Source::Payment, matched);
+    count_match(app, Source::Payment, matched);
     app.limits.payment()?;
     let event = body::payment(&body)?;
     let id = match &names.id {
@@ -375,9 +375,10 @@ fn append(body: &mut Vec<u8>, data: &[u8]) {
     body.extend_from_slice(data);
 }
 
-/// Counts deliveries that were signed with an old secret, so that an operator sees when this
-/// secret can be removed.
-fn count_match(source: Source, matched: usize) {
+/// Notes with which secret a delivery was signed, and counts those that were signed with an old one, so that an
+/// operator sees when this secret can be removed.
+fn count_match(app: &App, source: Source, matched: usize) {
+    app.measures.verified(source, matched, app.clock.now());
     if matched > 0 {
         let secret = matched.to_string();
         metrics::counter!(

@@ -87,6 +87,9 @@ mod tests {
             }
         }
         let checked = [
+            // The query is encoded as a form.
+            "/identity/login/oauth/authorize/as?{{ denied }}",
+            "/identity/login/oauth/authorize/as?{{ query }}",
             "/payment/checkout/{{ id }}/decline",
             "/payment/checkout/{{ id }}/pay",
             "{{ url }}",

@@ -33,6 +33,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "dead",
             "operations",
             "pauses",
+            "secrets",
             "config",
             "migrate",
         ],

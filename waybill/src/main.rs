@@ -17,7 +17,7 @@ use platform::zone;
 use crate::commands::{
     audit, completions, config, connect, dead, doctor, endpoints, events, health, identity, jobs,
     keys, ledger, licenses, listen, login, man, migrate, notifications, operations, orders, orgs,
-    pauses, payments, privacy, refused, sandbox, start, trigger,
+    pauses, payments, privacy, refused, sandbox, secrets, start, trigger,
 };
 
 /// Accepts signed webhooks from a storefront and a payment provider, stores every one of them, and
@@ -81,6 +81,9 @@ enum Command {
     /// Let a queue, the calls to a provider, or a shop wait for a while
     #[command(subcommand)]
     Pauses(pauses::Command),
+    /// With which signing secrets of the providers deliveries are verified
+    #[command(subcommand)]
+    Secrets(secrets::Command),
     /// Look at orders
     #[command(subcommand)]
     Orders(orders::Command),
@@ -181,6 +184,7 @@ async fn dispatch(arguments: Arguments) -> Result<()> {
         Some(Command::Dead(command)) => dead::run(settings, command).await,
         Some(Command::Operations(command)) => operations::run(settings, command).await,
         Some(Command::Pauses(command)) => pauses::run(settings, command).await,
+        Some(Command::Secrets(command)) => secrets::run(settings, command).await,
         Some(Command::Orders(command)) => orders::run(settings, command).await,
         Some(Command::Payments(command)) => payments::run(settings, command).await,
         Some(Command::Ledger(command)) => ledger::run(settings, command).await,

@@ -15,6 +15,7 @@ pub mod protections;
 mod settings;
 mod values;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
@@ -32,6 +33,7 @@ pub use values::{Values, installation};
 
 use bus::Broker;
 use domain::catalogue::Catalogue;
+use domain::job::Source;
 use domain::notification::Templates;
 use domain::origins::Origins;
 use domain::profile::{Headers, PaymentProfile, StorefrontProfile};
@@ -225,6 +227,14 @@ impl Config {
     /// Whether clients reach it over a network and without encryption.
     pub fn is_public_in_clear(&self) -> bool {
         self.public_url.starts_with("http://") && !is_loopback(&self.public_url)
+    }
+
+    /// The fingerprints of the signing secrets, the newest first.
+    pub fn fingerprints(&self) -> BTreeMap<Source, Vec<String>> {
+        BTreeMap::from([
+            (Source::Storefront, self.storefront_secrets.fingerprints()),
+            (Source::Payment, self.payment_secrets.fingerprints()),
+        ])
     }
 
     /// Reads only `DATABASE_URL`, for a command that needs no other setting.

@@ -21,6 +21,9 @@ pub use standard::{NotAKey, StandardSignature, sign_standard, sign_with_key};
 /// two while they replace a secret.
 pub const MAX_V1: usize = 16;
 
+/// What is hashed with a secret for its fingerprint. No provider signs it, because it is no webhook.
+const FINGERPRINT: &[u8] = b"waybill: fingerprint of a signing secret";
+
 /// An HMAC-SHA256.
 pub type Digest = [u8; 32];
 
@@ -124,6 +127,19 @@ impl Secrets {
     fn of(keys: Vec<Key>) -> Self {
         assert!(!keys.is_empty(), "at least one signing secret is needed");
         Secrets { keys }
+    }
+
+    /// By which operators distinguish the secrets, in their sequence: 8 hexadecimal digits of a keyed hash. They are
+    /// too few to confirm a secret that somebody has guessed.
+    pub fn fingerprints(&self) -> Vec<String> {
+        let fingerprint = |key: &Key| {
+            let digest = match key {
+                Key::Hmac(keyed) => digest(keyed.clone(), &[FINGERPRINT]),
+                Key::Public(public) => digest(hmac(public), &[FINGERPRINT]),
+            };
+            hex::encode(&digest[..4])
+        };
+        self.keys.iter().map(fingerprint).collect()
     }
 
     /// The index of the first secret under which one of the `given` digests is the digest of

@@ -27,6 +27,11 @@ pub enum Refused {
          shop checkout"
     )]
     Checkout,
+    #[error(
+        "with an account somebody signs in to the console, and this key does not open it: give it a scope of the \
+         console, and no shops"
+    )]
+    Account,
     #[error(transparent)]
     Database(#[from] sql::Error),
 }
@@ -41,6 +46,8 @@ pub struct New<'a> {
     pub shops: Vec<String>,
     /// It ends after so many days. `None`: never.
     pub days: Option<u32>,
+    /// The number of the identity provider's account whose holder may sign in to the console with its rights.
+    pub account: Option<i64>,
 }
 
 /// A key that was made. It has no Debug, because the key is shown this one time.
@@ -65,6 +72,9 @@ pub async fn create(db: &Db, by: By<'_>, clock: &Clock, new: New<'_>) -> Result<
         scopes: listed(new.scopes),
         shops: Shops(listed(new.shops)),
     };
+    if new.account.is_some() && rights.roles().is_empty() {
+        return Err(Refused::Account);
+    }
     if is_checkout && !rights.shops.have(CHECKOUT) {
         return Err(Refused::Checkout);
     }
@@ -72,9 +82,15 @@ pub async fn create(db: &Db, by: By<'_>, clock: &Clock, new: New<'_>) -> Result<
     let expires_at = new.days.map(|days| by.now.plus(life(days)));
     let mut tx = db.begin().await?;
     let made = api_keys::create(&mut tx, clock, new.id, name, expires_at, &rights).await?;
-    let details = json!({
+    if let Some(account) = new.account {
+        api_keys::bind_to_account(&mut tx, new.id, account).await?;
+    }
+    let mut details = json!({
         "scopes": rights.scopes, "shops": rights.shops, "expires_at": expires_at,
     });
+    if let Some(account) = new.account {
+        details["account"] = account.into();
+    }
     by.note(&mut tx, "key.created", new.id, details).await?;
     tx.commit().await?;
     Ok(Made {

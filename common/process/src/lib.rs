@@ -129,7 +129,10 @@ impl Parts {
             },
         );
         watch::watch(&parts);
-        parts.measures.write_regularly(&parts.db, &parts.clock);
+        let secrets = parts.config.fingerprints();
+        parts
+            .measures
+            .write_regularly(&parts.db, &parts.clock, secrets);
         Ok(parts)
     }
 

@@ -1,16 +1,19 @@
 //! What this process measures for the charts of the console, counted in memory where the metrics are
 //! counted too, and written once a minute (`store::measures`). What cannot be written is counted further.
-//! What was counted since the last minute is lost when the process ends.
+//! What was counted since the last minute is lost when the process ends. With which signing secrets deliveries
+//! were verified is written with it (`store::signing_secrets`).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use domain::job::Source;
 use domain::time::Timestamp;
 use platform::clock::Clock;
 use platform::task;
 use store::backlog::Line;
 use store::measures::{self, MINUTE, SHARED};
+use store::signing_secrets;
 use store::sql::{Db, Error};
 use uuid::Uuid;
 
@@ -61,6 +64,9 @@ pub fn oldest(queue: &str) -> String {
     format!("{SHARED}oldest_{queue}")
 }
 
+/// The fingerprints of the signing secrets that are set, by source, the newest first.
+pub type Fingerprints = BTreeMap<Source, Vec<String>>;
+
 /// Clones count together.
 #[derive(Clone, Debug, Default)]
 pub struct Measures(Arc<Mutex<Counted>>);
@@ -70,6 +76,8 @@ struct Counted {
     deliveries: [i64; Delivery::ALL.len()],
     answers: [i64; ANSWERS_MS.len() + 1],
     queues: BTreeMap<String, i64>,
+    /// When the secret at a place of a source's setting verified a delivery last.
+    verified: BTreeMap<(Source, usize), Timestamp>,
 }
 
 impl Counted {
@@ -97,12 +105,24 @@ impl Counted {
             let largest = self.queues.entry(name.clone()).or_default();
             *largest = (*largest).max(*value);
         }
+        self.put_back_verified(&older.verified);
+    }
+
+    fn put_back_verified(&mut self, older: &BTreeMap<(Source, usize), Timestamp>) {
+        for (secret, at) in older {
+            self.verified.entry(*secret).or_insert(*at);
+        }
     }
 }
 
 impl Measures {
     pub fn delivery(&self, what: Delivery) {
         self.lock().deliveries[what as usize] += 1;
+    }
+
+    /// A delivery was verified now with the secret at this place of the source's setting.
+    pub fn verified(&self, source: Source, place: usize, now: Timestamp) {
+        self.lock().verified.insert((source, place), now);
     }
 
     /// The intake has answered a request after this time.
@@ -131,17 +151,34 @@ impl Measures {
     }
 
     /// Writes what was counted in a minute that is over.
-    async fn write(&self, db: &Db, process: Uuid, minute: Timestamp) -> Result<(), Error> {
+    async fn write(
+        &self,
+        db: &Db,
+        process: Uuid,
+        minute: Timestamp,
+        secrets: &Fingerprints,
+    ) -> Result<(), Error> {
         let counted = std::mem::take(&mut *self.lock());
         let written = measures::add(db, process, minute, &counted.named()).await;
         if written.is_err() {
             self.lock().put_back(&counted);
+            return written;
+        }
+        let verified = counted.verified.iter();
+        let last = verified.filter_map(|((source, place), at)| {
+            let fingerprint = secrets.get(source)?.get(*place)?;
+            Some(((*source, fingerprint.as_str()), *at))
+        });
+        let written = signing_secrets::verified(db, &last.collect()).await;
+        if written.is_err() {
+            self.lock().put_back_verified(&counted.verified);
         }
         written
     }
 
-    /// Writes what is counted, minute by minute, until the database's pool is closed.
-    pub fn write_regularly(&self, db: &Db, clock: &Clock) {
+    /// Writes what is counted, minute by minute, until the database's pool is closed. `secrets` are those that
+    /// verify this process's deliveries.
+    pub fn write_regularly(&self, db: &Db, clock: &Clock, secrets: Fingerprints) {
         let (measures, db, clock) = (self.clone(), db.clone(), clock.clone());
         task::spawn("measures", async move {
             let process = clock.id();
@@ -152,7 +189,7 @@ impl Measures {
                 if now == minute {
                     continue;
                 }
-                match measures.write(&db, process, minute).await {
+                match measures.write(&db, process, minute, &secrets).await {
                     Ok(()) => minute = now,
                     Err(Error::PoolClosed) => return,
                     Err(error) => tracing::debug!(%error, "what was measured is written later"),

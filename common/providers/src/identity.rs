@@ -1,5 +1,5 @@
 //! The identity provider: device codes, tokens, and who a token belongs to. The shapes are from
-//! GitHub's docs "Authorizing OAuth apps" (device flow) and its REST API.
+//! GitHub's docs "Authorizing OAuth apps" (device flow, and web application flow) and its REST API.
 //!
 //! Invariant: a token counts as worthless only if the provider says so. That is a 401 to a
 //! question that was asked with the token, or a 404 to our application's question about the
@@ -15,6 +15,9 @@
 //! ([`LeftAlone`]).
 
 pub mod form;
+mod web;
+
+pub use web::Back;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -517,11 +520,7 @@ impl Identity {
             return Ok(Who::WithoutEmail);
         };
         Ok(Who::Person(Person {
-            account: Account {
-                provider_id: user.id,
-                login: user.login,
-                made_at: user.created_at.and_then(|text| text.parse().ok()),
-            },
+            account: user.account(),
             email: email.email,
         }))
     }
@@ -742,6 +741,9 @@ impl Answer {
             "device_flow_disabled" | "unauthorized_client" => {
                 "that the app of GITHUB_CLIENT_ID has device flow enabled"
             }
+            "redirect_uri_mismatch" => {
+                "that the callback URL of the app of GITHUB_CLIENT_ID is the console's address"
+            }
             "Not Found"
             | "incorrect_client_credentials"
             | "invalid_client"
@@ -772,6 +774,16 @@ struct User {
     id: i64,
     login: String,
     created_at: Option<String>,
+}
+
+impl User {
+    fn account(self) -> Account {
+        Account {
+            provider_id: self.id,
+            login: self.login,
+            made_at: self.created_at.and_then(|text| text.parse().ok()),
+        }
+    }
 }
 
 #[derive(Deserialize)]

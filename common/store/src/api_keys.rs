@@ -55,6 +55,31 @@ pub async fn create(
     Ok(Made { id, key })
 }
 
+/// Lets the holder of this account of the identity provider sign in to the console with the rights of a key.
+pub async fn bind_to_account(tx: &mut Tx, id: Uuid, account: i64) -> Result<()> {
+    tx.query("update api_keys set account = $1 where id = $2")
+        .bind(account)
+        .bind(id)
+        .execute()
+        .await?;
+    Ok(())
+}
+
+/// The keys of an account that may be used now, the newest first.
+pub async fn of_account(db: &Db, account: i64, now: Timestamp) -> Result<Vec<Known>> {
+    let rows = db
+        .query(
+            "select id, name, scopes, shops, last_used_at from api_keys
+             where account = $1 and revoked_at is null and (expires_at is null or expires_at > $2)
+             order by created_at desc, id desc",
+        )
+        .bind(account)
+        .bind(now.0)
+        .fetch_all()
+        .await?;
+    rows.iter().map(known).collect()
+}
+
 /// Deletes the keys with this name, and returns how many there were.
 pub async fn delete(tx: &mut Tx, name: &str) -> Result<u64> {
     tx.query("delete from api_keys where name = $1")
@@ -93,15 +118,16 @@ pub async fn authenticate(db: &Db, hash: [u8; 32], now: Timestamp) -> Result<Opt
         .bind(now.0)
         .fetch_optional()
         .await?;
-    row.map(|row| {
-        Ok(Known {
-            id: row.get("id")?,
-            name: row.get("name")?,
-            rights: rights(&row)?,
-            last_used_at: time(&row, "last_used_at")?,
-        })
+    row.as_ref().map(known).transpose()
+}
+
+fn known(row: &Row) -> Result<Known> {
+    Ok(Known {
+        id: row.get("id")?,
+        name: row.get("name")?,
+        rights: rights(row)?,
+        last_used_at: time(row, "last_used_at")?,
     })
-    .transpose()
 }
 
 /// The name of a key that may be used now.
@@ -151,6 +177,8 @@ pub struct ApiKeyEntry {
     pub state: State,
     #[serde(flatten)]
     pub rights: Rights,
+    /// The identity provider's number of the account whose holder may sign in to the console with it.
+    pub account: Option<i64>,
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
@@ -161,7 +189,7 @@ pub struct ApiKeyEntry {
 pub async fn list(db: &Db, now: Timestamp) -> Result<Vec<ApiKeyEntry>> {
     let rows = db
         .query(
-            "select id, name, scopes, shops, created_at, expires_at, revoked_at, last_used_at
+            "select id, name, scopes, shops, account, created_at, expires_at, revoked_at, last_used_at
              from api_keys order by created_at desc, id desc",
         )
         .fetch_all()
@@ -173,7 +201,7 @@ pub async fn list(db: &Db, now: Timestamp) -> Result<Vec<ApiKeyEntry>> {
 pub async fn find(db: &Db, id: Uuid, now: Timestamp) -> Result<Option<ApiKeyEntry>> {
     let row = db
         .query(
-            "select id, name, scopes, shops, created_at, expires_at, revoked_at, last_used_at
+            "select id, name, scopes, shops, account, created_at, expires_at, revoked_at, last_used_at
              from api_keys where id = $1",
         )
         .bind(id)
@@ -190,6 +218,7 @@ fn entry(row: &Row, now: Timestamp) -> Result<ApiKeyEntry> {
         name: row.get("name")?,
         state: State::of(expires_at, revoked_at, now),
         rights: rights(row)?,
+        account: row.get("account")?,
         created_at: Timestamp(row.get("created_at")?),
         expires_at,
         revoked_at,

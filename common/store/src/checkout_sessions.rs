@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use crate::orders::records::OrderKey;
-use crate::sql::{Column, Result, Row, Tx, column};
+use crate::sql::{Column, Db, Result, Row, Tx, column};
 use crate::versions::{self, Versions};
 use crate::{json, payments};
 use domain::event::LastEvent;
@@ -341,4 +341,19 @@ fn bought(row: &Row) -> Result<Bought> {
         payment,
         is_subscription_paid: row.get::<Option<i64>>("period_end_at")?.is_some(),
     })
+}
+
+/// The checkout sessions that began a subscription, at most `limit`.
+pub async fn of_subscription(db: &Db, subscription: &str, limit: i64) -> Result<Vec<String>> {
+    let rows = db
+        .query(
+            "select id from checkout_sessions where subscription = $1
+             order by id
+             limit $2",
+        )
+        .bind(subscription)
+        .bind(limit)
+        .fetch_all()
+        .await?;
+    rows.iter().map(|row| row.get("id")).collect()
 }

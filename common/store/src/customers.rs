@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use crate::sql::{Result, Tx, column};
+use crate::sql::{Db, Result, Tx, column};
 use domain::order::Customer;
 use domain::privacy::{email_key, phone_key};
 use domain::time::Timestamp;
@@ -122,3 +122,27 @@ static MERGE: LazyLock<String> = LazyLock::new(|| {
         fields.join(",")
     )
 });
+
+/// A customer as an operator sees it, without personal data.
+#[derive(Clone, Copy, Debug)]
+pub struct Summary {
+    pub updated_at: Timestamp,
+    /// When the person was erased.
+    pub redacted_at: Option<Timestamp>,
+}
+
+pub async fn find(db: &Db, shop: &str, id: i64) -> Result<Option<Summary>> {
+    let row = db
+        .query("select updated_at, redacted_at from customers where shop = $1 and id = $2")
+        .bind(shop)
+        .bind(id)
+        .fetch_optional()
+        .await?;
+    let read = |row: crate::sql::Row| {
+        Ok(Summary {
+            updated_at: Timestamp(row.get("updated_at")?),
+            redacted_at: row.get::<Option<i64>>("redacted_at")?.map(Timestamp),
+        })
+    };
+    row.map(read).transpose()
+}

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::sql::{Result, Tx, column};
+use crate::sql::{Db, Result, Row, Tx, column};
 use domain::time::Timestamp;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,14 +93,39 @@ pub async fn of_payments(tx: &mut Tx, payments: Vec<String>) -> Result<Vec<Invoi
         .bind(payments)
         .fetch_all()
         .await?;
-    rows.iter()
-        .map(|row| {
-            Ok(Invoice {
-                id: row.get("id")?,
-                subscription: row.get("subscription")?,
-                payment_id: row.get("payment_id")?,
-                is_first: row.get::<i64>("is_first")? != 0,
-            })
-        })
-        .collect()
+    rows.iter().map(read).collect()
+}
+
+fn read(row: &Row) -> Result<Invoice> {
+    Ok(Invoice {
+        id: row.get("id")?,
+        subscription: row.get("subscription")?,
+        payment_id: row.get("payment_id")?,
+        is_first: row.get::<i64>("is_first")? != 0,
+    })
+}
+
+pub async fn find(db: &Db, id: &str) -> Result<Option<Invoice>> {
+    let row = db
+        .query("select id, subscription, payment_id, is_first from invoices where id = $1")
+        .bind(id)
+        .fetch_optional()
+        .await?;
+    row.as_ref().map(read).transpose()
+}
+
+/// The invoices of a subscription, the first one and then the newest, at most `limit`.
+pub async fn of_subscription(db: &Db, subscription: &str, limit: i64) -> Result<Vec<Invoice>> {
+    let rows = db
+        .query(
+            "select id, subscription, payment_id, is_first from invoices
+             where subscription = $1
+             order by is_first desc, created_at desc, id desc
+             limit $2",
+        )
+        .bind(subscription)
+        .bind(limit)
+        .fetch_all()
+        .await?;
+    rows.iter().map(read).collect()
 }

@@ -316,6 +316,24 @@ pub async fn page(db: &Db, before: LicenseId, limit: i64) -> Result<Vec<License>
     rows.iter().map(License::read).collect()
 }
 
+/// The licences that a subscription extends, the newest first, at most `limit`.
+pub async fn of_subscription(db: &Db, subscription: &str, limit: i64) -> Result<Vec<License>> {
+    let rows = db
+        .query(concat!(
+            licenses!(both),
+            "from licenses
+             left join users on users.id = licenses.user_id
+             left join orgs on orgs.id = licenses.org_id
+             where licenses.subscription_id = $1
+             order by licenses.id desc limit $2"
+        ))
+        .bind(subscription)
+        .bind(limit)
+        .fetch_all()
+        .await?;
+    rows.iter().map(License::read).collect()
+}
+
 /// The licences of a person and of the person's organizations, including revoked ones.
 pub async fn of_user(db: &Db, user: UserId) -> Result<Vec<License>> {
     let rows = db

@@ -1,6 +1,6 @@
-//! What came of the deliveries about an order or a payment: their jobs with the attempts that are kept,
-//! the calls that followed, and the events. It is read by the index of objects, and nothing of a body is
-//! read.
+//! What came of the deliveries about an order, a payment, a subscription or a customer: their jobs with the attempts
+//! that are kept, the calls that followed, and the events. It is read by the index of objects, and nothing of a body
+//! is read.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::job_attempts::{self, Attempt};
 use crate::jobs::{self, Summary};
 use crate::orders::{self, OrderLookup, StoredOrder, list};
 use crate::sql::{Db, Result};
-use crate::{events, payments};
+use crate::{checkout_sessions, events, invoices, payments};
 use domain::envelope::Envelope;
 use domain::job::JobId;
 
@@ -18,6 +18,10 @@ use domain::job::JobId;
 pub const MOST: i64 = 100;
 /// Of how many payments and checkout sessions of an order these are read, at most.
 const MOST_PAYMENTS: i64 = 20;
+/// Of how many invoices of a subscription these are read, at most.
+const MOST_INVOICES: i64 = 12;
+/// Of how many orders of a customer these are read, at most: the newest.
+pub const MOST_ORDERS: usize = 10;
 /// How many orders of one name, or shops of one id, a search finds.
 pub const CHOICES: usize = 50;
 
@@ -36,9 +40,19 @@ pub struct Story {
     /// oldest first.
     pub jobs: Vec<WithHistory>,
     pub events: Vec<Envelope>,
-    /// The payments and checkout sessions of the order.
+    /// The payments and checkout sessions of the order or the subscription.
     #[serde(skip)]
     pub payments: Vec<String>,
+}
+
+/// What the payment provider has sent about these, and the events about them. It names no shop.
+async fn of_provider(db: &Db, ids: &[String]) -> Result<(Vec<Summary>, Vec<Envelope>)> {
+    let (mut found, mut events) = (Vec::new(), Vec::new());
+    for id in ids {
+        found.extend(jobs::of_object(db, "", id, MOST).await?);
+        events.extend(events::of_object(db, "", id, MOST).await?);
+    }
+    Ok((found, events))
 }
 
 impl Story {
@@ -47,11 +61,49 @@ impl Story {
         let id = id.to_string();
         let mut found = jobs::of_object(db, shop, &id, MOST).await?;
         let mut events = events::of_object(db, shop, &id, MOST).await?;
-        // The payment provider names no shop.
-        for payment in &payments {
-            found.extend(jobs::of_object(db, "", payment, MOST).await?);
-            events.extend(events::of_object(db, "", payment, MOST).await?);
+        let (paid, reported) = of_provider(db, &payments).await?;
+        found.extend(paid);
+        events.extend(reported);
+        events.sort_by_key(|event| event.id);
+        Ok(Story {
+            jobs: with_histories(db, found).await?,
+            events,
+            payments,
+        })
+    }
+
+    /// Of the newest orders of a customer, with their payments.
+    pub async fn of_orders(db: &Db, shop: &str, orders: &[i64]) -> Result<Self> {
+        let mut all = Story {
+            jobs: Vec::new(),
+            events: Vec::new(),
+            payments: Vec::new(),
+        };
+        for id in orders.iter().take(MOST_ORDERS) {
+            let story = Story::of_order(db, shop, *id).await?;
+            all.jobs.extend(story.jobs);
+            all.events.extend(story.events);
+            all.payments.extend(story.payments);
         }
+        // A payment may pay for several orders.
+        all.jobs.sort_by_key(|it| it.job.id);
+        all.jobs.dedup_by_key(|it| it.job.id);
+        all.events.sort_by_key(|event| event.id);
+        all.events.dedup_by_key(|event| event.id);
+        Ok(all)
+    }
+
+    /// Of a subscription: of itself, the checkout that began it, its invoices, and what they were paid with.
+    pub async fn of_subscription(db: &Db, id: &str) -> Result<Self> {
+        let invoices = invoices::of_subscription(db, id, MOST_INVOICES).await?;
+        let mut payments = checkout_sessions::of_subscription(db, id, MOST_INVOICES).await?;
+        payments.extend(invoices.iter().filter_map(|it| it.payment_id.clone()));
+        payments.sort();
+        payments.dedup();
+        let mut ids = payments.clone();
+        ids.extend(invoices.into_iter().map(|it| it.id));
+        ids.push(id.to_owned());
+        let (found, mut events) = of_provider(db, &ids).await?;
         events.sort_by_key(|event| event.id);
         Ok(Story {
             jobs: with_histories(db, found).await?,

@@ -140,6 +140,16 @@ pub struct Summary {
     pub updated_at: Timestamp,
 }
 
+fn summary(row: &Row) -> Result<Summary> {
+    Ok(Summary {
+        id: row.get("id")?,
+        period_end_at: row.get::<Option<i64>>("period_end_at")?.map(Timestamp),
+        customer_id: row.get("customer_id")?,
+        pact_id: row.get("pact_id")?,
+        updated_at: Timestamp(row.get("updated_at")?),
+    })
+}
+
 /// The subscriptions that changed last, the newest first.
 pub async fn list(db: &Db, limit: i64) -> Result<Vec<Summary>> {
     let rows = db
@@ -151,15 +161,17 @@ pub async fn list(db: &Db, limit: i64) -> Result<Vec<Summary>> {
         .bind(limit)
         .fetch_all()
         .await?;
-    rows.iter()
-        .map(|row| {
-            Ok(Summary {
-                id: row.get("id")?,
-                period_end_at: row.get::<Option<i64>>("period_end_at")?.map(Timestamp),
-                customer_id: row.get("customer_id")?,
-                pact_id: row.get("pact_id")?,
-                updated_at: Timestamp(row.get("updated_at")?),
-            })
-        })
-        .collect()
+    rows.iter().map(summary).collect()
+}
+
+pub async fn find(db: &Db, id: &str) -> Result<Option<Summary>> {
+    let row = db
+        .query(
+            "select id, period_end_at, customer_id, pact_id, updated_at from subscriptions
+             where id = $1",
+        )
+        .bind(id)
+        .fetch_optional()
+        .await?;
+    row.as_ref().map(summary).transpose()
 }

@@ -213,6 +213,7 @@ async fn ask(visit: &Visit<Operator>, action: Action) -> Result<Response, Error>
             label: "Jobs a second, at most",
             kind: "number",
             value: flow::usual_rate(action).to_string(),
+            choices: Vec::new(),
             help: "A provider that has just recovered is not to be overloaded.",
         }],
         back: format!("/dead?{}", query(&filter)),

@@ -137,7 +137,7 @@ fn about(line: &Line) -> Cell {
         return Cell::None;
     };
     if line.source == Source::Payment.as_str() {
-        return Cell::link(id.as_str(), shown::payment(id));
+        return Cell::link(id.as_str(), shown::of_provider(id));
     }
     if id.parse::<i64>().is_ok() {
         let shop = line.shop.as_deref().unwrap_or_default();

@@ -183,6 +183,7 @@ pub async fn ask_add(visit: Visit<Operator>) -> Result<Response, Error> {
                 label: "Address",
                 kind: "url",
                 value: String::new(),
+                choices: Vec::new(),
                 help: "It begins with https://",
             },
             Input {
@@ -190,6 +191,7 @@ pub async fn ask_add(visit: Visit<Operator>) -> Result<Response, Error> {
                 label: "Types of events",
                 kind: "text",
                 value: String::new(),
+                choices: Vec::new(),
                 help: "Patterns such as order.* with spaces between them. Empty: all.",
             },
         ],

@@ -105,7 +105,7 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
             ),
             ("Job", Cell::code(id.to_string())),
         ],
-        chains: object::chains(&jobs, &events),
+        chains: object::chains(&visit, &jobs, &events).await?,
         tables: Vec::new(),
         note: None,
         acts: acts(&visit, &job),

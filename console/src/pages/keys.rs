@@ -107,6 +107,11 @@ fn shops(key: &ApiKeyEntry) -> String {
     shops.map_or_else(|| "all".to_owned(), |shops| shops.join(", "))
 }
 
+fn account(key: &ApiKeyEntry) -> Cell {
+    let account = key.account;
+    account.map_or(Cell::None, |number| Cell::code(number.to_string()))
+}
+
 async fn named<R>(visit: &Visit<R>) -> Result<ApiKeyEntry, Error> {
     let id = Uuid::parse_str(visit.path("id")).map_err(|_| Error::NotFound)?;
     let found = api_keys::find(visit.db(), id, visit.now()).await?;
@@ -134,6 +139,7 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
             ("State", state(it.state)),
             ("Scopes", Cell::text(scopes(&it))),
             ("Shops", Cell::text(shops(&it))),
+            ("Account", account(&it)),
             ("Created", Cell::time(it.created_at)),
             ("Expires", Cell::maybe_time(it.expires_at)),
             ("Revoked", Cell::maybe_time(it.revoked_at)),
@@ -195,6 +201,15 @@ pub async fn create(write: Write<Owner>) -> Result<Response, Error> {
             Some(days.ok_or_else(why)?)
         }
     };
+    let account = match given.get("account") {
+        "" => None,
+        text => {
+            let number: Option<i64> = text.parse().ok();
+            let number = number.filter(|number| *number > 0);
+            let why = || refused("the account must be a number".to_owned());
+            Some(number.ok_or_else(why)?)
+        }
+    };
     let parts = write.parts();
     let is_there = async || {
         let found = api_keys::find(&parts.db, id, write.now()).await;
@@ -209,6 +224,7 @@ pub async fn create(write: Write<Owner>) -> Result<Response, Error> {
         scopes,
         shops,
         days,
+        account,
     };
     match flow::create(&parts.db, write.by(), &parts.clock, new).await {
         Ok(made) => {

@@ -28,37 +28,16 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         "" => Uuid::max(),
         text => text.parse().map_err(|_| Error::Fields)?,
     };
-    let when = when(&visit);
     let all = licenses::page(visit.db(), before, PAGE_ROWS).await?;
     let is_full = i64::try_from(all.len()).is_ok_and(|rows| rows == PAGE_ROWS);
     let next = all.last().filter(|_| is_full).map(|it| it.id.to_string());
-    let mut table = Table::new(&[
-        "Granted",
-        "Tier",
-        "State",
-        "Of",
-        "Until",
-        "Subscription",
-        "Licence",
-    ]);
-    for it in &all {
-        table.row(vec![
-            Cell::time(it.granted_at),
-            Cell::text(it.tier.to_string()),
-            state(it, when),
-            Cell::text(owner(it, when.now)),
-            Cell::maybe_time(it.expires_at),
-            Cell::maybe(it.subscription_id.as_deref()),
-            Cell::link(it.id.to_string(), page(it.id)),
-        ]);
-    }
     let listing = Listing {
         here: HERE,
         title: "Licences",
         about: "The newest first, also those that are over. A person is named by the number of the account.",
         command: "waybill licenses list --all".to_owned(),
         filters: Vec::new(),
-        table,
+        table: table(&visit, &all),
         acts: vec![Act::of(
             &visit,
             Role::Operator,
@@ -71,6 +50,36 @@ pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
         next: next.map(|id| ("before", id)),
     };
     Ok(listing.answer(&visit))
+}
+
+pub fn table<R>(visit: &Visit<R>, licenses: &[License]) -> Table {
+    let when = when(visit);
+    let mut table = Table::new(&[
+        "Granted",
+        "Tier",
+        "State",
+        "Of",
+        "Until",
+        "Subscription",
+        "Licence",
+    ]);
+    for it in licenses {
+        table.row(vec![
+            Cell::time(it.granted_at),
+            Cell::text(it.tier.to_string()),
+            state(it, when),
+            Cell::text(owner(it, when.now)),
+            Cell::maybe_time(it.expires_at),
+            subscription(it),
+            Cell::link(it.id.to_string(), page(it.id)),
+        ]);
+    }
+    table
+}
+
+fn subscription(license: &License) -> Cell {
+    let id = license.subscription_id.as_deref();
+    id.map_or(Cell::None, |id| Cell::link(id, shown::subscription(id)))
 }
 
 fn when<R>(visit: &Visit<R>) -> When {
@@ -125,7 +134,7 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
             ("Until", Cell::maybe_time(it.expires_at)),
             ("With grace until", Cell::maybe_time(grace)),
             ("Can be claimed until", Cell::maybe_time(it.claimable_until)),
-            ("Subscription", Cell::maybe(it.subscription_id.as_deref())),
+            ("Subscription", subscription(&it)),
             ("Granted", Cell::time(it.granted_at)),
             ("Changed", Cell::time(it.updated_at)),
             ("Revoked", Cell::maybe_time(it.revoked_at)),
@@ -181,6 +190,7 @@ pub async fn ask_grant(visit: Visit<Operator>) -> Result<Response, Error> {
         label,
         kind: "text",
         value: String::new(),
+        choices: Vec::new(),
         help,
     };
     let question = Question {
@@ -207,7 +217,10 @@ pub async fn ask_grant(visit: Visit<Operator>) -> Result<Response, Error> {
                  licence within 30 days.",
             ),
             input("org", "Organization", "Its name. Leave it empty for a person."),
-            input("tier", "Tier", "alpha, pro or enterprise. `waybill licenses tiers` says what each has."),
+            Input {
+                choices: ["alpha", "pro", "enterprise"].map(str::to_owned).into(),
+                ..input("tier", "Tier", "`waybill licenses tiers` says what each has.")
+            },
             input("days", "For how many days", "Empty: for good."),
         ],
         back: HERE.to_owned(),

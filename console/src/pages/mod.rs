@@ -7,6 +7,7 @@ use domain::time::Timestamp;
 pub mod audit;
 pub mod body;
 pub mod charts;
+pub mod customers;
 pub mod dead;
 pub mod deliveries;
 pub mod endpoints;
@@ -25,6 +26,8 @@ pub mod payments;
 pub mod privacy;
 pub mod refused;
 pub mod search;
+pub mod secrets;
+pub mod subscriptions;
 
 /// How many rows a page of a list has.
 const PAGE: usize = 50;

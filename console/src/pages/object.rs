@@ -8,7 +8,10 @@ use domain::envelope::Envelope;
 use domain::job::JobId;
 use domain::time::Timestamp;
 use domain::trace::{TraceContext, TraceId};
+use store::sent_events::{self, Sent};
+use store::sql;
 use store::story::WithHistory;
+use uuid::Uuid;
 
 use crate::access::Visit;
 use crate::act::{self, Act};
@@ -101,8 +104,14 @@ impl Object {
 }
 
 /// What happened, in chains by trace: a delivery, its attempts, the calls that followed from it, and its
-/// events. The chain that began first comes first.
-pub fn chains(jobs: &[WithHistory], events: &[Envelope]) -> Vec<Chain> {
+/// events with where they went. The chain that began first comes first.
+pub async fn chains<R>(
+    visit: &Visit<R>,
+    jobs: &[WithHistory],
+    events: &[Envelope],
+) -> sql::Result<Vec<Chain>> {
+    let sent = sent_events::of(visit.db(), events).await?;
+    let has_broker = visit.config().amqp_url.is_some();
     let mut chains: BTreeMap<String, Vec<Step>> = BTreeMap::new();
     for WithHistory { job, history } in jobs {
         let steps = chains.entry(job.trace_id.clone()).or_default();
@@ -146,7 +155,7 @@ pub fn chains(jobs: &[WithHistory], events: &[Envelope]) -> Vec<Chain> {
             what: Cell::text(event.kind.clone()),
             outcome: String::new(),
             took: String::new(),
-            why: format!("event {}", event.id),
+            why: whereabouts(event.id, sent.get(&event.id), has_broker),
             anchor: Some(anchor(event.id)),
         });
     }
@@ -161,7 +170,20 @@ pub fn chains(jobs: &[WithHistory], events: &[Envelope]) -> Vec<Chain> {
         })
         .collect();
     chains.sort_by_key(|chain| chain.steps.first().map(|step| step.at.0));
-    chains
+    Ok(chains)
+}
+
+/// Where an event went.
+fn whereabouts(id: Uuid, sent: Option<&Sent>, has_broker: bool) -> String {
+    let mut parts = vec![format!("event {id}")];
+    if let Some(sent) = sent {
+        if let (true, Some(at)) = (has_broker, sent.published_at) {
+            parts.push(format!("in RabbitMQ {}", Moment(at).utc()));
+        }
+        parts.extend(sent.went_to.iter().map(|url| format!("went to {url}")));
+        parts.extend(sent.waits_for.iter().map(|url| format!("waits for {url}")));
+    }
+    parts.join(" · ")
 }
 
 fn anchor(id: JobId) -> String {

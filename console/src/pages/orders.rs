@@ -17,7 +17,7 @@ use crate::pages::{PAGE, payments, privacy};
 use crate::shown::{self, Cell};
 
 /// Of how many payments the books are shown.
-const MOST_BOOKS: usize = 5;
+pub const MOST_BOOKS: usize = 5;
 const MOST_REQUESTS: i64 = 20;
 
 pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
@@ -133,7 +133,8 @@ async fn one(visit: &Visit<Reader>, order: &StoredOrder) -> Result<Response, Err
     for payment in story.payments.iter().take(MOST_BOOKS) {
         entries.extend(ledger::of_payment(db, payment).await?);
     }
-    let requests = match whose::customer(db, &order.shop, order.id).await? {
+    let customer = whose::customer(db, &order.shop, order.id).await?;
+    let requests = match customer {
         None => Vec::new(),
         Some(customer) => {
             let filter = privacy_requests::Filter {
@@ -163,8 +164,8 @@ async fn one(visit: &Visit<Reader>, order: &StoredOrder) -> Result<Response, Err
         here: "/orders",
         kind: "Order",
         title: order.name.clone().unwrap_or_else(|| id.to_string()),
-        facts: facts(order),
-        chains: object::chains(&story.jobs, &story.events),
+        facts: facts(order, customer),
+        chains: object::chains(visit, &story.jobs, &story.events).await?,
         tables: tables
             .into_iter()
             .filter(|(_, table)| !table.rows.is_empty())
@@ -182,7 +183,7 @@ async fn one(visit: &Visit<Reader>, order: &StoredOrder) -> Result<Response, Err
     Ok(object.answer(visit))
 }
 
-fn facts(order: &StoredOrder) -> Vec<(&'static str, Cell)> {
+fn facts(order: &StoredOrder, customer: Option<i64>) -> Vec<(&'static str, Cell)> {
     let fulfillment = order.fulfillment.as_ref();
     let total = order
         .total
@@ -193,6 +194,12 @@ fn facts(order: &StoredOrder) -> Vec<(&'static str, Cell)> {
     let mut facts = vec![
         ("Order", Cell::code(order.id.to_string())),
         ("Shop", Cell::text(order.shop.as_str())),
+        (
+            "Customer",
+            customer.map_or(Cell::None, |id| {
+                Cell::link(id.to_string(), shown::customer(&order.shop, id))
+            }),
+        ),
         ("Total", Cell::maybe(total.as_deref())),
         ("Paid", state(paid)),
         ("What the payments come to", state(by_payments)),

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use axum::response::Response;
 use domain::api_key::Role;
-use domain::pause::{LONGEST, Scope, Target};
+use domain::job::Queue;
+use domain::pause::{LONGEST, Provider, Scope, Target};
 use flows::pauses::{self as flow, Refused};
 use store::pauses;
 use uuid::Uuid;
@@ -100,11 +101,12 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
 }
 
 pub async fn ask_begin(visit: Visit<Operator>) -> Result<Response, Error> {
-    let input = |name, label, value: &str, help| Input {
+    let input = |name, label, kind, value: &str, choices, help| Input {
         name,
         label,
-        kind: "text",
+        kind,
         value: value.to_owned(),
+        choices,
         help,
     };
     let question = Question {
@@ -124,15 +126,23 @@ pub async fn ask_begin(visit: Visit<Operator>) -> Result<Response, Error> {
         label: "Pause it",
         fields: vec![("id", visit.new_id().to_string())],
         inputs: vec![
-            input("scope", "What", "queue", "queue, provider or shop"),
+            input("what", "What", "text", "", choices(), "A queue, the calls to a provider, or a shop."),
             input(
-                "name",
-                "Name",
-                "",
-                "A queue: orders, payments, privacy, endpoints. A provider: storefront, payment, mail. Or the \
-                 domain of a shop.",
+                "shop",
+                "Shop",
+                "text",
+                visit.query.get("shop"),
+                Vec::new(),
+                "For a shop: its domain, as in the lists. Else leave it empty.",
             ),
-            input("minutes", "For how many minutes", "60", "At most 10080, which is seven days."),
+            input(
+                "minutes",
+                "For how many minutes",
+                "number",
+                "60",
+                Vec::new(),
+                "At most 10080, which is seven days.",
+            ),
         ],
         back: HERE.to_owned(),
         command: "waybill pauses begin queue|provider|shop NAME --for 1h".to_owned(),
@@ -140,14 +150,34 @@ pub async fn ask_begin(visit: Visit<Operator>) -> Result<Response, Error> {
     Ok(question.answer(&visit))
 }
 
+/// What can be paused, as the form has it.
+fn choices() -> Vec<String> {
+    let of = |scope: Scope, name: &str| format!("{} {name}", scope.as_str());
+    let queues = Queue::ALL.into_iter();
+    let queues = queues.map(|queue| of(Scope::Queue, queue.as_str()));
+    let providers = Provider::ALL.into_iter();
+    let providers = providers.map(|provider| of(Scope::Provider, provider.as_str()));
+    let shop = Scope::Shop.as_str().to_owned();
+    queues.chain(providers).chain([shop]).collect()
+}
+
+/// What the form says.
+fn target<R>(write: &Write<R>) -> Result<Target, Error> {
+    let (what, shop) = (write.fields.get("what"), write.fields.get("shop").trim());
+    let (scope, name) = what.split_once(' ').unwrap_or((what, shop));
+    let scope: Scope = scope.parse().map_err(|_| Error::Fields)?;
+    if scope != Scope::Shop && !shop.is_empty() {
+        let text = "A shop is named, and something else is chosen. Leave one of the two out.";
+        return Err(Error::Refused(text.to_owned()));
+    }
+    Target::new(scope, name).map_err(|error| Error::Refused(format!("The name: {error}.")))
+}
+
 /// The form brings the pause's id, so sending it again begins no second one.
 pub async fn begin(write: Write<Operator>) -> Result<Response, Error> {
     let given = &write.fields;
     let id: Uuid = given.get("id").parse().map_err(|_| Error::Fields)?;
-    let scope: Result<Scope, _> = given.get("scope").trim().parse();
-    let scope = scope.map_err(|error| Error::Refused(format!("What: {error}.")))?;
-    let target = Target::new(scope, given.get("name").trim());
-    let target = target.map_err(|error| Error::Refused(format!("The name: {error}.")))?;
+    let target = target(&write)?;
     let most = LONGEST.as_secs() / 60;
     let minutes: Option<u64> = given.get("minutes").trim().parse().ok();
     let minutes = minutes.filter(|minutes| (1..=most).contains(minutes));

@@ -1,16 +1,64 @@
-//! One payment with its books: each entry of the ledger, and what happened.
+//! Payments, and one payment with its books: each entry of the ledger, Waybill's retries, the notifications of its
+//! customer, and what happened.
 
 use axum::response::Response;
 use domain::money::decimal;
-use store::ledger;
-use store::payments;
+use store::payments::{self, Filter};
 use store::story::Story;
+use store::{ledger, notifications, payment_retries};
 
 use crate::access::{Reader, Visit};
 use crate::error::Error;
-use crate::listing::Table;
+use crate::listing::{Listing, Table};
+use crate::pages::PAGE_ROWS;
 use crate::pages::object::{self, Object};
 use crate::shown::{self, Cell};
+
+const HERE: &str = "/payments";
+const MOST: i64 = 500;
+
+pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
+    let all = payments::list(visit.db(), &Filter::default(), MOST).await?;
+    let mut table = Table::new(&[
+        "Changed",
+        "State",
+        "Amount",
+        "Received",
+        "Refunded",
+        "Currency",
+        "Agreement",
+        "Payment",
+    ]);
+    for it in &all {
+        let amount = |minor| Cell::text(decimal(minor, &it.currency));
+        table.row(vec![
+            Cell::time(it.updated_at),
+            shown::state(it.state.as_str()),
+            amount(it.amount_minor),
+            amount(it.received_minor),
+            amount(it.refunded_minor),
+            Cell::text(it.currency.as_str()),
+            Cell::maybe(it.pact_id.as_deref()),
+            Cell::link(it.id.as_str(), shown::payment(&it.id)),
+        ]);
+    }
+    let is_cut = i64::try_from(all.len()).is_ok_and(|rows| rows == MOST);
+    let listing = Listing {
+        here: HERE,
+        title: "Payments",
+        about: "Those that changed last come first.",
+        command: "waybill payments list".to_owned(),
+        filters: Vec::new(),
+        table,
+        acts: Vec::new(),
+        empty: "There is no payment.",
+        note: is_cut.then(|| {
+            format!("These are the {MOST} that changed last. Search for others by their ids.")
+        }),
+        next: None,
+    };
+    Ok(listing.answer(&visit))
+}
 
 pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
     let (db, id) = (visit.db(), visit.path("id"));
@@ -37,16 +85,23 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
             ("Changed", Cell::time(it.updated_at)),
         ]);
     }
-    let books = books(&ledger::of_payment(db, id).await?);
+    let tables = [
+        ("Books", books(&ledger::of_payment(db, id).await?)),
+        ("Retries", retries(&payment_retries::list(db, id).await?)),
+        (
+            "Notifications of the customer",
+            notified(&notifications::list(db, id, PAGE_ROWS).await?),
+        ),
+    ];
     let object = Object {
-        here: "",
+        here: HERE,
         kind: "Payment",
         title: id.to_owned(),
         facts,
-        chains: object::chains(&story.jobs, &story.events),
-        tables: (!books.rows.is_empty())
-            .then_some(("Books", books))
+        chains: object::chains(&visit, &story.jobs, &story.events).await?,
+        tables: tables
             .into_iter()
+            .filter(|(_, table)| !table.rows.is_empty())
             .collect(),
         note: story.is_cut().then(|| CUT.to_owned()),
         acts: Vec::new(),
@@ -74,6 +129,34 @@ pub fn books(lines: &[ledger::Line]) -> Table {
             Cell::text(line.amount.as_str()),
             Cell::text(line.currency.as_str()),
             Cell::link(line.payment_id.as_str(), shown::payment(&line.payment_id)),
+        ]);
+    }
+    table
+}
+
+fn retries(all: &[payment_retries::Summary]) -> Table {
+    let mut table = Table::new(&["Retry", "Due", "State", "Code", "Job"]);
+    for it in all {
+        table.row(vec![
+            Cell::Number(it.number),
+            Cell::time(it.due_at),
+            shown::state(it.state.as_str()),
+            Cell::maybe(it.code.as_deref()),
+            Cell::job(it.job_id),
+        ]);
+    }
+    table
+}
+
+fn notified(all: &[notifications::Summary]) -> Table {
+    let mut table = Table::new(&["Written", "Kind", "State", "Why", "Notification"]);
+    for it in all {
+        table.row(vec![
+            Cell::time(it.created_at),
+            Cell::text(it.kind.as_str()),
+            shown::state(it.state.as_str()),
+            Cell::maybe(it.error.as_deref()),
+            Cell::code(it.id.to_string()),
         ]);
     }
     table

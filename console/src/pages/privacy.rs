@@ -96,7 +96,7 @@ pub fn table(requests: &[RequestEntry]) -> Table {
             shown::state(it.state.as_str()),
             Cell::text(it.topic.as_str()),
             Cell::text(it.shop.as_str()),
-            Cell::maybe(it.customer_id_text.as_deref()),
+            customer(it),
             Cell::time(it.received_at),
             Cell::maybe_time(it.next_run_at),
             Cell::maybe(it.last_error.as_deref()),
@@ -104,6 +104,17 @@ pub fn table(requests: &[RequestEntry]) -> Table {
         ]);
     }
     table
+}
+
+fn customer(it: &RequestEntry) -> Cell {
+    let id = it.customer_id_text.as_deref();
+    let link = id.and_then(|text| {
+        Some(Cell::link(
+            text,
+            shown::customer(&it.shop, text.parse().ok()?),
+        ))
+    });
+    link.unwrap_or(Cell::None)
 }
 
 fn page(id: Uuid) -> String {
@@ -150,7 +161,7 @@ pub async fn show(visit: Visit<Reader>) -> Result<Response, Error> {
             ("Held until", Cell::maybe_time(it.held_until)),
             ("Ended", Cell::maybe_time(it.finished_at)),
             ("Shop", Cell::text(it.shop.as_str())),
-            ("Customer", Cell::maybe(it.customer_id_text.as_deref())),
+            ("Customer", customer(&it)),
             ("Failed runs", Cell::Number(it.attempts)),
             ("Next try", Cell::maybe_time(it.next_run_at)),
             ("Last error", Cell::maybe(it.last_error.as_deref())),
@@ -390,6 +401,7 @@ pub async fn ask_enter(visit: Visit<Privacy>) -> Result<Response, Error> {
         label,
         kind,
         value: value.to_owned(),
+        choices: Vec::new(),
         help,
     };
     let question = Question {
@@ -424,13 +436,14 @@ pub async fn ask_enter(visit: Visit<Privacy>) -> Result<Response, Error> {
                 "",
                 "It is kept with the request alone, and shown on no page.",
             ),
-            input(
-                "what",
-                "What they ask for",
-                "text",
-                "export",
-                "export: a copy of their data. erase: that their data is erased.",
-            ),
+            Input {
+                name: "what",
+                label: "What they ask for",
+                kind: "text",
+                value: "export".to_owned(),
+                choices: vec!["export".to_owned(), "erase".to_owned()],
+                help: "export: a copy of their data. erase: that their data is erased.",
+            },
         ],
         back: "/privacy".to_owned(),
         command: "waybill privacy request --shop SHOP --customer ID".to_owned(),

@@ -1,12 +1,16 @@
 //! One search for any id. It is sent as a form, because an e-mail address belongs into no address, log or
 //! history. An id that leads to one thing leads there at once.
 
+use std::collections::BTreeSet;
+
 use askama::Template;
 use axum::response::{Html, IntoResponse, Redirect, Response};
+use domain::time::Timestamp;
 use domain::trace::TraceId;
 use store::orders::whose;
+use store::sql::Db;
 use store::story::{self, Meant};
-use store::{endpoints, events, jobs, payments, traces};
+use store::{endpoints, events, invoices, jobs, payments, subscriptions, traces};
 use uuid::Uuid;
 
 use crate::access::{Reader, Visit, Write};
@@ -40,7 +44,19 @@ pub async fn search(write: Write<Reader>) -> Result<Response, Error> {
         return Ok(Redirect::to(&format!("/search?{query}")).into_response());
     }
     let mut table = Table::new(&["Kind", "What", "Shop", "Changed"]);
-    for order in whose::of_email(write.db(), what, MOST).await? {
+    let orders = whose::of_email(write.db(), what, MOST).await?;
+    let customers = orders
+        .iter()
+        .filter_map(|it| Some((&it.shop, it.customer?)));
+    for (shop, id) in customers.collect::<BTreeSet<_>>() {
+        table.row(vec![
+            Cell::text("customer"),
+            Cell::link(id.to_string(), shown::customer(shop, id)),
+            Cell::text(shop.as_str()),
+            Cell::None,
+        ]);
+    }
+    for order in orders {
         let name = order.name.unwrap_or_else(|| order.id.to_string());
         table.row(vec![
             Cell::text("order"),
@@ -112,13 +128,8 @@ async fn found(visit: &Visit<Reader>, what: &str) -> Result<Table, Error> {
             }
         }
     }
-    if let Some(payment) = payments::find(db, what).await? {
-        table.row(vec![
-            Cell::text("payment"),
-            Cell::link(payment.id.as_str(), shown::payment(&payment.id)),
-            Cell::None,
-            Cell::time(payment.updated_at),
-        ]);
+    if let Some(row) = at_the_payment_provider(db, what).await? {
+        table.row(row);
     }
     if let Ok(id) = Uuid::parse_str(what) {
         if let Some(job) = jobs::show(db, id).await? {
@@ -129,7 +140,7 @@ async fn found(visit: &Visit<Reader>, what: &str) -> Result<Table, Error> {
             let shop = event.shop.unwrap_or_default();
             let href = match event.object_id.parse::<i64>() {
                 Ok(id) => shown::order(&shop, id),
-                Err(_) => shown::payment(&event.object_id),
+                Err(_) => shown::of_provider(&event.object_id),
             };
             table.row(vec![
                 Cell::text("event"),
@@ -171,4 +182,37 @@ fn job_row(job: &jobs::Summary) -> Vec<Cell> {
         Cell::maybe(job.shop.as_deref()),
         Cell::time(job.created_at),
     ]
+}
+
+/// What the payment provider gave this id.
+async fn at_the_payment_provider(db: &Db, id: &str) -> Result<Option<Vec<Cell>>, Error> {
+    let row = |kind: &str, href: String, at: Option<Timestamp>| {
+        let link = Cell::link(id, href);
+        Some(vec![
+            Cell::text(kind),
+            link,
+            Cell::None,
+            Cell::maybe_time(at),
+        ])
+    };
+    if let Some(it) = payments::find(db, id).await? {
+        return Ok(row("payment", shown::payment(id), Some(it.updated_at)));
+    }
+    if let Some(it) = subscriptions::find(db, id).await? {
+        let href = shown::subscription(id);
+        return Ok(row("subscription", href, Some(it.updated_at)));
+    }
+    if let Some(it) = invoices::find(db, id).await? {
+        let href = match (&it.subscription, &it.payment_id) {
+            (Some(subscription), _) => shown::subscription(subscription),
+            (None, Some(payment)) => shown::payment(payment),
+            (None, None) => shown::payment(id),
+        };
+        return Ok(row("invoice", href, None));
+    }
+    // Something that leads to no order, such as a checkout session.
+    let of = jobs::of_object(db, "", id, 1).await?;
+    Ok(of
+        .first()
+        .and_then(|job| row(&job.kind, shown::of_provider(id), Some(job.created_at))))
 }

@@ -15,6 +15,11 @@ pub fn device_code(noise: &str) -> String {
     letters(noise, HEX, 40)
 }
 
+/// The code with which a browser goes back.
+pub fn web_code(noise: &str) -> String {
+    letters(noise, HEX, 20)
+}
+
 /// `WDJB-MJHT`
 pub fn user_code(noise: &str) -> String {
     let letters = letters(noise, USER_CODE, 8);

@@ -5,6 +5,7 @@
 //! can move the clock to let codes expire and limits end.
 
 mod api;
+mod authorize;
 mod caller;
 mod codes;
 mod counts;
@@ -78,6 +79,8 @@ struct Books {
     users: Vec<User>,
     /// The grants by their device codes.
     grants: BTreeMap<String, Grant>,
+    /// The codes with which browsers went back.
+    codes: BTreeMap<String, authorize::Code>,
     tokens: Tokens,
     limits: Limits,
     /// How many of the next polls count as too fast, whenever they come.

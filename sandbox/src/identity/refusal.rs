@@ -5,6 +5,7 @@ use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 const ABOUT_DEVICES: &str = "https://docs.github.com/developers/apps/authorizing-oauth-apps#error-codes-for-the-device-flow";
+const ABOUT_CODES: &str = "https://docs.github.com/apps/managing-oauth-apps/troubleshooting-oauth-app-access-token-request-errors";
 const ABOUT_ANYTHING: &str = "https://docs.github.com";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +21,9 @@ pub enum Refusal {
     IncorrectDeviceCode,
     UnsupportedGrantType,
     IncorrectClientCredentials,
+    /// The code with which a browser came back is wrong, used or expired.
+    BadVerificationCode,
+    RedirectUriMismatch,
 }
 
 impl Refusal {
@@ -86,6 +90,16 @@ impl Refusal {
                 "unsupported_grant_type",
                 "The grant type must be urn:ietf:params:oauth:grant-type:device_code.",
                 ABOUT_DEVICES,
+            ),
+            Refusal::BadVerificationCode => (
+                "bad_verification_code",
+                "The code passed is incorrect or expired.",
+                ABOUT_CODES,
+            ),
+            Refusal::RedirectUriMismatch => (
+                "redirect_uri_mismatch",
+                "The redirect_uri MUST match the registered callback URL for this application.",
+                ABOUT_CODES,
             ),
             Refusal::IncorrectClientCredentials => (
                 "incorrect_client_credentials",

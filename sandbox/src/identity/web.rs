@@ -9,7 +9,7 @@ use axum::routing::post;
 
 use super::encoding::Call;
 use super::refusal::Refusal;
-use super::{Identity, Route, page};
+use super::{Identity, Route, authorize, page};
 use crate::fault_injector;
 use crate::page::problem;
 use crate::{IDENTITY_CLIENT_ID, IDENTITY_CLIENT_SECRET};
@@ -26,6 +26,7 @@ pub fn routes(identity: Identity) -> Router {
         .route("/login/device/code", code)
         .route("/login/oauth/access_token", token)
         .merge(page::routes())
+        .merge(authorize::routes())
         .fallback(not_found)
         .method_not_allowed_fallback(not_found)
         .with_state(identity)
@@ -52,6 +53,12 @@ async fn access_token(State(identity): State<Identity>, call: Call) -> Response 
         && secret.is_none_or(|secret| secret == IDENTITY_CLIENT_SECRET);
     let given = if !known {
         Err(Refusal::IncorrectClientCredentials)
+    } else if let Some(code) = call.field("code") {
+        let field = |name| call.field(name).unwrap_or_default();
+        match secret {
+            None => Err(Refusal::IncorrectClientCredentials),
+            Some(_) => identity.token_of(code, field("redirect_uri"), field("code_verifier")),
+        }
     } else if call.field("grant_type") != Some(DEVICE_CODE) {
         Err(Refusal::UnsupportedGrantType)
     } else {

@@ -61,6 +61,10 @@ pub struct CreateArguments {
     /// The key ends after this many days
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_DAYS)))]
     expires_in_days: Option<u32>,
+    /// The number of an account at GitHub, whose holder may sign in to the console with the rights of this key.
+    /// https://api.github.com/users/LOGIN says it as `id`
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(1..))]
+    account: Option<i64>,
     #[command(flatten)]
     operator: Operator,
     /// Print JSON
@@ -99,6 +103,7 @@ async fn create(settings: &Settings, arguments: CreateArguments) -> Result<()> {
         scopes: arguments.scope.clone(),
         shops: arguments.shop.clone(),
         days: arguments.expires_in_days,
+        account: arguments.account,
     };
     let made = flow::create(&db, author.by(clock.now()), &clock, new).await;
     db.close().await;
@@ -109,7 +114,7 @@ async fn create(settings: &Settings, arguments: CreateArguments) -> Result<()> {
     } = made.map_err(|refused| match refused {
         Refused::Database(error) => error.into(),
         Refused::Checkout => misused(format!("{refused}: --shop checkout")),
-        Refused::Name(_) => misused(refused.to_string()),
+        Refused::Name(_) | Refused::Account => misused(refused.to_string()),
     })?;
     if *json {
         return table::print_json(&json!({
@@ -119,6 +124,7 @@ async fn create(settings: &Settings, arguments: CreateArguments) -> Result<()> {
             "scopes": rights.scopes,
             "shops": rights.shops,
             "expires_at": expires_at,
+            "account": arguments.account,
         }));
     }
     table::print(&format!("{key}\n"))?;

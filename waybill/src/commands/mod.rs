@@ -29,6 +29,7 @@ pub mod payments;
 pub mod privacy;
 pub mod refused;
 pub mod sandbox;
+pub mod secrets;
 pub mod start;
 pub mod trigger;
 

@@ -25,7 +25,7 @@ pub const PERSONAL: &[(&str, &str)] = &[
 pub const ACCOUNTS: &[(&str, &str)] = &[
     ("users", "provider_id login login_key former_id"),
     ("orgs", "name name_key"),
-    ("api_keys", "name"),
+    ("api_keys", "name account"),
 ];
 
 /// Hashes and ciphertexts of data that is not stored in clear, and keys.
@@ -45,6 +45,7 @@ pub const SEALED: &[(&str, &str)] = &[
     ("audit_seal", "hash code"),
     ("export_subjects", "key"),
     ("privacy_keys", "secret fingerprint"),
+    ("signing_secrets", "fingerprint"),
 ];
 
 /// Ids, amounts, times, states, and texts that are about things and not about people.
@@ -155,6 +156,7 @@ pub const PLAIN: &[(&str, &str)] = &[
         "pauses",
         "id queue provider shop until_at actor begun_at ended_at",
     ),
+    ("signing_secrets", "source verified_at"),
     (
         "ledger_entries",
         "payment_id number entry account amount_minor currency created_at",

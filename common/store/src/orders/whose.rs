@@ -1,9 +1,9 @@
-//! Whose an order is, by ids alone: the customer's id that an order names, and the orders of an e-mail
-//! address, which are found by its key. No personal column is selected here.
+//! Whose an order is, by ids alone: the customer's id that an order names, the orders of a customer, and those of an
+//! e-mail address, which are found by its key. No personal column is selected here.
 
 use std::cmp::Reverse;
 
-use crate::sql::{Db, Result};
+use crate::sql::{Db, Result, Row};
 use domain::privacy::email_key;
 use domain::time::Timestamp;
 
@@ -27,7 +27,36 @@ pub struct Found {
     pub shop: String,
     pub id: i64,
     pub name: Option<String>,
+    /// The customer whom it names.
+    pub customer: Option<i64>,
     pub updated_at: Timestamp,
+}
+
+fn read(row: &Row) -> Result<Found> {
+    Ok(Found {
+        shop: row.get("shop")?,
+        id: row.get("id")?,
+        name: row.get("name")?,
+        customer: row.get("customer_id")?,
+        updated_at: Timestamp(row.get("updated_at")?),
+    })
+}
+
+/// The orders that name this customer, at most `limit`, those with the highest ids, which are the newest.
+pub async fn of_customer(db: &Db, shop: &str, customer: i64, limit: i64) -> Result<Vec<Found>> {
+    let rows = db
+        .query(
+            "select shop, id, name, customer_id, updated_at from orders
+             where shop = $1 and customer_id = $2
+             order by id desc
+             limit $3",
+        )
+        .bind(shop)
+        .bind(customer)
+        .bind(limit)
+        .fetch_all()
+        .await?;
+    rows.iter().map(read).collect()
 }
 
 /// In how many shops an e-mail address is searched.
@@ -47,7 +76,7 @@ pub async fn of_email(db: &Db, email: &str, limit: i64) -> Result<Vec<Found>> {
                          order by orders.shop limit 1), number + 1
                  from shops where shop is not null and number < $2
              )
-             select orders.shop, orders.id, orders.name, orders.updated_at
+             select orders.shop, orders.id, orders.name, orders.customer_id, orders.updated_at
              from shops cross join orders
              where orders.shop = shops.shop and orders.email_key = $1
              limit $3",
@@ -57,15 +86,8 @@ pub async fn of_email(db: &Db, email: &str, limit: i64) -> Result<Vec<Found>> {
         .bind(limit)
         .fetch_all()
         .await?;
-    let mut found = Vec::new();
-    for row in &rows {
-        found.push(Found {
-            shop: row.get("shop")?,
-            id: row.get("id")?,
-            name: row.get("name")?,
-            updated_at: Timestamp(row.get("updated_at")?),
-        });
-    }
+    let found: Result<Vec<Found>> = rows.iter().map(read).collect();
+    let mut found = found?;
     found.sort_by_key(|it| (it.shop.clone(), Reverse(it.id)));
     Ok(found)
 }

@@ -22,7 +22,7 @@ fn rotation(check: &'static str, setting: &str, secrets: &[String]) -> Option<Fi
         secrets.len()
     );
     let advice = format!(
-        "When waybill_old_secret_matches_total no longer grows, keep only the first of {setting}."
+        "When `waybill secrets list` says that the former one verifies nothing any more, keep only the first of {setting}."
     );
     (secrets.len() > 1).then(|| Finding::warning(check, found, &advice))
 }

@@ -256,7 +256,12 @@ async fn no_page_of_the_console_says_who_a_person_is() {
     .await;
     let (console, session) = signed_in(&mut service).await;
     let mut paths: Vec<String> = LISTS.map(str::to_owned).into();
-    paths.extend(["/orders/5000000000000700?", "/payments/pi_7?"].map(str::to_owned));
+    let more = [
+        "/orders/5000000000000700?",
+        "/payments/pi_7?",
+        "/customers/77?shop=shop.example",
+    ];
+    paths.extend(more.map(str::to_owned));
     paths.push("/privacy?state=all".to_owned());
     let jobs = service
         .db()

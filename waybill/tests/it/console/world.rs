@@ -20,6 +20,7 @@ use crate::support::browser::Browser;
 use crate::support::console::Console;
 use crate::support::delivery::{order, storefront};
 use crate::support::order::{body, captured, deliver, order_delivery, with};
+use crate::support::payment::{event, invoice};
 use crate::support::requests::request;
 use crate::support::{Service, eventually};
 
@@ -93,6 +94,12 @@ pub async fn make(service: &Service) {
     deliver(service, &order_delivery("orders/create", &made).id("w-1")).await;
     deliver(service, &order_delivery("orders/paid", &paid).id("w-2")).await;
     deliver(service, &captured(service.clock().now(), 7, "pact-7")).await;
+    let paid = invoice("in_7", "sub_7", 500, 30);
+    deliver(
+        service,
+        &event(service, "invoice.payment_succeeded", 2, &paid),
+    )
+    .await;
     deliver(service, &request("customers/data_request", 1)).await;
     service
         .execute(
@@ -190,6 +197,8 @@ pub async fn pages(service: &Service) -> Vec<String> {
     pages.extend([
         format!("/orders/{ORDER}"),
         "/payments/pi_7".to_owned(),
+        "/subscriptions/sub_7".to_owned(),
+        "/customers/77?shop=shop.example".to_owned(),
         format!("/jobs/{dead}"),
         format!("/jobs/{dead}/discard"),
         format!("/jobs/{dead}/body"),

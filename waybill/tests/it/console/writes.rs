@@ -271,8 +271,7 @@ async fn cases(service: &Service) -> Vec<Case> {
         id: None,
         fields: vec![
             ("id", service.clock().id().to_string()),
-            ("scope", "provider".to_owned()),
-            ("name", "mail".to_owned()),
+            ("what", "provider mail".to_owned()),
             ("minutes", "60".to_owned()),
         ],
     });

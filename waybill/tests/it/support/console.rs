@@ -9,11 +9,14 @@ use tokio_util::task::TaskTracker;
 use super::Service;
 
 /// The pages of the console that need no id.
-pub const LISTS: [&str; 17] = [
+pub const LISTS: [&str; 20] = [
     "/",
     "/deliveries",
     "/live",
     "/orders",
+    "/payments",
+    "/subscriptions",
+    "/secrets",
     "/held",
     "/failing",
     "/dead",

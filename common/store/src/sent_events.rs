@@ -1,0 +1,86 @@
+//! Where events went, as far as it is stored: their place in the sequence that readers see, the broker, and the
+//! endpoints.
+
+use std::collections::{HashMap, HashSet};
+
+use uuid::Uuid;
+
+use crate::endpoints;
+use crate::sql::{Db, Result};
+use domain::envelope::Envelope;
+use domain::time::Timestamp;
+
+/// Of how many events this is looked up at a time.
+const MOST: usize = 500;
+
+#[derive(Clone, Debug, Default)]
+pub struct Sent {
+    /// Its place in the sequence that readers of the API see. None until it is given one, after its commit.
+    pub position: Option<i64>,
+    /// When the broker had it. Without a broker, when it was written.
+    pub published_at: Option<Timestamp>,
+    /// The addresses of the endpoints that have accepted it, or for which it was given up.
+    pub went_to: Vec<String>,
+    /// The addresses of the endpoints for which it waits.
+    pub waits_for: Vec<String>,
+}
+
+/// Where each of these events went; of very many, the last ones. An endpoint that was added after an event is left
+/// out, although it may have been given earlier events.
+pub async fn of(db: &Db, events: &[Envelope]) -> Result<HashMap<Uuid, Sent>> {
+    let events = &events[events.len().saturating_sub(MOST)..];
+    if events.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let ids: Vec<Uuid> = events.iter().map(|event| event.id).collect();
+    let rows = db
+        .query("select id, position, published_at from events where id in ($1..)")
+        .bind(ids.clone())
+        .fetch_all()
+        .await?;
+    let mut sent: HashMap<Uuid, Sent> = HashMap::new();
+    for row in &rows {
+        let published_at = row.get::<Option<i64>>("published_at")?.map(Timestamp);
+        let known = Sent {
+            position: row.get("position")?,
+            published_at,
+            ..Sent::default()
+        };
+        sent.insert(row.get("id")?, known);
+    }
+    let endpoints = endpoints::list(db).await?;
+    if endpoints.is_empty() {
+        return Ok(sent);
+    }
+    let rows = db
+        .query(
+            "select endpoint_id, event_id from outgoing_webhooks
+             where endpoint_id in (select id from endpoints) and event_id in ($1..)",
+        )
+        .bind(ids)
+        .fetch_all()
+        .await?;
+    let mut waiting: HashSet<(Uuid, Uuid)> = HashSet::new();
+    for row in &rows {
+        waiting.insert((row.get("endpoint_id")?, row.get("event_id")?));
+    }
+    for event in events {
+        let Some(known) = sent.get_mut(&event.id) else {
+            continue;
+        };
+        let wants = |it: &&endpoints::Endpoint| {
+            it.created_at <= event.created_at
+                && it.types.iter().any(|types| types.fits(&event.kind))
+        };
+        for endpoint in endpoints.iter().filter(wants) {
+            let has_passed = known.position.is_some_and(|at| at <= endpoint.position);
+            let url = endpoint.url.clone();
+            if has_passed && !waiting.contains(&(endpoint.id, event.id)) {
+                known.went_to.push(url);
+            } else {
+                known.waits_for.push(url);
+            }
+        }
+    }
+    Ok(sent)
+}

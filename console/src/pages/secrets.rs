@@ -1,0 +1,40 @@
+//! The signing secrets of the providers: which are set, and with which a delivery was verified last.
+
+use axum::response::Response;
+use store::signing_secrets;
+
+use crate::access::{Reader, Visit};
+use crate::error::Error;
+use crate::listing::{Listing, Table};
+use crate::shown::Cell;
+
+pub async fn list(visit: Visit<Reader>) -> Result<Response, Error> {
+    let set = visit.config().fingerprints();
+    let mut table = Table::new(&["Provider", "Place", "Fingerprint", "Verified last"]);
+    for it in signing_secrets::list(visit.db(), &set).await? {
+        let verified = it.verified_at;
+        table.row(vec![
+            Cell::text(it.source),
+            Cell::text(it.place_name()),
+            Cell::code(it.fingerprint.as_str()),
+            verified.map_or_else(|| Cell::text("never"), Cell::time),
+        ]);
+    }
+    let listing = Listing {
+        here: "/secrets",
+        title: "Signing secrets",
+        about: "With these the deliveries of the providers are verified. To replace one, set new,old in \
+                STOREFRONT_WEBHOOK_SECRET or PAYMENT_WEBHOOK_SECRET, restart, and let the provider sign with the new \
+                one. When the old one has verified nothing for as long as the provider retries, remove it.",
+        command: "waybill secrets list".to_owned(),
+        filters: Vec::new(),
+        table,
+        acts: Vec::new(),
+        empty: "No secret is set.",
+        note: Some(
+            "The times are at most a minute late. The secrets are those of the process that serves this page.".to_owned(),
+        ),
+        next: None,
+    };
+    Ok(listing.answer(&visit))
+}
