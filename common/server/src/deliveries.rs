@@ -40,6 +40,8 @@ const WINDOW: usize = 2000;
 const MOST_SHOWN: usize = 500;
 /// How many deliveries that have not ended are looked at again.
 const MOST_OPEN: usize = 1000;
+/// Both while more arrive than can be shown. Nobody reads faster, and the processor is needed for the intake.
+const MOST_OF_A_FLOOD: usize = 100;
 /// Deliveries that were shown as waiting, and what was refused, are looked at in one of so many looks.
 /// What was refused is written every other second.
 const SELDOM: u32 = 5;
@@ -281,13 +283,18 @@ impl Follower {
             .collect();
         // More may have come in between than the look has read.
         let is_cut = latest.len() == WINDOW && new.len() == WINDOW;
-        let shown = &new[..new.len().min(MOST_SHOWN)];
+        let (most_shown, most_open) = if new.len() > MOST_SHOWN {
+            (MOST_OF_A_FLOOD, MOST_OF_A_FLOOD)
+        } else {
+            (MOST_SHOWN, MOST_OPEN)
+        };
+        let shown = &new[..new.len().min(most_shown)];
         let mut passed_over = (new.len() - shown.len()) as u64;
         if is_cut {
             passed_over = passed_over.max(1);
         }
         let is_seldom = self.looks.is_multiple_of(SELDOM);
-        let open = self.open.iter();
+        let open = self.open.iter().rev().take(most_open);
         let mut asked: Vec<JobId> = open
             .filter(|(_, open)| is_seldom || !open.is_shown)
             .map(|(id, _)| *id)
@@ -316,7 +323,7 @@ impl Follower {
         if is_seldom {
             messages.extend(self.count(&refused).into_iter().map(Message::of));
         }
-        while self.open.len() > MOST_OPEN {
+        while self.open.len() > most_open {
             self.open.pop_first();
         }
         Ok(messages)

@@ -9,6 +9,7 @@ use platform::clock::Clock;
 use platform::task;
 use store::sql::{self, Db};
 use tokio::sync::{Semaphore, broadcast, watch};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{Follower, Message, PATIENCE};
@@ -17,6 +18,10 @@ use super::{Follower, Message, PATIENCE};
 const BEHIND: usize = 2048;
 /// The pause while nobody listens.
 const IDLE: Duration = Duration::from_millis(100);
+/// When a look takes long, as it does while the processors are busy, the pause after it is this many times
+/// as long, up to a limit. So those who watch cost the intake at most a fiftieth of one processor.
+const SHARE: u32 = 50;
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// How many deliveries that somebody saw as waiting are remembered until the next look.
 const MOST_SEEN: usize = 2000;
 
@@ -103,8 +108,13 @@ impl Live {
             (self.clone(), db.clone(), clock.clone(), shutdown.clone());
         task::spawn("deliveries for those who listen", async move {
             let mut follower = None;
+            let mut took = Duration::ZERO;
             loop {
-                let pause = if follower.is_some() { pause } else { IDLE };
+                let pause = if follower.is_some() {
+                    pause_after(took, pause)
+                } else {
+                    IDLE
+                };
                 tokio::select! {
                     () = tokio::time::sleep(pause) => {}
                     () = shutdown.cancelled() => break,
@@ -119,12 +129,17 @@ impl Live {
                         Some(turns) => turns.acquire().await.ok(),
                         None => None,
                     };
-                    live.look(&mut follower, &db, &clock).await
+                    let begun = Instant::now();
+                    let looked = live.look(&mut follower, &db, &clock).await;
+                    (looked, begun.elapsed())
                 };
-                match shutdown.run_until_cancelled(look).await {
-                    None => break,
-                    Some(Ok(())) => {}
-                    Some(Err(error)) => {
+                let Some((looked, elapsed)) = shutdown.run_until_cancelled(look).await else {
+                    break;
+                };
+                took = elapsed;
+                match looked {
+                    Ok(()) => {}
+                    Err(error) => {
                         tracing::debug!(%error, "those who listen to deliveries hear of them later");
                     }
                 }
@@ -132,6 +147,10 @@ impl Live {
             live.ended.cancel();
         });
     }
+}
+
+fn pause_after(took: Duration, shortest: Duration) -> Duration {
+    shortest.max(LONGEST_PAUSE.min(took * SHARE))
 }
 
 /// Somebody who listens.
@@ -165,6 +184,15 @@ impl Listener {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_look_that_took_long_is_followed_by_a_long_pause() {
+        let pause = |took| pause_after(Duration::from_millis(took), Duration::from_millis(200));
+        assert_eq!(pause(0), Duration::from_millis(200));
+        assert_eq!(pause(4), Duration::from_millis(200));
+        assert_eq!(pause(10), Duration::from_millis(500));
+        assert_eq!(pause(5_000), LONGEST_PAUSE);
+    }
 
     #[tokio::test]
     async fn who_is_slow_misses_messages_and_hears_that_and_nobody_waits_for_it() {
