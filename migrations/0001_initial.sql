@@ -303,10 +303,12 @@ create table orders (
     primary key (shop, id)
 );
 
-create index orders_id on orders (id, shop);
 -- For the list of orders, of all shops and of one.
 create index orders_listed on orders (coalesce(ordered_at, created_at), shop, id);
 create index orders_of_shop on orders (shop, coalesce(ordered_at, created_at), id);
+-- It stands after orders_of_shop. While PostgreSQL knows nothing of a table, all indices seem alike to it and it takes
+-- the newest one: it would find one order among all of its shop.
+create index orders_id on orders (id);
 create index orders_name on orders (name, shop, id) where name is not null;
 create index orders_pact on orders (pact_id) where pact_id is not null;
 -- Orders that an operator has to decide about.
@@ -992,6 +994,7 @@ create table privacy_requests (
 );
 
 create index privacy_requests_due on privacy_requests (due_at) where finished_at is null;
+create index privacy_requests_listed on privacy_requests (due_at, id);
 create index privacy_requests_shop on privacy_requests (shop, customer_id);
 create index privacy_requests_body on privacy_requests (body_key);
 create index privacy_requests_export on privacy_requests (export_expires_at)

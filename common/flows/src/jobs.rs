@@ -120,10 +120,8 @@ pub async fn forget_dead_letters(db: &Db, bus: &Bus) -> sql::Result<()> {
     if bus.is_local() || !bus.is_up() {
         return Ok(());
     }
-    for queue in Queue::ALL {
-        if jobs::count(db, queue, State::Dead).await? > 0 {
-            return Ok(());
-        }
+    if jobs::is_any_dead(db).await? {
+        return Ok(());
     }
     if let Ok(Some(letters)) = bus.dead_letters().await {
         let ids: Vec<JobId> = letters.jobs().collect();

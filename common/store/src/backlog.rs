@@ -110,7 +110,7 @@ async fn dead(db: &Db) -> Result<Vec<Line>> {
             .query(
                 "select count(*) as dead from (
                      select 1 as one from jobs where state = 'dead' and queue = $1 limit $2
-                 ) as jobs",
+                 ) as counted",
             )
             .bind(queue.as_str())
             .bind(MOST)
@@ -150,7 +150,7 @@ pub async fn events(db: &Db) -> Result<Waiting> {
         .query(
             "select count(*) as waiting from (
                  select 1 as one from events where published_at is null limit $1
-             ) as events",
+             ) as counted",
         )
         .bind(MOST)
         .fetch_one()

@@ -796,7 +796,15 @@ pub async fn body(db: &Db, id: JobId) -> Result<Option<Bytes>> {
     Ok(body.flatten().map(Bytes::from))
 }
 
-/// How many jobs of a queue are in a state.
+pub async fn is_any_dead(db: &Db) -> Result<bool> {
+    let row = db
+        .query("select 1 as one from jobs where state = 'dead' limit 1")
+        .fetch_optional()
+        .await?;
+    Ok(row.is_some())
+}
+
+/// How many jobs of a queue are in a state. It reads all jobs, so only tests ask.
 pub async fn count(db: &Db, queue: Queue, state: State) -> Result<i64> {
     let row = db
         .query("select count(*) as jobs from jobs where queue = $1 and state = $2")

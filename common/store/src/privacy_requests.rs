@@ -843,7 +843,7 @@ pub async fn open_deadlines(db: &Db) -> Result<(i64, Option<Timestamp>)> {
                  select created_at from jobs
                  where state = 'ready' and notified_at is not null and queue = 'privacy'
                    and kind = 'privacy/erase_again'
-             ) as jobs",
+             ) as late",
         )
         .fetch_one()
         .await?;

@@ -153,11 +153,13 @@ pub async fn dead(db: &Db, filter: &Filter) -> Result<Vec<Ended>> {
     let query = db.query(concat!(
         "select id, queue, kind, source, shop, state, created_at, finished_at from jobs
          where state = 'dead' and ",
-        matching!(),
-        " order by id"
+        matching!()
     ));
     let rows = filtered(query, filter.queue(), filter).fetch_all().await?;
-    rows.iter().map(read).collect()
+    // If the statement sorted them, SQLite would go through all jobs in the sequence of their ids.
+    let mut jobs = rows.iter().map(read).collect::<Result<Vec<Ended>>>()?;
+    jobs.sort_by_key(|job| job.id);
+    Ok(jobs)
 }
 
 /// The dead jobs that match and come after the cursor, at most `limit`: queue by queue, and within each

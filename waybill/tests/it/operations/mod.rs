@@ -16,6 +16,7 @@ pub mod pooler;
 pub mod refused;
 pub mod replay;
 pub mod sandbox;
+pub mod statements;
 pub mod supervisor;
 pub mod terminal;
 pub mod traces;

@@ -18,6 +18,7 @@ pub mod proxy;
 pub mod requests;
 pub mod scrape;
 pub mod smtp;
+pub mod statements;
 pub mod storm;
 pub mod tools;
 
