@@ -117,8 +117,9 @@ fn as_sent(sql: &str) -> Vec<String> {
     } else {
         "instr(body, $2) > 0"
     };
-    let others: String = (3..=9).map(|n| format!(" or length(${n}) = 1")).collect();
-    let sql = sql.replace("contains(body, $2..$9)", &format!("{search}{others}"));
+    let others = [3, 4, 5, 6, 7, 8, 9].map(|number| format!("length(${number}) = 1"));
+    let search = format!("{search} or {}", others.join(" or "));
+    let sql = sql.replace("contains(body, $2..$9)", &search);
     if is_distributed() {
         return ["bigint", "uuid"]
             .map(|second| write_lists(&sql, second))
@@ -133,13 +134,13 @@ fn as_sent(sql: &str) -> Vec<String> {
 
 /// Replaces each `in ($n..)`; `second` is the type of the second column, where it is for pairs.
 fn write_lists(sql: &str, second: &str) -> String {
-    let mut written = String::new();
+    let mut written = Vec::new();
     let mut rest = sql;
     while let Some((before, after)) = rest.split_once("in ($") {
         let (number, after) = after.split_once("..)").expect("a list ends with ..)");
         let next = number.parse::<u32>().unwrap() + 1;
-        written.push_str(before);
-        written.push_str(&match (is_distributed(), is_pair(before)) {
+        written.push(before.to_owned());
+        written.push(match (is_distributed(), is_pair(before)) {
             (true, false) => format!("= any(${number})"),
             (true, true) => {
                 format!("in (select * from unnest(${number}::text[], ${next}::{second}[]))")
@@ -151,7 +152,8 @@ fn write_lists(sql: &str, second: &str) -> String {
         });
         rest = after;
     }
-    written + rest
+    written.push(rest.to_owned());
+    written.concat()
 }
 
 /// Whether this ends with `(a, b)`, and not with a function's arguments.
