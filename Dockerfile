@@ -1,5 +1,5 @@
 # syntax=docker/dockerfile:1
-# One image with every program of Waybill; the command chooses which one a container is.
+# One image with Waybill's one binary; the command chooses which part of Waybill a container is.
 ARG RUST_VERSION=1.95
 
 FROM rust:${RUST_VERSION}-slim-bookworm AS build
@@ -7,14 +7,11 @@ WORKDIR /src
 COPY . .
 RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
-    cargo build --release --locked --workspace --bins \
-    && install -D --target-directory=/out \
-        target/release/waybill \
-        target/release/waybill-ingress \
-        target/release/waybill-orders \
-        target/release/waybill-payments \
-        target/release/waybill-privacy \
-        target/release/waybill-endpoints
+    cargo build --release --locked \
+    && install -D --target-directory=/out target/release/waybill \
+    && for part in ingress orders payments privacy endpoints; do \
+        ln --symbolic waybill "/out/waybill-$part"; \
+    done
 
 FROM debian:bookworm-slim
 RUN apt-get update \

@@ -320,7 +320,7 @@ def asked(bin: str, url: str, rows: Rows, port: int, asks: int):
     key = re.search(r"\bwb_\w+", made.stdout)
     if not key:
         sys.exit(f"no key was made: {made.stdout}{made.stderr}")
-    serving = subprocess.Popen([f"{bin}/waybill-ingress"], env=settings)
+    serving = subprocess.Popen([f"{bin}/waybill", "ingress"], env=settings)
     try:
         for _ in range(600):
             try:

@@ -2,7 +2,8 @@
 # `usage`, is in the project's folder, and has set `output` and `compression` to their defaults.
 # shellcheck shell=bash
 
-programs=(waybill waybill-ingress waybill-orders waybill-payments waybill-privacy waybill-endpoints)
+# Waybill is one binary, and is what the name says under which it is started.
+parts=(waybill-ingress waybill-orders waybill-payments waybill-privacy waybill-endpoints)
 binaries=target/release
 
 die() { printf '%s: %s\n' "${0##*/}" "$*" >&2; exit 1; }
@@ -25,11 +26,8 @@ read_arguments() {
 # prepare: checks that there is something to package, and sets `version`, SOURCE_DATE_EPOCH and `tree`, a folder that
 # is removed at the end.
 prepare() {
-  local program
   command -v strip >/dev/null || die "needs strip (Debian package binutils)"
-  for program in "${programs[@]}"; do
-    [[ -x $binaries/$program ]] || die "$binaries/$program is not there: cargo build --release --workspace --bins"
-  done
+  [[ -x $binaries/waybill ]] || die "$binaries/waybill is not there: cargo build --release"
   version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"$/\1/p' Cargo.toml)
   [[ -n $version ]] || die "Cargo.toml has no version"
   export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
@@ -38,12 +36,11 @@ prepare() {
   trap 'rm -rf -- "$tree"' EXIT
 }
 
-# strip_into FOLDER: copies the programs without their symbols.
+# strip_into FOLDER: copies the binary without its symbols, and links its other names to it.
 strip_into() {
-  local program
+  local part
   install -d -m 0755 "$1"
-  for program in "${programs[@]}"; do
-    strip --strip-all -o "$1/$program" "$binaries/$program"
-    chmod 0755 "$1/$program"
-  done
+  strip --strip-all -o "$1/waybill" "$binaries/waybill"
+  chmod 0755 "$1/waybill"
+  for part in "${parts[@]}"; do ln --symbolic waybill "$1/$part"; done
 }

@@ -8,10 +8,8 @@ use config::Settings;
 
 /// The groups of commands with their titles. Every command that is not hidden is in one of them.
 const GROUPS: &[(&str, &[&str])] = &[
-    (
-        "Try it",
-        &["serve", "trigger", "connect", "sandbox", "login"],
-    ),
+    ("Run it", &["serve", "ingress", "worker"]),
+    ("Try it", &["trigger", "connect", "sandbox", "login"]),
     (
         "Look at what came of it",
         &[
@@ -51,7 +49,11 @@ pub fn grouped(command: Command) -> Command {
         groups(&command),
         heading(&command, "Options")
     );
-    Settings::explained(command.help_template(template))
+    let services = GROUPS[0].1.iter();
+    let command = services.fold(command.help_template(template), |command, name| {
+        command.mut_subcommand(name, Settings::explained)
+    });
+    Settings::explained(command)
 }
 
 /// The command with its settings listed only once, and not again at every subcommand. The

@@ -1,9 +1,10 @@
-//! The `waybill` command: it runs the whole product in one process, and contains the operator's
-//! tools.
+//! The `waybill` command: it runs the whole product in one process, or one part of it, and contains
+//! the operator's tools.
 
 mod age;
 mod commands;
 mod help;
+mod names;
 mod table;
 mod words;
 
@@ -15,9 +16,9 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use platform::zone;
 
 use crate::commands::{
-    audit, completions, config, connect, dead, doctor, endpoints, events, health, identity, jobs,
-    keys, ledger, licenses, listen, login, man, migrate, notifications, operations, orders, orgs,
-    pauses, payments, privacy, refused, sandbox, secrets, start, trigger,
+    audit, completions, config, connect, dead, doctor, endpoints, events, health, identity,
+    ingress, jobs, keys, ledger, licenses, listen, login, man, migrate, notifications, operations,
+    orders, orgs, pauses, payments, privacy, refused, sandbox, secrets, start, trigger, worker,
 };
 
 /// Accepts signed webhooks from a storefront and a payment provider, stores every one of them, and
@@ -45,6 +46,20 @@ struct Arguments {
 enum Command {
     /// Run everything in one process, with your own secrets
     Serve,
+    /// Run the HTTP service alone: it accepts webhooks and answers the commerce API
+    ///
+    /// Start as many as you like behind a load balancer: the database decides which of two deliveries
+    /// with the same id is the first. On SIGTERM the process answers the requests that are under way,
+    /// and then ends. `waybill-ingress` is the same.
+    #[command(version)]
+    Ingress,
+    /// Run the worker of one queue alone
+    ///
+    /// Start as many as you like, on as many machines: a job is done once. SIGTERM lets the jobs under
+    /// way finish. `waybill-orders` is the same as `waybill worker orders`, and likewise for the other
+    /// queues.
+    #[command(version)]
+    Worker(worker::Arguments),
     /// Build, sign and post a webhook, and show how it was processed
     Trigger(trigger::Arguments),
     /// Say what a provider needs to connect, and wait for its first delivery
@@ -164,7 +179,8 @@ fn main() -> ExitCode {
 
 /// Parses the arguments like `Arguments::parse`, but with Waybill's own first page of help.
 fn arguments() -> Arguments {
-    let matches = help::grouped(Arguments::command()).get_matches();
+    let matches =
+        help::grouped(Arguments::command()).get_matches_from(names::expanded(std::env::args_os()));
     Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
@@ -176,6 +192,8 @@ async fn dispatch(arguments: Arguments) -> Result<()> {
     match arguments.command {
         None => start::development(settings).await,
         Some(Command::Serve) => start::serve(settings).await,
+        Some(Command::Ingress) => ingress::run(settings).await,
+        Some(Command::Worker(arguments)) => worker::run(settings, arguments).await,
         Some(Command::Trigger(trigger)) => trigger::run(settings, trigger).await,
         Some(Command::Connect(arguments)) => connect::run(settings, arguments).await,
         Some(Command::Listen(arguments)) => listen::run(settings, arguments).await,

@@ -22,7 +22,6 @@
 
 mod attempt;
 mod call;
-mod command;
 mod deadlines;
 mod endpoint;
 mod failure;
@@ -57,7 +56,6 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use command::main;
 pub use endpoint::Endpoint;
 pub use handlers::kinds;
 /// Removal of exports that have expired, or that contain data of somebody who was erased.

@@ -10,6 +10,7 @@ pub mod endpoints;
 pub mod events;
 pub mod health;
 pub mod identity;
+pub mod ingress;
 pub mod jobs;
 pub mod keys;
 pub mod ledger;
@@ -32,6 +33,7 @@ pub mod sandbox;
 pub mod secrets;
 pub mod start;
 pub mod trigger;
+pub mod worker;
 
 use std::time::Duration;
 

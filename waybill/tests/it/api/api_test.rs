@@ -17,7 +17,7 @@ mod embedded {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/api-test");
         let output = Command::new(script)
             .args(["--requests", "2000", "--binary"])
-            .arg(binary("waybill"))
+            .arg(binary())
             .arg("--report")
             .arg(report.path())
             .output()

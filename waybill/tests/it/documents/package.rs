@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::markdown::root;
-use crate::support::process::{binary, output};
+use crate::support::process::{binary, output, programs};
 use crate::support::tools;
 
 /// What a command prints, which must succeed.
@@ -22,7 +22,7 @@ fn printed(program: &str, arguments: &[&Path]) -> String {
 /// Makes the package in a folder, or nothing where there is no `dpkg-deb`.
 fn package(folder: &Path) -> Option<PathBuf> {
     tools::find("dpkg-deb", "--version")?;
-    let programs = binary("waybill");
+    let programs = binary();
     let programs = programs.parent().unwrap();
     let arguments = ["--compression", "none", "--binaries"].map(Path::new);
     let arguments = [&arguments[..], &[programs, Path::new("--output"), folder]].concat();
@@ -59,6 +59,7 @@ fn the_debian_package_has_the_programs_their_units_and_nothing_that_others_may_w
         assert_eq!(owner, "root/root", "{path}");
         let expected = match mode.as_bytes()[0] {
             b'd' => "drwxr-xr-x",
+            b'l' => "lrwxrwxrwx",
             _ if path.starts_with("/usr/bin/") => "-rwxr-xr-x",
             // What an operator writes into it is nobody else's business.
             _ if path.starts_with("/etc/") => "-rw-------",
@@ -109,7 +110,7 @@ fn the_debian_package_has_the_programs_their_units_and_nothing_that_others_may_w
         );
     }
     assert!(started.len() >= 3, "{started:?}");
-    assert_eq!(names(&unpacked.join("usr/bin")).len(), 6);
+    assert_eq!(names(&unpacked.join("usr/bin")), programs());
 
     // dpkg keeps what an operator has changed in these.
     let kept = fs::read_to_string(unpacked.join("DEBIAN/conffiles")).unwrap();
@@ -123,11 +124,14 @@ fn the_debian_package_has_the_programs_their_units_and_nothing_that_others_may_w
     let control = fs::read_to_string(unpacked.join("DEBIAN/control")).unwrap();
     let version = format!("Version: {}\n", env!("CARGO_PKG_VERSION"));
     assert!(control.contains(&version), "{control}");
-    let said = printed(
-        unpacked.join("usr/bin/waybill").to_str().unwrap(),
-        &[Path::new("--version")],
-    );
-    assert!(said.contains(env!("CARGO_PKG_VERSION")), "{said}");
+    for (name, is) in [
+        ("waybill", "waybill "),
+        ("waybill-orders", "waybill-worker "),
+    ] {
+        let program = unpacked.join("usr/bin").join(name);
+        let said = printed(program.to_str().unwrap(), &[Path::new("--version")]);
+        assert_eq!(said, format!("{is}{}\n", env!("CARGO_PKG_VERSION")));
+    }
     for script in ["postinst", "prerm", "postrm"] {
         printed(
             "sh",
@@ -155,7 +159,7 @@ fn a_package_is_not_made_of_binaries_that_are_not_there() {
 
 /// Makes the archive in a folder.
 fn archive(folder: &Path) -> PathBuf {
-    let programs = binary("waybill");
+    let programs = binary();
     let programs = programs.parent().unwrap();
     let arguments = ["--compression", "none", "--binaries"].map(Path::new);
     let arguments = [&arguments[..], &[programs, Path::new("--output"), folder]].concat();

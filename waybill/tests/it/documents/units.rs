@@ -11,7 +11,7 @@ use domain::job::Queue;
 
 use super::cli;
 use super::markdown::root;
-use crate::support::process::{binary, output};
+use crate::support::process::{link_programs, output, programs};
 use crate::support::tools;
 
 const WORKER: &str = "waybill-worker@.service";
@@ -108,7 +108,6 @@ fn every_program_of_the_units_is_there_and_every_program_has_a_unit() {
             for line in of_instances(unit, value) {
                 let line = line.strip_prefix("/usr/bin/").expect("a whole path");
                 let (program, arguments) = line.split_once(' ').unwrap_or((line, ""));
-                assert!(binary(program).is_file());
                 if program == "waybill" {
                     assert_eq!(commands.check(arguments, &[]), Ok(()), "{unit}");
                 }
@@ -116,13 +115,7 @@ fn every_program_of_the_units_is_there_and_every_program_has_a_unit() {
             }
         }
     }
-    let workers = fs::read_dir(root().join("workers/src/bin")).unwrap();
-    let workers = workers.map(|entry| entry.unwrap().path());
-    let mut programs: BTreeSet<String> = workers
-        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
-        .collect();
-    programs.extend(["waybill".to_owned(), "waybill-ingress".to_owned()]);
-    assert_eq!(started, programs);
+    assert_eq!(started, programs());
 }
 
 /// Each unit can be read by itself, so each has the whole list. What one of them may not do, the
@@ -148,8 +141,8 @@ fn analyze(arguments: &[&str], unit: &Path) -> Option<Output> {
 
 /// The units in a folder of its own, where their programs are those that were built.
 fn installed(folder: &Path) -> Vec<PathBuf> {
-    let programs = binary("waybill");
-    let programs = programs.parent().unwrap().display().to_string();
+    link_programs(folder);
+    let programs = folder.display();
     for unit in UNITS {
         let text = read(unit).replace("=/usr/bin/", &format!("={programs}/"));
         fs::write(folder.join(unit), text).unwrap();

@@ -335,7 +335,7 @@ fn the_reader_of_a_command_may_go_away() {
         "doctor --json | head -1",
     ] {
         let mut shell = std::process::Command::new("bash");
-        let program = crate::support::process::binary("waybill");
+        let program = crate::support::process::binary();
         let script = format!(
             "set -o pipefail; {} {line}; echo ${{PIPESTATUS[0]}}",
             program.display()

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use config::{Config, Mode, SETTINGS, Settings};
 use tempfile::TempDir;
 
-use crate::support::process::{binary, command, free_port, is_ready, output};
+use crate::support::process::{command, free_port, is_ready, link_programs, output};
 use crate::support::{PAYMENT_SECRET, STOREFRONT_SECRET};
 
 fn text(bytes: &[u8]) -> String {
@@ -37,8 +37,11 @@ fn own_secrets() -> [(&'static str, String); 2] {
 /// What a program says that should not start; one that runs on is ended after ten seconds, with
 /// exit code 124.
 fn refused(name: &str, arguments: &[&str], settings: &[(&str, String)]) -> (i32, String) {
+    let folder = tempfile::tempdir().unwrap();
+    link_programs(folder.path());
     let mut command = Command::new("/usr/bin/timeout");
-    command.arg("10").arg(binary(name)).args(arguments);
+    let program = folder.path().join(name);
+    command.arg("10").arg(program).args(arguments);
     command.env_clear();
     command.envs(settings.iter().map(|(name, value)| (name, value)));
     let output = output(command);

@@ -41,7 +41,7 @@ fn settings(folder: &Path, port: u16) -> Vec<(String, String)> {
 
 /// `waybill serve`, from a shell that makes files for everybody.
 async fn serve(settings: &[(String, String)], port: u16) -> Process {
-    let waybill = binary("waybill");
+    let waybill = binary();
     let line = format!("umask 000; exec {} serve", waybill.display());
     let process = Process::start_as(Path::new("/bin/sh"), &["-c", &line], settings);
     is_ready(port).await;
@@ -157,7 +157,7 @@ async fn doctor_names_what_others_can_read_and_changes_nothing() {
 #[test]
 fn a_picture_of_a_qr_code_makes_no_folder_for_everybody() {
     let folder = tempfile::tempdir().unwrap();
-    let line = format!("umask 000; exec {} migrate", binary("waybill").display());
+    let line = format!("umask 000; exec {} migrate", binary().display());
     let mut migrate = Command::new("/bin/sh");
     migrate
         .args(["-c", &line])

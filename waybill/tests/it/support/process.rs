@@ -1,31 +1,52 @@
 //! Starts and kills the real binaries, as an operator or the kernel would.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::symlink;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
+use domain::job::Queue;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::backend::{Backend, PRIVACY_KEY, is_distributed};
 use super::{PAYMENT_SECRET, STOREFRONT_SECRET, eventually, pause, serves_here};
 
-/// The path of a binary of the workspace.
-pub fn binary(name: &str) -> PathBuf {
-    let waybill = PathBuf::from(env!("CARGO_BIN_EXE_waybill"));
-    let path = waybill.with_file_name(name);
-    assert!(
-        path.exists(),
-        "{name} is not built; run scripts/test, or cargo build --workspace first"
-    );
-    path
+/// The path of the binary.
+pub fn binary() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_waybill"))
+}
+
+/// The names of the binary: itself, and the links that are one part of Waybill.
+pub fn programs() -> BTreeSet<String> {
+    let queues = Queue::ALL.map(Queue::as_str);
+    let parts = ["ingress"].into_iter().chain(queues);
+    let mut names: BTreeSet<String> = parts.map(|part| format!("waybill-{part}")).collect();
+    names.insert("waybill".into());
+    names
+}
+
+/// Puts the binary with all its names into a folder, as a package does.
+pub fn link_programs(folder: &Path) {
+    for name in programs() {
+        symlink(binary(), folder.join(name)).unwrap();
+    }
+}
+
+/// The binary under one of its names, as a link to it would start it.
+fn named(name: &str) -> Command {
+    let mut command = Command::new(binary());
+    command.arg0(name);
+    command
 }
 
 /// A command with settings of its own: nothing of the test's environment but what it needs. It is in
 /// UTC wherever the test is.
 pub fn command(name: &str, settings: &[(&str, &str)]) -> Command {
-    let mut command = Command::new(binary(name));
+    let mut command = named(name);
     command.env_clear().env("TZ", "UTC0").stdin(Stdio::null());
     if is_distributed() {
         command.env("PRIVACY_KEY", PRIVACY_KEY);
@@ -94,7 +115,7 @@ impl Process {
         settings: &[(String, String)],
         log: Stdio,
     ) -> Self {
-        let mut command = Command::new(binary(name));
+        let mut command = named(name);
         command.args(arguments);
         Self::spawn(command, settings, log)
     }
@@ -119,7 +140,7 @@ impl Process {
             .args(["--mount", "--map-root-user", "/bin/sh", "-c", MOUNT, "sh"])
             .arg(format!("{megabytes}m"))
             .arg(mount)
-            .arg(binary("waybill"));
+            .arg(binary());
         Self::spawn(command, settings, Stdio::inherit())
     }
 
@@ -214,7 +235,7 @@ pub struct Lines {
 
 impl Lines {
     pub fn start(arguments: &[&str], settings: &[(String, String)]) -> Self {
-        let mut command = Command::new(binary("waybill"));
+        let mut command = Command::new(binary());
         command.args(arguments);
         command.env_clear().env("TZ", "UTC0");
         command.envs(settings.iter().cloned());

@@ -1,9 +1,6 @@
-//! The ingress process: it accepts webhooks and answers the commerce API.
-
-use std::process::ExitCode;
+//! `waybill ingress`: the process that accepts webhooks and answers the commerce API.
 
 use anyhow::{Context, Result};
-use clap::{CommandFactory, FromArgMatches, Parser};
 use config::{Config, Mode, Settings};
 use platform::shutdown;
 use process::{Connections, Parts, supervisor};
@@ -16,29 +13,8 @@ const CONNECTIONS: Connections = Connections {
     apart: ingress::intake::CONNECTIONS,
 };
 
-/// Accepts webhooks and answers the commerce API
-///
-/// Start as many as you like behind a load balancer: the database decides which of two deliveries
-/// with the same id is the first. On SIGTERM the process answers the requests that are under way,
-/// and then ends.
-#[derive(Parser)]
-#[command(name = "waybill-ingress", version)]
-struct Arguments {
-    #[command(flatten)]
-    settings: Settings,
-}
-
-fn main() -> ExitCode {
-    let matches = Settings::explained(Arguments::command()).get_matches();
-    match Arguments::from_arg_matches(&matches) {
-        Ok(arguments) => process::run(serve(arguments)),
-        Err(error) => error.exit(),
-    }
-}
-
-async fn serve(arguments: Arguments) -> Result<()> {
+pub async fn run(settings: &Settings) -> Result<()> {
     let shutdown = shutdown::on_signal()?;
-    let settings = &arguments.settings;
     let has_console = Config::console(settings)?.address().is_some();
     let connections = if has_console {
         CONNECTIONS.and(console::READERS)
@@ -61,7 +37,7 @@ async fn serve(arguments: Arguments) -> Result<()> {
     }
     serving.close();
     // It is alive as long as its tasks get a turn.
-    supervisor::notify(arguments.settings.supervisor(), || true, &shutdown);
+    supervisor::notify(settings.supervisor(), || true, &shutdown);
     ingress::serve(listener, parts.clone(), shutdown).await?;
     serving.wait().await;
     parts.close().await;

@@ -1,0 +1,44 @@
+//! `waybill worker`: the process that works on one queue.
+
+use anyhow::Result;
+use config::{Mode, Settings};
+use domain::job::Queue;
+use platform::shutdown;
+use process::{Connections, Parts, supervisor};
+use workers::{Endpoint, Worker};
+
+use crate::words;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The queue on which it works
+    #[arg(value_name = "QUEUE", value_parser = words::queue())]
+    queue: Queue,
+    /// How many messages (of up to 32 jobs) this process handles at a time
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    concurrency: u16,
+}
+
+pub async fn run(settings: &Settings, arguments: Arguments) -> Result<()> {
+    let shutdown = shutdown::on_signal()?;
+    let tasks = u32::from(arguments.concurrency);
+    let connections = Connections {
+        usual: tasks + 3,
+        least: tasks + 2,
+        apart: 0,
+    };
+    let parts = Parts::start(settings, Mode::Production, connections).await?;
+    parts.warn_without_broker();
+    let worker = Worker::new(parts.clone(), arguments.queue, arguments.concurrency);
+    let endpoint = match parts.config.worker_listen_addr {
+        Some(address) => Some(Endpoint::open(&worker, address, shutdown.clone()).await?),
+        None => None,
+    };
+    supervisor::notify(settings.supervisor(), worker.liveness(), &shutdown);
+    workers::run(worker, shutdown).await?;
+    if let Some(endpoint) = endpoint {
+        endpoint.close().await;
+    }
+    parts.close().await;
+    Ok(())
+}
