@@ -34,6 +34,8 @@ const GROUPS: &[(&str, &[&str])] = &[
             "secrets",
             "config",
             "migrate",
+            "backup",
+            "restore",
         ],
     ),
     ("Personal data", &["privacy", "audit"]),

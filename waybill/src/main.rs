@@ -16,7 +16,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use platform::zone;
 
 use crate::commands::{
-    audit, completions, config, connect, dead, doctor, endpoints, events, health, identity,
+    audit, backup, completions, config, connect, dead, doctor, endpoints, events, health, identity,
     ingress, jobs, keys, ledger, licenses, listen, login, man, migrate, notifications, operations,
     orders, orgs, pauses, payments, privacy, refused, sandbox, secrets, start, trigger, worker,
 };
@@ -150,6 +150,16 @@ enum Command {
     Doctor(doctor::Arguments),
     /// Show every setting, its value and where it came from
     Config(config::Arguments),
+    /// Copy the database into a file while services use it
+    ///
+    /// The file is the database of one moment, and is read again before the command succeeds. It holds
+    /// personal data. With PostgreSQL it is a dump of `pg_dump`, which must be installed.
+    Backup(backup::Backup),
+    /// Make the database of a backup
+    ///
+    /// The services must be stopped, and `DATABASE_URL` must name a database that is not there yet, or
+    /// on PostgreSQL an empty one. It is restored as a whole or not at all.
+    Restore(backup::Restore),
     /// Apply the migrations that the database lacks, or copy another database to it
     Migrate(migrate::Arguments),
     /// Ask a running service whether it is ready; exit code 1 if it is not
@@ -219,6 +229,8 @@ async fn dispatch(arguments: Arguments) -> Result<()> {
         Some(Command::Identity(command)) => identity::run(settings, command).await,
         Some(Command::Config(arguments)) => config::run(settings, &arguments),
         Some(Command::Migrate(arguments)) => migrate::run(settings, &arguments).await,
+        Some(Command::Backup(arguments)) => backup::backup(settings, &arguments).await,
+        Some(Command::Restore(arguments)) => backup::restore(settings, &arguments).await,
         Some(Command::Health { worker }) => health::run(settings, worker).await,
         Some(Command::Doctor(arguments)) => Box::pin(doctor::run(settings, &arguments)).await,
         Some(Command::Completions(shell)) => completions::run(Arguments::command(), &shell),

@@ -15,6 +15,7 @@
 //! moves rows between pages it leaves copies behind, which no setting clears. So after an erasure
 //! ([`Db::erased`]) a file that is not large is also rewritten.
 
+mod backup;
 mod insert;
 mod outdated;
 mod query;
@@ -43,6 +44,7 @@ use outdated::Outdated;
 
 use platform::{private_files, task};
 
+pub use backup::{check_sqlite, copy_sqlite};
 pub use insert::{Cell, Column, Values, column};
 pub use query::{Field, Query, Row, Value};
 pub use server::{Access, Oldest, Server};

@@ -1,6 +1,7 @@
 //! The subcommands of `waybill`: each has a file of its own.
 
 pub mod audit;
+pub mod backup;
 pub mod completions;
 pub mod config;
 pub mod connect;

@@ -1,5 +1,6 @@
 //! Tests of the operators' commands, health checks and metrics.
 
+pub mod backup;
 pub mod command;
 pub mod connect;
 pub mod dead_letters;

@@ -2,7 +2,7 @@
 //! tried as often as documented, and done before their deadline if the store comes back. If it
 //! never does, the request is given up with all notices, and is done after an operator retries it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -112,13 +112,13 @@ async fn requests(service: &Service) -> Vec<RequestEntry> {
 /// Runs every job of the privacy queue that is due, without waiting for the sweep. The clock
 /// moves on by seconds when a process has no room for more calls.
 async fn run_due(service: &Service) {
-    const AT_ONCE: usize = 2 * MAX_JOBS_PER_MESSAGE;
+    const AT_ONCE: i64 = 64;
     const NO_ROOM: Duration = Duration::from_secs(2);
     loop {
-        let due = due(service, AT_ONCE).await;
         let now = service.clock().now();
+        let due = due(service, now, AT_ONCE).await;
         if due.is_empty() {
-            if waiting(service, now.plus(NO_ROOM)).await.is_empty() {
+            if waiting(service, now.plus(NO_ROOM)).await == 0 {
                 return;
             }
             service.clock().advance(NO_ROOM);
@@ -129,34 +129,38 @@ async fn run_due(service: &Service) {
             let notified = bus.notify(Queue::Privacy, "customers/data_request", message);
             notified.await.unwrap();
         }
-        let due: BTreeSet<JobId> = due.into_iter().collect();
         within(Duration::from_mins(1), "what is due is run", async || {
-            waiting(service, now).await.is_disjoint(&due)
+            waiting_of(service, now, &due).await == 0
         })
         .await;
     }
 }
 
 /// Some of the jobs that are due and not under way.
-async fn due(service: &Service, limit: usize) -> Vec<JobId> {
-    let now = service.clock().now();
-    let waiting = waiting(service, now).await.into_iter();
-    waiting.take(limit).collect()
+async fn due(service: &Service, now: Timestamp, limit: i64) -> Vec<JobId> {
+    const SQL: &str = "select id from jobs
+         where queue = 'privacy' and state = 'ready' and (run_at <= $1 or unfinished_attempts > 0)
+         order by id limit $2";
+    let due = service.db().query(SQL).bind(now.0).bind(limit);
+    let rows = due.fetch_all().await.unwrap();
+    rows.iter().map(|row| row.get("id").unwrap()).collect()
 }
 
-/// Jobs that are due or under way: a claim counts as a run until it has ended.
-async fn waiting(service: &Service, now: Timestamp) -> BTreeSet<JobId> {
-    let rows = service
-        .db()
-        .query(
-            "select id from jobs
-             where queue = 'privacy' and state = 'ready' and (run_at <= $1 or unfinished_attempts > 0)",
-        )
-        .bind(now.0)
-        .fetch_all()
-        .await
-        .unwrap();
-    rows.iter().map(|row| row.get("id").unwrap()).collect()
+/// How many jobs are due or under way: a claim counts as a run until it has ended.
+async fn waiting(service: &Service, now: Timestamp) -> i64 {
+    const SQL: &str = "select count(*) as waiting from jobs
+         where queue = 'privacy' and state = 'ready' and (run_at <= $1 or unfinished_attempts > 0)";
+    let waiting = service.db().query(SQL).bind(now.0);
+    waiting.fetch_one().await.unwrap().get("waiting").unwrap()
+}
+
+/// How many of these are.
+async fn waiting_of(service: &Service, now: Timestamp, jobs: &[JobId]) -> i64 {
+    const SQL: &str = "select count(*) as waiting from jobs
+         where queue = 'privacy' and state = 'ready' and (run_at <= $1 or unfinished_attempts > 0)
+           and id in ($2..)";
+    let waiting = service.db().query(SQL).bind(now.0).bind(jobs.to_vec());
+    waiting.fetch_one().await.unwrap().get("waiting").unwrap()
 }
 
 /// One round of housekeeping.
