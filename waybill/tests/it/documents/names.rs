@@ -125,11 +125,8 @@ impl Names {
         }
         if let Some((path, name)) = span.split_once(".rs::") {
             let files = self.sources.at(&format!("{path}.rs"));
-            let mut texts = files.iter().map(|file| &file.text);
-            return found(
-                texts.any(|text| text.contains(&format!("fn {name}("))),
-                "such test",
-            );
+            let test = format!("fn {name}(");
+            return found(files.iter().any(|file| file.has(&test)), "such test");
         }
         if is_file(span) || span.starts_with("scripts/") && !span.contains(' ') {
             return found(!self.sources.at(span).is_empty(), "such file");
@@ -183,12 +180,11 @@ impl Names {
         });
         let is_code = Code::ALL.into_iter().any(|code| code.id() == name);
         let files = &self.sources.files;
+        let (defined, read) = (format!("const {name}:"), format!("(\"{name}\")"));
         let is_elsewhere = files.iter().any(|file| {
             let is_place = file.path.starts_with("scripts/") || file.path == "compose.yaml";
-            let is_const = file.text.contains(&format!("const {name}:"));
-            let is_read = file.text.contains(&format!("(\"{name}\")"));
-            is_kind(&file.path, "rs") && (is_const || is_read)
-                || is_place && file.text.contains(name)
+            is_kind(&file.path, "rs") && (file.has(&defined) || file.has(&read))
+                || is_place && file.has(name)
         });
         found(
             is_setting || is_code || is_elsewhere,
@@ -201,12 +197,7 @@ impl Names {
         let span = span.trim_end_matches(['.', '?', '!']);
         if is_identifier(span) {
             let test = format!("fn {span}(");
-            let is_test = || {
-                self.sources
-                    .files
-                    .iter()
-                    .any(|file| file.text.contains(&test))
-            };
+            let is_test = || self.sources.files.iter().any(|file| file.has(&test));
             return found(
                 self.sources.has_word(span) || is_test(),
                 "such word in the code",
