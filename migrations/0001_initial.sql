@@ -1009,6 +1009,32 @@ create table tombstones (
     primary key (shop, key)
 );
 
+-- The entries of the journal of erasures that this database knows. The journal itself is in the
+-- store of exports. An entry has keyed hashes and ids of orders.
+create table erasures (
+    number bigint primary key,
+    -- The job of the erasure.
+    job_id uuid not null,
+    -- Keyed hash of the entry, which the next entry has.
+    hash bytea not null,
+    -- The entry as it is in the store.
+    object bytea not null,
+    -- Since when it is known to be in the store.
+    kept_at bigint
+);
+
+create index erasures_job on erasures (job_id);
+create index erasures_not_kept on erasures (number) where kept_at is null;
+
+-- The tombstones that the runs of an erasure have written so far, until its end is recorded. A run that
+-- goes on does not find again what the one before it has erased.
+create table erasure_subjects (
+    job_id uuid not null,
+    shop text not null,
+    key uuid not null,
+    primary key (job_id, shop, key)
+);
+
 -- Whose data an export has, as keyed hashes, by which an erasure finds the export.
 create table export_subjects (
     request_id uuid not null,

@@ -7,6 +7,7 @@ use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{Html, IntoResponse, Response};
 use domain::api_key::Role;
+use process::journal::Standing;
 use providers::identity::IdentityError;
 use store::sql;
 
@@ -46,6 +47,8 @@ pub enum Error {
     Unknown(&'static str),
     Fields,
     Database(sql::Error),
+    /// The database may not be served, for this reason.
+    NotServed(Standing),
     Late,
     /// As many watch as may.
     TooManyWatch,
@@ -82,7 +85,7 @@ impl Error {
             Error::NotFound | Error::Unknown(_) | Error::NoIdentity => StatusCode::NOT_FOUND,
             Error::Identity(_) => StatusCode::BAD_GATEWAY,
             Error::Fields => StatusCode::BAD_REQUEST,
-            Error::Database(_) | Error::Late | Error::TooManyWatch => {
+            Error::Database(_) | Error::NotServed(_) | Error::Late | Error::TooManyWatch => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
         }
@@ -184,6 +187,10 @@ impl Error {
                 "As many live views are open in this process as may be. Close one, or load the list of \
                  deliveries."
                     .to_owned(),
+            ),
+            Error::NotServed(standing) => (
+                "The database is not in use",
+                format!("Here {standing}. {}", standing.mend()),
             ),
             Error::Database(_) | Error::Late => (
                 "The database did not answer in time",

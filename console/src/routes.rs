@@ -42,6 +42,9 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; f
 /// The one page whose script connects to the server, to hear of deliveries.
 const LIVE: &str = "/live";
 
+/// What every page needs, and which is the same whatever is in the database.
+const FILES: [&str; 2] = ["/console.css", "/console.js"];
+
 pub fn router(console: Arc<Console>) -> Router {
     Router::new()
         .route("/", page(now::show))
@@ -161,11 +164,14 @@ async fn guard(State(console): State<Arc<Console>>, request: Request, next: Next
         LIVE => format!("{POLICY}; connect-src 'self'"),
         _ => POLICY.to_owned(),
     };
-    let mut answer = if console.address.is_meant(request.uri(), request.headers()) {
+    let standing = console.parts.journal.standing();
+    let mut answer = if !console.address.is_meant(request.uri(), request.headers()) {
+        Error::Host.into_response()
+    } else if !standing.is_current() && !FILES.contains(&request.uri().path()) {
+        Error::NotServed(standing).into_response()
+    } else {
         let answer = tokio::time::timeout(DEADLINE, next.run(request)).await;
         answer.unwrap_or_else(|_| Error::Late.into_response())
-    } else {
-        Error::Host.into_response()
     };
     if let Some(page) = answer.extensions_mut().remove::<SignInPage>() {
         let has_identity = console.gate.identity().is_some();

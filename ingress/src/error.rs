@@ -51,6 +51,9 @@ pub enum Error {
     NotAccepted,
     /// The database does not answer.
     Unavailable,
+    /// The database may not be served: it does not know every erasure of the journal, or nobody
+    /// could look yet.
+    NotServed,
     ApiKey,
     /// The API key lacks the scope for this call.
     MissingScope(Scope),
@@ -247,6 +250,12 @@ impl Error {
                 S::SERVICE_UNAVAILABLE,
                 None,
                 "Temporarily unavailable, try again later",
+            ),
+            Error::NotServed => (
+                S::SERVICE_UNAVAILABLE,
+                None,
+                "Not in use until the database is compared with the journal of erasures; nothing is lost, \
+                 try again later. Operators: waybill doctor says what to do",
             ),
             Error::ApiKey => (S::UNAUTHORIZED, Some(Code::NoToken), "Invalid API key"),
             Error::MissingScope(scope) => (S::FORBIDDEN, None, missing(scope)),
@@ -522,6 +531,7 @@ impl Error {
             }
             Error::NotAccepted | Error::Unavailable => Some(2),
             Error::TooManyWait => Some(5),
+            Error::NotServed => Some(30),
             Error::LoginNotSetUp
             | Error::CheckoutNotSetUp
             | Error::CheckoutAddress
@@ -548,6 +558,7 @@ impl Error {
             Error::RateLimited(_) | Error::SlowDown(_) | Error::TooManyWait => "rate",
             Error::NotAccepted
             | Error::Unavailable
+            | Error::NotServed
             | Error::LoginNotSetUp
             | Error::CheckoutNotSetUp
             | Error::CheckoutAddress => "unavailable",
@@ -659,9 +670,10 @@ impl From<Error> for LoginErrorBody {
             }
             Error::DeviceCodeInvalid | Error::TokenInvalid | Error::TokenRevoked => "invalid_grant",
             Error::GrantType => "unsupported_grant_type",
-            Error::ProviderUnavailable(_) | Error::Unavailable | Error::LoginNotSetUp => {
-                "temporarily_unavailable"
-            }
+            Error::ProviderUnavailable(_)
+            | Error::Unavailable
+            | Error::NotServed
+            | Error::LoginNotSetUp => "temporarily_unavailable",
             Error::Internal => "server_error",
             _ => "invalid_request",
         };

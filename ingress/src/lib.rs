@@ -34,6 +34,7 @@ use flows::Context;
 use platform::clock::Clock;
 use platform::metrics::By;
 use process::Parts;
+use process::journal::Journal;
 use process::measures::Measures;
 use providers::endpoints::Sender;
 use providers::identity::Identity;
@@ -63,6 +64,8 @@ pub struct App {
     pub bus: Bus,
     pub clock: Clock,
     pub measures: Measures,
+    /// Whether the database may be served.
+    pub journal: Journal,
     /// The keys of links to exports and of the audit.
     pub keys: Arc<Keys>,
     pub intake: Intake,
@@ -122,6 +125,7 @@ impl App {
             bus: parts.bus,
             clock: parts.clock,
             measures: parts.measures,
+            journal: parts.journal,
             keys: parts.keys,
             intake,
             limits,

@@ -249,7 +249,7 @@ pub fn refusal(error: Error) -> String {
             "Too many requests",
             "Many pages were opened from your network. Wait a moment, then load this page again.",
         ),
-        Error::Unavailable => (
+        Error::Unavailable | Error::NotServed => (
             "Please try again in a moment",
             "The order cannot be looked up right now. Nothing is wrong with your link.",
         ),

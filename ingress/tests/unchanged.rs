@@ -19,19 +19,212 @@ struct Change {
 
 const ON_PURPOSE: &[Change] = &[
     Change {
-        why: "A database that takes no writes counts apart from one that is away.",
+        why: "A database that does not know every erasure of the journal is not served.",
         now: &[
             (
-                "/components/schemas/Readiness/properties/database/description",
-                Some(r#""`up`, `read_only` or `down`.""#),
+                "/components/schemas/Readiness/properties/erasures/description",
+                Some(
+                    r#""How the database and the journal of erasures stand to each other: `current`, or why the database is\nnot served: `older`, `incomplete`, `broken` or `unknown`.""#,
+                ),
+            ),
+            (
+                "/components/schemas/Readiness/properties/erasures/example",
+                Some(r#""current""#),
+            ),
+            (
+                "/components/schemas/Readiness/properties/erasures/type",
+                Some(r#""string""#),
+            ),
+            (
+                "/components/schemas/Readiness/properties/reason/description",
+                Some(
+                    r#""Why the database is not served, and what an operator is to do about it.""#,
+                ),
+            ),
+            (
+                "/components/schemas/Readiness/properties/reason/type",
+                Some(r#"["null","string"]"#),
+            ),
+            (
+                "/components/schemas/Readiness/required",
+                Some(r#"["bus","database","erasures","reason","status"]"#),
+            ),
+            (
+                "/paths/~1api~1commerce~1checkout/post/responses/503/description",
+                Some(
+                    r#""`A provider does not answer; try again with the same Idempotency-Key` (COMMERCE_003); `Checkout is not set up here: PAYMENT_API_URL and PAYMENT_API_KEY are not set`; `Checkout is set up wrongly here: an operator must correct PAYMENT_API_URL or STOREFRONT_API_URL, see the log; the Idempotency-Key can be used after that`; `Not in use until the database is compared with the journal of erasures; nothing is lost, try again later. Operators: waybill doctor says what to do`; `Temporarily unavailable, try again later`""#,
+                ),
+            ),
+            (
+                "/paths/~1api~1commerce~1orders~1{order_id}/get/responses/503/description",
+                Some(
+                    r#""`Not in use until the database is compared with the journal of erasures; nothing is lost, try again later. Operators: waybill doctor says what to do`; `Temporarily unavailable, try again later`""#,
+                ),
+            ),
+            (
+                "/paths/~1api~1commerce~1orders~1{order_id}~1parcels~1{tracking_number}~1qr.png/get/responses/503/description",
+                Some(
+                    r#""`Not in use until the database is compared with the journal of erasures; nothing is lost, try again later. Operators: waybill doctor says what to do`; `Temporarily unavailable, try again later`""#,
+                ),
+            ),
+            (
+                "/paths/~1api~1commerce~1orders~1{order_id}~1parcels~1{tracking_number}~1qr.svg/get/responses/503/description",
+                Some(
+                    r#""`Not in use until the database is compared with the journal of erasures; nothing is lost, try again later. Operators: waybill doctor says what to do`; `Temporarily unavailable, try again later`""#,
+                ),
+            ),
+            (
+                "/paths/~1api~1commerce~1orders~1{order_id}~1qr.png/get/responses/503/description",
+                Some(
+                    r#""`Not in use until the database is compared with the journal of erasures; nothing is lost, try again later. Operators: waybill doctor says what to do`; `Temporarily unavailable, try again later`""#,
+                ),
+            ),
+            (
+                "/paths/~1api~1commerce~1orders~1{order_id}~1qr.svg/get/responses/503/description",
+                Some(
+                    r#""`Not in use until the database is compared with the journal of erasures; nothing is lost, try again later. Operators: waybill doctor says what to do`; `Temporarily unavailable, try again later`""#,
+                ),
+            ),
+            (
+                "/paths/~1api~1commerce~1qr/post/responses/503/description",
+                Some(
+                    r#""`Not in use until the database is compared with the journal of erasures; nothing is lost, try again later. Operators: waybill doctor says what to do`; `Temporarily unavailable, try again later`""#,
+                ),
+            ),
+            (
+                "/paths/~1api~1privacy~1exports~1{id}/get/responses/503/description",
+                Some(
+                    r#""`Not in use until the database is compared with the journal of erasures; nothing is lost, try again later. Operators: waybill doctor says what to do`; `Temporarily unavailable, try again later`; `The export cannot be read now; the operator's log says why` (COMMERCE_007)""#,
+                ),
+            ),
+            (
+                "/paths/~1api~1privacy~1requests/get/responses/503/description",
+                Some(
+                    r#""`Not in use until the database is compared with the journal of erasures; nothing is lost, try again later. Operators: waybill doctor says what to do`; `Temporarily unavailable, try again later`""#,
+                ),
+            ),
+            (
+                "/paths/~1api~1privacy~1requests~1{id}/get/responses/503/description",
+                Some(
+                    r#""`Not in use until the database is compared with the journal of erasures; nothing is lost, try again later. Operators: waybill doctor says what to do`; `Temporarily unavailable, try again later`""#,
+                ),
+            ),
+            (
+                "/paths/~1api~1privacy~1requests~1{id}~1cancel/post/responses/503/description",
+                Some(
+                    r#""`Not in use until the database is compared with the journal of erasures; nothing is lost, try again later. Operators: waybill doctor says what to do`; `Temporarily unavailable, try again later`""#,
+                ),
+            ),
+            (
+                "/paths/~1api~1privacy~1requests~1{id}~1export-link/post/responses/503/description",
+                Some(
+                    r#""`Not in use until the database is compared with the journal of erasures; nothing is lost, try again later. Operators: waybill doctor says what to do`; `Temporarily unavailable, try again later`""#,
+                ),
+            ),
+            (
+                "/paths/~1api~1privacy~1requests~1{id}~1retry/post/responses/503/description",
+                Some(
+                    r#""`Not in use until the database is compared with the journal of erasures; nothing is lost, try again later. Operators: waybill doctor says what to do`; `Temporarily unavailable, try again later`""#,
+                ),
+            ),
+            (
+                "/paths/~1api~1webhooks~1payment/post/responses/503/description",
+                Some(
+                    r#""`Not accepted, try again later` (COMMERCE_009); `Not in use until the database is compared with the journal of erasures; nothing is lost, try again later. Operators: waybill doctor says what to do`""#,
+                ),
+            ),
+            (
+                "/paths/~1api~1webhooks~1payment/post/responses/503/headers/X-Error-Code/required",
+                Some("false"),
+            ),
+            (
+                "/paths/~1api~1webhooks~1storefront/post/responses/503/description",
+                Some(
+                    r#""`Not accepted, try again later` (COMMERCE_009); `Not in use until the database is compared with the journal of erasures; nothing is lost, try again later. Operators: waybill doctor says what to do`""#,
+                ),
+            ),
+            (
+                "/paths/~1api~1webhooks~1storefront/post/responses/503/headers/X-Error-Code/required",
+                Some("false"),
+            ),
+            (
+                "/paths/~1auth~1device~1code/post/responses/503/description",
+                Some(
+                    r#""`Login is not set up here`; `Not in use until the database is compared with the journal of erasures; nothing is lost, try again later. Operators: waybill doctor says what to do`; `Temporarily unavailable, try again later`; `The identity provider is not available, try again later`""#,
+                ),
+            ),
+            (
+                "/paths/~1auth~1device~1token/get/responses/503/description",
+                Some(
+                    r#""`Login is not set up here`; `Not in use until the database is compared with the journal of erasures; nothing is lost, try again later. Operators: waybill doctor says what to do`; `Temporarily unavailable, try again later`; `The identity provider is not available, try again later`""#,
+                ),
+            ),
+            (
+                "/paths/~1auth~1device~1token/post/responses/503/description",
+                Some(
+                    r#""`Login is not set up here`; `Not in use until the database is compared with the journal of erasures; nothing is lost, try again later. Operators: waybill doctor says what to do`; `Temporarily unavailable, try again later`; `The identity provider is not available, try again later`""#,
+                ),
+            ),
+            (
+                "/paths/~1auth~1validate/get/responses/503/description",
+                Some(
+                    r#""`Login is not set up here`; `Not in use until the database is compared with the journal of erasures; nothing is lost, try again later. Operators: waybill doctor says what to do`; `Temporarily unavailable, try again later`; `The identity provider is not available, try again later`""#,
+                ),
+            ),
+            (
+                "/paths/~1orders~1{order_id}~1track/get/responses/503/description",
+                Some(
+                    r#""`Not in use until the database is compared with the journal of erasures; nothing is lost, try again later. Operators: waybill doctor says what to do`; `Temporarily unavailable, try again later`""#,
+                ),
+            ),
+            (
+                "/paths/~1pay~1{order_id}/get/responses/503/description",
+                Some(
+                    r#""`Not in use until the database is compared with the journal of erasures; nothing is lost, try again later. Operators: waybill doctor says what to do`; `Temporarily unavailable, try again later`""#,
+                ),
+            ),
+            (
+                "/paths/~1readyz/get/responses/200/content/application~1json/example/erasures",
+                Some(r#""current""#),
+            ),
+            (
+                "/paths/~1readyz/get/responses/200/content/application~1json/example/reason",
+                Some("null"),
+            ),
+            (
+                "/paths/~1readyz/get/responses/503/content/application~1json/example/erasures",
+                Some(r#""current""#),
+            ),
+            (
+                "/paths/~1readyz/get/responses/503/content/application~1json/example/reason",
+                Some("null"),
             ),
             (
                 "/paths/~1readyz/get/responses/503/description",
                 Some(
-                    r#""`unavailable`: there is no database that takes writes; or `stopping`: the process is about to end.""#,
+                    r#""`unavailable`: there is no database that takes writes, or it does not know every erasure of the journal, as `erasures` and `reason` say; or `stopping`: the process is about to end.""#,
+                ),
+            ),
+            (
+                "/paths/~1templates~1list/get/responses/503/description",
+                Some(
+                    r#""`Login is not set up here`; `Not in use until the database is compared with the journal of erasures; nothing is lost, try again later. Operators: waybill doctor says what to do`; `Temporarily unavailable, try again later`; `The identity provider is not available, try again later`""#,
+                ),
+            ),
+            (
+                "/paths/~1tracking~1{tracking_number}/get/responses/503/description",
+                Some(
+                    r#""`Not in use until the database is compared with the journal of erasures; nothing is lost, try again later. Operators: waybill doctor says what to do`; `Temporarily unavailable, try again later`""#,
                 ),
             ),
         ],
+    },
+    Change {
+        why: "A database that takes no writes counts apart from one that is away.",
+        now: &[(
+            "/components/schemas/Readiness/properties/database/description",
+            Some(r#""`up`, `read_only` or `down`.""#),
+        )],
     },
     Change {
         why: "Sentences say it in other words.",
@@ -250,12 +443,6 @@ const ON_PURPOSE: &[Change] = &[
                     r#""Checkout is set up wrongly here: an operator must correct PAYMENT_API_URL or STOREFRONT_API_URL, see the log; the Idempotency-Key can be used after that""#,
                 ),
             ),
-            (
-                "/paths/~1api~1commerce~1checkout/post/responses/503/description",
-                Some(
-                    r#""`A provider does not answer; try again with the same Idempotency-Key` (COMMERCE_003); `Checkout is not set up here: PAYMENT_API_URL and PAYMENT_API_KEY are not set`; `Checkout is set up wrongly here: an operator must correct PAYMENT_API_URL or STOREFRONT_API_URL, see the log; the Idempotency-Key can be used after that`; `Temporarily unavailable, try again later`""#,
-                ),
-            ),
         ],
     },
     Change {
@@ -346,6 +533,11 @@ const NEW_WITHIN: &[(&str, &str, &str)] = &[
         "/post/security",
     ),
     ("Answers lead to further operations.", "/paths/", "/links/"),
+    (
+        "A database that does not know every erasure of the journal is not served.",
+        "/paths/",
+        "/responses/503/content/application~1json/examples/NotServed/",
+    ),
 ];
 
 /// Whether nothing was at this place before, and it is listed as new.

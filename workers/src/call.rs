@@ -183,6 +183,7 @@ impl Worker {
         loop {
             let permit = closing.run_until_cancelled(async {
                 pending.any().await;
+                self.parts.journal.current().await;
                 room.clone().acquire_owned().await
             });
             let Some(Ok(mut permits)) = permit.await else {

@@ -13,6 +13,7 @@ use axum::routing::get;
 use axum::{Json, Router};
 use bus::Bus;
 use platform::task;
+use process::journal::Journal;
 use serde_json::json;
 use server::probes;
 use store::sql::Db;
@@ -32,6 +33,7 @@ const CONNECTIONS: usize = 256;
 struct Watched {
     db: Db,
     bus: Bus,
+    journal: Journal,
     heartbeat: Arc<Heartbeat>,
     stopping: CancellationToken,
 }
@@ -61,6 +63,7 @@ impl Endpoint {
         let watched = Watched {
             db: worker.parts.db.clone(),
             bus: worker.parts.bus.clone(),
+            journal: worker.parts.journal.clone(),
             heartbeat: worker.heartbeat.clone(),
             stopping,
         };
@@ -118,11 +121,11 @@ async fn live(State(watched): State<Arc<Watched>>) -> Response {
 /// Answers 200 while the worker can process jobs. A worker is never `degraded`, because without
 /// the broker it gets no messages.
 async fn ready(State(watched): State<Arc<Watched>>) -> Response {
-    let found = probes::look(&watched.db, &watched.bus).await;
+    let found = probes::look(&watched.db, &watched.bus, &watched.journal).await;
     let alive = watched.heartbeat.is_alive();
     let (code, status) = if watched.stopping.is_cancelled() {
         (StatusCode::SERVICE_UNAVAILABLE, "stopping")
-    } else if found.database.is_up() && found.bus && alive {
+    } else if found.has_database() && found.bus && alive {
         (StatusCode::OK, "ready")
     } else {
         (StatusCode::SERVICE_UNAVAILABLE, "unavailable")

@@ -60,6 +60,8 @@ pub use endpoint::Endpoint;
 pub use handlers::kinds;
 /// Removal of exports that have expired, or that contain data of somebody who was erased.
 pub use handlers::privacy::export::{remove_all_of, remove_expired};
+/// Erasing again what a database does not know that was restored from a backup.
+pub use handlers::privacy::reapply;
 
 use crate::call::Calls;
 use crate::handlers::Providers;
@@ -106,6 +108,13 @@ impl Worker {
     pub fn liveness(&self) -> impl Fn() -> bool + Send + use<> {
         let heartbeat = self.heartbeat.clone();
         move || heartbeat.is_alive()
+    }
+
+    /// Waits until the database knows every erasure of the journal. False when the worker is to stop
+    /// before that.
+    pub(crate) async fn may_work(&self, shutdown: &CancellationToken) -> bool {
+        let current = self.parts.journal.current();
+        shutdown.run_until_cancelled(current).await.is_some()
     }
 
     fn context(&self) -> Context<'_> {
@@ -163,6 +172,10 @@ pub async fn run(worker: Worker, shutdown: CancellationToken) -> Result<()> {
 async fn work(worker: Arc<Worker>, listener: Listener, shutdown: CancellationToken) {
     let _at_work = worker.heartbeat.at_work();
     while let Some(message) = next(&worker, &listener, &shutdown).await {
+        // The jobs of a message that is given back here are ready, as they were.
+        if !worker.may_work(&shutdown).await {
+            return;
+        }
         worker.answer(message, &shutdown).await;
     }
 }

@@ -50,7 +50,7 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
         return;
     }
     let mut publisher = Publisher::new(worker);
-    while !shutdown.is_cancelled() {
+    while !shutdown.is_cancelled() && publisher.worker.may_work(&shutdown).await {
         let pause = publisher.turn().await;
         tokio::select! {
             () = tokio::time::sleep(pause) => {}

@@ -79,7 +79,7 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
         return;
     }
     let mut sending = Sending::new(worker, shutdown.clone());
-    while !shutdown.is_cancelled() {
+    while !shutdown.is_cancelled() && sending.worker.may_work(&shutdown).await {
         let pause = sending.turn().await;
         tokio::select! {
             () = tokio::time::sleep(pause) => {}

@@ -8,6 +8,7 @@
 
 pub mod columns;
 mod erased_body;
+pub mod journal;
 mod keys;
 pub mod link;
 mod mentions;

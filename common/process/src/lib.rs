@@ -1,6 +1,7 @@
 //! What each long-running binary does before its own work: settings, logs, metrics, database,
 //! migrations, bus.
 
+pub mod journal;
 pub mod measures;
 pub mod supervisor;
 mod watch;
@@ -19,6 +20,7 @@ use store::sql::{self, Db};
 use store::{api_keys, audit, identity_provider, migrations, privacy_keys};
 
 use config::{private_files, protections};
+use journal::Journal;
 use measures::Measures;
 use platform::{logs, metrics, terminal};
 
@@ -48,6 +50,8 @@ pub struct Parts {
     pub clock: Clock,
     /// The keys of tombstones, audit and receipts.
     pub keys: Arc<Keys>,
+    /// Whether the database knows every erasure.
+    pub journal: Journal,
     /// What is measured for the charts of the console.
     pub measures: Measures,
 }
@@ -112,12 +116,14 @@ impl Parts {
         if let Some(identity) = &config.identity {
             identity_provider::claim(&db, &clock, &identity.url).await?;
         }
+        let keys = Arc::new(keys);
         let parts = Parts {
+            journal: Journal::open(&db, &keys, &config.privacy.exports).await,
             config: Arc::new(config),
             db,
             bus,
             clock,
-            keys: Arc::new(keys),
+            keys,
             measures: Measures::default(),
         };
         metrics::record_build(

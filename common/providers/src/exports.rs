@@ -7,9 +7,13 @@
 //! on neither overwrites nor removes what a later run wrote. Every step has a deadline. The store client's
 //! own retries are switched off, because the request's job is retried.
 //!
+//! The journal of erasures is in the same store (`journal`).
+//!
 //! A store has a mark, which is an object with the store's id. An export that is not found counts
 //! as removed only if the mark says that this is the store to which it was written
 //! ([`Exports::remove_from`]).
+
+mod journal;
 
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
@@ -29,6 +33,8 @@ use uuid::Uuid;
 
 use domain::code::Code;
 use platform::token::Token;
+
+pub use journal::Added;
 
 /// Where exports are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -139,6 +145,12 @@ pub enum ExportFailure {
         code = Code::Privacy
     )]
     NotThere,
+    #[error(
+        "{code}: the export store writes over what is there although it was asked not to; the journal \
+         of erasures needs one that keeps to `If-None-Match: *`",
+        code = Code::Privacy
+    )]
+    Overwrites,
     #[error(
         "{code}: the export store failed{status}; check PRIVACY_EXPORT_URL and the store itself",
         code = Code::Privacy,
@@ -294,7 +306,9 @@ impl Exports {
         };
         self.write(export, text.clone(), text.clone()).await?;
         let read = self.read(export).await;
+        let kept = self.probe_condition(export).await;
         self.remove_all(export).await?;
+        kept?;
         if read? != text {
             return Err(ExportFailure::Altered);
         }

@@ -7,6 +7,7 @@ use axum::Json;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bus::Bus;
+use process::journal::{Journal, Standing};
 use serde::Serialize;
 use store::sql::{Access, Db};
 use tokio::time::timeout;
@@ -26,6 +27,15 @@ pub struct Dependencies {
     pub database: Database,
     /// Also true without a broker, because the bus is then within the process.
     pub bus: bool,
+    /// Whether the database knows every erasure of the journal.
+    pub erasures: Standing,
+}
+
+impl Dependencies {
+    /// True when the database may be read and written.
+    pub fn has_database(&self) -> bool {
+        self.database.is_up() && self.erasures.is_current()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +52,7 @@ impl Database {
     }
 }
 
-pub async fn look(db: &Db, bus: &Bus) -> Dependencies {
+pub async fn look(db: &Db, bus: &Bus, journal: &Journal) -> Dependencies {
     Dependencies {
         database: match timeout(PING_DEADLINE, db.access()).await {
             Ok(Ok(Access::Writes)) => Database::Up,
@@ -50,6 +60,7 @@ pub async fn look(db: &Db, bus: &Bus) -> Dependencies {
             Ok(Err(_)) | Err(_) => Database::Down,
         },
         bus: bus.is_up(),
+        erasures: journal.standing(),
     }
 }
 
@@ -71,6 +82,12 @@ pub struct Readiness {
     /// `up` or `down`.
     #[schema(example = "up")]
     bus: &'static str,
+    /// How the database and the journal of erasures stand to each other: `current`, or why the database is
+    /// not served: `older`, `incomplete`, `broken` or `unknown`.
+    #[schema(example = "current")]
+    erasures: &'static str,
+    /// Why the database is not served, and what an operator is to do about it.
+    reason: Option<String>,
     /// What only some processes have, `up` or `down`.
     #[serde(flatten)]
     #[schema(ignore)]
@@ -98,12 +115,18 @@ pub fn ready(
             Database::Down => "down",
         },
         bus: up(found.bus),
+        erasures: found.erasures.as_str(),
+        reason: reason(found.erasures),
         more: more
             .iter()
             .map(|(name, is_up)| (*name, up(*is_up)))
             .collect(),
     };
     (code, Json(body)).into_response()
+}
+
+fn reason(erasures: Standing) -> Option<String> {
+    (!erasures.is_current()).then(|| format!("{erasures}. {}", erasures.mend()))
 }
 
 /// The metrics in Prometheus' text format, or as OpenMetrics if the client asks for that.

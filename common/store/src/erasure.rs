@@ -300,6 +300,20 @@ const MAY_BE_ABOUT: &str = "select id, kind, shop, body, state from jobs
             or (source = 'storefront' and (object_id in ($12..) or subject in ($12..))))
      order by id limit $11";
 
+/// The next deliveries after the job `after` that still have their bodies, whomever they are about.
+pub async fn kept_bodies(db: &Db, after: JobId, limit: i64) -> Result<Vec<Kept>> {
+    let rows = db
+        .query(
+            "select id, kind, shop, body, state from jobs
+             where id > $1 and body is not null and source <> 'internal' order by id limit $2",
+        )
+        .bind(after)
+        .bind(limit)
+        .fetch_all()
+        .await?;
+    rows.iter().map(read).collect()
+}
+
 /// The jobs with these ids that still have their bodies.
 pub async fn bodies(db: &Db, ids: Vec<JobId>) -> Result<Vec<Kept>> {
     let rows = db

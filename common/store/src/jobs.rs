@@ -592,6 +592,22 @@ pub async fn cut_bodies(db: &Db, before: Timestamp, limit: i64) -> Result<u64> {
     Ok(cut)
 }
 
+/// The state of a job, which is locked. None when there is no such job.
+pub async fn state(tx: &mut Tx, id: JobId) -> Result<Option<State>> {
+    let row = tx
+        .query("select state from jobs where id = $1 for update")
+        .bind(id)
+        .fetch_optional()
+        .await?;
+    row.map(|row| {
+        let state: String = row.get("state")?;
+        state
+            .parse()
+            .map_err(|error| Error::Decode(Box::new(error)))
+    })
+    .transpose()
+}
+
 /// Deletes the body of one job, whatever its state.
 pub async fn forget_body(tx: &mut Tx, id: JobId) -> Result<()> {
     tx.query("update jobs set body = null where id = $1")

@@ -79,9 +79,13 @@ pub struct Sought {
     /// Orders that an earlier search has found, whether by an id or by an address. They belong to
     /// the person, but lead no further than their own rows do.
     pub found_orders: BTreeSet<i64>,
-    /// The address and the number as somebody wrote them.
-    pub email: Option<String>,
-    pub phone: Option<String>,
+    /// The addresses and the numbers as somebody wrote them.
+    pub emails: BTreeSet<String>,
+    pub phones: BTreeSet<String>,
+    /// What of the payment provider an earlier search has found.
+    pub found_payments: BTreeSet<String>,
+    pub found_sessions: BTreeSet<String>,
+    pub found_subscriptions: BTreeSet<String>,
     /// What operators have already decided, so that it is not held again.
     pub decided: Decided,
 }
@@ -102,10 +106,9 @@ impl Sought {
             customers: person.id.into_iter().collect(),
             orders,
             guest_orders,
-            found_orders: BTreeSet::new(),
-            email: person.email.clone(),
-            phone: person.phone.clone(),
-            decided: Decided::default(),
+            emails: person.email.iter().cloned().collect(),
+            phones: person.phone.iter().cloned().collect(),
+            ..Sought::default()
         }
     }
 
@@ -127,13 +130,21 @@ fn named(sought: &Sought) -> PersonRows {
         customers: sought.customers.clone(),
         guest_orders: sought.guest_orders.clone(),
         decided: sought.decided.clone(),
+        payments: sought.found_payments.clone(),
+        sessions: sought.found_sessions.clone(),
+        subscriptions: sought.found_subscriptions.clone(),
         ..PersonRows::default()
     };
     for shop in found.shops() {
         let orders = sought.orders.union(&sought.found_orders);
         found.orders.extend(orders.map(|id| (shop.clone(), *id)));
     }
-    found.add_addresses(sought.email.as_deref(), sought.phone.as_deref());
+    for email in &sought.emails {
+        found.add_addresses(Some(email), None);
+    }
+    for phone in &sought.phones {
+        found.add_addresses(None, Some(phone));
+    }
     found
 }
 

@@ -4,6 +4,7 @@
 
 mod actions;
 mod decisions;
+mod reapplied;
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -27,6 +28,7 @@ pub use self::actions::{
     ActionRefused, By, cancel, confirm, export_gone, export_of, link_export, note_fetched, retry,
 };
 pub use self::decisions::{Undecided, decide, hold};
+pub use self::reapplied::reapply;
 
 /// A request as it is shown.
 #[derive(Clone, Debug, Serialize, ToSchema)]

@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use super::schemas::Schemas;
 use crate::error::{CheckoutErrorBody, DetailBody, Error, LoginErrorBody};
+use crate::routes::ALWAYS_SERVED;
 
 /// The HTTP methods that the API uses.
 pub const METHODS: [&str; 3] = ["get", "post", "delete"];
@@ -79,7 +80,11 @@ impl Operation {
             parameters: Vec::new(),
             body: None,
             answers: Vec::new(),
-            errors: Vec::new(),
+            errors: if ALWAYS_SERVED.contains(&path) {
+                Vec::new()
+            } else {
+                vec![Error::NotServed]
+            },
             errors_as: Shape::Detail,
         }
     }

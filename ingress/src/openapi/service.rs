@@ -28,7 +28,8 @@ pub fn operations() -> Vec<Operation> {
             )
             .answers::<Readiness>(
                 503,
-                "`unavailable`: there is no database that takes writes; or `stopping`: the process is about to end.",
+                "`unavailable`: there is no database that takes writes, or it does not know every erasure of the \
+                 journal, as `erasures` and `reason` say; or `stopping`: the process is about to end.",
             ),
         get("/metrics", "metrics", "Metrics in Prometheus' text format")
             .about("Keep it from the public. With `Accept: application/openmetrics-text` it is OpenMetrics 1.0.")

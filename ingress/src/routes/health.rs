@@ -20,13 +20,13 @@ pub async fn live() -> Response {
 }
 
 /// Answers 200 while deliveries can be accepted: `ready`, or `degraded` if the bus does not work
-/// and the jobs wait in the database. Answers 503 if deliveries cannot be accepted, or if the
-/// process is about to stop.
+/// and the jobs wait in the database. Answers 503 if deliveries cannot be accepted, because there is
+/// no database or it does not know every erasure of the journal, or if the process is about to stop.
 pub async fn ready(State(app): State<Arc<App>>) -> Response {
-    let found = probes::look(&app.db, &app.bus).await;
+    let found = probes::look(&app.db, &app.bus, &app.journal).await;
     let (code, status) = if app.is_stopping() {
         (StatusCode::SERVICE_UNAVAILABLE, "stopping")
-    } else if !found.database.is_up() {
+    } else if !found.has_database() {
         (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
     } else if !found.bus {
         (StatusCode::OK, "degraded")

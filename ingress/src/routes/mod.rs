@@ -9,6 +9,7 @@ mod docs;
 mod endpoints;
 mod events;
 mod health;
+mod journal;
 mod orders;
 mod pages;
 mod privacy;
@@ -35,6 +36,7 @@ pub use self::discovery::AuthorizationServer;
 pub use self::endpoints::{EndpointTest, Endpoints, NewEndpoint, RotatedSecret};
 pub use self::events::{EventList, LONGEST_KINDS, LONGEST_WAIT, MOST_EVENTS, USUAL_EVENTS};
 pub use self::health::{Alive, Readiness, RunsWith};
+pub use self::journal::ALWAYS_SERVED;
 pub use self::orders::{MOST_ORDERS, USUAL_ORDERS};
 pub use self::privacy::{ExportLink, PrivacyRequests};
 pub use self::templates::Templates;
@@ -93,6 +95,7 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/doctor", get(health::doctor))
         .fallback(async || Error::RouteNotFound)
         .method_not_allowed_fallback(async || Error::Method)
+        .layer(middleware::from_fn_with_state(app.clone(), journal::guard))
         .layer(middleware::from_fn_with_state(
             app.clone(),
             request_id::attach,

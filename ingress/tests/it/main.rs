@@ -11,6 +11,7 @@ use config::{Config, Mode, Settings};
 use domain::signature::sign_storefront;
 use domain::time::Timestamp;
 use platform::clock::Clock;
+use process::journal::Journal;
 use process::measures::Measures;
 use process::{Parts, open_database};
 use reqwest::{Client, RequestBuilder};
@@ -45,15 +46,22 @@ impl Ingress {
         settings.set("STOREFRONT_RATE_PER_SECOND", "0");
         let database = folder.path().join("waybill.db");
         settings.set("DATABASE_URL", format!("sqlite://{}", database.display()));
+        let exports = folder.path().join("exports");
+        settings.set(
+            "PRIVACY_EXPORT_URL",
+            format!("file://{}", exports.display()),
+        );
         settings.set("PUBLIC_URL", url.clone());
         let config =
             Config::load(&settings, Mode::Production).unwrap_or_else(|wrong| panic!("{wrong}"));
         let clock = Clock::manual(START);
         let db = open_database(&config.database_url, 4).await.unwrap();
         let keys = privacy_keys::load(&db, config.privacy.key.as_ref(), &clock).await;
+        let keys = Arc::new(keys.unwrap());
         let parts = Parts {
+            journal: Journal::open(&db, &keys, &config.privacy.exports).await,
             db,
-            keys: Arc::new(keys.unwrap()),
+            keys,
             measures: Measures::default(),
             bus: Bus::local(),
             config: Arc::new(config),

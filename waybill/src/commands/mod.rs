@@ -29,6 +29,7 @@ pub mod orgs;
 pub mod pauses;
 pub mod payments;
 pub mod privacy;
+pub mod reapply;
 pub mod refused;
 pub mod sandbox;
 pub mod secrets;
@@ -49,6 +50,11 @@ use store::sql::{Db, sqlite_file};
 /// command neither creates nor migrates the database, because an operator who only wants to look
 /// must not change it.
 async fn database(settings: &Settings) -> Result<Db> {
+    open(settings, 2).await
+}
+
+/// The same with so many connections to PostgreSQL.
+async fn open(settings: &Settings, connections: u32) -> Result<Db> {
     let url = Config::database_url(settings)?;
     if let Some(file) = sqlite_file(&url)
         && !file.exists()
@@ -60,7 +66,7 @@ async fn database(settings: &Settings) -> Result<Db> {
             whole.display()
         );
     }
-    process::open_migrated(&url, 2).await
+    process::open_migrated(&url, connections).await
 }
 
 /// A client of the service at this address.

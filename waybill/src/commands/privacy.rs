@@ -16,6 +16,7 @@ use domain::time::Timestamp;
 use flows::privacy_requests::{self as flow, ByHand};
 use platform::clock::Clock;
 use platform::{terminal, zone};
+use process::journal;
 use providers::exports::Exports;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -24,9 +25,10 @@ use store::privacy_requests::{self, By, Export, Filter, History, RequestEntry};
 use store::sql::Db;
 use uuid::Uuid;
 
+use crate::commands;
 use crate::commands::audit as audit_command;
-use crate::commands::database;
 use crate::commands::operator::{Author, Operator};
+use crate::commands::reapply;
 use crate::table::{self, Table};
 use crate::words;
 
@@ -138,6 +140,14 @@ pub enum Command {
         #[command(flatten)]
         operator: Operator,
     },
+    /// Erase again what the journal of erasures says and this database does not know, because it was
+    /// restored from an older backup
+    ///
+    /// Until then no process serves the database. The command may be stopped and started again, also
+    /// while services run. Exit code 0: the database knows every erasure. 1: an erasure failed; mend it
+    /// and run the command again. 3, with --dry-run: there is something to be erased again. 4: the
+    /// journal is not as it was written; the text says how to mend it.
+    Reapply(reapply::Arguments),
     /// Print the signed receipt of a request that is done, for the person who asked
     ///
     /// Keep the output of --json; `waybill privacy verify-receipt` and OpenSSL can verify it.
@@ -206,7 +216,10 @@ pub async fn run(settings: &Settings, command: Command) -> Result<()> {
         };
         return verify_receipt(settings, &file, &person).await;
     }
-    let db = database(settings).await?;
+    let db = match command {
+        Command::Reapply(_) => commands::open(settings, reapply::CONNECTIONS).await?,
+        _ => commands::database(settings).await?,
+    };
     let done = with_database(settings, &db, command).await;
     db.close().await;
     done
@@ -294,6 +307,7 @@ async fn with_database(settings: &Settings, db: &Db, command: Command) -> Result
             Ok(())
         }
         Command::Key { output, operator } => take_key_out(db, &output, &operator.actor()).await,
+        Command::Reapply(arguments) => reapply::run(settings, db, &arguments).await,
         Command::Receipt { id, json } => receipt(db, id, json).await,
         Command::Export {
             id,
@@ -695,7 +709,7 @@ async fn verify_receipt(settings: &Settings, file: &Path, person: &Person) -> Re
     let Some(signer) = receipt.signer() else {
         bail!("the signature is WRONG: the receipt is not as it was signed");
     };
-    let db = database(settings).await?;
+    let db = commands::database(settings).await?;
     let keys = keys(settings, &db).await;
     db.close().await;
     let keys = keys?;
@@ -722,6 +736,10 @@ async fn export(
     output: Option<&Path>,
 ) -> Result<()> {
     let exports = Exports::new(&Config::privacy(settings)?.exports);
+    let standing = journal::look(db, &author.keys, &exports).await?;
+    if !standing.is_current() {
+        bail!("no export goes out: {standing}. {}", standing.mend());
+    }
     let mut file = output.map(create).transpose()?;
     let by = author.by(Clock::system().now());
     let fetched = flows::exports::fetch(db, by, &exports, id).await;

@@ -4,22 +4,27 @@
 
 mod erase;
 pub mod export;
+mod journal;
+pub mod reapply;
 mod shop;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use domain::code::Code;
 use domain::event::PrivacyEvent;
 use domain::job::Job;
+use domain::privacy::journal::{DecidedCustomers, Erased, Named};
 use domain::privacy::{Decided, Held, PERIOD, Request, State, Topic};
 use domain::time::Timestamp;
 use process::Parts;
 use providers::exports::{Export, Exports};
 use serde_json::{Value, json};
 use store::audit;
+use store::erasures;
 use store::jobs;
 use store::privacy_requests;
 use store::sql::{self, Tx};
@@ -52,6 +57,8 @@ pub struct Done {
     /// How many of what, as a JSON object; no personal data.
     pub counts: Value,
     pub export: Option<Written>,
+    /// What was erased. None for an export.
+    pub erased: Option<Erased>,
     /// What was left to an operator, and what they had decided by then.
     pub held: Held,
     pub decided: Option<Decided>,
@@ -85,7 +92,28 @@ pub async fn call(parts: &Parts, exports: &Exports, job: &Job) -> Result<Answer>
             }
         }
     };
+    if let Some(erased) = &done.erased {
+        journal::keep(parts, exports, erased).await?;
+    }
     Ok(Answer::Privacy(Box::new(done)))
+}
+
+/// What the journal says of an erasure, before it is known what was erased.
+fn begun(parts: &Parts, job: &Job, shop: &str, named: Named) -> Erased {
+    Erased {
+        job: job.id,
+        kind: job.kind.clone(),
+        shop: shop.to_owned(),
+        received_at: job.created_at,
+        due_at: due_at(job),
+        erased_at: parts.clock.now(),
+        named,
+        decided: Decided::default(),
+        decided_customers: DecidedCustomers::default(),
+        orders: BTreeSet::new(),
+        orders_by_id: BTreeSet::new(),
+        tombstones: BTreeMap::new(),
+    }
 }
 
 /// It was cancelled, or is done already. One that has no row yet gets one.
@@ -134,8 +162,17 @@ fn due_at(job: &Job) -> Timestamp {
     job.deadline_at.unwrap_or(job.created_at.plus(PERIOD))
 }
 
-/// Records what was done, for a job that was marked done in `tx`.
+/// Records what was done, for a job that was marked done in `tx`. An erasure is recorded only after its
+/// entry is in the journal.
 pub async fn record(outbox: &mut Outbox<'_>, tx: &mut Tx, job: &Job, done: &Done) -> Result<()> {
+    if done.erased.is_some() && !erasures::is_kept(tx, job.id).await? {
+        bail!("the journal has no entry of this erasure");
+    }
+    note(outbox, tx, job, done).await
+}
+
+async fn note(outbox: &mut Outbox<'_>, tx: &mut Tx, job: &Job, done: &Done) -> Result<()> {
+    erasures::forget_subjects(tx, job.id).await?;
     let Some(topic) = Topic::parse(&job.kind) else {
         let shop = job.shop.as_deref().unwrap_or_default();
         outbox.request(
@@ -209,13 +246,17 @@ async fn hold(outbox: &mut Outbox<'_>, tx: &mut Tx, job: &Job, done: &Done) -> R
 /// over the text of `receipt`, byte by byte.
 fn receipt(outbox: &Outbox<'_>, job: &Job, request: &Request, done: &Done) -> Value {
     let keys = outbox.context.keys;
+    let asked = match &done.erased {
+        Some(erased) => erased.named.asked.clone(),
+        None => keys.asked(job.id, &request.person),
+    };
     let receipt = json!({
         "request_id": job.id,
         "topic": request.topic.as_str(),
         "shop": request.shop,
         "customer_id": request.person.id,
         "orders": request.orders,
-        "asked": keys.asked(job.id, &request.person),
+        "asked": asked,
         "received_at": job.created_at,
         "due_at": job.deadline_at,
         "finished_at": outbox.now,

@@ -13,6 +13,7 @@ use config::{Config, Mode, Settings};
 use domain::job::{JobId, Queue, Source, State};
 use domain::time::Timestamp;
 use platform::clock::Clock;
+use process::journal::Journal;
 use process::measures::Measures;
 use process::{Parts, open_database};
 use store::jobs::{self, NewJob};
@@ -43,14 +44,21 @@ impl House {
         settings.set("PUBLIC_URL", "http://127.0.0.1:1");
         let database = folder.path().join("waybill.db");
         settings.set("DATABASE_URL", format!("sqlite://{}", database.display()));
+        let exports = folder.path().join("exports");
+        settings.set(
+            "PRIVACY_EXPORT_URL",
+            format!("file://{}", exports.display()),
+        );
         let config =
             Config::load(&settings, Mode::Production).unwrap_or_else(|wrong| panic!("{wrong}"));
         let clock = Clock::manual(START);
         let db = open_database(&config.database_url, 4).await.unwrap();
         let keys = privacy_keys::load(&db, config.privacy.key.as_ref(), &clock).await;
+        let keys = Arc::new(keys.unwrap());
         let parts = Parts {
+            journal: Journal::open(&db, &keys, &config.privacy.exports).await,
             db,
-            keys: Arc::new(keys.unwrap()),
+            keys,
             measures: Measures::default(),
             bus: Bus::local(),
             config: Arc::new(config),

@@ -36,7 +36,19 @@ pub struct Arguments {
 /// settings are wrong.
 pub async fn run(settings: &Settings, arguments: &Arguments) -> Result<()> {
     let config = Config::load(settings, Mode::Development)?;
-    let (service, compared, database, broker, storefront, payment, identity, exports, mail, disk) = tokio::join!(
+    let (
+        service,
+        compared,
+        database,
+        broker,
+        storefront,
+        payment,
+        identity,
+        exports,
+        journal,
+        mail,
+        disk,
+    ) = tokio::join!(
         within("service", service::look(&config)),
         within("service settings", service::settings(&config)),
         within("database", database::look(&config)),
@@ -45,6 +57,7 @@ pub async fn run(settings: &Settings, arguments: &Arguments) -> Result<()> {
         within("payment API", providers::payment(&config)),
         within("identity provider", providers::identity(&config)),
         within("export store", stores::exports(&config)),
+        within("journal of erasures", stores::journal(&config)),
         within("mail server", stores::mail(&config)),
         within("disk", machine::disk(&config)),
     );
@@ -55,7 +68,8 @@ pub async fn run(settings: &Settings, arguments: &Arguments) -> Result<()> {
     findings.extend(flows::findings::settings(&config));
     findings.extend(secrets::look(settings));
     for found in [
-        service, compared, database, broker, storefront, payment, identity, exports, mail, disk,
+        service, compared, database, broker, storefront, payment, identity, exports, journal, mail,
+        disk,
     ] {
         findings.extend(found);
     }

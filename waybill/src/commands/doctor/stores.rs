@@ -1,8 +1,12 @@
-//! Checks of the export store and of the mail server.
+//! Checks of the export store, of the journal of erasures in it, and of the mail server.
 
 use config::Config;
 use platform::clock::Clock;
+use process::journal::{Standing, look};
+use process::open_migrated;
 use providers::exports::Exports;
+use store::privacy_keys;
+use store::sql::sqlite_file;
 use workers::mail::Mailer;
 
 use super::Finding;
@@ -19,6 +23,34 @@ pub async fn exports(config: &Config) -> Vec<Finding> {
             failure.to_string(),
             "Until it is mended requests for data wait; their deadline is 30 days.",
         ),
+    }]
+}
+
+/// Compares the database with the journal of erasures. Nothing is said of a database that is not there
+/// yet or cannot be opened: another check does.
+pub async fn journal(config: &Config) -> Vec<Finding> {
+    const CHECK: &str = "journal of erasures";
+    let url = &config.database_url;
+    if sqlite_file(url).is_some_and(|file| !file.exists()) {
+        return Vec::new();
+    }
+    let Ok(db) = open_migrated(url, 2).await else {
+        return Vec::new();
+    };
+    let exports = Exports::new(&config.privacy.exports);
+    let found = match privacy_keys::look(&db, config.privacy.key.as_ref()).await {
+        Ok(Some(keys)) => Some(look(&db, &keys, &exports).await),
+        // Without a key nothing was erased here, or the key is wrong, which the services say.
+        Ok(None) | Err(_) => None,
+    };
+    db.close().await;
+    let Some(found) = found else {
+        return Vec::new();
+    };
+    vec![match found {
+        Ok(standing) if standing.is_current() => Finding::ok(CHECK, standing.to_string()),
+        Ok(standing) => Finding::failed(CHECK, standing.to_string(), standing.mend()),
+        Err(error) => Finding::failed(CHECK, error.to_string(), Standing::Unknown.mend()),
     }]
 }
 

@@ -23,7 +23,9 @@ async fn a_running_service_is_alive_and_ready() {
     let body: Value = ready.json().await.unwrap();
     assert_eq!(
         body,
-        json!({"status": "ready", "database": "up", "bus": "up"})
+        json!({
+            "status": "ready", "database": "up", "bus": "up", "erasures": "current", "reason": null,
+        })
     );
     service.stop().await;
 }
@@ -123,7 +125,10 @@ async fn a_worker_answers_health_checks_where_it_is_asked_to() {
     assert_eq!(alone.status.code(), Some(1), "nobody is there yet");
     let mut worker = Process::start("waybill-orders", &[], &settings);
     is_ready(port).await;
-    let ready = json!({"status": "ready", "database": "up", "bus": "up", "loop": "up"});
+    let ready = json!({
+        "status": "ready", "database": "up", "bus": "up", "loop": "up", "erasures": "current",
+        "reason": null,
+    });
     assert_eq!(asked(port, "/readyz").await, (200, ready));
     assert_eq!(asked(port, "/livez").await, (200, json!({"status": "ok"})));
     assert_eq!(
@@ -156,7 +161,8 @@ async fn a_worker_without_its_broker_is_alive_and_not_ready() {
     broker.kill();
     eventually("readyz says what is missing", async || {
         let missing = json!({
-            "status": "unavailable", "database": "up", "bus": "down", "loop": "up"
+            "status": "unavailable", "database": "up", "bus": "down", "loop": "up",
+            "erasures": "current", "reason": null,
         });
         asked(port, "/readyz").await == (503, missing)
     })

@@ -6,6 +6,7 @@ pub mod deadline;
 pub mod erasure;
 pub mod export;
 pub mod intake;
+pub mod journal;
 pub mod left;
 pub mod mail;
 pub mod person;

@@ -1,6 +1,7 @@
 //! Gives each test its own database and bus.
 
 use std::path::Path;
+use std::process::Command;
 
 use process::open_database;
 use sha2::{Digest as _, Sha256};
@@ -254,10 +255,70 @@ fn template_name() -> String {
 }
 
 impl Backend {
+    /// Where the test keeps its exports, unless it says otherwise.
+    pub fn export_url(&self) -> String {
+        format!("file://{}", self.folder().join("exports").display())
+    }
+
     /// A folder of the test's own.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
+}
+
+/// A copy of a database, as an operator makes one. Dropped, it is gone.
+pub struct Backup {
+    folder: TempDir,
+}
+
+impl Backup {
+    fn file(&self) -> std::path::PathBuf {
+        self.folder.path().join("backup")
+    }
+}
+
+impl Backend {
+    /// Copies the database, which may be in use.
+    pub async fn back_up(&self) -> Backup {
+        let folder = tempfile::tempdir().unwrap();
+        let backup = Backup { folder };
+        let file = backup.file().display().to_string();
+        if self.server.is_some() {
+            let mut dump = Command::new("pg_dump");
+            dump.args(["--no-owner", "--file", &file, &self.database_url]);
+            succeeds(dump);
+        } else {
+            let db = Db::open(&self.database_url, 1).await.unwrap();
+            let copy = format!("pragma query_only = off; vacuum into '{file}'");
+            run(&db, copy).await;
+            db.close().await;
+        }
+        backup
+    }
+
+    /// A new database with what was copied.
+    pub async fn restored(backup: &Backup) -> Self {
+        let backend = Backend::create().await;
+        if backend.server.is_some() {
+            let mut restore = Command::new("psql");
+            let quiet = ["--quiet", "--output", "/dev/null", "-v", "ON_ERROR_STOP=1"];
+            restore
+                .args(quiet)
+                .args(["--file", &backup.file().display().to_string()]);
+            restore.arg(&backend.database_url);
+            succeeds(restore);
+        } else {
+            let path = backend.database_url.trim_start_matches("sqlite://");
+            std::fs::copy(backup.file(), path).unwrap();
+        }
+        backend
+    }
+}
+
+fn succeeds(mut command: Command) {
+    let output = command.output().unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {complaint}");
 }
 
 /// A statement that a test makes up.

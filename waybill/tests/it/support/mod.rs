@@ -26,6 +26,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::process::journal::Journal;
 use ::process::{Parts, open_database};
 use bus::Bus;
 use config::{Config, Mode, Settings};
@@ -183,8 +184,7 @@ impl Options {
         if is_distributed() {
             settings.set("PRIVACY_KEY", PRIVACY_KEY);
         }
-        let exports = format!("file://{}", backend.folder().join("exports").display());
-        settings.set("PRIVACY_EXPORT_URL", exports);
+        settings.set("PRIVACY_EXPORT_URL", backend.export_url());
         let listener = match self.listener {
             Some(listener) => listener,
             None => TcpListener::bind("127.0.0.1:0").await.unwrap(),
@@ -199,9 +199,11 @@ impl Options {
         let _ = platform::metrics::install();
         let db = open_database(&config.database_url, 12).await.unwrap();
         let keys = privacy_keys::load(&db, config.privacy.key.as_ref(), &self.clock).await;
+        let keys = Arc::new(keys.unwrap());
         let parts = Parts {
+            journal: Journal::open(&db, &keys, &config.privacy.exports).await,
             db,
-            keys: Arc::new(keys.unwrap()),
+            keys,
             measures: ::process::measures::Measures::default(),
             bus: match &config.amqp_url {
                 Some(url) => Bus::rabbitmq(url, &config.amqp_prefix).unwrap(),

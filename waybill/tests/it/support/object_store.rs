@@ -31,6 +31,8 @@ pub enum Fault {
     Corrupt,
     /// Takes what is written, and refuses to copy it.
     NoCopies,
+    /// Writes over what is there although it was asked not to.
+    Overwrites,
 }
 
 #[derive(Default)]
@@ -118,6 +120,7 @@ struct Request {
     method: String,
     /// Without the bucket.
     name: String,
+    query: BTreeMap<String, String>,
     headers: BTreeMap<String, String>,
 }
 
@@ -207,12 +210,14 @@ async fn head(client: &mut BufReader<TcpStream>) -> std::io::Result<Option<Reque
     }
     let mut first = lines[0].split(' ');
     let (method, target) = (first.next().unwrap(), first.next().unwrap());
+    let url = reqwest::Url::parse(&format!("http://bucket{target}")).unwrap();
     let path = target.split('?').next().unwrap();
     let name = path.strip_prefix(&format!("/{BUCKET}/")).unwrap_or(path);
     let headers = lines[1..].iter().filter_map(|line| line.split_once(": "));
     Ok(Some(Request {
         method: method.to_owned(),
         name: name.to_owned(),
+        query: url.query_pairs().into_owned().collect(),
         headers: headers
             .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
             .collect(),
@@ -220,7 +225,9 @@ async fn head(client: &mut BufReader<TcpStream>) -> std::io::Result<Option<Reque
 }
 
 fn answer(state: &Mutex<State>, request: &Request, body: Vec<u8>) -> (u16, Vec<u8>) {
-    let objects = &mut state.lock().unwrap().objects;
+    let mut state = state.lock().unwrap();
+    let overwrites = state.fault == Some(Fault::Overwrites);
+    let objects = &mut state.objects;
     let name = request.name.clone();
     let missing = || (404, b"<Error><Code>NoSuchKey</Code></Error>".to_vec());
     match request.method.as_str() {
@@ -235,10 +242,19 @@ fn answer(state: &Mutex<State>, request: &Request, body: Vec<u8>) -> (u16, Vec<u
             let copied = "<CopyObjectResult><ETag>\"1\"</ETag></CopyObjectResult>";
             (200, copied.into())
         }
+        "PUT"
+            if request.header("if-none-match") == "*"
+                && !overwrites
+                && objects.contains_key(&name) =>
+        {
+            let error = "<Error><Code>PreconditionFailed</Code></Error>";
+            (412, error.into())
+        }
         "PUT" => {
             objects.insert(name, body);
             (200, Vec::new())
         }
+        "GET" if request.query.contains_key("list-type") => (200, list(objects, request)),
         "GET" => objects
             .get(&name)
             .map_or_else(missing, |it| (200, it.clone())),
@@ -248,6 +264,40 @@ fn answer(state: &Mutex<State>, request: &Request, body: Vec<u8>) -> (u16, Vec<u
         }
         _ => (501, Vec::new()),
     }
+}
+
+/// How many objects a list names at a time.
+const LISTED: usize = 3;
+
+/// A page of the names below a prefix.
+fn list(objects: &BTreeMap<String, Vec<u8>>, request: &Request) -> Vec<u8> {
+    let asked = |name: &str| request.query.get(name).cloned().unwrap_or_default();
+    let prefix = asked("prefix");
+    let after = asked("start-after").max(asked("continuation-token"));
+    let names = objects
+        .keys()
+        .filter(|name| name.starts_with(&prefix) && **name > after);
+    let names: Vec<&String> = names.collect();
+    let page = &names[..names.len().min(LISTED)];
+    let entries = page.iter().map(|name| {
+        format!(
+            "<Contents><Key>{name}</Key><LastModified>2027-01-15T08:00:00.000Z</LastModified>\
+             <ETag>&quot;1&quot;</ETag><Size>{}</Size></Contents>",
+            objects[*name].len()
+        )
+    });
+    let contents = entries.collect::<Vec<_>>().concat();
+    let next = match page.last() {
+        Some(last) if names.len() > LISTED => {
+            format!("<NextContinuationToken>{last}</NextContinuationToken>")
+        }
+        _ => String::new(),
+    };
+    format!(
+        "<ListBucketResult><IsTruncated>{}</IsTruncated>{contents}{next}</ListBucketResult>",
+        !next.is_empty()
+    )
+    .into()
 }
 
 fn quoting() -> Vec<u8> {

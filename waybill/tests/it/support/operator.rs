@@ -2,6 +2,7 @@
 
 use std::process::{Command, Output};
 
+use providers::exports::ExportStore;
 use serde_json::Value;
 
 use super::Service;
@@ -20,8 +21,17 @@ pub fn waybill(service: &Service, arguments: &[&str]) -> Command {
     if let Some(key) = &service.parts.config.privacy.key {
         command.env("PRIVACY_KEY", key.expose());
     }
+    command.env("PRIVACY_EXPORT_URL", backend_exports(service));
     command.args(arguments);
     command
+}
+
+/// Where the service keeps its exports, if that is a folder.
+fn backend_exports(service: &Service) -> String {
+    match &service.parts.config.privacy.exports {
+        ExportStore::Folder(folder) => format!("file://{}", folder.display()),
+        ExportStore::S3(_) => service.backend.export_url(),
+    }
 }
 
 pub async fn ran(service: &Service, arguments: &[&str]) -> Output {

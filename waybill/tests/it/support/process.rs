@@ -66,6 +66,7 @@ pub fn settings(backend: &Backend, port: u16) -> Vec<(String, String)> {
         ("STOREFRONT_RATE_PER_SECOND".into(), "0".into()),
         ("PAYMENT_RATE_PER_SECOND".into(), "0".into()),
         ("RUST_LOG".into(), "warn".into()),
+        ("PRIVACY_EXPORT_URL".into(), backend.export_url()),
     ];
     if let Some(url) = &backend.amqp_url {
         settings.push(("AMQP_URL".into(), url.clone()));
@@ -290,6 +291,12 @@ impl Lines {
             err.push(line);
         }
         (self.child.wait().unwrap().code(), out, err)
+    }
+
+    /// As the kernel does when memory is short.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 
     /// Ctrl-C.

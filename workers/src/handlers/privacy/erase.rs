@@ -17,6 +17,9 @@
 //! 5. The exports are removed from their store. This comes last, so a store that does not answer
 //!    keeps no row alive. Which exports these are is noted with the progress, because nothing else
 //!    shows it by then.
+//!
+//! What was erased then goes into the journal of erasures (`journal`), before anything says that it
+//! was done.
 
 mod bodies;
 mod written;
@@ -25,20 +28,22 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 use domain::job::{Job, JobId};
-use domain::privacy::{Held, Request, SubjectKey};
+use domain::privacy::journal::{DecidedCustomers, Erased, Named};
+use domain::privacy::{Decided, Held, Request, SubjectKey, Topic};
+use domain::time::Timestamp;
 use flows::outbox;
 use process::Parts;
 use providers::exports::Exports;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use store::erasure;
 use store::orders::CHECKOUT;
 use store::people::{self, PersonRows, Sought};
-use store::privacy_requests;
 use store::sql::Tx;
+use store::{erasure, erasures};
+use store::{jobs, privacy_requests};
 use uuid::Uuid;
 
-use super::{Done, export};
+use super::{Done, begun, export};
 
 /// How many rows one transaction erases of each table, and how many ids a scan looks for at a time.
 const CHUNK: usize = 100;
@@ -131,8 +136,13 @@ pub async fn customer(
     let progress = noted.map(serde_json::from_value).transpose()?;
     let progress = progress.unwrap_or_default();
     let note = Note::Request(job.id);
-    let (mut counts, found) = erase(parts, exports, &sought, note, progress).await?;
-    let mut rest = found.held;
+    let outcome = erase(parts, exports, &sought, note, progress, None).await?;
+    let named = Named::of(&parts.keys, job.id, request, &job.body);
+    let begun = begun(parts, job, &request.shop, named);
+    let mut erased = outcome.told(parts, begun).await?;
+    erased.decided = decided.clone();
+    erased.decided_customers = DecidedCustomers::taken_from(&parts.keys, &mut erased.decided);
+    let (mut counts, mut rest) = (outcome.counts, outcome.found.held);
     if let Some(held) = held {
         counts.add(&serde_json::from_value(held.counts).unwrap_or_default());
         rest = people::find(&parts.db, &all).await?.held;
@@ -141,6 +151,7 @@ pub async fn customer(
         action: "customer.erased",
         counts: json!(counts),
         export: None,
+        erased: Some(erased),
         held: rest,
         decided: Some(decided),
     })
@@ -154,24 +165,101 @@ pub async fn again(parts: &Parts, exports: &Exports, job: &Job) -> Result<Done> 
         orders: again.orders.clone(),
         ..Sought::default()
     };
+    let named = Named {
+        orders: again.orders.iter().copied().collect(),
+        ..Named::default()
+    };
     let note = Note::Again(job.id, again.orders);
-    let (counts, _) = erase(parts, exports, &sought, note, again.progress).await?;
+    let outcome = erase(parts, exports, &sought, note, again.progress, None).await?;
+    let begun = begun(parts, job, &sought.shop, named);
+    let erased = outcome.told(parts, begun).await?;
     Ok(Done {
         action: "customer.erased_again",
-        counts: json!(counts),
+        counts: json!(outcome.counts),
         export: None,
+        erased: Some(erased),
         held: Held::default(),
         decided: None,
     })
 }
 
+/// Erases again what the journal says that this request, or what came late, had erased. `sought` is what of
+/// it was found here.
+pub async fn reapply(
+    parts: &Parts,
+    exports: &Exports,
+    job: &Job,
+    sought: Sought,
+    erased: &Erased,
+    decided: Decided,
+) -> Result<Done> {
+    let (action, note, noted) = if Topic::parse(&job.kind).is_some() {
+        let noted = privacy_requests::progress(&parts.db, job.id).await?;
+        let noted = noted.map(serde_json::from_value::<Progress>).transpose()?;
+        ("customer.erased", Note::Request(job.id), noted)
+    } else {
+        let noted = jobs::body(&parts.db, job.id).await?;
+        let noted = noted.and_then(|body| serde_json::from_slice::<Again>(&body).ok());
+        let orders = erased.named.orders.iter().copied().collect();
+        let note = Note::Again(job.id, orders);
+        (
+            "customer.erased_again",
+            note,
+            noted.map(|again| again.progress),
+        )
+    };
+    let mut progress = noted.unwrap_or_default();
+    progress.orders.extend(&erased.orders);
+    progress.orders_by_id.extend(&erased.orders_by_id);
+    let outcome = erase(
+        parts,
+        exports,
+        &sought,
+        note,
+        progress,
+        Some(erased.erased_at),
+    )
+    .await?;
+    Ok(Done {
+        action,
+        counts: json!(outcome.counts),
+        export: None,
+        erased: Some(erased.clone()),
+        held: outcome.found.held,
+        decided: Some(decided),
+    })
+}
+
+/// What an erasure came to.
+struct Outcome {
+    counts: Counts,
+    found: PersonRows,
+    orders: BTreeSet<i64>,
+    orders_by_id: BTreeSet<i64>,
+}
+
+impl Outcome {
+    /// The same as the journal has it, with the tombstones of all runs.
+    async fn told(&self, parts: &Parts, begun: Erased) -> Result<Erased> {
+        Ok(Erased {
+            orders: self.orders.clone(),
+            orders_by_id: self.orders_by_id.clone(),
+            tombstones: erasures::subjects(&parts.db, begun.job).await?,
+            ..begun
+        })
+    }
+}
+
+/// `at` is when it was erased for the first time; None for an erasure that is not done again. What the person
+/// made later is not erased.
 async fn erase(
     parts: &Parts,
     exports: &Exports,
     sought: &Sought,
     mut note: Note,
     mut progress: Progress,
-) -> Result<(Counts, PersonRows)> {
+    at: Option<Timestamp>,
+) -> Result<Outcome> {
     let mut sought = sought.clone();
     let mut erasure = loop {
         sought.orders.extend(&progress.orders_by_id);
@@ -187,7 +275,7 @@ async fn erase(
             }
             progress.orders.extend(found.storefront_orders());
             progress.orders_by_id.extend(found.orders_by_id());
-            written::write(parts, &note, &progress, &tombstones).await?;
+            written::write(parts, &note, &progress, &tombstones, at).await?;
             last = tombstones;
             found = people::find(&parts.db, &sought).await?;
         }
@@ -203,6 +291,7 @@ async fn erase(
             note,
             found,
             progress,
+            at,
         };
         erasure.jobs().await?;
         let known: BTreeSet<i64> = erasure.found.storefront_orders().collect();
@@ -215,7 +304,15 @@ async fn erase(
     erasure.end_exports().await?;
     erasure.rows().await?;
     erasure.remove_exports(exports).await?;
-    Ok((erasure.progress.counts, erasure.found))
+    let Erasure {
+        found, progress, ..
+    } = erasure;
+    Ok(Outcome {
+        counts: progress.counts,
+        found,
+        orders: progress.orders,
+        orders_by_id: progress.orders_by_id,
+    })
 }
 
 /// Where the progress is noted.
@@ -252,6 +349,8 @@ struct Erasure<'a> {
     note: Note,
     found: PersonRows,
     progress: Progress,
+    /// When it was erased for the first time, if it is done again.
+    at: Option<Timestamp>,
 }
 
 impl Erasure<'_> {
@@ -305,7 +404,7 @@ impl Erasure<'_> {
 
     /// Erases rows, a few of each table in one transaction, in the sequence in which writers lock them.
     async fn rows(&mut self) -> Result<()> {
-        let now = self.parts.clock.now();
+        let now = self.at.unwrap_or_else(|| self.parts.clock.now());
         let found = &self.found;
         let of_shop = |shop: &str| {
             let of_shop = found.orders.iter().filter(|(of, _)| of == shop);

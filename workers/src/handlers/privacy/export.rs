@@ -133,6 +133,7 @@ pub async fn write(parts: &Parts, exports: &Exports, job: &Job, request: &Reques
             bytes,
             seen,
         }),
+        erased: None,
         held: found.held,
         decided,
     })

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use anyhow::{Error, Result};
 use domain::job::Job;
+use domain::privacy::journal::{Erased, Named};
 use domain::privacy::{Held, Mentions, Request, State, SubjectKey, erased_body};
 use domain::time::Timestamp;
 use process::Parts;
@@ -33,7 +34,7 @@ use store::{bulk_operations, endpoints, pauses, privacy_requests, refused_delive
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-use super::{Done, export};
+use super::{Done, begun, export};
 use crate::failure::Unfinished;
 
 /// How long one run may take before it lets others have its place.
@@ -88,19 +89,45 @@ struct Erasure<'a> {
     exports: &'a Exports,
     id: Uuid,
     shop: &'a str,
+    /// The time of the tombstones.
+    at: Timestamp,
     progress: Progress,
     /// Why an export of this run could not be removed.
     failed: Option<Error>,
 }
 
+/// Erases a shop.
 pub async fn erase(parts: &Parts, exports: &Exports, job: &Job, request: &Request) -> Result<Done> {
+    let named = Named::of(&parts.keys, job.id, request, &job.body);
+    let own = parts.keys.subject(&request.shop, SubjectKey::Shop);
+    let begun = begun(parts, job, &request.shop, named);
+    let erased = Erased {
+        tombstones: BTreeMap::from([(request.shop.clone(), own.into_iter().collect())]),
+        ..begun
+    };
+    erase_as(parts, exports, job, &erased, parts.clock.now()).await
+}
+
+/// Erases a shop again, as of the time at which the journal says that it was erased.
+pub async fn reapply(parts: &Parts, exports: &Exports, job: &Job, erased: &Erased) -> Result<Done> {
+    erase_as(parts, exports, job, erased, erased.erased_at).await
+}
+
+async fn erase_as(
+    parts: &Parts,
+    exports: &Exports,
+    job: &Job,
+    erased: &Erased,
+    at: Timestamp,
+) -> Result<Done> {
     let started = parts.clock.elapsed();
     let noted = privacy_requests::progress(&parts.db, job.id).await?;
     let mut erasure = Erasure {
         parts,
         exports,
         id: job.id,
-        shop: &request.shop,
+        shop: &erased.shop,
+        at,
         progress: noted
             .and_then(|noted| serde_json::from_value(noted).ok())
             .unwrap_or_default(),
@@ -119,6 +146,7 @@ pub async fn erase(parts: &Parts, exports: &Exports, job: &Job, request: &Reques
         action: "shop.erased",
         counts: json!(erasure.progress.counts),
         export: None,
+        erased: Some(erased.clone()),
         held: Held::default(),
         decided: None,
     })
@@ -163,8 +191,8 @@ impl Erasure<'_> {
         }
         privacy_requests::set_state(&mut tx, self.id, &[State::Held], State::Received, now).await?;
         let keys = BTreeMap::from([(self.shop, self.own_key().into_iter().collect())]);
-        tombstones::write(&mut tx, &keys, now).await?;
-        self.progress.tombstones_at = now.0;
+        tombstones::write(&mut tx, &keys, self.at).await?;
+        self.progress.tombstones_at = self.at.0;
         self.go_on_to(Phase::Orders);
         self.commit(tx).await
     }
@@ -191,8 +219,7 @@ impl Erasure<'_> {
     /// late from bringing an address back. From the first tombstone to the commit no payment event of any
     /// shop is processed, so rows are changed in a transaction of their own.
     async fn forget_people(&mut self, orders: &[Order]) -> Result<()> {
-        let Parts { db, clock, .. } = self.parts;
-        let now = clock.now();
+        let (db, now) = (&self.parts.db, self.at);
         let agreements: Vec<String> = orders.iter().map(Order::agreement).collect();
         let pacts = agreements.iter().map(|pact| SubjectKey::Pact(pact));
         let mut tx = db.begin().await?;

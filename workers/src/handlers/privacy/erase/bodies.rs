@@ -111,6 +111,6 @@ impl Erasure<'_> {
             (shop, of_shop)
         };
         let tombstones = self.found.shops().into_iter().map(of_shop).collect();
-        written::write(self.parts, &self.note, &self.progress, &tombstones).await
+        written::write(self.parts, &self.note, &self.progress, &tombstones, self.at).await
     }
 }

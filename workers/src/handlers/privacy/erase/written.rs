@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 use domain::privacy::{Keys, SubjectKey};
+use domain::time::Timestamp;
 use process::Parts;
 use sha2::{Digest as _, Sha256};
+use store::erasures;
 use store::orders::CHECKOUT;
 use store::people::PersonRows;
 use store::tombstones::{self, NO_SHOP};
@@ -26,19 +28,22 @@ pub(super) fn digest(tombstones: &BTreeMap<String, BTreeSet<Uuid>>, spellings: u
     Uuid::from_bytes(first)
 }
 
-/// Writes tombstones, and notes with them how far the erasure has come.
+/// Writes tombstones of now, or of the time `at`, and notes with them how far the erasure has come.
 pub(super) async fn write(
     parts: &Parts,
     note: &Note,
     progress: &Progress,
     tombstones: &BTreeMap<String, BTreeSet<Uuid>>,
+    at: Option<Timestamp>,
 ) -> Result<()> {
     let tombstones: BTreeMap<&str, BTreeSet<Uuid>> = tombstones
         .iter()
         .map(|(shop, keys)| (shop.as_str(), keys.clone()))
         .collect();
     let mut tx = parts.db.begin().await?;
-    tombstones::write(&mut tx, &tombstones, parts.clock.now()).await?;
+    let at = at.unwrap_or_else(|| parts.clock.now());
+    tombstones::write(&mut tx, &tombstones, at).await?;
+    erasures::note_subjects(&mut tx, note.job(), &tombstones).await?;
     note.write(&mut tx, progress).await?;
     Ok(tx.commit().await?)
 }

@@ -1,0 +1,240 @@
+//! Whether the database knows every erasure of the journal. A database that was restored from an older
+//! backup does not, and has data of people again who were erased. No process serves such a database:
+//! ingress refuses, workers wait, and no export goes out, until `waybill privacy reapply` has erased
+//! again what the journal says.
+//!
+//! Each process looks when it starts and every few seconds. A look asks the database for the newest
+//! entry that it knows, and the store whether this entry is there and whether any come after it. When
+//! the store does not answer, the last result counts; a process that has no result yet does not serve.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::privacy::Keys;
+use domain::privacy::journal::{Entry, Wrong};
+use platform::task;
+use providers::exports::{ExportFailure, ExportStore, Exports};
+use store::erasures::{self, Known};
+use store::sql::{self, Db};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// How often it is looked.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// How long a process waits for its first look before it starts without a result.
+const FIRST_LOOK: Duration = Duration::from_secs(3);
+
+/// How often a look begins again because another process has written an entry meanwhile.
+const TRIES: usize = 5;
+
+/// How the database and the journal stand to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Nobody could look yet.
+    Unknown,
+    Current,
+    /// The journal has entries that the database does not know.
+    Older {
+        /// The last entry that both have.
+        known: i64,
+        newest: i64,
+    },
+    /// The journal lacks an entry that the database knows.
+    Lacks(i64),
+    /// An entry of the journal is not as it was written.
+    Broken(i64, Wrong),
+}
+
+impl Standing {
+    /// The word of `/readyz`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Standing::Unknown => "unknown",
+            Standing::Current => "current",
+            Standing::Older { .. } => "older",
+            Standing::Lacks(_) => "incomplete",
+            Standing::Broken(..) => "broken",
+        }
+    }
+
+    pub fn is_current(self) -> bool {
+        self == Standing::Current
+    }
+
+    /// What an operator is to do.
+    pub fn mend(self) -> &'static str {
+        match self {
+            Standing::Unknown => {
+                "Check that PRIVACY_EXPORT_URL can be reached from here, and that the credential may list \
+                 and read."
+            }
+            Standing::Current => "",
+            Standing::Older { .. } => {
+                "Run `waybill privacy reapply`: it erases again what was erased since the backup, and then \
+                 this database is served."
+            }
+            Standing::Lacks(_) => {
+                "Mount the store, or set PRIVACY_EXPORT_URL back. If the journal is gone for good: `waybill \
+                 privacy reapply --journal-gone` writes what this database knows of it."
+            }
+            Standing::Broken(..) => {
+                "Check PRIVACY_KEY, and that no other database has the same PRIVACY_EXPORT_URL. If somebody \
+                 changed the object, bring its former version back; `waybill privacy reapply --dry-run` \
+                 lists all that is wrong."
+            }
+        }
+    }
+}
+
+impl fmt::Display for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Standing::Unknown => f.write_str("the journal of erasures could not be read yet"),
+            Standing::Current => f.write_str("the database knows every erasure of the journal"),
+            Standing::Older { known, newest } => write!(
+                f,
+                "the database is older than its journal of erasures: it knows the entries up to {known}, \
+                 and there are entries up to {newest}, so it has data of people who were erased"
+            ),
+            Standing::Lacks(number) => write!(
+                f,
+                "the journal of erasures lacks entry {number}, which the database knows: it is another \
+                 store, or somebody has removed it"
+            ),
+            Standing::Broken(number, wrong) => {
+                write!(f, "entry {number} of the journal of erasures {wrong}")
+            }
+        }
+    }
+}
+
+/// Why nobody could look.
+#[derive(Debug, thiserror::Error)]
+pub enum NotSeen {
+    #[error(transparent)]
+    Database(#[from] sql::Error),
+    #[error(transparent)]
+    Store(#[from] ExportFailure),
+}
+
+/// Looks how the database and the journal stand to each other.
+pub async fn look(db: &Db, keys: &Keys, exports: &Exports) -> Result<Standing, NotSeen> {
+    let mut known = erasures::newest(db).await?;
+    for _ in 0..TRIES {
+        let number = known.as_ref().map_or(0, |known| known.number);
+        let later = exports.erasures_after(number).await?;
+        let Some(newest) = later.last().copied() else {
+            return match known {
+                Some(known) => compare(keys, exports, &known).await,
+                None => Ok(Standing::Current),
+            };
+        };
+        // Another process commits the number of an entry before it writes the entry.
+        let now_known = erasures::newest(db).await?;
+        if now_known.as_ref().map_or(0, |known| known.number) == number {
+            return older(keys, exports, number, newest).await;
+        }
+        known = now_known;
+    }
+    Ok(Standing::Current)
+}
+
+/// Compares the newest entry that the database knows with the one in the store.
+async fn compare(keys: &Keys, exports: &Exports, known: &Known) -> Result<Standing, NotSeen> {
+    let number = known.number;
+    match exports.erasure(number).await? {
+        Some(bytes) if bytes == known.bytes => Ok(Standing::Current),
+        Some(_) if !known.is_kept => older(keys, exports, number - 1, number).await,
+        Some(_) => Ok(Standing::Broken(number, Wrong::Changed)),
+        None if known.is_kept => Ok(Standing::Lacks(number)),
+        // Its erasure is under way.
+        None => Ok(Standing::Current),
+    }
+}
+
+/// The journal has an entry that the database does not know. It must be one of ours.
+async fn older(
+    keys: &Keys,
+    exports: &Exports,
+    known: i64,
+    newest: i64,
+) -> Result<Standing, NotSeen> {
+    let Some(bytes) = exports.erasure(newest).await? else {
+        return Ok(Standing::Broken(newest, Wrong::Missing));
+    };
+    Ok(match Entry::read(keys, newest, &bytes, None) {
+        Ok(_) => Standing::Older { known, newest },
+        Err(wrong) => Standing::Broken(newest, wrong),
+    })
+}
+
+/// What this process knows of the journal. Clones share it.
+#[derive(Clone)]
+pub struct Journal {
+    standing: watch::Receiver<Standing>,
+}
+
+impl Journal {
+    /// Looks for the first time, and from then on every few seconds, until the database's pool is
+    /// closed.
+    pub async fn open(db: &Db, keys: &Arc<Keys>, store: &ExportStore) -> Self {
+        let exports = Exports::new(store);
+        let (known, standing) = watch::channel(Standing::Unknown);
+        let (db, keys) = (db.clone(), keys.clone());
+        let first = timeout(FIRST_LOOK, look(&db, &keys, &exports)).await;
+        note(&known, first.unwrap_or(Err(ExportFailure::Silent.into())));
+        task::spawn("journal of erasures", async move {
+            loop {
+                tokio::time::sleep(LOOK_AGAIN).await;
+                let seen = look(&db, &keys, &exports).await;
+                if matches!(seen, Err(NotSeen::Database(sql::Error::PoolClosed))) {
+                    return;
+                }
+                note(&known, seen);
+            }
+        });
+        Journal { standing }
+    }
+
+    pub fn standing(&self) -> Standing {
+        *self.standing.borrow()
+    }
+
+    /// True while the database may be served.
+    pub fn is_current(&self) -> bool {
+        self.standing().is_current()
+    }
+
+    /// Waits until the database may be served.
+    pub async fn current(&self) {
+        // An error means that the process is about to end.
+        let _ = self.standing.clone().wait_for(|it| it.is_current()).await;
+    }
+}
+
+/// Notes what was seen, and logs it when it differs from what was known.
+fn note(known: &watch::Sender<Standing>, seen: Result<Standing, NotSeen>) {
+    let before = *known.borrow();
+    let seen = match seen {
+        Ok(seen) => seen,
+        Err(error) => {
+            if before == Standing::Unknown {
+                tracing::warn!(%error, "the journal of erasures cannot be read: nothing is served until it can");
+            }
+            return;
+        }
+    };
+    if seen == before {
+        return;
+    }
+    if seen.is_current() {
+        if before != Standing::Unknown {
+            tracing::info!("the database knows every erasure of the journal, and is served again");
+        }
+    } else {
+        tracing::error!(found = %seen, mend = seen.mend(), "the database is not served");
+    }
+    known.send_replace(seen);
+}

@@ -1,0 +1,247 @@
+//! Everything by which rows and kept bodies name people, page by page. An erasure that is done again
+//! knows people by keyed hashes alone, and finds them by hashing all that is here.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+
+use crate::erasure;
+use crate::sql::{Db, Result, Row};
+use domain::job::JobId;
+use domain::privacy::{Mentions, SubjectKey, email};
+
+/// Something that names a person. Addresses and numbers are as somebody wrote them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject<'a> {
+    Customer(i64),
+    Email(&'a str),
+    Phone(&'a str),
+    Payment(&'a str),
+    Session(&'a str),
+    Subscription(&'a str),
+}
+
+impl<'a> Subject<'a> {
+    /// What its tombstone stands for.
+    pub fn key(self) -> SubjectKey<'a> {
+        match self {
+            Subject::Customer(id) => SubjectKey::Customer(id),
+            Subject::Email(text) => SubjectKey::Email(text),
+            Subject::Phone(text) => SubjectKey::Phone(text),
+            Subject::Payment(id) | Subject::Session(id) | Subject::Subscription(id) => {
+                SubjectKey::Payment(id)
+            }
+        }
+    }
+}
+
+/// Rows of a table that one statement reads.
+const ROWS: i64 = 2000;
+/// Bodies that one statement reads.
+const BODIES: i64 = 200;
+
+/// Calls `found` with everything that names somebody. The same may come more than once.
+pub async fn each(db: &Db, mut found: impl FnMut(Subject<'_>)) -> Result<()> {
+    customers(db, &mut found).await?;
+    orders(db, &mut found).await?;
+    payments(db, &mut found).await?;
+    sessions(db, &mut found).await?;
+    subscriptions(db, &mut found).await?;
+    bodies(db, &mut found).await
+}
+
+async fn customers(db: &Db, found: &mut impl FnMut(Subject<'_>)) -> Result<()> {
+    let mut after = (String::new(), i64::MIN);
+    loop {
+        let rows = db
+            .query(
+                "select shop, id, email, phone from customers
+                 where (shop, id) > ($1, $2) order by shop, id limit $3",
+            )
+            .bind(after.0.as_str())
+            .bind(after.1)
+            .bind(ROWS)
+            .fetch_all()
+            .await?;
+        for row in &rows {
+            after = (row.get("shop")?, row.get("id")?);
+            found(Subject::Customer(after.1));
+            addresses(row, found)?;
+        }
+        if rows.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+async fn orders(db: &Db, found: &mut impl FnMut(Subject<'_>)) -> Result<()> {
+    let mut after = (String::new(), i64::MIN);
+    loop {
+        let rows = db
+            .query(
+                "select shop, id, customer_id, email, phone from orders
+                 where (shop, id) > ($1, $2) order by shop, id limit $3",
+            )
+            .bind(after.0.as_str())
+            .bind(after.1)
+            .bind(ROWS)
+            .fetch_all()
+            .await?;
+        for row in &rows {
+            after = (row.get("shop")?, row.get("id")?);
+            if let Some(id) = row.get("customer_id")? {
+                found(Subject::Customer(id));
+            }
+            addresses(row, found)?;
+        }
+        if rows.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+fn addresses(row: &Row, found: &mut impl FnMut(Subject<'_>)) -> Result<()> {
+    if let Some(email) = row.get::<Option<String>>("email")? {
+        found(Subject::Email(&email));
+    }
+    if let Some(phone) = row.get::<Option<String>>("phone")? {
+        found(Subject::Phone(&phone));
+    }
+    Ok(())
+}
+
+async fn payments(db: &Db, found: &mut impl FnMut(Subject<'_>)) -> Result<()> {
+    const NEXT: &str =
+        "select id, receipt_email as email from payments where id > $1 order by id limit $2";
+    with_ids(db, NEXT, |id, email| {
+        found(Subject::Payment(id));
+        if let Some(email) = email {
+            found(Subject::Email(email));
+        }
+    })
+    .await
+}
+
+async fn sessions(db: &Db, found: &mut impl FnMut(Subject<'_>)) -> Result<()> {
+    const NEXT: &str = "select id, email from checkout_sessions where id > $1 order by id limit $2";
+    with_ids(db, NEXT, |id, email| {
+        found(Subject::Session(id));
+        if let Some(email) = email {
+            found(Subject::Email(email));
+        }
+    })
+    .await
+}
+
+async fn subscriptions(db: &Db, found: &mut impl FnMut(Subject<'_>)) -> Result<()> {
+    const NEXT: &str =
+        "select id, null as email from subscriptions where id > $1 order by id limit $2";
+    with_ids(db, NEXT, |id, _| found(Subject::Subscription(id))).await
+}
+
+/// All rows of a table whose ids are texts, with an address.
+async fn with_ids(
+    db: &Db,
+    next: &'static str,
+    mut found: impl FnMut(&str, Option<&str>),
+) -> Result<()> {
+    let mut after = String::new();
+    loop {
+        let rows = db.query(next).bind(after.as_str()).bind(ROWS);
+        let rows = rows.fetch_all().await?;
+        for row in &rows {
+            after = row.get("id")?;
+            let email: Option<String> = row.get("email")?;
+            found(&after, email.as_deref());
+        }
+        if rows.is_empty() {
+            return Ok(());
+        }
+    }
+}
+
+async fn bodies(db: &Db, found: &mut impl FnMut(Subject<'_>)) -> Result<()> {
+    let mut after = JobId::nil();
+    loop {
+        let kept = erasure::kept_bodies(db, after, BODIES).await?;
+        for job in &kept {
+            mentioned(&job.body, found);
+        }
+        match kept.last() {
+            Some(last) => after = last.id,
+            None => return Ok(()),
+        }
+    }
+}
+
+/// What a body mentions.
+fn mentioned(body: &Bytes, found: &mut impl FnMut(Subject<'_>)) {
+    let mentions = Mentions::of(body);
+    if let Some(id) = mentions.customer {
+        found(Subject::Customer(id));
+    }
+    for address in mentions.emails.iter().chain(&mentions.own_emails) {
+        found(Subject::Email(address));
+        for written in spellings(body, address) {
+            found(Subject::Email(&written));
+        }
+    }
+    for number in mentions.phones.iter().chain(&mentions.own_phones) {
+        found(Subject::Phone(number));
+    }
+    for id in &mentions.ids {
+        found(match id.split('_').next() {
+            Some("cs") => Subject::Session(id),
+            Some("sub") => Subject::Subscription(id),
+            _ => Subject::Payment(id),
+        });
+    }
+}
+
+/// How a body writes an address that it mentions. Bodies are searched for the address as it is
+/// written.
+fn spellings(body: &[u8], address: &str) -> BTreeSet<String> {
+    let (address, length) = (address.as_bytes(), address.len());
+    let places = body.windows(length.max(1));
+    let same = places.filter(|place| place.eq_ignore_ascii_case(address));
+    let texts = same.filter_map(|place| std::str::from_utf8(place).ok());
+    let texts = texts.filter(|text| email(text).as_bytes() == address);
+    texts.map(ToOwned::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_found_as_a_body_writes_it() {
+        let body = br#"{"email":"Ann@Example.com","note":"ANN@example.com or bob@example.com"}"#;
+        let found = spellings(body, "ann@example.com");
+        assert_eq!(
+            found,
+            ["ANN@example.com".to_owned(), "Ann@Example.com".to_owned()].into()
+        );
+    }
+
+    #[test]
+    fn a_body_names_customers_addresses_numbers_and_payments() {
+        let body = Bytes::from_static(
+            br#"{"id":1,"customer":{"id":77,"phone":"+1 555 123 4567"},"email":"Ann@Example.com",
+                "payment":"pi_1","session":"cs_1"}"#,
+        );
+        let mut keys = BTreeSet::new();
+        mentioned(&body, &mut |subject| {
+            keys.insert(format!("{subject:?}"));
+        });
+        for key in [
+            "Customer(77)",
+            "Email(\"Ann@Example.com\")",
+            "Email(\"ann@example.com\")",
+            "Phone(\"15551234567\")",
+            "Payment(\"pi_1\")",
+            "Session(\"cs_1\")",
+        ] {
+            assert!(keys.contains(key), "{key}: {keys:?}");
+        }
+    }
+}

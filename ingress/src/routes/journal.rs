@@ -1,0 +1,46 @@
+//! Refuses requests while the database may not be served (`process::journal`): it was restored from an
+//! older backup and has data of people who were erased since, or nobody could look yet. What only says
+//! how the process is, or how it is spoken to, is answered all the same.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{Html, IntoResponse, Response};
+
+use crate::App;
+use crate::error::Error;
+use crate::page;
+
+/// The paths that are answered without the database, or say how it is.
+pub const ALWAYS_SERVED: [&str; 9] = [
+    "/",
+    "/livez",
+    "/readyz",
+    "/metrics",
+    "/doctor",
+    "/robots.txt",
+    "/openapi.json",
+    "/asyncapi.json",
+    "/docs",
+];
+
+/// The beginnings of the paths of pages for people.
+const PAGES: [&str; 3] = ["/orders/", "/tracking/", "/pay/"];
+
+pub async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let path = request.uri().path();
+    if app.journal.is_current() || ALWAYS_SERVED.contains(&path) {
+        return next.run(request).await;
+    }
+    let error = Error::NotServed;
+    if PAGES.iter().any(|page| path.starts_with(page)) {
+        error.with_body(Html(page::refusal(error)))
+    } else if path.starts_with("/auth/device/") {
+        error.of_device_login()
+    } else if path == "/api/commerce/checkout" {
+        error.of_checkout()
+    } else {
+        error.into_response()
+    }
+}
