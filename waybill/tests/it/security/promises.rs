@@ -31,8 +31,8 @@ fn of_service(name: &str) -> Vec<String> {
 }
 
 #[test]
-fn compose_mounts_exports_where_they_are_written_and_where_links_are_served() {
-    for name in ["privacy", "ingress"] {
+fn compose_mounts_exports_wherever_the_journal_of_erasures_is_read() {
+    for name in ["ingress", "orders", "payments", "privacy", "endpoints"] {
         let lines = of_service(name);
         let mounts = lines.iter().find(|line| line.starts_with("volumes:"));
         let mounts = mounts.unwrap_or_else(|| panic!("{name} mounts nothing: {lines:?}"));
