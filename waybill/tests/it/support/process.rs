@@ -55,6 +55,18 @@ pub fn command(name: &str, settings: &[(&str, &str)]) -> Command {
     command
 }
 
+/// Where a process on a SQLite file keeps its exports: beside the file, so that no two tests have the same
+/// journal of erasures.
+fn exports_beside(settings: &[(String, String)]) -> Option<(&'static str, String)> {
+    let url = settings.iter().find(|(name, _)| name == "DATABASE_URL");
+    let file = url.and_then(|(_, url)| url.strip_prefix("sqlite://"))?;
+    let exports = Path::new(file).with_file_name("exports");
+    Some((
+        "PRIVACY_EXPORT_URL",
+        format!("file://{}", exports.display()),
+    ))
+}
+
 /// The settings of a distributed process on a test's backend.
 pub fn settings(backend: &Backend, port: u16) -> Vec<(String, String)> {
     let mut settings = vec![
@@ -124,6 +136,7 @@ impl Process {
     fn spawn(mut command: Command, settings: &[(String, String)], log: Stdio) -> Self {
         let child = command
             .env_clear()
+            .envs(exports_beside(settings))
             .envs(settings.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -239,6 +252,7 @@ impl Lines {
         let mut command = Command::new(binary());
         command.args(arguments);
         command.env_clear().env("TZ", "UTC0");
+        command.envs(exports_beside(settings));
         command.envs(settings.iter().cloned());
         Self::of(command)
     }

@@ -15,7 +15,7 @@
 
 mod people;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -28,7 +28,7 @@ use flows::outbox::Outbox;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use platform::task;
 use process::Parts;
-use providers::exports::Exports;
+use providers::exports::{ExportFailure, Exports};
 use serde_json::{Value, json};
 use store::audit::By;
 use store::jobs::{self, NewJob};
@@ -96,18 +96,14 @@ pub struct Summary {
 pub async fn read(db: &Db, keys: &Keys, exports: &Exports) -> Result<Journal> {
     let known = known(db).await?;
     let listed = exports.erasures_after(0).await?;
-    let last_known = known.keys().last().copied().unwrap_or(0);
-    let newest = listed.last().copied().unwrap_or(0).max(last_known);
-    let numbers = stream::iter(1..=newest);
-    let objects = numbers.map(async |number| Ok((number, exports.erasure(number).await?)));
-    let objects: BTreeMap<i64, Option<Bytes>> = objects
+    let objects = stream::iter(listed)
+        .map(async |number| Ok::<_, ExportFailure>((number, exports.erasure(number).await?)))
         .buffered(AT_ONCE)
         .try_collect::<Vec<_>>()
-        .await
-        .map_err(|error: anyhow::Error| error)?
-        .into_iter()
-        .collect();
-    Ok(compare(keys, &known, &objects, newest))
+        .await?;
+    let objects = objects.into_iter();
+    let objects = objects.filter_map(|(number, bytes)| Some((number, bytes?)));
+    Ok(compare(keys, &known, &objects.collect()))
 }
 
 /// The objects of the entries that the database knows, by number, and whether each is known to be in
@@ -127,53 +123,73 @@ async fn known(db: &Db) -> Result<Known> {
     }
 }
 
-fn compare(
-    keys: &Keys,
-    known: &Known,
-    objects: &BTreeMap<i64, Option<Bytes>>,
-    newest: i64,
-) -> Journal {
+/// Goes through all numbers that either has. Of a gap the first number is reported.
+fn compare(keys: &Keys, known: &Known, objects: &BTreeMap<i64, Bytes>) -> Journal {
+    let numbers: BTreeSet<i64> = known.keys().chain(objects.keys()).copied().collect();
     let mut read = Journal {
         known: 0,
-        newest,
+        newest: numbers.last().copied().unwrap_or(0),
         unknown: Vec::new(),
         wrong: Vec::new(),
     };
-    let mut before: Option<Hash> = Some(journal::begin(keys));
-    for number in 1..=newest {
-        let here = known.get(&number);
-        let is_kept = here.is_some_and(|(_, is_kept)| *is_kept);
-        let there = objects.get(&number).and_then(Option::as_ref);
-        if is_kept || (here.is_some() && there.is_none()) {
-            read.known = number;
-        }
-        let Some(bytes) = there else {
-            // The erasure of one that is not kept is under way.
-            if is_kept || here.is_none() {
-                read.wrong.push((number, Wrong::Missing));
-            }
+    let (mut last, mut before) = (0, Some(journal::begin(keys)));
+    for number in numbers {
+        if number != last + 1 {
+            read.wrong.push((last + 1, Wrong::Missing));
             before = None;
-            continue;
-        };
-        let entry = Entry::read(keys, number, bytes, before.as_ref()).or_else(|wrong| {
-            read.wrong.push((number, wrong));
-            // What is wrong may be the entry before it.
-            Entry::read(keys, number, bytes, None)
-        });
-        before = entry.as_ref().ok().map(|entry| entry.hash);
-        let is_same = here.is_some_and(|(ours, _)| bytes == ours);
-        match entry {
-            Ok(_) if is_same => read.known = number,
-            Ok(_) if is_kept => read.wrong.push((number, Wrong::Changed)),
-            Ok(entry) => read.unknown.push(entry),
-            Err(_) => {}
         }
+        last = number;
+        before = read.entry(
+            keys,
+            known.get(&number),
+            number,
+            objects.get(&number),
+            before,
+        );
     }
     read.wrong.dedup_by_key(|(number, _)| *number);
     read
 }
 
 impl Journal {
+    /// Takes in one entry. `before` is the hash of the one before it, if that is as it was written; the
+    /// same of this one is returned.
+    fn entry(
+        &mut self,
+        keys: &Keys,
+        here: Option<&(Vec<u8>, bool)>,
+        number: i64,
+        there: Option<&Bytes>,
+        before: Option<Hash>,
+    ) -> Option<Hash> {
+        let is_kept = here.is_some_and(|(_, is_kept)| *is_kept);
+        if is_kept || there.is_none() {
+            self.known = number;
+        }
+        let Some(bytes) = there else {
+            // The erasure of one that is not kept is under way.
+            if is_kept {
+                self.wrong.push((number, Wrong::Missing));
+            }
+            return None;
+        };
+        let entry = Entry::read(keys, number, bytes, before.as_ref()).or_else(|wrong| {
+            self.wrong.push((number, wrong));
+            // What is wrong may be the entry before it.
+            Entry::read(keys, number, bytes, None)
+        });
+        let entry = entry.ok()?;
+        let hash = entry.hash;
+        if here.is_some_and(|(ours, _)| bytes == ours) {
+            self.known = number;
+        } else if is_kept {
+            self.wrong.push((number, Wrong::Changed));
+        } else {
+            self.unknown.push(entry);
+        }
+        Some(hash)
+    }
+
     /// True when there is nothing to be done again, and nothing is wrong.
     pub fn is_current(&self) -> bool {
         self.unknown.is_empty() && self.wrong.is_empty()
