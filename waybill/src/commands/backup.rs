@@ -106,6 +106,8 @@ pub async fn restore(settings: &Settings, arguments: &Restore) -> Result<()> {
     }
     table::print(&format!(
         "{} is restored from {}.\n\
+         Who was erased after the backup is in it again: `waybill privacy reapply` erases them, and no \
+         service serves the database before that.\n\
          What was accepted after the backup is not in it: start the services, run `waybill doctor`, and \
          let the providers send again what they sent since.\n",
         capitalized(&place(&url)),

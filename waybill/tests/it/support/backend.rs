@@ -1,7 +1,6 @@
 //! Gives each test its own database and bus.
 
 use std::path::Path;
-use std::process::Command;
 
 use process::open_database;
 use sha2::{Digest as _, Sha256};
@@ -9,6 +8,8 @@ use store::sql::Db;
 use tempfile::TempDir;
 use tokio::runtime::Builder;
 use uuid::Uuid;
+
+use super::process::{command, free_port};
 
 /// The key of every test that runs on PostgreSQL, where one must be set.
 pub const PRIVACY_KEY: &str = "the-privacy-key-of-every-test-on-postgresql";
@@ -278,47 +279,31 @@ impl Backup {
 }
 
 impl Backend {
-    /// Copies the database, which may be in use.
+    /// Copies the database, which may be in use, as an operator does.
     pub async fn back_up(&self) -> Backup {
         let folder = tempfile::tempdir().unwrap();
         let backup = Backup { folder };
-        let file = backup.file().display().to_string();
-        if self.server.is_some() {
-            let mut dump = Command::new("pg_dump");
-            dump.args(["--no-owner", "--file", &file, &self.database_url]);
-            succeeds(dump);
-        } else {
-            let db = Db::open(&self.database_url, 1).await.unwrap();
-            let copy = format!("pragma query_only = off; vacuum into '{file}'");
-            run(&db, copy).await;
-            db.close().await;
-        }
+        self.operate("backup", &backup).await;
         backup
     }
 
     /// A new database with what was copied.
     pub async fn restored(backup: &Backup) -> Self {
         let backend = Backend::create().await;
-        if backend.server.is_some() {
-            let mut restore = Command::new("psql");
-            let quiet = ["--quiet", "--output", "/dev/null", "-v", "ON_ERROR_STOP=1"];
-            restore
-                .args(quiet)
-                .args(["--file", &backup.file().display().to_string()]);
-            restore.arg(&backend.database_url);
-            succeeds(restore);
-        } else {
-            let path = backend.database_url.trim_start_matches("sqlite://");
-            std::fs::copy(backup.file(), path).unwrap();
-        }
+        backend.operate("restore", backup).await;
         backend
     }
-}
 
-fn succeeds(mut command: Command) {
-    let output = command.output().unwrap();
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {complaint}");
+    async fn operate(&self, what: &str, backup: &Backup) {
+        let mut command = command("waybill", &[("PATH", "/usr/bin:/bin")]);
+        command.env("DATABASE_URL", &self.database_url);
+        // Where no service answers, as before a restore.
+        command.env("LISTEN_ADDR", format!("127.0.0.1:{}", free_port()));
+        command.arg(what).arg(backup.file());
+        let output = super::process::run(command).await;
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{what}: {complaint}");
+    }
 }
 
 /// A statement that a test makes up.
