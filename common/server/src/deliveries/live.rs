@@ -8,7 +8,7 @@ use domain::job::JobId;
 use platform::clock::Clock;
 use platform::task;
 use store::sql::{self, Db};
-use tokio::sync::{Semaphore, broadcast, watch};
+use tokio::sync::{Notify, Semaphore, broadcast, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -32,6 +32,8 @@ pub struct Live {
     looks: Arc<watch::Sender<u64>>,
     /// Deliveries that somebody was shown and that had not ended, with their attempts.
     waiting: Arc<Mutex<Vec<(JobId, i64)>>>,
+    /// Notified when somebody waits for the next look.
+    wanted: Arc<Notify>,
     ended: CancellationToken,
 }
 
@@ -41,6 +43,7 @@ impl Default for Live {
             messages: broadcast::Sender::new(BEHIND),
             looks: Arc::new(watch::Sender::new(0)),
             waiting: Arc::default(),
+            wanted: Arc::default(),
             ended: CancellationToken::new(),
         }
     }
@@ -52,6 +55,7 @@ impl Live {
         let messages = self.messages.subscribe();
         Listener {
             looks: self.looks.subscribe(),
+            wanted: self.wanted.clone(),
             messages,
             ended: self.ended.clone(),
         }
@@ -117,6 +121,8 @@ impl Live {
                 };
                 tokio::select! {
                     () = tokio::time::sleep(pause) => {}
+                    // Whoever has just come is not kept waiting by a long pause.
+                    () = live.wanted.notified() => {}
                     () = shutdown.cancelled() => break,
                 }
                 if !live.is_heard() {
@@ -157,6 +163,7 @@ fn pause_after(took: Duration, shortest: Duration) -> Duration {
 pub struct Listener {
     messages: broadcast::Receiver<Message>,
     looks: watch::Receiver<u64>,
+    wanted: Arc<Notify>,
     ended: CancellationToken,
 }
 
@@ -164,6 +171,7 @@ impl Listener {
     /// Waits until everything will be heard that arrives from then on.
     pub async fn ready(&mut self) {
         self.looks.mark_unchanged();
+        self.wanted.notify_one();
         if self.looks.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
