@@ -96,28 +96,24 @@ fn read(row: &Row, reason: Reason) -> Result<Held> {
 }
 
 /// Agreements that only buyers' attributes name and that nobody has paid for are left out,
-/// because nobody has to decide about them. Whether somebody has paid is asked first: of the orders
-/// that wait for their payment hardly any pass that, and the others need not be compared.
+/// because nobody has to decide about them.
 const CLAIMED_TWICE: &str = "
-    with paid as materialized (
-        select shop, id, pact_id, currency, total_minor, updated_at
-        from orders
-        where shop <> 'checkout' and pact_id is not null
-          and payment_status is null and cancelled_at is null
-          and exists (
-              select 1 from payments
-              where payments.pact_id = orders.pact_id and payments.received_minor > 0
-          )
-    )
-    select paid.shop as shop, paid.id as order_id, paid.pact_id as about,
-           paid.currency as currency, paid.total_minor as minor, paid.updated_at as updated_at
-    from paid
-    where exists (
-        select 1 from orders others
-        where others.pact_id = paid.pact_id and others.shop <> 'checkout'
-          and (others.id <> paid.id or others.shop <> paid.shop)
-    )
-    order by paid.updated_at desc, paid.id desc
+    select orders.shop as shop, orders.id as order_id, orders.pact_id as about,
+           orders.currency as currency, orders.total_minor as minor,
+           orders.updated_at as updated_at
+    from orders
+    where orders.shop <> 'checkout' and orders.pact_id is not null
+      and orders.payment_status is null and orders.cancelled_at is null
+      and exists (
+          select 1 from orders others
+          where others.pact_id = orders.pact_id and others.shop <> 'checkout'
+            and (others.id <> orders.id or others.shop <> orders.shop)
+      )
+      and exists (
+          select 1 from payments
+          where payments.pact_id = orders.pact_id and payments.received_minor > 0
+      )
+    order by orders.updated_at desc, orders.id desc
     limit $1";
 
 const PAID_IN_PART: &str = "
