@@ -63,7 +63,7 @@ pub async fn run(settings: &Settings, db: &Db, arguments: &Arguments) -> Result<
         now: parts.clock.now(),
     };
     let mut failed = Vec::new();
-    let told = |step: Step<'_>| {
+    let report = |step: Step<'_>| {
         if let Err(error) = step.result {
             failed.push(json!({"request": step.erased.job, "error": format!("{error:#}")}));
         }
@@ -72,7 +72,7 @@ pub async fn run(settings: &Settings, db: &Db, arguments: &Arguments) -> Result<
             let _ = table::print(&line(&step));
         }
     };
-    let summary = reapply::apply(&parts, &exports, by, &journal, told).await?;
+    let summary = reapply::apply(&parts, &exports, by, &journal, report).await?;
     let standing = journal::look(db, &parts.keys, &exports).await?;
     if arguments.json {
         table::print_json(&result(&journal, &summary, &failed, standing))?;

@@ -37,6 +37,6 @@ async fn open(options: SqliteConnectOptions) -> Result<SqliteConnection> {
 }
 
 fn path(file: &Path) -> Result<&str> {
-    let told = || Error::Configuration("the path of a backup is not UTF-8".into());
-    file.to_str().ok_or_else(told)
+    let unreadable = || Error::Configuration("the path of a backup is not UTF-8".into());
+    file.to_str().ok_or_else(unreadable)
 }

@@ -10,10 +10,11 @@ use domain::signature::sign_storefront;
 use platform::clock::Clock;
 use reqwest::Response;
 use serde_json::{Value, json};
-use server::deliveries::{Follower, Line, Message, Outcome, PATIENCE};
+use server::deliveries::{Follower, Line, Live, Message, Outcome, PATIENCE};
 use store::jobs::{self, NewJob};
 use store::sql::Db;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::support::backend::Backend;
 use crate::support::delivery::{SHOP, order, storefront};
@@ -647,5 +648,23 @@ async fn all_listeners_of_a_process_share_one_look() {
     let of_twelve = time_of_statements(&service, 40).await;
     // If each looked by itself, there would be twelve times as many statements.
     assert!(of_twelve * 4 > of_one, "{of_one:?} {of_twelve:?}");
+    service.stop().await;
+}
+
+/// A pause may be long, because a busy machine looks seldom.
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_begins_to_listen_does_not_wait_for_the_pause_between_looks() {
+    const PAUSE: Duration = Duration::from_hours(1);
+    let service = service().without_workers().start().await;
+    let (live, shutdown) = (Live::default(), CancellationToken::new());
+    live.look_for_new(service.db(), service.clock(), PAUSE, None, &shutdown);
+    let mut listeners = Vec::new();
+    for _ in 0..3 {
+        let mut listener = live.listen();
+        let ready = tokio::time::timeout(Duration::from_secs(10), listener.ready());
+        ready.await.expect("it is looked at once");
+        listeners.push(listener);
+    }
+    shutdown.cancel();
     service.stop().await;
 }

@@ -139,7 +139,7 @@ pub async fn customer(
     let outcome = erase(parts, exports, &sought, note, progress, None).await?;
     let named = Named::of(&parts.keys, job.id, request, &job.body);
     let begun = begun(parts, job, &request.shop, named);
-    let mut erased = outcome.told(parts, begun).await?;
+    let mut erased = outcome.for_journal(parts, begun).await?;
     erased.decided = decided.clone();
     erased.decided_customers = DecidedCustomers::taken_from(&parts.keys, &mut erased.decided);
     let (mut counts, mut rest) = (outcome.counts, outcome.found.held);
@@ -172,7 +172,7 @@ pub async fn again(parts: &Parts, exports: &Exports, job: &Job) -> Result<Done> 
     let note = Note::Again(job.id, again.orders);
     let outcome = erase(parts, exports, &sought, note, again.progress, None).await?;
     let begun = begun(parts, job, &sought.shop, named);
-    let erased = outcome.told(parts, begun).await?;
+    let erased = outcome.for_journal(parts, begun).await?;
     Ok(Done {
         action: "customer.erased_again",
         counts: json!(outcome.counts),
@@ -240,7 +240,7 @@ struct Outcome {
 
 impl Outcome {
     /// The same as the journal has it, with the tombstones of all runs.
-    async fn told(&self, parts: &Parts, begun: Erased) -> Result<Erased> {
+    async fn for_journal(&self, parts: &Parts, begun: Erased) -> Result<Erased> {
         Ok(Erased {
             orders: self.orders.clone(),
             orders_by_id: self.orders_by_id.clone(),

@@ -230,18 +230,18 @@ pub async fn write_lost(db: &Db, exports: &Exports, journal: &Journal) -> Result
     Ok(written)
 }
 
-/// Erases again what the database does not know, in the sequence of the journal, and tells each step.
+/// Erases again what the database does not know, in the sequence of the journal, and reports each step.
 /// An erasure that fails keeps no other; it is tried again by the next run.
 pub async fn apply(
     parts: &Parts,
     exports: &Exports,
     by: By<'_>,
     journal: &Journal,
-    told: impl FnMut(Step<'_>),
+    report: impl FnMut(Step<'_>),
 ) -> Result<Summary> {
     let holder = parts.clock.id();
     let renewing = hold(parts, holder).await?;
-    let done = apply_alone(parts, exports, by, journal, told).await;
+    let done = apply_alone(parts, exports, by, journal, report).await;
     renewing.cancel();
     leases::release(&parts.db, LEASE, holder).await?;
     done
@@ -275,7 +275,7 @@ async fn apply_alone(
     exports: &Exports,
     by: By<'_>,
     journal: &Journal,
-    mut told: impl FnMut(Step<'_>),
+    mut report: impl FnMut(Step<'_>),
 ) -> Result<Summary> {
     let erasures = journal.erasures();
     let found = people::find(parts, &erasures).await?;
@@ -295,7 +295,7 @@ async fn apply_alone(
                 failed.push(erased.job);
             }
         }
-        told(Step {
+        report(Step {
             nth: nth + 1,
             of: erasures.len(),
             erased,
