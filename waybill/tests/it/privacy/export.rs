@@ -667,6 +667,21 @@ async fn a_run_that_goes_on_after_another_one_took_over_spoils_no_export() {
     service.clock().advance(LEASE);
     let export = is_done(&service, id).await.export.unwrap();
     assert_eq!(export.run, 2);
+    // Both runs have removed what may be there of the first one: it before it wrote, and the other
+    // once its export was recorded. The first one goes on after that.
+    let removal = format!("DELETE some/prefix/{id}/1/export.json.part");
+    eventually(
+        "the other run has removed what the first one left",
+        async || {
+            bucket
+                .asked()
+                .iter()
+                .filter(|asked| **asked == removal)
+                .count()
+                == 2
+        },
+    )
+    .await;
     bucket.fails(None);
     asked(format!("PUT some/prefix/{id}/1/manifest.json")).await;
     eventually("what the first run wrote is gone", async || {
