@@ -310,7 +310,11 @@ create index orders_of_shop on orders (shop, coalesce(ordered_at, created_at), i
 -- the newest one: it would find one order among all of its shop.
 create index orders_id on orders (id);
 create index orders_name on orders (name, shop, id) where name is not null;
-create index orders_pact on orders (pact_id) where pact_id is not null;
+-- With what tells orders apart, so that who else names an agreement is known without reading the rows.
+create index orders_pact on orders (pact_id, shop, id) where pact_id is not null;
+-- Orders whose agreement is named, while no payment of it is linked to them.
+create index orders_unlinked on orders (pact_id, shop, id)
+    where pact_id is not null and payment_status is null and cancelled_at is null;
 -- Orders that an operator has to decide about.
 create index orders_partially_paid on orders (updated_at, id)
     where payment_status = 'partially_paid' and was_paid = 0 and cancelled_at is null;
