@@ -462,3 +462,21 @@ fn each_flipped_bit(bytes: &[u8]) -> impl Iterator<Item = Vec<u8>> {
         flipped
     })
 }
+
+/// How long a comparison takes cannot be measured reliably, so this reads the function that every HMAC
+/// of a delivery passes through.
+#[test]
+fn digests_are_compared_in_constant_time() {
+    let source = include_str!("../../src/signature.rs");
+    let (_, body) = source.split_once("fn matching(").unwrap();
+    let (body, _) = body.split_once("\n    }\n").unwrap();
+    let code: Vec<&str> = body
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .collect();
+    let code = code.join("\n");
+    assert!(code.contains(".ct_eq("), "{code}");
+    for other in [" == ", " != ", ".contains(", ".eq(", "starts_with"] {
+        assert!(!code.contains(other), "{other}: {code}");
+    }
+}
