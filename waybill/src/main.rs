@@ -16,9 +16,10 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use platform::zone;
 
 use crate::commands::{
-    audit, backup, completions, config, connect, dead, doctor, endpoints, events, health, identity,
-    ingress, jobs, keys, ledger, licenses, listen, login, man, migrate, notifications, operations,
-    orders, orgs, pauses, payments, privacy, refused, sandbox, secrets, start, trigger, worker,
+    audit, backup, completions, config, conformance, connect, dead, doctor, endpoints, events,
+    health, identity, ingress, jobs, keys, ledger, licenses, listen, login, man, migrate,
+    notifications, operations, orders, orgs, pauses, payments, privacy, refused, sandbox, secrets,
+    start, trigger, worker,
 };
 
 /// Accepts signed webhooks from a storefront and a payment provider, stores every one of them, and
@@ -72,6 +73,11 @@ enum Command {
     /// Exit code 0 when a signed delivery has come, 3 when nothing came in time, and 4 when all that
     /// came was refused.
     Connect(connect::Arguments),
+    /// Try any receiver of webhooks with what senders and strangers send
+    ///
+    /// It posts deliveries that are signed right and wrong, repeated, badly framed, large and hostile, and
+    /// says of each what the receiver did with it. The receiver may be Waybill or a program of anybody.
+    Conformance(conformance::Arguments),
     /// Show each delivery as it arrives, and what becomes of it
     ///
     /// It reads the database, or with --url and --key-file a service on another machine. A delivery
@@ -206,6 +212,7 @@ async fn dispatch(arguments: Arguments) -> Result<()> {
         Some(Command::Worker(arguments)) => worker::run(settings, arguments).await,
         Some(Command::Trigger(trigger)) => trigger::run(settings, trigger).await,
         Some(Command::Connect(arguments)) => connect::run(settings, arguments).await,
+        Some(Command::Conformance(arguments)) => conformance::run(settings, arguments).await,
         Some(Command::Listen(arguments)) => listen::run(settings, arguments).await,
         Some(Command::Jobs(command)) => jobs::run(settings, command).await,
         Some(Command::Refused(command)) => refused::run(settings, command).await,

@@ -4,6 +4,7 @@ pub mod audit;
 pub mod backup;
 pub mod completions;
 pub mod config;
+pub mod conformance;
 pub mod connect;
 pub mod dead;
 pub mod doctor;

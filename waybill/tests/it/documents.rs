@@ -2,7 +2,7 @@
 //! names in them exist (`names`), and the crates have the documented layers (`layers`). So do the
 //! files with which Waybill is deployed: the units of systemd (`units`), the dashboards of Grafana
 //! (`dashboards`), the containers (`containers`), the Debian package (`package`), and the Helm
-//! chart (`chart`).
+//! chart (`chart`). The defects of `scripts/wrong-builds` can be made (`wrong_builds`).
 
 mod chart;
 mod cli;
@@ -15,4 +15,5 @@ mod names;
 mod package;
 mod sources;
 mod units;
+mod wrong_builds;
 mod yaml;

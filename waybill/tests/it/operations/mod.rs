@@ -2,6 +2,7 @@
 
 pub mod backup;
 pub mod command;
+pub mod conformance;
 pub mod connect;
 pub mod dead_letters;
 pub mod doctor;
