@@ -29,7 +29,8 @@ const AT_ONCE: usize = 8;
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "Signs as:  storefront, payment (Waybill's own form), shopify, stripe, standard-webhooks\n\
+    after_help = "Signs as:  storefront, payment (Waybill's own form), shopify, stripe, github,\n\
+    \x20          standard-webhooks\n\
     Result:    ok; WRONG, which a receiver must not do; weak, which it should not do; skipped\n\
     Exit code: 0 nothing is wrong, 1 something is, 2 the arguments are"
 )]
@@ -175,6 +176,9 @@ fn secret(settings: &Settings, arguments: &Arguments) -> Result<String> {
     let Some(file) = &arguments.secret_file else {
         let mut secrets = match arguments.sender {
             Sender::Payment | Sender::Stripe => Config::payment_secrets(settings)?,
+            Sender::Github => {
+                return Err(misused("--as github needs --secret-file"));
+            }
             Sender::Storefront | Sender::Shopify | Sender::StandardWebhooks => {
                 Config::storefront_secrets(settings)?
             }

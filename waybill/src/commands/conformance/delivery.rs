@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use clap::ValueEnum;
 use domain::profile::{GENERIC, GENERIC_PAYMENT, PAYMENTS, STANDARD_TIMESTAMP, STOREFRONTS};
 use domain::signature::{Scheme, sign_payment, sign_standard, sign_storefront};
@@ -22,12 +24,14 @@ pub enum Sender {
     Shopify,
     Stripe,
     StandardWebhooks,
+    /// And all that sign as GitHub does: `sha256=` and the HMAC of the body in hex.
+    Github,
 }
 
 impl Sender {
     pub fn scheme(self) -> Scheme {
         match self {
-            Sender::Storefront | Sender::Shopify => Scheme::Body,
+            Sender::Storefront | Sender::Shopify | Sender::Github => Scheme::Body,
             Sender::Payment | Sender::Stripe => Scheme::Timed,
             Sender::StandardWebhooks => Scheme::Standard,
         }
@@ -40,6 +44,7 @@ impl Sender {
             Sender::Payment => GENERIC_PAYMENT.signature,
             Sender::Shopify => storefront("shopify").signature,
             Sender::StandardWebhooks => storefront("standard-webhooks").signature,
+            Sender::Github => "x-hub-signature-256",
             Sender::Stripe => {
                 let mut profiles = PAYMENTS.iter();
                 let stripe = profiles.find(|profile| profile.name == "stripe");
@@ -203,6 +208,12 @@ impl Signer {
                 sign_storefront(secret, &body)
             }
             Sender::Payment | Sender::Stripe => sign_payment(secret, at, &body),
+            Sender::Github => {
+                named("x-github-event", "push");
+                named("x-github-delivery", id);
+                let digest = STANDARD.decode(sign_storefront(secret, &body));
+                format!("sha256={}", hex::encode(digest.unwrap_or_default()))
+            }
             Sender::StandardWebhooks => {
                 named("webhook-id", id);
                 named(STANDARD_TIMESTAMP, &at.to_string());
