@@ -1,6 +1,7 @@
 //! Tests in which processes, servers and disks fail.
 
 pub mod backlog;
+pub mod chaos;
 pub mod cluster;
 pub mod failover;
 pub mod full_disk;

@@ -23,10 +23,10 @@ use crate::support::{PAYMENT_SECRET, STOREFRONT_SECRET, within};
 const ORDERS: usize = 1000;
 
 /// Orders have the same id, each in a shop of its own: so their rows can be compared.
-const ORDER: i64 = 7;
+pub const ORDER: i64 = 7;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Family {
+pub enum Family {
     /// It is paid and stays so: one request, whatever comes first.
     Paid,
     /// It is fulfilled too: one request, or none when that is known first.
@@ -36,7 +36,7 @@ enum Family {
 }
 
 impl Family {
-    fn of(order: usize) -> Self {
+    pub fn of(order: usize) -> Self {
         match order % 4 {
             0 => Family::Paid,
             1 => Family::Fulfilled,
@@ -77,20 +77,25 @@ impl Family {
     }
 }
 
-fn shop(order: usize) -> String {
+pub fn shop(order: usize) -> String {
     format!("shop-{order}.example")
 }
 
-fn pact_id_of(order: usize) -> String {
+pub fn pact_id_of(order: usize) -> String {
     format!("pact_{order}")
 }
 
-fn payment_of(order: usize) -> String {
+pub fn payment_of(order: usize) -> String {
     format!("pi_{order}")
 }
 
-/// All events of the orders, each once to three times, every third under two ids; shuffled.
-fn deliveries(orders: impl IntoIterator<Item = usize>, clock: &Clock) -> Vec<Delivery> {
+/// All events of the orders, each once to three times, every third under two ids; shuffled. The ids follow
+/// from the seed.
+pub fn deliveries(
+    orders: impl IntoIterator<Item = usize>,
+    seed: u64,
+    clock: &Clock,
+) -> Vec<Delivery> {
     let mut bodies = Vec::new();
     for order in orders {
         let family = Family::of(order);
@@ -107,7 +112,7 @@ fn deliveries(orders: impl IntoIterator<Item = usize>, clock: &Clock) -> Vec<Del
             bodies.push((format!("payment_intent.succeeded evt_{order}"), event));
         }
     }
-    let mut deliveries = storm::shuffled(bodies, 1..=3, 1, "");
+    let mut deliveries = storm::shuffled(bodies, 1..=3, seed, "");
     for delivery in &mut deliveries {
         let (topic, of) = delivery.topic.split_once(' ').unwrap();
         let (topic, of) = (topic.to_owned(), of.to_owned());
@@ -155,6 +160,143 @@ fn alike(rows: &Rows, order: usize) -> Rows {
         .collect()
 }
 
+/// Tells the payment provider of the payments that will be given back.
+pub fn know_payments(sandbox: &Sandbox, orders: &[usize]) {
+    let cancelled = orders.iter().copied();
+    for order in cancelled.filter(|order| Family::of(*order) == Family::Cancelled) {
+        sandbox.payment().add_intent(Intent {
+            id: payment_of(order),
+            amount: CAPTURED,
+            currency: Currency::parse("USD").unwrap(),
+            pact_id: Some(pact_id_of(order)),
+        });
+    }
+}
+
+/// The lives of these orders, each event once and in its place. One is of each family.
+pub fn lives(orders: &[usize; 3], clock: &Clock) -> Vec<Delivery> {
+    let mut lives = Vec::new();
+    for order in orders {
+        for (nth, (topic, body)) in Family::of(*order).life(*order).iter().enumerate() {
+            let id = format!("w-{order}-{nth}");
+            lives.push(Delivery::storefront(
+                topic,
+                &id,
+                &shop(*order),
+                body.to_string(),
+            ));
+        }
+    }
+    let nth = i64::try_from(orders[2]).unwrap();
+    let event = captured(clock.now(), nth, &pact_id_of(orders[2]));
+    let event = String::from_utf8(event.body).unwrap();
+    lives.push(Delivery::payment(
+        "payment_intent.succeeded",
+        &format!("evt_{nth}"),
+        event,
+    ));
+    lives
+}
+
+/// What was accepted is done, once: these deliveries, and no others.
+pub async fn are_conserved(db: &Db, posted: &[Delivery]) {
+    let ids: BTreeSet<&str> = posted.iter().map(|it| it.id.as_str()).collect();
+    let ids = i64::try_from(ids.len()).unwrap();
+    assert_eq!(
+        count(db, "select count(*) as n from webhook_ids").await,
+        ids
+    );
+    let done = "select count(*) as n from jobs where state = 'done' and source <> 'internal'";
+    assert_eq!(count(db, done).await, ids);
+    assert_eq!(
+        count(db, "select count(*) as n from jobs where state <> 'done'").await,
+        0
+    );
+}
+
+/// Each of the orders is as the model of its family, and each effect was made once, here and at the providers.
+pub async fn are_right(db: &Db, sandbox: &Sandbox, all: &[usize], models: [usize; 3]) {
+    // The one right state of each.
+    let orders = i64::try_from(all.len()).unwrap();
+    let placed = "select count(*) as n from orders where shop like 'shop-%'";
+    assert_eq!(count(db, placed).await, orders);
+    let gives_back: Vec<usize> = all
+        .iter()
+        .copied()
+        .filter(|order| Family::of(*order) == Family::Cancelled)
+        .collect();
+    let rows = rows(db).await;
+    let right = models.map(|order| alike(&rows[&shop(order)], order));
+    let state =
+        |rows: &Rows, state: &str| rows["fulfillments"][0].contains(&format!("state={state}"));
+    assert!(state(&right[0], "requested") && state(&right[1], "fulfilled"));
+    assert!(state(&right[2], "cancelled") && right[2]["refunds"][0].contains("state=issued"));
+    assert_eq!(right[2]["inventory_movements"], ["7 1 2", "7 2 1"]);
+    for order in all {
+        let right = match Family::of(*order) {
+            Family::Paid => &right[0],
+            Family::Fulfilled => &right[1],
+            Family::Cancelled => &right[2],
+        };
+        assert_eq!(&alike(&rows[&shop(*order)], *order), right, "order {order}");
+    }
+
+    // Each effect once, here and there.
+    let event_counts = event_counts(db).await;
+    let created = sandbox.storefront().created();
+    for order in all {
+        let shop = shop(*order);
+        let family = Family::of(*order);
+        let event_counts = |kind: &str| {
+            event_counts
+                .get(&(shop.clone(), kind.to_owned()))
+                .copied()
+                .unwrap_or(0)
+        };
+        let is = |is: Family| i64::from(family == is);
+        let requested = event_counts("order.fulfillment_requested");
+        let at_provider = i64::from(created.get(&(shop.clone(), ORDER)).copied().unwrap_or(0));
+        assert!(
+            at_provider <= requested && requested <= 1,
+            "{shop}: {at_provider} of {requested}"
+        );
+        if family == Family::Paid {
+            assert_eq!((requested, at_provider), (1, 1), "{shop}");
+        }
+        for (kind, times) in [
+            ("order.created", 1),
+            ("order.paid", 1),
+            ("order.cancelled", is(Family::Cancelled)),
+            ("order.inventory_restocked", is(Family::Cancelled)),
+            ("order.refund_requested", is(Family::Cancelled)),
+            ("order.refund_issued", is(Family::Cancelled)),
+            ("order.refund_failed", 0),
+        ] {
+            assert_eq!(event_counts(kind), times, "{kind} of {shop}, {family:?}");
+        }
+    }
+    let movements = "select count(*) as n from inventory_movements";
+    let cancelled = i64::try_from(gives_back.len()).unwrap();
+    assert_eq!(count(db, movements).await, 2 * cancelled);
+    let given_back: BTreeMap<String, u32> = gives_back
+        .iter()
+        .map(|order| (payment_of(*order), 1))
+        .collect();
+    assert_eq!(sandbox.payment().refunds(), given_back);
+    for order in &gives_back {
+        assert_eq!(sandbox.payment().refunded(&payment_of(*order)), CAPTURED);
+    }
+    let calls = "select count(*) as n from jobs where kind = 'fulfillments/request'";
+    let requests: i64 = event_counts
+        .iter()
+        .filter(|((_, kind), _)| kind == "order.fulfillment_requested")
+        .map(|(_, times)| times)
+        .sum();
+    assert_eq!(count(db, calls).await, requests);
+    let calls = "select count(*) as n from jobs where kind = 'refunds/issue'";
+    assert_eq!(count(db, calls).await, cancelled);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
 async fn heavy_a_thousand_orders_survive_a_storm_with_a_worker_killed_every_two_seconds() {
@@ -194,40 +336,9 @@ async fn heavy_a_thousand_orders_survive_a_storm_with_a_worker_killed_every_two_
     // One order of each family in a calm, its life in order: what is right.
     let models = [ORDERS, ORDERS + 1, ORDERS + 2];
     let all: Vec<usize> = (0..ORDERS).chain(models).collect();
-    let gives_back: Vec<usize> = all
-        .iter()
-        .copied()
-        .filter(|order| Family::of(*order) == Family::Cancelled)
-        .collect();
-    for order in &gives_back {
-        sandbox.payment().add_intent(Intent {
-            id: payment_of(*order),
-            amount: CAPTURED,
-            currency: Currency::parse("USD").unwrap(),
-            pact_id: Some(pact_id_of(*order)),
-        });
-    }
+    know_payments(&sandbox, &all);
+    let calm = lives(&models, &clock);
     let ready = "select count(*) as n from jobs where state = 'ready'";
-    let mut calm = Vec::new();
-    for order in models {
-        for (nth, (topic, body)) in Family::of(order).life(order).iter().enumerate() {
-            let id = format!("w-{order}-{nth}");
-            calm.push(Delivery::storefront(
-                topic,
-                &id,
-                &shop(order),
-                body.to_string(),
-            ));
-        }
-    }
-    let nth = i64::try_from(ORDERS + 2).unwrap();
-    let event = captured(clock.now(), nth, &pact_id_of(ORDERS + 2));
-    let event = String::from_utf8(event.body).unwrap();
-    calm.push(Delivery::payment(
-        "payment_intent.succeeded",
-        &format!("evt_{nth}"),
-        event,
-    ));
     for delivery in &calm {
         let report = poster
             .post_all(std::slice::from_ref(delivery), 1, |_| {})
@@ -243,7 +354,7 @@ async fn heavy_a_thousand_orders_survive_a_storm_with_a_worker_killed_every_two_
     let moment = Fault::Slow(Duration::from_millis(100));
     sandbox.storefront().fault_injector.fail(moment);
     sandbox.payment().fault_injector.fail(moment);
-    let storm = deliveries(0..ORDERS, &clock);
+    let storm = deliveries(0..ORDERS, 1, &clock);
     let worked_on = AtomicBool::new(false);
     let posting = async {
         let report = poster.post_all(&storm, 64, |_| {}).await;
@@ -264,94 +375,13 @@ async fn heavy_a_thousand_orders_survive_a_storm_with_a_worker_killed_every_two_
     })
     .await;
 
-    // Conservation: what was accepted is done, once.
-    let ids: BTreeSet<&str> = storm.iter().chain(&calm).map(|it| it.id.as_str()).collect();
-    let ids = i64::try_from(ids.len()).unwrap();
-    assert_eq!(
-        count(&db, "select count(*) as n from webhook_ids").await,
-        ids
-    );
-    let done = "select count(*) as n from jobs where state = 'done' and source <> 'internal'";
-    assert_eq!(count(&db, done).await, ids);
-    assert_eq!(
-        count(&db, "select count(*) as n from jobs where state <> 'done'").await,
-        0
-    );
-
-    // The one right state of each.
-    let orders = i64::try_from(all.len()).unwrap();
-    assert_eq!(count(&db, "select count(*) as n from orders").await, orders);
-    let rows = rows(&db).await;
-    let right = models.map(|order| alike(&rows[&shop(order)], order));
-    let state =
-        |rows: &Rows, state: &str| rows["fulfillments"][0].contains(&format!("state={state}"));
-    assert!(state(&right[0], "requested") && state(&right[1], "fulfilled"));
-    assert!(state(&right[2], "cancelled") && right[2]["refunds"][0].contains("state=issued"));
-    assert_eq!(right[2]["inventory_movements"], ["7 1 2", "7 2 1"]);
-    for order in &all {
-        let right = match Family::of(*order) {
-            Family::Paid => &right[0],
-            Family::Fulfilled => &right[1],
-            Family::Cancelled => &right[2],
-        };
-        assert_eq!(&alike(&rows[&shop(*order)], *order), right, "order {order}");
-    }
-
-    // Each effect once, here and there.
-    let event_counts = event_counts(&db).await;
-    let created = sandbox.storefront().created();
-    for order in &all {
-        let shop = shop(*order);
-        let family = Family::of(*order);
-        let event_counts = |kind: &str| {
-            event_counts
-                .get(&(shop.clone(), kind.to_owned()))
-                .copied()
-                .unwrap_or(0)
-        };
-        let is = |is: Family| i64::from(family == is);
-        let requested = event_counts("order.fulfillment_requested");
-        let at_provider = i64::from(created.get(&(shop.clone(), ORDER)).copied().unwrap_or(0));
-        assert!(
-            at_provider <= requested && requested <= 1,
-            "{shop}: {at_provider} of {requested}"
-        );
-        if family == Family::Paid {
-            assert_eq!((requested, at_provider), (1, 1), "{shop}");
-        }
-        for (kind, times) in [
-            ("order.created", 1),
-            ("order.paid", 1),
-            ("order.cancelled", is(Family::Cancelled)),
-            ("order.inventory_restocked", is(Family::Cancelled)),
-            ("order.refund_requested", is(Family::Cancelled)),
-            ("order.refund_issued", is(Family::Cancelled)),
-            ("order.refund_failed", 0),
-        ] {
-            assert_eq!(event_counts(kind), times, "{kind} of {shop}, {family:?}");
-        }
-    }
-    let movements = "select count(*) as n from inventory_movements";
-    let cancelled = i64::try_from(gives_back.len()).unwrap();
-    assert_eq!(count(&db, movements).await, 2 * cancelled);
-    let given_back: BTreeMap<String, u32> = gives_back
+    let posted: Vec<Delivery> = storm.into_iter().chain(calm).collect();
+    are_conserved(&db, &posted).await;
+    are_right(&db, &sandbox, &all, models).await;
+    let given_back = all
         .iter()
-        .map(|order| (payment_of(*order), 1))
-        .collect();
-    assert_eq!(sandbox.payment().refunds(), given_back);
-    for order in &gives_back {
-        assert_eq!(sandbox.payment().refunded(&payment_of(*order)), CAPTURED);
-    }
-    let calls = "select count(*) as n from jobs where kind = 'fulfillments/request'";
-    let requests: i64 = event_counts
-        .iter()
-        .filter(|((_, kind), _)| kind == "order.fulfillment_requested")
-        .map(|(_, times)| times)
-        .sum();
-    assert_eq!(count(&db, calls).await, requests);
-    let calls = "select count(*) as n from jobs where kind = 'refunds/issue'";
-    assert_eq!(count(&db, calls).await, cancelled);
+        .filter(|order| Family::of(**order) == Family::Cancelled);
     let by_key = sandbox.payment().fault_injector.requests_by_key();
-    assert_eq!(by_key.len(), gives_back.len(), "a key a refund");
+    assert_eq!(by_key.len(), given_back.count(), "a key a refund");
     db.close().await;
 }

@@ -31,7 +31,9 @@ pub struct Replicated {
     pub replication: Proxy,
     /// Leads to the primary until a test has it lead elsewhere.
     pub address: Proxy,
-    _folder: TempDir,
+    folder: TempDir,
+    /// How many standbys there were.
+    made: usize,
 }
 
 /// A server; killed when dropped.
@@ -47,7 +49,7 @@ impl Replicated {
         let folder = tempfile::tempdir().unwrap();
         // The user postgres goes through it.
         std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
-        let data = own_folder(folder.path(), "primary");
+        let data = own_folder(&folder.path().join("primary"));
         let mut initdb = as_postgres(&programs.join("initdb"));
         initdb.args(["--username=postgres", "--auth=trust", "--encoding=UTF8"]);
         initdb.args(["--locale=C.UTF-8", "--no-sync", "--pgdata"]);
@@ -55,31 +57,16 @@ impl Replicated {
         done(initdb).await;
         let primary = Server::start(&programs, &data).await;
         let replication = Proxy::to(&primary.url).await;
-        let data = own_folder(folder.path(), "standby");
-        let mut copy = as_postgres(&programs.join("pg_basebackup"));
-        copy.args(["--dbname", &replication.url, "--write-recovery-conf"]);
-        copy.args(["--checkpoint=fast", "--no-sync", "--pgdata"]);
-        copy.arg(&data);
-        done(copy).await;
-        let standby = Server::start(&programs, &data).await;
-        let wait = "alter system set synchronous_standby_names = '*'";
-        primary.run(wait).await;
-        primary.run("select pg_reload_conf()").await;
-        let admin = Db::open(&primary.url, 1).await.unwrap();
-        let follows = "select count(*) as n from pg_stat_replication where sync_state = 'sync'";
-        eventually("the primary waits for its standby", async || {
-            let row = admin.query(follows).fetch_one().await.unwrap();
-            row.get::<i64>("n").unwrap() == 1
-        })
-        .await;
-        admin.close().await;
+        let standby = follow(&programs, &folder.path().join("standby"), &replication).await;
+        wait_for_standby(&primary).await;
         let address = Proxy::to(&primary.url).await;
         Some(Replicated {
             primary,
             standby,
             replication,
             address,
-            _folder: folder,
+            folder,
+            made: 1,
         })
     }
 
@@ -88,6 +75,44 @@ impl Replicated {
         self.standby.run("select pg_promote()").await;
         self.address.lead_to(&self.standby.url);
     }
+
+    /// After the primary died and its standby took its place: a new standby follows that one.
+    pub async fn replace_standby(&mut self) {
+        let programs = programs().expect("they were there");
+        self.replication.lead_to(&self.standby.url);
+        self.replication.interrupt();
+        self.made += 1;
+        let data = self.folder.path().join(format!("standby-{}", self.made));
+        let standby = follow(&programs, &data, &self.replication).await;
+        self.primary = std::mem::replace(&mut self.standby, standby);
+        wait_for_standby(&self.primary).await;
+    }
+}
+
+/// A new standby, which copies the server behind the proxy and follows it.
+async fn follow(programs: &Path, data: &Path, replication: &Proxy) -> Server {
+    let data = own_folder(data);
+    let mut copy = as_postgres(&programs.join("pg_basebackup"));
+    copy.args(["--dbname", &replication.url, "--write-recovery-conf"]);
+    copy.args(["--checkpoint=fast", "--no-sync", "--pgdata"]);
+    copy.arg(&data);
+    done(copy).await;
+    Server::start(programs, &data).await
+}
+
+/// From now on commits of this server wait for its standby.
+async fn wait_for_standby(primary: &Server) {
+    let wait = "alter system set synchronous_standby_names = '*'";
+    primary.run(wait).await;
+    primary.run("select pg_reload_conf()").await;
+    let admin = Db::open(&primary.url, 1).await.unwrap();
+    let follows = "select count(*) as n from pg_stat_replication where sync_state = 'sync'";
+    eventually("the primary waits for its standby", async || {
+        let row = admin.query(follows).fetch_one().await.unwrap();
+        row.get::<i64>("n").unwrap() == 1
+    })
+    .await;
+    admin.close().await;
 }
 
 impl Server {
@@ -207,15 +232,14 @@ fn as_postgres(program: &Path) -> Command {
     command
 }
 
-fn own_folder(parent: &Path, name: &str) -> PathBuf {
-    let folder = parent.join(name);
+fn own_folder(folder: &Path) -> PathBuf {
     let mut make = Command::new("install");
     make.args(["--directory", "--mode=0700"]);
     if is_root() {
         make.args(["--owner=postgres", "--group=postgres"]);
     }
-    assert!(make.arg(&folder).status().unwrap().success());
-    folder
+    assert!(make.arg(folder).status().unwrap().success());
+    folder.to_owned()
 }
 
 async fn done(command: Command) {

@@ -180,6 +180,11 @@ impl Process {
         self.child.wait().unwrap();
     }
 
+    /// Whether it has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     /// SIGSTOP and SIGCONT: it stands still in between, with its connections.
     pub fn stand_still(&self) {
         self.signal("-STOP");

@@ -1,0 +1,619 @@
+//! Everything fails at once and again: two ingresses, two workers of each queue, PostgreSQL with a standby,
+//! RabbitMQ, the providers and an endpoint, under a load of shuffled and repeated deliveries.
+//!
+//! The processes are real, and killed, frozen and ended at random; the network to the servers is cut,
+//! swallowed and refused; the primary becomes read-only, dies, and is replaced by its standby. Then it
+//! must come to rest by itself, and what was accepted is there, done, and done once.
+//!
+//! The seed decides the deliveries and the sequence of the faults; how they meet depends on the machine.
+//! `scripts/chaos` runs it for longer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::{StreamExt as _, stream};
+use platform::clock::Clock;
+use platform::token::Token;
+use sandbox::{Delivery, Fault, Options, PAYMENT_KEY, Poster, STOREFRONT_TOKEN};
+use sandbox::{Sandbox, Webhooks, storm};
+use serde_json::json;
+use store::sql::Db;
+use store::{audit, ledger, privacy_keys};
+use tempfile::TempDir;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::orders::storm::{are_conserved, are_right, deliveries, know_payments, lives};
+use crate::support::backend::{Backend, PRIVACY_KEY, environment};
+use crate::support::canary::{Found, address, email, phone, scan, scan_files, word};
+use crate::support::endpoint::StandIn;
+use crate::support::order::{at, with};
+use crate::support::postgres::Replicated;
+use crate::support::process::{self, Process, free_port, is_ready, settings};
+use crate::support::proxy::Proxy;
+use crate::support::storm::count;
+use crate::support::{PAYMENT_SECRET, STOREFRONT_SECRET, pause, within};
+
+/// How long faults go on, if `CHAOS_SECONDS` does not say it.
+const SECONDS: u64 = 40;
+/// From the last fault until nothing is left to do. A claim of a process that was killed runs out after
+/// 35 seconds, and a job that has failed several times waits for a minute.
+const REST: Duration = Duration::from_secs(150);
+/// Orders, and people, of a wave of the load.
+const ORDERS: usize = 40;
+const PEOPLE: usize = 4;
+/// Waves that are under way at a time, and deliveries of one that each ingress is given at a time.
+const WAVES_AT_ONCE: usize = 4;
+const AT_ONCE: usize = 12;
+/// The shop of the people, of whom every second one is erased.
+const SHOP: &str = "people.example";
+
+fn number(name: &str, otherwise: u64) -> u64 {
+    let given = environment(name);
+    given.map_or(otherwise, |text| {
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name} is a number"))
+    })
+}
+
+/// Random numbers that follow from a seed (xorshift).
+struct Chance(u64);
+
+impl Chance {
+    fn new(seed: u64) -> Self {
+        Chance(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    /// Less than `most`.
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 16) % most
+    }
+
+    fn millis(&mut self, least: u64, most: u64) -> Duration {
+        Duration::from_millis(least + self.below(most - least))
+    }
+
+    fn nth(&mut self, count: usize) -> usize {
+        usize::try_from(self.below(count as u64)).unwrap()
+    }
+}
+
+/// What was done, and when: what somebody reads who looks for the cause of a failure.
+struct Timeline {
+    begun: Instant,
+    seed: u64,
+    faults: Mutex<Vec<(Duration, String)>>,
+}
+
+impl Timeline {
+    fn note(&self, fault: impl Into<String>) {
+        let entry = (self.begun.elapsed(), fault.into());
+        self.faults.lock().unwrap().push(entry);
+    }
+
+    fn count(&self) -> usize {
+        self.faults.lock().unwrap().len()
+    }
+}
+
+/// It is printed when the test fails, and then with everything.
+impl Drop for Timeline {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        let mut text = format!("CHAOS_SEED={}\n", self.seed);
+        for (at, fault) in self.faults.lock().unwrap().iter() {
+            let _ = writeln!(text, "{:8.2} s  {fault}", at.as_secs_f64());
+        }
+        eprintln!("{text}");
+    }
+}
+
+/// The processes of Waybill, each with its name and arguments.
+struct Processes {
+    settings: Vec<(String, String)>,
+    running: Vec<(&'static str, Vec<String>, Process)>,
+    log: std::path::PathBuf,
+}
+
+const WORKERS: [&str; 4] = [
+    "waybill-orders",
+    "waybill-payments",
+    "waybill-privacy",
+    "waybill-endpoints",
+];
+
+impl Processes {
+    async fn start(settings: Vec<(String, String)>, ports: [u16; 2], log: &Path) -> Self {
+        let mut processes = Processes {
+            settings,
+            running: Vec::new(),
+            log: log.to_owned(),
+        };
+        for port in ports {
+            let address = format!("127.0.0.1:{port}");
+            processes.add("waybill-ingress", vec!["--listen-addr".into(), address]);
+        }
+        for port in ports {
+            is_ready(port).await;
+        }
+        for name in WORKERS.into_iter().cycle().take(2 * WORKERS.len()) {
+            processes.add(name, vec!["--concurrency".into(), "2".into()]);
+        }
+        processes
+    }
+
+    fn add(&mut self, name: &'static str, arguments: Vec<String>) {
+        let process = self.process(name, &arguments);
+        self.running.push((name, arguments, process));
+    }
+
+    fn process(&self, name: &str, arguments: &[String]) -> Process {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        Process::start_logged(name, &arguments, &self.settings, &self.log)
+    }
+
+    fn start_again(&mut self, nth: usize) {
+        let (name, arguments, _) = &self.running[nth];
+        let process = self.process(name, arguments);
+        self.running[nth].2 = process;
+    }
+
+    /// Starts those again that have ended by themselves, as a supervisor does: one that finds no database when
+    /// it starts says so and ends.
+    fn supervise(&mut self, timeline: &Timeline) {
+        for nth in 0..self.running.len() {
+            if self.running[nth].2.has_ended() {
+                timeline.note(format!(
+                    "{} {nth} has ended and is started again",
+                    self.running[nth].0
+                ));
+                self.start_again(nth);
+            }
+        }
+    }
+
+    /// Kills, freezes and ends one after the other until it is time.
+    async fn fail_until(
+        &mut self,
+        end: Instant,
+        chance: &mut Chance,
+        timeline: &Timeline,
+        is_posted: &AtomicBool,
+    ) {
+        while Instant::now() < end {
+            pause(chance.millis(300, 1500)).await;
+            self.supervise(timeline);
+            let nth = chance.nth(self.running.len());
+            let name = self.running[nth].0;
+            match chance.below(6) {
+                0..=2 => {
+                    timeline.note(format!("SIGKILL {name} {nth}"));
+                    self.running[nth].2.kill();
+                }
+                3 => {
+                    timeline.note(format!("SIGTERM {name} {nth}"));
+                    self.running[nth].2.terminate().await;
+                }
+                _ => {
+                    let time = chance.millis(500, 4000);
+                    timeline.note(format!("SIGSTOP {name} {nth} for {time:?}"));
+                    self.running[nth].2.stand_still();
+                    pause(time).await;
+                    self.running[nth].2.go_on();
+                    continue;
+                }
+            }
+            self.start_again(nth);
+        }
+        while !is_posted.load(Ordering::SeqCst) {
+            self.supervise(timeline);
+            pause(Duration::from_millis(500)).await;
+        }
+    }
+}
+
+/// What fails outside Waybill.
+struct World<'a> {
+    servers: Replicated,
+    broker: Proxy,
+    sandbox: &'a Sandbox,
+    endpoint: StandIn,
+}
+
+impl World<'_> {
+    async fn fail_until(&mut self, end: Instant, chance: &mut Chance, timeline: &Timeline) {
+        while Instant::now() < end {
+            pause(chance.millis(300, 1500)).await;
+            let time = chance.millis(200, 2500);
+            let fault = chance.below(13);
+            let what = match fault {
+                0 => "the connections to the database are cut",
+                1 => "the database answers nothing",
+                2 => "the database refuses connections",
+                3 => "the database commits and does not say so",
+                4 => "the database is read-only",
+                5 => "the standby is away",
+                6 => "the primary dies, and the standby takes its place",
+                7 => "the connections to the broker are cut",
+                8 => "the broker answers nothing",
+                9 => "the broker refuses connections",
+                10 => "the storefront loses its answers",
+                11 => "the payment provider fails",
+                _ => "the endpoint refuses",
+            };
+            timeline.note(format!("{what}, {time:?}"));
+            self.fail(fault, time).await;
+        }
+    }
+
+    async fn fail(&mut self, fault: u64, time: Duration) {
+        let (database, broker) = (&self.servers.address, &self.broker);
+        match fault {
+            0 => database.interrupt(),
+            1 => database.swallow(),
+            2 => database.kill(),
+            3 => database.cut_commits(),
+            4 => self.servers.primary.set_read_only(true).await,
+            5 => self.servers.replication.kill(),
+            6 => {
+                self.servers.primary.kill();
+                pause(time / 4).await;
+                self.servers.fail_over().await;
+                database.interrupt();
+                self.servers.replace_standby().await;
+            }
+            7 => broker.interrupt(),
+            8 => broker.swallow(),
+            9 => broker.kill(),
+            10 => self.sandbox.storefront().fault_injector.fail(Fault::Lose),
+            11 => self
+                .sandbox
+                .payment()
+                .fault_injector
+                .fail(Fault::Status(500)),
+            _ => self.endpoint.is(500),
+        }
+        pause(time).await;
+        self.mend(fault).await;
+    }
+
+    async fn mend(&self, fault: u64) {
+        match fault {
+            // Whoever waits for an answer that was swallowed is not kept waiting for good.
+            1..=3 => {
+                self.servers.address.restore();
+                self.servers.address.interrupt();
+            }
+            4 => self.servers.primary.set_read_only(false).await,
+            5 => self.servers.replication.restore(),
+            8 | 9 => {
+                self.broker.restore();
+                self.broker.interrupt();
+            }
+            10 => self.sandbox.storefront().fault_injector.clear_faults(),
+            11 => self.sandbox.payment().fault_injector.clear_faults(),
+            12 => self.endpoint.is(200),
+            _ => {}
+        }
+    }
+}
+
+fn is_erased(person: usize) -> bool {
+    person.is_multiple_of(2)
+}
+
+/// The orders of a person, made long ago, and for every second one the request to erase them.
+fn of_person(person: usize) -> Vec<(String, String)> {
+    let id = i64::try_from(1000 + person).unwrap();
+    let order = |second: u32| {
+        let time = |second| at(second).replacen("2027", "2025", 1);
+        with(
+            crate::support::order::body(id, second, "pending"),
+            &json!({
+                "created_at": time(0), "updated_at": time(second),
+                "email": email(person), "phone": phone(person), "note": word(person, "note"),
+                "customer": {
+                    "id": id, "email": email(person), "phone": phone(person),
+                    "first_name": word(person, "first"), "last_name": word(person, "last"),
+                },
+                "shipping_address": address(person, "shipping"),
+            }),
+        )
+        .to_string()
+    };
+    let mut all: Vec<(String, String)> = vec![
+        ("orders/create".into(), order(1)),
+        ("orders/updated".into(), order(2)),
+        ("orders/updated".into(), order(3)),
+    ];
+    if is_erased(person) {
+        let request = json!({
+            "shop_domain": SHOP, "orders_to_redact": [],
+            "customer": {"id": id, "email": email(person), "phone": phone(person)},
+        });
+        all.push(("customers/redact".into(), request.to_string()));
+    }
+    all
+}
+
+/// Waves of deliveries to both ingresses, each delivery again until it is taken.
+struct Load {
+    posters: [Poster; 2],
+    clock: Clock,
+    seed: u64,
+    posted: Vec<Delivery>,
+    /// How many orders and people there are.
+    orders: usize,
+    people: usize,
+    waves: u64,
+    requests: u64,
+}
+
+impl Load {
+    /// Posts until it is time. `knows` is called with the orders of each wave before it is posted.
+    async fn until(&mut self, end: Instant, knows: impl Fn(&[usize])) {
+        let posters = self.posters.clone();
+        let waves = std::iter::from_fn(|| (Instant::now() < end).then(|| self.wave(&knows)));
+        let waves: Vec<(Vec<Delivery>, u64)> = stream::iter(waves)
+            .map(|wave| post(&posters, wave))
+            .buffer_unordered(WAVES_AT_ONCE)
+            .collect()
+            .await;
+        for (wave, requests) in waves {
+            self.posted.extend(wave);
+            self.requests += requests;
+        }
+    }
+
+    fn wave(&mut self, knows: impl Fn(&[usize])) -> Vec<Delivery> {
+        self.waves += 1;
+        let seed = self.seed.wrapping_mul(1_000_003).wrapping_add(self.waves);
+        let orders: Vec<usize> = (self.orders..self.orders + ORDERS).collect();
+        knows(&orders);
+        let mut wave = deliveries(orders, seed, &self.clock);
+        let people = (self.people..self.people + PEOPLE).flat_map(of_person);
+        wave.extend(storm::shuffled(people, 1..=3, !seed, SHOP));
+        self.orders += ORDERS;
+        self.people += PEOPLE;
+        wave
+    }
+}
+
+/// Posts these deliveries, half of them to each ingress; how many answers there were.
+async fn post(posters: &[Poster; 2], wave: Vec<Delivery>) -> (Vec<Delivery>, u64) {
+    let (left, right) = wave.split_at(wave.len() / 2);
+    let [one, other] = posters;
+    let reports = tokio::join!(
+        one.post_all(left, AT_ONCE, |_| {}),
+        other.post_all(right, AT_ONCE, |_| {})
+    );
+    let mut answers = 0;
+    for report in [reports.0, reports.1] {
+        assert_eq!((report.refused, report.given_up), (0, 0), "{report:?}");
+        answers += report.answers.values().sum::<u64>();
+    }
+    (wave, answers)
+}
+
+/// What is still to be done, and the events that the endpoint does not have; empty when it is at rest.
+async fn left(db: &Db, endpoint: &StandIn) -> String {
+    let jobs = "select kind, state, attempts, last_error, count(*) as n,
+                       min(run_at) - cast(extract(epoch from now()) * 1000 as bigint) as due
+                from jobs where state <> 'done'
+                group by kind, state, attempts, last_error order by kind, attempts limit 20";
+    let mut text = String::new();
+    for row in db.query(jobs).fetch_all().await.unwrap() {
+        let column = |name| row.get::<String>(name).unwrap();
+        let number = |name| row.get::<i64>(name).unwrap();
+        let why: Option<String> = row.get("last_error").unwrap();
+        let _ = writeln!(
+            text,
+            "{} {} {}, failed {} times, due in {} ms: {}",
+            number("n"),
+            column("kind"),
+            column("state"),
+            number("attempts"),
+            number("due"),
+            why.unwrap_or_default()
+        );
+    }
+    let events = db.query("select id from events").fetch_all().await.unwrap();
+    let events: Vec<Uuid> = events.iter().map(|row| row.get("id").unwrap()).collect();
+    if text.is_empty() && !endpoint.has_all(&events) {
+        let ids: BTreeSet<Uuid> = endpoint.ids().into_iter().collect();
+        let missing = events.iter().filter(|id| !ids.contains(id));
+        let _ = writeln!(text, "{} events are not at the endpoint", missing.count());
+    }
+    text
+}
+
+async fn comes_to_rest(
+    db: &Db,
+    endpoint: &StandIn,
+    processes: &mut Processes,
+    timeline: &Timeline,
+) {
+    let until = Instant::now() + REST;
+    loop {
+        let left = left(db, endpoint).await;
+        if left.is_empty() {
+            return;
+        }
+        assert!(Instant::now() < until, "it does not come to rest:\n{left}");
+        processes.supervise(timeline);
+        pause(Duration::from_millis(500)).await;
+    }
+}
+
+/// Once repeats are dropped, the events of each order came to the endpoint in their sequence.
+fn in_order(endpoint: &StandIn) {
+    let mut seen = BTreeSet::new();
+    let mut last: BTreeMap<(String, String), Uuid> = BTreeMap::new();
+    for received in endpoint.accepted() {
+        if seen.insert(received.id()) {
+            let event = received.event();
+            let text = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
+            let object = (text("shop"), text("object_id"));
+            let before = last.insert(object.clone(), received.id());
+            assert!(
+                before.is_none_or(|before| before < received.id()),
+                "{object:?}"
+            );
+        }
+    }
+}
+
+/// Whom the canaries are of that are found in the database, in its dump, and in the logs.
+fn found(url: &str, log: &Path) -> Found {
+    let mut found = Found::new();
+    let dump = std::process::Command::new("pg_dump")
+        .arg(url)
+        .output()
+        .unwrap();
+    assert!(dump.status.success(), "{dump:?}");
+    scan("dump", &dump.stdout, &mut found);
+    for row in dump.stdout.split(|byte| *byte == b'\n') {
+        let fields = row.split(|byte| *byte == b'\t');
+        let in_hex = fields.filter_map(|field| hex::decode(field.strip_prefix(b"\\\\x")?).ok());
+        for bytes in in_hex {
+            scan("dump, bytes", &bytes, &mut found);
+        }
+    }
+    scan_files(log, &mut found);
+    found
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL and RabbitMQ: scripts/test distributed"]
+async fn heavy_in_chaos_nothing_is_lost_and_nothing_is_done_twice() {
+    let (seed, seconds) = (number("CHAOS_SEED", 1), number("CHAOS_SECONDS", SECONDS));
+    let Some(servers) = Replicated::start().await else {
+        return;
+    };
+    let backend = Backend::create().await;
+    let broker = Proxy::to(backend.amqp_url.as_ref().expect("there is a broker")).await;
+    let sandbox = Sandbox::start(Options::default()).await.unwrap();
+    let mut world = World {
+        servers,
+        broker,
+        sandbox: &sandbox,
+        endpoint: StandIn::start(200).await,
+    };
+    let ports = [free_port(), free_port()];
+    let mut settings = settings(&backend, ports[0]);
+    for (name, value) in [
+        ("DATABASE_URL", world.servers.address.url.clone()),
+        ("AMQP_URL", world.broker.url.clone()),
+        ("STOREFRONT_API_URL", world.sandbox.storefront_url()),
+        ("STOREFRONT_API_TOKEN", STOREFRONT_TOKEN.to_owned()),
+        ("PAYMENT_API_URL", world.sandbox.payment_url()),
+        ("PAYMENT_API_KEY", PAYMENT_KEY.to_owned()),
+        ("ENDPOINT_NETWORKS", "127.0.0.0/8".to_owned()),
+    ] {
+        settings.push((name.to_owned(), value));
+    }
+    let folder = TempDir::new().unwrap();
+    let log = folder.path().join("processes.log");
+    let mut processes = Processes::start(settings.clone(), ports, &log).await;
+    let pairs: Vec<(&str, &str)> = settings.iter().map(|(a, b)| (&**a, &**b)).collect();
+    let mut add = process::command("waybill", &pairs);
+    add.args(["endpoints", "add", &world.endpoint.url]);
+    let added = process::run(add).await;
+    assert!(added.status.success(), "{added:?}");
+
+    let clock = Clock::system();
+    let poster = |port: u16| {
+        let webhooks = Webhooks {
+            base_url: format!("http://127.0.0.1:{port}"),
+            storefront_secret: STOREFRONT_SECRET.to_owned(),
+            payment_secret: PAYMENT_SECRET.to_owned(),
+            shop: String::new(),
+        };
+        Poster::new(webhooks, clock.clone()).unwrap()
+    };
+    let models = [0, 1, 2];
+    let mut load = Load {
+        posters: ports.map(poster),
+        posted: lives(&models, &clock),
+        clock: clock.clone(),
+        seed,
+        orders: models.len() + 1,
+        people: 0,
+        waves: 0,
+        requests: 0,
+    };
+    know_payments(&sandbox, &models);
+    for delivery in load.posted.clone() {
+        post(&load.posters, vec![delivery]).await;
+        within(REST, "the models are worked on in sequence", async || {
+            let db = Db::open(&world.servers.primary.url, 1).await.unwrap();
+            let ready = count(&db, "select count(*) as n from jobs where state = 'ready'").await;
+            db.close().await;
+            ready == 0
+        })
+        .await;
+    }
+
+    let timeline = Timeline {
+        begun: Instant::now(),
+        seed,
+        faults: Mutex::default(),
+    };
+    let end = timeline.begun + Duration::from_secs(seconds);
+    let (mut of_processes, mut of_servers) = (Chance::new(seed), Chance::new(!seed));
+    let is_posted = AtomicBool::new(false);
+    tokio::join!(
+        processes.fail_until(end, &mut of_processes, &timeline, &is_posted),
+        world.fail_until(end, &mut of_servers, &timeline),
+        async {
+            load.until(end, |orders| know_payments(&sandbox, orders))
+                .await;
+            is_posted.store(true, Ordering::SeqCst);
+        }
+    );
+    let (faults, faulty) = (timeline.count(), timeline.begun.elapsed());
+    timeline.note("the last fault is over");
+
+    let url = world.servers.primary.url.clone();
+    let db = Db::open(&url, 2).await.unwrap();
+    comes_to_rest(&db, &world.endpoint, &mut processes, &timeline).await;
+    let rested = timeline.begun.elapsed() - faulty;
+    are_conserved(&db, &load.posted).await;
+    let orders: Vec<usize> = models
+        .into_iter()
+        .chain(models.len() + 1..load.orders)
+        .collect();
+    are_right(&db, &sandbox, &orders, models).await;
+    in_order(&world.endpoint);
+    let books = ledger::verify(&db).await.unwrap();
+    assert!(books.wrong.is_empty(), "{:?}", books.wrong);
+    let key = Token::new(PRIVACY_KEY.to_owned());
+    let keys = privacy_keys::load(&db, Some(&key), &clock).await.unwrap();
+    let chain = audit::verify(&db, &keys).await.unwrap();
+    assert!(chain.broken.is_none(), "{:?}", chain.broken);
+    let late = "select count(*) as n from privacy_requests where state <> 'done'";
+    assert_eq!(count(&db, late).await, 0);
+    db.close().await;
+    let found = found(&url, &log);
+    for person in 0..load.people {
+        let place = found.get(&person);
+        assert_eq!(place.is_some(), !is_erased(person), "{person}: {place:?}");
+    }
+    eprintln!(
+        "seed {seed}: {} deliveries in {} requests, {faults} faults in {:.0} s, at rest after {:.0} s; \
+         lost 0, doubled 0, late 0",
+        load.posted.len(),
+        load.requests,
+        faulty.as_secs_f64(),
+        rested.as_secs_f64()
+    );
+}
