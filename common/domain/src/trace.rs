@@ -12,6 +12,8 @@ use uuid::Uuid;
 
 /// The flags that are passed on: that the trace is sampled, and that its id is random (level 2).
 const FLAGS: u8 = 0b11;
+/// The flag that somebody records the spans of the trace.
+const SAMPLED: u8 = 0b01;
 
 /// A place in a trace, as the header `traceparent` names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +67,33 @@ impl TraceContext {
     pub fn trace_id(self) -> TraceId {
         TraceId(self.trace)
     }
+
+    /// The id of the span, which is not 0.
+    pub fn span_id(self) -> u64 {
+        self.span
+    }
+
+    /// Another span of the same trace. A span is never zero.
+    #[must_use]
+    pub fn with_span(self, span: u64) -> Self {
+        TraceContext {
+            span: span.max(1),
+            ..self
+        }
+    }
+
+    /// Whether somebody records the spans of the trace.
+    pub fn is_sampled(self) -> bool {
+        self.flags & SAMPLED != 0
+    }
+
+    /// The same place, with the flag that the trace is sampled or without it.
+    #[must_use]
+    pub fn sampled(self, sampled: bool) -> Self {
+        let others = self.flags & !SAMPLED;
+        let flags = if sampled { others | SAMPLED } else { others };
+        TraceContext { flags, ..self }
+    }
 }
 
 /// The span of an id: the random half of the id. A span is never zero.
@@ -101,6 +130,10 @@ impl TraceId {
 
     pub fn uuid(self) -> Uuid {
         Uuid::from_u128(self.0)
+    }
+
+    pub fn bytes(self) -> [u8; 16] {
+        self.0.to_be_bytes()
     }
 }
 
@@ -194,6 +227,23 @@ mod tests {
             child.to_string(),
             "00-0af7651916cd43dd8448eb211c80319c-b0f757af41d22cc2-01"
         );
+    }
+
+    #[test]
+    fn the_flag_sampled_is_set_and_cleared_and_the_others_stay() {
+        let given = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-03";
+        let context = TraceContext::parse(given).unwrap();
+        assert!(context.is_sampled());
+        let cleared = context.sampled(false);
+        assert!(!cleared.is_sampled());
+        assert!(cleared.to_string().ends_with("-02"));
+        assert_eq!(cleared.sampled(true), context);
+        let other = context.with_span(0xb7);
+        assert_eq!(
+            (other.trace_id(), other.span_id()),
+            (context.trace_id(), 0xb7)
+        );
+        assert_eq!(context.with_span(0).span_id(), 1);
     }
 
     /// By their form alone some of these would be taken as a telephone number or a digest.

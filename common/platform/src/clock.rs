@@ -164,6 +164,18 @@ impl Clock {
         bytes
     }
 
+    /// The real time, to the nanosecond, even where a test has set the clock: for spans, whose reader
+    /// compares them with those of other systems.
+    #[expect(clippy::disallowed_methods, reason = "this is the clock's one home")]
+    pub fn real() -> SystemTime {
+        SystemTime::now()
+    }
+
+    /// A random id for a span.
+    pub fn span_id() -> u64 {
+        getrandom::u64().unwrap_or(1).max(1)
+    }
+
     /// A number in `0.0..1.0` that spreads retries; always 0.5 on a manual clock.
     pub fn jitter(&self) -> f64 {
         if self.manual.is_some() {
