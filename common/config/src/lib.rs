@@ -13,6 +13,7 @@ pub mod private_files;
 mod profiles;
 pub mod protections;
 mod settings;
+mod telemetry;
 mod values;
 
 use std::collections::BTreeMap;
@@ -160,6 +161,8 @@ pub struct Config {
     pub show_deliveries: Option<bool>,
     pub log_format: LogFormat,
     pub log_filter: String,
+    /// `None`: neither spans nor metrics are sent to a collector.
+    pub telemetry: Option<::telemetry::Options>,
     /// The settings whose signing secrets are public or short.
     pub weak_secrets: Vec<(&'static str, Weakness)>,
     /// The settings by which data goes to other machines without encryption. Each of these hosts
@@ -536,6 +539,7 @@ impl<'a> Reader<'a> {
         let log_format = self.log_format();
         let log_filter = self.log_filter();
         let amqp_prefix = self.amqp_prefix();
+        let telemetry = self.telemetry();
         Some(Config {
             listen_addr: listen_addr?,
             worker_listen_addr,
@@ -587,6 +591,7 @@ impl<'a> Reader<'a> {
             show_deliveries,
             log_format: log_format?,
             log_filter: log_filter?,
+            telemetry,
             weak_secrets,
             cleartext: std::mem::take(&mut self.cleartext),
             development,

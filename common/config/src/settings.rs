@@ -406,6 +406,95 @@ pub const SETTINGS: &[Setting] = &[
         Some("info"),
         "Log level, or target=level pairs separated by commas",
     ),
+    setting(
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+        None,
+        "Where an OpenTelemetry collector takes spans and metrics, such as http://127.0.0.1:4318. Unset: none are sent",
+    ),
+    setting(
+        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+        None,
+        "The whole address for spans. Unset: OTEL_EXPORTER_OTLP_ENDPOINT and /v1/traces",
+    ),
+    setting(
+        "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+        None,
+        "The whole address for metrics. Unset: OTEL_EXPORTER_OTLP_ENDPOINT and /v1/metrics",
+    ),
+    secret(
+        "OTEL_EXPORTER_OTLP_HEADERS",
+        "Headers of requests to the collector, name=value separated by commas, values percent-encoded",
+    ),
+    setting(
+        "OTEL_EXPORTER_OTLP_PROTOCOL",
+        Some("http/protobuf"),
+        "How the collector is spoken to; no other protocol is known",
+    ),
+    setting(
+        "OTEL_EXPORTER_OTLP_TIMEOUT",
+        Some("10000"),
+        "How long the collector may take to answer, in milliseconds",
+    ),
+    setting(
+        "OTEL_SDK_DISABLED",
+        Some("false"),
+        "true: neither spans nor metrics are sent, whatever else is set",
+    ),
+    setting(
+        "OTEL_TRACES_EXPORTER",
+        None,
+        "otlp or none: whether spans are sent. Unset: if an endpoint is set",
+    ),
+    setting(
+        "OTEL_METRICS_EXPORTER",
+        None,
+        "otlp or none: whether metrics are sent. Unset: if an endpoint is set",
+    ),
+    setting(
+        "OTEL_SERVICE_NAME",
+        None,
+        "service.name of what is sent. Unset: that of OTEL_RESOURCE_ATTRIBUTES, or waybill",
+    ),
+    setting(
+        "OTEL_RESOURCE_ATTRIBUTES",
+        None,
+        "More attributes of what is sent, name=value separated by commas, values percent-encoded",
+    ),
+    setting(
+        "OTEL_TRACES_SAMPLER",
+        Some("parentbased_always_on"),
+        "Which traces are recorded: always_on, always_off, traceidratio, or one of these after parentbased_",
+    ),
+    setting(
+        "OTEL_TRACES_SAMPLER_ARG",
+        Some("1"),
+        "With traceidratio the part of all traces, between 0 and 1",
+    ),
+    setting(
+        "OTEL_BSP_SCHEDULE_DELAY",
+        Some("5000"),
+        "How long a span waits at most before it is sent, in milliseconds",
+    ),
+    setting(
+        "OTEL_BSP_EXPORT_TIMEOUT",
+        Some("30000"),
+        "How long one batch is tried before it is given up, in milliseconds",
+    ),
+    setting(
+        "OTEL_BSP_MAX_QUEUE_SIZE",
+        Some("2048"),
+        "How many spans may wait; further ones are dropped",
+    ),
+    setting(
+        "OTEL_BSP_MAX_EXPORT_BATCH_SIZE",
+        Some("512"),
+        "How many spans one request has at most",
+    ),
+    setting(
+        "OTEL_METRIC_EXPORT_INTERVAL",
+        Some("60000"),
+        "The time between two requests with metrics, in milliseconds",
+    ),
 ];
 
 /// Environment variables with these beginnings are Waybill's. If one of them is not a setting, its

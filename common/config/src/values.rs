@@ -10,13 +10,15 @@ use domain::privacy::Keys;
 use crate::{Origin, SETTINGS, Settings};
 
 /// Settings that may differ between a service and a command that looks at it: where each listens,
-/// what it logs, and the names by which both find the same database and key.
-const NOT_COMPARED: [&str; 8] = [
+/// what it logs, as what a collector knows it, and the names by which both find the same database and key.
+const NOT_COMPARED: [&str; 10] = [
     "CONSOLE_ADDR",
     "CONSOLE_URL",
     "DATABASE_URL",
     "LISTEN_ADDR",
     "LOG_FORMAT",
+    "OTEL_RESOURCE_ATTRIBUTES",
+    "OTEL_SERVICE_NAME",
     "PRIVACY_KEY",
     "RUST_LOG",
     "WORKER_LISTEN_ADDR",

@@ -96,6 +96,14 @@ impl Source {
     }
 }
 
+/// Whether jobs of this kind are deliveries, and not work of our own.
+pub fn is_delivery(kind: &str) -> bool {
+    let sources = [Source::Storefront, Source::Payment];
+    sources
+        .into_iter()
+        .any(|source| source.queue(kind).is_some())
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     Ready,

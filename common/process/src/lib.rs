@@ -8,6 +8,7 @@ mod watch;
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 
@@ -26,6 +27,9 @@ use platform::{logs, metrics, terminal};
 
 /// The exit code for wrong settings or arguments, when nothing was started.
 pub const EXIT_USAGE: u8 = 2;
+
+/// How long the last spans and metrics may take at the end.
+const LAST_FLUSH: Duration = Duration::from_secs(2);
 
 /// A mistake in how a command was called.
 #[derive(Debug, thiserror::Error)]
@@ -103,6 +107,9 @@ impl Parts {
         private_files::narrow(&config)?;
         protections::report(&config);
         metrics::install()?;
+        if let Some(options) = &config.telemetry {
+            telemetry::install(options);
+        }
         let db = open_database(&config.database_url, connections).await?;
         let clock = Clock::system();
         let keeps_keys = mode == Mode::Development && settings.is_a_try();
@@ -153,8 +160,9 @@ impl Parts {
         }
     }
 
-    /// Closes the bus and the database, after all work has ended.
+    /// Sends the last spans and metrics, and closes the bus and the database, after all work has ended.
     pub async fn close(&self) {
+        telemetry::flush(LAST_FLUSH).await;
         self.bus.close().await;
         self.db.close().await;
     }
