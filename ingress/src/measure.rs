@@ -14,6 +14,9 @@ use crate::App;
 /// The label of requests that match no route.
 const NONE: &str = "none";
 
+/// The label of every method that is not one of HTTP's usual ones.
+pub(crate) const OTHER_METHOD: &str = "other";
+
 /// The routes of the intake begin so.
 const INTAKE: &str = "/api/webhooks/";
 
@@ -40,7 +43,7 @@ pub async fn measure(State(app): State<Arc<App>>, request: Request, next: Next) 
 
 /// The label for the method. A client may send any word as the method, so unknown ones share a
 /// label.
-fn method(method: &Method) -> &'static str {
+pub(crate) fn method(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
         Method::POST => "POST",
@@ -49,7 +52,7 @@ fn method(method: &Method) -> &'static str {
         Method::PATCH => "PATCH",
         Method::DELETE => "DELETE",
         Method::OPTIONS => "OPTIONS",
-        _ => "other",
+        _ => OTHER_METHOD,
     }
 }
 

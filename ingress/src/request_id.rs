@@ -5,16 +5,17 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use domain::trace::TraceContext;
 use platform::trace;
+use telemetry::{Kind, Span};
 use tracing::Instrument;
 use uuid::Uuid;
 
-use crate::App;
+use crate::{App, measure};
 
 const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
@@ -39,7 +40,7 @@ impl RequestId {
         RequestId {
             given: headers.get(&HEADER).and_then(accept),
             own,
-            parent: parent(headers),
+            parent: parent(headers).map(|client| telemetry::admit(client, own)),
         }
     }
 
@@ -55,7 +56,7 @@ impl RequestId {
     pub fn context(&self) -> TraceContext {
         match self.parent {
             Some(parent) => parent.child(self.own),
-            None => TraceContext::begin(self.own),
+            None => telemetry::begin(self.own),
         }
     }
 }
@@ -73,9 +74,13 @@ pub async fn attach(State(app): State<Arc<App>>, mut request: Request, next: Nex
         // The span has the highest level, so that it exists whatever RUST_LOG filters out.
         tracing::error_span!("request", request_id = text, trace_id = %context.trace_id())
     };
+    let mut served = served(&request, &id);
     request.extensions_mut().insert(id);
     let answered = next.run(request).instrument(span);
     let mut response = trace::within(Some(context), answered).await;
+    if let Some(served) = &mut served {
+        answered_with(served, response.status());
+    }
     let headers = response.headers_mut();
     if let Ok(text) = HeaderValue::try_from(text) {
         headers.insert(HEADER, text);
@@ -84,6 +89,49 @@ pub async fn attach(State(app): State<Arc<App>>, mut request: Request, next: Nex
         headers.insert(TRACEPARENT, context);
     }
     response
+}
+
+/// These routes are asked all the time by machines that look after the process, so their requests are
+/// not recorded.
+const NOT_RECORDED: [&str; 3] = ["/livez", "/readyz", "/metrics"];
+
+/// The span of a request, as the conventions for HTTP servers name it, if it is recorded. The path
+/// and the query are left out, because a client chooses them.
+fn served(request: &Request, id: &RequestId) -> Option<Span> {
+    let context = id.context();
+    if !context.is_sampled() || !telemetry::is_on() {
+        return None;
+    }
+    let route = request.extensions().get::<MatchedPath>();
+    let route = route.map(MatchedPath::as_str);
+    if route.is_some_and(|route| NOT_RECORDED.contains(&route)) {
+        return None;
+    }
+    let method = measure::method(request.method());
+    let known = if method == measure::OTHER_METHOD {
+        "HTTP"
+    } else {
+        method
+    };
+    let name = || match route {
+        Some(route) => format!("{known} {route}"),
+        None => known.to_owned(),
+    };
+    let parent = id.parent.map(TraceContext::span_id);
+    let mut span = Span::at(context, parent, Kind::Server, name)?;
+    let method = if known == method { method } else { "_OTHER" };
+    span.text("http.request.method", method);
+    if let Some(route) = route {
+        span.text("http.route", route);
+    }
+    Some(span)
+}
+
+fn answered_with(span: &mut Span, status: StatusCode) {
+    span.number("http.response.status_code", i64::from(status.as_u16()));
+    if status.is_server_error() {
+        span.fail(status.as_str());
+    }
 }
 
 fn accept(header: &HeaderValue) -> Option<String> {

@@ -45,7 +45,7 @@ use crate::failure::{Held, JobFailure, Later, Unfinished, outage, status, storab
 use crate::handlers::webhooks::Paused;
 use crate::handlers::{self, Answer};
 use crate::pending::Pending;
-use crate::report::{finished, span, took};
+use crate::report::{begin_run, span, took};
 use crate::run::{JOB_DEADLINE, PANICKED};
 
 /// How many calls of a process may be under way.
@@ -279,7 +279,10 @@ impl Worker {
         Ok(claimed.into_iter().map(claim).collect())
     }
 
-    fn begin(self: &Arc<Self>, job: Job, claim: Claim, room: Option<OwnedSemaphorePermit>) {
+    fn begin(self: &Arc<Self>, mut job: Job, claim: Claim, room: Option<OwnedSemaphorePermit>) {
+        if job.run.is_none() {
+            begin_run(&mut job, None);
+        }
         let worker = self.clone();
         let context = job.context();
         let span = span(&job);
@@ -421,7 +424,11 @@ impl Worker {
             let attempt = begun.attempt(clock, Outcome::Deferred, &text, status(why));
             job_attempts::add(&mut tx, job.id, &attempt).await?;
         }
-        tx.commit().await
+        tx.commit().await?;
+        if is_ours && begun.is_some() {
+            self.record_run(job, "deferred");
+        }
+        Ok(())
     }
 
     async fn answered(
@@ -445,7 +452,7 @@ impl Worker {
                     self.parts.db.erased();
                 }
                 self.committed(outbox.notifications());
-                finished([job]);
+                self.finished([job]);
                 handlers::recorded(&self.providers, answer).await;
                 Ok(())
             }

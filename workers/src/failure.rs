@@ -160,6 +160,7 @@ mod tests {
             trace: None,
             traceparent: None,
             created_at: Timestamp(0),
+            run: None,
         };
         let read = flows::payments::prepare(&job);
         read.err().expect("it cannot be read")

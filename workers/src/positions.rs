@@ -29,7 +29,11 @@ pub async fn run(worker: Arc<Worker>, shutdown: CancellationToken) {
             Ok(placed) => {
                 is_failing = false;
                 backoff.reset();
-                if placed >= BATCH.cast_unsigned() {
+                for event in &placed {
+                    let bus = &worker.parts.bus;
+                    bus.record_readable(&event.kind, event.traceparent);
+                }
+                if placed.len() as u64 >= BATCH.cast_unsigned() {
                     (Duration::ZERO, Duration::ZERO)
                 } else {
                     (PAUSE.mul_f64(spread), REST.mul_f64(spread))

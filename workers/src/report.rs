@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use bus::JobRef;
-use domain::job::{Job, Next, Queue};
+use domain::job::{Job, Next, Queue, Run};
+use domain::trace::TraceContext;
+use platform::clock::Clock;
 use platform::task;
-use tracing::Span;
+use telemetry::{Kind, Span};
 
 use crate::Worker;
 use crate::failure::JobFailure;
@@ -24,6 +26,7 @@ impl Worker {
         match next {
             Next::RetryAt(run_at) => {
                 count(queue, &kind, "retry");
+                self.record_run(job, "retry");
                 tracing::warn!(
                     job = %id, kind, %request_id, %trace_id, attempts, error, %run_at,
                     "a job failed and will be tried again"
@@ -31,6 +34,7 @@ impl Worker {
             }
             Next::Dead => {
                 count(queue, &kind, "dead");
+                self.record_run(job, "dead");
                 tracing::error!(
                     job = %id, kind, %request_id, %trace_id, attempts, error,
                     "a job is dead; see `waybill dead show`"
@@ -48,11 +52,69 @@ impl Worker {
             }
         }
     }
+
+    /// Logs and counts jobs that are done.
+    pub(crate) fn finished<'a>(&self, jobs: impl IntoIterator<Item = &'a Job>) {
+        for job in jobs {
+            count(job.queue.as_str(), &job.kind, "done");
+            self.record_run(job, "done");
+            tracing::debug!(
+                job = %job.id, kind = job.kind, request_id = %job.request_id(),
+                trace_id = %job.context().trace_id(), "a job is done"
+            );
+        }
+    }
+
+    /// Records the span of a run that has ended, if it is recorded.
+    pub(crate) fn record_run(&self, job: &Job, outcome: &'static str) {
+        let Some(run) = job.run else { return };
+        let bus = &self.parts.bus;
+        let destination = bus.destination(job.queue);
+        let (_, parent) = telemetry::cause(job.id, &job.kind, job.traceparent);
+        let name = || format!("process {destination}");
+        let Some(span) = Span::at(run.context, parent, Kind::Consumer, name) else {
+            return;
+        };
+        let mut span = span.since(run.begun_at);
+        if let Some(message) = run.message {
+            span.link(message);
+        }
+        span.text("messaging.system", bus.system());
+        span.text("messaging.operation.name", "process");
+        span.text("messaging.operation.type", "process");
+        span.text("messaging.destination.name", destination.as_str());
+        span.text("waybill.job.id", job.id.to_string());
+        span.text("waybill.kind", job.kind.as_str());
+        if let Some(shop) = &job.shop {
+            span.text("waybill.shop", shop.as_str());
+        }
+        span.number("waybill.job.attempts", job.attempts);
+        span.text("waybill.outcome", outcome);
+        if outcome != "done" {
+            span.fail(outcome);
+        }
+    }
 }
 
-/// The span of a job's run. Whatever is logged within it, even a panic, names the job and the
+/// From now on a span of the job's run is recorded, if the job's trace is. `message` is the span of the
+/// message that brought it.
+pub(crate) fn begin_run(job: &mut Job, message: Option<TraceContext>) {
+    if !telemetry::is_on() {
+        return;
+    }
+    let (cause, _) = telemetry::cause(job.id, &job.kind, job.traceparent);
+    if cause.is_sampled() {
+        job.run = Some(Run {
+            context: cause.with_span(Clock::span_id()),
+            message,
+            begun_at: Clock::real(),
+        });
+    }
+}
+
+/// The span of a job's run in the log. Whatever is logged within it, even a panic, names the job and the
 /// request that the job follows from.
-pub(crate) fn span(job: &Job) -> Span {
+pub(crate) fn span(job: &Job) -> tracing::Span {
     // It has the highest level, so it is there whatever lines RUST_LOG leaves out.
     tracing::error_span!(
         "job", job = %job.id, kind = job.kind, request_id = %job.request_id(),
@@ -66,17 +128,6 @@ pub(crate) fn took(queue: Queue, kind: &str, time: Duration) {
         "waybill_run_seconds", "queue" => queue.as_str(), "kind" => kind.to_owned()
     )
     .record(time);
-}
-
-/// Logs and counts jobs that are done.
-pub(crate) fn finished<'a>(jobs: impl IntoIterator<Item = &'a Job>) {
-    for job in jobs {
-        count(job.queue.as_str(), &job.kind, "done");
-        tracing::debug!(
-            job = %job.id, kind = job.kind, request_id = %job.request_id(),
-            trace_id = %job.context().trace_id(), "a job is done"
-        );
-    }
 }
 
 fn count(queue: &'static str, kind: &str, outcome: &'static str) {

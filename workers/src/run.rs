@@ -21,7 +21,7 @@ use crate::Worker;
 use crate::attempt::Begun;
 use crate::failure::{JobFailure, outage};
 use crate::handlers::{self, Prepared};
-use crate::report::{finished, span, took};
+use crate::report::{begin_run, span, took};
 
 /// How long a job may run. After that its connection is closed, and the run has failed.
 pub(crate) const JOB_DEADLINE: Duration = Duration::from_secs(30);
@@ -57,7 +57,10 @@ impl Worker {
         }
         // Jobs of a kind without a handler stay ready until a version runs that has one.
         jobs.retain(|job| handlers::kinds(self.queue).contains(&job.kind.as_str()));
-        let jobs = self.without_paused(jobs).await?;
+        let mut jobs = self.without_paused(jobs).await?;
+        for job in &mut jobs {
+            begin_run(job, message.context);
+        }
         let (calls, jobs): (Vec<Job>, Vec<Job>) = jobs
             .into_iter()
             .partition(|job| handlers::is_call(&job.kind));
@@ -118,7 +121,7 @@ impl Worker {
             .await?
         {
             Outcome::Done => {
-                finished(prepared.iter().map(|prepared| &prepared.job));
+                self.finished(prepared.iter().map(|prepared| &prepared.job));
                 Ok(())
             }
             Outcome::Refused => self.run_with_savepoints(prepared, counted).await,
@@ -169,7 +172,7 @@ impl Worker {
             return self.run_isolated(jobs_of(prepared), counted).await;
         }
         let has_failed = |job: &Job| failed.iter().any(|(id, _)| *id == job.id);
-        finished(
+        self.finished(
             prepared
                 .iter()
                 .map(|prepared| &prepared.job)
@@ -291,7 +294,7 @@ impl Worker {
         let run = run.instrument(span(&prepared.job));
         match self.guarded(&prepared.job.kind, run).await? {
             Outcome::Done => {
-                finished([&prepared.job]);
+                self.finished([&prepared.job]);
                 Ok(())
             }
             Outcome::Refused => {

@@ -7,6 +7,7 @@
 mod ahead;
 mod local;
 mod rabbitmq;
+mod spans;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +24,7 @@ pub use rabbitmq::{DeadLetters, Holds, QueueState, RabbitMq, Tap, Topology, insp
 use domain::envelope::Envelope;
 use domain::job::{JobId, Queue};
 use domain::trace::TraceContext;
+use telemetry::Span;
 
 /// The address of the broker, and the prefix of the names of our exchanges and queues there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,11 +126,14 @@ impl Bus {
     where
         J: Copy + Into<JobRef>,
     {
-        let sent = match self {
-            Bus::RabbitMq(bus) => bus.notify(queue, kind, &job_refs(jobs)).await,
-            Bus::Local(bus) => bus.notify(queue, &job_refs(jobs), false),
-        };
-        count(queue, sent)
+        let jobs = job_refs(jobs);
+        let span = spans::message(self, queue, kind, &jobs);
+        self.send(queue, kind, &jobs, false, span).await
+    }
+
+    /// The same as [`Bus::notify`], for jobs of which it is not known here with which trace they came.
+    pub async fn notify_ids(&self, queue: Queue, kind: &str, jobs: &[JobId]) -> Result<()> {
+        self.send(queue, kind, &job_refs(jobs), false, None).await
     }
 
     /// The same as [`Bus::notify`], for jobs that an earlier process may have died running.
@@ -136,11 +141,52 @@ impl Bus {
     where
         J: Copy + Into<JobRef>,
     {
+        let jobs = job_refs(jobs);
+        let span = spans::message(self, queue, kind, &jobs);
+        self.send(queue, kind, &jobs, true, span).await
+    }
+
+    async fn send(
+        &self,
+        queue: Queue,
+        kind: &str,
+        jobs: &[JobRef],
+        again: bool,
+        mut span: Option<Span>,
+    ) -> Result<()> {
+        let context = span.as_ref().map(Span::context);
         let sent = match self {
-            Bus::RabbitMq(bus) => bus.notify(queue, kind, &job_refs(jobs)).await,
-            Bus::Local(bus) => bus.notify(queue, &job_refs(jobs), true),
+            Bus::RabbitMq(bus) => bus.notify(queue, kind, jobs, context).await,
+            Bus::Local(bus) => bus.notify(queue, jobs, context, again),
         };
+        if let (Some(span), Err(_)) = (&mut span, &sent) {
+            span.fail("not_taken");
+        }
         count(queue, sent)
+    }
+
+    /// The name under which messages of a queue are sent.
+    pub fn destination(&self, queue: Queue) -> String {
+        match self {
+            Bus::RabbitMq(bus) => bus.destination(queue),
+            Bus::Local(_) => queue.as_str().to_owned(),
+        }
+    }
+
+    /// What carries messages, as the conventions for messaging name it.
+    pub fn system(&self) -> &'static str {
+        match self {
+            Bus::RabbitMq(_) => "rabbitmq",
+            Bus::Local(_) => "waybill",
+        }
+    }
+
+    /// Records that an event may be read from now on. With a broker it is recorded where the event
+    /// is sent.
+    pub fn record_readable(&self, kind: &str, context: Option<TraceContext>) {
+        if let (Bus::Local(_), Some(context)) = (self, context) {
+            drop(spans::event(self.system(), "events", kind, context));
+        }
     }
 
     /// Shows a dead job in the broker's dead-letter queue.
@@ -241,6 +287,8 @@ pub struct Message {
     /// True when the message was delivered before and not answered. The process that ran its jobs
     /// may have died because of them.
     pub redelivered: bool,
+    /// The span with which it was sent, if that is recorded.
+    pub context: Option<TraceContext>,
     answer: Answer,
 }
 

@@ -8,6 +8,7 @@ use tokio::sync::{Mutex, mpsc};
 use super::ahead::{Ahead, Room};
 use super::{Answer, JobRef, Message, nth};
 use domain::job::{JobId, Queue};
+use domain::trace::TraceContext;
 
 /// How many messages may wait in a channel. Further jobs wait in the database until there is
 /// room.
@@ -27,6 +28,7 @@ struct Channel {
 struct Queued {
     jobs: Vec<JobId>,
     redelivered: bool,
+    context: Option<TraceContext>,
 }
 
 impl Default for Local {
@@ -55,10 +57,20 @@ impl Local {
         self.channel(queue).ahead.room_at(self.depth(queue))
     }
 
-    pub fn notify(&self, queue: Queue, jobs: &[JobRef], redelivered: bool) -> Result<()> {
+    pub fn notify(
+        &self,
+        queue: Queue,
+        jobs: &[JobRef],
+        context: Option<TraceContext>,
+        redelivered: bool,
+    ) -> Result<()> {
         let jobs = jobs.iter().map(|job_ref| job_ref.job).collect();
         let channel = self.channel(queue);
-        let sent = channel.sender.try_send(Queued { jobs, redelivered });
+        let sent = channel.sender.try_send(Queued {
+            jobs,
+            redelivered,
+            context,
+        });
         if sent.is_err() {
             bail!("the channel is full");
         }
@@ -93,6 +105,7 @@ impl Listener {
         Some(Message {
             jobs: message.jobs,
             redelivered: message.redelivered,
+            context: message.context,
             answer: Answer::Local,
         })
     }

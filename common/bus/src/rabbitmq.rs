@@ -40,8 +40,12 @@ use self::servers::Servers;
 use super::ahead::{Ahead, Room};
 use super::{ANSWER_DEADLINE, Answer, JobRef, Message, decode, encode, nth};
 use domain::job::Queue;
+use domain::trace::TraceContext;
 use platform::backoff::Backoff;
 use platform::task;
+
+/// The header with a place in a trace (W3C Trace Context: AMQP).
+const TRACEPARENT: &str = "traceparent";
 
 /// How long to wait for a confirm. A broker in alarm accepts a publish and never confirms it.
 const CONFIRM_DEADLINE: Duration = Duration::from_secs(5);
@@ -155,26 +159,43 @@ impl RabbitMq {
         }
     }
 
-    pub async fn notify(&self, queue: Queue, kind: &str, jobs: &[JobRef]) -> Result<()> {
-        let exchange = self.shared.name(queue.as_str());
-        self.publish(&exchange, kind, jobs).await?;
+    pub async fn notify(
+        &self,
+        queue: Queue,
+        kind: &str,
+        jobs: &[JobRef],
+        context: Option<TraceContext>,
+    ) -> Result<()> {
+        let exchange = self.destination(queue);
+        self.publish(&exchange, kind, jobs, context).await?;
         self.shared.ahead[nth(queue)].sent();
         Ok(())
+    }
+
+    /// The name of a queue, and of the exchange through which it is reached.
+    pub fn destination(&self, queue: Queue) -> String {
+        self.shared.name(queue.as_str())
     }
 
     pub async fn dead_letter(&self, queue: Queue, kind: &str, job: JobRef) -> Result<()> {
         let exchange = self.shared.name("dead");
         let key = format!("{queue}.{kind}");
-        self.publish(&exchange, &key, &[job]).await
+        self.publish(&exchange, &key, &[job], None).await
     }
 
-    async fn publish(&self, exchange: &str, kind: &str, jobs: &[JobRef]) -> Result<()> {
+    async fn publish(
+        &self,
+        exchange: &str,
+        kind: &str,
+        jobs: &[JobRef],
+        context: Option<TraceContext>,
+    ) -> Result<()> {
         let Some(link) = self.shared.link.borrow().clone() else {
             bail!("the broker is not connected");
         };
         let published = timeout(
             CONFIRM_DEADLINE,
-            publish(&link.channel, exchange, kind, jobs),
+            publish(&link.channel, exchange, kind, jobs, context),
         );
         match published.await {
             Ok(Ok(())) => {
@@ -291,7 +312,13 @@ fn routing_key(kind: &str) -> String {
     kind.replace('/', ".")
 }
 
-async fn publish(channel: &Channel, exchange: &str, kind: &str, jobs: &[JobRef]) -> Result<()> {
+async fn publish(
+    channel: &Channel,
+    exchange: &str,
+    kind: &str,
+    jobs: &[JobRef],
+    context: Option<TraceContext>,
+) -> Result<()> {
     let options = BasicPublishOptions {
         mandatory: true,
         ..BasicPublishOptions::default()
@@ -299,7 +326,7 @@ async fn publish(channel: &Channel, exchange: &str, kind: &str, jobs: &[JobRef])
     let mut properties = BasicProperties::default()
         .with_content_type("application/json".into())
         .with_delivery_mode(2);
-    if let Some(headers) = traceparents(jobs) {
+    if let Some(headers) = headers(jobs, context) {
         properties = properties.with_headers(headers);
     }
     let key = routing_key(kind);
@@ -318,6 +345,28 @@ async fn publish(channel: &Channel, exchange: &str, kind: &str, jobs: &[JobRef])
         Confirmation::Ack(Some(_)) => bail!("no queue is bound for the message"),
         Confirmation::Nack(_) => bail!("the broker refused the message"),
         Confirmation::NotRequested => bail!("the channel is not in confirm mode"),
+    }
+}
+
+/// The headers of a message: `traceparents`, and `traceparent` with the span of the message itself if
+/// that is recorded.
+fn headers(jobs: &[JobRef], context: Option<TraceContext>) -> Option<FieldTable> {
+    let headers = traceparents(jobs);
+    let Some(context) = context else {
+        return headers;
+    };
+    let mut headers = headers.unwrap_or_default();
+    let value = AMQPValue::LongString(context.to_string().into());
+    headers.insert(TRACEPARENT.into(), value);
+    Some(headers)
+}
+
+/// The span of a message, if its headers name one.
+fn context(delivery: &Delivery) -> Option<TraceContext> {
+    let headers = delivery.properties.headers().as_ref()?;
+    match headers.inner().get(TRACEPARENT)? {
+        AMQPValue::LongString(text) => TraceContext::parse(&text.to_string()),
+        _ => None,
     }
 }
 
@@ -677,6 +726,7 @@ async fn hand_out(
             let message = Message {
                 jobs,
                 redelivered: delivery.redelivered,
+                context: context(&delivery),
                 answer: Answer::RabbitMq {
                     delivery: Box::new(delivery),
                     _channel: channel.clone(),

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use uuid::Uuid;
@@ -183,12 +183,28 @@ pub struct Job {
     /// The trace context that came with the job, from a client or from the job that made it.
     pub traceparent: Option<TraceContext>,
     pub created_at: Timestamp,
+    /// The run that is under way, while its span is recorded. `None`: nobody records it.
+    pub run: Option<Run>,
+}
+
+/// A run of a job of which a span is recorded.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    /// The run's own span. What the run does and makes follows from it.
+    pub context: TraceContext,
+    /// The span of the message that brought the job.
+    pub message: Option<TraceContext>,
+    pub begun_at: SystemTime,
 }
 
 impl Job {
-    /// The job's own place in the trace that came with it, or in a new trace that begins with the
-    /// job.
+    /// The place in its trace of what the job does now: the span of its run, if that is recorded. Else
+    /// it is the job's own place in the trace that came with it, or in a new trace that begins with
+    /// the job.
     pub fn context(&self) -> TraceContext {
+        if let Some(run) = &self.run {
+            return run.context;
+        }
         match self.traceparent {
             Some(parent) => parent.child(self.id),
             None => TraceContext::begin(self.id),

@@ -162,6 +162,7 @@ mod tests {
             trace: None,
             traceparent: None,
             created_at: Timestamp(0),
+            run: None,
         }
     }
 

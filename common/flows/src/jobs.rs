@@ -106,7 +106,7 @@ pub async fn notify_of(
     ids: &[JobId],
 ) -> sql::Result<()> {
     // With no room in the queue the jobs wait for the sweep, like those of everybody else.
-    let is_sent = bus.is_ready_for_marked(queue) && bus.notify(queue, kind, ids).await.is_ok();
+    let is_sent = bus.is_ready_for_marked(queue) && bus.notify_ids(queue, kind, ids).await.is_ok();
     if !is_sent {
         jobs::clear_notified(db, ids).await?;
     }

@@ -31,7 +31,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::probe::{self, ProbeError, Probed};
-use super::{ANSWER_DEADLINE, Breaker, client, count, traced};
+use super::{ANSWER_DEADLINE, Breaker, client, count, sent};
 use domain::account::Account;
 use domain::time::Timestamp;
 use platform::clock::Clock;
@@ -589,7 +589,7 @@ impl Identity {
         if !self.breaker.admits() {
             return Err(IdentityError::LeftAlone { wait: SOON });
         }
-        let sent = tokio::time::timeout(ANSWER_DEADLINE, traced(request).send()).await;
+        let sent = tokio::time::timeout(ANSWER_DEADLINE, sent("identity", request)).await;
         let what = match sent {
             Ok(Ok(response)) if !response.status().is_server_error() => {
                 self.strikes.store(0, Ordering::Relaxed);

@@ -25,6 +25,7 @@ use domain::origins::is_this_machine;
 use platform::clock::Clock;
 use platform::token::Token;
 use platform::trace;
+use telemetry::{Kind, Span};
 
 /// The address of a provider's API, and our credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +34,8 @@ pub struct Api {
     pub url: String,
     pub token: Token,
 }
+
+const TRACEPARENT: &str = "traceparent";
 
 const CONNECT_DEADLINE: Duration = Duration::from_secs(2);
 /// The time for one try with all its requests. A try without an answer by then has timed out
@@ -239,7 +242,7 @@ impl Provider {
     /// Sends one request. Statuses that say "later" count as timeouts; any other status is left
     /// to the caller.
     async fn send(&self, request: RequestBuilder) -> Result<Response, CallFailure> {
-        let response = traced(request).send().await.map_err(|error| {
+        let response = sent(self.name, request).await.map_err(|error| {
             self.timeout(if error.is_connect() {
                 "cannot be reached"
             } else if error.is_timeout() {
@@ -363,12 +366,52 @@ fn is_stored(response: &Response) -> bool {
     replayed.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true"))
 }
 
-/// The request with the trace that it is a part of, if there is one.
-fn traced(request: RequestBuilder) -> RequestBuilder {
-    match trace::current() {
-        Some(context) => request.header("traceparent", context.to_string()),
-        None => request,
+/// Sends a request with the trace that it is a part of, if there is one. If that trace is recorded,
+/// the request has a span of its own, as OpenTelemetry's conventions for HTTP clients name it. The
+/// address is left out of it, because a part of it may be a token.
+async fn sent(provider: &'static str, request: RequestBuilder) -> reqwest::Result<Response> {
+    let Some(context) = trace::current() else {
+        return request.send().await;
+    };
+    if !context.is_sampled() || !telemetry::is_on() {
+        let request = request.header(TRACEPARENT, context.to_string());
+        return request.send().await;
     }
+    let (client, request) = request.build_split();
+    let mut request = request?;
+    let method = request.method().as_str().to_owned();
+    let Some(mut span) = Span::below(context, Kind::Client, || method.clone()) else {
+        return client.execute(request).await;
+    };
+    if let Ok(context) = span.context().to_string().try_into() {
+        request.headers_mut().insert(TRACEPARENT, context);
+    }
+    span.text("http.request.method", method);
+    span.text("waybill.provider", provider);
+    span.text(
+        "server.address",
+        request.url().host_str().unwrap_or_default(),
+    );
+    if let Some(port) = request.url().port_or_known_default() {
+        span.number("server.port", i64::from(port));
+    }
+    // If nobody waits for the answer any more, this is how the request has ended.
+    span.abandoned_as("timeout");
+    let answered = client.execute(request).await;
+    span.not_abandoned();
+    match &answered {
+        Ok(answer) => {
+            let status = answer.status();
+            span.number("http.response.status_code", i64::from(status.as_u16()));
+            if status.is_client_error() || status.is_server_error() {
+                span.fail(status.as_str());
+            }
+        }
+        Err(error) if error.is_timeout() => span.fail("timeout"),
+        Err(error) if error.is_connect() => span.fail("connection"),
+        Err(_) => span.fail("broken_off"),
+    }
+    answered
 }
 
 /// Records one try of a call.

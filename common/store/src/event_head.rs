@@ -10,14 +10,24 @@
 //! Positions of one object's events sort as its events happened: an event is visible only when all
 //! earlier ones of its object are, and those that are visible get their positions by id.
 
-use crate::sql::{Db, Result};
+use domain::trace::{self, TraceContext};
 
-/// Gives positions to at most `limit` events that are committed and have none; how many got one.
-pub async fn place(db: &Db, limit: i64) -> Result<u64> {
+use crate::sql::{Db, Result, Row};
+
+/// An event that got its position.
+#[derive(Debug)]
+pub struct Placed {
+    pub kind: String,
+    /// The place in a trace from which the event follows.
+    pub traceparent: Option<TraceContext>,
+}
+
+/// Gives positions to at most `limit` events that are committed and have none, and returns these.
+pub async fn place(db: &Db, limit: i64) -> Result<Vec<Placed>> {
     // Most looks find nothing, and take no lock.
     let waiting = db.query("select id from events where position is null limit 1");
     if waiting.fetch_optional().await?.is_none() {
-        return Ok(0);
+        return Ok(Vec::new());
     }
     let mut tx = db.begin().await?;
     tx.query("insert into event_head (id, position) values (1, 0) on conflict (id) do nothing")
@@ -38,7 +48,7 @@ pub async fn place(db: &Db, limit: i64) -> Result<u64> {
                  limit $2
              ) as waiting
              where events.id = waiting.id
-             returning position",
+             returning position, kind, traceparent",
         )
         .bind(last)
         .bind(limit)
@@ -52,14 +62,20 @@ pub async fn place(db: &Db, limit: i64) -> Result<u64> {
     let Some(newest) = newest else {
         // Another process was faster.
         tx.rollback().await?;
-        return Ok(0);
+        return Ok(Vec::new());
     };
     tx.query("update event_head set position = $1 where id = 1")
         .bind(newest)
         .execute()
         .await?;
     tx.commit().await?;
-    Ok(placed.len() as u64)
+    let read = |row: &Row| {
+        Ok(Placed {
+            kind: row.get("kind")?,
+            traceparent: trace::stored(row.get("traceparent")?),
+        })
+    };
+    placed.iter().map(read).collect()
 }
 
 /// The last position that was given; 0 when none was.

@@ -154,6 +154,7 @@ fn read(row: &Row) -> Result<Job> {
         trace: row.get("trace")?,
         traceparent: trace::stored(row.get("traceparent")?),
         created_at: Timestamp(row.get("created_at")?),
+        run: None,
     })
 }
 

@@ -17,9 +17,13 @@ use lapin::{BasicProperties, Channel, Confirmation, Connection, Consumer};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::servers::Servers;
-use super::{CONFIRM_DEADLINE, RabbitMq, SETUP_DEADLINE, declare_exchange, routing_key};
-use crate::Published;
+use super::{
+    CONFIRM_DEADLINE, RabbitMq, SETUP_DEADLINE, TRACEPARENT, declare_exchange, routing_key,
+};
+use crate::{Published, spans};
 use domain::envelope::Envelope;
+use domain::trace::TraceContext;
+use telemetry::Span;
 
 /// How many events a slow reader of a [`Tap`] may have unanswered. Further events wait in its
 /// queue.
@@ -58,17 +62,37 @@ impl RabbitMq {
     }
 }
 
+/// Sends an event. If its trace is recorded, the message names the span of being sent.
 async fn send(channel: &Channel, exchange: &str, event: &Envelope) -> Result<Confirmation> {
+    let recorded = |context| spans::event("rabbitmq", exchange, &event.kind, context);
+    let mut span = event.traceparent.and_then(recorded);
+    if let Some(span) = &mut span {
+        span.text("messaging.message.id", event.id.to_string());
+    }
+    let context = span.as_ref().map(Span::context).or(event.traceparent);
+    let sent = send_within(channel, exchange, event, context).await;
+    if let (Some(span), false) = (&mut span, matches!(sent, Ok(Confirmation::Ack(_)))) {
+        span.fail("not_confirmed");
+    }
+    sent
+}
+
+async fn send_within(
+    channel: &Channel,
+    exchange: &str,
+    event: &Envelope,
+    context: Option<TraceContext>,
+) -> Result<Confirmation> {
     let mut properties = BasicProperties::default()
         .with_content_type("application/json".into())
         .with_delivery_mode(2)
         .with_message_id(event.id.to_string().into())
         .with_type(event.kind.as_str().into())
         .with_timestamp(u64::try_from(event.created_at.unix_seconds()).unwrap_or(0));
-    if let Some(context) = event.traceparent {
+    if let Some(context) = context {
         let mut headers = FieldTable::default();
         let value = AMQPValue::LongString(context.to_string().into());
-        headers.insert("traceparent".into(), value);
+        headers.insert(TRACEPARENT.into(), value);
         properties = properties.with_headers(headers);
     }
     let body = serde_json::to_vec(event).context("an event as JSON")?;

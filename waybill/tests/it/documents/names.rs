@@ -33,6 +33,9 @@ const OTHERS: &[&str] = &[
     "in_progress",
     "invoice_item_details",
     "invoiceitem",
+    // Of OpenTelemetry, where they are about what is not sent.
+    "url.full",
+    "url.path",
     // Of Rust and its crates, where they are about what the code does not do.
     "OrderModel",
     "mimalloc",

@@ -20,6 +20,7 @@ pub mod replay;
 pub mod sandbox;
 pub mod statements;
 pub mod supervisor;
+pub mod telemetry;
 pub mod terminal;
 pub mod traces;
 pub mod zone;

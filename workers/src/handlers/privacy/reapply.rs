@@ -458,6 +458,7 @@ fn job(keys: &Keys, erased: &Erased, found: &Found) -> Job {
         trace: None,
         traceparent: None,
         created_at: erased.received_at,
+        run: None,
     }
 }
 
