@@ -586,7 +586,7 @@ async fn heavy_in_chaos_nothing_is_lost_and_nothing_is_done_twice() {
     let url = world.servers.primary.url.clone();
     let db = Db::open(&url, 2).await.unwrap();
     comes_to_rest(&db, &world.endpoint, &mut processes, &timeline).await;
-    let rested = timeline.begun.elapsed() - faulty;
+    let rested = timeline.begun.elapsed().saturating_sub(faulty);
     are_conserved(&db, &load.posted).await;
     let orders: Vec<usize> = models
         .into_iter()

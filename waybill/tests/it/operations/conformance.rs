@@ -68,9 +68,9 @@ async fn waybill_does_what_a_receiver_must_and_should_do_for_every_provider() {
 async fn credulous() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/hook", listener.local_addr().unwrap());
-    tokio::spawn(async move {
+    platform::task::spawn("receiver", async move {
         while let Ok((mut client, _)) = listener.accept().await {
-            tokio::spawn(async move {
+            platform::task::spawn("connection", async move {
                 let mut bytes = vec![0; 64 * 1024];
                 let _ = client.read(&mut bytes).await;
                 let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
