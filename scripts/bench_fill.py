@@ -1,7 +1,7 @@
 """Posts N signed orders/create deliveries to a running ingress, each with an order of its own.
 
 Usage: bench_fill.py URL N, with STOREFRONT_WEBHOOK_SECRET set. Every answer must have the status 200, or the one that
-BENCH_EXPECT names.
+BENCH_EXPECT names. BENCH_RUN distinguishes the ids of these deliveries from those of another run.
 """
 
 import base64
@@ -36,6 +36,7 @@ def body(number: int) -> str:
 def post(url: str, first: int, count: int) -> None:
     secret = os.environ["STOREFRONT_WEBHOOK_SECRET"].encode()
     expected = int(os.environ.get("BENCH_EXPECT", "200"))
+    run = os.environ.get("BENCH_RUN", "fill")
     lanes = [http.client.HTTPConnection(urlsplit(url).netloc) for _ in range(32)]
     for start in range(first, first + count, len(lanes)):
         used = list(zip(lanes, range(start, min(start + len(lanes), first + count))))
@@ -44,7 +45,7 @@ def post(url: str, first: int, count: int) -> None:
             signature = base64.b64encode(hmac.new(secret, text, hashlib.sha256).digest()).decode()
             lane.request("POST", "/api/webhooks/storefront", text, {
                 "Content-Type": "application/json", "X-Storefront-Topic": "orders/create",
-                "X-Storefront-Shop-Domain": "bench.example", "X-Storefront-Webhook-Id": f"fill-{number}",
+                "X-Storefront-Shop-Domain": "bench.example", "X-Storefront-Webhook-Id": f"{run}-{number}",
                 "X-Storefront-Hmac-Sha256": signature})
         for lane, number in used:
             answer = lane.getresponse()

@@ -1,0 +1,150 @@
+"""Measures how Waybill grows on one machine, for scripts/bench scale: deliveries a second with one to three ingress
+processes, orders a second with one to four workers, and the bytes that a delivery takes in PostgreSQL and in its
+write-ahead log. docs/scaling.md says what follows from them.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+import urllib.request
+
+from bench_tools import (ROOT, Database, Process, Wrong, await_ready, load, processor_seconds, result_of, service_pids,
+                         start_wrk)
+
+CONNECTIONS = 192
+SIZES = """select c.relname, pg_table_size(c.oid), pg_indexes_size(c.oid) from pg_class c
+    join pg_namespace n on n.oid = c.relnamespace
+    where c.relkind = 'r' and n.nspname = 'public' order by pg_total_relation_size(c.oid) desc"""
+
+
+class Server:
+    """A fresh database with some processes of Waybill on it."""
+
+    def __init__(self, options):
+        self.options, self.database, self.running = options, Database(), []
+
+    def start(self, *words, port=None):
+        port = port or self.options.port
+        process = Process([self.options.bin / "waybill", *words], self.options.work / "scale.log", env={
+            "DATABASE_URL": self.database.url, "AMQP_URL": os.environ["TEST_AMQP_URL"],
+            "AMQP_PREFIX": self.database.name, "LISTEN_ADDR": f"127.0.0.1:{port}",
+            "PUBLIC_URL": f"http://127.0.0.1:{self.options.port}"})
+        self.running.append(process)
+        return process
+
+    def ingress(self, number=0):
+        process = self.start("ingress", port=self.options.port + number)
+        await_ready(self.options.port + number, process)
+        return process
+
+    def log_position(self):
+        return self.database.number("select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint")
+
+    def sizes(self, rows):
+        """The bytes a row of each table and of its indices, for the tables that take a byte at least."""
+        self.database.query("vacuum analyze")
+        found = {name: (int(table) / rows, int(indices) / rows) for name, table, indices in self.database.rows(SIZES)}
+        return {name: pair for name, pair in found.items() if sum(pair) > 8}
+
+    def close(self):
+        for process in self.running:
+            process.stop()
+        self.database.drop()
+
+
+def intake(options, count):
+    server = Server(options)
+    try:
+        processes = [server.ingress(number) for number in range(count)]
+        each = CONNECTIONS // count
+        load(options.work, options.port, each, 1)
+        before = server.database.number("select count(*) from jobs")
+        log, servers = server.log_position(), processor_seconds(service_pids())
+        own = processor_seconds([process.pid for process in processes])
+        wrks = [start_wrk(options.work, options.port + number, each, options.seconds) for number in range(count)]
+        results = [result_of(wrk) for wrk in wrks]
+        own = processor_seconds([process.pid for process in processes]) - own
+        servers = processor_seconds(service_pids()) - servers
+        stored = server.database.number("select count(*) from jobs") - before
+        found = {"processes": count, "rate": sum(result[1] for result in results),
+                 "p50": max(result[2] for result in results), "p99": max(result[3] for result in results),
+                 "log_bytes": (server.log_position() - log) / stored, "own_us": own / stored * 1e6,
+                 "servers_us": servers / stored * 1e6}
+        if count == 1:
+            found["bytes"] = server.sizes(before + stored)
+            with urllib.request.urlopen(f"http://127.0.0.1:{options.port}/metrics") as answer:
+                sent = [line.split()[-1] for line in answer.read().decode().splitlines()
+                        if line.startswith("waybill_bus_messages_total") and 'outcome="sent"' in line]
+            found["deliveries_a_message"] = (before + stored) / max(1, sum(float(count) for count in sent))
+        return found
+    finally:
+        server.close()
+
+
+def drain(options, count):
+    server = Server(options)
+    try:
+        ingress = server.ingress()
+        subprocess.run([sys.executable, ROOT / "scripts" / "bench_fill.py", f"http://127.0.0.1:{options.port}",
+                        str(options.orders)], check=True)
+        ingress.stop()
+        log = server.log_position()
+        workers = [server.start("worker", "orders") for _ in range(count)]
+        waiting = "select count(*) from jobs where state = 'ready' and kind = 'orders/create'"
+        until = time.monotonic() + 120
+        own, servers = processor_seconds([it.pid for it in workers]), processor_seconds(service_pids())
+        while server.database.number(waiting):
+            if time.monotonic() > until:
+                raise Wrong("the workers did not finish in two minutes")
+            time.sleep(0.1)
+        own = processor_seconds([it.pid for it in workers]) - own
+        servers = processor_seconds(service_pids()) - servers
+        milliseconds = server.database.number("select max(finished_at) - min(finished_at) from jobs")
+        made = server.database.query("select (select count(*) from orders), (select count(*) from events)")
+        if made != f"{options.orders} {3 * options.orders}":
+            raise Wrong(f"orders and events: {made}")
+        found = {"processes": count, "rate": options.orders / milliseconds * 1000,
+                 "log_bytes": (server.log_position() - log) / options.orders, "own_us": own / options.orders * 1e6,
+                 "servers_us": servers / options.orders * 1e6}
+        if count == 1:
+            found["bytes"] = server.sizes(options.orders)
+        return found
+    finally:
+        server.close()
+
+
+def show(what, found):
+    percentiles = f"   p50 {found['p50']:6.1f} ms   p99 {found['p99']:6.1f} ms" if "p50" in found else ""
+    print(f"{found['processes']} {what:<20} {found['rate']:8.0f} /s{percentiles}   log {found['log_bytes']:6.0f} bytes"
+          f"   processor {found['own_us']:5.0f} us, servers {found['servers_us']:5.0f} us", flush=True)
+    if "deliveries_a_message" in found:
+        print(f"    deliveries in a message: {found['deliveries_a_message']:.1f}")
+    for name, (table, indices) in found.get("bytes", {}).items():
+        print(f"    {name:<24} {table:7.0f} bytes, indices {indices:7.0f}")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/bench scale", description=__doc__)
+    parser.add_argument("--work", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--bin", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--port", type=int, default=18000, help=argparse.SUPPRESS)
+    parser.add_argument("--seconds", type=int, default=5, help="of one measurement of the intake (5)")
+    parser.add_argument("--orders", type=int, default=10000, help="the backlog of a drain (10000)")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write all that was found to this file")
+    options = parser.parse_args()
+    options.bin = options.bin.resolve()
+    results = {"ingress": [], "workers": []}
+    for kind, run, most in (("ingress", intake, 3), ("workers", drain, 4)):
+        for count in range(1, most + 1):
+            results[kind].append(run(options, count))
+            show("ingress processes" if kind == "ingress" else "workers", results[kind][-1])
+            if options.json:
+                options.json.write_text(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()
